@@ -1,0 +1,1 @@
+"""How good a ranking is, and how sure you can be."""

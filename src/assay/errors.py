@@ -1,0 +1,98 @@
+"""Every exception that Assay raises on purpose.
+
+    AssayError
+    ├── InputError            the data is wrong; exit code 3
+    │   ├── FormatError       a file cannot be read as what it claims to be
+    │   ├── ShapeError        an array has the wrong number of rows, columns or dimensions
+    │   ├── ValueRangeError   a value is NaN, infinite, negative, too large, …
+    │   ├── IdError           an id is missing, doubled, empty or of the wrong kind
+    │   └── MismatchError     two inputs do not belong together
+    ├── UsageError            the request makes no sense; exit code 2
+    │   ├── MeasureError      a measure name or parameter is not known
+    │   └── ConventionError   a convention, preset or signature is not known
+    ├── MissingPackageError   an optional package is needed; exit code 4
+    └── StorageError          a file could not be read or written; exit code 5
+
+A message says what is wrong, where, what was found, and what to do about it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AssayError",
+    "ConventionError",
+    "FormatError",
+    "IdError",
+    "InputError",
+    "MeasureError",
+    "MismatchError",
+    "MissingPackageError",
+    "ShapeError",
+    "StorageError",
+    "UsageError",
+    "ValueRangeError",
+]
+
+
+class AssayError(Exception):
+    """Anything that Assay refuses to do; `exit_code` is what the command line returns."""
+
+    exit_code = 1
+
+
+class InputError(AssayError, ValueError):
+    """The data is wrong."""
+
+    exit_code = 3
+
+
+class FormatError(InputError):
+    """A file cannot be read as what it claims to be."""
+
+
+class ShapeError(InputError):
+    """An array has the wrong number of rows, columns or dimensions."""
+
+
+class ValueRangeError(InputError):
+    """A value is NaN, infinite, negative, too large or otherwise outside its range."""
+
+
+class IdError(InputError):
+    """An id is missing, doubled, empty or of the wrong kind."""
+
+
+class MismatchError(InputError):
+    """Two inputs do not belong together."""
+
+
+class UsageError(AssayError, ValueError):
+    """The request makes no sense, whatever the data."""
+
+    exit_code = 2
+
+
+class MeasureError(UsageError):
+    """A measure name or one of its parameters is not known."""
+
+
+class ConventionError(UsageError):
+    """A convention, a preset or a signature is not known."""
+
+
+class MissingPackageError(AssayError, ImportError):
+    """An optional package is needed; the message holds the command that installs it."""
+
+    exit_code = 4
+
+    def __init__(self, package: str, purpose: str, extra: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package '{package}', which is not installed. "
+            f"Install it with: pip install 'assay[{extra}]'"
+        )
+
+
+class StorageError(AssayError, OSError):
+    """A file could not be read or written."""
+
+    exit_code = 5
