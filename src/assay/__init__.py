@@ -1,1 +1,74 @@
-"""How good a ranking is, and how sure you can be."""
+"""How good a ranking is, and how sure you can be.
+
+The public names load when first used, so that `import assay` costs little.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from assay.conventions import PRESETS, Conventions, preset
+    from assay.errors import AssayError
+    from assay.evaluate import evaluate, score
+    from assay.hits import Hits, judge, judge_ranks
+    from assay.ids import Ids
+    from assay.judgments import Judgments
+    from assay.measures import Measure, parse, parse_many
+    from assay.ranking import Ranking
+    from assay.scores import Mean, Scores
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "AssayError": "errors",
+    "Conventions": "conventions",
+    "Hits": "hits",
+    "Ids": "ids",
+    "Judgments": "judgments",
+    "Mean": "scores",
+    "Measure": "measures",
+    "PRESETS": "conventions",
+    "Ranking": "ranking",
+    "Scores": "scores",
+    "evaluate": "evaluate",
+    "judge": "hits",
+    "judge_ranks": "hits",
+    "parse": "measures",
+    "parse_many": "measures",
+    "preset": "conventions",
+    "score": "evaluate",
+}
+
+__all__ = [
+    "PRESETS",
+    "AssayError",
+    "Conventions",
+    "Hits",
+    "Ids",
+    "Judgments",
+    "Mean",
+    "Measure",
+    "Ranking",
+    "Scores",
+    "evaluate",
+    "judge",
+    "judge_ranks",
+    "parse",
+    "parse_many",
+    "preset",
+    "score",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'assay' has no attribute {name!r}")
+    value = getattr(import_module(f"assay.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

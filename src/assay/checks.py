@@ -1,0 +1,166 @@
+"""Every check of user input, and the words it answers with. The core assumes what passed here."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRangeError
+from assay.ids import Ids
+
+__all__ = [
+    "check_cutoff",
+    "check_doc_numbers",
+    "check_finite",
+    "check_labels",
+    "check_lengths",
+    "check_one_kind_of_label",
+    "check_ranks",
+    "check_unique",
+    "real_matrix",
+]
+
+
+def check_cutoff(k: Any, name: str = "k") -> int:
+    """k as an int ≥ 1; True, 2.5, 0 and −1 are refused."""
+    whole = isinstance(k, numbers.Integral) and not isinstance(k, bool | np.bool_)
+    if not whole or int(k) < 1:
+        raise UsageError(f"{name} must be a whole number ≥ 1, found {k!r}.")
+    return int(k)
+
+
+def real_matrix(values: Any, what: str) -> NDArray[Any]:
+    """A two-dimensional array of real numbers; anything else is named with its shape or type."""
+    array = np.asarray(values)
+    if array.dtype == object:
+        raise ShapeError(
+            f"{what} is an object array, not an array of numbers. Rows of different lengths, "
+            "None, or text among the numbers cause this."
+        )
+    if array.dtype.kind not in "iufb" or array.dtype.kind == "b":
+        raise ValueRangeError(f"{what} must hold real numbers, found dtype {array.dtype}.")
+    if array.ndim != 2 or 0 in array.shape:
+        raise ShapeError(
+            f"{what} must have two dimensions (queries × documents), each at least 1; "
+            f"found shape {array.shape}."
+        )
+    return array
+
+
+def check_finite(values: NDArray[np.floating[Any]], what: str, queries: Ids | None = None) -> None:
+    """Refuse NaN and ±Inf, naming the first cell that holds one."""
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    cell = tuple(int(i) for i in np.argwhere(bad)[0])
+    where = ", ".join(f"{axis} {i}" for axis, i in zip(("row", "column"), cell, strict=False))
+    query = f" (query {queries[cell[0]]!r})" if queries is not None and len(cell) == 2 else ""
+    raise ValueRangeError(
+        f"{what} holds {values[cell]} at {where}{query}; {int(bad.sum())} such values in all. "
+        "Remove or replace them: a ranking by NaN or infinite scores has no meaning."
+    )
+
+
+def check_lengths(**lengths: int) -> None:
+    """Refuse parts that should be equally long and are not, naming all of them."""
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise MismatchError(f"These must have the same length: {found}.")
+
+
+def check_unique(ids: Ids, what: str) -> None:
+    """Refuse an id that stands twice, naming both places."""
+    pair = ids.first_duplicate()
+    if pair is not None:
+        raise IdError(
+            f"The {what} id {ids[pair[0]]!r} stands twice, in rows {pair[0]} and {pair[1]}. "
+            f"Each {what} id must be unique."
+        )
+
+
+def check_doc_numbers(docs: NDArray[Any], n_docs: int | None) -> NDArray[np.int64]:
+    """Document numbers as int64, each from 0 to n_docs − 1; −1 marks an unused place."""
+    if docs.dtype.kind not in "iu":
+        raise ValueRangeError(
+            f"Document numbers must be integers, found dtype {docs.dtype}. "
+            "Give ids through doc_ids= and numbers here."
+        )
+    whole = docs.astype(np.int64)
+    top = np.iinfo(np.int32).max - 1 if n_docs is None else n_docs - 1
+    bad = (whole < -1) | (whole > top)
+    if bad.any():
+        cell = tuple(int(i) for i in np.argwhere(bad)[0])
+        limit = "" if n_docs is None else f" for {n_docs} documents"
+        raise ValueRangeError(f"Document number {whole[cell]} at {cell} is out of range{limit}.")
+    return whole
+
+
+def check_labels(labels: Any, what: str) -> NDArray[Any]:
+    """One label per row: all text or all integers, none missing."""
+    array = _as_label_array(labels, what)
+    if array.ndim != 1:
+        raise ShapeError(f"{what} must be one-dimensional, found shape {array.shape}.")
+    if array.dtype.kind == "f":
+        return _whole_numbers(array, what)
+    if array.dtype.kind not in "iuUbT":
+        raise ValueRangeError(f"{what} must be text or integers, found dtype {array.dtype}.")
+    return array
+
+
+def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
+    if isinstance(labels, np.ndarray) and labels.dtype != object:
+        return labels
+    values = list(labels)
+    for row, value in enumerate(values):
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            raise ValueRangeError(f"{what} is missing in row {row} (found {value!r}).")
+    kinds = {str if isinstance(value, str) else type(value).__mro__[-2] for value in values}
+    if str in kinds and len(kinds) > 1:
+        other = next(value for value in values if not isinstance(value, str))
+        raise ValueRangeError(f"{what} mixes text with {type(other).__name__}, e.g. {other!r}.")
+    return np.asarray(values)
+
+
+def _whole_numbers(array: NDArray[Any], what: str) -> NDArray[Any]:
+    bad = ~np.isfinite(array) | (array != np.floor(array)) | (np.abs(array) > 2**53)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueRangeError(
+            f"{what} holds {array[row]} in row {row}: labels are text or whole numbers."
+        )
+    return array.astype(np.int64)
+
+
+def check_one_kind_of_label(left: NDArray[Any], right: NDArray[Any]) -> None:
+    """Refuse to compare "3" with 3."""
+    kinds = ["text" if array.dtype.kind in "UT" else "integers" for array in (left, right)]
+    if kinds[0] != kinds[1]:
+        raise MismatchError(
+            f"Query labels are {kinds[0]} and document labels are {kinds[1]}: "
+            "'3' and 3 are never equal. Convert one side."
+        )
+
+
+def check_ranks(ranks: Any, what: str = "ranks", low: int = 0) -> NDArray[np.int64]:
+    """Ranks or counts as int64, each a whole number ≥ low."""
+    array = np.asarray(ranks)
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise ShapeError(
+            f"{what} must be one number per query, found shape {array.shape} of {array.dtype}."
+        )
+    bad = (array < low) | (array != np.floor(array)) | ~np.isfinite(array.astype(np.float64))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueRangeError(f"{what} must be whole numbers ≥ {low}; row {row} is {array[row]}.")
+    return array.astype(np.int64)
+
+
+def named_few(ids: Sequence[Any] | Ids, limit: int = 5) -> str:
+    """A few ids for a message: `'a', 'b', … (12 in all)`."""
+    shown = ", ".join(repr(ids[i]) for i in range(min(limit, len(ids))))
+    return shown if len(ids) <= limit else f"{shown}, … ({len(ids)} in all)"

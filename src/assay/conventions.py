@@ -1,0 +1,178 @@
+"""Conventions: the choices that make two libraries print two numbers for the same ranking.
+
+A `Conventions` value holds all of them, has a preset for each system it reproduces, and prints
+itself as a signature that can be read back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
+from typing import Any, Final
+
+from assay.errors import ConventionError
+
+__all__ = ["CHOICES", "PRESETS", "Conventions", "preset"]
+
+CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "ties": ("order", "expected", "best", "worst", "midrank-up"),
+    "tiebreak": ("id-descending", "id-ascending", "index"),
+    "scores": ("float64", "float32"),
+    "gain": ("linear", "exp"),
+    "ideal": ("judged", "retrieved"),
+    "ap": ("R", "min", "hits", "k"),
+    "recall": ("R", "min"),
+    "iprec": ("round", "ceil"),
+    "empty": ("skip", "zero", "error"),
+    "missing": ("zero", "skip", "error"),
+    "self": ("keep", "exclude"),
+}
+
+# What the signature of a result says beyond the conventions.
+_RESULT_PARTS: Final = ("version:", "engine:")
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """All choices behind a number; frozen, and equal when every choice is equal.
+
+    `ties`: what a tie group is worth: the order of the list, the exact expectation over all
+    orders, the best or worst order, or each relevant document at its expected rank rounded up.
+    `tiebreak`: which of two documents with equal scores comes first in the list.
+    `scores`: the precision in which two scores are compared.
+    `gain`, `ideal`: the gain of a grade in nDCG, and whose gains make up the ideal.
+    `ap`: the denominator of average precision: R, min(k, R), the hits found, or k. `recall`: that
+    of recall, R or min(k, R).
+    `iprec`: how a recall level becomes a number of documents.
+    `empty`: queries without a relevant document. `missing`: judged queries not in the run.
+    `self_match`: whether a document with the query's own id may be retrieved.
+    `depth`: how many documents of each row count (0 = all).
+
+    >>> Conventions(ties="expected").signature()
+    'preset:custom|ties:expected|tiebreak:id-descending|scores:float64|gain:linear|ideal:judged|ap:R|recall:R|iprec:round|empty:skip|missing:zero|self:keep|depth:all'
+    """  # noqa: E501
+
+    ties: str = "order"
+    tiebreak: str = "id-descending"
+    scores: str = "float64"
+    gain: str = "linear"
+    ideal: str = "judged"
+    ap: str = "R"
+    recall: str = "R"
+    iprec: str = "round"
+    empty: str = "skip"
+    missing: str = "zero"
+    self_match: str = field(default="keep", metadata={"key": "self"})
+    depth: int = 0
+    preset: str = field(default="custom", compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse any choice that nobody knows."""
+        for name, choices in CHOICES.items():
+            value = getattr(self, "self_match" if name == "self" else name)
+            if value not in choices:
+                raise ConventionError(_unknown(f"value for {name}", value, choices))
+        if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 0:
+            raise ConventionError(
+                f"depth must be a whole number ≥ 0 (0 means all), found {self.depth!r}."
+            )
+
+    def but(self, **changes: Any) -> Conventions:
+        """The same conventions with some choices changed; None leaves a choice as it is.
+
+        >>> preset("beir").but(ties="expected").preset
+        'beir*'
+        """
+        wanted = {key: value for key, value in changes.items() if value is not None}
+        known = {item.name for item in fields(self)}
+        for key in wanted:
+            if key not in known:
+                raise ConventionError(_unknown("convention", key, sorted(known)))
+        changed = replace(self, **wanted)
+        if changed == self or "preset" in wanted or self.preset == "custom":
+            return changed
+        return replace(changed, preset=self.preset.rstrip("*") + "*")
+
+    def signature(self) -> str:
+        """Every choice as `key:value`, joined by `|`; `Conventions.parse` reads it back."""
+        parts = [f"preset:{self.preset}"]
+        parts += [f"{key}:{getattr(self, _attribute(key))}" for key in CHOICES]
+        return "|".join([*parts, f"depth:{self.depth or 'all'}"])
+
+    @classmethod
+    def parse(cls, signature: str) -> Conventions:
+        """Read a signature back, or take the name of a preset.
+
+        >>> Conventions.parse(preset("ranx").signature()) == preset("ranx")
+        True
+        """
+        if ":" not in signature:
+            return preset(signature)
+        parts = [part for part in signature.split("|") if not part.startswith(_RESULT_PARTS)]
+        return cls(**dict(_parsed_part(part) for part in parts))
+
+    def __str__(self) -> str:
+        """The signature."""
+        return self.signature()
+
+
+def _attribute(key: str) -> str:
+    return "self_match" if key == "self" else key
+
+
+def _parsed_part(part: str) -> tuple[str, Any]:
+    key, colon, value = part.partition(":")
+    if not colon or key not in {*CHOICES, "preset", "depth"}:
+        known = ["preset", *CHOICES, "depth"]
+        raise ConventionError(_unknown("part of a signature", part, known))
+    if key != "depth":
+        return _attribute(key), value
+    if value == "all":
+        return key, 0
+    if not value.isdecimal():
+        raise ConventionError(f"depth in a signature is 'all' or a number, found {value!r}.")
+    return key, int(value)
+
+
+def _unknown(what: str, found: object, known: list[str] | tuple[str, ...]) -> str:
+    near = get_close_matches(str(found), known, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return f"Unknown {what}: {found!r}. Known: {', '.join(known)}.{hint}"
+
+
+def _presets() -> dict[str, Conventions]:
+    base = Conventions(empty="zero")
+    pytrec = replace(base, scores="float32", iprec="ceil", missing="skip")
+    rows = Conventions(tiebreak="index")
+    table = {
+        "trec_eval": base,
+        "trec_eval_9": replace(base, scores="float32", iprec="ceil"),
+        "pytrec_eval": pytrec,
+        "beir": replace(pytrec, self_match="exclude"),
+        "mteb": pytrec,
+        "sentence_transformers": Conventions(tiebreak="id-ascending", ap="min"),
+        "ranx": Conventions(tiebreak="index", empty="zero", missing="error"),
+        "torchmetrics": Conventions(tiebreak="index", ap="hits", empty="zero"),
+        "sklearn": Conventions(tiebreak="index", ties="expected", empty="zero"),
+        "document_000": rows,
+        "document_001": rows,
+        "document_002": replace(rows, empty="zero"),
+        "document_003": replace(rows, ties="best"),
+        "document_003_program": replace(rows, ties="midrank-up"),
+        "document_004": replace(rows, empty="zero"),
+    }
+    return {name: replace(value, preset=name) for name, value in table.items()}
+
+
+PRESETS: Final[dict[str, Conventions]] = _presets()
+
+
+def preset(name: str) -> Conventions:
+    """The conventions of a known system, by name; `docs/conventions.md` describes each.
+
+    >>> preset("sentence_transformers").ap
+    'min'
+    """
+    if name not in PRESETS:
+        raise ConventionError(_unknown("preset", name, sorted(PRESETS)))
+    return PRESETS[name]

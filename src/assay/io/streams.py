@@ -1,0 +1,177 @@
+"""Files as streams of bytes chunks, decompressed on the way, in bounded memory.
+
+A file is gzip or Zstandard if its first bytes say so; a name that promises what the bytes do
+not keep is an error. What is wrong with the file system is a StorageError, what is wrong with
+the content a FormatError.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, Protocol
+
+from assay.errors import FormatError, MissingPackageError, StorageError
+
+__all__ = ["BOMB_BYTES", "BOMB_RATIO", "CHUNK_SIZE", "open_chunks"]
+
+CHUNK_SIZE = 4 << 20
+# A compressed file is refused as a bomb when it grows beyond both of these.
+BOMB_BYTES = 1 << 30
+BOMB_RATIO = 200
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+# Compressed bytes to expand at once. At the worst deflate makes 1032 bytes of one, and a zstd
+# block of 4 bytes holds 128 KiB: no bite grows beyond 64 MiB.
+_GZIP_BITE = 32 << 10
+_ZSTD_BITE = 2 << 10
+
+
+def open_chunks(path: str | os.PathLike[str], chunk_size: int = CHUNK_SIZE) -> Iterator[bytes]:
+    """Read a plain, .gz or .zst file in chunks of at most about `chunk_size` bytes.
+
+    Nothing is opened before the first chunk is asked for.
+    """
+    name = os.fspath(path)
+    with _open_regular(name) as file:
+        size = os.fstat(file.fileno()).st_size
+        chunks = _expand(file, name, chunk_size)
+        total = 0
+        for chunk in _readable(chunks, name):
+            total += len(chunk)
+            _refuse_bomb(total, size, name)
+            yield chunk
+    if not total:
+        raise FormatError(f"{name} is empty. Was it written completely?")
+
+
+def _open_regular(name: str) -> BinaryIO:
+    # Without O_NONBLOCK the opening of a pipe would wait for somebody to write into it.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(name, flags)
+    except (OSError, ValueError) as error:
+        raise _open_error(error, name) from None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "rb", buffering=0)
+    kind = "a directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "a pipe or device"
+    os.close(descriptor)
+    raise StorageError(f"{name} is {kind}, not a file. Give the path of a regular file.")
+
+
+def _open_error(error: OSError | ValueError, name: str) -> StorageError:
+    number = getattr(error, "errno", None)
+    if number == errno.ENOENT:
+        return StorageError(f"{name} does not exist. Check the path.")
+    if number == errno.EACCES and not os.path.isdir(name):
+        return StorageError(f"{name} may not be read. Check its permissions.")
+    if os.path.isdir(name):  # Windows refuses to open one
+        return StorageError(f"{name} is a directory, not a file. Give the path of a regular file.")
+    return StorageError(f"{name!r} cannot be opened: {getattr(error, 'strerror', None) or error}.")
+
+
+def _readable(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
+    try:
+        yield from chunks
+    except FormatError:
+        raise
+    except OSError as error:
+        raise StorageError(f"{name} cannot be read: {error.strerror or error}.") from error
+
+
+def _refuse_bomb(total: int, compressed: int, name: str) -> None:
+    if total > BOMB_BYTES and total > BOMB_RATIO * compressed:
+        raise FormatError(
+            f"{name} holds {compressed} bytes but expands to more than {BOMB_BYTES >> 30} GiB and "
+            f"more than {BOMB_RATIO} times its size; it is refused as a decompression bomb. "
+            "If it is sound, decompress it first."
+        )
+
+
+class _Member(Protocol):
+    """One compressed stream inside a file; a file may hold several in a row."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class _Codec(NamedTuple):
+    name: str
+    bite: int
+    start: Callable[[], _Member]
+    error: type[Exception]
+
+
+def _gzip() -> _Codec:
+    return _Codec("gzip", _GZIP_BITE, lambda: zlib.decompressobj(wbits=31), zlib.error)
+
+
+def _zstd() -> _Codec:
+    for package in ("compression.zstd", "zstandard"):  # the first is part of Python 3.14
+        try:
+            module = import_module(package)
+        except ImportError:
+            continue
+        decompressor = module.ZstdDecompressor
+        start = decompressor if package != "zstandard" else decompressor().decompressobj
+        return _Codec("zstd", _ZSTD_BITE, start, module.ZstdError)
+    raise MissingPackageError("zstandard", "reading .zst files", "zst")
+
+
+def _expand(file: BinaryIO, name: str, chunk_size: int) -> Iterator[bytes]:
+    magic = file.read(len(_ZSTD_MAGIC))
+    file.seek(0)
+    if magic.startswith(_GZIP_MAGIC):
+        return _gather(_inflate(file, name, _gzip()), chunk_size)
+    if magic == _ZSTD_MAGIC:
+        return _gather(_inflate(file, name, _zstd()), chunk_size)
+    suffix = Path(name).suffix.lower()
+    if magic and suffix in (".gz", ".zst"):
+        raise FormatError(
+            f"{name} is named {suffix} but does not begin like such a file. "
+            "Rename it if it is plain text; fetch it again if it is damaged."
+        )
+    return iter(lambda: file.read(chunk_size), b"")
+
+
+def _inflate(file: BinaryIO, name: str, codec: _Codec) -> Iterator[bytes]:
+    """Expand all members of a file; zeros between and after them are padding."""
+    member: _Member | None = None
+    while data := file.read(codec.bite):
+        while data := data if member else data.lstrip(b"\0"):
+            member = member or codec.start()
+            try:
+                yield member.decompress(data)
+            except codec.error as error:
+                raise FormatError(
+                    f"{name} is a damaged {codec.name} file ({error}). Fetch it again."
+                ) from error
+            data = member.unused_data if member.eof else b""
+            member = None if member.eof else member
+    if member is not None:
+        raise FormatError(
+            f"{name} is a truncated {codec.name} file: it ends in the middle. Fetch it again."
+        )
+
+
+def _gather(pieces: Iterable[bytes], chunk_size: int) -> Iterator[bytes]:
+    """Join small pieces into chunks of about `chunk_size`; no chunk is empty."""
+    waiting: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= chunk_size:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if size:
+        yield b"".join(waiting)

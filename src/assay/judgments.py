@@ -1,0 +1,184 @@
+"""Judgments: what is relevant to what, by pairs with grades, by labels, or by one target each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay import checks
+from assay.errors import IdError, MismatchError, ValueRangeError
+from assay.ids import Ids
+
+__all__ = ["Judgments", "Labels", "Qrels"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Judgments:
+    """What is relevant to what. `Qrels` holds graded pairs or targets, `Labels` holds labels."""
+
+    query_ids: Ids
+
+    @property
+    def n_queries(self) -> int:
+        """Number of judged queries."""
+        return len(self.query_ids)
+
+    def __len__(self) -> int:
+        """Number of judged queries."""
+        return self.n_queries
+
+    @staticmethod
+    def from_pairs(
+        query_ids: Ids, doc_ids: Ids, queries: Any, docs: Any, grades: Any
+    ) -> Qrels:
+        """From one (query number, document number, grade) per judgment, in any order.
+
+        A pair given twice with the same grade counts once; with two grades it is refused.
+        """
+        columns = [np.asarray(queries, np.int64), np.asarray(docs, np.int64),
+                   np.asarray(grades, np.float64)]
+        checks.check_lengths(queries=len(columns[0]), docs=len(columns[1]), grades=len(columns[2]))
+        checks.check_finite(columns[2], "grades")
+        by_pair = np.lexsort((columns[1], columns[0]))
+        row, doc, grade = (column[by_pair] for column in columns)
+        same = (row[1:] == row[:-1]) & (doc[1:] == doc[:-1])
+        _refuse_conflicts(same, row, doc, grade, query_ids, doc_ids)
+        kept = np.concatenate([[True], ~same]) if len(row) else np.zeros(0, bool)
+        offsets = np.searchsorted(row[kept], np.arange(len(query_ids) + 1))
+        return Qrels(query_ids, doc_ids, offsets, doc[kept], grade[kept],
+                     repeated=int(same.sum()))
+
+    @staticmethod
+    def from_targets(targets: Any, *, query_ids: Any = None, doc_ids: Any = None,
+                     n_docs: int | None = None) -> Qrels:
+        """One gold document per query, as a number or, with `doc_ids` of text, as an id.
+
+        A missing target (None, or −1 among numbers) makes an empty query. Every other document
+        is known not to be relevant.
+
+        >>> len(Judgments.from_targets([4, -1, 0]))
+        3
+        """
+        names, numbers = _target_numbers(targets, doc_ids, n_docs)
+        queries = Ids.count(len(numbers)) if query_ids is None else Ids.of(query_ids, what="query")
+        checks.check_lengths(targets=len(numbers), query_ids=len(queries))
+        checks.check_unique(queries, "query")
+        known = numbers >= 0
+        offsets = np.concatenate([[0], np.cumsum(known)]).astype(np.int64)
+        return Qrels(queries, names, offsets, numbers[known], np.ones(int(known.sum())),
+                     exhaustive=True)
+
+    @staticmethod
+    def from_labels(query_labels: Any, doc_labels: Any, *, query_ids: Any = None,
+                    doc_ids: Any = None) -> Labels:
+        """A document is relevant to a query if the two labels are equal.
+
+        >>> Judgments.from_labels(["cat"], ["cat", "dog"]).n_relevant.tolist()
+        [1]
+        """
+        left = checks.check_labels(query_labels, "query_labels")
+        right = checks.check_labels(doc_labels, "doc_labels")
+        checks.check_one_kind_of_label(left, right)
+        names, codes = np.unique(np.concatenate([left, right]), return_inverse=True)
+        queries = Ids.count(len(left)) if query_ids is None else Ids.of(query_ids, what="query")
+        docs = Ids.count(len(right)) if doc_ids is None else Ids.of(doc_ids, what="doc")
+        checks.check_lengths(query_labels=len(left), query_ids=len(queries))
+        checks.check_lengths(doc_labels=len(right), doc_ids=len(docs))
+        checks.check_unique(queries, "query")
+        checks.check_unique(docs, "doc")
+        return Labels(queries, docs, codes[: len(left)], codes[len(left):], names)
+
+
+@dataclass(frozen=True, eq=False)
+class Qrels(Judgments):
+    """Graded pairs: row q judges `docs[offsets[q]:offsets[q+1]]` with `grades`.
+
+    A negative grade means: in the pool, but to be ignored. `exhaustive` says that every document
+    without a grade is known not to be relevant. `repeated` counts judgments given more than once.
+    """
+
+    query_ids: Ids
+    doc_ids: Ids
+    offsets: Ints
+    docs: Ints
+    grades: Floats
+    exhaustive: bool = False
+    repeated: int = 0
+
+    def __repr__(self) -> str:
+        """Sizes in one line."""
+        return f"Qrels({self.n_queries} queries, {len(self.docs)} judgments)"
+
+
+@dataclass(frozen=True, eq=False)
+class Labels(Judgments):
+    """Labels of queries and documents as numbers into `names`; never a query × document table."""
+
+    query_ids: Ids
+    doc_ids: Ids
+    query_labels: Ints
+    doc_labels: Ints
+    names: NDArray[Any]
+
+    @cached_property
+    def n_relevant(self) -> Ints:
+        """How many documents carry each query's label."""
+        return np.bincount(self.doc_labels, minlength=len(self.names))[self.query_labels]
+
+    def __repr__(self) -> str:
+        """Sizes in one line."""
+        sizes = f"{self.n_queries} queries, {len(self.doc_ids)} docs, {len(self.names)} labels"
+        return f"Labels({sizes})"
+
+
+def _refuse_conflicts(
+    same: NDArray[np.bool_], row: Ints, doc: Ints, grade: Floats, query_ids: Ids, doc_ids: Ids
+) -> None:
+    conflict = np.flatnonzero(same & (grade[1:] != grade[:-1]))
+    if len(conflict):
+        i = int(conflict[0])
+        raise MismatchError(
+            f"Query {query_ids[int(row[i])]!r}, document {doc_ids[int(doc[i])]!r} is judged twice "
+            f"with different grades, {grade[i]:g} and {grade[i + 1]:g} "
+            f"({len(conflict)} such pairs). Keep one of them."
+        )
+
+
+def _target_numbers(targets: Any, doc_ids: Any, n_docs: int | None) -> tuple[Ids, Ints]:
+    names = None if doc_ids is None else Ids.of(doc_ids, what="doc")
+    values = targets.tolist() if isinstance(targets, np.ndarray) else list(targets)
+    if names is not None and names.kind == "text":
+        return names, _numbers_of_ids(values, names)
+    numbers = np.array([-1 if value is None else value for value in values])
+    if len(numbers) and numbers.dtype.kind not in "iu":
+        raise ValueRangeError(
+            f"Targets must be document numbers or None, found {values[0]!r}. "
+            "To give them as text ids, pass doc_ids as well."
+        )
+    limit = n_docs if names is None else len(names)
+    bad = (numbers < -1) | (numbers >= (limit if limit is not None else np.inf))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueRangeError(
+            f"Target {numbers[row]} of query row {row} is out of range for {limit} documents."
+        )
+    if names is None:
+        names = Ids.count(limit if limit is not None else int(numbers.max(initial=-1)) + 1)
+    return names, numbers.astype(np.int64)
+
+
+def _numbers_of_ids(values: list[Any], names: Ids) -> Ints:
+    given = [row for row, value in enumerate(values) if value is not None]
+    numbers = np.full(len(values), -1, np.int64)
+    found = Ids.of([values[row] for row in given], what="target").match(names)
+    if (found < 0).any():
+        row = given[int(np.argmax(found < 0))]
+        raise IdError(f"Target {values[row]!r} of query row {row} is not among doc_ids.")
+    numbers[given] = found
+    return numbers

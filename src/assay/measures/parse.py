@@ -1,0 +1,223 @@
+"""From text to measures: canonical names, and the names other tools and papers use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import cache
+from typing import Final
+
+from assay.errors import MeasureError
+from assay.measures.base import REGISTRY, Measure, Value
+
+__all__ = ["GROUPS", "parse", "parse_many"]
+
+# Names that stand for a measure with a parameter set.
+_WITH_PARAMS: Final[dict[str, tuple[str, dict[str, Value]]]] = {
+    "relative_p": ("R", {"cap": True}),
+    "recall_cap": ("R", {"cap": True}),
+    "r_cap": ("R", {"cap": True}),
+    "set_relative_p": ("SetR", {"cap": True}),
+    "ndcg_burges": ("nDCG", {"gain": "exp"}),
+    "ndcg_exp": ("nDCG", {"gain": "exp"}),
+}
+
+_PARAM_ALIASES: Final[dict[str, str]] = {"dcg": "gain", "judged_only": "judged"}
+_VALUE_ALIASES: Final[dict[str, str]] = {"exp-log2": "exp", "log2": "linear"}
+
+_IPREC = tuple(f"iprec@{step / 10:g}" for step in range(11))
+_CUTS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
+
+# Sets of measures with one name, in the order in which trec_eval prints them.
+GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    "default": ("nDCG@10", "AP", "RR", "P@10", "R@100"),
+    "official": (
+        "num_ret", "num_rel", "num_rel_ret", "AP", "GMAP", "Rprec", "bpref", "RR",
+        *_IPREC, *(f"P@{k}" for k in _CUTS),
+    ),
+    "all_trec": (
+        "num_ret", "num_rel", "num_rel_ret", "AP", "GMAP", "Rprec", "bpref", "RR",
+        *_IPREC,
+        *(f"P@{k}" for k in _CUTS),
+        *(f"R@{k}" for k in _CUTS),
+        *(f"Rprec(mult={mult / 10:g})" for mult in range(2, 21, 2)),
+        "iAP",
+        "nDCG",
+        *(f"nDCG@{k}" for k in _CUTS),
+        *(f"AP@{k}" for k in _CUTS),
+        *(f"R(cap=true)@{k}" for k in _CUTS),
+        *(f"Success@{k}" for k in (1, 5, 10)),
+        "SetP", "SetR(cap=true)", "SetR", "SetF", "num_nonrel_judged_ret", "RBP(p=0.9)",
+        *(f"Unjudged@{k}" for k in (5, 10, 20)),
+    ),
+}  # fmt: skip
+
+_SHAPE = re.compile(r"\s*([^()@]+?)\s*(?:\(([^()]*)\))?\s*(?:@\s*([^\s@()]+))?\s*")
+_TREC_SHAPE = re.compile(r"(.+?)[_.]\s*(\d*\.?\d+(?:\s*,\s*\d*\.?\d+)*)")
+
+
+def parse_many(measures: str | Measure | Iterable[str | Measure]) -> tuple[Measure, ...]:
+    """Measures from one or several texts; a text may name a group or, trec_eval's way, many.
+
+    >>> parse_many(["P_5", "ndcg_cut.10,20"])
+    (P@5, nDCG@10, nDCG@20)
+    """
+    items = [measures] if isinstance(measures, str | Measure) else list(measures)
+    found = [m for item in items for m in _expand(item)]
+    if not found:
+        raise MeasureError("No measure was asked for. Name at least one, e.g. nDCG@10.")
+    return tuple(dict.fromkeys(found))
+
+
+def _expand(item: str | Measure) -> list[Measure]:
+    if isinstance(item, Measure):
+        return [item]
+    if not isinstance(item, str):
+        raise MeasureError(f"A measure is a text such as 'nDCG@10', found {item!r}.")
+    if item.strip().lower() in GROUPS:
+        return [parse(name) for name in GROUPS[item.strip().lower()]]
+    trec = _trec_list(item.strip())
+    if trec is not None:
+        return trec
+    return [parse(part) for part in _split_outside_parentheses(item)]
+
+
+def _split_outside_parentheses(text: str) -> list[str]:
+    return re.split(r",(?![^()]*\))", text)
+
+
+def parse(text: str) -> Measure:
+    """One measure from its name; `parse(str(m)) == m`.
+
+    >>> parse("ndcg_cut_10"), parse("MAP"), parse("Acc@1"), parse("AP(rel=2)@100")
+    (nDCG@10, AP, Success@1, AP(rel=2)@100)
+    """
+    trec = _trec_list(text.strip())
+    if trec is not None and len(trec) == 1:
+        return trec[0]
+    shape = _SHAPE.fullmatch(text)
+    if shape is None:
+        raise MeasureError(
+            f"Cannot read the measure {text!r}. Write name(key=value)@cutoff, e.g. AP(rel=2)@100."
+        )
+    name, inside, cut = shape.groups()
+    cutoff = None if cut is None else _cutoff(cut, text)
+    canonical, params = _resolve(name, cutoff, text)
+    return REGISTRY[canonical].build({**params, **_params(inside, text)}, cutoff)
+
+
+def _cutoff(cut: str, text: str) -> int | float | str:
+    if cut.upper() == "R":
+        return "R"
+    value = _value(cut)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise MeasureError(f"Cannot read the cut-off of {text!r}: {cut!r} is not a number.")
+    return value
+
+
+def _resolve(name: str, cutoff: float | str | None, text: str) -> tuple[str, dict[str, Value]]:
+    if name in REGISTRY and name != "MAP":
+        return name, {}
+    key = name.strip().lower().replace("-", "_").replace(" ", "_")
+    if cutoff == "R":
+        if key in ("map", "ap"):
+            return "MAP", {}
+        if key in ("p", "precision"):
+            raise MeasureError(f"{text}: precision at R is called Rprec.")
+    if key in _names():
+        return _names()[key], {}
+    if key in _WITH_PARAMS:
+        canonical, params = _WITH_PARAMS[key]
+        return canonical, dict(params)
+    raise MeasureError(_unknown(name))
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Every lower-case name and alias, to the canonical name."""
+    table = {}
+    for definition in REGISTRY.values():
+        for alias in (definition.name, *definition.aliases):
+            table[alias.lower().replace("-", "_")] = definition.name
+    table["map"] = "AP"
+    return table
+
+
+def _unknown(name: str) -> str:
+    known = [*REGISTRY, *_names(), *_WITH_PARAMS, *GROUPS]
+    near = get_close_matches(name, known, n=4, cutoff=0.5)
+    near += get_close_matches(name.lower(), known, n=4, cutoff=0.5)
+    names = list(dict.fromkeys(_names().get(n, n) for n in near))[:3]
+    hint = f" Did you mean {' or '.join(names)}?" if names else ""
+    return f"Unknown measure {name!r}.{hint} 'assay measures' lists all of them."
+
+
+def _params(inside: str | None, text: str) -> dict[str, Value]:
+    params: dict[str, Value] = {}
+    for part in (inside or "").split(","):
+        if not part.strip():
+            continue
+        key, equals, value = part.partition("=")
+        key = _PARAM_ALIASES.get(key.strip().lower(), key.strip().lower())
+        if not equals or not value.strip():
+            raise MeasureError(f"Cannot read {part.strip()!r} in {text!r}. Write key=value.")
+        if key in params:
+            raise MeasureError(f"{key} stands twice in {text!r}.")
+        params[key] = _value(value.strip())
+    return params
+
+
+def _value(text: str) -> Value:
+    if "/" in text or ":" in text:
+        return tuple(_pair(part) for part in text.split("/"))
+    bare = text.strip("'\"")
+    if bare.lower() in ("true", "false"):
+        return bare.lower() == "true"
+    if re.fullmatch(r"[+-]?\d+", bare):
+        return int(bare)
+    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", bare):
+        number = float(bare)
+        return int(number) if number.is_integer() and abs(number) < 1e15 else number
+    return _VALUE_ALIASES.get(bare, bare)
+
+
+def _pair(text: str) -> Value:
+    parts = tuple(_value(part) for part in text.split(":"))
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _trec_list(text: str) -> list[Measure] | None:
+    """trec_eval's way: `P_5`, `ndcg_cut.10,20`, `ndcg.1=3,2=9`, `Rprec_mult_0.20`."""
+    if "@" in text or "(" in text or text in REGISTRY:
+        return None
+    gains = re.fullmatch(r"ndcg[_.](\d+=[\d.]+(?:,\d+=[\d.]+)*)", text)
+    if gains:
+        pairs = (pair.split("=") for pair in gains.group(1).split(","))
+        table = tuple((_value(grade), _value(gain)) for grade, gain in pairs)
+        return [REGISTRY["nDCG"].build({"gains": table}, None)]
+    shape = _TREC_SHAPE.fullmatch(text)
+    if shape is None or text.lower() in _names():
+        return None
+    name, numbers = shape.group(1).lower(), [_value(n.strip()) for n in shape.group(2).split(",")]
+    return _trec_measures(name, numbers)
+
+
+def _trec_measures(name: str, numbers: list[Value]) -> list[Measure] | None:
+    if name == "rprec_mult":
+        return [REGISTRY["Rprec"].build({"mult": number}, None) for number in numbers]
+    if name in ("11pt_avg", "11_pt_avg"):
+        return [REGISTRY["iAP"].build({"levels": tuple(numbers)}, None)]
+    if name not in _names() and name not in _WITH_PARAMS:
+        return None
+    return [_trec_cut(name, number) for number in numbers]
+
+
+def _trec_cut(name: str, number: Value) -> Measure:
+    canonical, params = _resolve(name, None, name)
+    definition = REGISTRY[canonical]
+    if definition.cutoff != "level" and isinstance(number, float):
+        number = int(number)  # trec_eval reads a rank with atol: 23.4 is 23
+    if isinstance(number, tuple | str | bool):
+        raise MeasureError(f"Cannot read the cut-off {number!r} of {name}.")
+    return definition.build(params, number)

@@ -1,0 +1,494 @@
+"""Measures of one ranked list per query.
+
+r_1 < r_2 < … are the ranks of the relevant documents that were retrieved, g_i their gains, R the
+number of relevant documents. Each function receives a view (`Placed` or `Tied`) and returns one
+number per query; a measure that is a weighted sum of ranks needs no second function for ties.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.measures import expected
+from assay.measures.base import Param, measure
+from assay.measures.views import Ints, Placed, Pool, Tied
+
+Floats = NDArray[np.float64]
+View = Placed | Tied
+
+FLAG_CAP = Param(None, "flag", "divide by min(k, R) instead of R", convention="recall")
+
+
+def _ratio(top: Floats, bottom: Floats | Ints | int) -> Floats:
+    """top / bottom, and 0 where the bottom is 0."""
+    below = np.broadcast_to(bottom, top.shape)
+    return np.divide(top, below, out=np.zeros(top.shape), where=below > 0)
+
+
+@measure(
+    "P",
+    formula="#(r ≤ k) / k; with trunc, both k become min(k, R)",
+    laws={"monotone", "local", "perfect"},
+    cutoff="required",
+    params={"trunc": Param(False, "flag", "cut at min(k, R) instead of k")},
+    aliases=("precision", "label-recall", "label-precision", "label-score", "prec"),
+    trec="P_{k}",
+)
+def precision(at: View, k: int, trunc: bool) -> Floats:
+    """Precision: the share of the first k documents that is relevant.
+
+    A list shorter than k still divides by k. Relevant at ranks 1 and 3: P@4 = 2/4.
+
+    >>> from assay import evaluate
+    >>> evaluate({"q": {"a": 3, "b": 2, "c": 1}}, {"q": {"a": 1, "c": 1}}, "P@4").mean()["P@4"]
+    0.5
+    """
+    cut = np.minimum(k, at.n_good) if trunc else k
+    return _ratio(at.count(cut), cut)
+
+
+@measure(
+    "R",
+    formula="#(r ≤ k) / R; with cap, / min(k, R)",
+    laws={"monotone", "local", "perfect", "single-Success"},
+    cutoff="required",
+    params={"cap": FLAG_CAP},
+    aliases=("recall",),
+    trec="recall_{k}",
+)
+def recall(at: View, k: int, cap: bool) -> Floats:
+    """Recall: the share of all relevant documents that is among the first k.
+
+    Relevant at ranks 1 and 3, and one never retrieved: R@2 = 1/3.
+
+    >>> from assay import evaluate
+    >>> qrels = {"q": {"a": 1, "c": 1, "z": 1, "y": 1}}
+    >>> evaluate({"q": {"a": 3, "b": 2, "c": 1}}, qrels, "R@2").mean()["R@2"]
+    0.25
+    """
+    return _ratio(at.count(k), np.minimum(k, at.n_good) if cap else at.n_good)
+
+
+@measure(
+    "Success",
+    formula="1 if any r ≤ k, else 0",
+    laws={"monotone", "local", "perfect", "single-Success"},
+    cutoff="required",
+    expected=expected.success,
+    aliases=("acc", "accuracy", "hit_rate", "hits", "hr", "hit", "top_k_accuracy",
+             "precision_at", "recall_at"),
+    trec="success_{k}",
+)
+def success(at: Placed, k: int) -> Floats:
+    """Success: whether any of the first k documents is relevant; its mean is top-k accuracy.
+
+    >>> from assay import evaluate
+    >>> evaluate({"q": {"a": 2, "b": 1}}, {"q": {"b": 1}}, "Success@1").mean()["Success@1"]
+    0.0
+    """
+    return np.minimum(at.count(k), 1.0)
+
+
+@measure(
+    "RR",
+    formula="1 / r_1, and 0 if no r ≤ k",
+    laws={"monotone", "local", "perfect", "single-RR"},
+    expected=expected.reciprocal_rank,
+    aliases=("mrr", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"),
+    trec="recip_rank",
+)
+def reciprocal_rank(at: Placed, k: int | None) -> Floats:
+    """Reciprocal rank of the first relevant document.
+
+    First relevant document at rank 2: RR = 1/2.
+
+    >>> from assay import evaluate
+    >>> evaluate({"q": {"a": 2, "b": 1}}, {"q": {"b": 1}}, "RR").mean()["RR"]
+    0.5
+    """
+    first = (at.nth == 1) & (at.rank <= at.cut(k, at.row))
+    return at.per_query(at.row[first], 1.0 / at.rank[first])
+
+
+OVER = Param(None, "choice", "what Σ i/r_i is divided by; min is min(k, R)",
+             ("R", "min", "hits", "k"), convention="ap")
+
+
+def _expected_ap(at: Tied, k: int | None, over: str) -> Floats:
+    if over == "hits":
+        return expected.average_precision_over_hits(at, k)
+    sums = at.per_query(at.row, expected.average_precision_sum(at, k))
+    return _ratio(sums, _ap_denominator(at, k, over))
+
+
+def _extreme_ap(at: Tied, k: int | None, over: str) -> tuple[Floats, Floats] | None:
+    return expected.extreme_average_precision_over_hits(at, k) if over == "hits" else None
+
+
+def _ap_denominator(at: View, k: int | None, over: str) -> Ints | Floats:
+    if over == "hits":
+        return at.count(k)
+    length = at.n_ret if k is None else np.full(at.n_queries, k)
+    return {"R": at.n_good, "k": length, "min": np.minimum(length, at.n_good)}[over]
+
+
+@measure(
+    "AP",
+    formula="Σ_i (i / r_i) [r_i ≤ k] / D, D = R, min(k, R), hits or k",
+    laws={"monotone", "local", "perfect", "single-RR"},
+    params={"over": OVER},
+    expected=_expected_ap,
+    extremes=_extreme_ap,
+    aliases=("map", "average_precision", "mean_average_precision", "map_cut", "true_map"),
+    trec="map_cut_{k}",
+)
+def average_precision(at: Placed, k: int | None, over: str) -> Floats:
+    """Average precision: precision at the rank of each relevant document, averaged over them.
+
+    Relevant at ranks 1 and 3 of R = 2: AP = (1/1 + 2/3) / 2. Its mean over queries is MAP.
+
+    >>> from assay import evaluate
+    >>> run = {"q": {"a": 3, "b": 2, "c": 1}}
+    >>> round(evaluate(run, {"q": {"a": 1, "c": 1}}, "AP").mean()["AP"], 4)
+    0.8333
+    """
+    inside = at.rank <= at.cut(k, at.row)
+    row, rank, nth = at.row[inside], at.rank[inside], at.nth[inside]
+    return _ratio(at.per_query(row, nth / rank), _ap_denominator(at, k, over))
+
+
+@measure(
+    "MAP",
+    formula="Σ_i (i / r_i) [r_i ≤ R] / R",
+    laws={"monotone", "perfect"},
+    cutoff="R",
+    expected=lambda at: _ratio(
+        at.per_query(at.row, expected.average_precision_sum(at, at.n_good)), at.n_good
+    ),
+    aliases=("map@r",),
+)
+def average_precision_at_r(at: Placed) -> Floats:
+    """MAP@R: average precision cut at R, the measure of metric learning.
+
+    Relevant at ranks 1 and 3 of R = 2: only rank 1 counts, (1/1) / 2.
+    Musgrave, Belongie & Lim, ECCV 2020.
+
+    >>> from assay import evaluate
+    >>> run = {"q": {"a": 3, "b": 2, "c": 1}}
+    >>> evaluate(run, {"q": {"a": 1, "c": 1}}, "MAP@R").mean()["MAP@R"]
+    0.5
+    """
+    inside = at.rank <= at.n_good[at.row]
+    sums = at.per_query(at.row[inside], at.nth[inside] / at.rank[inside])
+    return _ratio(sums, at.n_good)
+
+
+@measure(
+    "GMAP",
+    formula="exp(mean of ln max(AP, 0.00001))",
+    laws={"monotone", "perfect", "single-RR"},
+    cutoff="none",
+    expected=lambda at: _expected_ap(at, None, "R"),
+    aggregate="geometric",
+    aliases=("gm_map",),
+    trec="gm_map",
+)
+def geometric_mean_average_precision(at: Placed) -> Floats:
+    """Geometric mean of AP over queries: hard queries weigh more.
+
+    Each query's value is its AP; the mean is taken of logarithms, with AP at least 0.00001.
+    Robertson, CIKM 2006.
+
+    >>> from assay import evaluate
+    >>> run = {"q": {"a": 1}, "r": {"b": 2, "a": 1}}
+    >>> round(evaluate(run, {"q": {"a": 1}, "r": {"a": 1}}, "GMAP").mean()["GMAP"], 4)
+    0.7071
+    """
+    return _ratio(at.per_query(at.row, at.nth / at.rank), at.n_good)
+
+
+def _discount(rank: Floats) -> Floats:
+    return np.asarray(1.0 / np.log2(1.0 + rank))
+
+
+@measure(
+    "nDCG",
+    formula="Σ g / log2(1 + r) over the same sum of the ideal order, both cut at k",
+    laws={"monotone", "local", "perfect"},
+    worth="gain",
+    params={
+        "gain": Param(None, "choice", "gain of a grade: g, or 2^g − 1", ("linear", "exp"),
+                      convention="gain"),
+        "gains": Param((), "gains", "gain of single grades, e.g. 1:3/2:9"),
+        "ideal": Param(None, "choice", "whose gains make the ideal", ("judged", "retrieved"),
+                       convention="ideal"),
+    },
+    aliases=("ndcg", "ndcg_cut"),
+    trec="ndcg_cut_{k}",
+)
+def ndcg(at: View, k: int | None, ideal: str) -> Floats:
+    """Normalised discounted cumulative gain.
+
+    Gains 3 and 1 at ranks 2 and 1: (1/log2(2) + 3/log2(3)) / (3/log2(2) + 1/log2(3)).
+    Järvelin & Kekäläinen, TOIS 2002.
+
+    >>> from assay import evaluate
+    >>> run = {"q": {"a": 2, "b": 1}}
+    >>> round(evaluate(run, {"q": {"a": 1, "b": 3}}, "nDCG@10").mean()["nDCG@10"], 4)
+    0.7967
+    """
+    pool = at.pool if ideal == "judged" else at.retrieved_pool
+    return np.minimum(_ratio(at.weigh(_discount, k), ideal_dcg(pool, k)), 1.0)
+
+
+def ideal_dcg(pool: Pool, k: int | None) -> Floats:
+    """Largest Σ g / log2(1 + r) that the judged documents allow, cut at k."""
+    good = np.flatnonzero(pool.worth > 0)
+    order = good[np.lexsort((-pool.worth[good], pool.row[good]))]
+    row, worth, count = pool.row[order], pool.worth[order], pool.count[order]
+    before = np.cumsum(count) - count
+    first = np.searchsorted(row, row)
+    start = before - before[first]
+    stop = start + count if k is None else np.minimum(start + count, k)
+    table = np.concatenate([[0.0], np.cumsum(_discount(np.arange(1.0, stop.max(initial=0) + 1)))])
+    sums = np.zeros(pool.n_queries)
+    single = (start == 0) & (worth == 1.0)  # then the table is that very sum, to the last bit
+    alone = np.bincount(row, minlength=pool.n_queries)[row] == 1
+    quick = single & alone
+    sums[row[quick]] = table[stop[quick]]
+    rest = np.flatnonzero(~quick & (stop > start))
+    length = stop[rest] - start[rest]
+    entry = np.repeat(rest, length)
+    rank = np.arange(len(entry)) - np.repeat(np.cumsum(length) - length, length) + start[entry] + 1
+    terms = worth[entry] * _discount(rank.astype(np.float64))
+    return sums + np.bincount(row[entry], terms, minlength=pool.n_queries)
+
+
+@measure(
+    "Rprec",
+    formula="#(r ≤ mult·R) / (mult·R)",
+    laws={"monotone", "perfect"},
+    cutoff="none",
+    params={"mult": Param(1, "number", "cut at this multiple of R", low=0.01, high=100)},
+    aliases=("r-precision", "r_precision", "rprecision"),
+    trec="Rprec",
+)
+def r_precision(at: View, mult: float) -> Floats:
+    """R-precision: precision at the rank R.
+
+    Relevant at ranks 1 and 3 of R = 2: one of the first two, 1/2.
+
+    >>> from assay import evaluate
+    >>> run = {"q": {"a": 3, "b": 2, "c": 1}}
+    >>> evaluate(run, {"q": {"a": 1, "c": 1}}, "Rprec").mean()["Rprec"]
+    0.5
+    """
+    cut = np.floor(mult * at.n_good + 0.9).astype(np.int64)
+    return _ratio(at.count(cut), cut)
+
+
+@measure(
+    "RBP",
+    formula="(1 − p) Σ p^(r−1)",
+    laws={"monotone", "local", "perfect"},
+    params={"p": Param(0.8, "number", "patience: chance to look at the next document",
+                       low=0.0, high=1.0)},
+    aliases=("rbp", "rank_biased_precision"),
+    trec="rbp",
+)
+def rank_biased_precision(at: View, k: int | None, p: float) -> Floats:
+    """Rank-biased precision: expected rate of gain of a reader who goes on with probability p.
+
+    Relevant at rank 1 only, p = 0.8: RBP = 0.2. Moffat & Zobel, TOIS 2008.
+
+    >>> from assay import evaluate
+    >>> round(evaluate({"q": {"a": 2, "b": 1}}, {"q": {"a": 1}}, "RBP").mean()["RBP"], 4)
+    0.2
+    """
+    return (1.0 - p) * at.weigh(lambda rank: np.power(p, rank - 1.0), k)
+
+
+@measure(
+    "ERR",
+    formula="Σ_r (1/r) s_r Π_{q<r} (1 − s_q), s = (2^g − 1) / 2^gmax",
+    laws={"monotone", "local", "perfect"},
+    worth="stop",
+    params={"gmax": Param(4, "number", "highest grade of the scale", low=1, high=60)},
+    expected=expected.expected_reciprocal_rank,
+    aliases=("err",),
+)
+def expected_reciprocal_rank(at: Placed, k: int | None) -> Floats:
+    """Expected reciprocal rank: 1/rank of where a reader who is satisfied by gain stops.
+
+    One document of grade 4 at rank 1, gmax = 4: the reader stops there with 15/16.
+    Chapelle, Metzler, Zhang & Grinspan, CIKM 2009.
+
+    >>> from assay import evaluate
+    >>> evaluate({"q": {"a": 2, "b": 1}}, {"q": {"a": 4}}, "ERR@10").mean()["ERR@10"]
+    0.9375
+    """
+    inside = at.rank <= at.cut(k, at.row)
+    row, rank, stop = at.row[inside], at.rank[inside], at.worth[inside]
+    alive = _product_before(row, 1.0 - stop)
+    return at.per_query(row, alive * stop / rank)
+
+
+def _product_before(row: Ints, values: Floats) -> Floats:
+    """For each element the product of the values before it in its row."""
+    product = np.ones(len(row))
+    lengths = np.bincount(row) if len(row) else np.zeros(0, np.int64)
+    nth = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    for step in range(1, int(lengths.max(initial=0))):
+        here = np.flatnonzero(nth == step)
+        product[here] = product[here - 1] * values[here - 1]
+    return product
+
+
+@measure(
+    "bpref",
+    formula="(1/R) Σ_r (1 − min(N_r, R) / min(N, R)), N_r judged non-relevant above r, N in all",
+    laws={"monotone", "perfect"},
+    worth="preference",
+    cutoff="none",
+    expected=lambda at: _ratio(expected.binary_preference(at), at.n_good),
+    aliases=("bpref",),
+    trec="bpref",
+)
+def binary_preference(at: Placed) -> Floats:
+    """Binary preference: how rarely judged non-relevant documents stand above relevant ones.
+
+    Documents without a judgment are passed over. Buckley & Voorhees, SIGIR 2004.
+
+    >>> from assay import evaluate
+    >>> run = {"q": {"a": 3, "b": 2, "c": 1}}
+    >>> evaluate(run, {"q": {"a": 1, "b": 0, "c": 1, "d": 0}}, "bpref").mean()["bpref"]
+    0.75
+    """
+    good, bad = at.n_good[at.row], at.n_bad[at.row]
+    lost = np.minimum(at.bad_above, good) / np.maximum(np.minimum(bad, good), 1)
+    return _ratio(at.per_query(at.row, 1.0 - lost), at.n_good)
+
+
+@measure(
+    "Judged",
+    formula="#(judged at ranks ≤ k) / min(k, n_ret)",
+    laws={"local"},
+    worth="judged",
+    aliases=("judged",),
+    defined="retrieved",
+)
+def judged(at: View, k: int | None) -> Floats:
+    """Share of the first k documents that has a judgment; a short list divides by its length.
+
+    >>> from assay import evaluate
+    >>> run = {"q": {"a": 3, "b": 2, "c": 1}}
+    >>> evaluate(run, {"q": {"a": 1, "b": 0}}, "Judged@2").mean()["Judged@2"]
+    1.0
+    """
+    return _ratio(_judged_count(at, k), _length(at, k))
+
+
+@measure(
+    "Unjudged",
+    formula="#(unjudged at ranks ≤ k) / k",
+    laws={"local"},
+    worth="judged",
+    cutoff="required",
+    aliases=("unj",),
+    trec="unj_{k}",
+    defined="always",
+)
+def unjudged(at: View, k: int) -> Floats:
+    """Share of the first k places that holds a document without a judgment.
+
+    Places that a short list leaves empty are not unjudged.
+
+    >>> from assay import evaluate
+    >>> run = {"q": {"a": 3, "b": 2, "c": 1}}
+    >>> evaluate(run, {"q": {"a": 1, "b": 0}}, "Unjudged@4").mean()["Unjudged@4"]
+    0.25
+    """
+    return (_length(at, k) - _judged_count(at, k)) / k
+
+
+def _length(at: View, k: int | None) -> Ints:
+    return at.n_ret if k is None else np.minimum(at.n_ret, k)
+
+
+def _judged_count(at: View, k: int | None) -> Floats:
+    if at.hits.exhaustive:
+        return _length(at, k).astype(np.float64)
+    return at.count(k)
+
+
+IPREC_ROUNDING = Param(None, "choice", "how level·R becomes a number of documents",
+                       ("round", "ceil"), convention="iprec")
+
+
+def _needed(n_rel: Ints, levels: tuple[float, ...], rounding: str) -> Ints:
+    """How many relevant documents make each recall level; levels × queries.
+
+    trec_eval 10 rounds to the nearest whole number; version 9 adds 0.9 and cuts.
+    """
+    share = np.multiply.outer(np.asarray(levels, dtype=np.float64), n_rel)
+    return np.floor(share + (0.5 if rounding == "round" else 0.9)).astype(np.int64)
+
+
+def _interpolated(at: View, levels: tuple[float, ...], iprec: str) -> Floats:
+    """Largest i / r_i over i ≥ level·R; levels × queries."""
+    needed = _needed(at.n_good, levels, iprec)
+    if isinstance(at, Tied):
+        return expected.interpolated_precision(at, needed)
+    values = np.zeros(needed.shape)
+    for level, least in enumerate(needed):
+        enough = at.nth >= least[at.row]
+        np.maximum.at(values[level], at.row[enough], (at.nth / at.rank)[enough])
+    return values
+
+
+@measure(
+    "iprec",
+    formula="max of i / r_i over i ≥ x·R, at recall level x",
+    laws={"monotone", "perfect"},
+    cutoff="level",
+    params={"iprec": IPREC_ROUNDING},
+    aliases=("iprec_at_recall",),
+    trec="iprec_at_recall_{level}",
+    expected=lambda at, k, iprec: _interpolated(at, (k,), iprec)[0],
+)
+def interpolated_precision(at: Placed, k: float, iprec: str) -> Floats:
+    """Interpolated precision at a recall level: the best precision at that recall or beyond.
+
+    Relevant at ranks 1 and 3 of R = 2, level 1.0: 2/3.
+
+    >>> from assay import evaluate
+    >>> run = {"q": {"a": 3, "b": 2, "c": 1}}
+    >>> round(evaluate(run, {"q": {"a": 1, "c": 1}}, "iprec@1").mean()["iprec@1"], 4)
+    0.6667
+    """
+    return _interpolated(at, (k,), iprec)[0]
+
+
+ELEVEN = tuple(step / 10 for step in range(11))
+
+
+@measure(
+    "iAP",
+    formula="mean of iprec@x over levels x, by default 0, 0.1, …, 1",
+    laws={"monotone", "perfect"},
+    cutoff="none",
+    params={"levels": Param(ELEVEN, "levels", "the recall levels"), "iprec": IPREC_ROUNDING},
+    aliases=("11pt_avg", "11-pt_avg", "11pt"),
+    trec="11pt_avg",
+    expected=lambda at, levels, iprec: _interpolated(at, levels, iprec).mean(axis=0),
+)
+def eleven_point_average(at: Placed, levels: tuple[float, ...], iprec: str) -> Floats:
+    """Interpolated average precision: the mean of interpolated precision over recall levels.
+
+    >>> from assay import evaluate
+    >>> run = {"q": {"a": 3, "b": 2, "c": 1}}
+    >>> round(evaluate(run, {"q": {"a": 1, "c": 1}}, "iAP").mean()["iAP"], 4)
+    0.8485
+    """
+    return _interpolated(at, levels, iprec).mean(axis=0)

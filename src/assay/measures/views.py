@@ -1,0 +1,255 @@
+"""What a measure sees: the ranks of the documents that count, and nothing else.
+
+`worth` says what a document is worth to a measure: above 0 it counts for it, below 0 against it.
+`Placed` gives every such document one rank (the list's order, the best order, the worst, or the
+expected rank rounded up). `Tied` keeps tie groups whole, for exact expectations over all orders.
+Both answer `count` and `weigh`, so a measure that is a weighted sum of ranks is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from assay.hits import Hits
+
+__all__ = ["Placed", "Pool", "Tied"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Worth = Callable[[Floats], Floats]
+
+
+def nth_in_row(row: Ints) -> Ints:
+    """1 for the first element of each run of equal values, 2 for the second, …
+
+    >>> nth_in_row(np.array([0, 0, 2, 2, 2])).tolist()
+    [1, 2, 1, 2, 3]
+    """
+    index = np.arange(len(row))
+    starts = np.concatenate([[True], row[1:] != row[:-1]]) if len(row) else np.zeros(0, bool)
+    return index - np.maximum.accumulate(np.where(starts, index, 0)) + 1
+
+
+@dataclass(frozen=True)
+class Pool:
+    """All judged documents of each query, counted by worth: what could have been retrieved."""
+
+    row: Ints
+    worth: Floats
+    count: Ints
+    n_queries: int
+
+    def total(self, chosen: NDArray[np.bool_]) -> Ints:
+        """How many judged documents of each query are among the chosen entries."""
+        counts = np.bincount(self.row[chosen], self.count[chosen], minlength=self.n_queries)
+        return counts.astype(np.int64)
+
+
+class _View:
+    """What `Placed` and `Tied` share: the sizes that do not depend on the order."""
+
+    def __init__(self, hits: Hits, worth: Worth) -> None:
+        self.n_queries = hits.n_queries
+        self.n_ret = hits.n_ret
+        self.hits = hits
+        self._worth = worth
+
+    @cached_property
+    def pool(self) -> Pool:
+        hits = self.hits
+        return Pool(hits.pool_row, self._worth(hits.pool_grade), hits.pool_count, hits.n_queries)
+
+    @cached_property
+    def retrieved_pool(self) -> Pool:
+        """The pool a system has when only what it retrieved is known."""
+        worth = self._worth(self.hits.grade)
+        return Pool(self.hits.row, worth, np.ones(len(worth), np.int64), self.n_queries)
+
+    @cached_property
+    def n_good(self) -> Ints:
+        """R: how many documents count for the measure, retrieved or not."""
+        return self.pool.total(self.pool.worth > 0)
+
+    @cached_property
+    def n_bad(self) -> Ints:
+        """How many documents count against it, retrieved or not."""
+        if not self.hits.exhaustive:
+            return self.pool.total(self.pool.worth < 0)
+        known = np.where(self.hits.n_docs > 0, self.hits.n_docs, np.iinfo(np.int64).max // 2)
+        return known - self.n_good
+
+    @cached_property
+    def bad_retrieved(self) -> Floats:
+        """How many retrieved documents count against the measure."""
+        worth = self._worth(self.hits.grade)
+        if self.hits.exhaustive:
+            return self.n_ret - self.per_query(self.hits.row, (worth > 0).astype(np.float64))
+        return self.per_query(self.hits.row, (worth < 0).astype(np.float64))
+
+    def per_query(self, row: Ints, values: Floats) -> Floats:
+        """Sum of the values of each query, added in the order given."""
+        return np.bincount(row, values, minlength=self.n_queries)
+
+    def cut(self, k: int | Ints | None, row: Ints) -> Ints | int:
+        """The cut-off that applies to each element."""
+        if k is None:
+            return np.iinfo(np.int64).max
+        return k if isinstance(k, int) else k[row]
+
+
+class Placed(_View):
+    """Documents that count for the measure, each at one rank, in rank order within its query."""
+
+    def __init__(self, hits: Hits, worth: Worth, ties: str) -> None:
+        super().__init__(hits, worth)
+        place = {"order": _in_order, "midrank-up": _midrank_up}.get(ties, _at_extreme)
+        self.row, self.rank, self.worth, self.bad_above = place(hits, worth(hits.grade), ties)
+
+    @cached_property
+    def nth(self) -> Ints:
+        """i: 1 for the first counted document of its query, 2 for the second, …"""
+        return nth_in_row(self.row)
+
+    def count(self, k: int | Ints | None) -> Floats:
+        """How many counted documents each query has at ranks up to k."""
+        if k is None:
+            return np.bincount(self.row, minlength=self.n_queries).astype(np.float64)
+        inside = self.rank <= self.cut(k, self.row)
+        return np.bincount(self.row[inside], minlength=self.n_queries).astype(np.float64)
+
+    def weigh(self, weights: Callable[[Floats], Floats], k: int | Ints | None) -> Floats:
+        """Sum over documents at ranks up to k of worth times the weight of the rank."""
+        inside = self.rank <= self.cut(k, self.row)
+        row, rank, worth = self.row[inside], self.rank[inside], self.worth[inside]
+        return self.per_query(row, worth * weights(rank.astype(np.float64)))
+
+
+Placement = tuple[Ints, Ints, Floats, Ints]
+
+
+def _keep(hits: Hits, worth: Floats) -> tuple[Ints, Ints, Ints, Ints, Floats]:
+    kept = np.flatnonzero(worth != 0)
+    return hits.row[kept], hits.rank[kept], hits.rank_lo[kept], hits.rank_hi[kept], worth[kept]
+
+
+def _good_only(hits: Hits, row: Ints, rank: Ints, worth: Floats) -> Placement:
+    """Drop what counts against the measure, after counting how much of it is above the rest."""
+    if hits.exhaustive:
+        good = worth > 0
+        row, rank, worth = row[good], rank[good], worth[good]
+        return row, rank, worth, rank - nth_in_row(row)
+    if not len(worth) or worth.min() > 0:
+        return row, rank, worth, np.zeros(len(row), np.int64)
+    by_rank = np.lexsort((rank, row))
+    row, rank, worth = row[by_rank], rank[by_rank], worth[by_rank]
+    bad_above = _sum_before_in_row(row, (worth < 0).astype(np.int64))
+    good = worth > 0
+    return row[good], rank[good], worth[good], bad_above[good]
+
+
+def _sum_before_in_row(row: Ints, values: Ints) -> Ints:
+    """For each element, the sum of the values before it in its row."""
+    before = np.cumsum(values) - values
+    first = np.arange(len(row)) - nth_in_row(row) + 1
+    return before - before[first]
+
+
+def _in_order(hits: Hits, worth: Floats, ties: str) -> Placement:
+    row, rank, _, _, kept = _keep(hits, worth)
+    return _good_only(hits, row, rank, kept)
+
+
+def _at_extreme(hits: Hits, worth: Floats, ties: str) -> Placement:
+    """Best: within a tie group what counts for goes first, what counts against goes last."""
+    row, _, lo, hi, kept = _keep(hits, worth)
+    key = -kept if ties == "best" else kept
+    by_group = np.lexsort((key, lo, row))
+    row, lo, hi, kept, key = (a[by_group] for a in (row, lo, hi, kept, key))
+    nth, size = _nth_and_size(row, lo)
+    rank = np.where(key < 0, lo + nth - 1, hi - size + nth)
+    by_rank = np.lexsort((rank, row))
+    return _good_only(hits, row[by_rank], rank[by_rank], kept[by_rank])
+
+
+def _midrank_up(hits: Hits, worth: Floats, ties: str) -> Placement:
+    """The j-th of m counted documents in a group of n at its expected place, j(n+1)/(m+1), up."""
+    row, _, lo, hi, kept = _keep(hits, worth)
+    group = _group_numbers(row, lo)
+    good, bad = kept > 0, kept < 0
+    bad_in_group = np.bincount(group, bad, minlength=0).astype(np.int64)
+    bad_before = _sum_before_in_row(row, bad.astype(np.int64))
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    before_group = bad_before[first][group] if len(group) else bad_before
+    total = np.bincount(group, np.where(good, kept, 0.0))
+    row, lo, hi, group, before_group = (a[good] for a in (row, lo, hi, group, before_group))
+    nth, m = _nth_and_size(row, lo)
+    rank = lo - 1 - (-nth * (hi - lo + 2)) // (m + 1)
+    bad_above = before_group - (-nth * bad_in_group[group]) // (m + 1)
+    if hits.exhaustive:
+        bad_above = rank - nth_in_row(row)
+    return row, rank, total[group] / m, bad_above
+
+
+def _group_numbers(row: Ints, lo: Ints) -> Ints:
+    """0, 1, 2, … for the tie groups of elements that are sorted by row and rank."""
+    if not len(row):
+        return np.zeros(0, np.int64)
+    changes = (row[1:] != row[:-1]) | (lo[1:] != lo[:-1])
+    return np.concatenate([[0], np.cumsum(changes)])
+
+
+def _nth_and_size(row: Ints, lo: Ints) -> tuple[Ints, Ints]:
+    """For elements sorted by row and tie group: the place in its group, and the group's size."""
+    group = _group_numbers(row, lo)
+    return nth_in_row(group), np.bincount(group)[group] if len(group) else group
+
+
+class Tied(_View):
+    """Tie groups that hold at least one document of non-zero worth, in rank order.
+
+    For each group: its query `row`, the documents `above` it, its `size`, how many of it are
+    `good` and `bad`, how many are `good_above` and `bad_above`, and the `total` worth of the good.
+    """
+
+    def __init__(self, hits: Hits, worth: Worth) -> None:
+        super().__init__(hits, worth)
+        row, _, lo, hi, kept = _keep(hits, worth(hits.grade))
+        group = _group_numbers(row, lo)
+        first = np.flatnonzero(np.diff(group, prepend=-1))
+        self.row, self.above, self.size = row[first], lo[first] - 1, (hi - lo + 1)[first]
+        self.good = np.bincount(group, kept > 0).astype(np.int64)
+        self.bad = np.bincount(group, kept < 0).astype(np.int64)
+        self.total = np.bincount(group, np.where(kept > 0, kept, 0.0))
+        self.good_above = _sum_before_in_row(self.row, self.good)
+        self.bad_above = _sum_before_in_row(self.row, self.bad)
+        if hits.exhaustive:
+            self.bad, self.bad_above = self.size - self.good, self.above - self.good_above
+        self.members = np.split(kept, first[1:]) if len(first) else []
+
+    def inside(self, k: int | Ints | None) -> Ints:
+        """How many places of each group are at ranks up to k."""
+        return np.clip(self.cut(k, self.row) - self.above, 0, self.size)
+
+    def count(self, k: int | Ints | None) -> Floats:
+        """Expected number of counted documents at ranks up to k."""
+        return self.per_query(self.row, self.good * self.inside(k) / self.size)
+
+    def weigh(self, weights: Callable[[Floats], Floats], k: int | Ints | None) -> Floats:
+        """Expected sum over documents at ranks up to k of worth times the weight of the rank."""
+        inside = self.inside(k)
+        mean = self.total / self.size
+        return self.per_query(self.row, mean * sum_over_ranks(weights, self.above, inside))
+
+
+def sum_over_ranks(weights: Callable[[Floats], Floats], above: Ints, places: Ints) -> Floats:
+    """Sum of weights(r) over the `places` ranks that follow rank `above`, for each group."""
+    last = int((above + places).max(initial=0))
+    table = np.concatenate([[0.0], np.cumsum(weights(np.arange(1.0, last + 1)))])
+    return table[above + places] - table[above]

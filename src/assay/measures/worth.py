@@ -1,0 +1,57 @@
+"""What a grade is worth to a measure: relevant or not, a gain, a chance to stop, a preference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import MeasureError
+
+__all__ = ["WORTH_PARAMS", "worth_function"]
+
+Floats = NDArray[np.float64]
+
+WORTH_PARAMS = ("rel", "gain", "gains", "gmax")
+
+
+def worth_function(kind: str, params: Mapping[str, Any]) -> Callable[[Floats], Floats]:
+    """The function from grades to worth; a negative grade is in the pool but worth nothing."""
+    if kind == "relevant":
+        return lambda grade: _is_relevant(grade, params["rel"]).astype(np.float64)
+    if kind == "preference":
+        return lambda grade: np.where(_is_relevant(grade, params["rel"]), 1.0,
+                                      np.where(grade >= 0, -1.0, 0.0))
+    if kind == "judged":
+        return lambda grade: (grade >= 0).astype(np.float64)
+    if kind == "gain":
+        return lambda grade: _gain(grade, params["gain"], params["gains"])
+    return lambda grade: _chance_to_stop(grade, params["gmax"])
+
+
+def _is_relevant(grade: Floats, rel: float) -> NDArray[np.bool_]:
+    return (grade >= rel) & (grade >= 0)
+
+
+def _gain(grade: Floats, gain: str, gains: tuple[tuple[float, float], ...]) -> Floats:
+    positive = np.maximum(grade, 0.0)
+    worth = positive if gain == "linear" else np.exp2(positive) - 1.0
+    for level, value in gains:
+        worth = np.where(grade == level, value, worth)
+    if not np.isfinite(worth).all():
+        raise MeasureError(
+            f"A grade of {grade.max():g} is too large for gain=exp: 2^grade overflows. "
+            "Use gain=linear, or give gains of your own."
+        )
+    return worth
+
+
+def _chance_to_stop(grade: Floats, gmax: float) -> Floats:
+    top = grade.max(initial=0.0)
+    if top > gmax:
+        raise MeasureError(
+            f"A judgment has grade {top:g}, above gmax={gmax:g}. Write ERR(gmax={top:g})."
+        )
+    return np.asarray((np.exp2(np.maximum(grade, 0.0)) - 1.0) / np.exp2(gmax))

@@ -1,0 +1,219 @@
+// The Python face of the kernels. Arrays are checked here once; the kernels then assume.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+#include <stdexcept>
+
+#include "id_tables.hpp"
+#include "judged.hpp"
+#include "parallel.hpp"
+#include "rows.hpp"
+#include "trec_parser.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace assay {
+
+namespace {
+
+template <class T>
+using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+template <class T>
+Out<T> to_numpy(Column<T>&& column) {
+    const size_t size = column.size();
+    T* data = column.release();
+    if (data == nullptr) data = static_cast<T*>(std::malloc(sizeof(T)));
+    nb::capsule owner(data, [](void* memory) noexcept { std::free(memory); });
+    return Out<T>(data, {size}, owner);
+}
+
+Out<uint8_t> to_numpy(Column<char>&& column) {
+    const size_t size = column.size();
+    void* data = column.release();
+    if (data == nullptr) data = std::malloc(1);
+    nb::capsule owner(data, [](void* memory) noexcept { std::free(memory); });
+    return Out<uint8_t>(static_cast<uint8_t*>(data), {size}, owner);
+}
+
+void require(bool condition, const char* message) {
+    if (!condition) throw std::invalid_argument(message);
+}
+
+// Offsets start at 0, never fall, and end at the number of elements.
+void check_offsets(const In<int64_t>& offsets, size_t elements) {
+    require(offsets.size() >= 1 && offsets.data()[0] == 0, "offsets must start with 0");
+    for (size_t i = 1; i < offsets.size(); ++i) {
+        require(offsets.data()[i] >= offsets.data()[i - 1], "offsets must not fall");
+    }
+    require(static_cast<size_t>(offsets.data()[offsets.size() - 1]) == elements, "offsets must end at the number of elements");
+}
+
+void check_codes(const In<int32_t>& codes, int64_t least, int64_t end) {
+    bool fine = true;
+    for (size_t i = 0; i < codes.size(); ++i) fine &= codes.data()[i] >= least && codes.data()[i] < end;
+    require(fine, "doc code out of range");
+}
+
+IdView view(const In<uint8_t>& blob, const In<int64_t>& offsets) {
+    check_offsets(offsets, blob.size());
+    return {blob.data(), offsets.data(), offsets.size() - 1};
+}
+
+nb::tuple sort_rows_of(In<int32_t> queries, In<int32_t> docs, In<double> scores, size_t n_queries,
+                       In<uint8_t> blob, In<int64_t> offsets, int ties, bool float32) {
+    require(docs.size() == queries.size() && scores.size() == queries.size(), "queries, docs and scores must have one length");
+    require(queries.size() < size_t{1} << 31, "too many lines");
+    require(ties >= -1 && ties <= 1, "ties must be -1, 0 or 1");
+    const IdView ids = view(blob, offsets);
+    SortedRows rows;
+    {
+        nb::gil_scoped_release release;
+        rows = sort_rows({queries.data(), docs.data(), scores.data(), queries.size(), n_queries}, ids, Ties(ties), float32);
+    }
+    nb::object fault = nb::none();
+    if (rows.fault != nullptr) fault = nb::make_tuple(rows.fault, rows.fault_query, rows.fault_doc);
+    return nb::make_tuple(to_numpy(std::move(rows.offsets)), to_numpy(std::move(rows.docs)), to_numpy(std::move(rows.scores)), fault);
+}
+
+Out<int64_t> order_rows_of(In<int64_t> offsets, In<double> scores, std::optional<In<int64_t>> tiebreak) {
+    check_offsets(offsets, scores.size());
+    require(!tiebreak || tiebreak->size() == scores.size(), "tiebreak and scores must have one length");
+    Column<int64_t> order;
+    {
+        nb::gil_scoped_release release;
+        order = order_rows(offsets.data(), offsets.size() - 1, scores.data(), tiebreak ? tiebreak->data() : nullptr);
+    }
+    return to_numpy(std::move(order));
+}
+
+nb::tuple find_judged_of(In<int64_t> offsets, In<int32_t> docs, In<double> scores, In<int64_t> judged_offsets,
+                         In<int32_t> judged_docs, In<double> judged_grades, int64_t n_docs) {
+    require(docs.size() == scores.size() && judged_docs.size() == judged_grades.size(), "docs and their values must have one length");
+    require(offsets.size() == judged_offsets.size(), "ranking and judgments must have the same queries");
+    Found found;
+    {
+        nb::gil_scoped_release release;
+        check_offsets(offsets, docs.size());
+        check_offsets(judged_offsets, judged_docs.size());
+        check_codes(docs, 0, n_docs);
+        check_codes(judged_docs, -1, n_docs);
+        found = find_judged({offsets.data(), docs.data(), scores.data(), offsets.size() - 1},
+                            {judged_offsets.data(), judged_docs.data(), judged_grades.data()});
+    }
+    return nb::make_tuple(to_numpy(std::move(found.offsets)), to_numpy(std::move(found.rank)), to_numpy(std::move(found.lo)),
+                          to_numpy(std::move(found.hi)), to_numpy(std::move(found.grade)));
+}
+
+nb::object first_duplicate_of(In<uint8_t> blob, In<int64_t> offsets) {
+    const IdView ids = view(blob, offsets);
+    std::pair<int64_t, int64_t> pair;
+    {
+        nb::gil_scoped_release release;
+        pair = first_duplicate(ids);
+    }
+    if (pair.first < 0) return nb::none();
+    return nb::make_tuple(pair.first, pair.second);
+}
+
+Out<int64_t> match_ids_of(In<uint8_t> blob, In<int64_t> offsets, In<uint8_t> other_blob, In<int64_t> other_offsets) {
+    const IdView ids = view(blob, offsets), others = view(other_blob, other_offsets);
+    Column<int64_t> places;
+    {
+        nb::gil_scoped_release release;
+        places = match_ids(ids, others);
+    }
+    return to_numpy(std::move(places));
+}
+
+Out<int64_t> order_ids_of(In<uint8_t> blob, In<int64_t> offsets, bool descending) {
+    const IdView ids = view(blob, offsets);
+    Column<int64_t> order;
+    {
+        nb::gil_scoped_release release;
+        order = order_ids(ids, descending);
+    }
+    return to_numpy(std::move(order));
+}
+
+nb::tuple take_ids_of(In<uint8_t> blob, In<int64_t> offsets, In<int64_t> places) {
+    const IdView ids = view(blob, offsets);
+    const auto count = static_cast<int64_t>(ids.count);
+    TakenIds taken;
+    {
+        nb::gil_scoped_release release;
+        for (size_t i = 0; i < places.size(); ++i) {
+            require(places.data()[i] >= 0 && places.data()[i] < count, "place out of range");
+        }
+        taken = take_ids(ids, places.data(), places.size());
+    }
+    return nb::make_tuple(to_numpy(std::move(taken.blob)), to_numpy(std::move(taken.offsets)));
+}
+
+Layout layout_of(const std::string& kind) {
+    require(kind == "run" || kind == "qrels", "kind must be 'run' or 'qrels'");
+    return kind == "run" ? kRun : kQrels;
+}
+
+nb::bytes to_bytes(const std::string& text) { return nb::bytes(text.data(), text.size()); }
+
+nb::object fault_of(const TrecParser& parser) {
+    const Fault& fault = parser.fault;
+    if (fault.kind == nullptr) return nb::none();
+    return nb::make_tuple(fault.line, fault.kind, to_bytes(fault.text), fault.found);
+}
+
+// Gives the columns away, so it can be called once.
+nb::tuple take_columns(TrecParser& parser) {
+    return nb::make_tuple(to_numpy(parser.query_ids.take_blob()), to_numpy(parser.query_ids.take_offsets()),
+                          to_numpy(parser.doc_ids.take_blob()), to_numpy(parser.doc_ids.take_offsets()),
+                          to_numpy(std::move(parser.queries)), to_numpy(std::move(parser.docs)), to_numpy(std::move(parser.values)));
+}
+
+bool feed(TrecParser& parser, nb::bytes chunk) {
+    const std::string_view text(chunk.c_str(), chunk.size());
+    nb::gil_scoped_release release;
+    return parser.feed(text);
+}
+
+void bind_trec_parser(nb::module_& module) {
+    nb::class_<TrecParser>(module, "TrecParser")
+        .def("__init__", [](TrecParser* self, const std::string& kind) { new (self) TrecParser(layout_of(kind), default_threads()); }, "kind"_a)
+        .def("feed", &feed, "chunk"_a)
+        .def("finish", &TrecParser::finish, nb::call_guard<nb::gil_scoped_release>())
+        .def("take_columns", &take_columns)
+        .def_prop_ro("fault", &fault_of)
+        .def_prop_ro("tag", [](const TrecParser& parser) { return to_bytes(parser.tag); })
+        .def_ro("rank_disagreements", &TrecParser::rank_disagreements)
+        .def_ro("rank_unreadable", &TrecParser::rank_unreadable);
+}
+
+void bind_rows(nb::module_& module) {
+    module.def("sort_rows", &sort_rows_of, "queries"_a, "docs"_a, "scores"_a, "n_queries"_a, "doc_blob"_a, "doc_offsets"_a, "ties"_a, "float32"_a);
+    module.def("order_rows", &order_rows_of, "offsets"_a, "scores"_a, "tiebreak"_a.none());
+    module.def("find_judged", &find_judged_of, "offsets"_a, "docs"_a, "scores"_a, "judged_offsets"_a, "judged_docs"_a, "judged_grades"_a, "n_docs"_a);
+}
+
+void bind_ids(nb::module_& module) {
+    module.def("first_duplicate", &first_duplicate_of, "blob"_a, "offsets"_a);
+    module.def("match_ids", &match_ids_of, "blob"_a, "offsets"_a, "other_blob"_a, "other_offsets"_a);
+    module.def("order_ids", &order_ids_of, "blob"_a, "offsets"_a, "descending"_a);
+    module.def("take_ids", &take_ids_of, "blob"_a, "offsets"_a, "places"_a);
+}
+
+}  // namespace
+
+}  // namespace assay
+
+NB_MODULE(_kernels, module) {
+    module.doc() = "Compiled kernels; assay.native.twins gives the same answers in Python.";
+    assay::bind_trec_parser(module);
+    assay::bind_rows(module);
+    assay::bind_ids(module);
+}

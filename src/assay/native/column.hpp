@@ -1,0 +1,79 @@
+// A growing array whose memory can be handed to numpy without a copy.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace assay {
+
+// realloc lets the system move the pages of a large array instead of copying them,
+// and pages that were reserved but never written cost no memory.
+template <class T>
+class Column {
+    static_assert(std::is_trivially_copyable_v<T>);
+
+public:
+    Column() = default;
+    explicit Column(size_t size) { extend(size); }
+    Column(Column&& other) noexcept { swap(other); }
+    Column& operator=(Column&& other) noexcept {
+        swap(other);
+        return *this;
+    }
+    Column(const Column&) = delete;
+    Column& operator=(const Column&) = delete;
+    ~Column() { std::free(data_); }
+
+    T* data() { return data_; }
+    const T* data() const { return data_; }
+    size_t size() const { return size_; }
+    T& operator[](size_t i) { return data_[i]; }
+    const T& operator[](size_t i) const { return data_[i]; }
+
+    void push_back(T value) { *extend(1) = value; }
+
+    void append(const T* values, size_t count) {
+        T* place = extend(count);
+        if (count != 0) std::memcpy(place, values, count * sizeof(T));
+    }
+
+    // Adds `count` elements without a value and returns the first of them.
+    T* extend(size_t count) {
+        if (size_ + count > capacity_) grow(size_ + count);
+        T* place = data_ + size_;
+        size_ += count;
+        return place;
+    }
+
+    // Gives the memory away; the caller frees it with std::free.
+    T* release() {
+        size_ = capacity_ = 0;
+        return std::exchange(data_, nullptr);
+    }
+
+private:
+    void swap(Column& other) {
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+        std::swap(capacity_, other.capacity_);
+    }
+
+    void grow(size_t needed) {
+        size_t capacity = needed > 2 * capacity_ ? needed : 2 * capacity_;
+        if (capacity < 64) capacity = 64;
+        void* moved = std::realloc(data_, capacity * sizeof(T));
+        if (moved == nullptr) throw std::bad_alloc();
+        data_ = static_cast<T*>(moved);
+        capacity_ = capacity;
+    }
+
+    T* data_ = nullptr;
+    size_t size_ = 0;
+    size_t capacity_ = 0;
+};
+
+}  // namespace assay

@@ -1,0 +1,67 @@
+// A fast hash of short byte strings, in the manner of wyhash. It decides only where an id
+// sits in a table, never the order of a result.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#if defined(_MSC_VER)
+#include <intrin.h>
+#endif
+
+namespace assay {
+
+inline uint64_t load8(const char* p) {
+    uint64_t word;
+    std::memcpy(&word, p, 8);
+    return word;
+}
+
+inline uint64_t load4(const char* p) {
+    uint32_t word;
+    std::memcpy(&word, p, 4);
+    return word;
+}
+
+// Multiplies to 128 bits and folds the halves: every input bit reaches every output bit.
+inline uint64_t fold(uint64_t a, uint64_t b) {
+#if defined(_MSC_VER)
+    uint64_t high;
+    const uint64_t low = _umul128(a, b, &high);
+    return low ^ high;
+#else
+    const auto product = static_cast<unsigned __int128>(a) * b;
+    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+#endif
+}
+
+// The first and last bytes as two words, which may overlap; sizes 0 to 16.
+inline void load_ends(std::string_view text, uint64_t& first, uint64_t& last) {
+    const char* p = text.data();
+    const size_t n = text.size();
+    if (n >= 8) {
+        first = load8(p);
+        last = load8(p + n - 8);
+    } else if (n >= 4) {
+        first = load4(p);
+        last = load4(p + n - 4);
+    } else {
+        first = last = 0;
+        for (size_t i = 0; i < n; ++i) first = first << 8 | static_cast<unsigned char>(p[i]);
+    }
+}
+
+inline uint32_t hash_bytes(std::string_view text) {
+    constexpr uint64_t secret0 = 0x9E3779B97F4A7C15u, secret1 = 0xE7037ED1A0B428DBu;
+    uint64_t state = text.size() ^ secret0;
+    while (text.size() > 16) {
+        state = fold(load8(text.data()) ^ secret1, load8(text.data() + 8) ^ state);
+        text.remove_prefix(16);
+    }
+    uint64_t first, last;
+    load_ends(text, first, last);
+    const uint64_t mixed = fold(first ^ secret1, last ^ state);
+    return static_cast<uint32_t>(fold(mixed ^ secret0, secret1));
+}
+
+}  // namespace assay

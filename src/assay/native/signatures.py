@@ -1,0 +1,106 @@
+"""What every engine offers: the compiled kernels and the numpy twins share these signatures.
+
+Ids travel as one blob of UTF-8 bytes (uint8) and n + 1 offsets (int64). Ragged rows travel as
+n + 1 offsets (int64) and flat arrays. Arguments are trusted to have the stated types; sizes and
+codes are checked, with ValueError, because a wrong one must never reach memory.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Bytes", "Codes", "Floats", "Kernels", "Longs", "Parser", "RowFault", "TextFault"]
+
+Bytes = npt.NDArray[np.uint8]
+Codes = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+TextFault = tuple[int, str, bytes, int]  # line from 1, kind, offending text, columns found
+RowFault = tuple[str, int, int]  # "duplicate" or "float32", query code, doc code
+
+
+class Parser(Protocol):
+    """Reads a TREC file chunk by chunk; the result does not depend on the cuts."""
+
+    def feed(self, chunk: bytes, /) -> bool:
+        """Read on; False once a fault was found."""
+
+    def finish(self) -> bool:
+        """Read the last line, if it has no line end; False if there was a fault."""
+
+    def take_columns(self) -> tuple[Bytes, Longs, Bytes, Longs, Codes, Codes, Floats]:
+        """Hand over (query blob, offsets, doc blob, offsets, queries, docs, values), once."""
+
+    @property
+    def fault(self) -> TextFault | None:
+        """The first fault of the file."""
+
+    @property
+    def tag(self) -> bytes:
+        """The tag of the last line."""
+
+    @property
+    def rank_disagreements(self) -> int:
+        """How many adjacent lines of a query have rank and score in contradiction."""
+
+    @property
+    def rank_unreadable(self) -> int:
+        """How many lines have a rank that is no number."""
+
+
+class Kernels(Protocol):
+    """A module of kernels."""
+
+    def TrecParser(self, kind: str) -> Parser:  # noqa: N802 - it is a class there
+        """Start to parse a "run" or "qrels" file."""
+
+    def sort_rows(  # noqa: PLR0917
+        self,
+        queries: Codes,
+        docs: Codes,
+        scores: Floats,
+        n_queries: int,
+        doc_blob: Bytes,
+        doc_offsets: Longs,
+        ties: int,
+        float32: bool,
+    ) -> tuple[Longs, Codes, Floats, RowFault | None]:
+        """Group lines by query and sort each row by score descending, then by doc id.
+
+        `ties` is 1 for ids ascending, -1 for descending, 0 for the order of appearance.
+        With a fault the arrays mean nothing. Of several faults the first row's is reported,
+        and a duplicate before a score beyond float32.
+        """
+
+    def order_rows(self, offsets: Longs, scores: Floats, tiebreak: Longs | None) -> Longs:
+        """Find the permutation that sorts each row by score descending, tiebreak ascending."""
+
+    def find_judged(  # noqa: PLR0917
+        self,
+        offsets: Longs,
+        docs: Codes,
+        scores: Floats,
+        judged_offsets: Longs,
+        judged_docs: Codes,
+        judged_grades: Floats,
+        n_docs: int,
+    ) -> tuple[Longs, Longs, Longs, Longs, Floats]:
+        """Find judged docs in sorted rows: (offsets, rank, rank_lo, rank_hi, grade)."""
+
+    def first_duplicate(self, blob: Bytes, offsets: Longs) -> tuple[int, int] | None:
+        """Find the first id that appears a second time: both places."""
+
+    def match_ids(
+        self, blob: Bytes, offsets: Longs, other_blob: Bytes, other_offsets: Longs
+    ) -> Longs:
+        """Find each id's first place among the others, or -1."""
+
+    def order_ids(self, blob: Bytes, offsets: Longs, descending: bool) -> Longs:
+        """Find the permutation that sorts ids by bytes; equal ids keep their order."""
+
+    def take_ids(self, blob: Bytes, offsets: Longs, places: Longs) -> tuple[Bytes, Longs]:
+        """Copy the ids at some places."""

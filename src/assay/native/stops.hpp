@@ -1,0 +1,83 @@
+// Finds every byte that can end a column: space, tab, line end and the other control characters.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace assay {
+
+struct ByteMask {
+    uint64_t stops;  // bit i: byte i is <= 0x20
+    uint64_t high;   // non-zero: some byte is >= 0x80, so the text is not ASCII
+};
+
+#if defined(__SSE2__)
+
+inline ByteMask mask64(const char* p) {
+    ByteMask mask{0, 0};
+    const __m128i blank = _mm_set1_epi8(0x20);
+    for (int i = 0; i < 4; ++i) {
+        const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 16 * i));
+        const __m128i stop = _mm_cmpeq_epi8(_mm_min_epu8(bytes, blank), bytes);
+        mask.stops |= static_cast<uint64_t>(_mm_movemask_epi8(stop)) << (16 * i);
+        mask.high |= static_cast<uint64_t>(_mm_movemask_epi8(bytes));
+    }
+    return mask;
+}
+
+#else
+
+// Eight bytes at a time in one word. (b & 0x7f) + 0x5f reaches 0x80 exactly when b > 0x20.
+inline ByteMask mask64(const char* p) {
+    constexpr uint64_t ones = 0x0101010101010101u;
+    ByteMask mask{0, 0};
+    for (int i = 0; i < 8; ++i) {
+        uint64_t word = 0;
+        for (int b = 7; b >= 0; --b) word = word << 8 | static_cast<unsigned char>(p[8 * i + b]);
+        const uint64_t stop = ~(((word & 0x7f * ones) + 0x5f * ones) | word) & 0x80 * ones;
+        mask.stops |= ((stop >> 7) * 0x0102040810204080u >> 56) << (8 * i);
+        mask.high |= word & 0x80 * ones;
+    }
+    return mask;
+}
+
+#endif
+
+inline int lowest_bit(uint64_t word) {
+#if defined(__GNUC__)
+    return __builtin_ctzll(word);
+#else
+    int bit = 0;
+    while ((word >> bit & 1) == 0) ++bit;
+    return bit;
+#endif
+}
+
+// Writes the places of all stops to `places` (room for `size` of them) and returns their number;
+// `ascii` tells whether every byte is ASCII.
+inline size_t find_stops(const char* text, size_t size, uint32_t* places, bool& ascii) {
+    uint32_t* place = places;
+    uint64_t high = 0;
+    for (size_t at = 0; at < size; at += 64) {
+        char tail[64];
+        const char* block = text + at;
+        if (size - at < 64) {
+            std::memset(tail, 'x', 64);
+            std::memcpy(tail, block, size - at);
+            block = tail;
+        }
+        const ByteMask mask = mask64(block);
+        high |= mask.high;
+        for (uint64_t stops = mask.stops; stops != 0; stops &= stops - 1) {
+            *place++ = static_cast<uint32_t>(at) + static_cast<uint32_t>(lowest_bit(stops));
+        }
+    }
+    ascii = high == 0;
+    return static_cast<size_t>(place - places);
+}
+
+}  // namespace assay

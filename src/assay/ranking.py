@@ -1,0 +1,246 @@
+"""Ranking: for each query the retrieved documents in rank order, with their scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay import checks, order
+from assay.errors import ConventionError, IdError, ShapeError
+from assay.ids import Ids
+from assay.native.rows import TieOrder, sort_lines
+
+if TYPE_CHECKING:
+    from assay.conventions import Conventions
+
+__all__ = ["Ranking"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_TIE_ORDER: Final[dict[str, TieOrder]] = {
+    "id-descending": "descending",
+    "id-ascending": "ascending",
+    "index": "appearance",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Ragged rows of documents in rank order; build one with `from_…`, which check their input.
+
+    Row q holds `docs[offsets[q]:offsets[q+1]]` (numbers into `doc_ids`) and their `scores`,
+    sorted by score descending, then by `tiebreak`. `n_docs` is the size of the collection, or 0
+    when unknown. Arrays are read-only.
+    """
+
+    query_ids: Ids
+    doc_ids: Ids
+    offsets: Ints
+    docs: NDArray[np.int32]
+    scores: Floats
+    n_docs: int = 0
+    tiebreak: str = "index"
+    precision: str = "float64"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Make the arrays read-only."""
+        for array in (self.offsets, self.docs, self.scores):
+            array.setflags(write=False)
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return len(self.query_ids)
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """How many documents each row holds."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def complete(self) -> NDArray[np.bool_]:
+        """Which rows rank the whole collection."""
+        return (self.lengths == self.n_docs) & (self.n_docs > 0)
+
+    def row(self, query: str | int) -> list[tuple[str | int, float]]:
+        """The documents of one query with their scores, best first.
+
+        >>> Ranking.from_scores([[0.1, 0.9]]).row(0)
+        [(1, 0.9), (0, 0.1)]
+        """
+        q = self._number_of(query)
+        inside = slice(self.offsets[q], self.offsets[q + 1])
+        ids = self.doc_ids.take(self.docs[inside].astype(np.int64))
+        return list(zip(ids, self.scores[inside].tolist(), strict=True))
+
+    def _number_of(self, query: str | int) -> int:
+        found = int(Ids.of([query], what="query").match(self.query_ids)[0])
+        if found < 0:
+            raise IdError(f"The ranking has no query {query!r}.")
+        return found
+
+    def __len__(self) -> int:
+        """Number of queries."""
+        return self.n_queries
+
+    def __repr__(self) -> str:
+        """Sizes and tie rule in one line."""
+        size = f"{self.n_queries} queries, {len(self.docs)} results"
+        return f"Ranking({size}, tiebreak={self.tiebreak})"
+
+    @classmethod
+    def from_lines(
+        cls,
+        query_ids: Ids,
+        doc_ids: Ids,
+        *,
+        queries: NDArray[np.int32],
+        docs: NDArray[np.int32],
+        scores: Floats,
+        tiebreak: str = "id-descending",
+        precision: str = "float64",
+        name: str = "",
+    ) -> Ranking:
+        """From one (query number, document number, score) per line, in any order of lines."""
+        rows = sort_lines(
+            queries, docs, scores, query_ids=query_ids, doc_ids=doc_ids,
+            ties=_TIE_ORDER[tiebreak], float32=precision == "float32",
+        )
+        return cls(query_ids, doc_ids, rows.offsets, rows.docs, rows.scores,
+                   tiebreak=tiebreak, precision=precision, name=name)
+
+    @classmethod
+    def from_scores(
+        cls, scores: Any, *, query_ids: Any = None, doc_ids: Any = None
+    ) -> Ranking:
+        """From a whole score matrix, queries × documents; every document is ranked."""
+        matrix = checks.real_matrix(scores, "scores")
+        docs = np.broadcast_to(np.arange(matrix.shape[1], dtype=np.int64), matrix.shape)
+        return cls.from_arrays(docs, matrix, query_ids=query_ids, doc_ids=doc_ids,
+                               n_docs=matrix.shape[1])
+
+    @classmethod
+    def from_arrays(
+        cls,
+        docs: Any,
+        scores: Any = None,
+        *,
+        query_ids: Any = None,
+        doc_ids: Any = None,
+        n_docs: int | None = None,
+    ) -> Ranking:
+        """From document numbers, queries × places, and their scores; −1 marks an unused place.
+
+        Without scores the order given is the ranking, and nothing ties. `doc_ids` names the
+        documents 0, 1, …; `n_docs` is the size of the collection where it is known.
+
+        >>> Ranking.from_arrays([[7, 3]], [[0.5, 0.9]]).row(0)
+        [(3, 0.9), (7, 0.5)]
+        """
+        numbers = checks.real_matrix(docs, "docs")
+        names = None if doc_ids is None else Ids.of(doc_ids, what="doc")
+        known = n_docs if names is None else len(names)
+        numbers = checks.check_doc_numbers(numbers, known)
+        queries = _query_ids(query_ids, len(numbers))
+        values = _score_matrix(scores, numbers.shape, queries)
+        if names is None:
+            names = Ids.count(known or int(numbers.max(initial=-1)) + 1)
+        else:
+            checks.check_unique(names, "doc")
+        used = numbers >= 0
+        offsets = np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int64)
+        flat_docs, flat_scores = numbers[used], values[used]
+        _refuse_repeats(queries, names, offsets, flat_docs)
+        by_rank = order.sort_rows(offsets, flat_scores, flat_docs if scores is not None else None)
+        return cls(queries, names, offsets, flat_docs[by_rank].astype(np.int32),
+                   flat_scores[by_rank], n_docs=known or 0)
+
+    def under(self, conventions: Conventions) -> Ranking:
+        """The same results in the order, precision and depth that the conventions ask for."""
+        ranking = self._reordered(conventions.tiebreak, conventions.scores)
+        if conventions.self_match == "exclude":
+            ranking = ranking._without_self()
+        if conventions.depth and int(ranking.lengths.max(initial=0)) > conventions.depth:
+            ranking = ranking._keep(ranking._places() < conventions.depth)
+        return ranking
+
+    def _places(self) -> Ints:
+        return np.arange(len(self.docs)) - np.repeat(self.offsets[:-1], self.lengths)
+
+    def _keep(self, kept: NDArray[np.bool_]) -> Ranking:
+        counts = np.concatenate([[0], np.cumsum(kept)])[self.offsets]
+        return replace(self, offsets=counts.astype(np.int64), docs=self.docs[kept],
+                       scores=self.scores[kept])
+
+    def _without_self(self) -> Ranking:
+        """Drop the document that has the query's own id, wherever it stands."""
+        own = np.repeat(self.query_ids.match(self.doc_ids), self.lengths)
+        same = self.docs == own
+        return self._keep(~same) if same.any() else self
+
+    def _reordered(self, tiebreak: str, precision: str) -> Ranking:
+        if (tiebreak, precision) == (self.tiebreak, self.precision):
+            return self
+        if precision == "float64" and self.precision == "float32":
+            raise ConventionError(
+                "This ranking was read with float32 scores; read it again to compare in float64."
+            )
+        scores = self.scores
+        if precision == "float32" and self.precision != "float32":
+            scores = scores.astype(np.float32).astype(np.float64)
+        by_rank = order.sort_rows(self.offsets, scores, self._tie_priority(tiebreak))
+        return replace(self, docs=self.docs[by_rank], scores=scores[by_rank],
+                       tiebreak=tiebreak, precision=precision)
+
+    def _tie_priority(self, tiebreak: str) -> Ints:
+        """For every result a number; among equal scores the smaller one comes first."""
+        if tiebreak == "index":
+            if self.tiebreak != "index":
+                raise ConventionError(
+                    f"This ranking was read with tiebreak {self.tiebreak!r}, so the order of its "
+                    "lines is gone. Read it again with tiebreak='index'."
+                )
+            return self.docs.astype(np.int64)
+        place = np.empty(len(self.doc_ids), np.int64)
+        place[self.doc_ids.order(descending=tiebreak == "id-descending")] = np.arange(len(place))
+        return place[self.docs]
+
+
+def _query_ids(query_ids: Any, n_queries: int) -> Ids:
+    if query_ids is None:
+        return Ids.count(n_queries)
+    ids = Ids.of(query_ids, what="query")
+    checks.check_lengths(query_ids=len(ids), rows=n_queries)
+    checks.check_unique(ids, "query")
+    return ids
+
+
+def _score_matrix(scores: Any, shape: tuple[int, ...], queries: Ids) -> Floats:
+    if scores is None:
+        return np.broadcast_to(-np.arange(shape[1], dtype=np.float64), shape)
+    given = checks.real_matrix(scores, "scores")
+    if given.shape != shape:
+        raise ShapeError(f"docs has shape {shape} and scores has shape {given.shape}.")
+    matrix = given.astype(np.float64)
+    checks.check_finite(matrix, "scores", queries)
+    return matrix
+
+
+def _refuse_repeats(queries: Ids, names: Ids, offsets: Ints, docs: Ints) -> None:
+    """A document may stand once in a row."""
+    row = order.rows_of(offsets)
+    key = row * max(len(names), 1) + docs
+    in_order = np.sort(key)
+    twice = np.flatnonzero(in_order[1:] == in_order[:-1])
+    if len(twice):
+        q, doc = divmod(int(in_order[twice[0]]), max(len(names), 1))
+        raise IdError(
+            f"Document {names[doc]!r} stands twice in the ranking of query {queries[q]!r}. "
+            "Keep one of the two."
+        )

@@ -1,0 +1,377 @@
+"""Scores: one value per measure and query, and the means one may take of them."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay import checks
+from assay.conventions import Conventions
+from assay.errors import IdError, MismatchError, UsageError, ValueRangeError
+from assay.ids import Ids
+from assay.measures import Measure, parse
+
+__all__ = ["SCHEMA_VERSION", "Counts", "Mean", "Scores"]
+
+SCHEMA_VERSION = 1
+GEOMETRIC_FLOOR = 0.00001
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many queries stand behind one mean, and what was done with the rest.
+
+    `n` queries were averaged, `empty` of the judged ones have no relevant document (the measure is
+    undefined there), `missing` are judged but not in the ranking, `tied` have a value that depends
+    on the order of tied documents, `groups_left_out` is for means over groups.
+    """
+
+    n: int
+    empty: int
+    missing: int
+    tied: int
+    groups_left_out: int = 0
+
+    @property
+    def tied_share(self) -> float:
+        """Share of the averaged queries whose value depends on ties."""
+        return self.tied / self.n if self.n else 0.0
+
+
+@dataclass(frozen=True)
+class Mean(Mapping[str, float]):
+    """Means by measure name, with the kind of average and the counts behind each.
+
+    `average` is micro (over queries), macro (over groups) or weighted (over groups with weights).
+    """
+
+    values_by_name: dict[str, float]
+    average: str
+    counts: dict[str, Counts]
+    by: str | None = None
+    groups: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def __getitem__(self, name: str | Measure) -> float:
+        """The mean of a measure, under its canonical name or any other name of it."""
+        key = str(name)
+        if key not in self.values_by_name:
+            key = str(parse(key))
+        return self.values_by_name[key]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the measures."""
+        return iter(self.values_by_name)
+
+    def __len__(self) -> int:
+        """How many measures there are."""
+        return len(self.values_by_name)
+
+    def __repr__(self) -> str:
+        """Name and value of each mean."""
+        body = ", ".join(f"{name}={value:.4f}" for name, value in self.items())
+        return f"Mean({self.average}: {body})"
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Measures × queries; NaN where a measure is undefined. Queries are in order of their ids.
+
+    `tied` marks values that depend on the order of tied documents, `missing` the judged queries
+    that the ranking does not hold; `extra` are the queries of the ranking that nobody judged;
+    `groups` are columns such as scene, label or user.
+    """
+
+    measures: tuple[Measure, ...]
+    query_ids: Ids
+    values: Floats
+    tied: NDArray[np.bool_]
+    missing: NDArray[np.bool_]
+    conventions: Conventions
+    extra: Ids = field(default_factory=lambda: Ids.count(0))
+    groups: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def n_queries(self) -> int:
+        """Number of judged queries."""
+        return len(self.query_ids)
+
+    @property
+    def signature(self) -> str:
+        """Which conventions these numbers follow, and which version computed them."""
+        from assay import __version__
+
+        return f"{self.conventions.signature()}|version:{__version__}"
+
+    def __getitem__(self, measure: str | Measure) -> Floats:
+        """The values of one measure, a number per query."""
+        return self.values[self._number_of(measure)]
+
+    def _number_of(self, measure: str | Measure) -> int:
+        wanted = measure if isinstance(measure, Measure) else parse(measure)
+        if wanted not in self.measures:
+            have = ", ".join(map(str, self.measures))
+            raise UsageError(f"{wanted} was not computed; these were: {have}.")
+        return self.measures.index(wanted)
+
+    def with_groups(self, **columns: Mapping[Any, Any] | Sequence[Any]) -> Scores:
+        """The same scores with group columns: {query id: group}, or one group per query in order.
+
+        A mapping must name every query.
+        """
+        added = {name: self._column(name, values) for name, values in columns.items()}
+        return replace(self, groups={**self.groups, **added})
+
+    def _column(self, name: str, values: Mapping[Any, Any] | Sequence[Any]) -> NDArray[Any]:
+        if isinstance(values, Mapping):
+            absent = [query for query in self.query_ids if query not in values]
+            if absent:
+                raise MismatchError(
+                    f"The group column {name!r} has no entry for {len(absent)} queries: "
+                    f"{checks.named_few(absent)}."
+                )
+            values = [values[query] for query in self.query_ids]
+        checks.check_lengths(**{name: len(values), "queries": self.n_queries})
+        return np.asarray([str(value) for value in values], dtype=np.str_)
+
+    def mean(
+        self,
+        *,
+        by: str | None = None,
+        empty: str | None = None,
+        missing: str | None = None,
+        weights: Mapping[Any, float] | None = None,
+    ) -> Mean:
+        """Mean of each measure: over queries, or over the groups of a column (`by`).
+
+        `empty` and `missing` override the conventions for this mean. With `weights`, one for each
+        group, the mean over groups is weighted.
+
+        >>> from assay import evaluate
+        >>> run, qrels = {"q": {"a": 1}, "r": {"a": 1}}, {"q": {"a": 1}, "r": {"a": 0}}
+        >>> scores = evaluate(run, qrels, "RR", conventions="document_000")
+        >>> scores.mean()["RR"], scores.mean(empty="zero")["RR"]
+        (1.0, 0.5)
+        """
+        rules = self.conventions.but(empty=empty, missing=missing)
+        if by is None:
+            if weights is not None:
+                raise UsageError("weights belong to groups: name the group column with by=.")
+            kept = np.flatnonzero(~self.missing) if rules.missing == "skip" else slice(None)
+            return self._micro(kept, rules)
+        return self._macro(by, rules, weights)
+
+    def _micro(self, rows: NDArray[np.int64] | slice, rules: Conventions) -> Mean:
+        means, counts = {}, {}
+        ids = np.arange(self.n_queries)[rows]
+        for number, measure in enumerate(self.measures):
+            values = self.values[number, ids]
+            undefined = np.isnan(values)
+            self._refuse_empty(measure, ids[undefined], rules)
+            used = np.where(undefined, 0.0, values) if rules.empty == "zero" else values[~undefined]
+            means[str(measure)] = _aggregate(measure.definition.aggregate, used)
+            counts[str(measure)] = Counts(
+                n=len(used),
+                empty=int(undefined.sum()),
+                missing=int(self.missing.sum()),
+                tied=int(self.tied[number, ids].sum()),
+            )
+        return Mean(means, "micro", counts)
+
+    def _refuse_empty(
+        self, measure: Measure, rows: NDArray[np.int64], rules: Conventions
+    ) -> None:
+        if rules.empty == "error" and len(rows):
+            names = self.query_ids.take(rows)
+            raise ValueRangeError(
+                f"{measure} is undefined for queries without a relevant document: "
+                f"{checks.named_few(names)}. Use empty='skip' or empty='zero'."
+            )
+
+    def _macro(self, by: str, rules: Conventions, weights: Mapping[Any, float] | None) -> Mean:
+        names, members = self._members(by, rules)
+        parts = {name: self._micro(rows, rules) for name, rows in zip(names, members, strict=True)}
+        share = {name: 1.0 for name in names} if weights is None else _weights(names, weights)
+        means, counts = {}, {}
+        for measure in map(str, self.measures):
+            used = [name for name in names if not math.isnan(parts[name][measure])]
+            total = math.fsum(share[name] for name in used)
+            top = math.fsum(share[name] * parts[name][measure] for name in used)
+            means[measure] = top / total if total else math.nan
+            each = [parts[name].counts[measure] for name in names]
+            counts[measure] = Counts(
+                n=sum(c.n for c in each),
+                empty=sum(c.empty for c in each),
+                missing=int(self.missing.sum()),
+                tied=sum(c.tied for c in each),
+                groups_left_out=len(names) - len(used),
+            )
+        groups = {name: dict(parts[name]) for name in names}
+        return Mean(means, "macro" if weights is None else "weighted", counts, by, groups)
+
+    def _members(
+        self, by: str, rules: Conventions
+    ) -> tuple[list[str], list[NDArray[np.int64]]]:
+        if by not in self.groups:
+            have = ", ".join(self.groups) or "none; add one with with_groups()"
+            raise UsageError(f"There is no group column {by!r}. Columns: {have}.")
+        column = self.groups[by]
+        names = np.unique(column)
+        used = ~self.missing if rules.missing == "skip" else np.ones(self.n_queries, bool)
+        return [str(name) for name in names], [
+            np.flatnonzero((column == name) & used) for name in names
+        ]
+
+    @classmethod
+    def merge(cls, *parts: Scores) -> Scores:
+        """One `Scores` from parts with different queries; the order of parts changes nothing."""
+        if not parts:
+            raise UsageError("merge needs at least one Scores.")
+        first = parts[0]
+        for part in parts[1:]:
+            _check_alike(first, part)
+        query_ids = Ids.concat([part.query_ids for part in parts])
+        pair = query_ids.first_duplicate()
+        if pair is not None:
+            raise IdError(
+                f"Query {query_ids[pair[0]]!r} is in two of the parts. Queries numbered from 0 in "
+                "every batch cause this: give each batch its own query_ids."
+            )
+        by_id = query_ids.order()
+        extra = Ids.concat([part.extra for part in parts if len(part.extra)] or [first.extra])
+        return replace(
+            first,
+            query_ids=query_ids.take(by_id),
+            values=np.concatenate([part.values for part in parts], axis=1)[:, by_id],
+            tied=np.concatenate([part.tied for part in parts], axis=1)[:, by_id],
+            missing=np.concatenate([part.missing for part in parts])[by_id],
+            extra=extra.take(extra.order()),
+            groups={
+                name: np.concatenate([part.groups[name] for part in parts])[by_id]
+                for name in first.groups
+            },
+        )
+
+    def to_dict(self, *, per_query: bool = True) -> dict[str, Any]:
+        """Plain data for JSON: signature, means with counts and, if wanted, per-query values."""
+        mean = self.mean()
+        data: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
+            "signature": self.signature,
+            "queries": {
+                "judged": self.n_queries,
+                "missing": int(self.missing.sum()),
+                "extra": len(self.extra),
+            },
+            "average": mean.average,
+            "measures": {name: _mean_entry(value, mean.counts[name])
+                         for name, value in mean.items()},
+        }
+        if per_query:
+            data["per_query"] = {
+                str(query): {
+                    str(measure): _or_none(self.values[number, row])
+                    for number, measure in enumerate(self.measures)
+                }
+                for row, query in enumerate(self.query_ids)
+            }
+        return data
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """A table with a row per query, as a pandas, polars or pyarrow data frame."""
+        from assay.io.frames import build_frame
+
+        columns: dict[str, Any] = {"query": self.query_ids.to_list()}
+        columns.update({name: column.tolist() for name, column in self.groups.items()})
+        columns.update({str(m): self.values[i] for i, m in enumerate(self.measures)})
+        return build_frame(columns, backend)
+
+    def __repr__(self) -> str:
+        """A small table: each measure with its mean and what stands behind it."""
+        mean = self.mean()
+        width = max(len(name) for name in mean)
+        lines = [f"Scores of {self.n_queries} queries, {mean.average} averages"]
+        for name, value in mean.items():
+            lines.append(f"  {name:<{width}}  {value:.4f}  {describe_counts(mean.counts[name])}")
+        return "\n".join([*lines, f"  {self.signature}"])
+
+    def _repr_html_(self) -> str:
+        mean = self.mean()
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{value:.4f}</td>"
+            f"<td>{html.escape(describe_counts(mean.counts[name]))}</td></tr>"
+            for name, value in mean.items()
+        )
+        head = f"<tr><th>measure</th><th>{mean.average} mean</th><th>queries</th></tr>"
+        return (
+            f"<table><thead>{head}</thead><tbody>{rows}</tbody>"
+            f"<caption>{html.escape(self.signature)}</caption></table>"
+        )
+
+
+def describe_counts(counts: Counts) -> str:
+    """In words: how many queries, and which of them need a remark."""
+    parts = [f"n={counts.n}"]
+    parts += [f"{counts.empty} empty"] if counts.empty else []
+    parts += [f"{counts.missing} missing"] if counts.missing else []
+    parts += [f"{counts.tied_share:.1%} depend on ties"] if counts.tied else []
+    parts += [f"{counts.groups_left_out} groups left out"] if counts.groups_left_out else []
+    return ", ".join(parts)
+
+
+def _aggregate(kind: str, values: Floats) -> float:
+    """Sums are exactly rounded (fsum), so the order of queries cannot change a bit."""
+    if kind == "sum":
+        return math.fsum(values.tolist())
+    if not len(values):
+        return math.nan
+    if kind == "geometric":
+        logs = np.log(np.maximum(values, GEOMETRIC_FLOOR))
+        return math.exp(math.fsum(logs.tolist()) / len(logs))
+    return math.fsum(values.tolist()) / len(values)
+
+
+def _weights(names: list[str], weights: Mapping[Any, float]) -> dict[str, float]:
+    given = {str(key): float(value) for key, value in weights.items()}
+    absent = [name for name in names if name not in given]
+    if absent:
+        raise MismatchError(f"weights has no entry for groups: {checks.named_few(absent)}.")
+    bad = [name for name in names if not 0 <= given[name] < math.inf]
+    if bad:
+        raise ValueRangeError(f"The weight of group {bad[0]!r} is {given[bad[0]]}; it must be ≥ 0.")
+    return {name: given[name] for name in names}
+
+
+def _check_alike(left: Scores, right: Scores) -> None:
+    for what in ("measures", "conventions"):
+        if getattr(left, what) != getattr(right, what):
+            raise MismatchError(
+                f"The parts have different {what}: {getattr(left, what)} and {getattr(right, what)}."
+            )
+    if set(left.groups) != set(right.groups):
+        raise MismatchError(
+            f"The parts have different group columns: {sorted(left.groups)} and "
+            f"{sorted(right.groups)}."
+        )
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _mean_entry(value: float, counts: Counts) -> dict[str, Any]:
+    return {
+        "mean": _or_none(value),
+        "n": counts.n,
+        "empty": counts.empty,
+        "missing": counts.missing,
+        "tied": counts.tied,
+        "tied_share": counts.tied_share,
+    }
