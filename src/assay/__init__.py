@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from assay.conventions import PRESETS, Conventions, preset
     from assay.errors import AssayError
-    from assay.evaluate import evaluate, score
+    from assay.evaluation import evaluate, score
     from assay.hits import Hits, judge, judge_ranks
     from assay.ids import Ids
     from assay.judgments import Judgments
@@ -32,13 +32,13 @@ _HOME = {
     "PRESETS": "conventions",
     "Ranking": "ranking",
     "Scores": "scores",
-    "evaluate": "evaluate",
+    "evaluate": "evaluation",
     "judge": "hits",
     "judge_ranks": "hits",
     "parse": "measures",
     "parse_many": "measures",
     "preset": "conventions",
-    "score": "evaluate",
+    "score": "evaluation",
 }
 
 __all__ = [

@@ -154,7 +154,7 @@ class Definition:
 
     name: str
     function: Callable[..., Floats]
-    worth: str  # what makes a document count: relevant, gain, preference, judged
+    worth: str  # what makes a document count; see assay.measures.worth
     cutoff: str  # none, optional, required, level, R
     params: Mapping[str, Param]
     laws: frozenset[str]
@@ -232,7 +232,7 @@ def measure(
     """Register the decorated function as the measure `name`; CONTRIBUTING.md has an example."""
     if not laws or not laws <= LAWS:
         raise MeasureError(f"{name} declares laws {sorted(laws)}; known laws: {sorted(LAWS)}.")
-    rel = {"rel": REL} if worth in ("relevant", "preference") else {}
+    rel = {} if worth in ("gain", "stop", "judged") else {"rel": REL}
 
     def register(function: Callable[..., Floats]) -> Callable[..., Floats]:
         REGISTRY[name] = Definition(

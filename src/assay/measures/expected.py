@@ -18,8 +18,14 @@ from assay.measures.views import Ints, Tied, sum_over_ranks
 
 Floats = NDArray[np.float64]
 
+__all__ = ["TooManyOrdersError"]
+
 _CHUNK = 1 << 22
 _IPREC_WORK = 2e9
+
+
+class TooManyOrdersError(MeasureError):
+    """An exact expectation that would take too long."""
 
 
 def success(at: Tied, k: int | None) -> Floats:
@@ -248,7 +254,7 @@ def _expected_max(floor: float, laws: list[tuple[Floats, Floats]]) -> float:
 def _max_precision_law(s: int, n: int, m: int, a: int, first: Ints) -> tuple[Floats, Floats]:
     """Values x and P(max over i ≥ first of (a+i)/(s+place_i) ≤ x), a row for each `first`."""
     if float(n) * n * m * m > _IPREC_WORK:
-        raise MeasureError(
+        raise TooManyOrdersError(
             f"The exact expectation of interpolated precision over a tie group of {n} documents "
             f"with {m} relevant is too much work. Use ties='order', 'best' or 'worst' for iprec "
             "and iAP on this data."

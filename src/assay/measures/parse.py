@@ -15,6 +15,7 @@ __all__ = ["GROUPS", "parse", "parse_many"]
 
 # Names that stand for a measure with a parameter set.
 _WITH_PARAMS: Final[dict[str, tuple[str, dict[str, Value]]]] = {
+    "rbp": ("RBP", {"graded": True, "p": 0.9}),
     "relative_p": ("R", {"cap": True}),
     "recall_cap": ("R", {"cap": True}),
     "r_cap": ("R", {"cap": True}),
@@ -48,7 +49,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         *(f"AP@{k}" for k in _CUTS),
         *(f"R(cap=true)@{k}" for k in _CUTS),
         *(f"Success@{k}" for k in (1, 5, 10)),
-        "SetP", "SetR(cap=true)", "SetR", "SetF", "num_nonrel_judged_ret", "RBP(p=0.9)",
+        "SetP", "SetR(cap=true)", "SetR", "SetF", "num_nonrel_judged_ret", "RBP(graded=true,p=0.9)",
         *(f"Unjudged@{k}" for k in (5, 10, 20)),
     ),
 }  # fmt: skip
@@ -125,11 +126,11 @@ def _resolve(name: str, cutoff: float | str | None, text: str) -> tuple[str, dic
             return "MAP", {}
         if key in ("p", "precision"):
             raise MeasureError(f"{text}: precision at R is called Rprec.")
-    if key in _names():
-        return _names()[key], {}
     if key in _WITH_PARAMS:
         canonical, params = _WITH_PARAMS[key]
         return canonical, dict(params)
+    if key in _names():
+        return _names()[key], {}
     raise MeasureError(_unknown(name))
 
 

@@ -290,12 +290,14 @@ def r_precision(at: View, mult: float) -> Floats:
 
 @measure(
     "RBP",
-    formula="(1 − p) Σ p^(r−1)",
+    formula="(1 − p) Σ p^(r−1); graded: times grade / highest grade of the query, if above 1",
     laws={"monotone", "local", "perfect"},
-    params={"p": Param(0.8, "number", "patience: chance to look at the next document",
-                       low=0.0, high=1.0)},
-    aliases=("rbp", "rank_biased_precision"),
-    trec="rbp",
+    worth="relevant or graded",
+    params={
+        "p": Param(0.8, "number", "patience: chance to look at the next document", low=0, high=1),
+        "graded": Param(False, "flag", "count a document by its grade, as trec_eval does"),
+    },
+    aliases=("rank_biased_precision",),
 )
 def rank_biased_precision(at: View, k: int | None, p: float) -> Floats:
     """Rank-biased precision: expected rate of gain of a reader who goes on with probability p.
@@ -306,7 +308,9 @@ def rank_biased_precision(at: View, k: int | None, p: float) -> Floats:
     >>> round(evaluate({"q": {"a": 2, "b": 1}}, {"q": {"a": 1}}, "RBP").mean()["RBP"], 4)
     0.2
     """
-    return (1.0 - p) * at.weigh(lambda rank: np.power(p, rank - 1.0), k)
+    top = np.ones(at.n_queries)
+    np.maximum.at(top, at.pool.row, at.pool.worth)
+    return (1.0 - p) * at.weigh(lambda rank: np.power(p, rank - 1.0), k) / top
 
 
 @measure(

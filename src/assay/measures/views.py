@@ -95,7 +95,8 @@ class _View:
 
     def per_query(self, row: Ints, values: Floats) -> Floats:
         """Sum of the values of each query, added in the order given."""
-        return np.bincount(row, values, minlength=self.n_queries)
+        sums = np.bincount(row, values, minlength=self.n_queries)
+        return sums.astype(np.float64, copy=False)  # bincount of nothing is of integers
 
     def cut(self, k: int | Ints | None, row: Ints) -> Ints | int:
         """The cut-off that applies to each element."""

@@ -14,7 +14,7 @@ __all__ = ["WORTH_PARAMS", "worth_function"]
 
 Floats = NDArray[np.float64]
 
-WORTH_PARAMS = ("rel", "gain", "gains", "gmax")
+WORTH_PARAMS = ("rel", "gain", "gains", "gmax", "graded")
 
 
 def worth_function(kind: str, params: Mapping[str, Any]) -> Callable[[Floats], Floats]:
@@ -26,6 +26,10 @@ def worth_function(kind: str, params: Mapping[str, Any]) -> Callable[[Floats], F
                                       np.where(grade >= 0, -1.0, 0.0))
     if kind == "judged":
         return lambda grade: (grade >= 0).astype(np.float64)
+    if kind == "relevant or graded":
+        graded = params["graded"]
+        return worth_function("gain" if graded else "relevant",
+                              {**params, "gain": "linear", "gains": ()})
     if kind == "gain":
         return lambda grade: _gain(grade, params["gain"], params["gains"])
     return lambda grade: _chance_to_stop(grade, params["gmax"])
