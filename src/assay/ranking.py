@@ -166,9 +166,13 @@ class Ranking:
         ranking = self._reordered(conventions.tiebreak, conventions.scores)
         if conventions.self_match == "exclude":
             ranking = ranking._without_self()
-        if conventions.depth and int(ranking.lengths.max(initial=0)) > conventions.depth:
-            ranking = ranking._keep(ranking._places() < conventions.depth)
-        return ranking
+        return ranking.first(conventions.depth) if conventions.depth else ranking
+
+    def first(self, depth: int) -> Ranking:
+        """The same ranking cut after `depth` documents in each row."""
+        if int(self.lengths.max(initial=0)) <= depth:
+            return self
+        return self._keep(self._places() < checks.check_cutoff(depth, "depth"))
 
     def _places(self) -> Ints:
         return np.arange(len(self.docs)) - np.repeat(self.offsets[:-1], self.lengths)
