@@ -89,7 +89,7 @@ def _column(shuffled: Hits, measure: Measure, rules: Conventions) -> NDArray[np.
     if "order-free" in measure.definition.laws:
         return np.full(shuffled.n_queries, np.nan)
     try:
-        return score(shuffled, measure, conventions=rules).values[0]
+        return score(shuffled, measure, conventions=rules)[measure]
     except TooManyOrdersError:
         return np.full(shuffled.n_queries, np.nan)
 
@@ -113,7 +113,7 @@ def _distinct_pools(hits: Hits, sizes: Ints) -> tuple[Ints, Ints]:
     """
     kinds: dict[tuple[int, bytes, bytes], int] = {}
     which = np.empty(hits.n_queries, np.int64)
-    rows = []
+    rows: list[int] = []
     for q, (start, stop) in enumerate(zip(hits.pool_offsets[:-1], hits.pool_offsets[1:],
                                           strict=True)):
         grades, counts = hits.pool_grade[start:stop], hits.pool_count[start:stop]

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.conventions import Conventions, preset
+from assay.errors import MeasureError
 from assay.hits import Hits, judge
 from assay.measures import Measure, parse_many
-from assay.measures.views import Placed, Tied
+from assay.measures.views import Placed, Tied, Worth
 from assay.measures.worth import WORTH_PARAMS, worth_function
 from assay.scores import Scores
 
-__all__ = ["evaluate", "measure_hits", "score"]
+__all__ = ["as_conventions", "evaluate", "score"]
+
+V = TypeVar("V", Placed, Tied)
 
 Floats = NDArray[np.float64]
 Measures = str | Measure | Iterable[str | Measure]
@@ -61,7 +65,8 @@ def score(
     """Scores of hits: every measure for every query."""
     rules = preset("trec_eval") if conventions is None else as_conventions(conventions)
     wanted = parse_many(measures)
-    columns = [measure_hits(hits, measure, rules) for measure in wanted]
+    views = _Views(hits)
+    columns = [_measure(views, measure, rules) for measure in wanted]
     shape = (len(wanted), hits.n_queries)
     return Scores(
         measures=wanted,
@@ -74,30 +79,57 @@ def score(
     )
 
 
-def measure_hits(
-    hits: Hits, measure: Measure, rules: Conventions
+class _Views:
+    """The views of some hits; measures to which documents are worth the same share them."""
+
+    def __init__(self, hits: Hits) -> None:
+        self.hits = hits
+        self._made: dict[tuple[str, Worth], Placed | Tied] = {}
+
+    @cached_property
+    def of_tied_queries(self) -> _Views:
+        """Views of only those queries in which a judged document ties with another."""
+        return _Views(self.hits.select(self.hits.tied_rows))
+
+    def placed(self, worth: Worth, ties: str) -> Placed:
+        """Every document at one rank."""
+        return self._get(ties, worth, lambda: Placed(self.hits, worth, ties))
+
+    def tied(self, worth: Worth) -> Tied:
+        """Whole tie groups."""
+        return self._get("groups", worth, lambda: Tied(self.hits, worth))
+
+    def _get(self, kind: str, worth: Worth, make: Callable[[], V]) -> V:
+        key = (kind, worth)
+        if key not in self._made:
+            self._made[key] = make()
+        return cast("V", self._made[key])
+
+
+def _measure(
+    views: _Views, measure: Measure, rules: Conventions
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """One measure for every query, NaN where undefined, and which values depend on ties.
 
     Only queries in which a judged document ties with another are computed again for other orders.
     """
     arguments, worth = _arguments(measure, rules)
-    placed = Placed(hits, worth, "order")
+    _refuse_grade_zero(views.hits, measure, worth)
+    placed = views.placed(worth, "order")
     values = measure.definition.function(placed, **arguments)
-    tied = np.zeros(hits.n_queries, bool)
-    rows = hits.tied_rows
+    tied = np.zeros(placed.n_queries, bool)
+    rows = views.hits.tied_rows
     if len(rows):
-        some = hits.select(rows)
+        some = views.of_tied_queries
         best, worst = _extremes(some, measure, arguments, worth)
         tied[rows] = best != worst
-        values = values.copy()
-        values[rows] = _under_ties(rules.ties, some, measure, arguments, worth, best, worst,
-                                   values[rows])
+        if rules.ties != "order":
+            values[rows] = _under_ties(rules.ties, some, measure, arguments, worth, best, worst)
     defined = _defined(placed, measure.definition.defined)
     return np.where(defined, values, np.nan), tied & defined
 
 
-def _arguments(measure: Measure, rules: Conventions) -> tuple[dict[str, Any], Any]:
+def _arguments(measure: Measure, rules: Conventions) -> tuple[dict[str, Any], Worth]:
     """What the measure's function is called with, and what a grade is worth to it."""
     definition = measure.definition
     params: dict[str, Any] = {
@@ -105,11 +137,21 @@ def _arguments(measure: Measure, rules: Conventions) -> tuple[dict[str, Any], An
         for key, param in definition.params.items()
     }
     params.update(measure.params)
-    worth = worth_function(definition.worth, params)
+    own = {key: params[key] for key in WORTH_PARAMS if key in params}
+    worth = worth_function(definition.worth, **own)
     arguments = {key: value for key, value in params.items() if key not in WORTH_PARAMS}
     if definition.cutoff not in ("none", "R"):
         arguments["k"] = measure.cutoff
     return arguments, worth
+
+
+def _refuse_grade_zero(hits: Hits, measure: Measure, worth: Worth) -> None:
+    """Labels and targets list only what is relevant, so nothing else can count for a measure."""
+    if hits.exhaustive and measure.definition.worth != "judged" and worth(np.zeros(1))[0] > 0:
+        raise MeasureError(
+            f"{measure} counts documents of grade 0, but by labels or targets a document is "
+            "relevant (grade 1) or not. Leave rel= and gains= out, or give graded judgments."
+        )
 
 
 def _from_convention(name: str, rules: Conventions) -> Any:
@@ -118,31 +160,29 @@ def _from_convention(name: str, rules: Conventions) -> Any:
 
 
 def _extremes(
-    hits: Hits, measure: Measure, arguments: dict[str, Any], worth: Any
+    views: _Views, measure: Measure, arguments: dict[str, Any], worth: Worth
 ) -> tuple[Floats, Floats]:
     """Largest and smallest value over all orders of tied documents."""
     definition = measure.definition
     if definition.extremes is not None:
-        found = definition.extremes(Tied(hits, worth), **arguments)
+        found = definition.extremes(views.tied(worth), **arguments)
         if found is not None:
             return found
-    best = definition.function(Placed(hits, worth, "best"), **arguments)
-    worst = definition.function(Placed(hits, worth, "worst"), **arguments)
+    best = definition.function(views.placed(worth, "best"), **arguments)
+    worst = definition.function(views.placed(worth, "worst"), **arguments)
     return np.maximum(best, worst), np.minimum(best, worst)
 
 
 def _under_ties(
-    ties: str, hits: Hits, measure: Measure, arguments: dict[str, Any], worth: Any,
-    best: Floats, worst: Floats, in_order: Floats,
+    ties: str, views: _Views, measure: Measure, arguments: dict[str, Any], worth: Worth,
+    best: Floats, worst: Floats,
 ) -> Floats:  # fmt: skip
-    if ties == "order":
-        return in_order
     if ties in ("best", "worst"):
         return best if ties == "best" else worst
     if ties == "midrank-up":
-        return measure.definition.function(Placed(hits, worth, "midrank-up"), **arguments)
+        return measure.definition.function(views.placed(worth, "midrank-up"), **arguments)
     expected = measure.definition.expected or measure.definition.function
-    mean = expected(Tied(hits, worth), **arguments)
+    mean = expected(views.tied(worth), **arguments)
     return np.where(best == worst, best, np.clip(mean, worst, best))
 
 

@@ -41,12 +41,11 @@ class Judgments:
 
         A pair given twice with the same grade counts once; with two grades it is refused.
         """
-        columns = [np.asarray(queries, np.int64), np.asarray(docs, np.int64),
-                   np.asarray(grades, np.float64)]
-        checks.check_lengths(queries=len(columns[0]), docs=len(columns[1]), grades=len(columns[2]))
-        checks.check_finite(columns[2], "grades")
-        by_pair = np.lexsort((columns[1], columns[0]))
-        row, doc, grade = (column[by_pair] for column in columns)
+        row, doc = np.asarray(queries, np.int64), np.asarray(docs, np.int64)
+        grade = np.asarray(grades, np.float64)
+        checks.check_lengths(queries=len(row), docs=len(doc), grades=len(grade))
+        checks.check_finite(grade, "grades")
+        row, doc, grade = _in_pair_order(row, doc, grade, len(doc_ids))
         same = (row[1:] == row[:-1]) & (doc[1:] == doc[:-1])
         _refuse_conflicts(same, row, doc, grade, query_ids, doc_ids)
         kept = np.concatenate([[True], ~same]) if len(row) else np.zeros(0, bool)
@@ -135,6 +134,17 @@ class Labels(Judgments):
         """Sizes in one line."""
         sizes = f"{self.n_queries} queries, {len(self.doc_ids)} docs, {len(self.names)} labels"
         return f"Labels({sizes})"
+
+
+def _in_pair_order(
+    row: Ints, doc: Ints, grade: Floats, n_docs: int
+) -> tuple[Ints, Ints, Floats]:
+    """Judgments sorted by query, then document; files are often in that order already."""
+    key = row * max(n_docs, 1) + doc
+    if (key[1:] >= key[:-1]).all():
+        return row, doc, grade
+    by_pair = np.argsort(key, kind="stable")
+    return row[by_pair], doc[by_pair], grade[by_pair]
 
 
 def _refuse_conflicts(

@@ -66,7 +66,8 @@ class Ranking:
     @cached_property
     def complete(self) -> NDArray[np.bool_]:
         """Which rows rank the whole collection."""
-        return (self.lengths == self.n_docs) & (self.n_docs > 0)
+        whole: NDArray[np.bool_] = (self.lengths == self.n_docs) & (self.n_docs > 0)
+        return whole
 
     def row(self, query: str | int) -> list[tuple[str | int, float]]:
         """The documents of one query with their scores, best first.
@@ -153,9 +154,7 @@ class Ranking:
             names = Ids.count(known or int(numbers.max(initial=-1)) + 1)
         else:
             checks.check_unique(names, "doc")
-        used = numbers >= 0
-        offsets = np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int64)
-        flat_docs, flat_scores = numbers[used], values[used]
+        offsets, flat_docs, flat_scores = _used_places(numbers, values)
         _refuse_repeats(queries, names, offsets, flat_docs)
         by_rank = order.sort_rows(offsets, flat_scores, flat_docs if scores is not None else None)
         return cls(queries, names, offsets, flat_docs[by_rank].astype(np.int32),
@@ -234,6 +233,15 @@ def _score_matrix(scores: Any, shape: tuple[int, ...], queries: Ids) -> Floats:
     matrix = given.astype(np.float64)
     checks.check_finite(matrix, "scores", queries)
     return matrix
+
+
+def _used_places(numbers: Ints, values: Floats) -> tuple[Ints, Ints, Floats]:
+    """Ragged rows without the places marked −1."""
+    used = numbers >= 0
+    offsets = np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int64)
+    if used.all():
+        return offsets, numbers.ravel(), values.ravel()
+    return offsets, numbers[used], values[used]
 
 
 def _refuse_repeats(queries: Ids, names: Ids, offsets: Ints, docs: Ints) -> None:

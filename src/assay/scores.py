@@ -112,7 +112,8 @@ class Scores:
 
     def __getitem__(self, measure: str | Measure) -> Floats:
         """The values of one measure, a number per query."""
-        return self.values[self._number_of(measure)]
+        values: Floats = self.values[self._number_of(measure)]
+        return values
 
     def _number_of(self, measure: str | Measure) -> int:
         wanted = measure if isinstance(measure, Measure) else parse(measure)

@@ -159,7 +159,7 @@ class Definition:
     params: Mapping[str, Param]
     laws: frozenset[str]
     expected: Callable[..., Floats] | None  # closed form over tie groups; None: function is linear
-    extremes: Callable[..., tuple[Floats, Floats]] | None  # where best is not "relevant first"
+    extremes: Callable[..., tuple[Floats, Floats] | None] | None  # where best is not "relevant first"
     high: float | None  # largest value it can take; None: no limit
     aggregate: str  # mean, sum, geometric
     aliases: tuple[str, ...]
@@ -222,7 +222,7 @@ def measure(
     cutoff: str = "optional",
     params: Mapping[str, Param] | None = None,
     expected: Callable[..., Floats] | None = None,
-    extremes: Callable[..., tuple[Floats, Floats]] | None = None,
+    extremes: Callable[..., tuple[Floats, Floats] | None] | None = None,
     high: float | None = 1.0,
     aggregate: str = "mean",
     aliases: tuple[str, ...] = (),

@@ -106,8 +106,8 @@ def average_precision_over_hits(at: Tied, k: int | None) -> Floats:
         row = at.row[g]
         n, m, t = int(at.size[g]), int(at.good[g]), int(at.inside(k)[g])
         x = np.arange(max(0, m + t - n), min(m, t) + 1)
-        here = _precision_sum(*(np.full(len(x), v) for v in (at.above[g], t)), x,
-                              np.full(len(x), at.good_above[g]), np.full(len(x), t))
+        s, a, places = (np.full(len(x), v) for v in (at.above[g], at.good_above[g], t))
+        here = _precision_sum(s, places, x, a, places)
         count = found[row] + x
         value = np.divide(total[row] + here, count, out=np.zeros(len(x)), where=count > 0)
         values[row] = float(hypergeometric(n, m, t)[x] @ value)
@@ -217,8 +217,9 @@ def interpolated_precision(at: Tied, needed: Ints) -> Floats:
 
 def _groups_by_query(at: Tied) -> Iterator[tuple[int, Ints]]:
     """Each query that has tie groups, with the numbers of those groups."""
-    rows, starts = np.unique(at.row, return_index=True)
-    yield from zip(rows.tolist(), np.split(np.arange(len(at.row)), starts[1:]), strict=True)
+    found = np.unique(at.row, return_index=True, return_counts=True)
+    for row, start, size in zip(*(column.tolist() for column in found), strict=True):
+        yield row, np.arange(start, start + size)
 
 
 def _interpolated_row(at: Tied, groups: Ints, needed: Ints) -> Floats:

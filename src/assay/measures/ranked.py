@@ -23,7 +23,8 @@ FLAG_CAP = Param(None, "flag", "divide by min(k, R) instead of R", convention="r
 def _ratio(top: Floats, bottom: Floats | Ints | int) -> Floats:
     """top / bottom, and 0 where the bottom is 0."""
     below = np.broadcast_to(bottom, top.shape)
-    return np.divide(top, below, out=np.zeros(top.shape), where=below > 0)
+    ratio: Floats = np.divide(top, below, out=np.zeros(top.shape), where=below > 0)
+    return ratio
 
 
 @measure(
@@ -471,7 +472,8 @@ def interpolated_precision(at: Placed, k: float, iprec: str) -> Floats:
     >>> round(evaluate(run, {"q": {"a": 1, "c": 1}}, "iprec@1").mean()["iprec@1"], 4)
     0.6667
     """
-    return _interpolated(at, (k,), iprec)[0]
+    values: Floats = _interpolated(at, (k,), iprec)[0]
+    return values
 
 
 ELEVEN = tuple(step / 10 for step in range(11))
@@ -485,7 +487,7 @@ ELEVEN = tuple(step / 10 for step in range(11))
     params={"levels": Param(ELEVEN, "levels", "the recall levels"), "iprec": IPREC_ROUNDING},
     aliases=("11pt_avg", "11-pt_avg", "11pt"),
     trec="11pt_avg",
-    expected=lambda at, levels, iprec: _interpolated(at, levels, iprec).mean(axis=0),
+    expected=lambda at, levels, iprec: np.mean(_interpolated(at, levels, iprec), axis=0),
 )
 def eleven_point_average(at: Placed, levels: tuple[float, ...], iprec: str) -> Floats:
     """Interpolated average precision: the mean of interpolated precision over recall levels.
@@ -495,4 +497,5 @@ def eleven_point_average(at: Placed, levels: tuple[float, ...], iprec: str) -> F
     >>> round(evaluate(run, {"q": {"a": 1, "c": 1}}, "iAP").mean()["iAP"], 4)
     0.8485
     """
-    return _interpolated(at, levels, iprec).mean(axis=0)
+    average: Floats = _interpolated(at, levels, iprec).mean(axis=0)
+    return average

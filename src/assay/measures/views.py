@@ -157,9 +157,10 @@ def _good_only(hits: Hits, row: Ints, rank: Ints, worth: Floats) -> Placement:
 
 def _sum_before_in_row(row: Ints, values: Ints) -> Ints:
     """For each element, the sum of the values before it in its row."""
-    before = np.cumsum(values) - values
+    before: Ints = np.cumsum(values) - values
     first = np.arange(len(row)) - nth_in_row(row) + 1
-    return before - before[first]
+    sums: Ints = before - before[first]
+    return sums
 
 
 def _in_order(hits: Hits, worth: Floats, ties: str) -> Placement:
@@ -172,7 +173,8 @@ def _at_extreme(hits: Hits, worth: Floats, ties: str) -> Placement:
     row, _, lo, hi, kept = _keep(hits, worth)
     key = -kept if ties == "best" else kept
     by_group = np.lexsort((key, lo, row))
-    row, lo, hi, kept, key = (a[by_group] for a in (row, lo, hi, kept, key))
+    row, lo, hi = (column[by_group] for column in (row, lo, hi))
+    kept, key = kept[by_group], key[by_group]
     nth, size = _nth_and_size(row, lo)
     rank = np.where(key < 0, lo + nth - 1, hi - size + nth)
     by_rank = np.lexsort((rank, row))
@@ -191,11 +193,16 @@ def _midrank_up(hits: Hits, worth: Floats, ties: str) -> Placement:
     total = np.bincount(group, np.where(good, kept, 0.0))
     row, lo, hi, group, before_group = (a[good] for a in (row, lo, hi, group, before_group))
     nth, m = _nth_and_size(row, lo)
-    rank = lo - 1 - (-nth * (hi - lo + 2)) // (m + 1)
-    bad_above = before_group - (-nth * bad_in_group[group]) // (m + 1)
+    rank: Ints = lo - 1 + _ceil_divide(nth * (hi - lo + 2), m + 1)
+    bad_above: Ints = before_group + _ceil_divide(nth * bad_in_group[group], m + 1)
     if hits.exhaustive:
         bad_above = rank - nth_in_row(row)
     return row, rank, total[group] / m, bad_above
+
+
+def _ceil_divide(top: Ints, bottom: Ints) -> Ints:
+    """top / bottom rounded up, in whole numbers."""
+    return np.negative(np.floor_divide(np.negative(top), bottom))
 
 
 def _group_numbers(row: Ints, lo: Ints) -> Ints:
@@ -253,4 +260,5 @@ def sum_over_ranks(weights: Callable[[Floats], Floats], above: Ints, places: Int
     """Sum of weights(r) over the `places` ranks that follow rank `above`, for each group."""
     last = int((above + places).max(initial=0))
     table = np.concatenate([[0.0], np.cumsum(weights(np.arange(1.0, last + 1)))])
-    return table[above + places] - table[above]
+    sums: Floats = table[above + places] - table[above]
+    return sums

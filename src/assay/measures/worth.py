@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,22 +18,29 @@ Floats = NDArray[np.float64]
 WORTH_PARAMS = ("rel", "gain", "gains", "gmax", "graded")
 
 
-def worth_function(kind: str, params: Mapping[str, Any]) -> Callable[[Floats], Floats]:
-    """The function from grades to worth; a negative grade is in the pool but worth nothing."""
+@cache
+def worth_function(kind: str, **params: Any) -> Callable[[Floats], Floats]:
+    """The function from grades to worth; a negative grade is in the pool but worth nothing.
+
+    The same kind and parameters give the same function, so that views can be shared.
+    """
+    if kind == "relevant or graded":
+        kind = "gain" if params["graded"] else "relevant"
+        params = {"rel": params["rel"], "gain": "linear", "gains": ()}
     if kind == "relevant":
         return lambda grade: _is_relevant(grade, params["rel"]).astype(np.float64)
     if kind == "preference":
-        return lambda grade: np.where(_is_relevant(grade, params["rel"]), 1.0,
-                                      np.where(grade >= 0, -1.0, 0.0))
+        return lambda grade: _preference(grade, params["rel"])
     if kind == "judged":
         return lambda grade: (grade >= 0).astype(np.float64)
-    if kind == "relevant or graded":
-        graded = params["graded"]
-        return worth_function("gain" if graded else "relevant",
-                              {**params, "gain": "linear", "gains": ()})
     if kind == "gain":
         return lambda grade: _gain(grade, params["gain"], params["gains"])
     return lambda grade: _chance_to_stop(grade, params["gmax"])
+
+
+def _preference(grade: Floats, rel: float) -> Floats:
+    judged = np.where(grade >= 0, -1.0, 0.0)
+    return np.where(_is_relevant(grade, rel), 1.0, judged)
 
 
 def _is_relevant(grade: Floats, rel: float) -> NDArray[np.bool_]:
