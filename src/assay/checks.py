@@ -54,15 +54,15 @@ def real_matrix(values: Any, what: str) -> NDArray[Any]:
 
 def check_finite(values: NDArray[np.floating[Any]], what: str, queries: Ids | None = None) -> None:
     """Refuse NaN and ±Inf, naming the first cell that holds one."""
-    bad = ~np.isfinite(values)
-    if not bad.any():
+    if not values.size or np.isfinite([values.min(), values.max()]).all():
         return
+    bad = ~np.isfinite(values)
     cell = tuple(int(i) for i in np.argwhere(bad)[0])
     where = ", ".join(f"{axis} {i}" for axis, i in zip(("row", "column"), cell, strict=False))
     query = f" (query {queries[cell[0]]!r})" if queries is not None and len(cell) == 2 else ""
     raise ValueRangeError(
         f"{what} holds {values[cell]} at {where}{query}; {int(bad.sum())} such values in all. "
-        "Remove or replace them: a ranking by NaN or infinite scores has no meaning."
+        "Remove or replace them: such values say nothing about a document."
     )
 
 
@@ -83,21 +83,20 @@ def check_unique(ids: Ids, what: str) -> None:
         )
 
 
-def check_doc_numbers(docs: NDArray[Any], n_docs: int | None) -> NDArray[np.int64]:
-    """Document numbers as int64, each from 0 to n_docs − 1; −1 marks an unused place."""
+def check_doc_numbers(docs: NDArray[Any], n_docs: int | None) -> NDArray[np.int32]:
+    """Document numbers as int32, each from 0 to n_docs − 1; −1 marks an unused place."""
     if docs.dtype.kind not in "iu":
         raise ValueRangeError(
             f"Document numbers must be integers, found dtype {docs.dtype}. "
             "Give ids through doc_ids= and numbers here."
         )
-    whole = docs.astype(np.int64)
-    top = np.iinfo(np.int32).max - 1 if n_docs is None else n_docs - 1
-    bad = (whole < -1) | (whole > top)
-    if bad.any():
-        cell = tuple(int(i) for i in np.argwhere(bad)[0])
+    largest = np.iinfo(np.int32).max - 1
+    top = largest if n_docs is None else min(n_docs - 1, largest)
+    if docs.min() < -1 or docs.max() > top:
+        cell = tuple(int(i) for i in np.argwhere((docs < -1) | (docs > top))[0])
         limit = "" if n_docs is None else f" for {n_docs} documents"
-        raise ValueRangeError(f"Document number {whole[cell]} at {cell} is out of range{limit}.")
-    return whole
+        raise ValueRangeError(f"Document number {docs[cell]} at {cell} is out of range{limit}.")
+    return docs.astype(np.int32)
 
 
 def check_labels(labels: Any, what: str) -> NDArray[Any]:
@@ -109,7 +108,7 @@ def check_labels(labels: Any, what: str) -> NDArray[Any]:
         return _whole_numbers(array, what)
     if array.dtype.kind not in "iuUbT":
         raise ValueRangeError(f"{what} must be text or integers, found dtype {array.dtype}.")
-    return array
+    return _as_int64(array, what) if array.dtype.kind in "iu" else array
 
 
 def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
@@ -123,11 +122,34 @@ def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
     if str in kinds and len(kinds) > 1:
         other = next(value for value in values if not isinstance(value, str))
         raise ValueRangeError(f"{what} mixes text with {type(other).__name__}, e.g. {other!r}.")
-    return np.asarray(values)
+    if kinds == {str}:
+        _refuse_nul(values, what)
+    whole = bool(values) and all(isinstance(v, int | np.integer) for v in values)
+    return _as_int64(values, what) if whole else np.asarray(values)
+
+
+def _refuse_nul(labels: Sequence[str], what: str) -> None:
+    """An array of text drops NUL at the end, so that two labels would become one."""
+    row = next((row for row, label in enumerate(labels) if "\0" in label), None)
+    if row is not None:
+        raise ValueRangeError(f"{what} holds NUL in row {row}: {labels[row]!r}. Remove it.")
+
+
+def _as_int64(labels: Any, what: str) -> NDArray[np.int64]:
+    """Integers of one type on both sides: numpy compares int64 with uint64 as floats."""
+    array = labels if isinstance(labels, np.ndarray) else np.array(labels, object)
+    outside = (array < -(2**63)) | (array >= 2**63)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise ValueRangeError(
+            f"{what} holds {array[row]} in row {row}, which does not fit 64 bits. "
+            "Give the labels as text."
+        )
+    return array.astype(np.int64)
 
 
 def _whole_numbers(array: NDArray[Any], what: str) -> NDArray[Any]:
-    bad = ~np.isfinite(array) | (array != np.floor(array)) | (np.abs(array) > 2**53)
+    bad = ~np.isfinite(array) | (array != np.floor(array)) | (np.abs(array) >= 2**53)
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueRangeError(

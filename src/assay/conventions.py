@@ -6,13 +6,14 @@ itself as a signature that can be read back.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from typing import Any, Final
 
 from assay.errors import ConventionError
 
-__all__ = ["CHOICES", "PRESETS", "Conventions", "preset"]
+__all__ = ["CHOICES", "PRESETS", "PRESET_NOTES", "Conventions", "preset"]
 
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "ties": ("order", "expected", "best", "worst", "midrank-up"),
@@ -72,6 +73,10 @@ class Conventions:
             value = getattr(self, "self_match" if name == "self" else name)
             if value not in choices:
                 raise ConventionError(_unknown(f"value for {name}", value, choices))
+        if not isinstance(self.preset, str) or not re.fullmatch(r"\w+\*?", self.preset):
+            raise ConventionError(
+                f"The name of a preset is made of letters, digits and _, found {self.preset!r}."
+            )
         if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 0:
             raise ConventionError(
                 f"depth must be a whole number ≥ 0 (0 means all), found {self.depth!r}."
@@ -103,13 +108,25 @@ class Conventions:
     def parse(cls, signature: str) -> Conventions:
         """Read a signature back, or take the name of a preset.
 
+        A part that is left out is as in the preset that the signature names.
+
         >>> Conventions.parse(preset("ranx").signature()) == preset("ranx")
         True
+        >>> Conventions.parse("preset:beir|ties:expected") == preset("beir").but(ties="expected")
+        True
         """
+        if not isinstance(signature, str):
+            raise ConventionError(
+                f"Conventions are given by a preset's name or a signature, found {signature!r}."
+            )
         if ":" not in signature:
             return preset(signature)
         parts = [part for part in signature.split("|") if not part.startswith(_RESULT_PARTS)]
-        return cls(**dict(_parsed_part(part) for part in parts))
+        choices = dict(_parsed_part(part) for part in parts)
+        if len(choices) < len(parts):
+            raise ConventionError(f"A part stands twice in the signature {signature!r}.")
+        name = choices.pop("preset", "custom").rstrip("*")
+        return (cls() if name == "custom" else preset(name)).but(**choices)
 
     def __str__(self) -> str:
         """The signature."""
@@ -151,9 +168,9 @@ def _presets() -> dict[str, Conventions]:
         "beir": replace(pytrec, self_match="exclude"),
         "mteb": pytrec,
         "sentence_transformers": Conventions(tiebreak="id-ascending", ap="min"),
-        "ranx": Conventions(tiebreak="index", empty="zero", missing="error"),
-        "torchmetrics": Conventions(tiebreak="index", ap="hits", empty="zero"),
-        "sklearn": Conventions(tiebreak="index", ties="expected", empty="zero"),
+        "ranx": replace(rows, iprec="ceil", empty="zero", missing="error"),
+        "torchmetrics": replace(rows, scores="float32", ap="hits", empty="zero"),
+        "sklearn": replace(rows, ties="expected", empty="zero"),
         "document_000": rows,
         "document_001": rows,
         "document_002": replace(rows, empty="zero"),
@@ -165,6 +182,71 @@ def _presets() -> dict[str, Conventions]:
 
 
 PRESETS: Final[dict[str, Conventions]] = _presets()
+
+# What each preset reproduces, and what stands behind the claim.
+PRESET_NOTES: Final[dict[str, str]] = {
+    "trec_eval": "trec_eval 10.0 with -c: tested to the printed digits against its own test files.",
+    "trec_eval_9": (
+        "trec_eval 9: scores rounded to float32, recall levels rounded up; tested through "
+        "pytrec_eval, which is built from it."
+    ),
+    "pytrec_eval": (
+        "pytrec-eval-terrier 0.5.11, tested to 1e-12: trec_eval 9, and judged queries that are "
+        "not in the run are left out."
+    ),
+    "beir": (
+        "beir 2.2.0, tested: its nDCG, MAP, Recall and P come from pytrec_eval after the query's "
+        "own id is dropped. Its MRR, R_cap and accuracy break ties by insertion order instead and "
+        "divide by all judged queries."
+    ),
+    "mteb": (
+        "mteb 2.26.24, tested: pytrec_eval for all but MRR, which compares scores in float64 "
+        "(equal as long as float32 makes no new ties)."
+    ),
+    "sentence_transformers": (
+        "The information retrieval evaluator of sentence-transformers 6.2.0, tested: ties by id "
+        "ascending, MAP over min(k, R), every judged document counts alike, queries without a "
+        "relevant document left out."
+    ),
+    "ranx": (
+        "ranx 0.3.21, tested on rows without ties and, as Run objects, on tied rows of up to 15 "
+        "documents. It sorts longer rows by an unstable sort and plain dicts backwards, so their "
+        "order under ties is not defined; its RBP is graded without a limit."
+    ),
+    "torchmetrics": (
+        "torchmetrics 1.9.0, tested on positive scores without ties: it counts a document with a "
+        "score of 0 or less as not retrieved, and its order under ties is torch.topk's. Its nDCG "
+        "takes the expectation over ties: use ties=expected for it."
+    ),
+    "sklearn": (
+        "ndcg_score of scikit-learn 1.9, tested: the expectation over tied documents. Its label "
+        "ranking average precision equals AP only where nothing ties."
+    ),
+    "document_000": (
+        "Label-aware retrieval metrics: rows by index, empty queries left out. There is no program "
+        "to test against."
+    ),
+    "document_001": (
+        "Next-place prediction: rows by index. There is no program to test against; its listing "
+        "sorts with torch.argsort, whose order under ties is not defined."
+    ),
+    "document_002": (
+        "Codes and neighbours: ties to the lower index, empty queries count 0. There is no program "
+        "to test against."
+    ),
+    "document_003": (
+        "Keypoint matching by the formula: a target's rank is 1 + how many score above it. There "
+        "is no program to test against."
+    ),
+    "document_003_program": (
+        "Keypoint matching by the program: 1 + how many score above + half of those that tie, "
+        "rounded up. Tested against the numbers of that rule only."
+    ),
+    "document_004": (
+        "Bench of two text models: rows by index, empty queries count 0. There is no program to "
+        "test against; its listing reverses an unstable sort, so its ties have no defined order."
+    ),
+}
 
 
 def preset(name: str) -> Conventions:

@@ -118,7 +118,9 @@ def judge(
     >>> hits.rank.tolist()
     [2]
     """
-    conventions = conventions or preset("trec_eval").but(tiebreak=ranking.tiebreak)
+    conventions = conventions or preset("trec_eval").but(
+        tiebreak=ranking.tiebreak, scores=ranking.precision
+    )
     placed = ranking.under(conventions)
     without_self = conventions.self_match == "exclude"
     if isinstance(judgments, Labels):
@@ -139,13 +141,14 @@ def _judge_qrels(
     length = np.zeros(ranking.n_queries, np.int64)
     length[known] = np.diff(qrels.offsets)[to_judged[known]]
     at, _ = _gather(qrels.offsets, to_judged[known])
-    offsets, rank, lo, hi, grade = kernels().find_judged(
-        ranking.offsets, ranking.docs, ranking.scores,
+    search = kernels().find_judged if ranking.in_order else kernels().count_judged
+    offsets, rank, lo, hi, grade = search(
+        ranking.offsets, ranking.given_docs, ranking.given_scores,
         np.concatenate([[0], np.cumsum(length)]).astype(np.int64),
         judged_docs[at].astype(np.int32), qrels.grades[at], len(ranking.doc_ids),
     )
     pool_offsets, pool_grade, pool_count = _count_grades(qrels)
-    own = ranking.query_ids.match(ranking.doc_ids) if without_self else None
+    own = qrels.query_ids.match(ranking.doc_ids) >= 0 if without_self else None
     return _in_id_order(
         ranking, qrels, conventions, to_judged, (offsets, rank, lo, hi, grade),
         (pool_offsets, pool_grade, pool_count), exhaustive=qrels.exhaustive, own=own,
@@ -157,7 +160,8 @@ def _judge_labels(
 ) -> Hits:
     to_judged = ranking.query_ids.match(labels.query_ids)
     label_of_doc = _labels_of_ranked(ranking, labels)
-    own = ranking.query_ids.match(ranking.doc_ids) if without_self else None
+    collection = ranking.doc_ids if ranking.n_docs else labels.doc_ids
+    own = labels.query_ids.match(collection) >= 0 if without_self else None
     wanted = np.where(to_judged >= 0, labels.query_labels[to_judged], -2)
     found = label_of_doc[ranking.docs] == np.repeat(wanted, ranking.lengths)
     at = np.flatnonzero(found)
@@ -218,10 +222,13 @@ def _in_id_order(
     pool: tuple[Ints, Floats, Ints],
     *,
     exhaustive: bool,
-    own: Ints | None,
+    own: NDArray[np.bool_] | None,
     n_docs: int = 0,
 ) -> Hits:
-    """Bring hits (by ranking row) and pool (by judged row) into the order of the query ids."""
+    """Bring hits (by ranking row) and pool (by judged row) into the order of the query ids.
+
+    `own` marks the judged queries whose own document is excluded from the collection.
+    """
     n_docs = ranking.n_docs or n_docs
     _refuse_strangers(ranking, judgments, to_judged)
     by_id = judgments.query_ids.order()
@@ -242,7 +249,7 @@ def _in_id_order(
     pool_at, pool_offsets = _gather(pool[0], by_id)
     size = np.full(len(by_id), n_docs, np.int64)
     if own is not None and n_docs:
-        size -= np.append(own >= 0, False)[source]
+        size -= own[by_id]
     return Hits(
         query_ids=judgments.query_ids.take(by_id),
         offsets=new_offsets,

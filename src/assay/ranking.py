@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import checks, order
-from assay.errors import ConventionError, IdError, ShapeError
+from assay.errors import ConventionError, IdError, ShapeError, ValueRangeError
 from assay.ids import Ids
+from assay.native import kernels
 from assay.native.rows import TieOrder, sort_lines
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ __all__ = ["Ranking"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Codes = NDArray[np.int32]
 
 _TIE_ORDER: Final[dict[str, TieOrder]] = {
     "id-descending": "descending",
@@ -36,13 +38,17 @@ class Ranking:
     Row q holds `docs[offsets[q]:offsets[q+1]]` (numbers into `doc_ids`) and their `scores`,
     sorted by score descending, then by `tiebreak`. `n_docs` is the size of the collection, or 0
     when unknown. Arrays are read-only.
+
+    Rows are kept as they came (`given_docs`, `given_scores`) and sorted when first asked for:
+    where judged documents landed can be counted without.
     """
 
     query_ids: Ids
     doc_ids: Ids
     offsets: Ints
-    docs: NDArray[np.int32]
-    scores: Floats
+    given_docs: Codes
+    given_scores: Floats
+    in_order: bool = True
     n_docs: int = 0
     tiebreak: str = "index"
     precision: str = "float64"
@@ -50,8 +56,29 @@ class Ranking:
 
     def __post_init__(self) -> None:
         """Make the arrays read-only."""
-        for array in (self.offsets, self.docs, self.scores):
+        for array in (self.offsets, self.given_docs, self.given_scores):
             array.setflags(write=False)
+
+    @cached_property
+    def _sorted(self) -> tuple[Codes, Floats]:
+        if self.in_order:
+            return self.given_docs, self.given_scores
+        priority = self.given_docs.astype(np.int64)
+        by_rank = order.sort_rows(self.offsets, self.given_scores, priority)
+        docs, scores = self.given_docs[by_rank], self.given_scores[by_rank]
+        docs.setflags(write=False)
+        scores.setflags(write=False)
+        return docs, scores
+
+    @property
+    def docs(self) -> Codes:
+        """Document numbers, each row in rank order."""
+        return self._sorted[0]
+
+    @property
+    def scores(self) -> Floats:
+        """Scores, each row in rank order."""
+        return self._sorted[1]
 
     @property
     def n_queries(self) -> int:
@@ -92,7 +119,7 @@ class Ranking:
 
     def __repr__(self) -> str:
         """Sizes and tie rule in one line."""
-        size = f"{self.n_queries} queries, {len(self.docs)} results"
+        size = f"{self.n_queries} queries, {len(self.given_docs)} results"
         return f"Ranking({size}, tiebreak={self.tiebreak})"
 
     @classmethod
@@ -109,6 +136,7 @@ class Ranking:
         name: str = "",
     ) -> Ranking:
         """From one (query number, document number, score) per line, in any order of lines."""
+        checks.check_finite(scores, "scores")
         rows = sort_lines(
             queries, docs, scores, query_ids=query_ids, doc_ids=doc_ids,
             ties=_TIE_ORDER[tiebreak], float32=precision == "float32",
@@ -156,9 +184,8 @@ class Ranking:
             checks.check_unique(names, "doc")
         offsets, flat_docs, flat_scores = _used_places(numbers, values)
         _refuse_repeats(queries, names, offsets, flat_docs)
-        by_rank = order.sort_rows(offsets, flat_scores, flat_docs if scores is not None else None)
-        return cls(queries, names, offsets, flat_docs[by_rank].astype(np.int32),
-                   flat_scores[by_rank], n_docs=known or 0)
+        return cls(queries, names, offsets, flat_docs, flat_scores,
+                   in_order=scores is None, n_docs=known or 0)
 
     def under(self, conventions: Conventions) -> Ranking:
         """The same results in the order, precision and depth that the conventions ask for."""
@@ -171,20 +198,23 @@ class Ranking:
         """The same ranking cut after `depth` documents in each row."""
         if int(self.lengths.max(initial=0)) <= depth:
             return self
-        return self._keep(self._places() < checks.check_cutoff(depth, "depth"))
+        docs, scores = self._sorted
+        ordered = replace(self, given_docs=docs, given_scores=scores, in_order=True)
+        return ordered._keep(self._places() < checks.check_cutoff(depth, "depth"))
 
     def _places(self) -> Ints:
-        return np.arange(len(self.docs)) - np.repeat(self.offsets[:-1], self.lengths)
+        return np.arange(len(self.given_docs)) - np.repeat(self.offsets[:-1], self.lengths)
 
     def _keep(self, kept: NDArray[np.bool_]) -> Ranking:
+        """Only some of the results as they were given."""
         counts = np.concatenate([[0], np.cumsum(kept)])[self.offsets]
-        return replace(self, offsets=counts.astype(np.int64), docs=self.docs[kept],
-                       scores=self.scores[kept])
+        return replace(self, offsets=counts.astype(np.int64), given_docs=self.given_docs[kept],
+                       given_scores=self.given_scores[kept])
 
     def _without_self(self) -> Ranking:
         """Drop the document that has the query's own id, wherever it stands."""
         own = np.repeat(self.query_ids.match(self.doc_ids), self.lengths)
-        same = self.docs == own
+        same = self.given_docs == own
         return self._keep(~same) if same.any() else self
 
     def _reordered(self, tiebreak: str, precision: str) -> Ranking:
@@ -196,10 +226,10 @@ class Ranking:
             )
         scores = self.scores
         if precision == "float32" and self.precision != "float32":
-            scores = scores.astype(np.float32).astype(np.float64)
+            scores = _as_float32(scores)
         by_rank = order.sort_rows(self.offsets, scores, self._tie_priority(tiebreak))
-        return replace(self, docs=self.docs[by_rank], scores=scores[by_rank],
-                       tiebreak=tiebreak, precision=precision)
+        return replace(self, given_docs=self.docs[by_rank], given_scores=scores[by_rank],
+                       in_order=True, tiebreak=tiebreak, precision=precision)
 
     def _tie_priority(self, tiebreak: str) -> Ints:
         """For every result a number; among equal scores the smaller one comes first."""
@@ -213,6 +243,18 @@ class Ranking:
         place = np.empty(len(self.doc_ids), np.int64)
         place[self.doc_ids.order(descending=tiebreak == "id-descending")] = np.arange(len(place))
         return place[self.docs]
+
+
+def _as_float32(scores: Floats) -> Floats:
+    """Scores rounded to float32, which must be able to hold them."""
+    with np.errstate(over="ignore"):
+        rounded = scores.astype(np.float32).astype(np.float64)
+    if not np.isfinite(rounded).all():
+        raise ValueRangeError(
+            f"The score {scores[~np.isfinite(rounded)][0]:g} is beyond the range of float32 "
+            "(3.4e38). Scale the scores, or evaluate them in float64."
+        )
+    return rounded
 
 
 def _query_ids(query_ids: Any, n_queries: int) -> Ids:
@@ -235,24 +277,21 @@ def _score_matrix(scores: Any, shape: tuple[int, ...], queries: Ids) -> Floats:
     return matrix
 
 
-def _used_places(numbers: Ints, values: Floats) -> tuple[Ints, Ints, Floats]:
+def _used_places(codes: Codes, values: Floats) -> tuple[Ints, Codes, Floats]:
     """Ragged rows without the places marked −1."""
-    used = numbers >= 0
+    used = codes >= 0
     offsets = np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int64)
     if used.all():
-        return offsets, numbers.ravel(), values.ravel()
-    return offsets, numbers[used], values[used]
+        return offsets, codes.ravel(), values.ravel()
+    return offsets, codes[used], values[used]
 
 
-def _refuse_repeats(queries: Ids, names: Ids, offsets: Ints, docs: Ints) -> None:
+def _refuse_repeats(queries: Ids, names: Ids, offsets: Ints, docs: Codes) -> None:
     """A document may stand once in a row."""
-    row = order.rows_of(offsets)
-    key = row * max(len(names), 1) + docs
-    in_order = np.sort(key)
-    twice = np.flatnonzero(in_order[1:] == in_order[:-1])
-    if len(twice):
-        q, doc = divmod(int(in_order[twice[0]]), max(len(names), 1))
+    place = kernels().first_repeat(offsets, docs)
+    if place >= 0:
+        q = int(np.searchsorted(offsets, place, side="right")) - 1
         raise IdError(
-            f"Document {names[doc]!r} stands twice in the ranking of query {queries[q]!r}. "
-            "Keep one of the two."
+            f"Document {names[int(docs[place])]!r} stands twice in the ranking of query "
+            f"{queries[q]!r}. Keep one of the two."
         )

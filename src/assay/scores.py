@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from assay import checks
 from assay.conventions import Conventions
-from assay.errors import IdError, MismatchError, UsageError, ValueRangeError
+from assay.errors import IdError, MeasureError, MismatchError, UsageError, ValueRangeError
 from assay.ids import Ids
 from assay.measures import Measure, parse
 
@@ -62,9 +62,12 @@ class Mean(Mapping[str, float]):
     def __getitem__(self, name: str | Measure) -> float:
         """The mean of a measure, under its canonical name or any other name of it."""
         key = str(name)
-        if key not in self.values_by_name:
-            key = str(parse(key))
-        return self.values_by_name[key]
+        if key in self.values_by_name:
+            return self.values_by_name[key]
+        try:
+            return self.values_by_name[str(parse(key))]
+        except MeasureError as error:  # what a mapping lacks is a KeyError
+            raise KeyError(str(error)) from None
 
     def __iter__(self) -> Iterator[str]:
         """The names of the measures."""

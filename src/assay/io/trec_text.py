@@ -42,6 +42,7 @@ class RunLines(NamedTuple):
     tag: str
     rank_disagreements: int
     rank_unreadable: int
+    overlong: int
 
 
 class QrelLines(NamedTuple):
@@ -63,7 +64,8 @@ def parse_run(path: str | os.PathLike[str]) -> RunLines:
     parser = _parse(path, "run")
     tag = parser.tag.decode()
     columns = _columns(parser, path, "run")
-    return RunLines(*columns, tag, parser.rank_disagreements, parser.rank_unreadable)
+    return RunLines(*columns, tag, parser.rank_disagreements, parser.rank_unreadable,
+                    parser.overlong)
 
 
 def parse_qrels(path: str | os.PathLike[str]) -> QrelLines:

@@ -19,6 +19,8 @@ from assay.errors import MeasureError
 
 __all__ = ["LAWS", "REGISTRY", "Definition", "Measure", "Param", "Value", "measure"]
 
+_LARGEST_CUTOFF: Final = 10**15  # exact as int64 and as float64
+
 Value = bool | int | float | str | tuple[Any, ...]
 Floats = NDArray[np.float64]
 
@@ -52,6 +54,8 @@ class Param:
 
     def check(self, owner: str, key: str, value: Value) -> Value:
         """The value if it is one this parameter takes; an error that says what it takes if not."""
+        if isinstance(value, np.generic):
+            value = value.item()
         if self.kind == "flag" and isinstance(value, bool):
             return value
         if self.kind == "choice" and value in self.choices:
@@ -60,7 +64,7 @@ class Param:
             return value
         if self.kind == "levels" and _all_numbers(value, 1, 0.0, 1.0):
             return value if isinstance(value, tuple) else (value,)
-        if self.kind == "gains" and _all_numbers(value, 2, 0.0, math.inf):
+        if self.kind == "gains" and _all_numbers(value, 2, 0.0, math.inf) and _all_differ(value):
             return value
         raise MeasureError(f"{owner}({key}={format_value(value)}): {key} must be {self.takes()}.")
 
@@ -73,7 +77,7 @@ class Param:
         if self.kind == "levels":
             return "recall levels from 0 to 1 joined by '/', e.g. 0.25/0.5/0.75"
         if self.kind == "gains":
-            return "grade:gain pairs joined by '/', gains ≥ 0, e.g. 1:3/2:9"
+            return "grade:gain pairs joined by '/', each grade once, gains ≥ 0, e.g. 1:3/2:9"
         return f"a number from {format_value(self.low)} to {format_value(self.high)}"
 
 
@@ -88,6 +92,11 @@ def _all_numbers(value: Value, width: int, low: float, high: float) -> bool:
     return bool(rows) and all(
         len(row) == width and all(map(_is_number, row)) and low <= row[-1] <= high for row in rows
     )
+
+
+def _all_differ(gains: Any) -> bool:
+    """Whether no grade is given two gains."""
+    return len(dict(gains)) == len(gains)
 
 
 def format_value(value: Value) -> str:
@@ -106,7 +115,7 @@ def format_value(value: Value) -> str:
     return str(value)
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Measure:
     """A measure with its parameters and cut-off; `parse(str(m)) == m`.
 
@@ -200,9 +209,10 @@ class Definition:
             return cutoff
         if isinstance(cutoff, np.integer):
             cutoff = int(cutoff)
-        if not isinstance(cutoff, int) or isinstance(cutoff, bool) or cutoff < 1:
+        whole = isinstance(cutoff, int) and not isinstance(cutoff, bool)
+        if not whole or not 1 <= cutoff <= _LARGEST_CUTOFF:  # type: ignore[operator]
             raise MeasureError(
-                f"{self.name}@{cutoff}: the cut-off k must be a whole number ≥ 1. "
+                f"{self.name}@{cutoff}: the cut-off k must be a whole number from 1 to 10^15. "
                 f"Write for instance {self.name}@10."
             )
         return cutoff

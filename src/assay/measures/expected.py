@@ -58,14 +58,15 @@ def reciprocal_rank(at: Tied, k: int | None) -> Floats:
         size, good = n[rows, None], m[rows, None]
         probability = _first_place(size, good, j)
         terms = np.where(j <= length[rows, None], probability / (s[rows, None] + j), 0.0)
-        values[rows] = terms.sum(axis=1)
+        # Added one by one: a padded row must give the same bits as a row alone.
+        values[rows] = np.add.accumulate(terms, axis=1)[:, -1] if len(j) else 0.0
     return at.per_query(at.row[first], values)
 
 
 def _first_place(n: Ints, m: Ints, j: Ints) -> Floats:
     """P(the first of m documents is at place j of n), j = 1, 2, …: P(j+1)/P(j) = (n−m−j+1)/(n−j)."""
     ratio = np.maximum(n - m - j + 2, 0) / np.maximum(n - j + 1, 1)
-    ratio[:, 0] = (m / n)[:, 0]
+    ratio[:, :1] = m / n  # there is no first place where the group lies below the cut-off
     return np.cumprod(ratio, axis=1)
 
 

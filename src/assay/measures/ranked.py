@@ -476,6 +476,11 @@ def interpolated_precision(at: Placed, k: float, iprec: str) -> Floats:
     return values
 
 
+def _mean_of_levels(values: Floats) -> Floats:
+    """Added level by level: np.mean adds in another order where there is a single query."""
+    return np.asarray(np.add.accumulate(values, axis=0)[-1] / len(values))
+
+
 ELEVEN = tuple(step / 10 for step in range(11))
 
 
@@ -487,7 +492,7 @@ ELEVEN = tuple(step / 10 for step in range(11))
     params={"levels": Param(ELEVEN, "levels", "the recall levels"), "iprec": IPREC_ROUNDING},
     aliases=("11pt_avg", "11-pt_avg", "11pt"),
     trec="11pt_avg",
-    expected=lambda at, levels, iprec: np.mean(_interpolated(at, levels, iprec), axis=0),
+    expected=lambda at, levels, iprec: _mean_of_levels(_interpolated(at, levels, iprec)),
 )
 def eleven_point_average(at: Placed, levels: tuple[float, ...], iprec: str) -> Floats:
     """Interpolated average precision: the mean of interpolated precision over recall levels.
@@ -497,5 +502,5 @@ def eleven_point_average(at: Placed, levels: tuple[float, ...], iprec: str) -> F
     >>> round(evaluate(run, {"q": {"a": 1, "c": 1}}, "iAP").mean()["iAP"], 4)
     0.8485
     """
-    average: Floats = _interpolated(at, levels, iprec).mean(axis=0)
+    average: Floats = _mean_of_levels(_interpolated(at, levels, iprec))
     return average

@@ -15,6 +15,8 @@ __all__ = ["WORTH_PARAMS", "worth_function"]
 
 Floats = NDArray[np.float64]
 
+_LARGEST_GAIN = 1e290  # so that no sum of gains reaches infinity
+
 WORTH_PARAMS = ("rel", "gain", "gains", "gmax", "graded")
 
 
@@ -49,13 +51,14 @@ def _is_relevant(grade: Floats, rel: float) -> NDArray[np.bool_]:
 
 def _gain(grade: Floats, gain: str, gains: tuple[tuple[float, float], ...]) -> Floats:
     positive = np.maximum(grade, 0.0)
-    worth = positive if gain == "linear" else np.exp2(positive) - 1.0
+    with np.errstate(over="ignore"):
+        worth = positive if gain == "linear" else np.exp2(positive) - 1.0
     for level, value in gains:
         worth = np.where(grade == level, value, worth)
-    if not np.isfinite(worth).all():
+    if worth.max(initial=0.0) > _LARGEST_GAIN:
         raise MeasureError(
-            f"A grade of {grade.max():g} is too large for gain=exp: 2^grade overflows. "
-            "Use gain=linear, or give gains of your own."
+            f"A grade of {grade.max():g} is too large for gain={gain}: sums of gains would "
+            "overflow. Use smaller grades, or give gains of your own."
         )
     return worth
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "counted.hpp"
 #include "id_tables.hpp"
 #include "judged.hpp"
 #include "parallel.hpp"
@@ -93,8 +94,11 @@ Out<int64_t> order_rows_of(In<int64_t> offsets, In<double> scores, std::optional
     return to_numpy(std::move(order));
 }
 
-nb::tuple find_judged_of(In<int64_t> offsets, In<int32_t> docs, In<double> scores, In<int64_t> judged_offsets,
-                         In<int32_t> judged_docs, In<double> judged_grades, int64_t n_docs) {
+using Search = Found (*)(const RankedRows&, const JudgedRows&);
+
+template <Search search>
+nb::tuple search_judged(In<int64_t> offsets, In<int32_t> docs, In<double> scores, In<int64_t> judged_offsets,
+                        In<int32_t> judged_docs, In<double> judged_grades, int64_t n_docs) {
     require(docs.size() == scores.size() && judged_docs.size() == judged_grades.size(), "docs and their values must have one length");
     require(offsets.size() == judged_offsets.size(), "ranking and judgments must have the same queries");
     Found found;
@@ -104,11 +108,17 @@ nb::tuple find_judged_of(In<int64_t> offsets, In<int32_t> docs, In<double> score
         check_offsets(judged_offsets, judged_docs.size());
         check_codes(docs, 0, n_docs);
         check_codes(judged_docs, -1, n_docs);
-        found = find_judged({offsets.data(), docs.data(), scores.data(), offsets.size() - 1},
-                            {judged_offsets.data(), judged_docs.data(), judged_grades.data()});
+        found = search({offsets.data(), docs.data(), scores.data(), offsets.size() - 1},
+                       {judged_offsets.data(), judged_docs.data(), judged_grades.data()});
     }
     return nb::make_tuple(to_numpy(std::move(found.offsets)), to_numpy(std::move(found.rank)), to_numpy(std::move(found.lo)),
                           to_numpy(std::move(found.hi)), to_numpy(std::move(found.grade)));
+}
+
+int64_t first_repeat_of(In<int64_t> offsets, In<int32_t> docs) {
+    check_offsets(offsets, docs.size());
+    nb::gil_scoped_release release;
+    return first_repeat(offsets.data(), offsets.size() - 1, docs.data());
 }
 
 nb::object first_duplicate_of(In<uint8_t> blob, In<int64_t> offsets) {
@@ -191,13 +201,16 @@ void bind_trec_parser(nb::module_& module) {
         .def_prop_ro("fault", &fault_of)
         .def_prop_ro("tag", [](const TrecParser& parser) { return to_bytes(parser.tag); })
         .def_ro("rank_disagreements", &TrecParser::rank_disagreements)
-        .def_ro("rank_unreadable", &TrecParser::rank_unreadable);
+        .def_ro("rank_unreadable", &TrecParser::rank_unreadable)
+        .def_ro("overlong", &TrecParser::overlong);
 }
 
 void bind_rows(nb::module_& module) {
     module.def("sort_rows", &sort_rows_of, "queries"_a, "docs"_a, "scores"_a, "n_queries"_a, "doc_blob"_a, "doc_offsets"_a, "ties"_a, "float32"_a);
     module.def("order_rows", &order_rows_of, "offsets"_a, "scores"_a, "tiebreak"_a.none());
-    module.def("find_judged", &find_judged_of, "offsets"_a, "docs"_a, "scores"_a, "judged_offsets"_a, "judged_docs"_a, "judged_grades"_a, "n_docs"_a);
+    module.def("find_judged", &search_judged<find_judged>, "offsets"_a, "docs"_a, "scores"_a, "judged_offsets"_a, "judged_docs"_a, "judged_grades"_a, "n_docs"_a);
+    module.def("count_judged", &search_judged<count_judged>, "offsets"_a, "docs"_a, "scores"_a, "judged_offsets"_a, "judged_docs"_a, "judged_grades"_a, "n_docs"_a);
+    module.def("first_repeat", &first_repeat_of, "offsets"_a, "docs"_a);
 }
 
 void bind_ids(nb::module_& module) {

@@ -1,6 +1,7 @@
 // A growing array whose memory can be handed to numpy without a copy.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,7 @@ class Column {
 public:
     Column() = default;
     explicit Column(size_t size) { extend(size); }
+    Column(size_t size, T value) : Column(size) { std::fill_n(data_, size, value); }
     Column(Column&& other) noexcept { swap(other); }
     Column& operator=(Column&& other) noexcept {
         swap(other);

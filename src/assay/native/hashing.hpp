@@ -1,4 +1,4 @@
-// A fast hash of short byte strings, in the manner of wyhash. It decides only where an id
+// Hash and equality of short byte strings. The hash, in the manner of wyhash, decides only where an id
 // sits in a table, never the order of a result.
 #pragma once
 
@@ -49,6 +49,17 @@ inline void load_ends(std::string_view text, uint64_t& first, uint64_t& last) {
         first = last = 0;
         for (size_t i = 0; i < n; ++i) first = first << 8 | static_cast<unsigned char>(p[i]);
     }
+}
+
+// Equality without a call, since ids are short: whole words, the last of them overlapping.
+inline bool same_bytes(std::string_view a, std::string_view b) {
+    const size_t n = a.size();
+    if (n != b.size()) return false;
+    if (n > 16) return std::memcmp(a.data(), b.data(), n) == 0;
+    uint64_t first_a, last_a, first_b, last_b;
+    load_ends(a, first_a, last_a);
+    load_ends(b, first_b, last_b);
+    return first_a == first_b && last_a == last_b;
 }
 
 inline uint32_t hash_bytes(std::string_view text) {

@@ -90,20 +90,48 @@ inline NumberFault convert_slowly(std::string_view text, const Decimal& decimal,
     return NumberFault::none;
 }
 
+// The powers of ten that are exact doubles.
+inline constexpr double kPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                     1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
 // Up to 15 digits and a power of ten up to 22 are exact doubles, so one multiplication or
 // division rounds once, and correctly.
 inline bool convert_exactly(const Decimal& decimal, double& out) {
-    static constexpr double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                        1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                        1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     if (decimal.significant > 15 || decimal.exponent < -22 || decimal.exponent > 22) return false;
     const auto digits = static_cast<double>(decimal.digits);
-    out = decimal.exponent < 0 ? digits / powers[-decimal.exponent] : digits * powers[decimal.exponent];
+    out = decimal.exponent < 0 ? digits / kPowers[-decimal.exponent] : digits * kPowers[decimal.exponent];
     if (decimal.negative) out = -out;
     return true;
 }
 
+// The common case, quickly: up to 15 digits with at most a sign and a point.
+// False if the text is anything else, not only if it is wrong.
+inline bool parse_short(std::string_view text, double& out) {
+    const char* p = text.data();
+    const char* end = p + text.size();
+    if (text.size() > 16 || p == end) return false;
+    const bool negative = *p == '-';
+    if (negative) ++p;
+    uint64_t digits = 0;
+    const char* point = nullptr;
+    const char* begin = p;
+    for (; p != end; ++p) {
+        const auto digit = static_cast<unsigned char>(*p - '0');
+        if (digit <= 9) digits = 10 * digits + digit;
+        else if (*p == '.' && point == nullptr) point = p;
+        else return false;
+    }
+    const auto count = end - begin - (point != nullptr);
+    if (count == 0 || count > 15) return false;
+    out = static_cast<double>(digits);
+    if (point != nullptr) out /= kPowers[end - point - 1];
+    if (negative) out = -out;
+    return true;
+}
+
 inline NumberFault parse_number(std::string_view text, double& out) {
+    if (parse_short(text, out)) return NumberFault::none;
     Decimal decimal;
     if (!scan_decimal(text, decimal)) return NumberFault::syntax;
     if (decimal.zero) {

@@ -64,18 +64,20 @@ bool count_rows(const RunLines& lines, int64_t* offsets) {
 }
 
 // Moves the lines to the row of their query, keeping their order.
-void group_rows(const RunLines& lines, bool grouped, SortedRows& out) {
-    if (grouped) {
-        std::copy_n(lines.docs, lines.count, out.docs.data());
-        std::copy_n(lines.scores, lines.count, out.scores.data());
-        return;
-    }
+void group_rows(const RunLines& lines, SortedRows& out) {
     std::vector<int64_t> next(out.offsets.data(), out.offsets.data() + lines.n_queries);
     for (size_t i = 0; i < lines.count; ++i) {
         const int64_t at = next[lines.queries[i]]++;
         out.docs[at] = lines.docs[i];
         out.scores[at] = lines.scores[i];
     }
+}
+
+// The same for rows begin … end-1, where the lines are in place already.
+void copy_rows(const RunLines& lines, SortedRows& out, size_t begin, size_t end) {
+    const int64_t first = out.offsets[begin], count = out.offsets[end] - first;
+    std::copy_n(lines.docs + first, count, out.docs.data() + first);
+    std::copy_n(lines.scores + first, count, out.scores.data() + first);
 }
 
 // Rows begin … end-1 of a grouped run: duplicates, rounding, order.
@@ -90,7 +92,7 @@ public:
             const int32_t doc = rows_.docs[i];
             if (doc < 0 || static_cast<size_t>(doc) >= last_row_.size()) throw std::invalid_argument("doc code out of range");
             if (last_row_[doc] == row) return i;
-            last_row_[doc] = row;
+            last_row_[doc] = static_cast<int32_t>(row);
         }
         return -1;
     }
@@ -129,7 +131,7 @@ private:
 
     SortedRows& rows_;
     TieRule rule_;
-    std::vector<int64_t> last_row_;  // for each document the last row it was seen in
+    std::vector<int32_t> last_row_;  // for each document the last row it was seen in
     std::vector<Item> items_;
 };
 
@@ -158,11 +160,13 @@ SortedRows sort_rows(const RunLines& lines, const IdView& doc_ids, Ties ties, bo
     out.offsets = Column<int64_t>(lines.n_queries + 1);
     out.docs = Column<int32_t>(lines.count);
     out.scores = Column<double>(lines.count);
-    group_rows(lines, count_rows(lines, out.offsets.data()), out);
+    const bool grouped = count_rows(lines, out.offsets.data());
+    if (!grouped) group_rows(lines, out);
     const unsigned threads = threads_for(lines.count);
     const std::vector<size_t> cuts = cut_rows(out.offsets.data(), lines.n_queries, threads);
     std::vector<RowFault> faults(threads);
     run_together(threads, [&](unsigned t) {
+        if (grouped) copy_rows(lines, out, cuts[t], cuts[t + 1]);
         RowSorter sorter(out, doc_ids, ties);
         faults[t] = sort_range(sorter, out, cuts[t], cuts[t + 1], float32);
     });

@@ -19,7 +19,7 @@ Codes = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-TextFault = tuple[int, str, bytes, int]  # line from 1, kind, offending text, columns found
+TextFault = tuple[int, str, bytes, int]  # line from 1, kind, offending text, columns found (or 0)
 RowFault = tuple[str, int, int]  # "duplicate" or "float32", query code, doc code
 
 
@@ -50,6 +50,10 @@ class Parser(Protocol):
     @property
     def rank_unreadable(self) -> int:
         """How many lines have a rank that is no number."""
+
+    @property
+    def overlong(self) -> int:
+        """How many lines of a run have text after the tag, which is passed over."""
 
 
 class Kernels(Protocol):
@@ -90,6 +94,21 @@ class Kernels(Protocol):
         n_docs: int,
     ) -> tuple[Longs, Longs, Longs, Longs, Floats]:
         """Find judged docs in sorted rows: (offsets, rank, rank_lo, rank_hi, grade)."""
+
+    def count_judged(
+        self,
+        offsets: Longs,
+        docs: Codes,
+        scores: Floats,
+        judged_offsets: Longs,
+        judged_docs: Codes,
+        judged_grades: Floats,
+        n_docs: int,
+    ) -> tuple[Longs, Longs, Longs, Longs, Floats]:
+        """Find judged docs in rows of any order; equal scores are ordered by doc code."""
+
+    def first_repeat(self, offsets: Longs, docs: Codes) -> int:
+        """Find the first place at which a doc stands in its row a second time, or -1."""
 
     def first_duplicate(self, blob: Bytes, offsets: Longs) -> tuple[int, int] | None:
         """Find the first id that appears a second time: both places."""

@@ -1,7 +1,5 @@
 #include "trec_lines.hpp"
 
-#include <algorithm>
-
 #include "hashing.hpp"
 #include "number.hpp"
 #include "stops.hpp"
@@ -30,30 +28,65 @@ bool names_no_number(std::string_view text) {
 void Lines::clear() {
     runs.clear();
     docs.clear();
-    hashes.clear();
     values.clear();
     tag = {};
-    rank_disagreements = rank_unreadable = physical = 0;
+    rank_disagreements = rank_unreadable = overlong = physical = 0;
     fault = {};
+}
+
+// Does the next line have just the right columns, with one blank between them? Most have, and
+// then the next stops are the ends of the columns.
+template <unsigned count>
+bool LineReader::is_plain_line(size_t at, size_t stops) {
+    if (stops - at < count) return false;
+    constexpr unsigned last = count - 1;
+    const char* begin = line_;
+    bool plain = *begin != '#';
+    for (unsigned i = 0; i <= last; ++i) {
+        const char* end = text_ + stops_[at + i];
+        columns_[i] = {begin, static_cast<size_t>(end - begin)};
+        plain &= end != begin && (i == last ? *end == '\n' : is_blank(*end));
+        begin = end + 1;
+    }
+    return plain && static_cast<size_t>(begin - line_) <= kMaxLine;
 }
 
 void LineReader::read(std::string_view text, Lines& out) {
     out.clear();
     out_ = &out;
     if (stops_.size() < text.size()) stops_.resize(text.size());
-    const size_t stops = find_stops(text.data(), text.size(), stops_.data(), ascii_);
-    start_line(text.data());
-    for (size_t i = 0; i < stops; ++i) {
-        const char* at = text.data() + stops_[i];
-        add_token(at);
-        if (is_blank(*at)) continue;
-        if (*at == '\n') {
-            if (!end_line(at)) return;
-            start_line(at + 1);
-        } else if (*at != '\r' || at[1] != '\n') {
-            odd_ = true;
-        }
+    text_ = text.data();
+    const size_t count = find_stops(text_, text.size(), stops_.data(), ascii_);
+    start_line(text_);
+    bool fine = true;
+    for (size_t at = 0; fine && at < count;) {
+        const bool plain = layout_.run ? is_plain_line<6>(at, count) : is_plain_line<4>(at, count);
+        fine = plain ? read_plain_line(at) : read_line(at);
     }
+}
+
+bool LineReader::read_plain_line(size_t& at) {
+    at += layout_.columns;
+    const char* end = text_ + stops_[at - 1];
+    const std::string_view line(line_, static_cast<size_t>(end - line_));
+    ++out_->physical;
+    if (!ascii_ && !is_utf8(line)) return report("utf8", line);
+    line_ = token_ = end + 1;
+    return add_row();
+}
+
+// Any line at all, stop by stop.
+bool LineReader::read_line(size_t& at) {
+    for (;; ++at) {
+        const char* stop = text_ + stops_[at];
+        add_token(stop);
+        if (*stop == '\n') break;
+        if (!is_blank(*stop) && (*stop != '\r' || stop[1] != '\n')) odd_ = true;
+    }
+    const char* end = text_ + stops_[at++];
+    const bool fine = end_line(end);
+    start_line(end + 1);
+    return fine;
 }
 
 void LineReader::start_line(const char* begin) {
@@ -80,7 +113,11 @@ bool LineReader::end_line(const char* end) {
     if (count_ == 0 || columns_[kQuery][0] == '#') return true;
     if (odd_ && !check_odd(line)) return false;
     if (!ascii_ && !is_utf8(line)) return report("utf8", line);
-    if (count_ != layout_.columns) return report("columns", line);
+    if (count_ < layout_.columns || (count_ > layout_.columns && !layout_.run)) {
+        out_->fault.found = count_;
+        return report("columns", line);
+    }
+    out_->overlong += count_ > layout_.columns;
     return add_row();
 }
 
@@ -107,11 +144,10 @@ bool LineReader::add_row() {
     if (fault == NumberFault::overflow) return report("overflow", text);
     if (fault == NumberFault::syntax) return report(names_no_number(text) ? "not_finite" : "number", text);
     const std::string_view query = columns_[kQuery], doc = columns_[kDoc];
-    const bool same_query = !out_->runs.empty() && out_->runs.back().query == query;
+    const bool same_query = !out_->runs.empty() && same_bytes(out_->runs.back().query, query);
     if (!same_query) out_->runs.push_back({query, out_->docs.size()});
     if (layout_.run) add_rank(same_query, value);
-    out_->docs.push_back(doc);
-    out_->hashes.push_back(hash_bytes(doc));
+    out_->docs.push_back({doc, hash_bytes(doc)});
     out_->values.push_back(value);
     return true;
 }
@@ -130,7 +166,6 @@ void LineReader::add_rank(bool same_query, double score) {
 bool LineReader::report(const char* kind, std::string_view text) {
     out_->fault.kind = kind;
     out_->fault.line = out_->physical;
-    out_->fault.found = count_;
     out_->fault.text = text.substr(0, kFaultText);
     return false;
 }

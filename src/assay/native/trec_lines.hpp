@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "interner.hpp"
+
 namespace assay {
 
 constexpr size_t kMaxLine = 1 << 20;    // bytes before the line feed
@@ -47,13 +49,13 @@ struct QueryRun {
 // What a piece of text holds. The views point into that text.
 struct Lines {
     std::vector<QueryRun> runs;
-    std::vector<std::string_view> docs;
-    std::vector<uint32_t> hashes;
+    std::vector<HashedId> docs;
     std::vector<double> values;
     std::string_view tag;
     RankMark first, last;
     uint64_t rank_disagreements = 0;
     uint64_t rank_unreadable = 0;
+    uint64_t overlong = 0;  // lines with text after the tag
     uint64_t physical = 0;  // lines of any sort
     Fault fault;
 
@@ -70,6 +72,10 @@ public:
 private:
     static constexpr unsigned kKept = 6;  // columns to remember; the rest are only counted
 
+    template <unsigned count>
+    bool is_plain_line(size_t at, size_t stops);
+    bool read_plain_line(size_t& at);
+    bool read_line(size_t& at);
     void start_line(const char* begin);
     void add_token(const char* end);
     bool end_line(const char* end);
@@ -83,6 +89,7 @@ private:
     Lines* out_ = nullptr;
     std::vector<uint32_t> stops_;
     bool ascii_ = true;
+    const char* text_ = nullptr;
     const char* line_ = nullptr;
     const char* token_ = nullptr;
     bool odd_ = false;  // the line holds a control character other than tab and the line end

@@ -123,12 +123,13 @@ void TrecParser::add(const Lines& lines) {
         std::fill_n(queries.extend(end - first), end - first, last_query_);
         if (i == 0 && last_query_ == query_before && last_mark_.contradicts(lines.first)) ++rank_disagreements;
     }
-    doc_ids.intern(lines.docs.data(), lines.hashes.data(), lines.docs.size(), docs.extend(lines.docs.size()));
+    doc_ids.intern(lines.docs.data(), lines.docs.size(), docs.extend(lines.docs.size()));
     values.append(lines.values.data(), lines.values.size());
     tag = lines.tag;
     last_mark_ = lines.last;
     rank_disagreements += lines.rank_disagreements;
     rank_unreadable += lines.rank_unreadable;
+    overlong += lines.overlong;
 }
 
 int32_t TrecParser::code_of_query(std::string_view query) {

@@ -28,6 +28,7 @@ public:
     std::string tag;
     uint64_t rank_disagreements = 0;
     uint64_t rank_unreadable = 0;
+    uint64_t overlong = 0;
     Fault fault;
 
 private:

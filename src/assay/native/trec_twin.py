@@ -20,7 +20,7 @@ VALUE_COLUMN = {"run": 4, "qrels": 3}
 
 _NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _NO_NUMBER = re.compile(rb"[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
-_WHITE_SPACE = re.compile(rb"[\r\v\f]")
+_ODD = re.compile(rb"[\0\r\v\f]")
 
 
 class TrecParser:
@@ -41,6 +41,7 @@ class TrecParser:
         self.tag = b""
         self.rank_disagreements = 0
         self.rank_unreadable = 0
+        self.overlong = 0
 
     def feed(self, chunk: bytes, /) -> bool:
         """Read on; False once a fault was found."""
@@ -74,14 +75,18 @@ class TrecParser:
         if self._physical == 1:
             line = line.removeprefix(BOM)
         if len(line) > MAX_LINE:
-            return self._report("too_long", line, 0)
+            return self._report("too_long", line)
         line = line.removesuffix(b"\r")
         columns = [column for column in line.replace(b"\t", b" ").split(b" ") if column]
         if not columns or columns[0].startswith(b"#"):
             return None
-        fault = _line_fault(line, len(columns), COLUMNS[self._kind])
+        fault = _line_fault(line)
         if fault:
-            return self._report(fault, line, len(columns))
+            return self._report(fault, line)
+        beyond = len(columns) - COLUMNS[self._kind]
+        if beyond < 0 or (beyond > 0 and self._kind == "qrels"):
+            return self._report("columns", line, len(columns))
+        self.overlong += beyond > 0
         return self._read_value(columns)
 
     def _read_value(self, columns: list[bytes]) -> None:
@@ -89,9 +94,9 @@ class TrecParser:
         value = _number(text)
         if value is None:
             kind = "not_finite" if _NO_NUMBER.fullmatch(text) else "number"
-            return self._report(kind, text, len(columns))
+            return self._report(kind, text)
         if math.isinf(value):
-            return self._report("overflow", text, len(columns))
+            return self._report("overflow", text)
         if self._kind == "run":
             self._watch_rank(columns, value)
         return self._add_row(columns[0], columns[2], value)
@@ -111,7 +116,7 @@ class TrecParser:
         self._last = (query, rank, score)
         self.tag = columns[5]
 
-    def _report(self, kind: str, text: bytes, found: int) -> None:
+    def _report(self, kind: str, text: bytes, found: int = 0) -> None:
         self.fault = (self._physical, kind, text[:FAULT_TEXT], found)
 
 
@@ -126,14 +131,10 @@ def _contradict(rank: float | None, next_rank: float | None, score: float, after
     return (next_rank > rank and after > score) or (next_rank < rank and after < score)
 
 
-def _line_fault(line: bytes, found: int, expected: int) -> str | None:
-    if b"\0" in line:
-        return "nul"
-    if _WHITE_SPACE.search(line):
-        return "white_space"
-    if not _is_utf8(line):
-        return "utf8"
-    return "columns" if found != expected else None
+def _line_fault(line: bytes) -> str | None:
+    if _ODD.search(line):
+        return "nul" if b"\0" in line else "white_space"
+    return "utf8" if not line.isascii() and not _is_utf8(line) else None
 
 
 def _is_utf8(line: bytes) -> bool:

@@ -86,6 +86,31 @@ def find_judged(  # noqa: PLR0917
     return _offsets_of(counts), places - begin + 1, lo - begin + 1, hi - begin, grade
 
 
+def count_judged(  # noqa: PLR0917
+    offsets: Longs,
+    docs: Codes,
+    scores: Floats,
+    judged_offsets: Longs,
+    judged_docs: Codes,
+    judged_grades: Floats,
+    n_docs: int,
+) -> tuple[Longs, Longs, Longs, Longs, Floats]:
+    """Find judged docs in rows of any order; equal scores are ordered by doc code."""
+    order = order_rows(offsets, scores, docs.astype(np.int64))
+    return find_judged(
+        offsets, docs[order], scores[order], judged_offsets, judged_docs, judged_grades, n_docs
+    )
+
+
+def first_repeat(offsets: Longs, docs: Codes) -> int:
+    """Find the first place at which a doc stands in its row a second time, or -1."""
+    _check_offsets(offsets, len(docs))
+    by_doc = np.lexsort((docs, _row_numbers(offsets)))
+    row, doc = _row_numbers(offsets)[by_doc], docs[by_doc]
+    again = np.flatnonzero((row[1:] == row[:-1]) & (doc[1:] == doc[:-1]))
+    return int(by_doc[again + 1].min(initial=len(docs))) if len(again) else -1
+
+
 def first_duplicate(blob: Bytes, offsets: Longs) -> tuple[int, int] | None:
     """Find the first id that appears a second time: both places."""
     seen: dict[bytes, int] = {}

@@ -1,0 +1,14 @@
+// Ranks in rows that are in no order: counted, where sorting the whole row would cost more.
+#pragma once
+
+#include "judged.hpp"
+
+namespace assay {
+
+// As find_judged, for rows in any order. Equal scores are ordered by document code, ascending.
+Found count_judged(const RankedRows& rows, const JudgedRows& judged);
+
+// Where a document stands in its row for the second time, first such place; -1 if none does.
+int64_t first_repeat(const int64_t* offsets, size_t rows, const int32_t* docs);
+
+}  // namespace assay

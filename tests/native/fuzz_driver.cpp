@@ -1,0 +1,123 @@
+// Feeds the kernels text that is nearly TREC, cut at random, and random rows and ids.
+// Built with the address and undefined-behaviour sanitizers; prints "ok" at the end.
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "counted.hpp"
+#include "id_tables.hpp"
+#include "judged.hpp"
+#include "rows.hpp"
+#include "trec_parser.hpp"
+
+using namespace assay;
+
+namespace {
+
+std::mt19937 generator(12345);
+
+size_t below(size_t end) { return generator() % end; }
+
+void require(bool condition, const char* what) {
+    if (condition) return;
+    std::fprintf(stderr, "failed: %s\n", what);
+    std::exit(1);
+}
+
+std::string random_text() {
+    static const std::string parts[] = {"q1", "query-2", "Q0", "doc", "d\xc3\xa9", "1", "-2.5", "1e400", ".5", "1e-999",
+                                        "nan", " ", " ", " ", "\t", "\r", "\n", "\n", "\r\n", std::string(1, '\0'), "\v",
+                                        "\x01", "\xff", "\xe2\x82", "#", "\xef\xbb\xbf", std::string(70, 'x')};
+    std::string text;
+    for (size_t i = below(60); i > 0; --i) {
+        if (below(3) == 0) text += "q" + std::to_string(below(3)) + " Q0 d" + std::to_string(below(50)) + " 1 " + std::to_string(below(9)) + " t\n";
+        else text += parts[below(std::size(parts))];
+    }
+    return text;
+}
+
+// A copy of exact size, so that a read beyond the end is noticed.
+void feed_exact(TrecParser& parser, const std::string& chunk) {
+    const std::vector<char> copy(chunk.begin(), chunk.end());
+    parser.feed({copy.data(), copy.size()});
+}
+
+void fuzz_parser(Layout layout, unsigned threads) {
+    const std::string text = random_text();
+    TrecParser whole(layout, 1), cut(layout, threads);
+    feed_exact(whole, text);
+    whole.finish();
+    for (size_t at = 0; at < text.size();) {
+        const size_t size = 1 + below(40);
+        feed_exact(cut, text.substr(at, size));
+        at += size;
+    }
+    cut.finish();
+    require((whole.fault.kind == nullptr) == (cut.fault.kind == nullptr), "same fault");
+    require(whole.fault.line == cut.fault.line, "same line");
+    require(whole.fault.kind != nullptr || whole.docs.size() == cut.docs.size(), "same rows");
+}
+
+void fuzz_many_lines() {
+    std::string text;
+    for (int i = 0; i < 60000; ++i) text += "q" + std::to_string(i / 100) + " Q0 doc" + std::to_string(below(5000)) + " 1 0.25 t\n";
+    TrecParser one(kRun, 1), four(kRun, 4);
+    feed_exact(one, text);
+    feed_exact(four, text);
+    require(one.finish() && four.finish(), "clean text");
+    require(one.docs.size() == four.docs.size(), "same rows");
+    for (size_t i = 0; i < one.docs.size(); ++i) require(one.docs[i] == four.docs[i], "same codes");
+}
+
+struct RandomIds {
+    std::string blob;
+    std::vector<int64_t> offsets{0};
+
+    explicit RandomIds(size_t count) {
+        for (size_t i = 0; i < count; ++i) {
+            for (size_t size = 1 + below(20); size > 0; --size) blob.push_back("ab\xff"[below(3)]);
+            offsets.push_back(static_cast<int64_t>(blob.size()));
+        }
+    }
+
+    IdView view() const { return {reinterpret_cast<const uint8_t*>(blob.data()), offsets.data(), offsets.size() - 1}; }
+};
+
+void fuzz_ids() {
+    const RandomIds ids(below(40)), others(below(40));
+    match_ids(ids.view(), others.view());
+    first_duplicate(ids.view());
+    order_ids(ids.view(), below(2) == 0);
+}
+
+void fuzz_rows() {
+    const RandomIds ids(1 + below(20));
+    std::vector<int32_t> queries, docs;
+    std::vector<double> scores;
+    for (size_t i = below(60); i > 0; --i) {
+        queries.push_back(static_cast<int32_t>(below(3)));
+        docs.push_back(static_cast<int32_t>(below(ids.offsets.size() - 1)));
+        scores.push_back(static_cast<double>(below(4)) * (below(9) == 0 ? 1e300 : 1));
+    }
+    const SortedRows rows = sort_rows({queries.data(), docs.data(), scores.data(), docs.size(), 3}, ids.view(),
+                                      Ties(static_cast<int>(below(3)) - 1), below(2) == 0);
+    order_rows(rows.offsets.data(), 3, scores.data(), nullptr);
+    const RankedRows ranking{rows.offsets.data(), rows.docs.data(), rows.scores.data(), 3};
+    find_judged(ranking, {rows.offsets.data(), docs.data(), scores.data()});
+    count_judged(ranking, {rows.offsets.data(), docs.data(), scores.data()});
+    first_repeat(rows.offsets.data(), ranking.rows, ranking.docs);
+}
+
+}  // namespace
+
+int main() {
+    for (int i = 0; i < 3000; ++i) {
+        fuzz_parser(i % 2 == 0 ? kRun : kQrels, 1 + i % 3);
+        fuzz_ids();
+        fuzz_rows();
+    }
+    fuzz_many_lines();
+    std::puts("ok");
+}

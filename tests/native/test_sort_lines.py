@@ -1,0 +1,48 @@
+"""Run lines into rows by ids: text, integers, and the errors that name them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from assay.errors import IdError, ValueRangeError
+from assay.ids import Ids
+from assay.native import rows
+from assay.native.rows import sort_lines
+
+
+@pytest.fixture(autouse=True)
+def use_engine(engine, monkeypatch):
+    monkeypatch.setattr(rows, "kernels", lambda: engine)
+
+
+def sort(docs, scores, doc_ids, **options):
+    codes = np.array(docs, np.int32)
+    queries = np.zeros(len(docs), np.int32)
+    values = np.array(scores, np.float64)
+    ids = Ids.of(doc_ids)
+    return sort_lines(queries, codes, values, query_ids=Ids.of(["q7"]), doc_ids=ids, **options)
+
+
+@pytest.mark.parametrize("ids", [["10", "9", "-1"], [10, 9, -1]], ids=["text", "integer"])
+def test_ties_follow_the_ids(ids):
+    for ties, reverse in (("ascending", False), ("descending", True)):
+        found = sort([0, 1, 2], [1, 1, 1], ids, ties=ties).docs
+        assert [ids[doc] for doc in found] == sorted(ids, reverse=reverse)
+    assert sort([2, 0, 1], [1, 1, 1], ids, ties="appearance").docs.tolist() == [2, 0, 1]
+
+
+def test_rows_are_read_only():
+    for column in sort([0], [1], ["a"]):
+        with pytest.raises(ValueError, match="read-only"):
+            column[0] = 0
+
+
+def test_a_doc_twice_is_named():
+    with pytest.raises(IdError, match="doc 'b' of query 'q7' is in the run more than once"):
+        sort([0, 1, 1], [3, 2, 1], ["a", "b"])
+
+
+def test_a_score_beyond_float32_is_named():
+    with pytest.raises(ValueRangeError, match=r"score of doc 'a' of query 'q7' is beyond"):
+        sort([0], [1e39], ["a"], float32=True)
