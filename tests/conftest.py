@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -22,3 +23,23 @@ def data_dir() -> Callable[[str], Path]:
         return folder
 
     return find
+
+
+class Answer(NamedTuple):
+    """What a command said."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def assay(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+    """The command line, called in this process."""
+    from assay.cli import main
+
+    def call(*arguments: object) -> Answer:
+        code = main([str(argument) for argument in arguments])
+        return Answer(code, *capsys.readouterr())
+
+    return call

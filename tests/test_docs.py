@@ -63,4 +63,6 @@ def test_links_lead_somewhere() -> None:
 
 def test_measures_page_is_up_to_date() -> None:
     written = (ROOT / "docs" / "measures.md").read_text("utf-8")
-    assert written == measures_page(), "run: python -m assay.report.registry_page > docs/measures.md"
+    assert written == measures_page(), (
+        "run: python -m assay.report.registry_page > docs/measures.md"
+    )

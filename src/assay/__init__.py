@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from assay.evaluation import evaluate, score
     from assay.hits import Hits, judge, judge_ranks
     from assay.ids import Ids
+    from assay.io.sources import read_qrels, read_run
+    from assay.io.writers import write_qrels, write_run, write_scores
     from assay.judgments import Judgments
     from assay.measures import Measure, parse, parse_many
     from assay.ranking import Ranking
     from assay.scores import Mean, Scores
+    from assay.stream import Stream
 
 __version__ = "0.1.0"
 
@@ -32,13 +35,19 @@ _HOME = {
     "PRESETS": "conventions",
     "Ranking": "ranking",
     "Scores": "scores",
+    "Stream": "stream",
     "evaluate": "evaluation",
     "judge": "hits",
     "judge_ranks": "hits",
     "parse": "measures",
     "parse_many": "measures",
     "preset": "conventions",
+    "read_qrels": "io.sources",
+    "read_run": "io.sources",
     "score": "evaluation",
+    "write_qrels": "io.writers",
+    "write_run": "io.writers",
+    "write_scores": "io.writers",
 }
 
 __all__ = [
@@ -52,13 +61,19 @@ __all__ = [
     "Measure",
     "Ranking",
     "Scores",
+    "Stream",
     "evaluate",
     "judge",
     "judge_ranks",
     "parse",
     "parse_many",
     "preset",
+    "read_qrels",
+    "read_run",
     "score",
+    "write_qrels",
+    "write_run",
+    "write_scores",
 ]
 
 

@@ -114,8 +114,9 @@ def _distinct_pools(hits: Hits, sizes: Ints) -> tuple[Ints, Ints]:
     kinds: dict[tuple[int, bytes, bytes], int] = {}
     which = np.empty(hits.n_queries, np.int64)
     rows: list[int] = []
-    for q, (start, stop) in enumerate(zip(hits.pool_offsets[:-1], hits.pool_offsets[1:],
-                                          strict=True)):
+    for q, (start, stop) in enumerate(
+        zip(hits.pool_offsets[:-1], hits.pool_offsets[1:], strict=True)
+    ):
         grades, counts = hits.pool_grade[start:stop], hits.pool_count[start:stop]
         key = (int(sizes[q]), grades.tobytes(), counts.tobytes())
         if key not in kinds:

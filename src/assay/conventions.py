@@ -51,7 +51,7 @@ class Conventions:
 
     >>> Conventions(ties="expected").signature()
     'preset:custom|ties:expected|tiebreak:id-descending|scores:float64|gain:linear|ideal:judged|ap:R|recall:R|iprec:round|empty:skip|missing:zero|self:keep|depth:all'
-    """  # noqa: E501
+    """
 
     ties: str = "order"
     tiebreak: str = "id-descending"
@@ -141,7 +141,7 @@ def _parsed_part(part: str) -> tuple[str, Any]:
     key, colon, value = part.partition(":")
     if not colon or key not in {*CHOICES, "preset", "depth"}:
         known = ["preset", *CHOICES, "depth"]
-        raise ConventionError(_unknown("part of a signature", part, known))
+        raise ConventionError(_unknown("part of a signature", key, known))
     if key != "depth":
         return _attribute(key), value
     if value == "all":

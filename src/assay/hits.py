@@ -143,15 +143,25 @@ def _judge_qrels(
     at, _ = _gather(qrels.offsets, to_judged[known])
     search = kernels().find_judged if ranking.in_order else kernels().count_judged
     offsets, rank, lo, hi, grade = search(
-        ranking.offsets, ranking.given_docs, ranking.given_scores,
+        ranking.offsets,
+        ranking.given_docs,
+        ranking.given_scores,
         np.concatenate([[0], np.cumsum(length)]).astype(np.int64),
-        judged_docs[at].astype(np.int32), qrels.grades[at], len(ranking.doc_ids),
+        judged_docs[at].astype(np.int32),
+        qrels.grades[at],
+        len(ranking.doc_ids),
     )
     pool_offsets, pool_grade, pool_count = _count_grades(qrels)
     own = qrels.query_ids.match(ranking.doc_ids) >= 0 if without_self else None
     return _in_id_order(
-        ranking, qrels, conventions, to_judged, (offsets, rank, lo, hi, grade),
-        (pool_offsets, pool_grade, pool_count), exhaustive=qrels.exhaustive, own=own,
+        ranking,
+        qrels,
+        conventions,
+        to_judged,
+        (offsets, rank, lo, hi, grade),
+        (pool_offsets, pool_grade, pool_count),
+        exhaustive=qrels.exhaustive,
+        own=own,
     )
 
 
@@ -176,8 +186,17 @@ def _judge_labels(
     pool_offsets = np.concatenate([[0], np.cumsum(some)]).astype(np.int64)
     pool = (pool_offsets, np.ones(int(some.sum())), n_relevant[some])
     hits = (offsets, rank, lo, hi, np.ones(len(at)))
-    return _in_id_order(ranking, labels, conventions, to_judged, hits, pool,
-                        exhaustive=True, own=own, n_docs=len(labels.doc_ids))
+    return _in_id_order(
+        ranking,
+        labels,
+        conventions,
+        to_judged,
+        hits,
+        pool,
+        exhaustive=True,
+        own=own,
+        n_docs=len(labels.doc_ids),
+    )
 
 
 def _labels_of_ranked(ranking: Ranking, labels: Labels) -> Ints:
@@ -299,8 +318,9 @@ def judge_ranks(
     others = np.zeros_like(first) if tied is None else checks.check_ranks(tied, "tied")
     queries = Ids.count(len(first)) if query_ids is None else Ids.of(query_ids, what="query")
     has = np.ones(len(first), bool) if has_target is None else np.asarray(has_target, bool)
-    checks.check_lengths(ranks=len(first), tied=len(others), query_ids=len(queries),
-                         has_target=len(has))
+    checks.check_lengths(
+        ranks=len(first), tied=len(others), query_ids=len(queries), has_target=len(has)
+    )
     checks.check_unique(queries, "query")
     last = first + others
     rank = last if placed is None else checks.check_ranks(placed, "placed")

@@ -34,9 +34,7 @@ class Judgments:
         return self.n_queries
 
     @staticmethod
-    def from_pairs(
-        query_ids: Ids, doc_ids: Ids, queries: Any, docs: Any, grades: Any
-    ) -> Qrels:
+    def from_pairs(query_ids: Ids, doc_ids: Ids, queries: Any, docs: Any, grades: Any) -> Qrels:
         """From one (query number, document number, grade) per judgment, in any order.
 
         A pair given twice with the same grade counts once; with two grades it is refused.
@@ -50,12 +48,12 @@ class Judgments:
         _refuse_conflicts(same, row, doc, grade, query_ids, doc_ids)
         kept = np.concatenate([[True], ~same]) if len(row) else np.zeros(0, bool)
         offsets = np.searchsorted(row[kept], np.arange(len(query_ids) + 1))
-        return Qrels(query_ids, doc_ids, offsets, doc[kept], grade[kept],
-                     repeated=int(same.sum()))
+        return Qrels(query_ids, doc_ids, offsets, doc[kept], grade[kept], repeated=int(same.sum()))
 
     @staticmethod
-    def from_targets(targets: Any, *, query_ids: Any = None, doc_ids: Any = None,
-                     n_docs: int | None = None) -> Qrels:
+    def from_targets(
+        targets: Any, *, query_ids: Any = None, doc_ids: Any = None, n_docs: int | None = None
+    ) -> Qrels:
         """One gold document per query, as a number or, with `doc_ids` of text, as an id.
 
         A missing target (None, or −1 among numbers) makes an empty query. Every other document
@@ -70,12 +68,14 @@ class Judgments:
         checks.check_unique(queries, "query")
         known = numbers >= 0
         offsets = np.concatenate([[0], np.cumsum(known)]).astype(np.int64)
-        return Qrels(queries, names, offsets, numbers[known], np.ones(int(known.sum())),
-                     exhaustive=True)
+        return Qrels(
+            queries, names, offsets, numbers[known], np.ones(int(known.sum())), exhaustive=True
+        )
 
     @staticmethod
-    def from_labels(query_labels: Any, doc_labels: Any, *, query_ids: Any = None,
-                    doc_ids: Any = None) -> Labels:
+    def from_labels(
+        query_labels: Any, doc_labels: Any, *, query_ids: Any = None, doc_ids: Any = None
+    ) -> Labels:
         """A document is relevant to a query if the two labels are equal.
 
         >>> Judgments.from_labels(["cat"], ["cat", "dog"]).n_relevant.tolist()
@@ -91,7 +91,7 @@ class Judgments:
         checks.check_lengths(doc_labels=len(right), doc_ids=len(docs))
         checks.check_unique(queries, "query")
         checks.check_unique(docs, "doc")
-        return Labels(queries, docs, codes[: len(left)], codes[len(left):], names)
+        return Labels(queries, docs, codes[: len(left)], codes[len(left) :], names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,9 +136,7 @@ class Labels(Judgments):
         return f"Labels({sizes})"
 
 
-def _in_pair_order(
-    row: Ints, doc: Ints, grade: Floats, n_docs: int
-) -> tuple[Ints, Ints, Floats]:
+def _in_pair_order(row: Ints, doc: Ints, grade: Floats, n_docs: int) -> tuple[Ints, Ints, Floats]:
     """Judgments sorted by query, then document; files are often in that order already."""
     key = row * max(n_docs, 1) + doc
     if (key[1:] >= key[:-1]).all():
@@ -172,11 +170,12 @@ def _target_numbers(targets: Any, doc_ids: Any, n_docs: int | None) -> tuple[Ids
             "To give them as text ids, pass doc_ids as well."
         )
     limit = n_docs if names is None else len(names)
-    bad = (numbers < -1) | (numbers >= (limit if limit is not None else np.inf))
+    bad = (numbers < -1) | (numbers >= (limit if limit is not None else np.iinfo(np.int32).max))
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueRangeError(
-            f"Target {numbers[row]} of query row {row} is out of range for {limit} documents."
+            f"Target {numbers[row]} of query row {row} is out of range"
+            + ("." if limit is None else f" for {limit} documents.")
         )
     if names is None:
         names = Ids.count(limit if limit is not None else int(numbers.max(initial=-1)) + 1)

@@ -138,21 +138,33 @@ class Ranking:
         """From one (query number, document number, score) per line, in any order of lines."""
         checks.check_finite(scores, "scores")
         rows = sort_lines(
-            queries, docs, scores, query_ids=query_ids, doc_ids=doc_ids,
-            ties=_TIE_ORDER[tiebreak], float32=precision == "float32",
+            queries,
+            docs,
+            scores,
+            query_ids=query_ids,
+            doc_ids=doc_ids,
+            ties=_TIE_ORDER[tiebreak],
+            float32=precision == "float32",
         )
-        return cls(query_ids, doc_ids, rows.offsets, rows.docs, rows.scores,
-                   tiebreak=tiebreak, precision=precision, name=name)
+        return cls(
+            query_ids,
+            doc_ids,
+            rows.offsets,
+            rows.docs,
+            rows.scores,
+            tiebreak=tiebreak,
+            precision=precision,
+            name=name,
+        )
 
     @classmethod
-    def from_scores(
-        cls, scores: Any, *, query_ids: Any = None, doc_ids: Any = None
-    ) -> Ranking:
+    def from_scores(cls, scores: Any, *, query_ids: Any = None, doc_ids: Any = None) -> Ranking:
         """From a whole score matrix, queries × documents; every document is ranked."""
         matrix = checks.real_matrix(scores, "scores")
         docs = np.broadcast_to(np.arange(matrix.shape[1], dtype=np.int64), matrix.shape)
-        return cls.from_arrays(docs, matrix, query_ids=query_ids, doc_ids=doc_ids,
-                               n_docs=matrix.shape[1])
+        return cls.from_arrays(
+            docs, matrix, query_ids=query_ids, doc_ids=doc_ids, n_docs=matrix.shape[1]
+        )
 
     @classmethod
     def from_arrays(
@@ -184,8 +196,15 @@ class Ranking:
             checks.check_unique(names, "doc")
         offsets, flat_docs, flat_scores = _used_places(numbers, values)
         _refuse_repeats(queries, names, offsets, flat_docs)
-        return cls(queries, names, offsets, flat_docs, flat_scores,
-                   in_order=scores is None, n_docs=known or 0)
+        return cls(
+            queries,
+            names,
+            offsets,
+            flat_docs,
+            flat_scores,
+            in_order=scores is None,
+            n_docs=known or 0,
+        )
 
     def under(self, conventions: Conventions) -> Ranking:
         """The same results in the order, precision and depth that the conventions ask for."""
@@ -208,8 +227,12 @@ class Ranking:
     def _keep(self, kept: NDArray[np.bool_]) -> Ranking:
         """Only some of the results as they were given."""
         counts = np.concatenate([[0], np.cumsum(kept)])[self.offsets]
-        return replace(self, offsets=counts.astype(np.int64), given_docs=self.given_docs[kept],
-                       given_scores=self.given_scores[kept])
+        return replace(
+            self,
+            offsets=counts.astype(np.int64),
+            given_docs=self.given_docs[kept],
+            given_scores=self.given_scores[kept],
+        )
 
     def _without_self(self) -> Ranking:
         """Drop the document that has the query's own id, wherever it stands."""
@@ -228,8 +251,14 @@ class Ranking:
         if precision == "float32" and self.precision != "float32":
             scores = _as_float32(scores)
         by_rank = order.sort_rows(self.offsets, scores, self._tie_priority(tiebreak))
-        return replace(self, given_docs=self.docs[by_rank], given_scores=scores[by_rank],
-                       in_order=True, tiebreak=tiebreak, precision=precision)
+        return replace(
+            self,
+            given_docs=self.docs[by_rank],
+            given_scores=scores[by_rank],
+            in_order=True,
+            tiebreak=tiebreak,
+            precision=precision,
+        )
 
     def _tie_priority(self, tiebreak: str) -> Ints:
         """For every result a number; among equal scores the smaller one comes first."""

@@ -189,9 +189,7 @@ class Scores:
             )
         return Mean(means, "micro", counts)
 
-    def _refuse_empty(
-        self, measure: Measure, rows: NDArray[np.int64], rules: Conventions
-    ) -> None:
+    def _refuse_empty(self, measure: Measure, rows: NDArray[np.int64], rules: Conventions) -> None:
         if rules.empty == "error" and len(rows):
             names = self.query_ids.take(rows)
             raise ValueRangeError(
@@ -202,7 +200,7 @@ class Scores:
     def _macro(self, by: str, rules: Conventions, weights: Mapping[Any, float] | None) -> Mean:
         names, members = self._members(by, rules)
         parts = {name: self._micro(rows, rules) for name, rows in zip(names, members, strict=True)}
-        share = {name: 1.0 for name in names} if weights is None else _weights(names, weights)
+        share = dict.fromkeys(names, 1.0) if weights is None else _weights(names, weights)
         means, counts = {}, {}
         for measure in map(str, self.measures):
             used = [name for name in names if not math.isnan(parts[name][measure])]
@@ -220,9 +218,7 @@ class Scores:
         groups = {name: dict(parts[name]) for name in names}
         return Mean(means, "macro" if weights is None else "weighted", counts, by, groups)
 
-    def _members(
-        self, by: str, rules: Conventions
-    ) -> tuple[list[str], list[NDArray[np.int64]]]:
+    def _members(self, by: str, rules: Conventions) -> tuple[list[str], list[NDArray[np.int64]]]:
         if by not in self.groups:
             have = ", ".join(self.groups) or "none; add one with with_groups()"
             raise UsageError(f"There is no group column {by!r}. Columns: {have}.")
@@ -275,8 +271,9 @@ class Scores:
                 "extra": len(self.extra),
             },
             "average": mean.average,
-            "measures": {name: _mean_entry(value, mean.counts[name])
-                         for name, value in mean.items()},
+            "measures": {
+                name: _mean_entry(value, mean.counts[name]) for name, value in mean.items()
+            },
         }
         if per_query:
             data["per_query"] = {
@@ -355,10 +352,9 @@ def _weights(names: list[str], weights: Mapping[Any, float]) -> dict[str, float]
 
 def _check_alike(left: Scores, right: Scores) -> None:
     for what in ("measures", "conventions"):
-        if getattr(left, what) != getattr(right, what):
-            raise MismatchError(
-                f"The parts have different {what}: {getattr(left, what)} and {getattr(right, what)}."
-            )
+        here, there = getattr(left, what), getattr(right, what)
+        if here != there:
+            raise MismatchError(f"The parts have different {what}: {here} and {there}.")
     if set(left.groups) != set(right.groups):
         raise MismatchError(
             f"The parts have different group columns: {sorted(left.groups)} and "

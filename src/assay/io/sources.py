@@ -4,56 +4,167 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
+from pathlib import Path
+from typing import Any, Final
 
 from assay.conventions import Conventions
 from assay.errors import UsageError
-from assay.ids import Ids
+from assay.io.lines import Kind, Lines
+from assay.io.streams import open_chunks
 from assay.judgments import Judgments
 from assay.ranking import Ranking
 
-__all__ = ["as_judgments", "as_ranking"]
+__all__ = ["FORMATS", "as_judgments", "as_ranking", "find_format", "read_qrels", "read_run"]
+
+FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz", "npy")
+_SUFFIXES: Final = {f".{name}": name for name in FORMATS} | {".ndjson": "jsonl", ".pq": "parquet"}
+_MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
+
+
+def read_run(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002
+    conventions: str | Conventions = "trec_eval",
+) -> Ranking:
+    """Read a run file: TREC text, CSV, TSV, JSON, JSONL, parquet, npz or npy.
+
+    The name's ending says the format, else the content does; `format` overrides both. Text files
+    may be .gz or .zst. The conventions say how equal scores are ordered.
+    """
+    from assay.evaluation import as_conventions
+
+    return _ranking_of_file(path, as_conventions(conventions), format)
+
+
+def read_qrels(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002
+) -> Judgments:
+    """Read a file of judgments, in the formats that `read_run` knows."""
+    return _judgments_of_file(path, format)
 
 
 def as_ranking(run: Any, rules: Conventions) -> Ranking:
-    """A `Ranking` from any source; the conventions say how equal scores are ordered."""
+    """A `Ranking` from any source; the conventions say how equal scores are ordered.
+
+    >>> as_ranking({"q": ["b", "a"]}, Conventions()).row("q")
+    [('b', 0.0), ('a', -1.0)]
+    """
     if isinstance(run, Ranking):
         return run
     if isinstance(run, str | os.PathLike):
-        from assay.io.trec_text import parse_run
-
-        lines = parse_run(run)
-        return Ranking.from_lines(lines.query_ids, lines.doc_ids, queries=lines.queries,
-                                  docs=lines.docs, scores=lines.values, tiebreak=rules.tiebreak,
-                                  precision=rules.scores, name=lines.tag)
-    query_ids, doc_ids, queries, docs, values = _columns(run, "run")
-    return Ranking.from_lines(query_ids, doc_ids, queries=queries, docs=docs, scores=values,
-                              tiebreak=rules.tiebreak, precision=rules.scores)
+        return _ranking_of_file(run, rules, None)
+    return _ranking(_lines_of_data(run, "run"), rules)
 
 
 def as_judgments(qrels: Any) -> Judgments:
-    """`Judgments` from any source."""
+    """`Judgments` from any source.
+
+    >>> as_judgments({"q": {"a", "b"}})
+    Qrels(1 queries, 2 judgments)
+    """
     if isinstance(qrels, Judgments):
         return qrels
     if isinstance(qrels, str | os.PathLike):
-        from assay.io.trec_text import parse_qrels
-
-        lines = parse_qrels(qrels)
-        return Judgments.from_pairs(lines.query_ids, lines.doc_ids, lines.queries, lines.docs,
-                                    lines.values)
-    return Judgments.from_pairs(*_columns(qrels, "qrels"))
+        return _judgments_of_file(qrels, None)
+    return _judgments(_lines_of_data(qrels, "qrels"))
 
 
-def _columns(data: Any, what: str) -> tuple[Ids, Ids, Any, Any, Any]:
-    if not isinstance(data, Mapping):
-        raise UsageError(f"Cannot read a {what} from {type(data).__name__}.")
-    query_ids = Ids.of(list(data), what="query")
-    sizes = [len(row) for row in data.values()]
-    names = [doc for row in data.values() for doc in row]
-    index: dict[Any, int] = {}
-    docs = np.fromiter((index.setdefault(doc, len(index)) for doc in names), np.int32, len(names))
-    values = np.array([v for row in data.values() for v in row.values()], np.float64)
-    queries = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-    return query_ids, Ids.of(list(index), what="doc"), queries, docs, values
+def find_format(path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
+    """Tell the format of a file: as asked, by the name's ending, or by the first bytes.
+
+    >>> find_format("run.tsv.gz")
+    'tsv'
+    """
+    if format is not None:
+        if format not in FORMATS:
+            raise UsageError(f"Unknown format {format!r}. Known: {', '.join(FORMATS)}.")
+        return format
+    return named_format(path) or _format_of_content(path)
+
+
+def named_format(path: str | os.PathLike[str]) -> str | None:
+    """The format that the name's ending promises, if it promises any."""
+    name = Path(path).name.lower()
+    for packed in (".gz", ".zst"):
+        name = name.removesuffix(packed)
+    return _SUFFIXES.get(Path(name).suffix)
+
+
+def _format_of_content(path: str | os.PathLike[str]) -> str:
+    head = next(open_chunks(path, 16))
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), "trec")
+
+
+def _ranking_of_file(
+    path: str | os.PathLike[str], rules: Conventions, asked: str | None
+) -> Ranking:
+    format = find_format(path, asked)  # noqa: A001
+    if format in ("npz", "npy"):
+        from assay.io.arrays import read_ranking_arrays
+
+        ranking = read_ranking_arrays(path, format)
+        return ranking.under(rules.but(self_match="keep", depth=0))
+    return _ranking(_lines_of_file(path, "run", format), rules)
+
+
+def _judgments_of_file(path: str | os.PathLike[str], asked: str | None) -> Judgments:
+    format = find_format(path, asked)  # noqa: A001
+    if format in ("npz", "npy"):
+        from assay.io.arrays import read_judgment_arrays
+
+        return read_judgment_arrays(path, format)
+    return _judgments(_lines_of_file(path, "qrels", format))
+
+
+def _lines_of_file(path: str | os.PathLike[str], kind: Kind, format: str) -> Lines:  # noqa: A002
+    if format == "trec":
+        return _lines_of_trec(path, kind)
+    from assay.io import tables
+
+    if format in ("csv", "tsv"):
+        return tables.read_delimited(path, kind, delimiter="," if format == "csv" else "\t")
+    read = {"json": tables.read_json, "jsonl": tables.read_jsonl, "parquet": tables.read_parquet}
+    return read[format](path, kind)
+
+
+def _lines_of_trec(path: str | os.PathLike[str], kind: Kind) -> Lines:
+    from assay.io.trec_text import parse_qrels, parse_run
+
+    if kind == "qrels":
+        return Lines(*parse_qrels(path)[:5])
+    run = parse_run(path)
+    return Lines(*run[:5], name=run.tag)
+
+
+def _lines_of_data(data: Any, kind: Kind) -> Lines:
+    from assay.io import plain
+
+    if isinstance(data, Mapping):
+        return plain.lines_of_mapping(data, kind)
+    from assay.io import frames
+
+    if frames.is_frame(data):
+        return frames.lines_of_frame(data, kind)
+    return plain.lines_of_records(data, kind, "row {}".format, kind)
+
+
+def _ranking(lines: Lines, rules: Conventions) -> Ranking:
+    return Ranking.from_lines(
+        lines.query_ids,
+        lines.doc_ids,
+        queries=lines.queries,
+        docs=lines.docs,
+        scores=lines.values,
+        tiebreak=rules.tiebreak,
+        precision=rules.scores,
+        name=lines.name,
+    )
+
+
+def _judgments(lines: Lines) -> Judgments:
+    return Judgments.from_pairs(
+        lines.query_ids, lines.doc_ids, lines.queries, lines.docs, lines.values
+    )

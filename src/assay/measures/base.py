@@ -168,7 +168,9 @@ class Definition:
     params: Mapping[str, Param]
     laws: frozenset[str]
     expected: Callable[..., Floats] | None  # closed form over tie groups; None: function is linear
-    extremes: Callable[..., tuple[Floats, Floats] | None] | None  # where best is not "relevant first"
+    extremes: (
+        Callable[..., tuple[Floats, Floats] | None] | None
+    )  # where best is not "relevant first"
     high: float | None  # largest value it can take; None: no limit
     aggregate: str  # mean, sum, geometric
     aliases: tuple[str, ...]

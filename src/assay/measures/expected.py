@@ -64,7 +64,7 @@ def reciprocal_rank(at: Tied, k: int | None) -> Floats:
 
 
 def _first_place(n: Ints, m: Ints, j: Ints) -> Floats:
-    """P(the first of m documents is at place j of n), j = 1, 2, …: P(j+1)/P(j) = (n−m−j+1)/(n−j)."""
+    """P(the first of m documents is at place j of n): P(j+1) / P(j) = (n−m−j+1) / (n−j)."""
     ratio = np.maximum(n - m - j + 2, 0) / np.maximum(n - j + 1, 1)
     ratio[:, :1] = m / n  # there is no first place where the group lies below the cut-off
     return np.cumprod(ratio, axis=1)
@@ -236,8 +236,9 @@ def _interpolated_row(at: Tied, groups: Ints, needed: Ints) -> Floats:
                 floor[level] = max(floor[level], precision[a + i >= least].max(initial=0.0))
         elif a + m >= needed.min():
             chances.append(_max_precision_law(s, n, m, a, np.clip(needed - a, 1, m + 1)))
-    return np.array([_expected_max(floor[v], [(x, p[v]) for x, p in chances])
-                     for v in range(len(needed))])
+    return np.array(
+        [_expected_max(floor[v], [(x, p[v]) for x, p in chances]) for v in range(len(needed))]
+    )
 
 
 def _expected_max(floor: float, laws: list[tuple[Floats, Floats]]) -> float:
@@ -272,8 +273,10 @@ def _max_precision_law(s: int, n: int, m: int, a: int, first: Ints) -> tuple[Flo
     laws = np.stack([_all_allowed(n, m, allowed, int(f)) for f in first])
     zero = np.zeros((len(first), 1))
     zero[first > m] = 1.0
-    return (np.concatenate([[0.0], pairs[:, 0] / pairs[:, 1]]),
-            np.concatenate([zero, laws], axis=1))
+    return (
+        np.concatenate([[0.0], pairs[:, 0] / pairs[:, 1]]),
+        np.concatenate([zero, laws], axis=1),
+    )
 
 
 def _all_allowed(n: int, m: int, allowed: Ints, first: int) -> Floats:

@@ -77,8 +77,17 @@ def recall(at: View, k: int, cap: bool) -> Floats:
     laws={"monotone", "local", "perfect", "single-Success"},
     cutoff="required",
     expected=expected.success,
-    aliases=("acc", "accuracy", "hit_rate", "hits", "hr", "hit", "top_k_accuracy",
-             "precision_at", "recall_at"),
+    aliases=(
+        "acc",
+        "accuracy",
+        "hit_rate",
+        "hits",
+        "hr",
+        "hit",
+        "top_k_accuracy",
+        "precision_at",
+        "recall_at",
+    ),
     trec="success_{k}",
 )
 def success(at: Placed, k: int) -> Floats:
@@ -112,8 +121,13 @@ def reciprocal_rank(at: Placed, k: int | None) -> Floats:
     return at.per_query(at.row[first], 1.0 / at.rank[first])
 
 
-OVER = Param(None, "choice", "what Σ i/r_i is divided by; min is min(k, R)",
-             ("R", "min", "hits", "k"), convention="ap")
+OVER = Param(
+    None,
+    "choice",
+    "what Σ i/r_i is divided by; min is min(k, R)",
+    ("R", "min", "hits", "k"),
+    convention="ap",
+)
 
 
 def _expected_ap(at: Tied, k: int | None, over: str) -> Floats:
@@ -219,11 +233,17 @@ def _discount(rank: Floats) -> Floats:
     laws={"monotone", "local", "perfect"},
     worth="gain",
     params={
-        "gain": Param(None, "choice", "gain of a grade: g, or 2^g − 1", ("linear", "exp"),
-                      convention="gain"),
+        "gain": Param(
+            None, "choice", "gain of a grade: g, or 2^g − 1", ("linear", "exp"), convention="gain"
+        ),
         "gains": Param((), "gains", "gain of single grades, e.g. 1:3/2:9"),
-        "ideal": Param(None, "choice", "whose gains make the ideal", ("judged", "retrieved"),
-                       convention="ideal"),
+        "ideal": Param(
+            None,
+            "choice",
+            "whose gains make the ideal",
+            ("judged", "retrieved"),
+            convention="ideal",
+        ),
     },
     aliases=("ndcg", "ndcg_cut"),
     trec="ndcg_cut_{k}",
@@ -427,8 +447,13 @@ def _judged_count(at: View, k: int | None) -> Floats:
     return at.count(k)
 
 
-IPREC_ROUNDING = Param(None, "choice", "how level·R becomes a number of documents",
-                       ("round", "ceil"), convention="iprec")
+IPREC_ROUNDING = Param(
+    None,
+    "choice",
+    "how level·R becomes a number of documents",
+    ("round", "ceil"),
+    convention="iprec",
+)
 
 
 def _needed(n_rel: Ints, levels: tuple[float, ...], rounding: str) -> Ints:

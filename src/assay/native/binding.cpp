@@ -12,6 +12,7 @@
 #include "judged.hpp"
 #include "parallel.hpp"
 #include "rows.hpp"
+#include "statistics.hpp"
 #include "trec_parser.hpp"
 
 namespace nb = nanobind;
@@ -213,6 +214,44 @@ void bind_rows(nb::module_& module) {
     module.def("first_repeat", &first_repeat_of, "offsets"_a, "docs"_a);
 }
 
+Out<int64_t> flip_sums_of(In<int64_t> values, uint64_t key, uint64_t first, size_t resamples, unsigned threads) {
+    Column<int64_t> sums;
+    {
+        nb::gil_scoped_release release;
+        sums = flip_sums(values.data(), values.size(), {key, first, resamples, threads});
+    }
+    return to_numpy(std::move(sums));
+}
+
+Out<int64_t> bootstrap_sums_of(In<int64_t> values, size_t columns, In<int64_t> offsets, uint64_t key, uint64_t first,
+                               size_t resamples, unsigned threads) {
+    require(columns >= 1 && values.size() % columns == 0, "values must be units × columns");
+    check_offsets(offsets, values.size() / columns);
+    require(values.size() / columns < size_t{1} << 32, "too many units");
+    Column<int64_t> sums;
+    {
+        nb::gil_scoped_release release;
+        sums = bootstrap_sums({values.data(), columns, offsets.data(), offsets.size() - 1}, {key, first, resamples, threads});
+    }
+    return to_numpy(std::move(sums));
+}
+
+Out<int64_t> shuffled_ranges_of(In<int64_t> values, size_t systems, uint64_t key, uint64_t first, size_t resamples, unsigned threads) {
+    require(systems >= 2 && values.size() % systems == 0, "values must be queries × systems");
+    Column<int64_t> ranges;
+    {
+        nb::gil_scoped_release release;
+        ranges = shuffled_ranges(values.data(), values.size() / systems, systems, {key, first, resamples, threads});
+    }
+    return to_numpy(std::move(ranges));
+}
+
+void bind_statistics(nb::module_& module) {
+    module.def("flip_sums", &flip_sums_of, "values"_a, "key"_a, "first"_a, "resamples"_a, "threads"_a = 0);
+    module.def("bootstrap_sums", &bootstrap_sums_of, "values"_a, "columns"_a, "offsets"_a, "key"_a, "first"_a, "resamples"_a, "threads"_a = 0);
+    module.def("shuffled_ranges", &shuffled_ranges_of, "values"_a, "systems"_a, "key"_a, "first"_a, "resamples"_a, "threads"_a = 0);
+}
+
 void bind_ids(nb::module_& module) {
     module.def("first_duplicate", &first_duplicate_of, "blob"_a, "offsets"_a);
     module.def("match_ids", &match_ids_of, "blob"_a, "offsets"_a, "other_blob"_a, "other_offsets"_a);
@@ -229,4 +268,5 @@ NB_MODULE(_kernels, module) {
     assay::bind_trec_parser(module);
     assay::bind_rows(module);
     assay::bind_ids(module);
+    assay::bind_statistics(module);
 }

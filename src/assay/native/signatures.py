@@ -62,7 +62,7 @@ class Kernels(Protocol):
     def TrecParser(self, kind: str) -> Parser:  # noqa: N802 - it is a class there
         """Start to parse a "run" or "qrels" file."""
 
-    def sort_rows(  # noqa: PLR0917
+    def sort_rows(
         self,
         queries: Codes,
         docs: Codes,
@@ -83,7 +83,7 @@ class Kernels(Protocol):
     def order_rows(self, offsets: Longs, scores: Floats, tiebreak: Longs | None) -> Longs:
         """Find the permutation that sorts each row by score descending, tiebreak ascending."""
 
-    def find_judged(  # noqa: PLR0917
+    def find_judged(
         self,
         offsets: Longs,
         docs: Codes,
@@ -123,3 +123,33 @@ class Kernels(Protocol):
 
     def take_ids(self, blob: Bytes, offsets: Longs, places: Longs) -> tuple[Bytes, Longs]:
         """Copy the ids at some places."""
+
+    def flip_sums(
+        self, values: Longs, key: int, first: int, resamples: int, threads: int = 0
+    ) -> Longs:
+        """Sum the values with random signs, for resamples first … first + resamples − 1.
+
+        Resample r reads ⌈n / 64⌉ words of the stream `key` from its own place on; a set bit is a
+        minus. `threads` = 0 lets the kernel choose; it never changes a result.
+        """
+
+    def bootstrap_sums(
+        self,
+        values: Longs,
+        columns: int,
+        offsets: Longs,
+        key: int,
+        first: int,
+        resamples: int,
+        threads: int = 0,
+    ) -> Longs:
+        """Sum units × columns over units drawn with replacement: resamples × columns, flat.
+
+        Stratum h holds the units offsets[h] … offsets[h + 1] and gets as many draws. Draw d takes
+        half a word, the low half first, and the unit ⌊half · size / 2^32⌋ of its stratum.
+        """
+
+    def shuffled_ranges(
+        self, values: Longs, systems: int, key: int, first: int, resamples: int, threads: int = 0
+    ) -> Longs:
+        """Shuffle each row of queries × systems; largest less smallest sum of a system."""

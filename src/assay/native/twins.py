@@ -8,15 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.native.signatures import Bytes, Codes, Floats, Longs, RowFault
+from assay.native.statistics_twin import bootstrap_sums, flip_sums, shuffled_ranges
 from assay.native.trec_twin import TrecParser
 
 __all__ = [
     "TrecParser",
+    "bootstrap_sums",
     "find_judged",
     "first_duplicate",
+    "flip_sums",
     "match_ids",
     "order_ids",
     "order_rows",
+    "shuffled_ranges",
     "sort_rows",
     "take_ids",
 ]
@@ -24,7 +28,7 @@ __all__ = [
 Flags = npt.NDArray[np.bool_]
 
 
-def sort_rows(  # noqa: PLR0917
+def sort_rows(
     queries: Codes,
     docs: Codes,
     scores: Floats,
@@ -58,7 +62,7 @@ def order_rows(offsets: Longs, scores: Floats, tiebreak: Longs | None) -> Longs:
     return np.lexsort(keys if tiebreak is None else (tiebreak, *keys)).astype(np.int64)
 
 
-def find_judged(  # noqa: PLR0917
+def find_judged(
     offsets: Longs,
     docs: Codes,
     scores: Floats,
@@ -86,7 +90,7 @@ def find_judged(  # noqa: PLR0917
     return _offsets_of(counts), places - begin + 1, lo - begin + 1, hi - begin, grade
 
 
-def count_judged(  # noqa: PLR0917
+def count_judged(
     offsets: Longs,
     docs: Codes,
     scores: Floats,

@@ -52,7 +52,9 @@ def _code(text: str) -> str:
 
 
 def _example(definition: Definition) -> str:
-    cut = {"required": "@k", "optional": "[@k]", "level": "@x", "R": "@R"}.get(definition.cutoff, "")
+    cut = {"required": "@k", "optional": "[@k]", "level": "@x", "R": "@R"}.get(
+        definition.cutoff, ""
+    )
     return definition.name + cut
 
 

@@ -1,0 +1,273 @@
+"""Rankings and judgments from numpy files, .npy and .npz, without ever trusting one.
+
+Nothing is unpickled; the size that a header claims is compared with the bytes that are there
+before anything is allocated; names inside an archive are keys, never paths.
+
+    run .npz      docs (queries × places, −1 = unused), scores; or scores (queries × docs) alone
+    run .npy      scores (queries × docs)
+    qrels .npz    query_labels and doc_labels; or targets; or queries, docs and grades
+    any .npz      query_ids and doc_ids, if there are ids; n_docs, the size of the collection
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy_format
+
+from assay import checks
+from assay.errors import FormatError, ShapeError, StorageError, ValueRangeError
+from assay.ids import Ids
+from assay.io.streams import BOMB_BYTES, BOMB_RATIO, open_chunks
+from assay.judgments import Judgments
+from assay.ranking import Ranking
+
+__all__ = ["load_npy", "load_npz", "read_judgment_arrays", "read_ranking_arrays"]
+
+Path = str | os.PathLike[str]
+Array = npt.NDArray[Any]
+
+_LARGEST = np.iinfo(np.int32).max
+_IDS = ("query_ids", "doc_ids")
+_RUN_KEYS = ("docs", "scores", *_IDS, "n_docs")
+_QRELS_KEYS = ("query_labels", "doc_labels", "targets", "queries", "docs", "grades",
+               "query_ids", "doc_ids", "n_docs")  # fmt: skip
+
+
+class _Header(NamedTuple):
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+
+    @property
+    def n_bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def load_npy(path: Path) -> Array:
+    """Map a .npy file into memory, read-only."""
+    name = os.fspath(path)
+    with _opened(path) as file:
+        header = _read_header(file, name)
+        offset = file.tell()
+        _check_size(header, os.fstat(file.fileno()).st_size - offset, name)
+    order: Any = "F" if header.fortran else "C"
+    if not header.n_bytes:
+        return np.empty(header.shape, header.dtype, order)
+    return np.memmap(name, header.dtype, "r", offset, header.shape, order)
+
+
+def load_npz(path: Path, known: tuple[str, ...]) -> dict[str, Array]:
+    """Read the arrays of a .npz file; any array that is not among the known ones is refused."""
+    name = os.fspath(path)
+    with _opened(path) as file, _damage_named(name), zipfile.ZipFile(file) as archive:
+        members = _members(archive, name)
+        _refuse_strangers(list(members), known, name)
+        _refuse_bomb(members, os.fstat(file.fileno()).st_size, name)
+        return {
+            key: _read_member(archive, member, f"{name}, array {key!r}")
+            for key, member in members.items()
+        }
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    next(open_chunks(path, 1))  # what is no regular file, or empty, is refused in its own words
+    try:
+        with open(path, "rb") as file:
+            yield file
+    except StorageError:
+        raise
+    except OSError as error:
+        raise StorageError(
+            f"{os.fspath(path)} cannot be read: {error.strerror or error}."
+        ) from error
+
+
+@contextmanager
+def _damage_named(name: str) -> Iterator[None]:
+    """Whatever zipfile and its decompressors raise over a damaged archive is a FormatError."""
+    try:
+        yield
+    except (FormatError, StorageError, MemoryError):
+        raise
+    except Exception as error:
+        raise FormatError(
+            f"{name} is no sound .npz file ({str(error)[:120]}). Fetch or write it again."
+        ) from None
+
+
+def _members(archive: zipfile.ZipFile, name: str) -> dict[str, zipfile.ZipInfo]:
+    members: dict[str, zipfile.ZipInfo] = {}
+    for member in archive.infolist():
+        key = member.filename.removesuffix(".npy")
+        if key in members:
+            raise FormatError(f"{name} holds the array {key!r} twice. Write it again.")
+        members[key] = member
+    return members
+
+
+def _refuse_strangers(found: list[str], known: tuple[str, ...], name: str) -> None:
+    strange = [key for key in found if key not in known]
+    if strange or not found:
+        raise FormatError(
+            f"{name} holds {checks.named_few(strange) if strange else 'no arrays'}. "
+            f"Known arrays are {', '.join(known)}."
+        )
+
+
+def _refuse_bomb(members: dict[str, zipfile.ZipInfo], size: int, name: str) -> None:
+    expanded = sum(member.file_size for member in members.values())
+    if expanded > max(BOMB_BYTES, BOMB_RATIO * size):
+        raise FormatError(
+            f"{name} holds {size} bytes but expands to {expanded}, more than {BOMB_BYTES >> 30} "
+            f"GiB and more than {BOMB_RATIO} times its size; it is refused as a decompression "
+            "bomb. If it is sound, save it uncompressed."
+        )
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: str) -> Array:
+    with archive.open(member) as file:
+        header = _read_header(file, place)
+        _check_size(header, member.file_size - file.tell(), place)
+        data = file.read(header.n_bytes)
+        _check_size(header, len(data), place)
+        if file.read(1):  # reading to the end also verifies the checksum
+            raise FormatError(f"{place}: more bytes than the header claims.")
+    array = np.frombuffer(data, header.dtype)
+    return array.reshape(header.shape, order="F" if header.fortran else "C")
+
+
+def _read_header(file: Any, place: str) -> _Header:
+    try:
+        version = npy_format.read_magic(file)
+        read = {
+            (1, 0): npy_format.read_array_header_1_0,
+            (2, 0): npy_format.read_array_header_2_0,
+        }[version]
+        header = _Header(*read(file))
+    except Exception as error:  # the header is a Python literal: parsing one can raise anything
+        raise FormatError(
+            f"{place}: no sound .npy header ({str(error)[:120]}). Fetch or write it again."
+        ) from None
+    if header.dtype.hasobject:
+        raise FormatError(
+            f"{place} holds pickled Python objects, which are never loaded: they can run code. "
+            "Save an array of numbers or text."
+        )
+    if header.dtype.kind not in "biufU":
+        raise FormatError(f"{place} holds {header.dtype}, not numbers or text.")
+    if any(isinstance(n, bool) or n < 0 for n in header.shape):
+        raise FormatError(f"{place}: the header claims the shape {header.shape}.")
+    return header
+
+
+def _check_size(header: _Header, available: int, place: str) -> None:
+    if header.n_bytes != available:
+        raise FormatError(
+            f"{place}: the header claims the shape {header.shape} of {header.dtype}, which takes "
+            f"{header.n_bytes} bytes, but {available} follow. The file is truncated or damaged."
+        )
+
+
+def read_ranking_arrays(path: Path, format: str) -> Ranking:  # noqa: A002
+    """Read a run from .npz or .npy; equal scores are in the order of document numbers."""
+    name = os.fspath(path)
+    if format == "npy":
+        return Ranking.from_scores(_score_matrix(load_npy(path), name))
+    arrays = load_npz(path, _RUN_KEYS)
+    ids: dict[str, Any] = {key: arrays[key] for key in _IDS if key in arrays}
+    n_docs = _collection_size(arrays, name)
+    if "docs" in arrays:
+        ranking = Ranking.from_arrays(arrays["docs"], arrays.get("scores"), **ids)
+        return ranking if n_docs is None else _with_size(ranking, n_docs, name)
+    if "scores" not in arrays:
+        raise FormatError(f"{name} needs the array 'docs' or the array 'scores' to be a run.")
+    return Ranking.from_scores(arrays["scores"], **ids)
+
+
+def _score_matrix(matrix: Array, name: str) -> Array:
+    if matrix.dtype.kind in "iu":
+        raise ValueRangeError(
+            f"{name} holds {matrix.dtype}: these could be scores or document numbers. "
+            "Save a .npz with the array 'scores' or 'docs', or save scores as floats."
+        )
+    return matrix
+
+
+def _collection_size(arrays: dict[str, Array], name: str) -> int | None:
+    if "n_docs" not in arrays:
+        return None
+    size = arrays["n_docs"]
+    if size.shape != () or size.dtype.kind not in "iu" or int(size) < 0:
+        raise ShapeError(f"{name}: n_docs must be one whole number ≥ 0 (0 = unknown).")
+    return int(size)
+
+
+def _with_size(ranking: Ranking, n_docs: int, name: str) -> Ranking:
+    if n_docs and n_docs < len(ranking.doc_ids):
+        raise ValueRangeError(
+            f"{name}: n_docs is {n_docs}, but {len(ranking.doc_ids)} documents are named."
+        )
+    return replace(ranking, n_docs=n_docs)
+
+
+def read_judgment_arrays(path: Path, format: str) -> Judgments:  # noqa: A002
+    """Read judgments from .npz: labels, targets, or (query, doc, grade) triples of numbers."""
+    name = os.fspath(path)
+    if format == "npy":
+        load_npy(path)  # what is no sound file is told so first
+        raise FormatError(
+            f"{name}: one bare array cannot say what is relevant to what. Save a .npz with "
+            "query_labels and doc_labels, or targets, or queries, docs and grades."
+        )
+    arrays = load_npz(path, _QRELS_KEYS)
+    ids: dict[str, Any] = {key: arrays.pop(key) for key in _IDS if key in arrays}
+    n_docs = _collection_size(arrays, name)
+    given = frozenset(arrays) - {"n_docs"}
+    if given == {"query_labels", "doc_labels"}:
+        return Judgments.from_labels(arrays["query_labels"], arrays["doc_labels"], **ids)
+    if given == {"targets"}:
+        return Judgments.from_targets(arrays["targets"], **ids, n_docs=n_docs)
+    if given == {"queries", "docs", "grades"}:
+        return _from_triples(arrays, ids, name)
+    raise FormatError(
+        f"{name} holds {', '.join(sorted(given))}. Judgments are query_labels and doc_labels, or "
+        "targets, or queries, docs and grades."
+    )
+
+
+def _from_triples(arrays: dict[str, Array], ids: dict[str, Array], name: str) -> Judgments:
+    query_ids = _ids_for(arrays["queries"], ids.get("query_ids"), "query", name)
+    doc_ids = _ids_for(arrays["docs"], ids.get("doc_ids"), "doc", name)
+    grades = arrays["grades"]
+    if grades.ndim != 1 or grades.dtype.kind not in "iufb":
+        raise ShapeError(f"{name}: grades must be one number per judgment, found {grades.shape}.")
+    return Judgments.from_pairs(query_ids, doc_ids, arrays["queries"], arrays["docs"], grades)
+
+
+def _ids_for(numbers: Array, given: Array | None, what: str, name: str) -> Ids:
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+        raise ShapeError(
+            f"{name}: {what} numbers must be integers in one dimension, "
+            f"found shape {numbers.shape} of {numbers.dtype}."
+        )
+    top = int(numbers.max(initial=-1))
+    if given is None and top >= _LARGEST:
+        raise ValueRangeError(f"{name}: {what} number {top} is out of range.")
+    ids = Ids.count(top + 1) if given is None else Ids.of(given, what=what)
+    checks.check_unique(ids, what)
+    if top >= len(ids) or int(numbers.min(initial=0)) < 0:
+        row = int(np.argmax((numbers < 0) | (numbers >= len(ids))))
+        raise ValueRangeError(
+            f"{name}: {what} number {numbers[row]} in row {row} is out of range for {len(ids)} ids."
+        )
+    return ids

@@ -1,0 +1,70 @@
+"""Files written beside and renamed: a reader sees the old file or the new one, never a half."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
+
+from assay.errors import AssayError, StorageError
+
+__all__ = ["atomic_write"]
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file for writing that takes its name only when all of it is on disk.
+
+    If anything fails on the way, what was there before stays as it was.
+    """
+    name = os.fspath(path)
+    target = _checked_target(name)
+    beside = os.path.join(os.path.dirname(target), f".assay-{secrets.token_hex(8)}.part")
+    try:
+        with open(beside, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if os.path.exists(target):
+            shutil.copymode(target, beside)
+        os.replace(beside, target)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(beside)
+        if isinstance(error, OSError) and not isinstance(error, AssayError):
+            raise StorageError(
+                f"{name} could not be written: {error.strerror or error}. "
+                "What was there before is unchanged."
+            ) from error
+        raise
+    _sync_folder(os.path.dirname(target))
+
+
+def _checked_target(name: str) -> str:
+    """Where the file really goes: a link stays a link, a device stays a device."""
+    try:
+        target = os.path.realpath(name)
+        mode = os.stat(target).st_mode
+    except FileNotFoundError:
+        return target
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{name!r} cannot be written: {error}.") from None
+    if stat.S_ISDIR(mode):
+        raise StorageError(f"{name} is a directory. Give the path of a file.")
+    if not stat.S_ISREG(mode):
+        raise StorageError(f"{name} is a pipe or device, not a file. Give the path of a file.")
+    return target
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the new name durable, where the system lets a folder be synced."""
+    with suppress(OSError):
+        descriptor = os.open(folder or ".", os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,155 @@
+"""Lines: what every reader hands over, one (query, doc, value) per line with ids as numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from assay.errors import IdError, InputError, ValueRangeError
+from assay.ids import Ids
+from assay.native import kernels
+
+__all__ = [
+    "Kind",
+    "Lines",
+    "Where",
+    "check_values",
+    "exact_floats",
+    "number_ids",
+    "pack_ids",
+    "plain_floats",
+]
+
+Codes = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+Kind = Literal["run", "qrels"]
+# Says where a line stands, for messages: "run.csv, line 7" or "query 'q1'".
+Where = Callable[[int], str]
+
+VALUE_NAME = {"run": "score", "qrels": "grade"}
+
+
+class Lines(NamedTuple):
+    """One (query number, doc number, value) per line; ids are numbered by first appearance."""
+
+    query_ids: Ids
+    doc_ids: Ids
+    queries: Codes
+    docs: Codes
+    values: Floats
+    name: str = ""
+
+
+def pack_ids(values: Sequence[Any], what: str, where: Where) -> Ids:
+    """Check and pack ids; a fault is told with its place."""
+    try:
+        return Ids.of(values, what)
+    except IdError as error:
+        raise _located(values, what, where, error) from None
+
+
+def number_ids(ids: Ids) -> tuple[Ids, Codes]:
+    """The distinct ids in order of first appearance, and the number of each.
+
+    >>> distinct, numbers = number_ids(Ids.of(["b", "a", "b"]))
+    >>> distinct, numbers.tolist()
+    (Ids(2 text: 'b', 'a'), [0, 1, 0])
+    """
+    first = _first_places(ids)
+    is_first = first == np.arange(len(ids))
+    number = np.cumsum(is_first, dtype=np.int32) - np.int32(1)
+    return ids.take(np.flatnonzero(is_first)), number[first]
+
+
+def _first_places(ids: Ids) -> npt.NDArray[np.int64]:
+    if ids.kind == "text":
+        return kernels().match_ids(*ids.utf8, *ids.utf8)
+    _, first, inverse = np.unique(ids.numbers, return_index=True, return_inverse=True)
+    return first[inverse]
+
+
+def _located(values: Sequence[Any], what: str, where: Where, error: IdError) -> IdError:
+    """The same fault, said with the place of the first value that has it."""
+    for row, value in enumerate(values):
+        try:
+            Ids.of([value], what)
+        except IdError as fault:
+            return IdError(f"{where(row)}: {str(fault).replace(' in row 0', '')}")
+    return error
+
+
+def plain_floats(values: Sequence[Any], kind: Kind, where: Where) -> Floats:
+    """Python numbers as float64; text, None and whole numbers that lose digits are refused."""
+    fine = (int, float, np.integer, np.floating)
+    allowed = fine if kind == "run" else (*fine, np.bool_)  # a bool is an int, too
+    kinds = set(map(type, values))
+    odd = {one for one in kinds if not issubclass(one, allowed)}
+    odd |= {bool} & kinds if kind == "run" else set()
+    if odd:
+        row = next(row for row, value in enumerate(values) if type(value) in odd)
+        raise _not_a_number(values[row], kind, where(row))
+    if any(issubclass(one, int | np.integer) for one in kinds - {bool}):
+        _refuse_lost_digits(values, kind, where)
+    return np.fromiter(values, np.float64, len(values))
+
+
+def _not_a_number(value: Any, kind: Kind, place: str) -> ValueRangeError:
+    name = VALUE_NAME[kind]
+    if value is None:
+        return ValueRangeError(f"{place}: the {name} is missing. Give a number.")
+    return ValueRangeError(
+        f"{place}: the {name} {_short(value)} is of type {type(value).__name__}, not a number. "
+        "Convert it first."
+    )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def _refuse_lost_digits(values: Sequence[Any], kind: Kind, where: Where) -> None:
+    limit = 2**53
+    for row, value in enumerate(values):
+        if not -limit <= value <= limit and isinstance(value, int | np.integer):
+            raise _lost_digits(int(value), kind, where(row))
+
+
+def _lost_digits(value: int, kind: Kind, place: str) -> ValueRangeError:
+    shown = str(value) if abs(value) < 10**30 else f"of {value.bit_length()} bits"
+    return ValueRangeError(
+        f"{place}: the {VALUE_NAME[kind]} {shown} is a whole number beyond 2^53, which float64 "
+        "cannot tell from its neighbours. Scale or shift the values."
+    )
+
+
+def exact_floats(values: npt.NDArray[Any], kind: Kind, where: Where) -> Floats:
+    """An array of numbers as float64; whole numbers that would lose digits are refused."""
+    if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
+        limit = 2**53
+        bad = (values > limit) | ((values < -limit) if values.dtype.kind == "i" else False)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise _lost_digits(int(values[row]), kind, where(row))
+    return values.astype(np.float64)
+
+
+def check_values(lines: Lines, kind: Kind, where: Where) -> Lines:
+    """The lines, if there are any queries and every value is finite."""
+    if not len(lines.query_ids):
+        raise InputError(f"The {kind} holds no queries.")
+    bad = ~np.isfinite(lines.values)
+    if bad.any():
+        row = int(np.argmax(bad))
+        query, doc = lines.query_ids[int(lines.queries[row])], lines.doc_ids[int(lines.docs[row])]
+        name, value = VALUE_NAME[kind], float(lines.values[row])
+        fault = "missing or not a number" if math.isnan(value) else "not finite"
+        raise ValueRangeError(
+            f"{where(row)}: the {name} of doc {doc!r} for query {query!r} is {value}, {fault}. "
+            f"Remove the line or mend the {name}."
+        )
+    return lines

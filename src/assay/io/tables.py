@@ -1,0 +1,220 @@
+"""Lines from table files: CSV, TSV, JSON, JSONL and parquet.
+
+Ids in CSV and TSV are always text, so '007' stays '007'. JSON and parquet know the difference
+between 7 and "7", and so do the ids read from them.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+
+from assay.errors import FormatError
+from assay.ids import Ids
+from assay.io.column_names import Columns, find_columns, knows_columns
+from assay.io.frames import lines_of_frame
+from assay.io.json_text import parse_json
+from assay.io.lines import (
+    VALUE_NAME,
+    Floats,
+    Kind,
+    Lines,
+    Where,
+    check_values,
+    number_ids,
+    pack_ids,
+)
+from assay.io.packages import need
+from assay.io.plain import lines_of_mapping, lines_of_records
+from assay.io.streams import BOMB_BYTES, BOMB_RATIO, open_chunks
+from assay.io.text_lines import read_lines, read_text
+
+__all__ = ["read_delimited", "read_json", "read_jsonl", "read_parquet"]
+
+Path = str | os.PathLike[str]
+_BATCH = 1 << 14
+_ODD_IN_NUMBER = re.compile(r"[^0-9+\-.eE]")
+# Tables without a header have the columns of a TREC file, or are refused.
+_TREC = {"run": ("query", "Q0", "doc", "rank", "score", "tag"),
+         "qrels": ("query", "iteration", "doc", "grade")}  # fmt: skip
+
+
+def read_delimited(path: Path, kind: Kind, *, delimiter: str) -> Lines:
+    """Read a CSV or TSV file with a header, or with the columns of a TREC file and none."""
+    name = os.fspath(path)
+    rows = _rows(_reader(path, delimiter), name)
+    first = next(rows, None)
+    if first is None:
+        raise FormatError(f"{name} holds no lines, only blank ones.")
+    has_header = knows_columns(first, kind) or len(first) != len(_TREC[kind])
+    header = first if has_header else _TREC[kind]
+    columns = find_columns(header, kind, f"{name}, first line")
+    body = rows if has_header else chain([first], rows)
+
+    def where(row: int) -> str:
+        return f"{name}, line {_line_number(path, delimiter, row + has_header)}"
+
+    parts = _read_parts(body, header, columns, kind, where)
+    if not parts:
+        raise FormatError(f"{name} holds a header and no lines.")
+    return check_values(_joined(parts, by_rank=columns.by_rank), kind, where)
+
+
+def _reader(path: Path, delimiter: str) -> Any:
+    return csv.reader(read_lines(path), delimiter=delimiter, strict=True, skipinitialspace=True)
+
+
+def _rows(reader: Any, name: str) -> Iterator[list[str]]:
+    """Go through the rows that are not blank."""
+    try:
+        yield from filter(None, reader)
+    except csv.Error as error:
+        raise FormatError(
+            f"{name}, line {reader.line_num}: {error}. Check the quotes and the line ends."
+        ) from None
+
+
+def _line_number(path: Path, delimiter: str, row: int) -> int:
+    """The line in which a row ends, for a message: quoted cells and blank lines count, too."""
+    reader = _reader(path, delimiter)
+    next(islice(_rows(reader, os.fspath(path)), row, None))
+    number: int = reader.line_num
+    return number
+
+
+def _read_parts(
+    rows: Iterator[list[str]], header: Sequence[str], columns: Columns, kind: Kind, where: Where
+) -> list[tuple[Ids, Ids, Floats]]:
+    query, doc, value = (list(header).index(name) for name in columns[:3])
+    parts: list[tuple[Ids, Ids, Floats]] = []
+    done = 0
+    while batch := list(islice(rows, _BATCH)):
+        place = _shifted(where, done)
+        _require_width(batch, len(header), place)
+        queries = pack_ids([row[query] for row in batch], "query", place)
+        docs = pack_ids([row[doc] for row in batch], "doc", place)
+        parts.append((queries, docs, _parsed_numbers([row[value] for row in batch], kind, place)))
+        done += len(batch)
+    return parts
+
+
+def _shifted(where: Where, done: int) -> Where:
+    return lambda row: where(done + row)
+
+
+def _joined(parts: list[tuple[Ids, Ids, Floats]], *, by_rank: bool) -> Lines:
+    query_parts, doc_parts, value_parts = zip(*parts, strict=True)
+    query_ids, queries = number_ids(Ids.concat(query_parts))
+    doc_ids, docs = number_ids(Ids.concat(doc_parts))
+    values = np.concatenate(value_parts)
+    return Lines(query_ids, doc_ids, queries, docs, -values if by_rank else values)
+
+
+def _require_width(cells: Sequence[list[str]], width: int, where: Where) -> None:
+    if set(map(len, cells)) != {width}:
+        at = next(at for at, row in enumerate(cells) if len(row) != width)
+        raise FormatError(
+            f"{where(at)}: expected {width} columns, found {len(cells[at])}: "
+            f"{repr(cells[at])[:80]}."
+        )
+
+
+def _parsed_numbers(texts: Sequence[str], kind: Kind, where: Where) -> Floats:
+    """Decimal numbers only: Python would also take 'nan', '1_000' and digits of other scripts."""
+    try:
+        if _ODD_IN_NUMBER.search("".join(texts)) is None:
+            return np.fromiter(map(float, texts), np.float64, len(texts))
+    except ValueError:
+        pass
+    at = next(at for at, text in enumerate(texts) if not _is_number(text))
+    raise FormatError(
+        f"{where(at)}: the {VALUE_NAME[kind]} {texts[at][:60]!r} is not a finite number. "
+        "Write it like 12, -0.5 or 1.5e-3."
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return _ODD_IN_NUMBER.search(text) is None
+
+
+def read_json(path: Path, kind: Kind) -> Lines:
+    """Read {query: {doc: value}}, {query: [doc, …]}, or a list of records or tuples."""
+    name = os.fspath(path)
+    data = parse_json(read_text(path), name)
+    if isinstance(data, dict):
+        return lines_of_mapping(data, kind, name)
+    if isinstance(data, list):
+        return lines_of_records(data, kind, f"{name}, entry {{}}".format, name)
+    raise FormatError(f"{name}: expected a JSON object or array, found {repr(data)[:40]}.")
+
+
+def read_jsonl(path: Path, kind: Kind) -> Lines:
+    """Read one JSON object, or (query, doc, value) array, a line."""
+    name = os.fspath(path)
+    numbered = ((n, line) for n, line in enumerate(read_lines(path), 1) if not line.isspace())
+    numbers: list[int] = []
+    records: list[Any] = []
+    while batch := list(islice(numbered, _BATCH)):
+        records += _parsed_lines([line for _, line in batch], batch, name)
+        numbers += [number for number, _ in batch]
+    return lines_of_records(records, kind, lambda row: f"{name}, line {numbers[row]}", name)
+
+
+def _parsed_lines(lines: list[str], numbered: list[tuple[int, str]], name: str) -> list[Any]:
+    """Parse many lines as one array, which is quicker; if that fails, one by one."""
+    with suppress(FormatError):
+        records: list[Any] = parse_json(f"[{','.join(lines)}]", name)
+        if len(records) == len(lines) and all(map(_is_whole, lines)):
+            return records
+    return [parse_json(line, f"{name}, line {number}") for number, line in numbered]
+
+
+def _is_whole(line: str) -> bool:
+    """No line may begin what the next one ends."""
+    text = line.strip()
+    return text[0] + text[-1] in ("{}", "[]")
+
+
+def read_parquet(path: Path, kind: Kind) -> Lines:
+    """Read the query, doc and score or grade columns of a parquet file."""
+    arrow = need("pyarrow", "reading parquet files", "parquet")
+    parquet = need("pyarrow.parquet", "reading parquet files", "parquet")
+    name = os.fspath(path)
+    size = _size_of_regular(path)
+    try:
+        with parquet.ParquetFile(name, memory_map=False) as file:
+            columns = find_columns(file.schema_arrow.names, kind, name)
+            _refuse_bomb(file.metadata.num_rows, size, name)
+            table = file.read(columns=list(columns[:3]))
+    except (arrow.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(
+            f"{name} is no sound parquet file ({str(error)[:120]}). Fetch or write it again."
+        ) from None
+    return lines_of_frame(table, kind, f"{name}, row {{}}".format, name)
+
+
+def _size_of_regular(path: Path) -> int:
+    next(open_chunks(path, 1))  # what cannot be opened, or is empty, is refused in its own words
+    return os.stat(path).st_size
+
+
+def _refuse_bomb(n_rows: int, size: int, name: str) -> None:
+    expanded = n_rows * 3 * 8
+    if expanded > max(BOMB_BYTES, BOMB_RATIO * size):
+        raise FormatError(
+            f"{name} holds {size} bytes but claims {n_rows} rows, more than {BOMB_BYTES >> 30} GiB "
+            f"and more than {BOMB_RATIO} times its size; it is refused as a decompression bomb."
+        )

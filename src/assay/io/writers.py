@@ -1,0 +1,298 @@
+"""Runs, judgments and scores into files, always written beside and renamed.
+
+Numbers are written so that reading gives back the same bits. Ids of runs and qrels are written
+as they are, so that they can be read back. The text cells of a score table in CSV or TSV, which is
+meant for people and their spreadsheets, get a leading apostrophe where a spreadsheet would take
+them for a formula (= + - @). Integer ids become text where the format knows text only (trec, csv,
+tsv, and the keys of json).
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain, repeat
+from typing import Any, BinaryIO, TextIO
+
+import numpy as np
+
+from assay.errors import IdError, MismatchError, UsageError
+from assay.io.atomic import atomic_write
+from assay.io.frames import build_frame
+from assay.io.packages import need
+from assay.io.sources import named_format
+from assay.judgments import Judgments, Qrels
+from assay.ranking import Ranking
+from assay.scores import Scores
+
+__all__ = ["atomic_write", "write_qrels", "write_run", "write_scores"]
+
+Path = str | os.PathLike[str]
+# One query with its docs and their scores or grades.
+Row = tuple[str | int, list[str | int], list[float]]
+
+_TEXT = ("trec", "csv", "tsv", "json", "jsonl")
+_DELIMITER = {"csv": ",", "tsv": "\t"}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_run(
+    ranking: Ranking,
+    path: Path,
+    *,
+    format: str | None = None,  # noqa: A002
+    tag: str | None = None,
+) -> None:
+    """Write a ranking as trec, csv, tsv, json, jsonl, parquet or npz, by the name's ending.
+
+    `tag` is the last column of a TREC run; by default the ranking's name, or "assay". The
+    tie-breaking rule is not part of any file: read with the conventions that you wrote with.
+    """
+    chosen = _chosen_format(path, format, (*_TEXT, "parquet", "npz"))
+    if chosen == "npz":
+        _write_npz(ranking, path)
+        return
+    rows = _Rows(ranking, ranking.scores, "run", chosen)
+    if chosen == "trec":
+        _write_text(path, _trec_run(rows, _checked_tag(tag or ranking.name or "assay")))
+    else:
+        _write_lines(rows, path, chosen, "score")
+
+
+def write_qrels(judgments: Judgments, path: Path, *, format: str | None = None) -> None:  # noqa: A002
+    """Write judgments of pairs as trec, csv, tsv, json, jsonl or parquet, by the name's ending.
+
+    Judgments by label are refused: as pairs they would take queries × documents.
+    """
+    chosen = _chosen_format(path, format, (*_TEXT, "parquet"))
+    if not isinstance(judgments, Qrels):
+        raise UsageError(
+            f"{type(judgments).__name__} cannot be written as qrels; keep the labels themselves, "
+            "for example in a .npz with query_labels and doc_labels."
+        )
+    rows = _Rows(judgments, judgments.grades, "qrels", chosen)
+    if chosen == "trec":
+        _write_text(path, _trec_qrels(rows))
+    else:
+        _write_lines(rows, path, chosen, "relevance")
+
+
+def write_scores(scores: Scores, path: Path, *, format: str | None = None) -> None:  # noqa: A002
+    """Write a table with a row per query as csv, tsv, jsonl or parquet, or all of it as json.
+
+    Undefined values are empty cells, or null.
+    """
+    chosen = _chosen_format(path, format, ("csv", "tsv", "json", "jsonl", "parquet"))
+    if chosen == "json":
+        _write_text(path, [_json(scores.to_dict()), "\n"])
+        return
+    table = scores.to_frame("pyarrow") if chosen == "parquet" else None
+    if table is not None:
+        _write_parquet(table.replace_schema_metadata({"signature": scores.signature}), path)
+        return
+    names, rows = _score_table(scores)
+    if chosen == "jsonl":
+        objects = (dict(zip(names, row, strict=True)) for row in rows)
+        _write_text(path, (f"{_json(item)}\n" for item in objects))
+    else:
+        guarded = ([_guarded(cell) for cell in row] for row in chain([names], rows))
+        _write_delimited(guarded, path, _DELIMITER[chosen])
+
+
+class _Rows:
+    """The rows of a ranking or of judgments, one query at a time."""
+
+    def __init__(self, source: Ranking | Qrels, values: Any, kind: str, format: str) -> None:  # noqa: A002
+        self._source, self._values = source, values
+        self._ends = source.offsets.tolist()
+        if format != "json":
+            self._refuse_empty(kind, format)
+        if format == "trec":
+            self._refuse_comments()
+
+    def _refuse_empty(self, kind: str, format: str) -> None:  # noqa: A002
+        """A file of lines cannot hold a query without lines: it would be lost."""
+        empty = np.flatnonzero(np.diff(self._source.offsets) == 0)
+        if len(empty):
+            raise MismatchError(
+                f"Query {self._source.query_ids[int(empty[0])]!r} has no documents in the {kind} "
+                f"({len(empty)} such queries), which {format} cannot say. Write json instead, or "
+                "leave them out."
+            )
+
+    def _refuse_comments(self) -> None:
+        """A TREC line that begins so would be skipped, or read without its first character."""
+        for query in self._source.query_ids:
+            if str(query).startswith(("#", "\ufeff")):
+                raise IdError(
+                    f"The query id {query!r} would begin a TREC line like a comment or a byte "
+                    "order mark. Rename it, or write another format."
+                )
+
+    def __iter__(self) -> Iterator[Row]:
+        docs = self._source.doc_ids.to_list()
+        for number, query in enumerate(self._source.query_ids):
+            inside = slice(self._ends[number], self._ends[number + 1])
+            names = [docs[doc] for doc in self._source.docs[inside].tolist()]
+            yield query, names, self._values[inside].tolist()
+
+    def columns(self) -> dict[str, Any]:
+        """Query, doc and value of all lines as three columns."""
+        source = self._source
+        lengths = np.diff(source.offsets)
+        query_rows = np.repeat(np.arange(len(lengths)), lengths)
+        return {
+            "query": _column(source.query_ids, query_rows),
+            "doc": _column(source.doc_ids, source.docs),
+            "value": self._values,
+        }
+
+
+def _column(ids: Any, places: Any) -> Any:
+    taken = ids.take(np.asarray(places, np.int64))
+    return taken.numbers if ids.kind == "integer" else taken.to_list()
+
+
+def _chosen_format(path: Path, asked: str | None, known: tuple[str, ...]) -> str:
+    chosen = asked or named_format(path) or known[0]
+    if chosen not in known:
+        raise UsageError(f"Cannot write {chosen!r} here. Known formats: {', '.join(known)}.")
+    if chosen not in _TEXT and os.fspath(path).lower().endswith((".gz", ".zst")):
+        raise UsageError(f"{os.fspath(path)}: {chosen} is compressed inside; drop the ending.")
+    return chosen
+
+
+def _checked_tag(tag: str) -> str:
+    if not tag.strip() or any(c.isspace() or c == "\0" for c in tag):
+        raise UsageError(f"The tag {tag!r} must be one word without white space.")
+    return tag
+
+
+def _number(value: float) -> str:
+    """The shortest text that reads back as the same float64; whole grades without '.0'."""
+    return repr(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+
+
+def _trec_run(rows: Iterable[Row], tag: str) -> Iterator[str]:
+    for query, docs, scores in rows:
+        ranked = enumerate(zip(docs, scores, strict=True), 1)
+        yield "".join(f"{query} Q0 {doc} {rank} {s!r} {tag}\n" for rank, (doc, s) in ranked)
+
+
+def _trec_qrels(rows: Iterable[Row]) -> Iterator[str]:
+    for query, docs, grades in rows:
+        pairs = zip(docs, grades, strict=True)
+        yield "".join(f"{query} 0 {doc} {_number(grade)}\n" for doc, grade in pairs)
+
+
+def _write_lines(rows: _Rows, path: Path, format: str, value_name: str) -> None:  # noqa: A002
+    if format == "parquet":
+        columns = rows.columns()
+        columns[value_name] = columns.pop("value")
+        _write_parquet(build_frame(columns, "pyarrow"), path)
+    elif format == "json":
+        _write_text(path, _json_object(rows))
+    elif format == "jsonl":
+        _write_text(path, _json_lines(rows, value_name))
+    else:
+        header = [("query", "doc", value_name)]
+        _write_delimited(chain(header, _triples(rows)), path, _DELIMITER[format])
+
+
+def _triples(rows: Iterable[Row]) -> Iterator[tuple[str | int, str | int, float]]:
+    for query, docs, values in rows:
+        yield from zip(repeat(query), docs, values, strict=False)
+
+
+_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+def _json_lines(rows: Iterable[Row], value_name: str) -> Iterator[str]:
+    for query, docs, values in rows:
+        begin, middle = f'{{"query": {_json(query)}, "doc": ', f', "{value_name}": '
+        pairs = zip(docs, values, strict=True)
+        yield "".join(f"{begin}{_json(doc)}{middle}{value!r}}}\n" for doc, value in pairs)
+
+
+def _json_object(rows: Iterable[Row]) -> Iterator[str]:
+    """{query: {doc: value}} with a line per query."""
+    before = "{\n"
+    for query, docs, values in rows:
+        yield f"{before}{_json(str(query))}: {_json(dict(zip(docs, values, strict=True)))}"
+        before = ",\n"
+    yield "\n}\n"
+
+
+def _write_delimited(rows: Iterable[Iterable[Any]], path: Path, delimiter: str) -> None:
+    with _text_file(path) as file:
+        csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
+
+
+def _write_text(path: Path, parts: Iterable[str]) -> None:
+    with _text_file(path) as file:
+        file.writelines(parts)
+
+
+@contextmanager
+def _text_file(path: Path) -> Iterator[TextIO]:
+    """A UTF-8 text file, compressed if the name says so."""
+    with atomic_write(path) as raw, _packed(raw, os.fspath(path).lower()) as packed:
+        text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
+        try:
+            yield text
+            text.flush()
+        finally:
+            text.detach()
+
+
+@contextmanager
+def _packed(raw: BinaryIO, name: str) -> Iterator[Any]:
+    if name.endswith(".gz"):
+        # Neither name nor time of writing: same input, same bytes.
+        with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
+            yield packed
+    elif name.endswith(".zst"):
+        with _zstd_writer(raw) as packed:
+            yield packed
+    else:
+        yield raw
+
+
+def _zstd_writer(raw: BinaryIO) -> Any:
+    compressor = need("zstandard", "writing .zst files", "zst").ZstdCompressor()
+    return compressor.stream_writer(raw, closefd=False)
+
+
+def _write_parquet(table: Any, path: Path) -> None:
+    parquet = need("pyarrow.parquet", "writing parquet files", "parquet")
+    with atomic_write(path) as file:
+        parquet.write_table(table, file)
+
+
+def _write_npz(ranking: Ranking, path: Path) -> None:
+    """Rows padded with −1 to one length; the scores of unused places are 0."""
+    shape = (ranking.n_queries, max(int(ranking.lengths.max(initial=0)), 1))
+    used = np.arange(shape[1]) < ranking.lengths[:, None]
+    docs, scores = np.full(shape, -1, np.int32), np.zeros(shape)
+    docs[used], scores[used] = ranking.docs, ranking.scores
+    ids = {"query_ids": ranking.query_ids, "doc_ids": ranking.doc_ids}
+    names: dict[str, Any] = {key: np.asarray(value.to_list()) for key, value in ids.items()}
+    with atomic_write(path) as file:
+        np.savez(file, docs=docs, scores=scores, n_docs=np.int64(ranking.n_docs), **names)
+
+
+def _score_table(scores: Scores) -> tuple[list[str], Iterator[list[Any]]]:
+    names = ["query", *scores.groups, *map(str, scores.measures)]
+    groups = [column.tolist() for column in scores.groups.values()]
+    values = [[None if v != v else v for v in column] for column in scores.values.tolist()]  # noqa: PLR0124
+    rows = map(list, zip(scores.query_ids.to_list(), *groups, *values, strict=True))
+    return names, rows
+
+
+def _guarded(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell

@@ -1,0 +1,206 @@
+"""The same run and the same judgments from every kind of source."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import namedtuple
+
+import numpy as np
+import pytest
+import zstandard
+
+import assay
+from assay.conventions import preset
+from assay.errors import IdError, InputError, UsageError, ValueRangeError
+from assay.io.sources import as_judgments, as_ranking, find_format, read_qrels, read_run
+from assay.io.writers import write_run
+
+RULES = preset("trec_eval")
+RUN = {"q2": {"b": 0.5, "a": 0.5, "c": 2.0}, "q1": {"a": -1.25, "é": 1e-300}}
+QRELS = {"q1": {"a": 1, "b": 0}, "q2": {"c": 2, "a": -1}}
+TRIPLES = [(q, d, s) for q, row in RUN.items() for d, s in row.items()]
+
+
+def rows(ranking):
+    return {query: ranking.row(query) for query in ranking.query_ids}
+
+
+def grades(qrels):
+    ends = qrels.offsets
+    return {
+        query: {
+            qrels.doc_ids[int(d)]: g
+            for d, g in zip(qrels.docs[a:b], qrels.grades[a:b].tolist(), strict=True)
+        }
+        for query, a, b in zip(qrels.query_ids, ends[:-1], ends[1:], strict=True)
+    }
+
+
+EXPECTED = rows(as_ranking(RUN, RULES))
+
+
+def test_ties_of_a_dict_are_broken_by_the_conventions():
+    assert EXPECTED["q2"] == [("c", 2.0), ("b", 0.5), ("a", 0.5)]
+    ascending = as_ranking(RUN, preset("sentence_transformers"))
+    assert [doc for doc, _ in ascending.row("q2")] == ["c", "a", "b"]
+    by_index = as_ranking({"q": {"b": 1.0, "c": 1.0, "a": 1.0}}, preset("ranx"))
+    assert [doc for doc, _ in by_index.row("q")] == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        TRIPLES,
+        tuple(TRIPLES),
+        iter(TRIPLES),
+        [list(t) for t in TRIPLES],
+        [namedtuple("ScoredDoc", "query_id doc_id score")(*t) for t in TRIPLES],
+        [{"qid": q, "docno": d, "score": s, "query": "some text"} for q, d, s in TRIPLES],
+        as_ranking(RUN, RULES),
+    ],
+    ids=["list", "tuple", "iterator", "lists", "namedtuples", "dicts", "Ranking"],
+)
+def test_runs_from_plain_data(source):
+    assert rows(as_ranking(source, RULES)) == EXPECTED
+
+
+def test_a_list_of_docs_is_a_ranking_without_ties():
+    ranking = as_ranking({"q": ["z", "a", "m"], "r": np.array(["x"])}, RULES)
+    assert rows(ranking) == {"q": [("z", 0.0), ("a", -1.0), ("m", -2.0)], "r": [("x", 0.0)]}
+
+
+def test_judgments_from_plain_data():
+    expected = {q: {d: float(g) for d, g in row.items()} for q, row in QRELS.items()}
+    assert grades(as_judgments(QRELS)) == expected
+    triples = [(q, d, g) for q, row in QRELS.items() for d, g in row.items()]
+    assert grades(as_judgments(triples)) == expected
+    four = namedtuple("Qrel", "query_id doc_id relevance iteration")
+    assert grades(as_judgments([four(*t, "0") for t in triples])) == expected
+
+
+@pytest.mark.parametrize(
+    "source", [{"q": ["a", "b"]}, {"q": {"a", "b"}}, {"q": ("a", "b")}, [("q", "a"), ("q", "b")]]
+)
+def test_bare_docs_in_qrels_have_grade_1(source):
+    assert grades(as_judgments(source)) == {"q": {"a": 1.0, "b": 1.0}}
+
+
+def test_booleans_are_grades_but_not_scores():
+    assert grades(as_judgments({"q": {"a": True, "b": False}})) == {"q": {"a": 1.0, "b": 0.0}}
+    with pytest.raises(ValueRangeError, match="query 'q': the score True is of type bool"):
+        as_ranking({"q": {"a": True}}, RULES)
+
+
+def test_a_query_without_docs_stays_a_query():
+    ranking = as_ranking({"q": {"a": 1.0}, "empty": {}}, RULES)
+    assert ranking.lengths.tolist() == [1, 0]
+    assert len(as_judgments({"q": [], "r": ["a"]})) == 2
+
+
+@pytest.mark.parametrize("source", [{}, []])
+def test_nothing_is_no_run(source):
+    with pytest.raises(InputError, match="holds no"):
+        as_ranking(source, RULES)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ({"q": {"a", "b"}}, "a set has no order"),
+        ({"q": "abc"}, "type str"),
+        ({"q": {"a": 1.0}, "r": ["b"]}, "query 'r'"),
+        (np.zeros((2, 2)), "Ranking.from_scores"),
+        (7, "Cannot read a run from int"),
+        (b"run.txt", "Cannot read a run from bytes"),
+    ],
+)
+def test_what_is_no_run_is_told_so(source, found):
+    with pytest.raises(UsageError, match=found):
+        as_ranking(source, RULES)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ([("q", "a", 1.0), ("q", "b")], "row 1: expected 3 elements"),
+        ([("q", "a", 1.0), "qbc"], "row 1: found 'qbc'"),
+        ([("q", "a")], "expected 3 elements"),
+        ([{"q": "q", "doc": "a", "score": 1}, {"q": "q", "doc": "b"}], "row 1: a column"),
+        ([{"q": "q", "text": "a"}], "cannot tell which columns"),
+        ([("q", "a", "0.5")], "row 0: the score '0.5' is of type str"),
+        ([("q", "a", None)], "row 0: the score is missing"),
+        ([("q", "a", float("inf"))], "row 0: the score of doc 'a' for query 'q' is inf"),
+        ([("q", "a", 2**53 + 1)], "row 0: the score 9007199254740993 is a whole number beyond"),
+        ([("q", "a", 10**400)], "beyond 2"),
+        ([("q", "a b", 1.0)], "row 0: the doc id is 'a b'"),
+        ([("q", None, 1.0)], "row 0: the doc id is missing"),
+        ([("q", 1.0, 1.0)], "row 0: the doc id is no id: 1.0 of type float"),
+    ],
+)
+def test_faulty_tuples_are_told_with_their_place(source, found):
+    with pytest.raises(InputError, match=found):
+        as_ranking(source, RULES)
+
+
+def test_integer_ids_stay_integers():
+    ranking = as_ranking({1: {10: 0.5, 9: 0.5}}, RULES)
+    assert ranking.query_ids.kind == ranking.doc_ids.kind == "integer"
+    assert [doc for doc, _ in ranking.row(1)] == [10, 9]
+    with pytest.raises(IdError, match="ambiguous"):
+        assay.evaluate({1: {"a": 1.0}}, {"1": {"a": 1}})
+
+
+@pytest.mark.parametrize("pack", [lambda b: b, gzip.compress, zstandard.compress])
+@pytest.mark.parametrize("name", ["run.txt", "run.csv", "run.tsv", "run.json", "run.jsonl"])
+def test_text_formats_plain_and_packed(tmp_path, name, pack):
+    suffix = {b"\x1f\x8b": ".gz", b"\x28\xb5": ".zst"}.get(pack(b"x")[:2], "")
+    text = {
+        "run.txt": "".join(f"{q} Q0 {d} 1 {s!r} tag\n" for q, d, s in TRIPLES),
+        "run.csv": "Query-ID,doc_id,Score\r\n"
+        + "".join(f"{q},{d},{s!r}\r\n" for q, d, s in TRIPLES),
+        "run.tsv": "\ufeffqid\tpid\tsim\n\n" + "".join(f"{q}\t{d}\t{s!r}\n" for q, d, s in TRIPLES),
+        "run.json": json.dumps(RUN),
+        "run.jsonl": "\n".join(
+            json.dumps({"query": q, "doc": d, "score": s}) for q, d, s in TRIPLES
+        ),
+    }[name]
+    path = tmp_path / (name + suffix)
+    path.write_bytes(pack(text.encode()))
+    assert rows(read_run(path)) == EXPECTED
+
+
+def test_the_content_tells_the_format_where_the_name_does_not(tmp_path):
+    ranking = as_ranking(RUN, RULES)
+    for name in ("parquet", "npz", "trec"):
+        path = tmp_path / f"noname-{name}"
+        write_run(ranking, path, format=name)
+        assert find_format(path) == name
+        assert rows(read_run(path)) == EXPECTED
+
+
+def test_the_format_can_be_forced(tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text("q Q0 a 1 0.5 tag\n")
+    assert rows(read_run(path, format="trec")) == {"q": [("a", 0.5)]}
+    with pytest.raises(UsageError, match="Known: trec, csv"):
+        read_run(path, format="excel")
+
+
+def test_beir_qrels(tmp_path):
+    path = tmp_path / "test.tsv"
+    path.write_text("query-id\tcorpus-id\tscore\n007\t42\t1\n007\t0042\t0\n")
+    assert grades(read_qrels(path)) == {"007": {"42": 1.0, "0042": 0.0}}
+
+
+def test_real_files_agree_whatever_they_are_read_from(data_dir, tmp_path):
+    pl = pytest.importorskip("polars")
+    folder = data_dir("scifact")
+    qrels = read_qrels(folder / "qrels.trec")
+    assert (len(qrels), len(qrels.docs)) == (300, 339)
+    lines = [line.split() for line in (folder / "qrels.trec").read_text().splitlines()]
+    frame = pl.DataFrame(
+        {"query_id": [c[0] for c in lines], "doc_id": [c[2] for c in lines],
+         "relevance": [int(c[3]) for c in lines]}
+    )  # fmt: skip
+    assert grades(as_judgments(frame)) == grades(qrels)
