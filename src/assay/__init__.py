@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from assay.conventions import PRESETS, Conventions, preset
     from assay.errors import AssayError
     from assay.evaluation import evaluate, score
+    from assay.explanation import explain
     from assay.hits import Hits, judge, judge_ranks
     from assay.ids import Ids
+    from assay.inspection import check
     from assay.io.sources import read_qrels, read_run
     from assay.io.writers import write_qrels, write_run, write_scores
     from assay.judgments import Judgments
@@ -36,7 +38,9 @@ _HOME = {
     "Ranking": "ranking",
     "Scores": "scores",
     "Stream": "stream",
+    "check": "inspection",
     "evaluate": "evaluation",
+    "explain": "explanation",
     "judge": "hits",
     "judge_ranks": "hits",
     "parse": "measures",
@@ -62,7 +66,9 @@ __all__ = [
     "Ranking",
     "Scores",
     "Stream",
+    "check",
     "evaluate",
+    "explain",
     "judge",
     "judge_ranks",
     "parse",

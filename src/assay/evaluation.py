@@ -17,7 +17,7 @@ from assay.measures.views import Placed, Tied, Worth
 from assay.measures.worth import WORTH_PARAMS, worth_function
 from assay.scores import Scores
 
-__all__ = ["as_conventions", "evaluate", "score"]
+__all__ = ["as_conventions", "call_of", "evaluate", "score"]
 
 V = TypeVar("V", Placed, Tied)
 
@@ -113,7 +113,7 @@ def _measure(
 
     Only queries in which a judged document ties with another are computed again for other orders.
     """
-    arguments, worth = _arguments(measure, rules)
+    arguments, worth = call_of(measure, rules)
     _refuse_grade_zero(views.hits, measure, worth)
     placed = views.placed(worth, "order")
     values = measure.definition.function(placed, **arguments)
@@ -129,7 +129,7 @@ def _measure(
     return np.where(defined, values, np.nan), tied & defined
 
 
-def _arguments(measure: Measure, rules: Conventions) -> tuple[dict[str, Any], Worth]:
+def call_of(measure: Measure, rules: Conventions) -> tuple[dict[str, Any], Worth]:
     """What the measure's function is called with, and what a grade is worth to it."""
     definition = measure.definition
     params: dict[str, Any] = {

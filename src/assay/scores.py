@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -108,10 +107,11 @@ class Scores:
 
     @property
     def signature(self) -> str:
-        """Which conventions these numbers follow, and which version computed them."""
+        """Which conventions these numbers follow, and which version and kernels computed them."""
         from assay import __version__
+        from assay.native import engine_name
 
-        return f"{self.conventions.signature()}|version:{__version__}"
+        return f"{self.conventions.signature()}|version:{__version__}|engine:{engine_name()}"
 
     def __getitem__(self, measure: str | Measure) -> Floats:
         """The values of one measure, a number per query."""
@@ -304,6 +304,8 @@ class Scores:
         return "\n".join([*lines, f"  {self.signature}"])
 
     def _repr_html_(self) -> str:
+        import html
+
         mean = self.mean()
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td><td>{value:.4f}</td>"
@@ -328,15 +330,33 @@ def describe_counts(counts: Counts) -> str:
 
 
 def _aggregate(kind: str, values: Floats) -> float:
-    """Sums are exactly rounded (fsum), so the order of queries cannot change a bit."""
+    """Sums are exactly rounded, so the order of queries cannot change a bit."""
     if kind == "sum":
-        return math.fsum(values.tolist())
+        return exact_sum(values)
     if not len(values):
         return math.nan
     if kind == "geometric":
         logs = np.log(np.maximum(values, GEOMETRIC_FLOOR))
-        return math.exp(math.fsum(logs.tolist()) / len(logs))
-    return math.fsum(values.tolist()) / len(values)
+        return math.exp(exact_sum(logs) / len(logs))
+    return exact_sum(values) / len(values)
+
+
+def exact_sum(values: Floats) -> float:
+    """The same as math.fsum, faster for many values from −1 to 1.
+
+    Such values are cut into pieces of 26 bits. Sums of fewer than 2^26 pieces of one size are
+    exact in any order, so only the sum of the sums is rounded. What three pieces cannot hold is
+    left to fsum.
+    """
+    if len(values) < 2**26 and np.abs(values).max(initial=0.0) <= 1.0:
+        sums, rest = [], values
+        for unit in (2.0**26, 2.0**52, 2.0**78):
+            piece = np.trunc(rest * unit) / unit
+            sums.append(float(piece.sum()))
+            rest = rest - piece
+        if not rest.any():
+            return math.fsum(sums)
+    return math.fsum(values.tolist())
 
 
 def _weights(names: list[str], weights: Mapping[Any, float]) -> dict[str, float]:

@@ -28,6 +28,7 @@ from assay.io.packages import need
 from assay.io.sources import named_format
 from assay.judgments import Judgments, Qrels
 from assay.ranking import Ranking
+from assay.report.tables import not_a_formula
 from assay.scores import Scores
 
 __all__ = ["atomic_write", "write_qrels", "write_run", "write_scores"]
@@ -38,7 +39,6 @@ Row = tuple[str | int, list[str | int], list[float]]
 
 _TEXT = ("trec", "csv", "tsv", "json", "jsonl")
 _DELIMITER = {"csv": ",", "tsv": "\t"}
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_run(
@@ -100,7 +100,7 @@ def write_scores(scores: Scores, path: Path, *, format: str | None = None) -> No
         objects = (dict(zip(names, row, strict=True)) for row in rows)
         _write_text(path, (f"{_json(item)}\n" for item in objects))
     else:
-        guarded = ([_guarded(cell) for cell in row] for row in chain([names], rows))
+        guarded = ([not_a_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in chain([names], rows))
         _write_delimited(guarded, path, _DELIMITER[chosen])
 
 
@@ -292,7 +292,3 @@ def _score_table(scores: Scores) -> tuple[list[str], Iterator[list[Any]]]:
     values = [[None if v != v else v for v in column] for column in scores.values.tolist()]  # noqa: PLR0124
     rows = map(list, zip(scores.query_ids.to_list(), *groups, *values, strict=True))
     return names, rows
-
-
-def _guarded(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell

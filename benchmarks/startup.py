@@ -1,0 +1,66 @@
+"""How long a whole process takes, from cold: import, help, and an evaluation of two queries.
+
+    python benchmarks/startup.py [--repeats 15]
+
+Prints the median and the minimum of interleaved runs, in milliseconds, beside the budget.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+RUN = "q1 Q0 a 1 2.0 t\nq1 Q0 b 2 1.0 t\nq2 Q0 a 1 0.5 t\nq2 Q0 c 2 0.4 t\n"
+QRELS = "q1 0 a 1\nq2 0 c 2\n"
+
+
+def commands(folder: Path) -> dict[str, list[str]]:
+    assay = [sys.executable, "-m", "assay"]
+    return {
+        "python, nothing imported": [sys.executable, "-c", "pass"],
+        "import numpy": [sys.executable, "-c", "import numpy"],
+        "import numpy, assay": [sys.executable, "-c", "import numpy, assay"],
+        "assay --help": [*assay, "--help"],
+        "assay eval, two queries": [
+            *assay, "eval", str(folder / "run.txt"), "-r", str(folder / "qrels.txt"),
+        ],
+    }  # fmt: skip
+
+
+def milliseconds(command: list[str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return 1000 * (time.perf_counter() - start)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=15)
+    repeats = parser.parse_args().repeats
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        (folder / "run.txt").write_text(RUN)
+        (folder / "qrels.txt").write_text(QRELS)
+        wanted = commands(folder)
+        times: dict[str, list[float]] = {name: [] for name in wanted}
+        for _ in range(repeats):
+            for name, command in wanted.items():
+                times[name].append(milliseconds(command))
+    budget = {"assay --help": 150, "assay eval, two queries": 400}
+    print(f"{'process':28} {'median':>8} {'least':>8} {'budget':>8}")
+    for name, found in times.items():
+        limit = budget.get(name, "")
+        print(f"{name:28} {statistics.median(found):8.0f} {min(found):8.0f} {limit:>8}")
+    extra = statistics.median(times["import numpy, assay"]) - statistics.median(
+        times["import numpy"]
+    )
+    print(f"import assay over numpy: {extra:.0f} ms (budget 60)")
+
+
+if __name__ == "__main__":
+    main()

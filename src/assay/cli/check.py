@@ -1,0 +1,72 @@
+"""`assay check`: what is wrong or suspicious; `assay.inspection.check` for files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from assay.cli import options, output
+
+if TYPE_CHECKING:
+    from assay.inspection import CheckReport
+
+__all__ = ["command"]
+
+
+@click.command("check")
+@click.argument("run", metavar="RUN")
+@click.argument("qrels", metavar="QRELS")
+@click.option(
+    "-m",
+    "--measure",
+    "measures",
+    multiple=True,
+    default=("default",),
+    metavar="NAME",
+    help="The measures that matter to you: ties and short lists are judged by them.",
+)
+@options.conventions_options
+@options.json_option
+@options.output_option
+def command(
+    *,
+    run: str,
+    qrels: str,
+    measures: tuple[str, ...],
+    conventions: str,
+    ties: str | None,
+    empty: str | None,
+    missing: str | None,
+    depth: int | None,
+    json_wanted: bool,
+    file: str | None,
+) -> int:
+    """List what is wrong or suspicious in a run and its judgments.
+
+    An error or a warning would change a number: the exit code is 1. A note would not: 0.
+
+    \b
+    Examples:
+      assay check run.txt qrels.txt
+      assay check run.txt qrels.txt -m nDCG@20 --json
+    """
+    from assay.inspection import check
+
+    rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
+    report = check(run, qrels, measures=list(measures), conventions=rules)
+    if json_wanted:
+        output.put(output.as_json({"command": "check", **report.to_dict()}), file)
+    elif file is None and output.on_terminal():
+        from assay.cli.terminal import print_findings
+
+        print_findings(report)
+    else:
+        output.put(_as_text(report), file)
+    return int(report.changes_numbers)
+
+
+def _as_text(report: CheckReport) -> str:
+    from assay.report.tables import printable
+
+    return "\n".join(printable(line) for line in str(report).splitlines())

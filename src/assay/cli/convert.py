@@ -1,0 +1,65 @@
+"""`assay convert`: a run or judgments in another format; `read_run` and `write_run` for files."""
+
+from __future__ import annotations
+
+import click
+
+from assay.cli import output
+
+__all__ = ["command"]
+
+_FORMATS = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz", "npy")
+
+
+@click.command("convert")
+@click.argument("source", metavar="IN")
+@click.argument("target", metavar="OUT")
+@click.option(
+    "--kind",
+    type=click.Choice(["run", "qrels"]),
+    default="run",
+    show_default=True,
+    help="What the file holds.",
+)
+@click.option(
+    "--from", "source_format", type=click.Choice(_FORMATS), help="Format of IN, if not as named."
+)
+@click.option(
+    "--to", "target_format", type=click.Choice(_FORMATS), help="Format of OUT, if not as named."
+)
+@click.option("--tag", help="Last column of a TREC run; by default that of IN.")
+def command(
+    *,
+    source: str,
+    target: str,
+    kind: str,
+    source_format: str | None,
+    target_format: str | None,
+    tag: str | None,
+) -> None:
+    """Write a run or judgments in another format; names ending in .gz or .zst are compressed.
+
+    OUT is written whole or not at all. Scores and grades keep every digit.
+
+    \b
+    Examples:
+      assay convert run.txt run.parquet
+      assay convert qrels.tsv qrels.txt --kind qrels --to trec
+      assay convert run.jsonl.gz run.txt.zst --to trec --tag bm25
+    """
+    if kind == "run":
+        from assay.io.sources import read_run
+        from assay.io.writers import write_run
+
+        ranking = read_run(source, format=source_format)
+        write_run(ranking, target, format=target_format, tag=tag)
+        output.narrate(f"{target}: {ranking.n_queries} queries, {len(ranking.docs)} results")
+        return
+    if tag is not None:
+        raise click.UsageError("--tag is for runs; judgments have none.")
+    from assay.io.sources import read_qrels
+    from assay.io.writers import write_qrels
+
+    judgments = read_qrels(source, format=source_format)
+    write_qrels(judgments, target, format=target_format)
+    output.narrate(f"{target}: {judgments!r}")

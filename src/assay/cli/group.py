@@ -1,0 +1,82 @@
+"""The group of commands; a command's module is loaded when that command is called."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any, Final
+
+import click
+
+from assay import __version__
+
+__all__ = ["COMMANDS", "assay"]
+
+# What `assay --help` says, so that it need not load a single command.
+COMMANDS: Final[dict[str, str]] = {
+    "eval": "Score one or several runs against judgments.",
+    "check": "List what is wrong or suspicious in a run and its judgments.",
+    "explain": "Work out one number of one query, line by line.",
+    "measures": "List the measures, their formulas and parameters.",
+    "convert": "Write a run or judgments in another format.",
+    "demo": "Show what Assay does, on a small collection that it makes itself.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports the module of a command only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of the commands, most used first."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, loaded now."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"assay.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command to run; an unknown name is answered with the nearest ones."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = get_close_matches(args[0], COMMANDS, n=2)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            known = ", ".join(COMMANDS)
+            raise click.UsageError(f"There is no command {args[0]!r}.{hint} Commands: {known}.")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands in the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _hyphens(name: str) -> str:
+    """--per_query is --per-query."""
+    return name.replace("_", "-")
+
+
+_SETTINGS: dict[str, Any] = {
+    "help_option_names": ["-h", "--help"],
+    "token_normalize_func": _hyphens,
+    "max_content_width": 100,
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings=_SETTINGS,
+    epilog="'assay COMMAND --help' has the options of a command, with examples.",
+)
+@click.version_option(__version__, "-V", "--version", prog_name="assay")
+def assay() -> None:
+    """How good a ranking is, and how sure you can be.
+
+    \b
+    assay eval run.txt --qrels qrels.txt
+    assay eval bm25.txt dense.txt.gz --qrels qrels.txt -m nDCG@10 -m AP
+    assay check run.txt qrels.txt
+    """

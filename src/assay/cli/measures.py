@@ -1,0 +1,145 @@
+"""`assay measures`: what the registry knows."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli import options, output
+
+if TYPE_CHECKING:
+    from assay.measures import Definition
+    from assay.report.tables import Table
+
+__all__ = ["command"]
+
+
+@click.command("measures")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--conventions", "presets", is_flag=True, help="List the presets instead.")
+@options.json_option
+@options.output_option
+def command(*, names: tuple[str, ...], presets: bool, json_wanted: bool, file: str | None) -> None:
+    """List the measures; with a NAME, say all about it.
+
+    \b
+    Examples:
+      assay measures
+      assay measures nDCG ndcg_cut_10
+      assay measures --conventions
+    """
+    if presets and names:
+        raise click.UsageError("--conventions lists the presets; it takes no NAME.")
+    text, data = _presets() if presets else _details(names) if names else _all()
+    if json_wanted:
+        output.put(output.as_json({"command": "measures", **data}), file)
+    elif isinstance(text, str):
+        output.put(text, file)
+    else:
+        layout = output.chosen_format(None, False, file)
+        output.show([text], layout=layout, file=file, signature=_AFTERWORD[presets])
+
+
+_AFTERWORD = {
+    False: "'assay measures NAME' says more. Groups for -m: default, official, all_trec.",
+    True: "'assay eval --conventions NAME' takes one, and prints its whole signature.",
+}
+
+
+def _all() -> tuple[Table, dict[str, Any]]:
+    from assay.measures import GROUPS, REGISTRY
+    from assay.report.tables import Cell, Table
+
+    rows = tuple(
+        (Cell(_pattern(one)), Cell(one.formula), Cell(_known_as(one))) for one in REGISTRY.values()
+    )
+    data = {
+        "measures": [_entry(one) for one in REGISTRY.values()],
+        "groups": {name: list(members) for name, members in GROUPS.items()},
+    }
+    return Table(("measure", "formula", "also called"), rows), data
+
+
+def _pattern(one: Definition) -> str:
+    """How the measure is written: `P@k`, `AP[@k]`, `iprec@x`, `MAP@R`."""
+    cut = {"required": "@k", "optional": "[@k]", "level": "@x", "R": "@R"}.get(one.cutoff, "")
+    return one.name + cut
+
+
+def _known_as(one: Definition) -> str:
+    trec = (one.trec or "").replace("{k}", "k").replace("{level}", "x")
+    names = dict.fromkeys(name for name in (trec, *one.aliases) if name)
+    return ", ".join(name for name in names if name.lower() != one.name.lower())
+
+
+def _entry(one: Definition) -> dict[str, Any]:
+    """One measure as plain data."""
+    return {
+        "name": one.name,
+        "written": _pattern(one),
+        "summary": one.summary,
+        "formula": one.formula,
+        "cutoff": one.cutoff,
+        "range": [0.0, one.high],
+        "aggregate": one.aggregate,
+        "aliases": list(one.aliases),
+        "trec_eval": one.trec,
+        "laws": sorted(one.laws),
+        "parameters": {
+            key: {"takes": param.takes(), "default": param.default, "about": param.about,
+                  "convention": param.convention}
+            for key, param in one.params.items()
+        },
+    }  # fmt: skip
+
+
+def _details(names: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+    from assay.measures import REGISTRY, parse_many
+
+    found = {
+        one.name: one
+        for name in names
+        for one in ([REGISTRY[name]] if name in REGISTRY else [parse_many(name)[0].definition])
+    }
+    data = {"measures": [_entry(one) for one in found.values()]}
+    return "\n\n".join(map(_described, found.values())), data
+
+
+def _described(one: Definition) -> str:
+    high = "no limit" if one.high is None else f"{one.high:g}"
+    facts = {
+        "formula": one.formula,
+        "range": f"0 to {high}",
+        "average": {"mean": "arithmetic mean", "sum": "sum", "geometric": "geometric mean"}[
+            one.aggregate
+        ],
+        "also called": _known_as(one) or "–",
+    }
+    lines = [_pattern(one), "", inspect.cleandoc(one.function.__doc__ or ""), ""]
+    lines += [f"{key + ':':<13}{value}" for key, value in facts.items()]
+    lines += ["parameters:" if one.params else "parameters:  none"]
+    for key, param in one.params.items():
+        source = f"conventions ({param.convention})" if param.convention else _written(param)
+        lines.append(f"  {key:<8}{param.about}; {param.takes()}; default: {source}")
+    return "\n".join(lines)
+
+
+def _written(param: Any) -> str:
+    from assay.measures.base import format_value
+
+    return format_value(param.default) or "none"
+
+
+def _presets() -> tuple[Table, dict[str, Any]]:
+    from assay.conventions import PRESETS
+    from assay.report.tables import Cell, Table
+
+    usual = set(PRESETS["trec_eval"].signature().split("|"))
+    rows = []
+    for name, rules in PRESETS.items():
+        own = [part for part in rules.signature().split("|")[1:] if part not in usual]
+        rows.append((Cell(name), Cell("  ".join(own) or "the default")))
+    data = {"presets": {name: rules.signature() for name, rules in PRESETS.items()}}
+    return Table(("preset", "what differs from trec_eval"), tuple(rows)), data

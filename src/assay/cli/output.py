@@ -1,0 +1,94 @@
+"""Where results and narration go: results to stdout or a file, narration to stderr."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from assay.errors import UsageError
+from assay.report.tables import Table, as_csv, as_markdown, as_text, printable
+
+__all__ = ["SCHEMA_VERSION", "as_json", "chosen_format", "narrate", "on_terminal", "put", "show"]
+
+# The layout of everything that --json prints; docs/command-line.md describes it.
+SCHEMA_VERSION: Final = 1
+
+_BY_SUFFIX: Final = {".json": "json", ".csv": "csv", ".tsv": "tsv", ".md": "markdown"}
+_LAYOUTS: Final[dict[str, Callable[[Table], str]]] = {
+    "text": as_text,
+    "markdown": as_markdown,
+    "csv": as_csv,
+    "tsv": lambda table: as_csv(table, "\t"),
+}
+_NOT_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def chosen_format(named: str | None, json_wanted: bool, file: str | None) -> str:
+    """The format: as named, else as the ending of the output file says, else text."""
+    if json_wanted and named not in (None, "json"):
+        raise UsageError(f"--json and --format {named} exclude each other.")
+    if json_wanted:
+        return "json"
+    ending = Path(file).suffix.lower() if file else ""
+    return named or _BY_SUFFIX.get(ending, "text")
+
+
+def on_terminal() -> bool:
+    """Whether results go to a terminal."""
+    return sys.stdout.isatty()
+
+
+def narrate(message: str) -> None:
+    """Say something about the result, beside it."""
+    print(printable(message), file=sys.stderr, flush=True)
+
+
+def as_json(data: dict[str, Any]) -> str:
+    """JSON with the version of its layout; control characters are escaped, text stays readable."""
+    whole = {"schema_version": SCHEMA_VERSION, **data}
+    text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
+    return _NOT_IN_JSON.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def put(text: str, file: str | None) -> None:
+    """Write a result to stdout, or whole or not at all to a file."""
+    if file is None:
+        safe = "\n".join(map(_keep_tabs, text.split("\n"))) if on_terminal() else text
+        print(safe)
+        return
+    from assay.io.atomic import atomic_write
+
+    with atomic_write(file) as stream:
+        stream.write(f"{text}\n".encode())
+
+
+def _keep_tabs(line: str) -> str:
+    return "\t".join(map(printable, line.split("\t")))
+
+
+def show(
+    tables: list[Table], *, layout: str, file: str | None, signature: str, title: str = ""
+) -> None:
+    """Tables in a layout, with the signature below (text, Markdown) or as a column (CSV, TSV)."""
+    if layout == "text" and file is None and on_terminal():
+        from assay.cli.terminal import print_tables
+
+        print_tables(tables, title=title, signature=signature)
+        return
+    if layout in ("csv", "tsv"):
+        from assay.report.tables import Cell
+
+        tables = [
+            Table((*t.columns, "signature"), tuple((*row, Cell(signature)) for row in t.rows))
+            for t in tables
+        ]
+        put("\n\n".join(map(_LAYOUTS[layout], tables)), file)
+        return
+    parts = [printable(title)] if title else []
+    parts += [_LAYOUTS[layout](table) for table in tables]
+    parts.append(f"`{signature}`" if layout == "markdown" else signature)
+    put("\n\n".join(parts), file)

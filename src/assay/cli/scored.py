@@ -1,0 +1,151 @@
+"""A run that was scored: its name, its scores and what is to be said about them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from assay.checks import named_few
+from assay.conventions import Conventions
+from assay.evaluation import score
+from assay.hits import judge
+from assay.ids import Ids
+from assay.io.sources import as_ranking
+from assay.judgments import Judgments
+from assay.measures import Measure
+from assay.scores import Mean, Scores
+
+__all__ = ["ScoredRun", "score_run", "unique_names"]
+
+_ENDINGS = (".gz", ".zst", ".txt", ".run", ".trec", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
+
+
+@dataclass(frozen=True)
+class ScoredRun:
+    """The scores of one run file; with the size of the collection also chance and ceiling."""
+
+    name: str
+    path: str
+    tag: str
+    scores: Scores
+    chance: Mean | None = None
+    ceiling: Mean | None = None
+    by: str | None = None
+
+    def to_dict(self, *, per_query: bool) -> dict[str, Any]:
+        """Plain data for JSON."""
+        data = self.scores.to_dict(per_query=per_query)
+        del data["schema_version"], data["signature"]
+        for key in ("chance", "ceiling"):
+            mean: Mean | None = getattr(self, key)
+            if mean is not None:
+                data[key] = _numbers(mean)
+        if self.by is not None:
+            macro = self.scores.mean(by=self.by)
+            data["by"] = {
+                "column": self.by,
+                "average": macro.average,
+                "measures": _numbers(macro),
+                "groups": {name: _numbers(values) for name, values in macro.groups.items()},
+            }
+        return {"name": self.name, "path": self.path, "tag": self.tag, **data}
+
+    def remarks(self, *, several: bool) -> Iterator[str]:
+        """What a reader of the numbers should know, a line each."""
+        start = f"{self.name}: " if several else ""
+        for remark in (self._missing(), self._extra(), self._empty(), self._tied()):
+            if remark:
+                yield start + remark
+
+    def _missing(self) -> str:
+        ids = _chosen(self.scores.query_ids, self.scores.missing)
+        if not len(ids):
+            return ""
+        fate = "left out" if self.scores.conventions.missing == "skip" else "counted as 0"
+        return f"{_queries(len(ids))} judged but not in the run, {fate}: {named_few(ids)}"
+
+    def _extra(self) -> str:
+        ids = self.scores.extra
+        if not len(ids):
+            return ""
+        return f"{_queries(len(ids))} in the run but not judged, left out: {named_few(ids)}"
+
+    def _empty(self) -> str:
+        counts = self.scores.mean().counts
+        number = max((c.empty for c in counts.values()), default=0)
+        if not number:
+            return ""
+        fate = "counted as 0" if self.scores.conventions.empty == "zero" else "left out"
+        return f"{_queries(number)} without a relevant document, {fate}"
+
+    def _tied(self) -> str:
+        """How much of the result hangs on the order of documents with equal scores."""
+        dependent = self.scores.tied.any(axis=0)
+        if not dependent.any():
+            return ""
+        return (
+            f"{dependent.mean():.0%} of queries have a value that depends on ties "
+            f"(ties: {self.scores.conventions.ties})"
+        )
+
+
+def _numbers(values: Any) -> dict[str, float | None]:
+    return {name: None if math.isnan(value) else value for name, value in values.items()}
+
+
+def _queries(number: int) -> str:
+    return "1 query" if number == 1 else f"{number} queries"
+
+
+def _chosen(ids: Ids, which: Any) -> Ids:
+    return ids.take(which.nonzero()[0])
+
+
+def score_run(
+    path: str,
+    judgments: Judgments,
+    measures: tuple[Measure, ...],
+    *,
+    rules: Conventions,
+    name: str,
+    n_docs: int | None,
+) -> ScoredRun:
+    """Read a run file and score it."""
+    ranking = as_ranking(path, rules)
+    hits = judge(ranking, judgments, conventions=rules)
+    scores = score(hits, measures, conventions=rules)
+    scored = ScoredRun(name, path, ranking.name or name, scores)
+    if n_docs is None:
+        return scored
+    from assay.chance import ceiling, chance
+
+    return replace(
+        scored,
+        chance=chance(hits, measures, conventions=rules, n_docs=n_docs).mean(),
+        ceiling=ceiling(hits, measures, conventions=rules, n_docs=n_docs).mean(),
+    )
+
+
+def unique_names(paths: Sequence[str]) -> list[str]:
+    """Names of runs from their files: as short as they can be while no two are equal.
+
+    >>> unique_names(["a/bm25.txt.gz", "a/dense.txt"]), unique_names(["a/run.txt", "b/run.txt"])
+    (['bm25', 'dense'], ['a/run', 'b/run'])
+    """
+    parts = [Path(path).parts for path in paths]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = [_without_endings("/".join(part[-depth:])) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{path} ({number})" for number, path in enumerate(paths, 1)]
+
+
+def _without_endings(name: str) -> str:
+    stem, dot, ending = name.rpartition(".")
+    while stem and not stem.endswith("/") and dot + ending.lower() in _ENDINGS:
+        name = stem
+        stem, dot, ending = name.rpartition(".")
+    return name

@@ -1,0 +1,153 @@
+"""Tables as plain text, Markdown, CSV and TSV.
+
+A cell keeps its value; only the layouts for people round it. Text from outside (names, ids) is
+shown with its control characters escaped, so that it can neither move the cursor nor colour a line.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+__all__ = ["Cell", "Table", "as_csv", "as_markdown", "as_text", "columns_of", "not_a_formula",
+           "printable"]
+
+UNDEFINED = "–"
+
+# C0 and C1 controls, line separators, and the marks that reverse the direction of text.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>|])")
+# A spreadsheet takes a cell that begins like this for a formula.
+_FORMULA = re.compile(r"[=+\-@\t\r]")
+
+
+def printable(text: object) -> str:
+    r"""The text with control characters written out.
+
+    >>> print(printable("\x1b[31mred"))
+    \x1b[31mred
+    """
+    return _CONTROLS.sub(lambda found: repr(found.group())[1:-1], str(text))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value and how people see it: text, a fraction, a percentage, a count, or a ready figure."""
+
+    value: str | float | int | None
+    kind: str = "text"
+    best: bool = False
+
+    @property
+    def shown(self) -> str:
+        """For people: rounded, and safe to print."""
+        if self.value is None or (isinstance(self.value, float) and math.isnan(self.value)):
+            return UNDEFINED
+        if self.kind == "fraction":
+            return f"{self.value:.4f}"
+        if self.kind == "percent":
+            return f"{100 * float(self.value):.2f}"
+        if self.kind == "count":
+            return f"{float(self.value):.0f}"
+        return printable(self.value)
+
+    @property
+    def exact(self) -> str:
+        """For programs: every digit, and empty where undefined."""
+        if self.value is None or (isinstance(self.value, float) and math.isnan(self.value)):
+            return ""
+        if self.kind == "count":
+            return f"{float(self.value):.0f}"
+        if self.kind in ("text", "figure"):
+            return not_a_formula(str(self.value))
+        return repr(float(self.value))
+
+
+def not_a_formula(text: str) -> str:
+    """The text, with an apostrophe before it where a spreadsheet would take it for a formula.
+
+    >>> not_a_formula("=1+1")
+    "'=1+1"
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under column names; text columns stand left, numbers right."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+    @property
+    def left(self) -> tuple[bool, ...]:
+        """Which columns are text."""
+        return tuple(
+            all(row[i].kind == "text" for row in self.rows) for i in range(len(self.columns))
+        )
+
+
+def columns_of(table: Table, chosen: Iterable[int]) -> Table:
+    """Some columns of a table, in the order given."""
+    keep = list(chosen)
+    rows = tuple(tuple(row[i] for i in keep) for row in table.rows)
+    return Table(tuple(table.columns[i] for i in keep), rows)
+
+
+def as_text(table: Table) -> str:
+    """Columns padded with spaces; one line for each row, so that grep and awk can read it.
+
+    >>> print(as_text(Table(("run", "AP"), ((Cell("a"), Cell(0.25, "fraction")),))))
+    run      AP
+    a    0.2500
+    """
+    grid = [[printable(name) for name in table.columns]]
+    grid += [[cell.shown for cell in row] for row in table.rows]
+    widths = [max(len(line[i]) for line in grid) for i in range(len(table.columns))]
+    return "\n".join(_padded(line, widths, table.left) for line in grid)
+
+
+def _padded(line: Sequence[str], widths: Sequence[int], left: Sequence[bool]) -> str:
+    cells = [
+        text.ljust(width) if to_left else text.rjust(width)
+        for text, width, to_left in zip(line, widths, left, strict=True)
+    ]
+    return "  ".join(cells).rstrip()
+
+
+def as_markdown(table: Table) -> str:
+    """A Markdown table with the best value of each column in bold.
+
+    >>> print(as_markdown(Table(("run", "AP"), ((Cell("a"), Cell(0.25, "fraction", True)),))))
+    | run | AP |
+    |:---|---:|
+    | a | **0.2500** |
+    """
+    head = [_escaped(name) for name in table.columns]
+    rule = "|" + "|".join(":---" if left else "---:" for left in table.left) + "|"
+    body = [[_markdown_cell(cell) for cell in row] for row in table.rows]
+    lines = [f"| {' | '.join(line)} |" for line in [head, *body]]
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def _escaped(text: object) -> str:
+    return _MARKDOWN.sub(r"\\\1", printable(text))
+
+
+def _markdown_cell(cell: Cell) -> str:
+    shown = _escaped(cell.shown) if cell.kind == "text" else cell.shown
+    return f"**{shown}**" if cell.best else shown
+
+
+def as_csv(table: Table, delimiter: str = ",") -> str:
+    """Every digit; a name that a spreadsheet would take for a formula gets a leading quote."""
+    import csv
+    from io import StringIO
+
+    buffer = StringIO()
+    writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n")
+    writer.writerow([not_a_formula(name) for name in table.columns])
+    writer.writerows([cell.exact for cell in row] for row in table.rows)
+    return buffer.getvalue().rstrip("\n")

@@ -1,0 +1,172 @@
+"""trec_eval's own layout: a name, a query or `all`, and a value with four digits.
+
+Measures stand in trec_eval's order, whatever order they were asked for in, and carry its names; one
+that trec_eval does not have comes last, under its own name.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import UsageError
+from assay.measures import GROUPS, Measure, parse
+from assay.measures.base import Value, format_value
+from assay.scores import Scores
+
+__all__ = ["in_trec_order", "trec_layout", "trec_name"]
+
+_NAME_WIDTH: Final = 22
+
+# What trec_eval does without being asked; saying it in a measure's parameters changes no name.
+_PLAIN: Final[dict[str, Value]] = {
+    "cap": False,
+    "over": "R",
+    "gain": "linear",
+    "ideal": "judged",
+    "iprec": "round",
+}
+
+# Names that depend on which parameters are set: (measure, parameters, has a cut-off).
+_TEMPLATES: Final[dict[tuple[str, tuple[str, ...], bool], str]] = {
+    ("AP", (), False): "map",
+    ("nDCG", (), False): "ndcg",
+    ("nDCG", ("gains",), False): "ndcg_{gains}",
+    ("R", ("cap",), True): "relative_P_{k}",
+    ("SetR", ("cap",), False): "set_relative_P",
+    ("Rprec", ("mult",), False): "Rprec_mult_{mult:.2f}",
+    ("iAP", ("levels",), False): "11pt_avg_{levels}",
+    ("RBP", ("graded", "p"), False): "rbp",
+}
+_RBP: Final = (("graded", True), ("p", 0.9))
+
+
+def trec_name(measure: Measure) -> str:
+    """trec_eval's name of a measure, or the canonical name where it has none.
+
+    >>> trec_name(parse("nDCG@10")), trec_name(parse("AP(rel=2)")), trec_name(parse("ERR@20"))
+    ('ndcg_cut_10', 'map', 'ERR@20')
+    """
+    bare = _without_rel(measure)
+    template = _template(bare)
+    if template is None:
+        return str(bare)
+    params = dict(bare.params)
+    return template.format(
+        k=bare.cutoff,
+        level=f"{bare.cutoff:.2f}" if isinstance(bare.cutoff, int | float) else "",
+        mult=params.get("mult"),
+        gains=format_value(params.get("gains", ())).replace(":", "=").replace("/", ","),
+        levels=_levels(params.get("levels", ())),
+    )
+
+
+def _levels(levels: Value) -> str:
+    """Recall levels the way trec_eval's manual writes them: .25,.5,.75."""
+    numbers = levels if isinstance(levels, tuple) else (levels,)
+    return ",".join(f"{number:g}".removeprefix("0") or "0" for number in numbers)
+
+
+def _without_rel(measure: Measure) -> Measure:
+    kept = tuple(
+        (key, value)
+        for key, value in measure.params
+        if key != "rel" and _PLAIN.get(key, None) != value
+    )
+    return Measure(measure.name, kept, measure.cutoff)
+
+
+def _template(bare: Measure) -> str | None:
+    if bare.name == "RBP" and bare.params != _RBP:
+        return None
+    has_cutoff = bare.cutoff is not None
+    keys = tuple(key for key, _ in bare.params)
+    special = _TEMPLATES.get((bare.name, keys, has_cutoff))
+    if special is not None:
+        return special
+    plain = bare.definition.trec
+    if keys or plain is None or ("{" in plain) != has_cutoff:
+        return None
+    return plain
+
+
+def in_trec_order(measures: tuple[Measure, ...]) -> list[tuple[str, int]]:
+    """(trec_eval's name, number of the measure), in the order in which trec_eval prints them.
+
+    Where multiples of R are asked for, trec_eval prints R-precision among them once more.
+    """
+    templates = [_template(parse(name)) for name in GROUPS["all_trec"]]
+    place = {template: i for i, template in reversed(list(enumerate(templates)))}
+    place[_TEMPLATES["nDCG", ("gains",), False]] = place["ndcg"]
+    place[_TEMPLATES["iAP", ("levels",), False]] = place["11pt_avg"]
+    rows = [(*_place(measure, place), trec_name(measure), i) for i, measure in enumerate(measures)]
+    multiples = place[_TEMPLATES["Rprec", ("mult",), False]]
+    if any(row[0] == multiples for row in rows):
+        plain = [row for row in rows if row[2] == "Rprec"]
+        rows += [(multiples, 1.0, "Rprec_mult_1.00", row[3]) for row in plain]
+    return [(name, i) for _, _, name, i in sorted(rows, key=lambda row: row[:2])]
+
+
+def _place(measure: Measure, place: dict[str | None, int]) -> tuple[int, float]:
+    bare = _without_rel(measure)
+    template = _template(bare)
+    if template is None:
+        return len(place) + len(GROUPS["all_trec"]), 0.0
+    size = dict(bare.params).get("mult", bare.cutoff)
+    number = float(size) if isinstance(size, int | float) else 0.0
+    return place.get(template, len(GROUPS["all_trec"])), number
+
+
+def trec_layout(
+    scores: Scores, *, run_id: str = "", per_query: bool = False, header: bool = True
+) -> str:
+    """The scores as trec_eval 10.0 prints them; `header` adds the lines runid and num_q."""
+    _refuse_two_thresholds(scores)
+    order = in_trec_order(scores.measures)
+    used = np.flatnonzero(~scores.missing | (scores.conventions.missing != "skip"))
+    lines = _query_lines(scores, order, used) if per_query else []
+    if header:
+        lines += [_line("runid", "all", run_id), _line("num_q", "all", str(len(used)))]
+    means = list(scores.mean().values())
+    lines += [_line(name, "all", _value(scores, i, means[i])) for name, i in order]
+    return "\n".join(lines)
+
+
+def _query_lines(
+    scores: Scores, order: list[tuple[str, int]], used: NDArray[np.int64]
+) -> list[str]:
+    """Geometric means have no value of their own for a single query."""
+    kept = [(name, i) for name, i in order if _aggregate(scores, i) != "geometric"]
+    ids = scores.query_ids.to_list()
+    return [
+        _line(name, str(ids[row]), _value(scores, i, float(scores.values[i, row])))
+        for row in used.tolist()
+        for name, i in kept
+    ]
+
+
+def _aggregate(scores: Scores, number: int) -> str:
+    return scores.measures[number].definition.aggregate
+
+
+def _value(scores: Scores, number: int, value: float) -> str:
+    if math.isnan(value) and scores.conventions.empty == "zero":
+        value = 0.0
+    return f"{value:.0f}" if _aggregate(scores, number) == "sum" else f"{value:6.4f}"
+
+
+def _line(name: str, query: str, value: str) -> str:
+    return f"{name:<{_NAME_WIDTH}}\t{query}\t{value}"
+
+
+def _refuse_two_thresholds(scores: Scores) -> None:
+    found = {dict(m.params).get("rel", 1) for m in scores.measures if "rel" in m.definition.params}
+    if len(found) > 1:
+        shown = ", ".join(format_value(value) for value in sorted(found, key=str))
+        raise UsageError(
+            f"trec_eval's layout has one threshold for all measures, found rel = {shown}. "
+            "Use --rel for all of them, or another format."
+        )

@@ -1,0 +1,28 @@
+"""Start-up stays quick because little is loaded; benchmarks/startup.py says how quick."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numpy", "rich", "narwhals", "pandas", "polars", "pyarrow")
+CALL = "import sys; from assay.cli import main; code = main(sys.argv[1:]); "
+
+
+def loaded_after(*arguments: str) -> set[str]:
+    code = CALL + "print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True,
+                          check=True)  # fmt: skip
+    return {name.split(".")[0] for name in done.stderr.split()}
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["eval", "--help"]])
+def test_help_loads_nothing_heavy(arguments):
+    assert not loaded_after(*arguments) & set(HEAVY)
+
+
+def test_eval_loads_neither_rich_nor_data_frames(folder):
+    found = loaded_after("eval", "run.txt", "-r", "qrels.txt") & set(HEAVY)
+    assert found == {"numpy"}

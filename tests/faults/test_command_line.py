@@ -1,0 +1,307 @@
+"""Faults 65 and 71–77: the command line on bad days. The numbers are those of the fault list."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+RUN = "q1 Q0 a 1 2 tag\nq1 Q0 b 2 1 tag\n"
+QRELS = "q1 0 a 1\n"
+ASSAY = [sys.executable, "-m", "assay"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "run.txt").write_text(RUN)
+    (tmp_path / "qrels.txt").write_text(QRELS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def process(*arguments: str, python: tuple[str, ...] = (), **environment: str):
+    command = [sys.executable, *python, "-m", "assay", *arguments]
+    return subprocess.run(
+        command, capture_output=True, env={**os.environ, **environment}, check=False, timeout=60
+    )
+
+
+def on_terminal(*arguments: str, **environment: str) -> str:
+    """What a command writes to a terminal of 80 columns."""
+    parent, child = pty.openpty()
+    env = {**os.environ, "COLUMNS": "80", "TERM": "xterm-256color", **environment}
+    with subprocess.Popen([*ASSAY, *arguments], stdout=child, stderr=child, env=env) as running:
+        os.close(child)
+        parts = []
+        while True:
+            try:
+                part = os.read(parent, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            parts.append(part)
+        running.wait()
+    os.close(parent)
+    return b"".join(parts).decode()
+
+
+# 65: terminal escape codes in names and ids
+
+
+EVIL = "\x1b[31mq\x1b]0;owned\x07"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["eval", "{run}", "-r", "qrels.txt", "-q"],
+        ["eval", "{run}", "-r", "qrels.txt", "-q", "--json"],
+        ["eval", "{run}", "-r", "qrels.txt", "-q", "--format", "markdown"],
+        ["check", "{run}", "qrels.txt"],
+        ["explain", "{run}", "-r", "qrels.txt", "--query", EVIL],
+        ["explain", "{run}", "-r", "qrels.txt", "--query", "\x1b[2J"],
+        ["eval", "\x1b[2Jmissing", "-r", "qrels.txt"],
+        ["eval", "{run}", "-r", "qrels.txt", "-m", "\x1b[2J"],
+        ["\x1b[2J"],
+    ],
+)
+def test_65_escape_codes_are_shown_not_obeyed(folder, command, terminal):
+    name = "\x1b[1mrun"
+    (folder / name).write_text(f"{EVIL} Q0 \x1b[5md 1 2 tag\nx\x9b1m Q0 d 1 1 tag\n")
+    (folder / "qrels.txt").write_text(f"{EVIL} 0 \x1b[5md 1\nother\x1b[0m 0 e 1\n")
+    arguments = [part.replace("{run}", name) for part in command]
+    if terminal:
+        text = on_terminal(*arguments, NO_COLOR="1")
+    else:
+        done = process(*arguments)
+        text = (done.stdout + done.stderr).decode()
+    assert "\x1b[31m" not in text
+    assert "\x1b[2J" not in text
+    assert "\x1b]0" not in text
+    assert "\x07" not in text
+    assert "\x9b" not in text
+    assert "\x1b[5m" not in text
+    assert "Traceback" not in text
+
+
+def test_65_data_formats_keep_the_id_but_not_on_a_terminal(folder):
+    (folder / "run.txt").write_text(RUN.replace("q1", EVIL))
+    (folder / "qrels.txt").write_text(QRELS.replace("q1", EVIL))
+    command = ["eval", "run.txt", "-r", "qrels.txt", "-q", "--format", "trec"]
+    assert EVIL.encode() in process(*command).stdout
+    assert "\x1b]0" not in on_terminal(*command)
+
+
+# 71: nobody reads to the end
+
+
+@pytest.mark.parametrize(
+    "command", ["eval run.txt -r qrels.txt -q --format csv", "measures --json"]
+)
+def test_71_a_closed_pipe_ends_quietly(folder, command):
+    (folder / "run.txt").write_text("".join(f"q{i} Q0 a 1 1 t\n" for i in range(20000)))
+    (folder / "qrels.txt").write_text("".join(f"q{i} 0 a 1\n" for i in range(20000)))
+    done = subprocess.run(
+        f"{sys.executable} -m assay {command} | head -1", shell=True, capture_output=True,
+        check=False, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.count(b"\n") == 1
+    assert done.stderr == b""
+
+
+def test_71_a_full_device_is_a_message(folder):
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*ASSAY, "eval", "run.txt", "-r", "qrels.txt"], stdout=full,
+                              stderr=subprocess.PIPE, check=False, timeout=60)  # fmt: skip
+    assert done.returncode == 5
+    assert done.stderr.startswith(b"assay: ")
+    assert b"Traceback" not in done.stderr
+
+
+# 72: no terminal, no colour
+
+
+def test_72_plain_without_a_terminal():
+    done = process("eval", "run.txt", "-r", "qrels.txt", FORCE_COLOR="1", CLICOLOR_FORCE="1")
+    assert b"\x1b" not in done.stdout + done.stderr
+
+
+def test_72_colour_on_a_terminal_unless_refused():
+    command = ["eval", "run.txt", "run.txt", "-r", "qrels.txt"]
+    assert "\x1b[" in on_terminal(*command)
+    assert "\x1b[3" not in on_terminal(*command, NO_COLOR="1")
+    assert "\x1b[" not in on_terminal(*command, TERM="dumb")
+
+
+# 73: the locale changes no number
+
+
+@pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE", "de_DE.UTF-8", "tr_TR.UTF-8"])
+def test_73_the_decimal_point_stays(locale):
+    expected = process("eval", "run.txt", "-r", "qrels.txt", "-m", "default").stdout
+    found = process(
+        "eval", "run.txt", "-r", "qrels.txt", "-m", "default", LC_ALL=locale, LANG=locale
+    )
+    assert found.stdout == expected
+    assert b"1.0000" in found.stdout
+
+
+def test_73_an_output_that_is_not_utf8_gets_escapes():
+    done = process("measures", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert rb"\u2264" in done.stdout
+
+
+# 74 and 75: unknown names
+
+
+def test_74_unknown_convention_names_the_nearest(assay):
+    for given, near in [
+        ("trec_evil", "trec_eval"),
+        ("tis:expected", "ties"),
+        ("ties:best_", "best"),
+    ]:
+        answer = assay("eval", "run.txt", "-r", "qrels.txt", "--conventions", given)
+        assert answer.code == 2
+        assert near in answer.err.split("Did you mean")[1]
+
+
+def test_75_misspelt_measure_names_the_nearest(assay):
+    answer = assay("eval", "run.txt", "-r", "qrels.txt", "-m", "NDGC@10")
+    assert answer.code == 2
+    assert "Did you mean nDCG" in answer.err
+    assert answer.out == ""
+
+
+# 76: a failure never looks like success
+
+
+def test_76_one_bad_run_among_good_ones_is_no_success(assay, folder):
+    (folder / "bad.txt").write_text(RUN + "q2 Q0 a 1 nan tag\n")
+    answer = assay("eval", "run.txt", "bad.txt", "-r", "qrels.txt")
+    assert answer.code == 3
+    assert answer.out == ""
+    assert "bad.txt, line 3" in answer.err
+
+
+def test_76_queries_that_count_as_errors(assay, folder):
+    (folder / "qrels.txt").write_text(QRELS + "q2 0 a 1\nq3 0 a 0\n")
+    missing = assay("eval", "run.txt", "-r", "qrels.txt", "--missing", "error")
+    assert (missing.code, "q2" in missing.err) == (3, True)
+    empty = assay("eval", "run.txt", "-r", "qrels.txt", "--empty", "error")
+    assert (empty.code, "q3" in empty.err) == (3, True)
+
+
+# 77: python -O
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["eval", "bad.txt", "-r", "qrels.txt"], 3),
+        (["eval", "run.txt", "-r", "qrels.txt", "-m", "P@0"], 2),
+        (["eval", "run.txt", "-r", "qrels.txt", "--depth", "0"], 2),
+        (["eval", "twice.txt", "-r", "qrels.txt"], 3),
+        (["eval", "run.txt", "-r", "conflict.txt"], 3),
+        (["check", "run.txt", "missing.txt"], 5),
+    ],
+)
+def test_77_every_check_fires_without_assert(folder, arguments, code):
+    (folder / "bad.txt").write_text("q1 Q0 a 1 inf tag\n")
+    (folder / "twice.txt").write_text(RUN + "q1 Q0 a 3 0 tag\n")
+    (folder / "conflict.txt").write_text("q1 0 a 1\nq1 0 a 2\n")
+    plain, optimised = process(*arguments), process(*arguments, python=("-O",))
+    assert plain.returncode == optimised.returncode == code
+    assert plain.stderr == optimised.stderr
+    assert plain.stderr.startswith(b"assay: ")
+
+
+# Exit codes, and never a traceback
+
+
+def test_missing_package_is_exit_code_4(assay, folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    (folder / "run.parquet").write_bytes(b"PAR1" + b"\0" * 20 + b"PAR1")
+    answer = assay("eval", "run.parquet", "-r", "qrels.txt")
+    assert answer.code == 4
+    assert "pip install 'assay[parquet]'" in answer.err
+
+
+def test_a_result_that_cannot_be_written_leaves_the_old_one(assay, folder):
+    assert assay("eval", "run.txt", "-r", "qrels.txt", "-o", "no/such/folder.csv").code == 5
+    (folder / "out.csv").write_text("old")
+    assert assay("eval", "missing.txt", "-r", "qrels.txt", "-o", "out.csv").code == 5
+    assert (folder / "out.csv").read_text() == "old"
+    assert sorted(os.listdir(folder)) == ["out.csv", "qrels.txt", "run.txt"]
+
+
+def test_a_directory_is_exit_code_5(assay, folder):
+    answer = assay("eval", str(folder), "-r", "qrels.txt")
+    assert answer.code == 5
+    assert "directory" in answer.err
+
+
+def test_interrupted_is_exit_code_130(assay, monkeypatch):
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("assay.io.sources.as_judgments", interrupt)
+    answer = assay("eval", "run.txt", "-r", "qrels.txt")
+    assert (answer.code, answer.out, answer.err.strip()) == (130, "", "assay: interrupted.")
+
+
+def test_ctrl_c_while_reading(folder):
+    (folder / "run.txt").write_text("".join(f"q{i} Q0 a 1 1 t\n" for i in range(1_000_000)))
+    command = [*ASSAY, "eval", *["run.txt"] * 40, "-r", "qrels.txt"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        time.sleep(1.5)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert (running.returncode, out, err.strip()) == (130, b"", b"assay: interrupted.")
+
+
+def test_a_fault_of_ours_is_one_line_with_exit_code_70(assay, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("oh \x1b[31m")
+
+    monkeypatch.setattr("assay.io.sources.as_judgments", fail)
+    answer = assay("eval", "run.txt", "-r", "qrels.txt")
+    assert answer.code == 70
+    assert answer.err.count("\n") == 1
+    assert r"ZeroDivisionError: oh \x1b[31m" in answer.err
+
+
+@pytest.mark.parametrize("arguments", [[], ["eval"], ["eval", "run.txt"], ["--nothing"], ["check"]])
+def test_usage_is_exit_code_2(arguments):
+    done = process(*arguments)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["ünï 漢.txt", "-dash.txt", "sp ace.txt", "a:b.txt"])
+def test_odd_file_names(folder, name):
+    (folder / name).write_text(RUN)
+    done = process("eval", "-r", "qrels.txt", "--json", "--", name)
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["runs"][0]["path"] == name
+
+
+def test_a_file_name_that_is_not_utf8(folder):
+    name = b"run\xff.txt"
+    (folder / os.fsdecode(name)).write_text(RUN)
+    done = subprocess.run([*ASSAY, "eval", name, "-r", "qrels.txt"], capture_output=True,
+                          check=False, timeout=60)  # fmt: skip
+    assert done.returncode == 0
+    assert rb"run\udcff" in done.stdout
