@@ -1,64 +1,66 @@
-"""The public names, and that importing them stays light."""
+"""The public face: sorted names that all load, and an import that costs little."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
-import pytest
-
 import assay
+from assay import errors
 
-HEAVY = ("pandas", "polars", "pyarrow", "rich", "click", "narwhals", "torch", "scipy", "sklearn")
-
-
-def test_all_is_sorted_and_every_name_is_there() -> None:
-    assert assay.__all__ == sorted(assay.__all__, key=_capitals_first)
-    for name in assay.__all__:
-        assert getattr(assay, name) is not None
-    assert set(assay.__all__) <= set(dir(assay))
+HEAVY = {"pandas", "polars", "pyarrow", "rich", "click", "narwhals", "zstandard", "scipy",
+         "sklearn", "pytrec_eval", "ir_measures", "html", "hypothesis"}  # fmt: skip
 
 
-def _capitals_first(name: str) -> tuple[bool, bool, str]:
-    """Constants, then classes, then functions, each by name: the order that ruff keeps."""
-    return (not name.isupper(), name[0].islower(), name)
-
-
-def test_unknown_name() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        assay.nothing  # noqa: B018
-
-
-def test_import_loads_no_heavy_package() -> None:
-    code = "import sys, assay; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert not {name.split(".")[0] for name in loaded} & {"numpy", *HEAVY}
-
-
-def test_evaluating_files_loads_no_heavy_package() -> None:
-    code = (
-        "import sys, assay; assay.evaluate({'q': {'a': 1.0}}, {'q': {'a': 1}}).mean();"
-        "print(*sys.modules)"
+def modules_after(code: str) -> set[str]:
+    """What a new interpreter has imported after some code."""
+    script = f"import sys, json; {code}; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
-    assert not {name.split(".")[0] for name in loaded} & set(HEAVY)
+    return set(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_public_functions_take_keywords_after_the_second_argument() -> None:
-    import inspect
-
+def test_names_are_sorted_and_load():
+    assert assay.__all__ == sorted(assay.__all__, key=lambda n: (not n.isupper(), n.islower(), n))
+    assert len(set(assay.__all__)) == len(assay.__all__)
     for name in assay.__all__:
-        function = getattr(assay, name)
-        if not inspect.isfunction(function):
-            continue
-        positional = [
-            p
-            for p in inspect.signature(function).parameters.values()
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
-        # `evaluate(run, qrels, measures)` and `check` read best with their third argument bare.
-        assert len(positional) <= 3, name
+        assert getattr(assay, name).__doc__ or name.isupper()
+        assert name in dir(assay)
+
+
+def test_unknown_names_are_attribute_errors():
+    assert not hasattr(assay, "nonsense")
+
+
+def test_the_table_of_homes_is_the_list_of_names():
+    assert sorted(assay._HOME) == sorted(assay.__all__)
+
+
+def test_import_brings_nothing_along():
+    bare = modules_after("import assay")
+    assert not bare & HEAVY
+    assert not any(name.startswith("assay.") for name in bare)
+    assert "numpy" not in bare
+
+
+def test_evaluating_dictionaries_brings_no_optional_package_along():
+    code = "import assay; assay.evaluate({'q': {'a': 1.0}}, {'q': {'a': 1}}, 'RR').mean()"
+    assert not modules_after(code) & HEAVY
+
+
+def test_modules_are_not_hidden_by_names():
+    """`assay.evaluate` is the function, whatever was imported before."""
+    code = "import assay.evaluation, assay.measures; import assay; assert callable(assay.evaluate)"
+    assert "assay.evaluation" in modules_after(code)
+
+
+def test_every_error_is_an_assay_error_with_an_exit_code():
+    for name in errors.__all__:
+        kind = getattr(errors, name)
+        assert issubclass(kind, assay.AssayError)
+        assert kind.exit_code in range(1, 6)
+        assert kind.__doc__
+    assert errors.__all__ == sorted(errors.__all__)
+    assert all(name in errors.__doc__ for name in errors.__all__)

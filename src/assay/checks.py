@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ __all__ = [
     "check_one_kind_of_label",
     "check_ranks",
     "check_unique",
+    "listed",
+    "plain_array",
     "real_matrix",
 ]
 
@@ -34,9 +36,27 @@ def check_cutoff(k: Any, name: str = "k") -> int:
     return int(k)
 
 
+def plain_array(values: Any, what: str) -> NDArray[Any]:
+    """An array of whatever shape; rows of different lengths make none."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ShapeError(
+            f"{what} has rows of different lengths; all must be equally long."
+        ) from None
+
+
+def listed(values: Any, what: str) -> list[Any]:
+    """The values one by one; a single value, or None, is refused."""
+    single = isinstance(values, np.ndarray) and not values.ndim
+    if single or isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise ShapeError(f"{what} must be a list or an array, found {values!r}.")
+    return list(values.tolist() if isinstance(values, np.ndarray) else values)
+
+
 def real_matrix(values: Any, what: str) -> NDArray[Any]:
     """A two-dimensional array of real numbers; anything else is named with its shape or type."""
-    array = np.asarray(values)
+    array = plain_array(values, what)
     if array.dtype == object:
         raise ShapeError(
             f"{what} is an object array, not an array of numbers. Rows of different lengths, "
@@ -114,7 +134,7 @@ def check_labels(labels: Any, what: str) -> NDArray[Any]:
 def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
     if isinstance(labels, np.ndarray) and labels.dtype != object:
         return labels
-    values = list(labels)
+    values = listed(labels, what)
     for row, value in enumerate(values):
         if value is None or (isinstance(value, float) and math.isnan(value)):
             raise ValueRangeError(f"{what} is missing in row {row} (found {value!r}).")
@@ -125,7 +145,7 @@ def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
     if kinds == {str}:
         _refuse_nul(values, what)
     whole = bool(values) and all(isinstance(v, int | np.integer) for v in values)
-    return _as_int64(values, what) if whole else np.asarray(values)
+    return _as_int64(values, what) if whole else plain_array(values, what)
 
 
 def _refuse_nul(labels: Sequence[str], what: str) -> None:
@@ -170,7 +190,7 @@ def check_one_kind_of_label(left: NDArray[Any], right: NDArray[Any]) -> None:
 
 def check_ranks(ranks: Any, what: str = "ranks", low: int = 0) -> NDArray[np.int64]:
     """Ranks or counts as int64, each a whole number ≥ low."""
-    array = np.asarray(ranks)
+    array = plain_array(ranks, what)
     if array.ndim != 1 or array.dtype.kind not in "iuf":
         raise ShapeError(
             f"{what} must be one number per query, found shape {array.shape} of {array.dtype}."

@@ -22,6 +22,7 @@ __all__ = ["as_conventions", "call_of", "evaluate", "score"]
 V = TypeVar("V", Placed, Tied)
 
 Floats = NDArray[np.float64]
+_CHOSEN_BY_JUDGE = ("tiebreak", "scores", "self_match", "depth")
 Measures = str | Measure | Iterable[str | Measure]
 
 
@@ -62,8 +63,12 @@ def as_conventions(conventions: str | Conventions) -> Conventions:
 def score(
     hits: Hits, measures: Measures = "default", *, conventions: str | Conventions | None = None
 ) -> Scores:
-    """Scores of hits: every measure for every query."""
-    rules = preset("trec_eval") if conventions is None else as_conventions(conventions)
+    """Scores of hits: every measure for every query.
+
+    What `judge` decided (tie-break, precision, self matches, depth) stays as it was, and the
+    signature says so.
+    """
+    rules = _rules(hits, conventions)
     wanted = parse_many(measures)
     views = _Views(hits)
     columns = [_measure(views, measure, rules) for measure in wanted]
@@ -77,6 +82,17 @@ def score(
         conventions=rules,
         extra=hits.extra,
     )
+
+
+def _rules(hits: Hits, conventions: str | Conventions | None) -> Conventions:
+    """The conventions asked for, with the choices that were made when the hits were judged."""
+    judged = hits.conventions
+    if conventions is None:
+        return judged or preset("trec_eval")
+    rules = as_conventions(conventions)
+    if judged is None:
+        return rules
+    return rules.but(**{name: getattr(judged, name) for name in _CHOSEN_BY_JUDGE})
 
 
 class _Views:
@@ -180,10 +196,12 @@ def _under_ties(
     if ties in ("best", "worst"):
         return best if ties == "best" else worst
     if ties == "midrank-up":
-        return measure.definition.function(views.placed(worth, "midrank-up"), **arguments)
-    expected = measure.definition.expected or measure.definition.function
-    mean = expected(views.tied(worth), **arguments)
-    return np.where(best == worst, best, np.clip(mean, worst, best))
+        values = measure.definition.function(views.placed(worth, "midrank-up"), **arguments)
+    else:
+        expected = measure.definition.expected or measure.definition.function
+        values = expected(views.tied(worth), **arguments)
+    # Rounding, and mean gains in ERR, may lead a hair beyond what any order can give.
+    return np.where(best == worst, best, np.clip(values, worst, best))
 
 
 def _defined(placed: Placed, rule: str) -> NDArray[np.bool_]:

@@ -37,7 +37,7 @@ class Hits:
     The pool counts all judged documents by grade, retrieved or not. With `exhaustive`, every
     document that is not listed is known not to be relevant. `n_docs` is the collection's size, 0
     where unknown; `missing` marks judged queries that the ranking does not hold; `extra` are
-    queries of the ranking that nobody judged.
+    queries of the ranking that nobody judged; `conventions` are those that the join followed.
     """
 
     query_ids: Ids
@@ -54,6 +54,7 @@ class Hits:
     missing: NDArray[np.bool_]
     exhaustive: bool = False
     extra: Ids = field(default_factory=lambda: Ids.count(0))
+    conventions: Conventions | None = None
 
     @property
     def n_queries(self) -> int:
@@ -73,7 +74,9 @@ class Hits:
     @cached_property
     def tied_rows(self) -> Ints:
         """Queries in which a judged document ties with another document."""
-        return np.unique(self.row[self.rank_hi > self.rank_lo])
+        tied = np.zeros(self.n_queries, bool)
+        tied[self.row[self.rank_hi > self.rank_lo]] = True
+        return np.flatnonzero(tied)
 
     def select(self, rows: Ints) -> Hits:
         """The hits of some queries, in the order given."""
@@ -101,8 +104,13 @@ class Hits:
         return f"Hits({self.n_queries} queries, {len(self.rank)} judged documents retrieved)"
 
 
-def _gather(offsets: Ints, rows: Ints) -> tuple[Ints, Ints]:
-    """Positions of the elements of some rows of a ragged array, and the new offsets."""
+def _gather(offsets: Ints, rows: Ints) -> tuple[Ints | slice, Ints]:
+    """Positions of the elements of some rows of a ragged array, and the new offsets.
+
+    The first rows in their own order are a slice, so that nothing is moved.
+    """
+    if np.array_equal(rows, np.arange(len(rows))):
+        return slice(0, int(offsets[len(rows)])), offsets[: len(rows) + 1]
     length = offsets[rows + 1] - offsets[rows]
     new = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
     at = np.arange(new[-1]) - np.repeat(new[:-1] - offsets[rows], length)
@@ -135,7 +143,9 @@ def _judge_qrels(
 ) -> Hits:
     if without_self:
         qrels = _qrels_without_self(qrels)
-    judged_docs = qrels.doc_ids.match(ranking.doc_ids)[qrels.docs]
+    judged_docs = qrels.docs
+    if qrels.doc_ids != ranking.doc_ids:
+        judged_docs = qrels.doc_ids.match(ranking.doc_ids)[judged_docs]
     to_judged = ranking.query_ids.match(qrels.query_ids)
     known = np.flatnonzero(to_judged >= 0)
     length = np.zeros(ranking.n_queries, np.int64)
@@ -151,7 +161,6 @@ def _judge_qrels(
         qrels.grades[at],
         len(ranking.doc_ids),
     )
-    pool_offsets, pool_grade, pool_count = _count_grades(qrels)
     own = qrels.query_ids.match(ranking.doc_ids) >= 0 if without_self else None
     return _in_id_order(
         ranking,
@@ -159,7 +168,7 @@ def _judge_qrels(
         conventions,
         to_judged,
         (offsets, rank, lo, hi, grade),
-        (pool_offsets, pool_grade, pool_count),
+        qrels.grade_counts,
         exhaustive=qrels.exhaustive,
         own=own,
     )
@@ -219,19 +228,6 @@ def _qrels_without_self(qrels: Qrels) -> Qrels:
     return replace(qrels, offsets=offsets, docs=qrels.docs[kept], grades=qrels.grades[kept])
 
 
-def _count_grades(qrels: Qrels) -> tuple[Ints, Floats, Ints]:
-    """Per query, how many judged documents have each grade, highest grade first."""
-    row = order.rows_of(qrels.offsets)
-    by_grade = np.lexsort((-qrels.grades, row))
-    row, grade = row[by_grade], qrels.grades[by_grade]
-    new = np.ones(len(row), bool)
-    new[1:] = (row[1:] != row[:-1]) | (grade[1:] != grade[:-1])
-    start = np.flatnonzero(new)
-    count = np.diff(np.append(start, len(row)))
-    offsets = np.searchsorted(row[start], np.arange(qrels.n_queries + 1))
-    return offsets.astype(np.int64), grade[start], count.astype(np.int64)
-
-
 def _in_id_order(
     ranking: Ranking,
     judgments: Judgments,
@@ -284,6 +280,7 @@ def _in_id_order(
         missing=missing,
         exhaustive=exhaustive,
         extra=ranking.query_ids.take(np.flatnonzero(to_judged < 0)),
+        conventions=conventions,
     )
 
 

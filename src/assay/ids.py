@@ -59,12 +59,14 @@ class Ids(ABC):
     @staticmethod
     def count(size: int) -> Ids:
         """Make the ids 0, 1, … size - 1."""
-        return IntegerIds(np.arange(size, dtype=np.int64))
+        return IntegerIds(np.arange(size, dtype=np.int64), rising=True)
 
     @staticmethod
     def from_utf8(blob: Bytes, offsets: Longs) -> Ids:
-        """Take over ids that are known to be clean: valid UTF-8, not empty, no white space."""
-        return TextIds(blob, offsets)
+        """Take over ids known to be clean and distinct: UTF-8, not empty, no white space."""
+        ids = TextIds(blob, offsets)
+        ids._duplicate = None
+        return ids
 
     @staticmethod
     def concat(parts: Sequence[Ids]) -> Ids:
@@ -122,6 +124,8 @@ class Ids(ABC):
                 f"the id {other[pair[0]]!r} is there twice, in rows {pair[0]} and {pair[1]}, "
                 "so nothing can be matched with it. Make the ids unique."
             )
+        if self is other or self == other:
+            return _frozen(np.arange(len(self), dtype=np.int64))
         return _frozen(self._places_in(other))
 
     def first_duplicate(self) -> tuple[int, int] | None:
@@ -217,12 +221,13 @@ class TextIds(Ids):
 class IntegerIds(Ids):
     """Integer ids: one int64 each."""
 
-    __slots__ = ("_numbers",)
+    __slots__ = ("_numbers", "_rising")
 
-    def __init__(self, numbers: Longs) -> None:
-        """Take over an array of numbers."""
+    def __init__(self, numbers: Longs, rising: bool | None = None) -> None:
+        """Take over an array of numbers; `rising` where it is known that each exceeds the last."""
         self._numbers = _frozen(numbers)
         self._duplicate = "unknown"
+        self._rising = rising
 
     @property
     def kind(self) -> Literal["text", "integer"]:
@@ -259,6 +264,9 @@ class IntegerIds(Ids):
 
     def order(self, descending: bool = False) -> Longs:
         """Find the permutation that sorts by number."""
+        if self._is_rising():
+            places = np.arange(len(self), dtype=np.int64)
+            return _frozen(np.ascontiguousarray(places[::-1]) if descending else places)
         # ~x reverses the order without the overflow that -x has at the lowest number.
         keys = ~self._numbers if descending else self._numbers
         return _frozen(np.argsort(keys, kind="stable").astype(np.int64, copy=False))
@@ -266,13 +274,30 @@ class IntegerIds(Ids):
     def _joined(self, parts: Sequence[Ids]) -> IntegerIds:
         return IntegerIds(np.concatenate([part.numbers for part in parts]))
 
+    def _is_rising(self) -> bool:
+        """Tell whether each number is above the one before it, as in 0, 1, 2, …; known once."""
+        if self._rising is None:
+            self._rising = bool((self._numbers[1:] > self._numbers[:-1]).all())
+        return self._rising
+
+    def _is_range(self) -> bool:
+        """Tell whether the numbers follow one another without a gap."""
+        span = int(self._numbers[-1]) - int(self._numbers[0])
+        return span == len(self) - 1 and self._is_rising()
+
     def _places_in(self, other: Ids) -> Longs:
+        if isinstance(other, IntegerIds) and other._is_range():
+            first, last = other._numbers[0], other._numbers[-1]
+            inside = (self._numbers >= first) & (self._numbers <= last)
+            return np.where(inside, self._numbers - first, -1)
         order = other.order()
         at = np.searchsorted(other.numbers, self._numbers, sorter=order)
         places = order[np.minimum(at, len(order) - 1)]
         return np.where(other.numbers[places] == self._numbers, places, -1)
 
     def _find_duplicate(self) -> tuple[int, int] | None:
+        if self._is_rising():
+            return None
         order = self.order()
         repeats = np.flatnonzero(np.diff(self._numbers[order]) == 0) + 1
         if not len(repeats):
@@ -337,9 +362,10 @@ def _listed(values: object, what: str) -> list[Any]:
 
 
 def _of_list(values: list[Any], what: str) -> Ids:
-    types = set(map(type, values))
-    if all(issubclass(one, str) for one in types):
+    try:
         return TextIds(*_packed(values, what))
+    except TypeError:  # not all are text
+        types = set(map(type, values))
     if all(_is_integer(one) for one in types):
         return IntegerIds(_listed_numbers(values, what))
     raise _type_error(values, what)

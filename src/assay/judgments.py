@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import checks
-from assay.errors import IdError, MismatchError, ValueRangeError
+from assay.errors import IdError, MismatchError, ShapeError, ValueRangeError
 from assay.ids import Ids
+from assay.native import kernels
 
 __all__ = ["Judgments", "Labels", "Qrels"]
 
@@ -43,7 +44,8 @@ class Judgments:
         grade = np.asarray(grades, np.float64)
         checks.check_lengths(queries=len(row), docs=len(doc), grades=len(grade))
         checks.check_finite(grade, "grades")
-        row, doc, grade = _in_pair_order(row, doc, grade, len(doc_ids))
+        if not _are_distinct(row, doc, len(query_ids)):
+            row, doc, grade = _in_pair_order(row, doc, grade, len(doc_ids))
         same = (row[1:] == row[:-1]) & (doc[1:] == doc[:-1])
         _refuse_conflicts(same, row, doc, grade, query_ids, doc_ids)
         kept = np.concatenate([[True], ~same]) if len(row) else np.zeros(0, bool)
@@ -110,6 +112,11 @@ class Qrels(Judgments):
     exhaustive: bool = False
     repeated: int = 0
 
+    @cached_property
+    def grade_counts(self) -> tuple[Ints, Floats, Ints]:
+        """How many documents of each row have each grade, highest first: offsets, grade, count."""
+        return kernels().count_grades(self.offsets, self.grades)
+
     def __repr__(self) -> str:
         """Sizes in one line."""
         return f"Qrels({self.n_queries} queries, {len(self.docs)} judgments)"
@@ -136,12 +143,17 @@ class Labels(Judgments):
         return f"Labels({sizes})"
 
 
+def _are_distinct(row: Ints, doc: Ints, n_queries: int) -> bool:
+    """Whether no pair comes twice among judgments that stand in order of query, as files do."""
+    if not len(row) or not 0 <= row[0] <= row[-1] < n_queries or (row[1:] < row[:-1]).any():
+        return False
+    offsets = np.searchsorted(row, np.arange(n_queries + 1))
+    return kernels().first_repeat(offsets, doc.astype(np.int32)) < 0
+
+
 def _in_pair_order(row: Ints, doc: Ints, grade: Floats, n_docs: int) -> tuple[Ints, Ints, Floats]:
-    """Judgments sorted by query, then document; files are often in that order already."""
-    key = row * max(n_docs, 1) + doc
-    if (key[1:] >= key[:-1]).all():
-        return row, doc, grade
-    by_pair = np.argsort(key, kind="stable")
+    """Judgments sorted by query, then document."""
+    by_pair = np.argsort(row * max(n_docs, 1) + doc, kind="stable")
     return row[by_pair], doc[by_pair], grade[by_pair]
 
 
@@ -160,15 +172,17 @@ def _refuse_conflicts(
 
 def _target_numbers(targets: Any, doc_ids: Any, n_docs: int | None) -> tuple[Ids, Ints]:
     names = None if doc_ids is None else Ids.of(doc_ids, what="doc")
-    values = targets.tolist() if isinstance(targets, np.ndarray) else list(targets)
+    values = checks.listed(targets, "targets")
     if names is not None and names.kind == "text":
         return names, _numbers_of_ids(values, names)
-    numbers = np.array([-1 if value is None else value for value in values])
+    numbers = checks.plain_array([-1 if value is None else value for value in values], "targets")
     if len(numbers) and numbers.dtype.kind not in "iu":
         raise ValueRangeError(
             f"Targets must be document numbers or None, found {values[0]!r}. "
             "To give them as text ids, pass doc_ids as well."
         )
+    if numbers.ndim != 1:
+        raise ShapeError(f"targets must be one per query, found shape {numbers.shape}.")
     limit = n_docs if names is None else len(names)
     bad = (numbers < -1) | (numbers >= (limit if limit is not None else np.iinfo(np.int32).max))
     if bad.any():

@@ -215,11 +215,12 @@ class Ranking:
 
     def first(self, depth: int) -> Ranking:
         """The same ranking cut after `depth` documents in each row."""
+        depth = checks.check_cutoff(depth, "depth")
         if int(self.lengths.max(initial=0)) <= depth:
             return self
         docs, scores = self._sorted
         ordered = replace(self, given_docs=docs, given_scores=scores, in_order=True)
-        return ordered._keep(self._places() < checks.check_cutoff(depth, "depth"))
+        return ordered._keep(self._places() < depth)
 
     def _places(self) -> Ints:
         return np.arange(len(self.given_docs)) - np.repeat(self.offsets[:-1], self.lengths)
@@ -308,10 +309,11 @@ def _score_matrix(scores: Any, shape: tuple[int, ...], queries: Ids) -> Floats:
 
 def _used_places(codes: Codes, values: Floats) -> tuple[Ints, Codes, Floats]:
     """Ragged rows without the places marked −1."""
+    if codes.min() >= 0:
+        offsets = np.arange(len(codes) + 1, dtype=np.int64) * codes.shape[1]
+        return offsets, codes.ravel(), values.ravel()
     used = codes >= 0
     offsets = np.concatenate([[0], np.cumsum(used.sum(axis=1))]).astype(np.int64)
-    if used.all():
-        return offsets, codes.ravel(), values.ravel()
     return offsets, codes[used], values[used]
 
 

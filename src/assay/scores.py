@@ -126,10 +126,13 @@ class Scores:
         return self.measures.index(wanted)
 
     def with_groups(self, **columns: Mapping[Any, Any] | Sequence[Any]) -> Scores:
-        """The same scores with group columns: {query id: group}, or one group per query in order.
+        """The same scores with group columns, each a {query id: group} that names every query.
 
-        A mapping must name every query.
+        Where queries have no ids but are numbered 0, 1, …, a list with one group per query will do.
         """
+        taken = [name for name in columns if name == "query" or name in map(str, self.measures)]
+        if taken:
+            raise UsageError(f"A group column cannot be called {taken[0]!r}: that name is taken.")
         added = {name: self._column(name, values) for name, values in columns.items()}
         return replace(self, groups={**self.groups, **added})
 
@@ -142,8 +145,16 @@ class Scores:
                     f"{checks.named_few(absent)}."
                 )
             values = [values[query] for query in self.query_ids]
-        checks.check_lengths(**{name: len(values), "queries": self.n_queries})
-        return np.asarray([str(value) for value in values], dtype=np.str_)
+        elif self.query_ids != Ids.count(self.n_queries):
+            raise UsageError(
+                f"The group column {name!r} is a list, but the queries have ids, and a list does "
+                "not say which group is whose. Give a dictionary {query id: group}."
+            )
+        checks.check_lengths(
+            **{f"the group column {name!r}": len(values), "queries": self.n_queries}
+        )
+        groups = checks.check_labels(values, f"the group column {name!r}")
+        return np.asarray([str(group) for group in groups.tolist()], dtype=np.str_)
 
     def mean(
         self,
@@ -165,6 +176,9 @@ class Scores:
         (1.0, 0.5)
         """
         rules = self.conventions.but(empty=empty, missing=missing)
+        if rules.missing == "error" and self.missing.any():
+            names = self.query_ids.take(np.flatnonzero(self.missing))
+            raise MismatchError(f"Judged queries without a ranking: {checks.named_few(names)}.")
         if by is None:
             if weights is not None:
                 raise UsageError("weights belong to groups: name the group column with by=.")
@@ -296,17 +310,24 @@ class Scores:
 
     def __repr__(self) -> str:
         """A small table: each measure with its mean and what stands behind it."""
-        mean = self.mean()
+        mean = self._shown_mean()
         width = max(len(name) for name in mean)
         lines = [f"Scores of {self.n_queries} queries, {mean.average} averages"]
         for name, value in mean.items():
             lines.append(f"  {name:<{width}}  {value:.4f}  {describe_counts(mean.counts[name])}")
         return "\n".join([*lines, f"  {self.signature}"])
 
+    def _shown_mean(self) -> Mean:
+        """The mean, also where the conventions refuse one: looking at a value must not fail."""
+        return self.mean(
+            empty="skip" if self.conventions.empty == "error" else None,
+            missing="skip" if self.conventions.missing == "error" else None,
+        )
+
     def _repr_html_(self) -> str:
         import html
 
-        mean = self.mean()
+        mean = self._shown_mean()
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td><td>{value:.4f}</td>"
             f"<td>{html.escape(describe_counts(mean.counts[name]))}</td></tr>"

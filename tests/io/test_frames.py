@@ -136,7 +136,7 @@ def test_scores_become_a_frame(backend):
     scores = assay.evaluate(
         {"q": {"a": 1.0}, "r": {"a": 1.0}}, {"q": {"a": 1}, "r": {"a": 0}}, "RR"
     )
-    frame = scores.with_groups(kind=["x", "y"]).to_frame(backend)
+    frame = scores.with_groups(kind={"q": "x", "r": "y"}).to_frame(backend)
     assert type(frame).__module__.startswith(backend)
     assert (
         frame["query"].to_pylist() if backend == "pyarrow" else list(frame["query"]) == ["q", "r"]

@@ -145,7 +145,7 @@ def scores():
     run = {"=1+1": {"a": 1.0}, "r": {"a": 1.0, "b": 0.5}}
     qrels = {"=1+1": {"a": 1}, "r": {"b": 0}}
     found = assay.evaluate(run, qrels, ["RR", "P@3"])
-    return found.with_groups(**{"@user": ["-x", "+y"]})
+    return found.with_groups(**{"@user": {"=1+1": "-x", "r": "+y"}})
 
 
 def test_63_score_tables_are_safe_to_open_in_a_spreadsheet(tmp_path, scores):

@@ -64,8 +64,9 @@ def parse_run(path: str | os.PathLike[str]) -> RunLines:
     parser = _parse(path, "run")
     tag = parser.tag.decode()
     columns = _columns(parser, path, "run")
-    return RunLines(*columns, tag, parser.rank_disagreements, parser.rank_unreadable,
-                    parser.overlong)
+    return RunLines(
+        *columns, tag, parser.rank_disagreements, parser.rank_unreadable, parser.overlong
+    )
 
 
 def parse_qrels(path: str | os.PathLike[str]) -> QrelLines:

@@ -100,8 +100,7 @@ def write_scores(scores: Scores, path: Path, *, format: str | None = None) -> No
         objects = (dict(zip(names, row, strict=True)) for row in rows)
         _write_text(path, (f"{_json(item)}\n" for item in objects))
     else:
-        guarded = ([not_a_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in chain([names], rows))
-        _write_delimited(guarded, path, _DELIMITER[chosen])
+        _write_delimited(map(_guarded, chain([names], rows)), path, _DELIMITER[chosen])
 
 
 class _Rows:
@@ -292,3 +291,8 @@ def _score_table(scores: Scores) -> tuple[list[str], Iterator[list[Any]]]:
     values = [[None if v != v else v for v in column] for column in scores.values.tolist()]  # noqa: PLR0124
     rows = map(list, zip(scores.query_ids.to_list(), *groups, *values, strict=True))
     return names, rows
+
+
+def _guarded(row: Iterable[Any]) -> list[Any]:
+    """The cells of a row, none of which a spreadsheet takes for a formula."""
+    return [not_a_formula(cell) if isinstance(cell, str) else cell for cell in row]

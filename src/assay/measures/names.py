@@ -118,14 +118,14 @@ def _cutoff(cut: str, text: str) -> int | float | str:
 
 
 def _resolve(name: str, cutoff: float | str | None, text: str) -> tuple[str, dict[str, Value]]:
-    if name in REGISTRY and name != "MAP":
-        return name, {}
     key = name.strip().lower().replace("-", "_").replace(" ", "_")
     if cutoff == "R":
         if key in ("map", "ap"):
             return "MAP", {}
         if key in ("p", "precision"):
             raise MeasureError(f"{text}: precision at R is called Rprec.")
+    if name in REGISTRY and name != "MAP":
+        return name, {}
     if key in _WITH_PARAMS:
         canonical, params = _WITH_PARAMS[key]
         return canonical, dict(params)

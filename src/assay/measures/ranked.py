@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from assay.measures import expected
 from assay.measures.base import Param, measure
-from assay.measures.views import Ints, Placed, Pool, Tied
+from assay.measures.views import Ints, Placed, Pool, Tied, sum_before_in_row, weights_at
 
 Floats = NDArray[np.float64]
 View = Placed | Tied
@@ -117,8 +117,9 @@ def reciprocal_rank(at: Placed, k: int | None) -> Floats:
     >>> evaluate({"q": {"a": 2, "b": 1}}, {"q": {"b": 1}}, "RR").mean()["RR"]
     0.5
     """
-    first = (at.nth == 1) & (at.rank <= at.cut(k, at.row))
-    return at.per_query(at.row[first], 1.0 / at.rank[first])
+    first = np.flatnonzero(at.nth == 1)
+    row, rank = at.row[first], at.rank[first]
+    return at.per_query(row, np.where(rank <= at.cut(k, row), 1.0 / rank, 0.0))
 
 
 OVER = Param(
@@ -168,7 +169,7 @@ def average_precision(at: Placed, k: int | None, over: str) -> Floats:
     >>> round(evaluate(run, {"q": {"a": 1, "c": 1}}, "AP").mean()["AP"], 4)
     0.8333
     """
-    inside = at.rank <= at.cut(k, at.row)
+    inside = at.inside(k)
     row, rank, nth = at.row[inside], at.rank[inside], at.nth[inside]
     return _ratio(at.per_query(row, nth / rank), _ap_denominator(at, k, over))
 
@@ -263,14 +264,20 @@ def ndcg(at: View, k: int | None, ideal: str) -> Floats:
     return np.minimum(_ratio(at.weigh(_discount, k), ideal_dcg(pool, k)), 1.0)
 
 
+def _best_first(pool: Pool) -> tuple[Ints, Floats, Ints]:
+    """Row, worth and count of what counts for the measure, in each row the best first."""
+    good = np.flatnonzero(pool.worth > 0)
+    row, worth, count = pool.row[good], pool.worth[good], pool.count[good]
+    if ((row[1:] > row[:-1]) | (worth[1:] <= worth[:-1])).all():  # as grades mostly are
+        return row, worth, count
+    order = np.lexsort((-worth, row))
+    return row[order], worth[order], count[order]
+
+
 def ideal_dcg(pool: Pool, k: int | None) -> Floats:
     """Largest Σ g / log2(1 + r) that the judged documents allow, cut at k."""
-    good = np.flatnonzero(pool.worth > 0)
-    order = good[np.lexsort((-pool.worth[good], pool.row[good]))]
-    row, worth, count = pool.row[order], pool.worth[order], pool.count[order]
-    before = np.cumsum(count) - count
-    first = np.searchsorted(row, row)
-    start = before - before[first]
+    row, worth, count = _best_first(pool)
+    start = sum_before_in_row(row, count)
     stop = start + count if k is None else np.minimum(start + count, k)
     table = np.concatenate([[0.0], np.cumsum(_discount(np.arange(1.0, stop.max(initial=0) + 1)))])
     sums = np.zeros(pool.n_queries)
@@ -282,7 +289,7 @@ def ideal_dcg(pool: Pool, k: int | None) -> Floats:
     length = stop[rest] - start[rest]
     entry = np.repeat(rest, length)
     rank = np.arange(len(entry)) - np.repeat(np.cumsum(length) - length, length) + start[entry] + 1
-    terms = worth[entry] * _discount(rank.astype(np.float64))
+    terms = worth[entry] * weights_at(_discount, rank)
     return sums + np.bincount(row[entry], terms, minlength=pool.n_queries)
 
 

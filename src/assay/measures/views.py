@@ -118,25 +118,27 @@ class Placed(_View):
         """i: 1 for the first counted document of its query, 2 for the second, …"""
         return nth_in_row(self.row)
 
+    def inside(self, k: int | Ints | None) -> NDArray[np.bool_] | slice:
+        """Which counted documents are at ranks up to k, to index columns with."""
+        return slice(None) if k is None else self.rank <= self.cut(k, self.row)
+
     def count(self, k: int | Ints | None) -> Floats:
         """How many counted documents each query has at ranks up to k."""
-        if k is None:
-            return np.bincount(self.row, minlength=self.n_queries).astype(np.float64)
-        inside = self.rank <= self.cut(k, self.row)
-        return np.bincount(self.row[inside], minlength=self.n_queries).astype(np.float64)
+        row = self.row[self.inside(k)]
+        return np.bincount(row, minlength=self.n_queries).astype(np.float64)
 
     def weigh(self, weights: Callable[[Floats], Floats], k: int | Ints | None) -> Floats:
         """Sum over documents at ranks up to k of worth times the weight of the rank."""
-        inside = self.rank <= self.cut(k, self.row)
+        inside = self.inside(k)
         row, rank, worth = self.row[inside], self.rank[inside], self.worth[inside]
-        return self.per_query(row, worth * weights(rank.astype(np.float64)))
+        return self.per_query(row, worth * weights_at(weights, rank))
 
 
 Placement = tuple[Ints, Ints, Floats, Ints]
 
 
 def _keep(hits: Hits, worth: Floats) -> tuple[Ints, Ints, Ints, Ints, Floats]:
-    kept = np.flatnonzero(worth != 0)
+    kept = np.flatnonzero(worth)
     return hits.row[kept], hits.rank[kept], hits.rank_lo[kept], hits.rank_hi[kept], worth[kept]
 
 
@@ -150,12 +152,12 @@ def _good_only(hits: Hits, row: Ints, rank: Ints, worth: Floats) -> Placement:
         return row, rank, worth, np.zeros(len(row), np.int64)
     by_rank = np.lexsort((rank, row))
     row, rank, worth = row[by_rank], rank[by_rank], worth[by_rank]
-    bad_above = _sum_before_in_row(row, (worth < 0).astype(np.int64))
+    bad_above = sum_before_in_row(row, (worth < 0).astype(np.int64))
     good = worth > 0
     return row[good], rank[good], worth[good], bad_above[good]
 
 
-def _sum_before_in_row(row: Ints, values: Ints) -> Ints:
+def sum_before_in_row(row: Ints, values: Ints) -> Ints:
     """For each element, the sum of the values before it in its row."""
     before: Ints = np.cumsum(values) - values
     first = np.arange(len(row)) - nth_in_row(row) + 1
@@ -164,8 +166,8 @@ def _sum_before_in_row(row: Ints, values: Ints) -> Ints:
 
 
 def _in_order(hits: Hits, worth: Floats, ties: str) -> Placement:
-    row, rank, _, _, kept = _keep(hits, worth)
-    return _good_only(hits, row, rank, kept)
+    kept = np.flatnonzero(worth)
+    return _good_only(hits, hits.row[kept], hits.rank[kept], worth[kept])
 
 
 def _at_extreme(hits: Hits, worth: Floats, ties: str) -> Placement:
@@ -187,7 +189,7 @@ def _midrank_up(hits: Hits, worth: Floats, ties: str) -> Placement:
     group = _group_numbers(row, lo)
     good, bad = kept > 0, kept < 0
     bad_in_group = np.bincount(group, bad, minlength=0).astype(np.int64)
-    bad_before = _sum_before_in_row(row, bad.astype(np.int64))
+    bad_before = sum_before_in_row(row, bad.astype(np.int64))
     first = np.flatnonzero(np.diff(group, prepend=-1))
     before_group = bad_before[first][group] if len(group) else bad_before
     total = np.bincount(group, np.where(good, kept, 0.0))
@@ -235,8 +237,8 @@ class Tied(_View):
         self.good = np.bincount(group, kept > 0).astype(np.int64)
         self.bad = np.bincount(group, kept < 0).astype(np.int64)
         self.total = np.bincount(group, np.where(kept > 0, kept, 0.0))
-        self.good_above = _sum_before_in_row(self.row, self.good)
-        self.bad_above = _sum_before_in_row(self.row, self.bad)
+        self.good_above = sum_before_in_row(self.row, self.good)
+        self.bad_above = sum_before_in_row(self.row, self.bad)
         if hits.exhaustive:
             self.bad, self.bad_above = self.size - self.good, self.above - self.good_above
         self.members = np.split(kept, first[1:]) if len(first) else []
@@ -254,6 +256,14 @@ class Tied(_View):
         inside = self.inside(k)
         mean = self.total / self.size
         return self.per_query(self.row, mean * sum_over_ranks(weights, self.above, inside))
+
+
+def weights_at(weights: Callable[[Floats], Floats], rank: Ints) -> Floats:
+    """The weight of each rank; looked up where that needs fewer of them."""
+    last = int(rank.max(initial=0))
+    if last > len(rank):
+        return weights(rank.astype(np.float64))
+    return weights(np.arange(1.0, last + 1))[rank - 1]
 
 
 def sum_over_ranks(weights: Callable[[Floats], Floats], above: Ints, places: Ints) -> Floats:

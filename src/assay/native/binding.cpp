@@ -4,6 +4,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/optional.h>
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 #include <stdexcept>
 
@@ -57,10 +59,12 @@ void check_offsets(const In<int64_t>& offsets, size_t elements) {
     require(static_cast<size_t>(offsets.data()[offsets.size() - 1]) == elements, "offsets must end at the number of elements");
 }
 
-void check_codes(const In<int32_t>& codes, int64_t least, int64_t end) {
-    bool fine = true;
-    for (size_t i = 0; i < codes.size(); ++i) fine &= codes.data()[i] >= least && codes.data()[i] < end;
-    require(fine, "doc code out of range");
+void check_codes(const In<int32_t>& codes, int32_t least, int64_t end) {
+    const auto last = static_cast<int32_t>(std::clamp<int64_t>(end - 1, -2, INT32_MAX));
+    const int32_t* code = codes.data();
+    int outside = 0;  // no early end, so that the loop runs over many codes at once
+    for (size_t i = 0; i < codes.size(); ++i) outside |= (code[i] < least) | (code[i] > last);
+    require(outside == 0, "doc code out of range");
 }
 
 IdView view(const In<uint8_t>& blob, const In<int64_t>& offsets) {
@@ -114,6 +118,17 @@ nb::tuple search_judged(In<int64_t> offsets, In<int32_t> docs, In<double> scores
     }
     return nb::make_tuple(to_numpy(std::move(found.offsets)), to_numpy(std::move(found.rank)), to_numpy(std::move(found.lo)),
                           to_numpy(std::move(found.hi)), to_numpy(std::move(found.grade)));
+}
+
+nb::tuple count_grades_of(In<int64_t> offsets, In<double> grades) {
+    check_offsets(offsets, grades.size());
+    GradeCounts counts;
+    {
+        nb::gil_scoped_release release;
+        for (size_t i = 0; i < grades.size(); ++i) require(!std::isnan(grades.data()[i]), "grades must not be NaN");
+        counts = count_grades(offsets.data(), offsets.size() - 1, grades.data());
+    }
+    return nb::make_tuple(to_numpy(std::move(counts.offsets)), to_numpy(std::move(counts.grade)), to_numpy(std::move(counts.count)));
 }
 
 int64_t first_repeat_of(In<int64_t> offsets, In<int32_t> docs) {
@@ -211,6 +226,7 @@ void bind_rows(nb::module_& module) {
     module.def("order_rows", &order_rows_of, "offsets"_a, "scores"_a, "tiebreak"_a.none());
     module.def("find_judged", &search_judged<find_judged>, "offsets"_a, "docs"_a, "scores"_a, "judged_offsets"_a, "judged_docs"_a, "judged_grades"_a, "n_docs"_a);
     module.def("count_judged", &search_judged<count_judged>, "offsets"_a, "docs"_a, "scores"_a, "judged_offsets"_a, "judged_docs"_a, "judged_grades"_a, "n_docs"_a);
+    module.def("count_grades", &count_grades_of, "offsets"_a, "grades"_a);
     module.def("first_repeat", &first_repeat_of, "offsets"_a, "docs"_a);
 }
 

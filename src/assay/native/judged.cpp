@@ -1,5 +1,9 @@
 #include "judged.hpp"
 
+#include <algorithm>
+#include <functional>
+#include <vector>
+
 #include "judged_table.hpp"
 #include "search_rows.hpp"
 
@@ -9,13 +13,11 @@ namespace {
 
 class Finder {
 public:
-    Finder(const RankedRows& ranking, const JudgedRows& judged, Part& out)
+    Finder(const RankedRows& ranking, const JudgedRows& judged, Found& out)
         : ranking_(ranking), judged_(judged), out_(out) {}
 
     void find(size_t row) {
-        const size_t before = out_.rank.size();
         if (judged_.offsets[row] != judged_.offsets[row + 1]) search(row);
-        out_.counts.push_back(static_cast<int64_t>(out_.rank.size() - before));
     }
 
 private:
@@ -50,7 +52,7 @@ private:
 
     const RankedRows& ranking_;
     const JudgedRows& judged_;
-    Part& out_;
+    Found& out_;
     JudgedTable table_;
     int64_t tie_lo_ = 0, tie_end_ = 0;
 };
@@ -59,6 +61,30 @@ private:
 
 Found find_judged(const RankedRows& ranking, const JudgedRows& judged) {
     return search_rows<Finder>(ranking, judged);
+}
+
+namespace {
+
+void count_row(const double* grades, int64_t size, std::vector<double>& sorted, GradeCounts& out) {
+    sorted.resize(static_cast<size_t>(size));
+    for (int64_t i = 0; i < size; ++i) sorted[i] = grades[i] + 0.0;  // -0.0 becomes 0.0
+    std::sort(sorted.begin(), sorted.end(), std::greater<>());
+    for (auto next = sorted.begin(), first = next; first != sorted.end(); first = next) {
+        while (next != sorted.end() && *next == *first) ++next;
+        out.grade.push_back(*first);
+        out.count.push_back(next - first);
+    }
+    out.offsets.push_back(static_cast<int64_t>(out.grade.size()));
+}
+
+}  // namespace
+
+GradeCounts count_grades(const int64_t* offsets, size_t rows, const double* grades) {
+    GradeCounts out;
+    std::vector<double> sorted;
+    out.offsets.push_back(0);
+    for (size_t row = 0; row < rows; ++row) count_row(grades + offsets[row], offsets[row + 1] - offsets[row], sorted, out);
+    return out;
 }
 
 }  // namespace assay

@@ -31,6 +31,15 @@ struct Found {
     Column<double> grade;
 };
 
+// How many judgments of each row have each grade, highest grade first; -0.0 counts as 0.0.
+struct GradeCounts {
+    Column<int64_t> offsets;
+    Column<double> grade;
+    Column<int64_t> count;
+};
+
+GradeCounts count_grades(const int64_t* offsets, size_t rows, const double* grades);
+
 Found find_judged(const RankedRows& ranking, const JudgedRows& judged);
 
 }  // namespace assay

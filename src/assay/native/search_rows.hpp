@@ -8,36 +8,34 @@
 
 namespace assay {
 
-// The hits of a range of rows.
-struct Part {
-    Column<int64_t> counts, rank, lo, hi;
-    Column<double> grade;
-};
-
-inline void append(Found& found, const Part& part) {
-    for (size_t i = 0; i < part.counts.size(); ++i) {
-        found.offsets.push_back(found.offsets[found.offsets.size() - 1] + part.counts[i]);
-    }
-    found.rank.append(part.rank.data(), part.rank.size());
-    found.lo.append(part.lo.data(), part.lo.size());
-    found.hi.append(part.hi.data(), part.hi.size());
-    found.grade.append(part.grade.data(), part.grade.size());
+// Adds the hits of the rows that follow.
+inline void append(Found& found, const Found& more) {
+    const int64_t before = found.offsets[found.offsets.size() - 1];
+    for (size_t i = 1; i < more.offsets.size(); ++i) found.offsets.push_back(before + more.offsets[i]);
+    found.rank.append(more.rank.data(), more.rank.size());
+    found.lo.append(more.lo.data(), more.lo.size());
+    found.hi.append(more.hi.data(), more.hi.size());
+    found.grade.append(more.grade.data(), more.grade.size());
 }
 
-// Searcher is made for each thread from (ranking, judged, part) and has find(row).
+// Searcher is made for each thread from (ranking, judged, found) and has find(row), which adds
+// to `found` the hits of one row.
 template <class Searcher>
 Found search_rows(const RankedRows& ranking, const JudgedRows& judged) {
     const unsigned threads = threads_for(static_cast<size_t>(ranking.offsets[ranking.rows]));
     const std::vector<size_t> cuts = cut_rows(ranking.offsets, ranking.rows, threads);
-    std::vector<Part> parts(threads);
+    std::vector<Found> parts(threads);
     run_together(threads, [&](unsigned t) {
-        Searcher searcher(ranking, judged, parts[t]);
-        for (size_t row = cuts[t]; row < cuts[t + 1]; ++row) searcher.find(row);
+        Found& found = parts[t];
+        Searcher searcher(ranking, judged, found);
+        found.offsets.push_back(0);
+        for (size_t row = cuts[t]; row < cuts[t + 1]; ++row) {
+            searcher.find(row);
+            found.offsets.push_back(static_cast<int64_t>(found.rank.size()));
+        }
     });
-    Found found;
-    found.offsets.push_back(0);
-    for (const Part& part : parts) append(found, part);
-    return found;
+    for (unsigned t = 1; t < threads; ++t) append(parts[0], parts[t]);
+    return std::move(parts[0]);
 }
 
 }  // namespace assay

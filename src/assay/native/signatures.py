@@ -107,6 +107,9 @@ class Kernels(Protocol):
     ) -> tuple[Longs, Longs, Longs, Longs, Floats]:
         """Find judged docs in rows of any order; equal scores are ordered by doc code."""
 
+    def count_grades(self, offsets: Longs, grades: Floats) -> tuple[Longs, Floats, Longs]:
+        """Count each row's judgments by grade, highest first: (offsets, grade, count)."""
+
     def first_repeat(self, offsets: Longs, docs: Codes) -> int:
         """Find the first place at which a doc stands in its row a second time, or -1."""
 

@@ -1,6 +1,7 @@
 #include "statistics.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "parallel.hpp"
@@ -50,18 +51,26 @@ struct ByteTables {
 // floor(half · size / 2^32): a number below size, from 32 random bits.
 inline size_t below(uint64_t half, uint64_t size) { return static_cast<size_t>((half * size) >> 32); }
 
-// One column and one stratum, the common case: two draws from each word.
-int64_t draw_plain(const int64_t* values, uint64_t count, uint64_t key, uint64_t first_word) {
-    int64_t low = 0, high = 0;
-    const uint64_t pairs = count / 2;
-    for (uint64_t i = 0; i < pairs; ++i) {
+// One stratum and few columns, the common case: two draws from each word, sums in registers.
+template <size_t columns>
+void draw_plain(const int64_t* values, uint64_t count, uint64_t key, uint64_t first_word, int64_t* sums) {
+    int64_t low[columns] = {}, high[columns] = {};
+    const auto add = [&](int64_t* to, uint64_t half) {
+        const int64_t* unit = values + below(half, count) * columns;
+        for (size_t column = 0; column < columns; ++column) to[column] += unit[column];
+    };
+    for (uint64_t i = 0; i < count / 2; ++i) {
         const uint64_t word = random_word(key, first_word + i);
-        low += values[below(word & 0xFFFFFFFFu, count)];
-        high += values[below(word >> 32, count)];
+        add(low, word & 0xFFFFFFFFu);
+        add(high, word >> 32);
     }
-    if (count % 2 != 0) low += values[below(random_word(key, first_word + pairs) & 0xFFFFFFFFu, count)];
-    return low + high;
+    if (count % 2 != 0) add(low, random_word(key, first_word + count / 2) & 0xFFFFFFFFu);
+    for (size_t column = 0; column < columns; ++column) sums[column] = low[column] + high[column];
 }
+
+using DrawPlain = void (*)(const int64_t*, uint64_t, uint64_t, uint64_t, int64_t*);
+constexpr DrawPlain kDrawPlain[] = {draw_plain<1>, draw_plain<2>, draw_plain<3>, draw_plain<4>,
+                                    draw_plain<5>, draw_plain<6>, draw_plain<7>, draw_plain<8>};
 
 void draw_strata(const UnitTable& table, uint64_t key, uint64_t first_word, int64_t* sums) {
     std::fill_n(sums, table.columns, 0);
@@ -109,14 +118,15 @@ Column<int64_t> bootstrap_sums(const UnitTable& table, const Draws& draws) {
     Column<int64_t> sums(draws.resamples * table.columns, 0);
     const auto units = static_cast<uint64_t>(table.offsets[table.strata]);
     const uint64_t n_words = (units + 1) / 2;
-    const bool plain = table.columns == 1 && table.strata == 1;
+    const DrawPlain plain = table.strata == 1 && table.columns <= std::size(kDrawPlain) ? kDrawPlain[table.columns - 1] : nullptr;
     share_out(draws, units * table.columns, [&](size_t begin, size_t end) {
         for (size_t r = begin; r < end; ++r) {
             const uint64_t first_word = (draws.first + r) * n_words;
-            if (plain) {
-                sums[r] = draw_plain(table.values, units, draws.key, first_word);
+            int64_t* sum = sums.data() + r * table.columns;
+            if (plain != nullptr) {
+                plain(table.values, units, draws.key, first_word, sum);
             } else {
-                draw_strata(table, draws.key, first_word, sums.data() + r * table.columns);
+                draw_strata(table, draws.key, first_word, sum);
             }
         }
     });

@@ -40,7 +40,7 @@ def _byte_tables(values: Longs, n_words: int) -> Longs:
     return tables
 
 
-def bootstrap_sums(  # noqa: PLR0917
+def bootstrap_sums(
     values: Longs, columns: int, offsets: Longs, key: int, first: int, resamples: int,
     threads: int = 0,
 ) -> Longs:  # fmt: skip
@@ -62,7 +62,7 @@ def bootstrap_sums(  # noqa: PLR0917
     return sums.ravel()
 
 
-def shuffled_ranges(  # noqa: PLR0917
+def shuffled_ranges(
     values: Longs, systems: int, key: int, first: int, resamples: int, threads: int = 0
 ) -> Longs:
     """Largest less smallest sum of shuffled rows; see `signatures.Kernels.shuffled_ranges`."""

@@ -14,8 +14,11 @@ from assay.native.trec_twin import TrecParser
 __all__ = [
     "TrecParser",
     "bootstrap_sums",
+    "count_grades",
+    "count_judged",
     "find_judged",
     "first_duplicate",
+    "first_repeat",
     "flip_sums",
     "match_ids",
     "order_ids",
@@ -104,6 +107,20 @@ def count_judged(
     return find_judged(
         offsets, docs[order], scores[order], judged_offsets, judged_docs, judged_grades, n_docs
     )
+
+
+def count_grades(offsets: Longs, grades: Floats) -> tuple[Longs, Floats, Longs]:
+    """Count each row's judgments by grade, highest first; -0.0 counts as 0.0."""
+    _check_offsets(offsets, len(grades))
+    _require(not np.isnan(grades).any(), "grades must not be NaN")
+    row = _row_numbers(offsets)
+    by_grade = np.lexsort((-grades, row))
+    row, grade = row[by_grade], grades[by_grade] + 0.0
+    new = np.ones(len(row), np.bool_)
+    new[1:] = (row[1:] != row[:-1]) | (grade[1:] != grade[:-1])
+    start = np.flatnonzero(new)
+    count = np.diff(np.append(start, len(row)))
+    return _offsets_of(np.bincount(row[start], minlength=len(offsets) - 1)), grade[start], count
 
 
 def first_repeat(offsets: Longs, docs: Codes) -> int:

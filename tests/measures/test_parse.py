@@ -1,0 +1,131 @@
+"""Names of measures: canonical, from trec_eval, from other tools and papers, and misspelt."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from assay import Measure, parse, parse_many
+from assay.errors import MeasureError
+from assay.measures import GROUPS, REGISTRY
+from assay.measures.base import measure
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("map", "AP"),
+        ("MAP", "AP"),
+        ("mAP@10", "AP@10"),
+        ("map@r", "MAP@R"),
+        ("AP@R", "MAP@R"),
+        ("MAP(rel=2)@R", "MAP(rel=2)@R"),
+        ("P_5", "P@5"),
+        ("P.5", "P@5"),
+        ("precision@5", "P@5"),
+        ("Label-Recall@5", "P@5"),
+        ("ndcg_cut_10", "nDCG@10"),
+        ("NDCG@10", "nDCG@10"),
+        ("ndcg", "nDCG"),
+        ("ndcg_burges@5", "nDCG(gain=exp)@5"),
+        ("nDCG(dcg='exp-log2')@5", "nDCG(gain=exp)@5"),
+        ("ndcg.1=3,2=9", "nDCG(gains=1:3/2:9)"),
+        ("recip_rank", "RR"),
+        ("MRR@10", "RR@10"),
+        ("Acc@1", "Success@1"),
+        ("hit_rate@10", "Success@10"),
+        ("recall_100", "R@100"),
+        ("R_cap@10", "R(cap=true)@10"),
+        ("iprec_at_recall_0.10", "iprec@0.1"),
+        ("Rprec_mult_0.20", "Rprec(mult=0.2)"),
+        ("11pt_avg", "iAP"),
+        ("11pt_avg.0.25,0.5", "iAP(levels=0.25/0.5)"),
+        ("gm_map", "GMAP"),
+        ("Bpref", "bpref"),
+        ("set_F", "SetF"),
+        ("unj_5", "Unjudged@5"),
+        ("RBP", "RBP"),
+        ("rbp", "RBP(graded=true,p=0.9)"),
+        (" AP ( rel = 2 ) @ 10 ", "AP(rel=2)@10"),
+        ("AP(rel=1)", "AP"),
+        ("AP(rel=2.0)", "AP(rel=2)"),
+        ("P@1e3", "P@1000"),
+    ],
+)
+def test_names_in_use(text, canonical):
+    assert str(parse(text)) == canonical
+    assert parse(canonical) == parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("nDGC@10", "nDCG"),
+        ("precison@5", "P"),
+        ("", "Cannot read"),
+        ("P", "cut-off"),
+        ("P@", "Cannot read"),
+        ("P@@5", "Cannot read"),
+        ("P(5", "Cannot read"),
+        ("P(rel=2)(rel=3)@5", "Cannot read"),
+        ("P(rel)@5", "key=value"),
+        ("P(rel=)@5", "key=value"),
+        ("P(rel=1,rel=2)@5", "twice"),
+        ("P(foo=1)@5", "no parameter 'foo'"),
+        ("P(rel=high)@5", "rel must be"),
+        ("P(rel=true)@5", "rel must be"),
+        ("P(trunc=1)@5", "true or false"),
+        ("AP(over=N)", "one of R, min, hits, k"),
+        ("RBP(p=1.5)", "from 0 to 1"),
+        ("nDCG(gains=1)", "grade:gain"),
+        ("nDCG(gains=1:3/1:4)", "each grade once"),
+        ("nDCG(gains=1:-3)", "gains ≥ 0"),
+        ("iprec@1.5", "from 0 to 1"),
+        ("iprec", "cut-off"),
+        ("iAP(levels=2)", "recall levels"),
+        ("num_ret(rel=2)", "takes: none"),
+        ("num_ret@5", "no cut-off"),
+        ("P@R", "Rprec"),
+        ("nDCG@R", "whole number"),
+    ],
+)
+def test_what_cannot_be_read_is_answered_with_what_can(text, found):
+    with pytest.raises(MeasureError, match=found):
+        parse(text)
+
+
+def test_many():
+    assert [str(m) for m in parse_many("AP,P(rel=2)@5 , nDCG")] == ["AP", "P(rel=2)@5", "nDCG"]
+    assert [str(m) for m in parse_many(["P.5,10", "AP", "map"])] == ["P@5", "P@10", "AP"]
+    for name, members in GROUPS.items():
+        assert [str(m) for m in parse_many(name)] == list(
+            dict.fromkeys(str(parse(m)) for m in members)
+        )
+    for nothing in ([], [3], [None]):
+        with pytest.raises(MeasureError):
+            parse_many(nothing)
+
+
+def test_measures_are_values():
+    ap = parse("AP")
+    assert str(ap @ 10) == "AP@10"
+    assert str((ap @ np.int64(10))(rel=np.int64(2))) == "AP(rel=2)@10"
+    assert {ap: 1}[parse("map")] == 1
+    assert ap(rel=2.0) == ap(rel=2)
+    assert ap(rel=1) == ap
+    assert repr([ap]) == "[AP]"
+    assert isinstance(ap, Measure)
+
+
+def test_every_alias_leads_home():
+    for definition in REGISTRY.values():
+        for alias in definition.aliases:
+            cut = {"required": "@5", "level": "@0.5", "R": "@R"}.get(definition.cutoff, "")
+            assert parse(alias.removesuffix("@r") + cut).name == definition.name, alias
+
+
+def test_a_measure_must_claim_a_law():
+    for laws in (set(), {"nonsense"}):
+        with pytest.raises(MeasureError, match="laws"):
+            measure("Nonsense", formula="", laws=laws)
+    assert "Nonsense" not in REGISTRY

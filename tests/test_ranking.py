@@ -1,0 +1,155 @@
+"""Ranking: rows in order by the one tie rule, whatever they come from."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from assay import Conventions, Ids, Ranking, preset
+from assay.errors import (
+    ConventionError,
+    IdError,
+    MismatchError,
+    ShapeError,
+    ValueRangeError,
+)
+from assay.io.sources import as_ranking
+
+ID_DESCENDING = preset("trec_eval")
+
+
+def random_rows(seed: int) -> dict[str, dict[str, float]]:
+    rng = random.Random(seed)
+    names = ["a", "b", "Z", "é", "10", "9", "日本", "zz", "~"]
+    return {
+        f"q{q}": {
+            d: rng.choice([-1.5, 0.0, -0.0, 2.0]) for d in rng.sample(names, rng.randint(1, 9))
+        }
+        for q in range(20)
+    }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_tie_rule(seed):
+    """Score descending (−0.0 equals 0.0), then by the bytes of the id, or by appearance."""
+    run = random_rows(seed)
+    for tiebreak in ("id-descending", "id-ascending", "index"):
+        ranking = as_ranking(run, Conventions(tiebreak=tiebreak))
+        for query, row in run.items():
+            docs = list(row)
+            if tiebreak != "index":
+                docs.sort(key=str.encode, reverse=tiebreak == "id-descending")
+            docs.sort(key=lambda d, row=row: -row[d])
+            assert [doc for doc, _ in ranking.row(query)] == docs
+
+
+def test_from_scores():
+    ranking = Ranking.from_scores([[1, 2, 2], [0, -1, 5]], doc_ids=["x", "y", "z"])
+    assert ranking.row(0) == [("y", 2.0), ("z", 2.0), ("x", 1.0)]
+    assert ranking.complete.all()
+    assert (len(ranking), ranking.n_docs, ranking.lengths.tolist()) == (2, 3, [3, 3])
+    assert "2 queries" in repr(ranking)
+
+
+def test_from_arrays_with_unused_places():
+    ranking = Ranking.from_arrays([[4, -1, 2], [-1, -1, -1]], [[1.0, 9.0, 3.0], [0.0, 0.0, 0.0]])
+    assert ranking.row(0) == [(2, 3.0), (4, 1.0)]
+    assert ranking.row(1) == []
+    assert ranking.complete.tolist() == [False, False]
+
+
+def test_from_arrays_without_scores_keeps_the_order_given():
+    ranking = Ranking.from_arrays([[4, 0, 2]])
+    assert [doc for doc, _ in ranking.row(0)] == [4, 0, 2]
+    assert [doc for doc, _ in ranking.under(ID_DESCENDING).row(0)] == [4, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "found"),
+    [
+        (([[0, 0]],), IdError, "twice"),
+        (([[0, 1]], [[1.0]]), ShapeError, r"\(1, 2\)"),
+        (([[0, 1]], [[1.0, float("nan")]]), ValueRangeError, "column 1"),
+        (([[0, 1]], [[1.0, float("-inf")]]), ValueRangeError, "-inf"),
+        (([[0.0, 1.0]], [[1.0, 2.0]]), ValueRangeError, "integers"),
+        (([[0, -2]], [[1.0, 2.0]]), ValueRangeError, "-2"),
+        (([0, 1], [1.0, 2.0]), ShapeError, "two dimensions"),
+        (([[]],), ShapeError, "each at least 1"),
+        (([[0], [0, 1]],), ShapeError, "different lengths"),
+        ((None,), ShapeError, "None"),
+        (([["a"]],), ValueRangeError, "real numbers"),
+    ],
+)
+def test_faulty_arrays(arguments, error, found):
+    with pytest.raises(error, match=found):
+        Ranking.from_arrays(*arguments)
+
+
+def test_ids_that_do_not_fit():
+    with pytest.raises(MismatchError, match="query_ids has 1"):
+        Ranking.from_scores([[1.0], [2.0]], query_ids=["a"])
+    with pytest.raises(IdError, match="'a' stands twice"):
+        Ranking.from_scores([[1.0], [2.0]], query_ids=["a", "a"])
+    with pytest.raises(IdError, match="'x' stands twice"):
+        Ranking.from_scores([[1.0, 2.0]], doc_ids=["x", "x"])
+    with pytest.raises(ValueRangeError, match="out of range for 1 documents"):
+        Ranking.from_scores([[1.0, 2.0]], doc_ids=["x"])
+    with pytest.raises(IdError, match="no query"):
+        Ranking.from_scores([[1.0]]).row(7)
+
+
+def test_lines_must_be_finite():
+    lines = {"queries": np.zeros(2, np.int32), "docs": np.arange(2, dtype=np.int32)}
+    for odd in (np.nan, np.inf):
+        with pytest.raises(ValueRangeError, match="row 1"):
+            Ranking.from_lines(
+                Ids.of(["q"]), Ids.of(["a", "b"]), **lines, scores=np.array([1, odd])
+            )
+
+
+def test_arrays_are_read_only_and_inputs_are_not_touched():
+    scores = np.array([[1.0, 2.0]])
+    ranking = Ranking.from_scores(scores)
+    for array in (ranking.offsets, ranking.docs, ranking.scores):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+    scores[0, 0] = 99
+    assert ranking.row(0) == [(1, 2.0), (0, 1.0)]
+
+
+# Under other conventions
+
+
+def test_reordering():
+    ranking = Ranking.from_scores([[1.0, 1.0, 1.0]], doc_ids=["b", "c", "a"])
+    orders = {
+        tiebreak: "".join(doc for doc, _ in ranking.under(Conventions(tiebreak=tiebreak)).row(0))
+        for tiebreak in ("index", "id-descending", "id-ascending")
+    }
+    assert orders == {"index": "bca", "id-descending": "cba", "id-ascending": "abc"}
+    assert [doc for doc, _ in ranking.row(0)] == ["b", "c", "a"]  # the ranking itself stays
+
+
+def test_reordering_cannot_bring_back_what_is_gone():
+    by_id = as_ranking({"q": {"b": 1.0, "c": 1.0}}, ID_DESCENDING)
+    with pytest.raises(ConventionError, match="index"):
+        by_id.under(Conventions(tiebreak="index"))
+    short = by_id.under(ID_DESCENDING.but(scores="float32"))
+    with pytest.raises(ConventionError, match="float32"):
+        short.under(ID_DESCENDING)
+
+
+def test_float32_must_hold_the_scores():
+    ranking = Ranking.from_scores([[1e300, 1.0]])
+    with pytest.raises(ValueRangeError, match=r"1e\+300"):
+        ranking.under(Conventions(tiebreak="index", scores="float32"))
+
+
+def test_depth_counts_after_self_is_excluded():
+    ranking = Ranking.from_scores([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
+    rules = Conventions(tiebreak="index", self_match="exclude", depth=2)
+    shown = ranking.under(rules)
+    assert [doc for doc, _ in shown.row(0)] == [1, 2]
+    assert [doc for doc, _ in shown.row(1)] == [0, 2]
