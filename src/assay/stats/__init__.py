@@ -1,0 +1,55 @@
+"""How sure one can be: intervals, tests, corrections, power, seeds.
+
+Functions take one number per query and give a frozen result that says how it was found.
+"""
+
+from assay.stats.corrections import CORRECTIONS, TukeyResult, adjust, tukey_hsd
+from assay.stats.effects import Effect, effect
+from assay.stats.intervals import (
+    INTERVAL_METHODS,
+    Interval,
+    difference_interval,
+    interval,
+    intervals,
+)
+from assay.stats.letters import compact_letters
+from assay.stats.paired import (
+    ALTERNATIVES,
+    TEST_METHODS,
+    TestResult,
+    equivalent,
+    non_inferior,
+    paired_test,
+    welch_test,
+)
+from assay.stats.power import minimum_detectable_difference, queries_needed
+from assay.stats.rank_intervals import RankInterval, rank_intervals
+from assay.stats.seeds import SeedComparison, compare_seeds
+
+__all__ = [
+    "ALTERNATIVES",
+    "CORRECTIONS",
+    "INTERVAL_METHODS",
+    "TEST_METHODS",
+    "Effect",
+    "Interval",
+    "RankInterval",
+    "SeedComparison",
+    "TestResult",
+    "TukeyResult",
+    "adjust",
+    "compact_letters",
+    "compare_seeds",
+    "difference_interval",
+    "effect",
+    "equivalent",
+    "interval",
+    "intervals",
+    "minimum_detectable_difference",
+    "non_inferior",
+    "paired_test",
+    "queries_needed",
+    "rank_intervals",
+    "tukey_hsd",
+    "welch_test",
+]

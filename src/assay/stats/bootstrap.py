@@ -1,0 +1,139 @@
+"""The bootstrap of a mean: over queries, over groups of queries, or within strata."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.checks import check_labels, check_lengths
+from assay.errors import MismatchError
+from assay.native import kernels
+from assay.stats.fixed_point import from_grid, to_grid
+from assay.stats.random_bits import stream_key
+
+__all__ = ["Units", "bootstrap_means", "bootstrap_t", "joint_means", "resampled_sums", "units_of"]
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What is drawn as a whole: a query, or a cluster. Units of a stratum stand together.
+
+    `sums` and `sizes` are each unit's total and number of queries; stratum h holds the units from
+    `offsets[h]` to `offsets[h + 1]`.
+    """
+
+    sums: Floats
+    sizes: Longs
+    offsets: Longs
+
+    @property
+    def clustered(self) -> bool:
+        """Whether some unit has more than one query."""
+        return bool((self.sizes > 1).any())
+
+    @property
+    def strata(self) -> Longs:
+        """The number of the stratum of each unit."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    @property
+    def fewest(self) -> int:
+        """The number of units in the smallest stratum."""
+        return int(np.diff(self.offsets).min())
+
+
+def units_of(values: Floats, clusters: Any = None, strata: Any = None) -> Units:
+    """Group values into the units that are drawn; labels are one per value."""
+    cluster = _codes(clusters, len(values), "clusters")
+    stratum = _codes(strata, len(values), "strata")
+    if cluster is None:
+        cluster = np.arange(len(values))
+    if stratum is None:
+        stratum = np.zeros(len(values), np.int64)
+    n_units = int(cluster.max(initial=-1)) + 1
+    stratum_of = np.zeros(n_units, np.int64)
+    stratum_of[cluster] = stratum
+    _check_nested(stratum_of[cluster] == stratum, clusters, strata)
+    order = np.argsort(stratum_of, kind="stable")
+    return Units(
+        np.asarray(np.bincount(cluster, values, n_units)[order], np.float64),
+        np.bincount(cluster, minlength=n_units).astype(np.int64)[order],
+        np.concatenate([[0], np.cumsum(np.bincount(stratum_of, minlength=1))]).astype(np.int64),
+    )
+
+
+def _codes(labels: Any, n: int, what: str) -> Longs | None:
+    if labels is None:
+        return None
+    array = check_labels(labels, what)
+    check_lengths(**{what: len(array), "values": n})
+    return np.unique(array, return_inverse=True)[1].astype(np.int64)
+
+
+def _check_nested(agrees: NDArray[np.bool_], clusters: Any, strata: Any) -> None:
+    if not agrees.all():
+        row = int(np.argmin(agrees))
+        raise MismatchError(
+            f"Cluster {clusters[row]!r} lies in more than one stratum (row {row} is in "
+            f"{strata[row]!r}). A cluster is drawn as a whole, so it needs one stratum."
+        )
+
+
+def bootstrap_means(units: Units, resamples: int, seed: int) -> tuple[Floats, float]:
+    """Means of resampled units, and the mean of the units themselves by the same arithmetic."""
+    ((means, observed),) = joint_means([units], resamples, seed)
+    return means, observed
+
+
+def joint_means(family: Sequence[Units], resamples: int, seed: int) -> list[tuple[Floats, float]]:
+    """`bootstrap_means` of several measures on the same queries, which cost one set of draws.
+
+    All must have the same sizes and strata. The numbers are those of each measure alone.
+    """
+    first = family[0]
+    n = len(first.sums)
+    grids = [to_grid(units.sums, n) for units in family]
+    columns = [grid for grid, _ in grids] + ([first.sizes] if first.clustered else [])
+    drawn = resampled_sums(np.stack(columns, axis=1), first.offsets, resamples, seed)
+    totals = drawn[:, -1] if first.clustered else n
+    whole = int(first.sizes.sum())
+    return [
+        (
+            from_grid(drawn[:, number], shift) / totals,
+            float(from_grid(grid.sum(), shift) / whole),
+        )
+        for number, (grid, shift) in enumerate(grids)
+    ]
+
+
+def bootstrap_t(values: Floats, resamples: int, seed: int) -> Floats:
+    """Find t of resamples about the sample's own mean: how far its mean strays in its own errors.
+
+    A resample of one value alone has no spread; its t is infinite.
+    """
+    n = len(values)
+    centred = values - math.fsum(values.tolist()) / n
+    grids = [to_grid(column, n) for column in (centred, centred**2)]
+    columns = np.stack([grid for grid, _ in grids], axis=1)
+    drawn = resampled_sums(columns, np.array([0, n]), resamples, seed)
+    mean, square = (from_grid(drawn[:, i], grids[i][1]) / n for i in (0, 1))
+    variance = np.maximum(square - mean**2, 0) / (n - 1)
+    flat = variance * (n - 1) <= 1e-13 * square
+    t = mean / np.sqrt(np.where(flat, 1, variance))
+    return np.where(mean == 0, 0.0, np.where(flat, np.copysign(np.inf, mean), t))
+
+
+def resampled_sums(columns: Longs, offsets: Longs, resamples: int, seed: int) -> Longs:
+    """Sum each column over units drawn with replacement within strata: resamples × columns."""
+    key = stream_key(seed, "bootstrap")
+    flat = np.ascontiguousarray(columns).ravel()
+    width = columns.shape[1]
+    return kernels().bootstrap_sums(flat, width, offsets, key, 0, resamples, 0).reshape(-1, width)

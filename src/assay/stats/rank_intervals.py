@@ -1,0 +1,104 @@
+"""Ranks of systems, and how far they might move with other queries."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.stats.bootstrap import resampled_sums
+from assay.stats.fixed_point import slack, to_grid
+from assay.stats.samples import (
+    check_level,
+    check_resamples,
+    check_seed,
+    finite_or_nan,
+    too_few,
+)
+
+__all__ = ["RankInterval", "rank_intervals"]
+
+Floats = NDArray[np.float64]
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RankInterval:
+    """The rank of one system among others, 1 for the best, and its bootstrap interval.
+
+    Systems with equal means share their mean rank. `low` and `high` are NaN, and `note` says why,
+    where there is too little to tell.
+    """
+
+    rank: float
+    low: float
+    high: float
+    level: float
+    n: int
+    n_removed: int
+    resamples: int
+    seed: int
+    note: str = ""
+
+    def __repr__(self) -> str:
+        """Rank and ends."""
+        ends = "no interval" if math.isnan(self.low) else f"[{self.low:g}, {self.high:g}]"
+        note = f"; {self.note}" if self.note else ""
+        return f"RankInterval({self.rank:g} {ends}, {self.level * 100:g} %, n={self.n}{note})"
+
+
+def rank_intervals(
+    values: Any, *, level: float = 0.95, resamples: int = 10_000, seed: int = 0
+) -> list[RankInterval]:
+    """Rank systems by their mean over queries (systems × queries), with bootstrap intervals.
+
+    All systems see the same resampled queries. Queries with a NaN in any system are removed.
+
+    >>> rank_intervals([[0.1, 0.2, 0.1, 0.2], [0.7, 0.9, 0.8, 0.9]])
+    [RankInterval(2 [2, 2], 95 %, n=4), RankInterval(1 [1, 1], 95 %, n=4)]
+    """
+    table = finite_or_nan(values, "values", dimensions=2)
+    share, resamples, seed = check_level(level), check_resamples(resamples), check_seed(seed)
+    kept = ~np.isnan(table).any(axis=0)
+    removed = int((~kept).sum())
+    ranks, low, high, note = _ranks(table[:, kept], share, resamples, seed)
+    n = int(kept.sum())
+    return [
+        RankInterval(*numbers, share, n, removed, resamples, seed, note)
+        for numbers in zip(ranks, low, high, strict=True)
+    ]
+
+
+def _ranks(
+    table: Floats, level: float, resamples: int, seed: int
+) -> tuple[list[float], list[float], list[float], str]:
+    systems, n = table.shape
+    unknown = [math.nan] * systems
+    if n == 0 or systems == 0:
+        return unknown, unknown, unknown, too_few(n) or ""
+    # One grid for all systems, so that equal means are equal sums up to the rounding of each.
+    grid, shift = to_grid(table, n)
+    near = slack(2 * n, float(np.abs(table).max()), shift)
+    ranks = _mid_ranks(grid.sum(axis=1)[None, :], near)[0].tolist()
+    if too_few(n):
+        return ranks, unknown, unknown, too_few(n) or ""
+    sums = resampled_sums(grid.T, np.array([0, n]), resamples, seed)
+    tail = (1 - level) / 2
+    drawn = _mid_ranks(sums, near)
+    low = np.quantile(drawn, tail, axis=0, method="inverted_cdf")
+    high = np.quantile(drawn, 1 - tail, axis=0, method="inverted_cdf")
+    return ranks, low.tolist(), high.tolist(), ""
+
+
+def _mid_ranks(sums: Longs, near: int) -> Floats:
+    """Rank from 1 for the largest in each row; sums within `near` of each other share a rank."""
+    ranks = np.empty(sums.shape, np.float64)
+    for column in range(sums.shape[1]):
+        own = sums[:, column : column + 1]
+        above = (sums > own + near).sum(axis=1)
+        level = (np.abs(sums - own) <= near).sum(axis=1)
+        ranks[:, column] = above + (level + 1) / 2
+    return ranks

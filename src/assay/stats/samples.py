@@ -1,0 +1,130 @@
+"""What every test and interval asks of its input: one number per query, aligned, NaN removed."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.checks import check_cutoff, check_lengths
+from assay.errors import ShapeError, UsageError, ValueRangeError
+
+__all__ = [
+    "FEWEST",
+    "Pairs",
+    "check_choice",
+    "check_level",
+    "check_margin",
+    "check_resamples",
+    "check_seed",
+    "clean_pairs",
+    "finite_or_nan",
+    "too_few",
+]
+
+Floats = NDArray[np.float64]
+
+_LARGEST = 1e100  # beyond, squares would overflow, and below its inverse underflow
+FEWEST = 3  # with fewer values there is no spread worth a number
+_SAME = 1e-12  # two scores that differ by less than this share of their size are the same score
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Scores of two systems on the same queries, and what was removed to get there."""
+
+    a: Floats
+    b: Floats
+    differences: Floats
+    kept: NDArray[np.bool_]
+
+    @property
+    def n_removed(self) -> int:
+        """How many pairs had a NaN on one side or both."""
+        return int((~self.kept).sum())
+
+
+def clean_pairs(a: Any, b: Any) -> Pairs:
+    """Align by position, remove pairs with a NaN, and take differences.
+
+    A difference that is only rounding noise of the two scores (0.1 + 0.2 against 0.3) is zero.
+    """
+    left, right = finite_or_nan(a, "a"), finite_or_nan(b, "b")
+    check_lengths(a=len(left), b=len(right))
+    kept = ~(np.isnan(left) | np.isnan(right))
+    left, right = left[kept], right[kept]
+    differences = left - right
+    noise = np.maximum(_SAME * np.maximum(np.abs(left), np.abs(right)), 1 / _LARGEST)
+    return Pairs(left, right, np.where(np.abs(differences) <= noise, 0.0, differences), kept)
+
+
+def finite_or_nan(values: Any, what: str, dimensions: int = 1) -> Floats:
+    """Values as float64; NaN (undefined) is allowed, infinity, text and other shapes are not."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iufb":
+        raise ValueRangeError(f"{what} must hold numbers, found dtype {array.dtype}.")
+    if array.ndim != dimensions:
+        shape = "one number per query" if dimensions == 1 else "a row per system, one per query"
+        raise ShapeError(f"{what} must have {shape}; found shape {array.shape}.")
+    numbers_ = array.astype(np.float64)
+    huge = np.abs(numbers_) > _LARGEST
+    if huge.any():
+        place = tuple(int(i) for i in np.argwhere(huge)[0])
+        where = place[0] if dimensions == 1 else place
+        raise ValueRangeError(
+            f"{what} holds {numbers_[place]} at {where}. Scores are finite (at most 1e100), or NaN "
+            "where a measure is undefined."
+        )
+    return numbers_
+
+
+def too_few(n: int, what: str = "queries", fewest: int = FEWEST) -> str | None:
+    """The note that stands in the place of a number when there is too little to tell one."""
+    return f"too few {what}: {n}, at least {fewest} are needed" if n < fewest else None
+
+
+def check_level(level: Any, name: str = "level") -> float:
+    """A share strictly between 0 and 1."""
+    real = isinstance(level, numbers.Real) and not isinstance(level, bool)
+    if not real or not 0 < float(level) < 1:
+        raise UsageError(f"{name} must lie between 0 and 1, such as 0.95; found {level!r}.")
+    return float(level)
+
+
+def check_resamples(resamples: Any) -> int:
+    """A whole number ≥ 1."""
+    return check_cutoff(resamples, "resamples")
+
+
+def check_seed(seed: Any) -> int:
+    """A whole number from 0 to 2^64 − 1."""
+    whole = isinstance(seed, numbers.Integral) and not isinstance(seed, bool)
+    if not whole or not 0 <= int(seed) < 1 << 64:
+        raise UsageError(f"seed must be a whole number from 0 to 2^64 − 1; found {seed!r}.")
+    return int(seed)
+
+
+def check_margin(margin: Any, name: str = "margin") -> float:
+    """A finite number above zero, in the units of the measure."""
+    real = isinstance(margin, numbers.Real) and not isinstance(margin, bool)
+    if not real or not 0 < float(margin) < math.inf:
+        raise UsageError(
+            f"{name} must be a number above 0, in the units of the measure; found {margin!r}."
+        )
+    return float(margin)
+
+
+def check_choice(value: Any, choices: tuple[str, ...], name: str) -> str:
+    """One of a few words."""
+    if value not in choices:
+        raise UsageError(f"{name} must be one of {', '.join(choices)}; found {value!r}.")
+    return str(value)
+
+
+def spell(value: float) -> str:
+    """Four digits for a result's repr; "undefined" for NaN."""
+    return "undefined" if math.isnan(value) else f"{value:.4f}"

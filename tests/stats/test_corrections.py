@@ -1,0 +1,138 @@
+"""Adjusted p-values, Tukey's test and letters."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.stats.multitest import multipletests
+
+from assay.errors import ShapeError, UsageError, ValueRangeError
+from assay.stats import adjust, compact_letters, paired_test, tukey_hsd
+
+PEERS = {"holm": "holm", "bonferroni": "bonferroni", "bh": "fdr_bh"}
+
+
+@pytest.mark.parametrize("method", PEERS)
+@pytest.mark.parametrize("n", [1, 2, 10, 101])
+def test_adjusted_p_is_statsmodels(method: str, n: int) -> None:
+    p = np.random.default_rng(n).random(n) ** 3
+    p[n // 2] = p[0]
+    assert adjust(p, method) == pytest.approx(multipletests(p, method=PEERS[method])[1], rel=1e-12)
+
+
+def test_unknown_p_counts_for_nothing() -> None:
+    assert adjust([0.01, math.nan, 0.04]).tolist() == pytest.approx(
+        [0.02, math.nan, 0.04], nan_ok=True
+    )
+    assert adjust([]).tolist() == []
+    assert adjust([0.2, 0.1], "none").tolist() == [0.2, 0.1]
+
+
+def test_wrong_p_is_refused() -> None:
+    with pytest.raises(ValueRangeError, match=r"1\.5 at 1"):
+        adjust([0.1, 1.5])
+    with pytest.raises(UsageError, match="holm"):
+        adjust([0.1], "tukey")
+
+
+def all_shuffles(table: np.ndarray) -> np.ndarray:
+    """p of Tukey's randomised test over every shuffle of every query."""
+    systems, n = table.shape
+    orders = list(itertools.permutations(range(systems)))
+    means = table.mean(axis=1)
+    gaps = np.abs(means[:, None] - means)
+    reached = np.zeros_like(gaps)
+    for choice in itertools.product(orders, repeat=n):
+        sums = sum(table[list(order), q] for q, order in enumerate(choice))
+        reached += np.ptp(sums) / n >= gaps - 1e-12
+    return reached / len(orders) ** n
+
+
+def test_tukey_comes_near_all_shuffles() -> None:
+    table = np.random.default_rng(4).random((3, 5)) + np.array([[0], [0.1], [0.4]])
+    exact = all_shuffles(table)
+    found = tukey_hsd(table, resamples=40_000)
+    assert found.p == pytest.approx(exact, abs=0.012)
+    assert (found.p == found.p.T).all()
+    assert found.differences[2, 0] == pytest.approx(table[2].mean() - table[0].mean())
+
+
+def test_tukey_of_two_systems_is_the_sign_flip_test() -> None:
+    table = np.random.default_rng(5).random((2, 30))
+    pair = paired_test(table[0], table[1], resamples=40_000).p
+    assert tukey_hsd(table, resamples=40_000).p[0, 1] == pytest.approx(pair, abs=0.015)
+
+
+def test_tukey_of_equal_systems_is_one() -> None:
+    row = np.random.default_rng(6).random(20)
+    assert (tukey_hsd(np.stack([row, row, row])).p == 1).all()
+    assert (tukey_hsd(np.stack([row, row, row + 0.5])).p[:2, :2] == 1).all()
+    assert tukey_hsd(np.zeros((3, 10))).p.min() == 1
+
+
+def test_tukey_removes_queries_with_nan() -> None:
+    table = np.random.default_rng(7).random((3, 20))
+    holed = np.insert(table, 4, math.nan, axis=1)
+    found = tukey_hsd(holed)
+    assert (found.n, found.n_removed) == (20, 1)
+    assert (found.p == tukey_hsd(table).p).all()
+    with pytest.raises(ShapeError, match="two systems"):
+        tukey_hsd(table[:1])
+
+
+def check_letters(separable: np.ndarray) -> list[str]:
+    """Share a letter exactly if not separated."""
+    shown = compact_letters(separable)
+    sets = [set(each.split(",")) if "," in "".join(shown) else set(each) for each in shown]
+    for i, j in itertools.combinations(range(len(sets)), 2):
+        assert bool(sets[i] & sets[j]) != separable[i, j]
+    assert all(sets)
+    return shown
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 26, 27, 100, 800])
+def test_all_separable_never_runs_out_of_letters(n: int) -> None:
+    shown = compact_letters(~np.eye(n, dtype=bool))
+    assert len(set(shown)) == n
+    assert shown[0] == "a"
+    assert shown[-1] == {26: "z", 27: "aa", 100: "cv", 800: "adt"}.get(n, shown[-1])
+
+
+def test_nothing_separable_is_one_letter() -> None:
+    assert compact_letters(np.zeros((4, 4), bool)) == ["a"] * 4
+    assert compact_letters(np.zeros((0, 0), bool)) == []
+
+
+def test_letters_of_means_with_one_threshold() -> None:
+    means = np.array([9, 8, 7, 5, 4.5, 1])
+    shown = check_letters(np.abs(means[:, None] - means) > 2)
+    assert shown == ["a", "a", "ab", "bc", "c", "d"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 12), st.integers(0, 2**32 - 1), st.floats(0, 1))
+def test_letters_of_any_matrix(n: int, seed: int, share: float) -> None:
+    upper = np.triu(np.random.default_rng(seed).random((n, n)) < share, 1)
+    check_letters(upper | upper.T)
+
+
+def test_letters_of_the_worst_matrix_stay_few() -> None:
+    # Pairs that are separated from each other only: 2^50 largest groups exist.
+    separable = np.zeros((100, 100), bool)
+    for i in range(0, 100, 2):
+        separable[i, i + 1] = separable[i + 1, i] = True
+    letters = {letter for shown in check_letters(separable) for letter in shown.split(",")}
+    assert len(letters) < 100
+
+
+@pytest.mark.parametrize(
+    "matrix", [[[0, 1], [1, 0]], [[False, True]], [[False, True], [False, False]], [[True]]]
+)
+def test_wrong_matrix_is_refused(matrix: list[list[bool]]) -> None:
+    with pytest.raises(ShapeError, match="separable must be"):
+        compact_letters(matrix)

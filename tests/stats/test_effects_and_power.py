@@ -1,0 +1,95 @@
+"""Effect sizes, power and ranks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from statsmodels.stats.power import TTestPower
+
+from assay.errors import UsageError
+from assay.stats import effect, minimum_detectable_difference, queries_needed, rank_intervals
+
+RNG = np.random.default_rng(2)
+DIFFERENCES = RNG.normal(0.02, 0.1, 60)
+
+
+def test_effect_counts_and_measures() -> None:
+    a, b = RNG.integers(0, 11, 50) / 10, RNG.integers(0, 11, 50) / 10
+    d = np.round(a - b, 6)
+    found = effect(a, b)
+    counts = ((d > 0).sum(), (d == 0).sum(), (d < 0).sum())
+    assert (found.wins, found.ties, found.losses) == counts
+    assert found.n == 50
+    assert found.mean_difference == pytest.approx(d.mean())
+    assert found.standardised == pytest.approx(d.mean() / d.std(ddof=1))
+    assert found.superiority == pytest.approx(((d > 0) + (d == 0) / 2).mean())
+
+
+def test_effect_of_little() -> None:
+    assert math.isnan(effect([], []).mean_difference)
+    assert math.isnan(effect([1, 2, 3], [1, 2, 3]).standardised)
+    assert math.isnan(effect([1], [0]).standardised)
+    assert effect([1, math.nan, 2], [0, 1, math.nan]).n_removed == 2
+
+
+@pytest.mark.parametrize("power", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize("level", [0.01, 0.05])
+def test_minimum_detectable_difference_is_statsmodels(power: float, level: float) -> None:
+    size = TTestPower().solve_power(nobs=60, alpha=level, power=power)
+    found = minimum_detectable_difference(DIFFERENCES, power=power, level=level)
+    assert found == pytest.approx(size * DIFFERENCES.std(ddof=1), rel=1e-6)
+    exact = TTestPower().power(found / DIFFERENCES.std(ddof=1), 60, level)
+    assert exact == pytest.approx(power, abs=1e-10)
+
+
+@pytest.mark.parametrize("difference", [0.003, 0.02, 0.1, 1.0])
+def test_queries_needed_are_statsmodels(difference: float) -> None:
+    n = queries_needed(DIFFERENCES, difference=difference)
+    assert n is not None
+    size = difference / DIFFERENCES.std(ddof=1)
+    assert TTestPower().power(size, n, 0.05) >= 0.8
+    if n > 3:
+        assert TTestPower().power(size, n - 1, 0.05) < 0.8
+
+
+def test_power_and_number_agree() -> None:
+    smallest = minimum_detectable_difference(DIFFERENCES)
+    assert queries_needed(DIFFERENCES, difference=smallest * 1.0001) == 60
+    assert queries_needed(DIFFERENCES) == queries_needed(-DIFFERENCES)
+
+
+def test_power_of_little() -> None:
+    assert math.isnan(minimum_detectable_difference([0.1, 0.2]))
+    assert queries_needed([0.1, 0.2]) is None
+    assert queries_needed([0.1, -0.1, 0.0]) is None
+    assert minimum_detectable_difference([0.0] * 5) == 0
+    assert queries_needed([0.1] * 5) == 3
+    with pytest.raises(UsageError, match="difference must be a number above 0"):
+        queries_needed(DIFFERENCES, difference=-0.1)
+    with pytest.raises(UsageError, match="power"):
+        minimum_detectable_difference([0.1] * 5, power=80)
+
+
+def test_ranks_follow_the_means() -> None:
+    table = RNG.random((4, 80)) / 10 + np.array([[0.3], [0.1], [0.11], [0.5]])
+    found = rank_intervals(table)
+    by_mean = 1 + np.argsort(np.argsort(-table.mean(axis=1)))
+    assert [each.rank for each in found] == by_mean.tolist()
+    assert (found[3].low, found[3].high) == (1, 1)
+    assert (found[0].low, found[0].high) == (2, 2)
+
+
+def test_close_systems_have_wide_ranks() -> None:
+    table = RNG.random((3, 50))
+    assert {(each.low, each.high) for each in rank_intervals(table)} <= {(1, 3), (1, 2), (2, 3)}
+
+
+def test_equal_systems_share_a_rank() -> None:
+    row = RNG.random(30)
+    found = rank_intervals(np.stack([row, row + 0.3, row]))
+    assert [each.rank for each in found] == [2.5, 1, 2.5]
+    assert (found[0].low, found[0].high) == (2.5, 2.5)
+    tenths = rank_intervals([[0.1, 0.2, 0.3], [0.3, 0.1, 0.2]])
+    assert [each.rank for each in tenths] == [1.5, 1.5]

@@ -1,0 +1,268 @@
+"""Intervals against scipy, statsmodels and brute force."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.stats.proportion import proportion_confint
+
+from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
+from assay.stats import difference_interval, interval, intervals
+from assay.stats.bca import acceleration, bca_ends, expanded_z
+from assay.stats.bootstrap import bootstrap_means, bootstrap_t, units_of
+from assay.stats.intervals import standard_error
+from assay.stats.random_bits import stream_key, words
+
+RNG = np.random.default_rng(3)
+VALUES = RNG.beta(0.5, 1.5, 60)
+Z = 1.959963984540054
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
+def test_student_is_scipys(level: float) -> None:
+    found = interval(VALUES, method="t", level=level)
+    expected = scipy.stats.ttest_1samp(VALUES, 0).confidence_interval(level)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), rel=1e-12)
+    assert (found.resamples, found.seed) == (0, None)
+
+
+@pytest.mark.parametrize(("wins", "n"), [(0, 10), (3, 10), (10, 10), (250, 1000), (1, 3)])
+def test_wilson_is_statsmodels(wins: int, n: int) -> None:
+    found = interval([1.0] * wins + [0.0] * (n - wins), method="wilson")
+    expected = proportion_confint(wins, n, method="wilson")
+    assert (found.low, found.high) == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    assert found.low <= found.estimate <= found.high
+
+
+def test_bca_is_scipys_on_the_same_resamples() -> None:
+    theirs = scipy.stats.bootstrap(
+        (VALUES,), np.mean, n_resamples=3000, method="BCa", rng=np.random.default_rng(1)
+    )
+    means = theirs.bootstrap_distribution
+    ends = bca_ends(means, VALUES.mean(), acceleration(units_of(VALUES)), Z)
+    expected = theirs.confidence_interval
+    assert ends == pytest.approx((expected.low, expected.high), rel=1e-12)
+
+
+def test_bca_of_strata_is_scipys_for_several_samples() -> None:
+    parts = [VALUES[:20], VALUES[20:35] + 1, VALUES[35:] * 2]
+
+    def pooled(*samples: np.ndarray, axis: int = -1) -> np.ndarray:
+        shares = [len(part) / len(VALUES) for part in parts]
+        return sum(w * np.mean(s, axis=axis) for w, s in zip(shares, samples, strict=True))
+
+    theirs = scipy.stats.bootstrap(
+        parts, pooled, n_resamples=2000, method="BCa", vectorized=True,
+        rng=np.random.default_rng(1),
+    )  # fmt: skip
+    strata = np.repeat(["x", "y", "z"], [20, 15, 25])
+    units = units_of(np.concatenate(parts), strata=strata)
+    observed = float(np.concatenate(parts).mean())
+    ends = bca_ends(theirs.bootstrap_distribution, observed, acceleration(units), Z)
+    expected = theirs.confidence_interval
+    assert ends == pytest.approx((expected.low, expected.high), rel=1e-11)
+
+
+def test_acceleration_of_clusters_leaves_out_clusters() -> None:
+    clusters = RNG.integers(0, 12, 60)
+    left_out = np.array([VALUES[clusters != c].mean() for c in range(12)])
+    u = left_out.mean() - left_out
+    expected = (u**3).sum() / (6 * (u**2).sum() ** 1.5)
+    assert acceleration(units_of(VALUES, clusters)) == pytest.approx(expected, rel=1e-11)
+
+
+def drawn_means(values: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    """The bootstrap as one would write it first, with the same random words."""
+    n = len(values)
+    per = -(-n // 2)
+    means = []
+    for r in range(resamples):
+        word = words(stream_key(seed, "bootstrap"), r * per, per)
+        halves = [h for w in word.tolist() for h in (w & 0xFFFFFFFF, w >> 32)][:n]
+        means.append(math.fsum(values[(h * n) >> 32] for h in halves) / n)
+    return np.array(means)
+
+
+@pytest.mark.parametrize("n", [5, 60])
+def test_bootstrap_means_are_what_they_say(n: int) -> None:
+    means, observed = bootstrap_means(units_of(VALUES[:n]), 50, 7)
+    assert means == pytest.approx(drawn_means(VALUES[:n], 50, 7), rel=1e-12)
+    assert observed == pytest.approx(VALUES[:n].mean(), rel=1e-12)
+
+
+def test_bootstrap_t_is_what_it_says() -> None:
+    n = len(VALUES)
+    per = -(-n // 2)
+    word = words(stream_key(7, "bootstrap"), 0, per)
+    halves = [h for w in word.tolist() for h in (w & 0xFFFFFFFF, w >> 32)][:n]
+    x = VALUES[[(h * n) >> 32 for h in halves]]
+    expected = (x.mean() - VALUES.mean()) / (x.std(ddof=1) / math.sqrt(n))
+    assert bootstrap_t(VALUES, 1, 7)[0] == pytest.approx(expected, rel=1e-10)
+
+
+def test_percentile_takes_quantiles_of_the_means() -> None:
+    found = interval(VALUES, method="percentile", resamples=2000, seed=7)
+    tail = scipy.stats.norm.cdf(-math.sqrt(60 / 59) * scipy.stats.t.isf(0.025, 59))
+    expected = np.quantile(drawn_means(VALUES, 2000, 7), [tail, 1 - tail])
+    assert (found.low, found.high) == pytest.approx(expected, rel=1e-12)
+
+
+def test_bootstrap_has_the_right_spread() -> None:
+    means, _ = bootstrap_means(units_of(VALUES), 20_000, 0)
+    assert means.mean() == pytest.approx(VALUES.mean(), abs=5 * VALUES.std() / math.sqrt(60 * 2e4))
+    assert means.std() == pytest.approx(VALUES.std() / math.sqrt(60), rel=0.03)
+
+
+def test_clustered_bootstrap_against_drawing_clusters() -> None:
+    clusters = np.repeat(np.arange(15), 4)
+    values = VALUES + np.repeat(RNG.normal(size=15), 4)
+    means, _ = bootstrap_means(units_of(values, clusters), 20_000, 0)
+    error = values.reshape(15, 4).mean(axis=1).std() / math.sqrt(15)
+    assert means.std() == pytest.approx(error, rel=0.03)
+    assert means.std() > 1.5 * values.std() / math.sqrt(60)
+
+
+def test_clusters_of_unequal_sizes_are_a_ratio() -> None:
+    clusters = np.repeat(np.arange(10), [1, 2, 3, 4, 5, 6, 7, 8, 9, 15])
+    rng = np.random.default_rng(0)
+    sums, sizes = np.bincount(clusters, VALUES), np.bincount(clusters)
+    drawn = rng.integers(0, 10, (20_000, 10))
+    expected = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+    means, observed = bootstrap_means(units_of(VALUES, clusters), 20_000, 0)
+    assert observed == pytest.approx(VALUES.mean(), rel=1e-12)
+    assert np.quantile(means, [0.05, 0.5, 0.95]) == pytest.approx(
+        np.quantile(expected, [0.05, 0.5, 0.95]), abs=0.005
+    )
+
+
+def test_strata_take_out_what_lies_between_them() -> None:
+    strata = np.repeat(["easy", "hard"], 30)
+    values = VALUES + (strata == "easy") * 10
+    narrow = interval(values, strata=strata)
+    assert narrow.half_width < interval(values).half_width / 5
+    assert narrow.estimate == pytest.approx(values.mean())
+    order = RNG.permutation(60)
+    shuffled = interval(values[order], strata=strata[order], method="t")
+    assert shuffled.half_width == pytest.approx(
+        interval(values, strata=strata, method="t").half_width
+    )
+
+
+def test_standard_error_of_strata_and_clusters() -> None:
+    strata = np.repeat(["x", "y"], [20, 40])
+    parts = VALUES[:20], VALUES[20:]
+    expected = math.sqrt(sum((len(p) / 60) ** 2 * p.var(ddof=1) / len(p) for p in parts))
+    assert standard_error(units_of(VALUES, strata=strata)) == pytest.approx(expected, rel=1e-12)
+    plain = VALUES.std(ddof=1) / math.sqrt(60)
+    assert standard_error(units_of(VALUES)) == pytest.approx(plain, rel=1e-12)
+    clusters = np.repeat(np.arange(15), 4)
+    by_cluster = VALUES.reshape(15, 4).mean(axis=1).std(ddof=1) / math.sqrt(15)
+    assert standard_error(units_of(VALUES, clusters)) == pytest.approx(by_cluster, rel=1e-12)
+
+
+def test_clusters_inside_strata() -> None:
+    clusters, strata = np.repeat(np.arange(12), 5), np.repeat(["x", "y", "z"], 20)
+    found = interval(VALUES, clusters=clusters, strata=strata)
+    assert found.low < found.estimate < found.high
+    with pytest.raises(MismatchError, match="more than one stratum"):
+        interval(VALUES, clusters=np.arange(60) % 7, strata=strata)
+
+
+def test_the_order_of_clusters_names_does_not_matter() -> None:
+    clusters = np.repeat(np.arange(15), 4)
+    named = np.array([f"scene {c:02}" for c in clusters])
+    assert interval(VALUES, clusters=clusters) == interval(VALUES, clusters=named)
+
+
+def test_difference_is_the_interval_of_differences() -> None:
+    other = RNG.random(60)
+    found = difference_interval(VALUES, other, seed=4)
+    alone = interval(VALUES - other, seed=4)
+    assert (found.low, found.high) == pytest.approx((alone.low, alone.high), rel=1e-12)
+    with pytest.raises(UsageError, match="one share"):
+        difference_interval(VALUES, other, method="wilson")
+
+
+@pytest.mark.parametrize("method", ["bca", "percentile", "t", "studentised"])
+def test_many_measures_at_once_are_each_alone(method: str) -> None:
+    table = RNG.random((11, 40))
+    table[3, 5] = table[7, 5] = table[2, 0] = np.nan
+    table[4] = 0.5
+    table[5, 2:] = np.nan
+    found = intervals(table, method=method, resamples=500)
+    alone = [interval(row, method=method, resamples=500) for row in table]
+    assert list(map(repr, found)) == list(map(repr, alone))
+    assert [f.low for f in found if f.low == f.low] == [f.low for f in alone if f.low == f.low]
+
+
+def test_many_measures_with_clusters() -> None:
+    table, clusters = RNG.random((3, 40)), np.repeat(np.arange(10), 4)
+    found = intervals(table, clusters=clusters, resamples=500)
+    assert found == [interval(row, clusters=clusters, resamples=500) for row in table]
+
+
+def test_expanded_z_is_wider_than_normal() -> None:
+    assert expanded_z(units_of(VALUES), 0.95) == pytest.approx(2.0179, abs=1e-3)
+    assert expanded_z(units_of(np.arange(1e5)), 0.95) == pytest.approx(Z, abs=1e-4)
+
+
+def test_constant_values_say_so() -> None:
+    found = interval([0.3] * 10)
+    assert (found.low, found.high) == (0.3, 0.3)
+    assert "no variation" in found.note
+    assert interval([1.0] * 10, method="wilson").low < 0.9
+
+
+def test_studentised_refuses_what_it_cannot_do() -> None:
+    rare = interval([1.0] + [0.0] * 49, method="studentised")
+    assert math.isnan(rare.low)
+    assert "without any spread" in rare.note
+    with pytest.raises(UsageError, match="clusters"):
+        interval(VALUES, method="studentised", clusters=np.arange(60))
+    assert "at least 8" in interval(VALUES[:7], method="studentised").note
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words_"),
+    [
+        (lambda: interval(VALUES, method="basic"), UsageError, "one of bca"),
+        (lambda: interval(VALUES, level=95), UsageError, "between 0 and 1"),
+        (lambda: interval(VALUES, level=True), UsageError, "between 0 and 1"),
+        (lambda: interval(VALUES, resamples=0), UsageError, "resamples"),
+        (lambda: interval(VALUES, resamples=2.5), UsageError, "resamples"),
+        (lambda: interval(VALUES, seed=-1), UsageError, "seed"),
+        (lambda: interval(VALUES, seed=2**64), UsageError, "seed"),
+        (lambda: interval([[0.1, 0.2]]), ShapeError, r"\(1, 2\)"),
+        (lambda: interval(["a", "b"]), ValueRangeError, "numbers"),
+        (lambda: interval([0.1, math.inf]), ValueRangeError, "inf at 1"),
+        (lambda: interval([0, 1, 0.5, 1], method="wilson"), ValueRangeError, "value 2 is 0.5"),
+        (lambda: interval([0, 1, 1], method="wilson", strata=[0, 0, 1]), UsageError, "strata"),
+        (lambda: interval(VALUES, clusters=[1, 2]), MismatchError, "clusters has 2"),
+        (lambda: difference_interval([1, 2, 3], [1, 2]), MismatchError, "b has 2"),
+    ],
+)
+def test_nonsense_is_refused(call: object, error: type[Exception], words_: str) -> None:
+    with pytest.raises(error, match=words_):
+        call()  # type: ignore[operator]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=30))
+def test_ends_enclose_and_stay_in_range(values: list[float]) -> None:
+    for method in ("bca", "percentile"):
+        found = interval(values, method=method, resamples=200)
+        tiny = 1e-9 * max(map(abs, values))
+        assert min(values) - tiny <= found.low <= found.high <= max(values) + tiny
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e-12, 1e12, 1e40])
+def test_any_scale_gives_the_same_interval(scale: float) -> None:
+    plain, scaled = interval(VALUES, resamples=500), interval(VALUES * scale, resamples=500)
+    assert (scaled.low / scale, scaled.high / scale) == pytest.approx(
+        (plain.low, plain.high), rel=1e-9
+    )
