@@ -105,5 +105,10 @@ def test_size_must_be_known_and_large_enough() -> None:
         chance(big, "RR", n_docs=1)
 
 
+def test_a_count_up_to_k_depends_on_the_order() -> None:
+    hits = assay.judge_ranks([1], n_docs=20)
+    assert chance(hits, "num_rel_ret@5").mean()["num_rel_ret@5"] == 0.25
+
+
 def test_order_free_measures_have_no_chance() -> None:
     assert np.isnan(chance(assay.judge_ranks([1], n_docs=5), "SetP")["SetP"][0])

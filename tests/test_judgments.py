@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from assay import Ids, Judgments
+from assay import Ids, Judgments, Ranking, judge, judge_ranks, score
 from assay.errors import IdError, MismatchError, ShapeError, ValueRangeError
 
 QUERIES, DOCS = Ids.of(["p", "q"]), Ids.of(["a", "b", "c"])
@@ -119,3 +119,15 @@ def test_targets():
 def test_faulty_targets(targets, options, error):
     with pytest.raises(error):
         Judgments.from_targets(targets, **options)
+
+
+def test_a_query_without_a_target_is_empty():
+    hits = judge(Ranking.from_scores(np.eye(3)), Judgments.from_targets([1, None, -1]))
+    scores = score(hits, "RR", conventions="document_001")
+    assert np.isnan(scores["RR"][1:]).all()
+    assert scores.mean().counts["RR"].empty == 2
+
+
+def test_bpref_counts_every_other_document_of_a_target_as_judged():
+    hits = judge_ranks([1, 2, 9], n_docs=10)
+    assert score(hits, "bpref")["bpref"].tolist() == [1.0, 0.0, 0.0]

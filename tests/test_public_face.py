@@ -64,3 +64,19 @@ def test_every_error_is_an_assay_error_with_an_exit_code():
         assert kind.__doc__
     assert errors.__all__ == sorted(errors.__all__)
     assert all(name in errors.__doc__ for name in errors.__all__)
+
+
+def test_public_functions_take_keywords_after_the_second_argument():
+    import inspect
+
+    for name in assay.__all__:
+        function = getattr(assay, name)
+        if not inspect.isfunction(function):
+            continue
+        positional = [
+            p
+            for p in inspect.signature(function).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        # `evaluate(run, qrels, measures)` and `check` read best with their third argument bare.
+        assert len(positional) <= 3, name

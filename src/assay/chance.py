@@ -86,7 +86,7 @@ def _of_random_order(
 
 
 def _column(shuffled: Hits, measure: Measure, rules: Conventions) -> NDArray[np.float64]:
-    if "order-free" in measure.definition.laws:
+    if "order-free" in measure.definition.laws and measure.cutoff is None:
         return np.full(shuffled.n_queries, np.nan)
     try:
         return score(shuffled, measure, conventions=rules)[measure]

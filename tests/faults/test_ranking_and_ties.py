@@ -9,7 +9,7 @@ import pytest
 
 from assay import Judgments, Ranking, evaluate, judge, judge_ranks, parse, preset, score
 from assay.chance import chance
-from assay.errors import AssayError, MeasureError, UsageError
+from assay.errors import AssayError, MeasureError, UsageError, ValueRangeError
 
 TRAITS = ["P@10", "R@10", "Success@10", "RR", "AP", "nDCG@10", "Rprec", "ERR(gmax=1)", "RBP", "iAP"]
 
@@ -26,6 +26,15 @@ def test_19_equal_scores_never_look_good():
         ordered = evaluate(run, {"q": {lucky: 1}}, TRAITS)
         assert ordered.tied.all()  # and where the order decides, the result says so
         assert all(c.tied_share == 1 for c in ordered.mean().counts.values())
+
+
+def test_19_even_the_optimistic_rule_is_disclosed():
+    run, qrels = {"q": {f"d{i}": 1.0 for i in range(50)}}, {"q": {"d7": 1}}
+    scores = evaluate(run, qrels, "RR", conventions="document_003")
+    assert scores.mean()["RR"] == 1.0
+    assert scores.mean().counts["RR"].tied_share == 1.0
+    assert "ties:best" in scores.signature
+    assert "depend on ties" in repr(scores)
 
 
 @pytest.mark.parametrize("ties", ["order", "expected", "best", "worst", "midrank-up"])
@@ -64,8 +73,15 @@ def test_22_sizes_that_make_no_sense(size):
         judge_ranks([1], n_docs=size)
 
 
+@pytest.mark.parametrize("k", [0, -1, 2.5, True, None, "3"])
+def test_22_depths_that_make_no_sense(k):
+    with pytest.raises(UsageError, match="whole number"):
+        Ranking.from_scores([[1.0, 2.0]]).first(k)
+
+
 def test_23_k_beyond_the_collection():
     ranking = Ranking.from_scores([[3.0, 2.0, 1.0]])
+    assert len(ranking.first(99).row(0)) == 3
     assert ranking.complete.all()
     hits = judge(ranking, Judgments.from_targets([0]))
     found = score(hits, ["P@100", "R@100", "nDCG@100", "P@1000000000000000"]).mean()
@@ -107,6 +123,21 @@ def test_26_self_is_excluded_by_id_with_a_duplicate_present(engine):
     assert score(hits, "RR", conventions=rules)["RR"].tolist() == [1.0, 1.0, 1.0, 1.0]
     assert score(hits, "num_rel", conventions=rules)["num_rel"].tolist() == [1.0] * 4
     assert hits.n_ret.tolist() == hits.n_docs.tolist() == [3] * 4
+
+
+def test_26_a_query_that_alone_carries_its_label_is_empty():
+    rules = preset("document_000").but(self_match="exclude")
+    ranking = Ranking.from_scores([[1.0, 0.5]], query_ids=["a"], doc_ids=["a", "b"])
+    judgments = Judgments.from_labels(["u"], ["u", "v"], query_ids=["a"], doc_ids=["a", "b"])
+    scores = score(judge(ranking, judgments, conventions=rules), "RR", conventions=rules)
+    assert np.isnan(scores["RR"][0])
+    assert scores.mean().counts["RR"].empty == 1
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_scores_that_are_no_numbers_are_refused_with_their_row(odd):
+    with pytest.raises(ValueRangeError, match=r"row 1, column 0 \(query 'r'\)"):
+        Ranking.from_scores([[1.0, 2.0], [odd, 0.0]], query_ids=["q", "r"])
 
 
 @pytest.mark.parametrize("ties", ["order", "expected", "best", "worst", "midrank-up"])

@@ -532,7 +532,7 @@ def eleven_point_average(at: Placed, levels: tuple[float, ...], iprec: str) -> F
     >>> from assay import evaluate
     >>> run = {"q": {"a": 3, "b": 2, "c": 1}}
     >>> round(evaluate(run, {"q": {"a": 1, "c": 1}}, "iAP").mean()["iAP"], 4)
-    0.8485
+    0.9091
     """
     average: Floats = _mean_of_levels(_interpolated(at, levels, iprec))
     return average
