@@ -140,4 +140,5 @@ def test_coverage_at_length(
         population = robust[measure][int(system)]
     covered = coverage(population, method, n, 20_000)
     hard = n == 50 and case in ("AP 4", "difference")
-    assert 0.94 - SHORT[method] * hard <= covered <= 0.96
+    wide = method == "studentised" and n == 50  # to the safe side where values are mostly 0 or 1
+    assert 0.94 - SHORT[method] * hard <= covered <= (0.965 if wide else 0.96)
