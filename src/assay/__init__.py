@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from assay.comparison import Comparison, compare
     from assay.conventions import PRESETS, Conventions, preset
     from assay.errors import AssayError
     from assay.evaluation import evaluate, score
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AssayError": "errors",
+    "Comparison": "comparison",
     "Conventions": "conventions",
     "Hits": "hits",
     "Ids": "ids",
@@ -39,6 +41,7 @@ _HOME = {
     "Scores": "scores",
     "Stream": "stream",
     "check": "inspection",
+    "compare": "comparison",
     "evaluate": "evaluation",
     "explain": "explanation",
     "judge": "hits",
@@ -57,6 +60,7 @@ _HOME = {
 __all__ = [
     "PRESETS",
     "AssayError",
+    "Comparison",
     "Conventions",
     "Hits",
     "Ids",
@@ -67,6 +71,7 @@ __all__ = [
     "Scores",
     "Stream",
     "check",
+    "compare",
     "evaluate",
     "explain",
     "judge",

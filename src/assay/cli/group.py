@@ -15,6 +15,7 @@ __all__ = ["COMMANDS", "assay"]
 # What `assay --help` says, so that it need not load a single command.
 COMMANDS: Final[dict[str, str]] = {
     "eval": "Score one or several runs against judgments.",
+    "compare": "Compare runs: which is better, by how much, and how sure is that?",
     "check": "List what is wrong or suspicious in a run and its judgments.",
     "explain": "Work out one number of one query, line by line.",
     "measures": "List the measures, their formulas and parameters.",

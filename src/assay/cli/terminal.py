@@ -17,8 +17,9 @@ from assay.report.tables import Table, columns_of, printable
 if TYPE_CHECKING:
     from assay.explanation import Explanation
     from assay.inspection import CheckReport
+    from assay.report.page import Page
 
-__all__ = ["print_explanation", "print_findings", "print_tables", "working"]
+__all__ = ["print_explanation", "print_findings", "print_page", "print_tables", "working"]
 
 _GAP = 3
 
@@ -59,7 +60,7 @@ def _fitting(table: Table, width: int) -> Iterator[Table]:
     widths = _widths(table)
     front = next((i for i, left in enumerate(table.left) if not left), len(widths))
     fixed = list(range(front))
-    used = start = sum(widths[i] + _GAP for i in fixed)
+    used = start = sum(widths[i] + _GAP for i in fixed) - 1
     chosen: list[int] = []
     for i in range(front, len(widths)):
         if chosen and used + widths[i] + _GAP > width:
@@ -68,6 +69,32 @@ def _fitting(table: Table, width: int) -> Iterator[Table]:
         chosen.append(i)
         used += widths[i] + _GAP
     yield columns_of(table, fixed + chosen)
+
+
+def print_page(page: Page) -> None:
+    """Words and tables; a table's last columns go where the terminal has no room for them."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    for part in page:
+        if isinstance(part, Table):
+            for block in _fitting(_without_luxury(part, console.width), console.width):
+                console.print(_rich(block))
+        elif part.role == "signature":
+            _print_signature(console, part.text)
+        elif part.text:
+            style = "bold" if part.role == "verdict" else "dim"
+            if part.role == "verdict" and part is not page[0]:
+                console.print()
+            console.print(Text(printable(part.text), style=style))
+
+
+def _without_luxury(table: Table, width: int) -> Table:
+    """The table without those of its last columns that may be left out and do not fit."""
+    kept = len(table.columns)
+    while kept > len(table.columns) - table.luxuries:
+        if sum(_widths(table)[:kept]) + _GAP * kept - 1 <= width:
+            break
+        kept -= 1
+    return columns_of(table, range(kept))
 
 
 def working(message: str) -> AbstractContextManager[object]:

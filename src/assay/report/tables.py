@@ -11,8 +11,17 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Cell", "Table", "as_csv", "as_markdown", "as_text", "columns_of", "not_a_formula",
-           "printable"]
+__all__ = [
+    "Cell",
+    "Table",
+    "as_csv",
+    "as_markdown",
+    "as_text",
+    "columns_of",
+    "markdown_text",
+    "not_a_formula",
+    "printable",
+]
 
 UNDEFINED = "–"
 
@@ -76,10 +85,14 @@ def not_a_formula(text: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under column names; text columns stand left, numbers right."""
+    """Rows of cells under column names; text columns stand left, numbers right.
+
+    The last `luxuries` columns may be left out where there is no room for them.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    luxuries: int = 0
 
     @property
     def left(self) -> tuple[bool, ...]:
@@ -125,19 +138,20 @@ def as_markdown(table: Table) -> str:
     |:---|---:|
     | a | **0.2500** |
     """
-    head = [_escaped(name) for name in table.columns]
+    head = [markdown_text(name) for name in table.columns]
     rule = "|" + "|".join(":---" if left else "---:" for left in table.left) + "|"
     body = [[_markdown_cell(cell) for cell in row] for row in table.rows]
     lines = [f"| {' | '.join(line)} |" for line in [head, *body]]
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
-def _escaped(text: object) -> str:
+def markdown_text(text: object) -> str:
+    """The text with everything escaped that Markdown would take for markup."""
     return _MARKDOWN.sub(r"\\\1", printable(text))
 
 
 def _markdown_cell(cell: Cell) -> str:
-    shown = _escaped(cell.shown) if cell.kind == "text" else cell.shown
+    shown = markdown_text(cell.shown) if cell.kind == "text" else cell.shown
     return f"**{shown}**" if cell.best else shown
 
 
