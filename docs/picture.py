@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
@@ -45,7 +46,7 @@ def on_terminal(command: str, folder: Path) -> str:
 
 def main() -> None:
     """Draw the picture into the file named on the command line."""
-    console = Console(width=WIDTH, record=True, file=open(os.devnull, "w", encoding="utf-8"))
+    console = Console(width=WIDTH, record=True, file=io.StringIO())
     with tempfile.TemporaryDirectory() as made:
         write_demo(Path(made))
         for command in COMMANDS:

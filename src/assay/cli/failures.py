@@ -31,7 +31,9 @@ def exit_code_of(command: Callable[[], object]) -> int:
         _say("interrupted.")
         return _INTERRUPTED
     except Exception as error:
-        return _explained(error)
+        code = _explained(error)
+        _drop_what_cannot_be_written()
+        return code
     return result if isinstance(result, int) else 0
 
 
@@ -44,9 +46,21 @@ def _never_fail_to_encode() -> None:
 
 def _without_reader() -> int:
     """`| head` has gone: be quiet, also when Python flushes at the end."""
+    _write_to_nowhere()
+    return _NO_READER
+
+
+def _drop_what_cannot_be_written() -> None:
+    """Where stdout is full or closed, Python must not try again at the end and fail once more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _write_to_nowhere()
+
+
+def _write_to_nowhere() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
-    return _NO_READER
 
 
 def _explained(error: Exception) -> int:
