@@ -21,7 +21,7 @@ from assay.io.lines import (
     check_values,
     exact_floats,
     number_ids,
-    number_values,
+    pack_ids,
     plain_floats,
 )
 from assay.io.packages import need
@@ -86,13 +86,13 @@ def _numbered(column: nw.Series[Any], what: str, where: Where) -> tuple[Ids, Cod
     import narwhals as nw
 
     if isinstance(column.dtype, _wide()):
-        return number_values(column.to_list(), what, where)
+        return number_ids(pack_ids(column.to_list(), what, where))
     if column.dtype.is_integer():
         return number_ids(Ids.of(column.to_numpy(), what))
     if isinstance(column.dtype, nw.Categorical | nw.Enum):
         column = column.cast(nw.String)
     if isinstance(column.dtype, nw.String):
-        return number_values(column.to_list(), what, where)
+        return number_ids(pack_ids(column.to_list(), what, where))
     raise IdError(
         f"column {column.name!r} holds {column.dtype}, and {what} ids are text or integers. "
         "Convert it (integers with a gap become floats in pandas)."

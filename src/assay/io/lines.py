@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from itertools import count
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -22,7 +20,6 @@ __all__ = [
     "check_values",
     "exact_floats",
     "number_ids",
-    "number_values",
     "pack_ids",
     "plain_floats",
 ]
@@ -66,22 +63,6 @@ def number_ids(ids: Ids) -> tuple[Ids, Codes]:
     is_first = first == np.arange(len(ids))
     number = np.cumsum(is_first, dtype=np.int32) - np.int32(1)
     return ids.take(np.flatnonzero(is_first)), number[first]
-
-
-def number_values(values: Sequence[Any], what: str, where: Where) -> tuple[Ids, Codes]:
-    """As `number_ids`, from plain values; texts are numbered before they are packed.
-
-    >>> number_values(["b", "a", "b"], "doc", str)[1].tolist()
-    [0, 1, 0]
-    """
-    if set(map(type, values)) != {str}:
-        return number_ids(pack_ids(values, what, where))
-    numbers: defaultdict[str, int] = defaultdict(count().__next__)
-    codes = np.fromiter(map(numbers.__getitem__, values), np.int32, len(values))
-    try:
-        return Ids.of(list(numbers), what), codes
-    except IdError:
-        return number_ids(pack_ids(values, what, where))  # to say in which line
 
 
 def _first_places(ids: Ids) -> npt.NDArray[np.int64]:

@@ -16,7 +16,7 @@ from assay.io.lines import (
     Lines,
     Where,
     check_values,
-    number_values,
+    number_ids,
     pack_ids,
     plain_floats,
 )
@@ -42,7 +42,7 @@ def lines_of_mapping(data: Mapping[Any, Any], kind: Kind, source: str = "") -> L
     def where(line: int) -> str:
         return f"{prefix}query {names[int(np.searchsorted(ends, line, side='right'))]!r}"
 
-    doc_ids, docs = number_values(list(chain.from_iterable(rows)), "doc", where)
+    doc_ids, docs = number_ids(pack_ids(list(chain.from_iterable(rows)), "doc", where))
     query_ids = pack_ids(names, "query", f"{prefix}key {{}}".format)
     queries = np.repeat(np.arange(len(rows), dtype=np.int32), sizes)
     if rows and isinstance(rows[0], Mapping):
@@ -92,8 +92,8 @@ def lines_of_records(records: Iterable[Any], kind: Kind, where: Where, source: s
         columns, by_rank = _of_mappings(rows, kind, where, source)
     else:
         columns, by_rank = _of_tuples(rows, kind, where, source)
-    query_ids, queries = number_values(columns[0], "query", where)
-    doc_ids, docs = number_values(columns[1], "doc", where)
+    query_ids, queries = number_ids(pack_ids(columns[0], "query", where))
+    doc_ids, docs = number_ids(pack_ids(columns[1], "doc", where))
     values = plain_floats(columns[2], kind, where)
     lines = Lines(query_ids, doc_ids, queries, docs, -values if by_rank else values)
     return check_values(lines, kind, where)
