@@ -12,7 +12,7 @@ import pytest
 
 from assay import compare, evaluate, parse, stats
 from assay.errors import MismatchError, UsageError
-from assay.gate import parse_condition
+from assay.gate import parse_condition, worse_than_baseline
 from assay.sensitivity import other_rules, sensitivity
 from tests.comparing import scores_of
 
@@ -53,13 +53,16 @@ def test_not_separable_says_how_many_queries_would_do():
 def test_the_level_decides_and_is_named():
     strict = compare(scores_of(BETTER[:6]), scores_of(BASE[:6]), level=0.01)
     assert strict.pairs[0].p == 2 / 64
-    assert "not separable on RR at 1 %" in strict.verdict
+    assert "could be shown at 1 % with 6 queries" in strict.verdict
+    seven = compare(scores_of(NOISE[:9]), scores_of(BASE[:9]), level=0.01)
+    assert "not separable on RR at 1 %" in seven.verdict
     assert "better" in compare(scores_of(BETTER[:6]), scores_of(BASE[:6]), level=2 / 64).verdict
 
 
 def test_a_verdict_is_not_a_comparison_of_means():
     """Equal means are no win for the first."""
-    left, right = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.4, 0.3, 0.2, 0.1])
+    left = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    right = left[::-1].copy()
     found = compare(scores_of(left), scores_of(right))
     assert found.pairs[0].winner is None
     assert found.pairs[0].queries_needed is None
@@ -158,9 +161,96 @@ def test_missing_queries_that_are_skipped_are_left_out_of_pairs():
     gone[:5] = True
     left = dataclasses.replace(scores_of(BETTER, missing="skip"), missing=gone)
     found = compare(left, scores_of(BASE, missing="skip"))
-    assert found.pairs[0].effect.n_removed == 5
-    (one,) = [one for one in found.standings if one.name == "A"]
-    assert one.mean.estimate == left.mean()["RR"]
+    assert found.n_queries == 55
+    assert found.to_dict()["queries"]["by_system"] == {"A": 55, "B": 60}
+    assert "55 queries are in all systems and were compared; B has 60" in found.remarks
+    means = {one.name: one.mean.estimate for one in found.standings}
+    assert means["A"] == left.mean()["RR"]
+    assert means["B"] == pytest.approx(BASE[5:].mean(), abs=1e-15)
+    assert found.pairs[0].difference == pytest.approx(means["A"] - means["B"], abs=1e-15)
+
+
+def test_a_run_that_answers_a_fraction_is_refused_where_missing_queries_are_skipped():
+    gone = np.arange(60) >= 12
+    left = dataclasses.replace(scores_of(BETTER, missing="skip"), missing=gone)
+    with pytest.raises(MismatchError, match="'A' has 12, 'B' has 60"):
+        compare(left, scores_of(BASE, missing="skip"))
+    zero = dataclasses.replace(scores_of(BETTER, missing="zero"), missing=gone)
+    assert compare(zero, scores_of(BASE, missing="zero")).n_queries == 60
+    strict = dataclasses.replace(scores_of(BETTER, missing="error"), missing=gone)
+    with pytest.raises(ValueError, match="q0012"):
+        compare(strict, scores_of(BASE, missing="error"))
+
+
+def test_a_rule_under_which_runs_cannot_be_compared_is_named():
+    qrels = {f"q{i}": {"a": 1} for i in range(8)}
+    whole = {query: {"a": 2, "b": 1} for query in qrels}
+    runs = {"whole": whole, "part": {query: whole[query] for query in ("q0", "q1")}}
+    found = sensitivity(runs, qrels, "RR")
+    assert list(found.refused) == ["missing: skip"]
+    assert "They cannot be compared under missing: skip." in found.verdict
+    assert "less than half" in found.to_dict()["refused"]["missing: skip"]
+    with pytest.raises(MismatchError):
+        sensitivity(runs, qrels, "RR", conventions="beir")
+
+
+# What could never be shown
+
+
+SMALLEST = [
+    ({}, 4, 2 / 2**4, "4 queries"),
+    ({}, 5, 2 / 2**5, "5 queries"),
+    ({"test": "wilcoxon"}, 5, 2 / 2**5, "5 queries"),
+    ({"test": "sign"}, 5, 2 / 2**5, "5 queries"),
+    ({"correction": "tukey"}, 5, 2 / 2**5, "5 queries"),
+    ({"correction": "tukey", "resamples": 100, "level": 0.005}, 12, 1 / 101, "100 resamples"),
+    ({"test": "bootstrap"}, 3, 1 / 9, "3 queries"),
+    ({"resamples": 100, "level": 0.005}, 60, 1 / 101, "100 resamples"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "n", "smallest", "short"), SMALLEST)
+def test_what_could_never_be_shown_is_undecided_and_fails_the_gate(arguments, n, smallest, short):
+    new, old = scores_of(BASE[:n]), scores_of(BETTER[:n])
+    found = compare(new, old, names=["new", "old"], baseline="old", **arguments)
+    (pair,) = found.pairs
+    assert pair.smallest_p == pytest.approx(smallest)
+    assert pair.p >= pair.smallest_p * 0.8  # a drawn p strays
+    assert pair.outcome == "undecided"
+    assert "no difference could be shown at" in found.verdict
+    assert f"% with {short}, as p is at least" in found.verdict
+    (why,) = worse_than_baseline(found)
+    assert why.startswith("new cannot be tested on RR: no difference could be shown")
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_identical_systems_on_too_few_queries_do_not_pass_the_gate():
+    found = compare(*[scores_of(BASE[:4])] * 2, baseline="B")
+    assert found.pairs[0].outcome == "identical"
+    assert len(list(worse_than_baseline(found))) == 1
+    enough = compare(*[scores_of(BASE)] * 2, baseline="B", level=0.001, resamples=100)
+    assert list(worse_than_baseline(enough)) == []
+
+
+def test_the_correction_counts_for_what_can_be_shown():
+    systems = [scores_of(each[:7]) for each in (BETTER, BASE, BASE * 0.1, BASE * 0.01)]
+    holm = compare(*systems)
+    assert {pair.smallest_p for pair in holm.pairs} == {6 * 2 / 2**7}
+    assert holm.verdict.startswith("The 4 systems cannot be compared on RR: no difference could")
+    for correction in ("bh", "none"):
+        assert compare(*systems, correction=correction).pairs[0].winner == "A"
+    assert compare(*systems, test="t").pairs[0].smallest_p == 0
+
+
+def test_too_few_queries_for_a_bootstrap_leave_no_interval():
+    found = compare(scores_of(BETTER[:7]), scores_of(BASE[:7]))
+    assert found.pairs[0].winner == "A"
+    assert "no interval" in found.verdict
+    remark = "RR: no intervals of means: too few queries: 7, at least 8 are needed for a bootstrap"
+    assert f"{remark}; use t" in found.remarks
+    assert "–" in repr(found)
+    with_t = compare(scores_of(BETTER[:7]), scores_of(BASE[:7]), interval="t")
+    assert "no interval" not in repr(with_t)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +277,16 @@ def test_what_does_not_belong_together_is_refused(other, message):
         ({"test": "anova"}, "test must be one of"),
         ({"correction": "dunnett"}, "correction must be one of"),
         ({"interval": "wilson"}, "interval must be one of"),
-        ({"level": 5}, "level must lie between"),
+        ({"level": 95}, "such as 0.05: .*found 95"),
+        ({"level": 0.95}, "found 0.95"),
+        ({"level": 1e-300}, "found 1e-300"),
+        ({"level": math.nan}, "found nan"),
+        ({"resamples": 1}, "100 or more"),
+        ({"resamples": 99, "interval": "t"}, "100 or more"),
+        ({"names": [None, 1]}, "a text; found None"),
+        ({"names": ["a", 1]}, "a text; found 1"),
+        ({"measures": 5}, "measures is a text or a list"),
+        ({"by": ["g"]}, "one group column"),
         ({"margin": -1}, "margin must be"),
         ({"seed": -1}, "seed must be"),
         ({"by": "user"}, "No system has a group column"),
@@ -197,6 +296,16 @@ def test_what_does_not_belong_together_is_refused(other, message):
 def test_senseless_requests_are_refused(arguments, message):
     with pytest.raises(UsageError, match=message):
         compare(scores_of(BASE), scores_of(BETTER), **arguments)
+
+
+def test_questions_that_make_no_sense_are_answered_in_words():
+    found = compare(scores_of(BASE), scores_of(BETTER))
+    with pytest.raises(UsageError, match="found 5"):
+        found.table(5)
+    with pytest.raises(UsageError, match="two systems; found 'A' twice"):
+        found.pair("A", "A")
+    with pytest.raises(ValueError, match="names must be a list"):
+        compare(scores_of(BASE), scores_of(BETTER), names=5)
 
 
 def test_only_scores_are_compared():
@@ -341,6 +450,7 @@ def test_a_comparison_is_frozen():
         ("RR < baseline + 1e-2", 0.505, 0.5, True),
         ("RR < baseline", math.nan, 0.5, True),
         ("RR < baseline", 0.5, math.nan, True),
+        ("RR < baseline * 1e308", 0.5, 1e9, True),
     ],
 )
 def test_conditions(text, mean, baseline, fails):
@@ -355,7 +465,8 @@ def test_conditions_know_all_names_of_a_measure():
 @pytest.mark.parametrize(
     "text",
     ["", "RR", "RR > 0.3", "RR < other", "RR < baseline - x", "RR < baseline - 1 - 1",
-     "__import__('os').system('true') < 1", "RR < __import__('os')", "RR < 1e999x", "RR << 1"],
+     "__import__('os').system('true') < 1", "RR < __import__('os')", "RR < 1e999x", "RR << 1",
+     "RR < 1e999", "RR < -1e999", "RR < baseline - 1e999", "RR < baseline * 1e999", "RR < ٣"],
 )  # fmt: skip
 def test_conditions_that_make_no_sense(text):
     with pytest.raises(UsageError):

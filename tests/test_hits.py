@@ -50,7 +50,7 @@ def test_labels_agree_with_the_qrels_they_stand_for(ties, exclude):
     rng = np.random.default_rng(1)
     labels = rng.integers(0, 4, 15)
     query_labels = np.append(labels[:9], 77)  # a label that no document has
-    ranking = Ranking.from_scores(tied_scores(10, 15))
+    ranking = Ranking.from_scores(tied_scores(10, 15), query_ids=range(10), doc_ids=range(15))
     rules = INDEX.but(self_match="exclude") if exclude else INDEX
     by_label = judge(ranking, Judgments.from_labels(query_labels, labels), conventions=rules)
     by_pair = judge(ranking, qrels_of(query_labels[:, None] == labels), conventions=rules)
@@ -90,8 +90,14 @@ def test_text_targets_and_labels():
 
 def test_documents_are_joined_by_id_not_by_number():
     ranking = Ranking.from_scores([[3.0, 2.0, 1.0]], doc_ids=[30, 10, 20])
-    target = Judgments.from_targets([0], doc_ids=[20, 30])
+    target = Judgments.from_targets([20], doc_ids=[20, 30])
     assert judge(ranking, target).rank.tolist() == [3]
+
+
+def test_with_ids_a_target_is_an_id_also_where_ids_are_numbers():
+    assert Judgments.from_targets([30, None, -1], doc_ids=[20, 30]).docs.tolist() == [1]
+    with pytest.raises(IdError, match="not among doc_ids"):
+        Judgments.from_targets([0], doc_ids=[20, 30])
 
 
 # Bare ranks

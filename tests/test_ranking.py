@@ -7,12 +7,13 @@ import random
 import numpy as np
 import pytest
 
-from assay import Conventions, Ids, Ranking, preset
+from assay import Conventions, Ids, Ranking, evaluate, preset
 from assay.errors import (
     ConventionError,
     IdError,
     MismatchError,
     ShapeError,
+    UsageError,
     ValueRangeError,
 )
 from assay.io.sources import as_ranking
@@ -134,7 +135,7 @@ def test_reordering():
 
 def test_reordering_cannot_bring_back_what_is_gone():
     by_id = as_ranking({"q": {"b": 1.0, "c": 1.0}}, ID_DESCENDING)
-    with pytest.raises(ConventionError, match="index"):
+    with pytest.raises(ConventionError, match="order of its lines is gone"):
         by_id.under(Conventions(tiebreak="index"))
     short = by_id.under(ID_DESCENDING.but(scores="float32"))
     with pytest.raises(ConventionError, match="float32"):
@@ -148,8 +149,54 @@ def test_float32_must_hold_the_scores():
 
 
 def test_depth_counts_after_self_is_excluded():
-    ranking = Ranking.from_scores([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
+    scores = [[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]]
+    ranking = Ranking.from_scores(scores, query_ids=[0, 1], doc_ids=[0, 1, 2])
     rules = Conventions(tiebreak="index", self_match="exclude", depth=2)
     shown = ranking.under(rules)
     assert [doc for doc, _ in shown.row(0)] == [1, 2]
     assert [doc for doc, _ in shown.row(1)] == [0, 2]
+
+
+def test_line_order_is_not_document_order():
+    """Rounding to float32 makes new ties; their order of lines is gone, and nothing is guessed."""
+    lines = [("q1", "z", 5.0), ("q1", "a", 4.0), ("q2", "a", 1.0), ("q2", "z", 1.00000001)]
+    ranking = as_ranking(lines, Conventions(tiebreak="index"))
+    with pytest.raises(ConventionError, match="order of its lines is gone"):
+        ranking.under(Conventions(tiebreak="index", scores="float32"))
+
+
+def test_self_cannot_be_excluded_without_ids():
+    with pytest.raises(MismatchError, match="excluded by id"):
+        Ranking.from_scores([[0.9, 0.5]]).under(Conventions(tiebreak="index", self_match="exclude"))
+
+
+def test_a_depth_that_divides_a_tie_group():
+    run, qrels = {"q": {"a": 1.0, "b": 1.0, "c": 1.0}}, {"q": {"a": 1}}
+    rules = Conventions(depth=2)
+    scores = evaluate(run, qrels, ["Success@2", "num_ret"], conventions=rules)
+    assert scores.tied.tolist() == [[True], [False]]
+    for ties in ("expected", "best", "worst", "midrank-up"):
+        with pytest.raises(ConventionError, match="depth 2 cuts through"):
+            evaluate(run, qrels, "Success@2", conventions=rules.but(ties=ties))
+    whole = Conventions(depth=3, ties="expected")
+    mean = evaluate(run, qrels, "Success@2", conventions=whole).mean()
+    assert mean["Success@2"] == pytest.approx(2 / 3, abs=1e-15)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_whole_numbers_that_float64_cannot_tell_apart_are_refused(dtype):
+    with pytest.raises(ValueRangeError, match=r"2\^53"):
+        Ranking.from_scores(np.array([[2**53, 2**53 + 1]], dtype))
+
+
+def test_masked_scores_and_senseless_sizes_are_refused():
+    with pytest.raises(ShapeError, match="masked"):
+        Ranking.from_scores(np.ma.array([[1.0, 9.0]], mask=[[0, 1]]))
+    for n_docs in (2.5, "5", 0, True):
+        with pytest.raises(UsageError, match="n_docs"):
+            Ranking.from_arrays([[0, 1]], n_docs=n_docs)
+
+
+def test_what_stands_in_an_unused_place_does_not_matter():
+    ranking = Ranking.from_arrays([[0, 2, -1]], [[0.1, 0.5, -np.inf]])
+    assert [doc for doc, _ in ranking.row(0)] == [2, 0]

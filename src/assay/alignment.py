@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.checks import listed
 from assay.conventions import Conventions
 from assay.errors import MismatchError, UsageError
 from assay.ids import Ids
@@ -28,8 +28,8 @@ _LEAST_SHARE = 0.5  # of the largest query set; with less in common two systems 
 class Aligned:
     """Systems × measures × queries, with undefined values as the conventions treat them.
 
-    `sizes` says how many queries each system had, `clusters` which group each query is in, and
-    `remarks` what was left out on the way.
+    `sizes` says how many queries each system had (those that are missing and skipped are none of
+    them), `clusters` which group each query is in, and `remarks` what was left out on the way.
     """
 
     names: tuple[str, ...]
@@ -50,8 +50,10 @@ def align(
     _check_systems(systems)
     known = _names(names, len(systems))
     chosen, left_out = _measures(systems, measures, known)
-    rows = _shared_rows(systems, known)
-    sizes = tuple(scores.n_queries for scores in systems)
+    _check_by(by)
+    answered = [_answered(scores) for scores in systems]
+    sizes = tuple(len(ids) for ids in answered)
+    rows = _shared_rows(systems, answered, known)
     values = np.stack(
         [
             np.stack([_counted(scores, measure)[places] for measure in chosen])
@@ -93,7 +95,10 @@ def _names(names: Iterable[str] | None, count: int) -> tuple[str, ...]:
         return tuple(chr(65 + i) if count <= 26 else f"S{i + 1}" for i in range(count))
     if isinstance(names, str):
         raise UsageError(f"names is a list, one name for each system; found the text {names!r}.")
-    given = tuple(map(str, names))
+    given = tuple(listed(names, "names"))
+    odd = next((name for name in given if not isinstance(name, str)), given)
+    if odd is not given:
+        raise UsageError(f"The name of a system is a text; found {odd!r}.")
     if len(given) != count:
         raise UsageError(f"There are {count} systems and {len(given)} names; give one for each.")
     twice = next((name for name in given if given.count(name) > 1), None)
@@ -108,6 +113,10 @@ def _measures(
     """The measures to compare, and those of the scores that cannot be compared."""
     _check_alike(systems, names, measures is None)
     if measures is not None:
+        if not isinstance(measures, Measure | Iterable):
+            raise UsageError(
+                f"measures is a text or a list such as ['nDCG@10']; found {measures!r}."
+            )
         wanted = parse_many(measures)
         bad = [measure for measure in wanted if not comparable(measure)]
         if bad:
@@ -152,18 +161,34 @@ def _differing(left: Conventions, right: Conventions) -> str:
     )
 
 
-def _shared_rows(systems: Sequence[Scores], names: tuple[str, ...]) -> list[Longs]:
+def _check_by(by: Any) -> None:
+    if by is not None and not isinstance(by, str):
+        raise UsageError(f"by is the name of one group column, a text; found {by!r}.")
+
+
+def _answered(scores: Scores) -> Ids:
+    """The queries that a system has; one that is missing and skipped is none of them.
+
+    A run that answers only what it is good at must not pass for one that answers all.
+    """
+    if scores.conventions.missing != "skip" or not scores.missing.any():
+        return scores.query_ids
+    return scores.query_ids.take(np.flatnonzero(~scores.missing))
+
+
+def _shared_rows(
+    systems: Sequence[Scores], answered: Sequence[Ids], names: tuple[str, ...]
+) -> list[Longs]:
     """For each system the places of the queries that all systems have, in one order."""
-    first = systems[0].query_ids
+    first = answered[0]
     shared = np.ones(len(first), bool)
-    for scores in systems[1:]:
-        shared &= first.match(scores.query_ids) >= 0
+    for others in answered[1:]:
+        shared &= first.match(others) >= 0
     ids = first.take(np.flatnonzero(shared))
-    largest = max(scores.n_queries for scores in systems)
+    largest = max(map(len, answered))
     if len(ids) < _LEAST_SHARE * largest:
         counts = ", ".join(
-            f"{name!r} has {scores.n_queries}"
-            for name, scores in list(zip(names, systems, strict=True))[:5]
+            f"{name!r} has {len(own)}" for name, own in list(zip(names, answered, strict=True))[:5]
         )
         raise MismatchError(
             f"Only {len(ids)} queries are in all {len(systems)} systems, less than half of the "
@@ -174,16 +199,12 @@ def _shared_rows(systems: Sequence[Scores], names: tuple[str, ...]) -> list[Long
 
 
 def _counted(scores: Scores, measure: Measure) -> Floats:
-    """Per query what the mean would count: NaN only for queries that it would leave out."""
+    """Per query what the mean would count: NaN only where the measure is undefined."""
     rules = scores.conventions
-    if rules.empty == "error":
+    if "error" in (rules.empty, rules.missing):
         scores.mean()
     values = scores[measure]
-    if rules.empty == "zero":
-        values = np.where(np.isnan(values), 0.0, values)
-    if rules.missing == "skip":
-        values = np.where(scores.missing, math.nan, values)
-    return values
+    return np.where(np.isnan(values), 0.0, values) if rules.empty == "zero" else values
 
 
 def _clusters(
@@ -199,8 +220,8 @@ def _clusters(
         elif (found != column).any():
             row = int(np.argmax(found != column))
             raise MismatchError(
-                f"Query {scores.query_ids[int(places[row])]!r} is in group {found[row]!r} for one "
-                f"system and in {column[row]!r} for {name!r}. A query belongs to one group."
+                f"Query {scores.query_ids[int(places[row])]!r} is in group {str(found[row])!r} for one "
+                f"system and in {str(column[row])!r} for {name!r}. A query belongs to one group."
             )
     if found is None:
         raise UsageError(

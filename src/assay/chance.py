@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import checks
-from assay.conventions import Conventions, preset
+from assay.conventions import Conventions, as_conventions, preset
 from assay.errors import MismatchError, UsageError
-from assay.evaluation import as_conventions, score
+from assay.evaluation import score
 from assay.hits import Hits
 from assay.measures import Measure, parse_many
 from assay.measures.expected import TooManyOrdersError

@@ -19,13 +19,18 @@ __all__ = [
     "check_finite",
     "check_labels",
     "check_lengths",
+    "check_numbers",
     "check_one_kind_of_label",
     "check_ranks",
     "check_unique",
+    "exact_scores",
     "listed",
     "plain_array",
     "real_matrix",
+    "require",
 ]
+
+LARGEST_RANK = 10**15
 
 
 def check_cutoff(k: Any, name: str = "k") -> int:
@@ -36,8 +41,18 @@ def check_cutoff(k: Any, name: str = "k") -> int:
     return int(k)
 
 
+def require(value: Any, kind: type, what: str, example: str) -> None:
+    """Refuse a value of another type, saying what was expected."""
+    if not isinstance(value, kind):
+        raise UsageError(f"{what} must be {example}, found {type(value).__name__}.")
+
+
 def plain_array(values: Any, what: str) -> NDArray[Any]:
     """An array of whatever shape; rows of different lengths make none."""
+    if getattr(values, "mask", None) is not None and isinstance(values, np.ndarray):
+        raise ShapeError(
+            f"{what} is a masked array. Fill it, or mark unused places by document number −1."
+        )
     try:
         return np.asarray(values)
     except ValueError:
@@ -195,11 +210,39 @@ def check_ranks(ranks: Any, what: str = "ranks", low: int = 0) -> NDArray[np.int
         raise ShapeError(
             f"{what} must be one number per query, found shape {array.shape} of {array.dtype}."
         )
-    bad = (array < low) | (array != np.floor(array)) | ~np.isfinite(array.astype(np.float64))
+    bad = (array < low) | (array != np.floor(array)) | ~(array.astype(np.float64) <= LARGEST_RANK)
     if bad.any():
         row = int(np.argmax(bad))
-        raise ValueRangeError(f"{what} must be whole numbers ≥ {low}; row {row} is {array[row]}.")
+        raise ValueRangeError(
+            f"{what} must be whole numbers from {low} to 10^15; row {row} is {array[row]}."
+        )
     return array.astype(np.int64)
+
+
+def check_numbers(numbers: Any, limit: int, what: str) -> NDArray[np.int64]:
+    """Row numbers from 0 to limit − 1, one-dimensional, as int64."""
+    array = plain_array(numbers, what)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
+        raise ShapeError(
+            f"{what} must be a list of whole numbers, found shape {array.shape} of {array.dtype}."
+        )
+    if array.size and (array.min() < 0 or array.max() >= limit):
+        row = int(np.argmax((array < 0) | (array >= limit)))
+        raise ValueRangeError(f"{what} must lie from 0 to {limit - 1}; row {row} is {array[row]}.")
+    return array.astype(np.int64)
+
+
+def exact_scores(scores: NDArray[Any], what: str) -> NDArray[np.float64]:
+    """Scores as float64; numbers that would lose digits, and so tie, are refused."""
+    large = scores.dtype.kind in "iu" and scores.dtype.itemsize == 8 and scores.size
+    if large and max(abs(int(scores.min())), abs(int(scores.max()))) > 2**53:
+        raise ValueRangeError(
+            f"{what} holds whole numbers beyond 2^53, which float64 cannot tell from their "
+            "neighbours. Scale or shift them."
+        )
+    if scores.dtype.itemsize > 8:
+        raise ValueRangeError(f"{what} is of {scores.dtype}; give float64, or less.")
+    return scores.astype(np.float64)
 
 
 def named_few(ids: Sequence[Any] | Ids, limit: int = 5) -> str:

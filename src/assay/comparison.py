@@ -103,6 +103,8 @@ class Comparison:
                 return pair
         for name in (a, b):
             self._number_of(name)
+        if a == b:
+            raise UsageError(f"A pair is of two systems; found {a!r} twice.")
         raise UsageError(f"{a!r} and {b!r} were not compared: the baseline is {self.baseline!r}.")
 
     def differences(
@@ -127,6 +129,7 @@ class Comparison:
             removed = max((pair.effect.n_removed for pair in pairs), default=0)
             if removed:
                 found.append(f"{measure}: undefined on up to {removed} queries, left out of pairs")
+            found.extend(_without_interval(measure, self.standings_on(measure)))
             found.extend(_overstated(measure, [pair for pair in pairs if pair.overstated]))
         return tuple(found)
 
@@ -193,6 +196,8 @@ class Comparison:
         return str(self.measures[0])
 
     def _name_of(self, measure: str | Measure) -> str:
+        if not isinstance(measure, str | Measure):
+            raise UsageError(f"A measure is a text such as 'nDCG@10'; found {measure!r}.")
         wanted = measure if isinstance(measure, Measure) else parse(measure)
         if wanted not in self.measures:
             have = ", ".join(map(str, self.measures))
@@ -318,6 +323,12 @@ def _too_coarse(pairs: tuple[Pair, ...], settings: Settings) -> Iterable[str]:
             f"{settings.resamples:,} resamples are too few to separate any of {n_pairs:,} pairs: "
             f"take {math.ceil(n_pairs / settings.level):,} or more, or the correction tukey"
         )
+
+
+def _without_interval(measure: str, standings: Iterable[Standing]) -> Iterable[str]:
+    notes = [one.mean.note for one in standings if math.isnan(one.mean.low) and one.mean.note]
+    if notes:
+        yield f"{measure}: no intervals of means: {notes[0]}"
 
 
 def _overstated(measure: str, pairs: list[Pair]) -> Iterable[str]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from assay.errors import ConventionError
 
-__all__ = ["CHOICES", "PRESETS", "PRESET_NOTES", "Conventions", "preset"]
+__all__ = ["CHOICES", "PRESETS", "PRESET_NOTES", "Conventions", "as_conventions", "preset"]
 
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "ties": ("order", "expected", "best", "worst", "midrank-up"),
@@ -146,7 +146,7 @@ def _parsed_part(part: str) -> tuple[str, Any]:
         return _attribute(key), value
     if value == "all":
         return key, 0
-    if not value.isdecimal():
+    if not value.isdecimal() or len(value) > 18:
         raise ConventionError(f"depth in a signature is 'all' or a number, found {value!r}.")
     return key, int(value)
 
@@ -255,6 +255,13 @@ def preset(name: str) -> Conventions:
     >>> preset("sentence_transformers").ap
     'min'
     """
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise ConventionError(_unknown("preset", name, sorted(PRESETS)))
     return PRESETS[name]
+
+
+def as_conventions(conventions: str | Conventions) -> Conventions:
+    """Conventions from a value, a preset's name or a signature."""
+    if isinstance(conventions, Conventions):
+        return conventions
+    return Conventions.parse(conventions)

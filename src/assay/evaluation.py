@@ -9,7 +9,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.conventions import Conventions, preset
+from assay import checks
+from assay.conventions import Conventions, as_conventions, preset
 from assay.errors import MeasureError
 from assay.hits import Hits, judge
 from assay.measures import Measure, parse_many
@@ -17,7 +18,7 @@ from assay.measures.views import Placed, Tied, Worth
 from assay.measures.worth import WORTH_PARAMS, worth_function
 from assay.scores import Scores
 
-__all__ = ["as_conventions", "call_of", "evaluate", "score"]
+__all__ = ["call_of", "evaluate", "score"]
 
 V = TypeVar("V", Placed, Tied)
 
@@ -50,14 +51,10 @@ def evaluate(
     rules = as_conventions(conventions)
     hits = judge(as_ranking(run, rules), as_judgments(qrels), conventions=rules)
     scores = score(hits, measures, conventions=rules)
-    return scores.with_groups(**groups) if groups else scores
-
-
-def as_conventions(conventions: str | Conventions) -> Conventions:
-    """Conventions from a value, a preset's name or a signature."""
-    if isinstance(conventions, Conventions):
-        return conventions
-    return Conventions.parse(conventions)
+    if groups is None:
+        return scores
+    checks.require(groups, Mapping, "groups", "{column: {query id: group}}")
+    return scores.with_groups(**groups)
 
 
 def score(
@@ -68,6 +65,7 @@ def score(
     What `judge` decided (tie-break, precision, self matches, depth) stays as it was, and the
     signature says so.
     """
+    checks.require(hits, Hits, "hits", "what judge() returns")
     rules = _rules(hits, conventions)
     wanted = parse_many(measures)
     views = _Views(hits)
@@ -141,6 +139,8 @@ def _measure(
         tied[rows] = best != worst
         if rules.ties != "order":
             values[rows] = _under_ties(rules.ties, some, measure, arguments, worth, best, worst)
+    if views.hits.divided is not None and "order-free" not in measure.definition.laws:
+        tied |= views.hits.divided
     defined = _defined(placed, measure.definition.defined)
     return np.where(defined, values, np.nan), tied & defined
 

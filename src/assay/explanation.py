@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from assay.conventions import Conventions
+from assay.conventions import Conventions, as_conventions
 from assay.derivations import DERIVATIONS, Derivation, show
 from assay.errors import IdError, UsageError
-from assay.evaluation import as_conventions, call_of, score
+from assay.evaluation import call_of, score
 from assay.hits import Hits, judge
 from assay.ids import Ids
 from assay.measures import Measure, parse_many
@@ -162,7 +162,7 @@ def explain(
     from assay.io.sources import as_judgments, as_ranking
 
     rules = as_conventions(conventions)
-    wanted = parse_many(measure)
+    wanted = parse_many([measure])
     if len(wanted) != 1:
         raise UsageError(f"explain takes one measure, found {', '.join(map(str, wanted))}.")
     ranking = as_ranking(run, rules)

@@ -16,7 +16,7 @@ from assay.verdict import figures, spelled_p
 
 __all__ = ["Condition", "failures", "parse_condition", "worse_than_baseline"]
 
-_NUMBER: Final = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_NUMBER: Final = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _CONDITION: Final = re.compile(
     rf"(?P<measure>[^<>]+?)\s*(?P<relation><=|<)\s*"
     rf"(?:(?P<limit>{_NUMBER})|baseline(?:\s*(?P<sign>[-+*])\s*(?P<amount>{_NUMBER}))?)"
@@ -53,7 +53,7 @@ class Condition:
     def fails(self, mean: float, baseline: float) -> bool:
         """Whether a system with this mean fails; one without a mean always does."""
         limit = self.limit_for(baseline)
-        if math.isnan(mean) or math.isnan(limit):
+        if math.isnan(mean) or not math.isfinite(limit):
             return True
         slack = _ROUNDING * max(1.0, abs(limit))
         return mean < limit - slack if self.relation == "<" else mean <= limit + slack
@@ -72,6 +72,8 @@ def parse_condition(text: str) -> Condition:
             "baseline with + - or * and a number: 'nDCG@10 < baseline - 0.005'."
         )
     measure = parse(found["measure"])
+    if not math.isfinite(float(found["limit"] or found["amount"] or 0)):
+        raise UsageError(f"The number in the condition {text!r} is too large to hold anything to.")
     if found["limit"] is not None:
         return Condition(measure, found["relation"], float(found["limit"]))
     sign, amount = found["sign"] or "+", float(found["amount"] or 0)
@@ -91,7 +93,7 @@ def failures(comparison: Comparison, conditions: Iterable[Condition]) -> Iterato
 
 
 def _why(name: str, mean: float, condition: Condition, baseline: float) -> str:
-    if math.isnan(mean) or math.isnan(condition.limit_for(baseline)):
+    if math.isnan(mean) or not math.isfinite(condition.limit_for(baseline)):
         return f"{name} has no {condition.measure} to hold against '{condition}'"
     limit = condition.limit_for(baseline)
     return (
@@ -115,8 +117,8 @@ def worse_than_baseline(comparison: Comparison) -> Iterator[str]:
 
 
 def _worse(pair: Pair) -> str:
-    if pair.outcome == "undecided":
-        return f"{pair.a} cannot be tested on {pair.measure}: {pair.test.note}"
+    if pair.untestable:
+        return f"{pair.a} cannot be tested on {pair.measure}: {pair.untestable}"
     if pair.outcome != "worse":
         return ""
     return f"{pair.a} is worse than {pair.b} on {pair.measure}: {figures(pair, pair.a)}"

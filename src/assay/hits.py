@@ -15,8 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import checks, order
-from assay.conventions import Conventions, preset
-from assay.errors import MismatchError, UsageError, ValueRangeError
+from assay.conventions import Conventions, as_conventions, preset
+from assay.errors import (
+    ConventionError,
+    MismatchError,
+    ShapeError,
+    UsageError,
+    ValueRangeError,
+)
 from assay.ids import Ids
 from assay.judgments import Judgments, Labels, Qrels
 from assay.native import kernels
@@ -37,7 +43,8 @@ class Hits:
     The pool counts all judged documents by grade, retrieved or not. With `exhaustive`, every
     document that is not listed is known not to be relevant. `n_docs` is the collection's size, 0
     where unknown; `missing` marks judged queries that the ranking does not hold; `extra` are
-    queries of the ranking that nobody judged; `conventions` are those that the join followed.
+    queries of the ranking that nobody judged; `conventions` are those that the join followed;
+    `divided` marks queries in which the depth cuts through tied documents.
     """
 
     query_ids: Ids
@@ -55,6 +62,7 @@ class Hits:
     exhaustive: bool = False
     extra: Ids = field(default_factory=lambda: Ids.count(0))
     conventions: Conventions | None = None
+    divided: NDArray[np.bool_] | None = None
 
     @property
     def n_queries(self) -> int:
@@ -97,6 +105,7 @@ class Hits:
             pool_count=self.pool_count[pool_at],
             n_docs=self.n_docs[rows],
             missing=self.missing[rows],
+            divided=None if self.divided is None else self.divided[rows],
         )
 
     def __repr__(self) -> str:
@@ -118,7 +127,7 @@ def _gather(offsets: Ints, rows: Ints) -> tuple[Ints | slice, Ints]:
 
 
 def judge(
-    ranking: Ranking, judgments: Judgments, *, conventions: Conventions | None = None
+    ranking: Ranking, judgments: Judgments, *, conventions: str | Conventions | None = None
 ) -> Hits:
     """Find where the judged documents of each query landed in its ranking.
 
@@ -126,16 +135,30 @@ def judge(
     >>> hits.rank.tolist()
     [2]
     """
-    conventions = conventions or preset("trec_eval").but(
-        tiebreak=ranking.tiebreak, scores=ranking.precision
-    )
+    checks.require(ranking, Ranking, "ranking", "a Ranking; read_run() makes one from a file")
+    if conventions is None:
+        conventions = preset("trec_eval").but(tiebreak=ranking.tiebreak, scores=ranking.precision)
+    conventions = as_conventions(conventions)
     placed = ranking.under(conventions)
+    _refuse_divided_ties(placed, conventions)
     without_self = conventions.self_match == "exclude"
     if isinstance(judgments, Labels):
         return _judge_labels(placed, judgments, conventions, without_self)
     if isinstance(judgments, Qrels):
         return _judge_qrels(placed, judgments, conventions, without_self)
     raise UsageError(f"judgments must be Judgments, found {type(judgments).__name__}.")
+
+
+def _refuse_divided_ties(ranking: Ranking, conventions: Conventions) -> None:
+    """Half a tie group has no expected, best or worst order."""
+    if conventions.ties == "order" or ranking.divided is None or not ranking.divided.any():
+        return
+    query = ranking.query_ids[int(np.argmax(ranking.divided))]
+    raise ConventionError(
+        f"depth {conventions.depth} cuts through a group of tied documents, first in query "
+        f"{query!r} ({int(ranking.divided.sum())} such queries), so ties={conventions.ties!r} "
+        "would not be exact. Use a cut-off in the measure (nDCG@10), or ties='order'."
+    )
 
 
 def _judge_qrels(
@@ -281,6 +304,7 @@ def _in_id_order(
         exhaustive=exhaustive,
         extra=ranking.query_ids.take(np.flatnonzero(to_judged < 0)),
         conventions=conventions,
+        divided=None if ranking.divided is None else np.append(ranking.divided, False)[source],
     )
 
 
@@ -314,7 +338,7 @@ def judge_ranks(
     first = checks.check_ranks(ranks)
     others = np.zeros_like(first) if tied is None else checks.check_ranks(tied, "tied")
     queries = Ids.count(len(first)) if query_ids is None else Ids.of(query_ids, what="query")
-    has = np.ones(len(first), bool) if has_target is None else np.asarray(has_target, bool)
+    has = np.ones(len(first), bool) if has_target is None else _flags(has_target)
     checks.check_lengths(
         ranks=len(first), tied=len(others), query_ids=len(queries), has_target=len(has)
     )
@@ -340,6 +364,16 @@ def judge_ranks(
         exhaustive=True,
     )
     return hits.select(queries.order())
+
+
+def _flags(has_target: Any) -> NDArray[np.bool_]:
+    flags = checks.plain_array(has_target, "has_target")
+    if flags.ndim != 1 or flags.dtype != bool:
+        raise ShapeError(
+            f"has_target must be True or False for each query, found shape {flags.shape} of "
+            f"{flags.dtype}."
+        )
+    return flags
 
 
 def _check_rank_limits(

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import order
-from assay.conventions import Conventions
+from assay.conventions import Conventions, as_conventions
 from assay.errors import UsageError
-from assay.evaluation import as_conventions, score
+from assay.evaluation import score
 from assay.hits import Hits, judge
 from assay.ids import Ids
 from assay.judgments import Qrels

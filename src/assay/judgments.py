@@ -40,8 +40,10 @@ class Judgments:
 
         A pair given twice with the same grade counts once; with two grades it is refused.
         """
-        row, doc = np.asarray(queries, np.int64), np.asarray(docs, np.int64)
-        grade = np.asarray(grades, np.float64)
+        query_ids, doc_ids = Ids.of(query_ids, what="query"), Ids.of(doc_ids, what="doc")
+        row = checks.check_numbers(queries, len(query_ids), "queries")
+        doc = checks.check_numbers(docs, len(doc_ids), "docs")
+        grade = _grades(grades)
         checks.check_lengths(queries=len(row), docs=len(doc), grades=len(grade))
         checks.check_finite(grade, "grades")
         if not _are_distinct(row, doc, len(query_ids)):
@@ -56,7 +58,7 @@ class Judgments:
     def from_targets(
         targets: Any, *, query_ids: Any = None, doc_ids: Any = None, n_docs: int | None = None
     ) -> Qrels:
-        """One gold document per query, as a number or, with `doc_ids` of text, as an id.
+        """One gold document per query, as a number or, with `doc_ids`, as an id.
 
         A missing target (None, or −1 among numbers) makes an empty query. Every other document
         is known not to be relevant.
@@ -151,6 +153,15 @@ def _are_distinct(row: Ints, doc: Ints, n_queries: int) -> bool:
     return kernels().first_repeat(offsets, doc.astype(np.int32)) < 0
 
 
+def _grades(grades: Any) -> Floats:
+    array = checks.plain_array(grades, "grades")
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iufb"):
+        raise ShapeError(
+            f"grades must be a list of numbers, found shape {array.shape} of {array.dtype}."
+        )
+    return array.astype(np.float64)
+
+
 def _in_pair_order(row: Ints, doc: Ints, grade: Floats, n_docs: int) -> tuple[Ints, Ints, Floats]:
     """Judgments sorted by query, then document."""
     by_pair = np.argsort(row * max(n_docs, 1) + doc, kind="stable")
@@ -173,7 +184,7 @@ def _refuse_conflicts(
 def _target_numbers(targets: Any, doc_ids: Any, n_docs: int | None) -> tuple[Ids, Ints]:
     names = None if doc_ids is None else Ids.of(doc_ids, what="doc")
     values = checks.listed(targets, "targets")
-    if names is not None and names.kind == "text":
+    if names is not None:
         return names, _numbers_of_ids(values, names)
     numbers = checks.plain_array([-1 if value is None else value for value in values], "targets")
     if len(numbers) and numbers.dtype.kind not in "iu":
@@ -183,7 +194,7 @@ def _target_numbers(targets: Any, doc_ids: Any, n_docs: int | None) -> tuple[Ids
         )
     if numbers.ndim != 1:
         raise ShapeError(f"targets must be one per query, found shape {numbers.shape}.")
-    limit = n_docs if names is None else len(names)
+    limit = None if n_docs is None else checks.check_cutoff(n_docs, "n_docs")
     bad = (numbers < -1) | (numbers >= (limit if limit is not None else np.iinfo(np.int32).max))
     if bad.any():
         row = int(np.argmax(bad))
@@ -191,13 +202,13 @@ def _target_numbers(targets: Any, doc_ids: Any, n_docs: int | None) -> tuple[Ids
             f"Target {numbers[row]} of query row {row} is out of range"
             + ("." if limit is None else f" for {limit} documents.")
         )
-    if names is None:
-        names = Ids.count(limit if limit is not None else int(numbers.max(initial=-1)) + 1)
+    names = Ids.count(limit if limit is not None else int(numbers.max(initial=-1)) + 1)
     return names, numbers.astype(np.int64)
 
 
 def _numbers_of_ids(values: list[Any], names: Ids) -> Ints:
-    given = [row for row, value in enumerate(values) if value is not None]
+    missing = (None,) if names.kind == "text" else (None, -1)
+    given = [row for row, value in enumerate(values) if value not in missing]
     numbers = np.full(len(values), -1, np.int64)
     found = Ids.of([values[row] for row in given], what="target").match(names)
     if (found < 0).any():

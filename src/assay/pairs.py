@@ -29,7 +29,7 @@ from assay.stats import (
     queries_needed,
     tukey_hsd,
 )
-from assay.stats.samples import check_choice, check_level, check_resamples, check_seed
+from assay.stats.samples import check_bootstraps, check_choice, check_false_claims, check_seed
 
 __all__ = [
     "ALL_CORRECTIONS",
@@ -66,8 +66,8 @@ class Settings:
         check_choice(self.test, TEST_METHODS, "test")
         check_choice(self.correction, ALL_CORRECTIONS, "correction")
         check_choice(self.interval, INTERVALS, "interval")
-        check_level(self.level)
-        check_resamples(self.resamples)
+        check_false_claims(self.level)
+        check_bootstraps(self.resamples)  # ranks have bootstrap intervals whatever the method
         check_seed(self.seed)
         if self.margin is not None:
             non_inferior([], [], self.margin)  # it knows what a margin may be
@@ -87,6 +87,7 @@ class Settings:
 class Pair:
     """Two systems on one measure. `p` is adjusted for the number of pairs, `test` holds the raw p.
 
+    `smallest_p` is the smallest p that these queries and resamples could have given, adjusted.
     Differences are a − b. `interval`, `minimum_detectable`, `queries_needed`, `non_inferiority`
     and `equivalence` are computed when first asked for.
     """
@@ -99,6 +100,7 @@ class Pair:
     effect: Effect
     settings: Settings
     n_pairs: int
+    smallest_p: float
     _values: tuple[Floats, Floats]
     _clusters: NDArray[Any] | None
 
@@ -117,11 +119,36 @@ class Pair:
             return "undecided"
         if self.effect.wins == self.effect.losses == 0:
             return "identical"
+        if self.untestable:
+            return "undecided"
         if self.p > self.settings.level:
             return "not separable"
         if self.difference * self._direction > 0:
             return "better" if self.difference > 0 else "worse"
         return "contradictory"
+
+    @property
+    def untestable(self) -> str:
+        """Why no difference, however large, could have been shown; empty if one could."""
+        if math.isnan(self.p):
+            return self.test.note or "the test gives no p-value"
+        if self.smallest_p <= self.settings.level or self.p <= self.settings.level:
+            return ""
+        return (
+            f"no difference could be shown at {100 * self.settings.level:g} % with "
+            f"{self._what_is_short}, as p is at least {self.smallest_p:.4f}"
+        )
+
+    @property
+    def _what_is_short(self) -> str:
+        """Resamples, if they keep p from being smaller; else queries or groups."""
+        resamples = self.settings.resamples
+        drawn = self.test.resamples or self.settings.correction == "tukey"
+        if drawn and self.smallest_p <= _drawn(resamples) * _multiplied(
+            self.settings, self.n_pairs
+        ):
+            return f"{resamples:,} resamples"
+        return f"{self.test.n} {'queries' if self._clusters is None else 'groups'}"
 
     @property
     def winner(self) -> str | None:
@@ -253,7 +280,8 @@ def compare_pairs(
     return [
         Pair(
             measure, names[a], names[b], float(p), test, effect(values[a], values[b]),
-            settings, len(wanted), (values[a], values[b]), clusters,
+            settings, len(wanted), _smallest_p(test, len(values), settings, len(wanted)),
+            (values[a], values[b]), clusters,
         )
         for (a, b), test, p in zip(wanted, tests, adjusted, strict=True)
     ]  # fmt: skip
@@ -265,6 +293,36 @@ def _test(a: Floats, b: Floats, settings: Settings, clusters: NDArray[Any] | Non
     # To flip all differences of a group at once is to flip their sum.
     left, right, _ = unit_sums(np.stack([a, b]), clusters)
     return _of_groups(paired_test(left, right, **settings.drawing))
+
+
+def _smallest_p(test: TestResult, n_systems: int, settings: Settings, n_pairs: int) -> float:
+    """The smallest adjusted p that as many queries and resamples could give.
+
+    Holm multiplies the smallest of all p by their number, and no other comes out below it.
+    """
+    if settings.correction == "tukey":
+        # One system best on all n queries, one worst: as many of the shuffles leave such a pair.
+        return max(_drawn(settings.resamples), (n_systems * (n_systems - 1.0)) ** (1 - test.n))
+    return _smallest_raw_p(test) * _multiplied(settings, n_pairs)
+
+
+def _multiplied(settings: Settings, n_pairs: int) -> int:
+    """By how much the correction multiplies the smallest p."""
+    return n_pairs if settings.correction in ("holm", "bonferroni") else 1
+
+
+def _smallest_raw_p(test: TestResult) -> float:
+    n = max(test.n, 1)
+    if test.method == "t":
+        return 0.0
+    if test.method == "bootstrap":
+        # A resample of one query alone is as extreme as can be, and n of n^n are such.
+        return max(_drawn(test.resamples), float(n) ** (1 - n)) if test.resamples else 0.0
+    return _drawn(test.resamples) if test.resamples else 2.0 ** (1 - n)
+
+
+def _drawn(resamples: int) -> float:
+    return 1 / (resamples + 1)
 
 
 def _of_groups(result: TestResult) -> TestResult:

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import checks, order
-from assay.errors import ConventionError, IdError, ShapeError, ValueRangeError
+from assay.conventions import CHOICES, as_conventions
+from assay.errors import (
+    ConventionError,
+    IdError,
+    MismatchError,
+    ShapeError,
+    ValueRangeError,
+)
 from assay.ids import Ids
 from assay.native import kernels
 from assay.native.rows import TieOrder, sort_lines
@@ -40,7 +47,9 @@ class Ranking:
     when unknown. Arrays are read-only.
 
     Rows are kept as they came (`given_docs`, `given_scores`) and sorted when first asked for:
-    where judged documents landed can be counted without.
+    where judged documents landed can be counted without. `has_ids` says that queries and
+    documents were named, `by_line` that ties stand in the order of lines, and `divided` marks
+    rows in which a cut runs through a group of tied documents.
     """
 
     query_ids: Ids
@@ -53,6 +62,9 @@ class Ranking:
     tiebreak: str = "index"
     precision: str = "float64"
     name: str = ""
+    has_ids: bool = True
+    by_line: bool = False
+    divided: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         """Make the arrays read-only."""
@@ -136,6 +148,8 @@ class Ranking:
         name: str = "",
     ) -> Ranking:
         """From one (query number, document number, score) per line, in any order of lines."""
+        if tiebreak not in _TIE_ORDER or precision not in CHOICES["scores"]:
+            raise ConventionError(f"Unknown tiebreak {tiebreak!r} or precision {precision!r}.")
         checks.check_finite(scores, "scores")
         rows = sort_lines(
             queries,
@@ -155,6 +169,7 @@ class Ranking:
             tiebreak=tiebreak,
             precision=precision,
             name=name,
+            by_line=tiebreak == "index",
         )
 
     @classmethod
@@ -186,10 +201,12 @@ class Ranking:
         """
         numbers = checks.real_matrix(docs, "docs")
         names = None if doc_ids is None else Ids.of(doc_ids, what="doc")
+        if n_docs is not None:
+            n_docs = checks.check_cutoff(n_docs, "n_docs")
         known = n_docs if names is None else len(names)
         numbers = checks.check_doc_numbers(numbers, known)
         queries = _query_ids(query_ids, len(numbers))
-        values = _score_matrix(scores, numbers.shape, queries)
+        values = _score_matrix(scores, numbers, queries)
         if names is None:
             names = Ids.count(known or int(numbers.max(initial=-1)) + 1)
         else:
@@ -204,10 +221,12 @@ class Ranking:
             flat_scores,
             in_order=scores is None,
             n_docs=known or 0,
+            has_ids=query_ids is not None and doc_ids is not None,
         )
 
-    def under(self, conventions: Conventions) -> Ranking:
+    def under(self, conventions: str | Conventions) -> Ranking:
         """The same results in the order, precision and depth that the conventions ask for."""
+        conventions = as_conventions(conventions)
         ranking = self._reordered(conventions.tiebreak, conventions.scores)
         if conventions.self_match == "exclude":
             ranking = ranking._without_self()
@@ -220,7 +239,16 @@ class Ranking:
             return self
         docs, scores = self._sorted
         ordered = replace(self, given_docs=docs, given_scores=scores, in_order=True)
-        return ordered._keep(self._places() < depth)
+        cut = ordered._keep(self._places() < depth)
+        return replace(cut, divided=ordered._divided_at(depth))
+
+    def _divided_at(self, depth: int) -> NDArray[np.bool_]:
+        """Rows in which the documents at ranks `depth` and `depth` + 1 tie."""
+        longer = np.flatnonzero(self.lengths > depth)
+        last = self.offsets[longer] + depth - 1
+        divided = np.zeros(self.n_queries, bool)
+        divided[longer] = self.scores[last] == self.scores[last + 1]
+        return divided
 
     def _places(self) -> Ints:
         return np.arange(len(self.given_docs)) - np.repeat(self.offsets[:-1], self.lengths)
@@ -237,6 +265,11 @@ class Ranking:
 
     def _without_self(self) -> Ranking:
         """Drop the document that has the query's own id, wherever it stands."""
+        if not self.has_ids:
+            raise MismatchError(
+                "Self matches are excluded by id, and this ranking has none. Pass query_ids and "
+                "doc_ids, or use self_match='keep'."
+            )
         own = np.repeat(self.query_ids.match(self.doc_ids), self.lengths)
         same = self.given_docs == own
         return self._keep(~same) if same.any() else self
@@ -264,10 +297,11 @@ class Ranking:
     def _tie_priority(self, tiebreak: str) -> Ints:
         """For every result a number; among equal scores the smaller one comes first."""
         if tiebreak == "index":
-            if self.tiebreak != "index":
+            if self.tiebreak != "index" or self.by_line:
                 raise ConventionError(
-                    f"This ranking was read with tiebreak {self.tiebreak!r}, so the order of its "
-                    "lines is gone. Read it again with tiebreak='index'."
+                    f"This ranking was read with tiebreak {self.tiebreak!r} and {self.precision} "
+                    "scores, so the order of its lines is gone. Read it again with the "
+                    "conventions you want."
                 )
             return self.docs.astype(np.int64)
         place = np.empty(len(self.doc_ids), np.int64)
@@ -296,13 +330,15 @@ def _query_ids(query_ids: Any, n_queries: int) -> Ids:
     return ids
 
 
-def _score_matrix(scores: Any, shape: tuple[int, ...], queries: Ids) -> Floats:
+def _score_matrix(scores: Any, codes: Codes, queries: Ids) -> Floats:
     if scores is None:
-        return np.broadcast_to(-np.arange(shape[1], dtype=np.float64), shape)
+        return np.broadcast_to(-np.arange(codes.shape[1], dtype=np.float64), codes.shape)
     given = checks.real_matrix(scores, "scores")
-    if given.shape != shape:
-        raise ShapeError(f"docs has shape {shape} and scores has shape {given.shape}.")
-    matrix = given.astype(np.float64)
+    if given.shape != codes.shape:
+        raise ShapeError(f"docs has shape {codes.shape} and scores has shape {given.shape}.")
+    matrix = checks.exact_scores(given, "scores")
+    if codes.min() < 0:  # what stands in an unused place does not matter
+        matrix = np.where(codes >= 0, matrix, 0.0)
     checks.check_finite(matrix, "scores", queries)
     return matrix
 

@@ -20,6 +20,7 @@ __all__ = ["SCHEMA_VERSION", "Counts", "Mean", "Scores"]
 
 SCHEMA_VERSION = 1
 GEOMETRIC_FLOOR = 0.00001
+LARGEST_WEIGHT = 1e100
 
 Floats = NDArray[np.float64]
 
@@ -233,7 +234,7 @@ class Scores:
         return Mean(means, "macro" if weights is None else "weighted", counts, by, groups)
 
     def _members(self, by: str, rules: Conventions) -> tuple[list[str], list[NDArray[np.int64]]]:
-        if by not in self.groups:
+        if not isinstance(by, str) or by not in self.groups:
             have = ", ".join(self.groups) or "none; add one with with_groups()"
             raise UsageError(f"There is no group column {by!r}. Columns: {have}.")
         column = self.groups[by]
@@ -248,6 +249,8 @@ class Scores:
         """One `Scores` from parts with different queries; the order of parts changes nothing."""
         if not parts:
             raise UsageError("merge needs at least one Scores.")
+        for part in parts:
+            checks.require(part, Scores, "every part", "a Scores")
         first = parts[0]
         for part in parts[1:]:
             _check_alike(first, part)
@@ -381,14 +384,23 @@ def exact_sum(values: Floats) -> float:
 
 
 def _weights(names: list[str], weights: Mapping[Any, float]) -> dict[str, float]:
-    given = {str(key): float(value) for key, value in weights.items()}
+    checks.require(weights, Mapping, "weights", "{group: weight}")
+    given = {str(key): _weight(value) for key, value in weights.items()}
     absent = [name for name in names if name not in given]
     if absent:
         raise MismatchError(f"weights has no entry for groups: {checks.named_few(absent)}.")
-    bad = [name for name in names if not 0 <= given[name] < math.inf]
+    bad = [name for name in names if not 0 <= given[name] <= LARGEST_WEIGHT]
     if bad:
-        raise ValueRangeError(f"The weight of group {bad[0]!r} is {given[bad[0]]}; it must be ≥ 0.")
+        raise ValueRangeError(
+            f"The weight of group {bad[0]!r} is {given[bad[0]]}; it must be from 0 to 10^100."
+        )
+    if not any(given[name] for name in names):
+        raise ValueRangeError("All weights are 0; at least one group must count.")
     return {name: given[name] for name in names}
+
+
+def _weight(value: Any) -> float:
+    return float(value) if isinstance(value, int | float | np.number) else math.nan
 
 
 def _check_alike(left: Scores, right: Scores) -> None:

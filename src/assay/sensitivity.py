@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.comparison import Comparison, compare
-from assay.conventions import CHOICES, Conventions
-from assay.errors import UsageError
-from assay.evaluation import as_conventions, evaluate
+from assay.conventions import CHOICES, Conventions, as_conventions
+from assay.errors import AssayError, UsageError
+from assay.evaluation import evaluate
 from assay.measures import Measure, parse
 from assay.pairs import Pair
 from assay.ranking import Ranking
@@ -27,10 +27,14 @@ _FOR_ALL: Final = ("ties", "tiebreak", "scores", "empty", "missing", "self")
 
 @dataclass(frozen=True, eq=False)
 class Sensitivity:
-    """One comparison under several rules, by what each rule changes; the first changes nothing."""
+    """One comparison under several rules, by what each rule changes; the first changes nothing.
+
+    `refused` are the rules under which the systems cannot be compared, and why.
+    """
 
     measure: Measure
     comparisons: dict[str, Comparison]
+    refused: dict[str, str] = field(default_factory=dict)
 
     @property
     def base(self) -> Comparison:
@@ -71,6 +75,9 @@ class Sensitivity:
         if not self.winner_changes:
             yield f"{' and '.join(base)} is first on {self.measure} under all {len(firsts)} rules."
             yield from self._about_doubt()
+        if self.refused:
+            named = ", ".join(self.refused)
+            yield f"They cannot be compared under {named}."
         changed = [r for r, each in self.comparisons.items() if _order(each) != _order(self.base)]
         if changed and not self.winner_changes:
             yield f"The order of the others changes under {', '.join(changed)}."
@@ -106,6 +113,7 @@ class Sensitivity:
             "verdict": self.verdict,
             "winner_changes": self.winner_changes,
             "unchanged": list(self.unchanged),
+            "refused": dict(self.refused),
             "rules": [
                 {
                     "rule": rule,
@@ -169,7 +177,16 @@ def sensitivity(
     possible = {
         name: rule for name, rule in tried.items() if all(_can(r, rule) for r in read.values())
     }
-    return Sensitivity(wanted, {name: compared(rule) for name, rule in possible.items()})
+    found: dict[str, Comparison] = {}
+    refused: dict[str, str] = {}
+    for name, rule in possible.items():
+        try:
+            found[name] = compared(rule)
+        except AssayError as error:
+            if not found:  # what was asked for itself
+                raise
+            refused[name] = str(error)
+    return Sensitivity(wanted, found, refused)
 
 
 def other_rules(measure: Measure, base: Conventions) -> dict[str, Conventions]:

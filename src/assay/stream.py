@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from assay.conventions import Conventions
+from assay import checks
+from assay.conventions import Conventions, as_conventions
 from assay.errors import UsageError
-from assay.evaluation import as_conventions, score
+from assay.evaluation import score
 from assay.hits import Hits, judge
 from assay.ids import Ids
 from assay.measures import Measure, parse_many
@@ -55,6 +56,7 @@ class Stream:
 
     def add_hits(self, hits: Hits) -> None:
         """Evaluate one batch of queries that is judged already."""
+        checks.require(hits, Hits, "hits", "what judge() returns")
         if self._number:
             if hits.query_ids.kind != "integer":
                 raise UsageError("number=True is for batches whose queries have no ids.")

@@ -28,7 +28,8 @@ def pair_verdict(pair: Pair) -> str:
     """One sentence about two systems."""
     a, b, measure = pair.a, pair.b, pair.measure
     if pair.outcome == "undecided":
-        return f"{a} and {b} cannot be compared on {measure}: {pair.test.note or _NO_P}"
+        shown = "" if math.isnan(pair.p) else f": {figures(pair, a)}"
+        return f"{a} and {b} cannot be compared on {measure}: {pair.untestable}{shown}"
     if pair.outcome == "identical":
         return f"{a} and {b} are identical on {measure}: equal on all {pair.effect.n} queries"
     if pair.outcome == "contradictory":
@@ -43,9 +44,6 @@ def pair_verdict(pair: Pair) -> str:
         )
     ahead = figures(pair, pair.winner or a)
     return f"{pair.winner} is better than {pair.loser} on {measure}: {ahead}{_within_margin(pair)}"
-
-
-_NO_P: Final = "the test gives no p-value"
 
 
 def figures(pair: Pair, of: str) -> str:
@@ -140,7 +138,7 @@ def _group(word: str, pairs: Sequence[Pair], member: Callable[[Pair], bool]) -> 
     if not chosen:
         return ""
     if word == "cannot be compared":
-        return f"{_few([pair.a for pair in chosen])} {word}: {chosen[0].test.note or _NO_P}"
+        return f"{_few([pair.a for pair in chosen])} {word}: {chosen[0].untestable}"
     shown = [f"{pair.a} {signed(pair.difference)}, {spelled_p(pair.p)}" for pair in chosen[:_NAMED]]
     more = [f"and {len(chosen) - _NAMED} more"] if len(chosen) > _NAMED else []
     return f"{word}: {'; '.join([*shown, *more]) if len(chosen) > 1 else shown[0]}"
@@ -153,10 +151,7 @@ def verdict_of_all(measure: str, ranked: Sequence[str], pairs: Sequence[Pair]) -
     own = [pair for pair in pairs if ranked[0] in (pair.a, pair.b)]
     own.sort(key=lambda pair: ranked.index(_other(pair, ranked[0])))
     if all(pair.outcome == "undecided" for pair in own):
-        return (
-            f"The {len(ranked)} systems cannot be compared on {measure}: "
-            f"{own[0].test.note or _NO_P}"
-        )
+        return f"The {len(ranked)} systems cannot be compared on {measure}: {own[0].untestable}"
     doubtful = [pair for pair in own if pair.winner != ranked[0]]
     if not doubtful:
         return (

@@ -132,8 +132,9 @@ def test_groups_from_a_file(assay, demo):
 
 
 def test_conventions_and_threshold(assay):
-    answer = assay(*COMMAND, "-m", "AP", "--ties", "expected", "--rel", "2", "--depth", "50")
+    answer = assay(*COMMAND, "-m", "AP", "--ties", "expected", "--rel", "2")
     assert "ties:expected" in answer.out
+    assert "depth:50" in assay(*COMMAND, "--depth", "50").out
     assert "AP(rel=2)" in answer.out.splitlines()[0]
 
 
@@ -173,9 +174,48 @@ def test_the_gate_of_significance(assay):
     pair = json.loads(assay("compare", "lexical.run", "-r", "qrels.txt", "-b", "dense.run",
                             "--json").out)["measures"]["nDCG@10"]["pairs"][0]  # fmt: skip
     assert gated(assay, "--fail-if-worse")[0] == int(pair["outcome"] == "worse")
-    code, lines = gated(assay, "--fail-if-worse", "--level", "0.999")
-    assert code == 1
+    code, lines = gated(assay, "--fail-if-worse", "--level", "0.5")
+    assert code == int(pair["p"] <= 0.5) == 1
     assert "lexical is worse than dense on nDCG@10: -0.1" in lines[0]
+
+
+def test_the_gate_does_not_open_for_a_run_that_answers_a_fraction(assay, demo):
+    lines = (demo / "dense.run").read_text().splitlines(keepends=True)
+    (demo / "fifth.run").write_text("".join(line for line in lines if line.startswith("q4")))
+    for preset in ("beir", "mteb", "pytrec_eval"):
+        answer = assay("compare", "fifth.run", "-r", "qrels.txt", "--conventions", preset,
+                       "-b", "dense.run", "--fail-if", "nDCG@10 < baseline - 0.005",
+                       "--fail-if-worse")  # fmt: skip
+        assert answer.code not in (0, 1)
+        assert "less than half of the largest set" in answer.err
+        assert answer.out == ""
+
+
+def test_the_gate_takes_both_means_from_the_queries_in_common(assay, demo):
+    """Who leaves out the queries it is bad at is held against the baseline on the others."""
+    values = evaluate("dense.run", "qrels.txt", "nDCG@10")
+    low = {values.query_ids[int(row)] for row in np.argsort(values["nDCG@10"])[:10]}
+    lines = (demo / "dense.run").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if line.split()[0] not in low]
+    (demo / "picky.run").write_text("".join(kept))
+    answer = assay("compare", "picky.run", "-r", "qrels.txt", "--conventions", "beir",
+                   "-b", "dense.run", "--json", "--fail-if", "nDCG@10 <= baseline")  # fmt: skip
+    data = json.loads(answer.out)
+    assert answer.code == 1
+    one, other = data["measures"]["nDCG@10"]["systems"]
+    assert one["mean"] == other["mean"]
+    assert data["queries"]["by_system"]["picky"] == data["queries"]["compared"] < 50
+    assert any("queries are in all systems" in remark for remark in data["remarks"])
+
+
+def test_the_gate_does_not_open_where_nothing_could_be_shown(assay, demo):
+    lines = (demo / "qrels.txt").read_text().splitlines(keepends=True)
+    judged = [line for line in lines if line.split()[0] in ("q41", "q42", "q43", "q44")]
+    (demo / "four.txt").write_text("".join(judged))
+    answer = assay("compare", "lexical.run", "-r", "four.txt", "-b", "dense.run",
+                   "--fail-if-worse")  # fmt: skip
+    assert answer.code == 1
+    assert "cannot be tested on nDCG@10: no difference could be shown at 5 %" in answer.err
 
 
 def test_the_gate_with_a_margin_wants_proof(assay):
@@ -215,7 +255,10 @@ def test_json_holds_the_gate(assay):
         (("dense.run", "lexical.run", "--fail-if", "AP is low"), "Cannot read the condition"),
         (("dense.run", "lexical.run", "--fail-if", "APP < 1"), "AP"),
         (("dense.run", "lexical.run", "--margin", "0"), "margin"),
-        (("dense.run", "lexical.run", "--level", "5"), "level"),
+        (("dense.run", "lexical.run", "--level", "95"), "such as 0.05"),
+        (("dense.run", "lexical.run", "--level", "1e-300"), "found 1e-300"),
+        (("dense.run", "lexical.run", "--resamples", "1"), "x>=100"),
+        (("dense.run", "lexical.run", "--fail-if", "AP < 1e999"), "too large"),
         (("dense.run", "lexical.run", "--format", "csv", "--sensitivity"), "holds one table"),
         (("dense.run", "lexical.run", "--format", "csv", "--json"), "exclude each other"),
         (("dense.run", "lexical.run", "-m", "GMAP"), "GMAP cannot be compared"),
@@ -232,7 +275,7 @@ def test_many_runs_list_no_pairs(assay, demo):
     for i in range(11):
         (demo / f"many{i:02}.run").write_bytes((demo / "dense.run").read_bytes())
     paths = sorted(demo.glob("many*.run"))
-    answer = assay("compare", *paths, "-r", "qrels.txt", "--resamples", "50")
+    answer = assay("compare", *paths, "-r", "qrels.txt", "--resamples", "100")
     assert answer.code == 0
     assert "55 pairs are too many to list" in answer.err
     assert "W/T/L" not in answer.out
@@ -282,3 +325,11 @@ def test_the_page_shows_what_the_command_prints(assay, data_dir, tmp_path, monke
         printed = assay(*shlex.split(command.removeprefix("$ assay "))).out
         lines = [line for line in shown.splitlines() if not line.startswith(("…", "preset:"))]
         assert "\n".join(lines).strip() in printed
+
+
+def test_the_output_never_replaces_an_input(assay, demo):
+    before = (demo / "dense.run").read_bytes()
+    answer = assay("compare", "dense.run", "lexical.run", "-r", "qrels.txt", "-o", "dense.run")
+    assert answer.code == 2
+    assert "dense.run" in answer.err
+    assert (demo / "dense.run").read_bytes() == before

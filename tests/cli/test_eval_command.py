@@ -172,8 +172,12 @@ def test_remarks_go_to_stderr(assay, folder):
 
 
 def test_underscores_are_hyphens(assay):
-    a = assay("eval", "run.txt", "-r", "qrels.txt", "--per_query", "--n_docs", "9", "--json")
-    b = assay("eval", "run.txt", "-r", "qrels.txt", "--per-query", "--n-docs", "9", "--json")
+    a = assay(
+        "eval", "run.txt", "-r", "qrels.txt", "--per_query", "--chance", "--n_docs", "9", "--json"
+    )
+    b = assay(
+        "eval", "run.txt", "-r", "qrels.txt", "--per-query", "--chance", "--n-docs", "9", "--json"
+    )
     assert a == b
     assert a.code == 0
 
@@ -211,3 +215,51 @@ def test_senseless_requests(assay, options):
 )
 def test_names_of_runs(paths, names):
     assert unique_names(paths) == names
+
+
+def test_the_size_of_the_collection_goes_with_chance(assay):
+    answer = assay("eval", "run.txt", "-r", "qrels.txt", "--n-docs", "5")
+    assert answer.code == 2
+    assert "--n-docs changes nothing without --chance" in answer.err
+
+
+@pytest.mark.parametrize("first", ["q1 a\nq2 b\n", "query\nq1\n", "zzz,\n"])
+def test_groups_in_one_column_are_a_message(assay, folder, first):
+    (folder / "groups.tsv").write_text(first)
+    answer = assay("eval", "run.txt", "-r", "qrels.txt", "--by", "groups.tsv")
+    assert answer.code == 3
+    assert "group" in answer.err
+
+
+def test_space_between_columns_of_groups_is_named(assay, folder):
+    (folder / "groups.tsv").write_text("q1 a\nq2 b\n")
+    answer = assay("eval", "run.txt", "-r", "qrels.txt", "--by", "groups.tsv")
+    assert "groups.tsv: the first line has one column, 'q1 a'" in answer.err
+    assert "Separate columns by tabs" in answer.err
+
+
+@pytest.mark.parametrize("name", ["run.txt", "./run.txt", "link", "qrels.txt", "groups.tsv"])
+def test_no_input_is_written_over(assay, folder, name):
+    (folder / "link").symlink_to("run.txt")
+    (folder / "groups.tsv").write_text("q1\ta\nq2\tb\n")
+    before = (folder / name).read_text()
+    answer = assay("eval", "run.txt", "-r", "qrels.txt", "--by", "groups.tsv:2", "-o", name)
+    assert answer.code == 2
+    assert "is one of the inputs" in answer.err
+    assert (folder / name).read_text() == before
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.tex", "x.csv.gz", "x.JSONL", "x.npz"])
+def test_an_ending_that_promises_another_format_is_refused(assay, folder, name):
+    asked = ["--format", "csv"] if name.endswith(".gz") else []
+    answer = assay("eval", "run.txt", "-r", "qrels.txt", "-o", name, *asked)
+    assert answer.code == 2
+    assert "Use .json, .csv, .tsv, .md" in answer.err
+    assert not (folder / name).exists()
+
+
+def test_conflicting_judgments_name_their_file(assay, folder):
+    (folder / "qrels.txt").write_text("q1 0 a 1\nq1 0 a 2\n")
+    answer = assay("eval", "run.txt", "-r", "qrels.txt")
+    assert answer.code == 3
+    assert answer.err.startswith("assay: qrels.txt: query 'q1', document 'a' is judged twice")

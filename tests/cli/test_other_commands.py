@@ -132,3 +132,61 @@ def test_demo_runs(assay):
     answer = assay("demo")
     assert answer.code == 0
     assert "nDCG@5 of query q07" in answer.out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["check", "run.txt", "qrels.txt", "-o", "run.txt"],
+        ["check", "run.txt", "qrels.txt", "-o", "qrels.txt", "--json"],
+        ["explain", "run.txt", "-r", "qrels.txt", "--query", "q1", "-o", "run.txt"],
+        ["convert", "run.txt", "./run.txt"],
+        ["convert", "qrels.txt", "qrels.txt", "--kind", "qrels"],
+    ],
+)
+def test_no_input_is_written_over(assay, folder, command):
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    answer = assay(*command)
+    assert answer.code == 2
+    assert "is one of the inputs" in answer.err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["check", "run.txt", "qrels.txt", "-m", "RR"],
+        ["explain", "run.txt", "-r", "qrels.txt", "--query", "q1"],
+        ["measures", "nDCG"],
+    ],
+)
+def test_the_ending_of_the_output_says_the_format(assay, folder, command):
+    assert assay(*command, "-o", "x.json").code == 0
+    assert json.loads((folder / "x.json").read_text())["command"] == command[0]
+    for name in ("x.csv", "x.parquet"):
+        answer = assay(*command, "-o", name)
+        assert answer.code == 2
+        assert "Use .json, or .txt for text." in answer.err
+        assert not (folder / name).exists()
+
+
+def test_convert_offers_what_it_can_write(assay, folder):
+    offered = re.search(r"--to \[(.*?)\]", " ".join(assay("convert", "--help").out.split()))
+    formats = offered.group(1).replace(" ", "").split("|")
+    assert "npy" not in formats
+    for name in formats:
+        assert assay("convert", "run.txt", "out", "--to", name).code == 0
+
+
+def test_convert_refuses_an_unknown_ending(assay, folder):
+    answer = assay("convert", "run.txt", "z.xyz")
+    assert answer.code == 2
+    assert ".run, .txt, .trec, .qrels, .csv" in answer.err
+    assert not (folder / "z.xyz").exists()
+    assert assay("convert", "run.txt", "z.xyz", "--to", "trec").code == 0
+
+
+def test_the_documented_functions_are_public():
+    import assay as package
+
+    assert all(name in package.__all__ for name in ("check", "explain", "compare", "evaluate"))

@@ -305,3 +305,52 @@ def test_a_file_name_that_is_not_utf8(folder):
                           check=False, timeout=60)  # fmt: skip
     assert done.returncode == 0
     assert rb"run\udcff" in done.stdout
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "eval run.txt -r qrels.txt",
+        "check run.txt qrels.txt",
+        "explain run.txt -r qrels.txt --query q1",
+        "compare run.txt -r qrels.txt -b run2.txt --fail-if-worse",
+        "measures",
+        "demo",
+        "--help",
+        "eval --help",
+        "--version",
+    ],
+)
+def test_71_nobody_reads_at_all(folder, command, unbuffered):
+    """Exit code 1 would say that a check found something or a gate failed."""
+    (folder / "run2.txt").write_text(RUN)
+    reading, writing = os.pipe()
+    os.close(reading)
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with os.fdopen(writing, "wb") as closed:
+        done = subprocess.run(
+            [*ASSAY, *command.split()], stdout=closed, stderr=subprocess.PIPE, env=env,
+            check=False, timeout=60,
+        )  # fmt: skip
+    assert done.returncode == 141
+    assert b"Traceback" not in done.stderr
+    assert b"Exception" not in done.stderr
+
+
+def test_71_a_closed_output_is_no_fault(folder):
+    command = f"{sys.executable} -m assay eval run.txt -r qrels.txt >&-"
+    done = subprocess.run(command, shell=True, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert b"fault" not in done.stderr
+
+
+@pytest.mark.parametrize("path", ["-", "pipe", "/dev/stdin"])
+def test_pipes_and_standard_input_are_refused_in_words(folder, path):
+    os.mkfifo(folder / "pipe")
+    done = subprocess.run(
+        [*ASSAY, "eval", path, "-r", "qrels.txt"], input=RUN.encode(), capture_output=True,
+        check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 5
+    assert b"Standard input and pipes are not read. Write the data to a file" in done.stderr

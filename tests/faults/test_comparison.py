@@ -158,7 +158,7 @@ def test_60_a_hundred_systems(baseline):
 
 def test_60_letters_do_not_run_out():
     systems = [scores_of(np.full(8, i / 100) + A[:8] / 1e6) for i in range(60)]
-    found = compare(*systems, correction="none", resamples=50)
+    found = compare(*systems, correction="none", resamples=100)
     letters = [one.letters for one in found.standings]
     assert len(set(letters)) == 60
     assert {"a", "z", "aa", "bh"} <= set(letters)

@@ -117,7 +117,8 @@ def _ranking(run: dict) -> Ranking:
 def test_26_self_is_excluded_by_id_with_a_duplicate_present(engine):
     """The duplicate scores the same and comes first; it must stay, and self must go."""
     vectors = np.array([[1.0, 0.0], [1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
-    ranking = Ranking.from_scores(vectors @ vectors.T)
+    ids = range(4)
+    ranking = Ranking.from_scores(vectors @ vectors.T, query_ids=ids, doc_ids=ids)
     rules = preset("document_000").but(self_match="exclude")
     hits = judge(ranking, Judgments.from_labels([0, 0, 1, 1], [0, 0, 1, 1]), conventions=rules)
     assert score(hits, "RR", conventions=rules)["RR"].tolist() == [1.0, 1.0, 1.0, 1.0]

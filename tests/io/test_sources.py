@@ -204,3 +204,40 @@ def test_real_files_agree_whatever_they_are_read_from(data_dir, tmp_path):
          "relevance": [int(c[3]) for c in lines]}
     )  # fmt: skip
     assert grades(as_judgments(frame)) == grades(qrels)
+
+
+@pytest.mark.parametrize("path", [None, 5, b"x", {"q": {"a": 1}}])
+@pytest.mark.parametrize("read", [read_run, read_qrels])
+def test_what_is_no_path_is_named(read, path):
+    with pytest.raises(UsageError, match="Expected the path of a file"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.csv", "x.json", "x.jsonl"])
+def test_wrong_data_is_told_with_its_file(tmp_path, name):
+    texts = {
+        "x.txt": "q 0 a 1\nq 0 a 2\n",
+        "x.csv": "query,doc,grade\nq,a,1\nq,a,2\n",
+        "x.json": '[["q", "a", 1], ["q", "a", 2]]',
+        "x.jsonl": '["q", "a", 1]\n["q", "a", 2]\n',
+    }
+    path = tmp_path / name
+    path.write_text(texts[name])
+    with pytest.raises(InputError) as caught:
+        read_qrels(path)
+    assert str(caught.value).startswith(f"{path}: query 'q', document 'a' is judged twice")
+
+
+def test_arrays_that_do_not_fit_are_told_with_their_file(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez(path, docs=np.array([[0, 0]]), scores=np.array([[2.0, 1.0]]))
+    with pytest.raises(InputError) as caught:
+        read_run(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).count(str(path)) == 1
+
+
+@pytest.mark.parametrize("measure", [None, 5])
+def test_explain_wants_a_measure(measure):
+    with pytest.raises(UsageError, match="A measure is a text"):
+        assay.explain(RUN, QRELS, query="q1", measure=measure)

@@ -115,7 +115,8 @@ def test_an_npz_keeps_what_is_known_of_the_collection(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "found"),
     [
-        ("run.npy", {}, "Cannot write 'npy'"),
+        ("run.npy", {}, "Known endings: .run, .txt"),
+        ("run", {"format": "npy"}, "Cannot write 'npy'"),
         ("run", {"format": "excel"}, "Known formats: trec, csv"),
         ("run.parquet.gz", {}, "compressed inside"),
         ("run", {"tag": "two words"}, "one word"),
@@ -245,3 +246,44 @@ def test_many_lines_round_trip(tmp_path):
         np.testing.assert_array_equal(again.scores, ranking.scores)
         left = again.doc_ids.take(again.docs.astype(np.int64))
         assert left == ranking.doc_ids.take(ranking.docs.astype(np.int64))
+
+
+def test_an_unknown_ending_is_refused_unless_the_format_is_named(tmp_path):
+    ranking, qrels = as_ranking({"q": {"a": 1.0}}, RULES), as_judgments({"q": {"a": 1}})
+    scores = assay.evaluate({"q": {"a": 1.0}}, {"q": {"a": 1}}, "RR")
+    for write, value in ((write_run, ranking), (write_qrels, qrels), (write_scores, scores)):
+        for name in ("x.xyz", "x.xyz.gz"):
+            with pytest.raises(UsageError, match=r"x\.xyz.*Known endings: .*\.csv"):
+                write(value, tmp_path / name)
+        write(value, tmp_path / "x.xyz", format="csv")
+    with pytest.raises(UsageError, match=r"Known endings: \.csv"):
+        write_scores(scores, tmp_path / "x.txt")
+
+
+@pytest.mark.parametrize("name", ["x", "x.run", "x.txt", "x.trec", "x.QRELS", "x.txt.gz"])
+def test_the_endings_of_trec_text(tmp_path, name):
+    write_run(as_ranking({"q": {"a": 1.0}}, RULES), tmp_path / name)
+    assert read_run(tmp_path / name, format="trec").row("q") == [("a", 1.0)]
+
+
+@pytest.mark.parametrize("write", [write_run, write_qrels, write_scores])
+def test_what_cannot_be_written_is_named(tmp_path, write):
+    for nothing in (None, 5, {"q": {"a": 1}}):
+        with pytest.raises(UsageError, match=rf"{write.__name__} takes"):
+            write(nothing, tmp_path / "x.json")
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("path", [None, 5, b"x"])
+def test_what_is_no_path_is_named(path):
+    with pytest.raises(UsageError, match="Expected the path of a file"):
+        write_run(as_ranking({"q": {"a": 1.0}}, RULES), path)
+
+
+def test_parquet_without_its_package_speaks_of_files(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    scores = assay.evaluate({"q": {"a": 1.0}}, {"q": {"a": 1}}, "RR")
+    for write, value in ((write_run, as_ranking({"q": {"a": 1.0}}, RULES)), (write_scores, scores)):
+        with pytest.raises(MissingPackageError, match=r"^writing parquet files needs .*pyarrow"):
+            write(value, tmp_path / "x.parquet")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
-from assay.stats import difference_interval, interval, intervals
+from assay.stats import compare_seeds, difference_interval, interval, intervals, rank_intervals
 from assay.stats.bca import acceleration, bca_ends, expanded_z
 from assay.stats.bootstrap import bootstrap_means, bootstrap_t, units_of
 from assay.stats.intervals import standard_error
@@ -234,6 +234,10 @@ def test_studentised_refuses_what_it_cannot_do() -> None:
         (lambda: interval(VALUES, level=95), UsageError, "between 0 and 1"),
         (lambda: interval(VALUES, level=True), UsageError, "between 0 and 1"),
         (lambda: interval(VALUES, resamples=0), UsageError, "resamples"),
+        (lambda: interval(VALUES, resamples=1), UsageError, "100 or more"),
+        (lambda: rank_intervals([VALUES, VALUES], resamples=1), UsageError, "100 or more"),
+        (lambda: compare_seeds([VALUES] * 3, [VALUES] * 3, resamples=1), UsageError, "100 or more"),
+        (lambda: interval(VALUES, clusters=5), ShapeError, "clusters must be a list"),
         (lambda: interval(VALUES, resamples=2.5), UsageError, "resamples"),
         (lambda: interval(VALUES, seed=-1), UsageError, "seed"),
         (lambda: interval(VALUES, seed=2**64), UsageError, "seed"),
@@ -251,8 +255,28 @@ def test_nonsense_is_refused(call: object, error: type[Exception], words_: str) 
         call()  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("method", ["bca", "percentile", "studentised"])
+def test_too_few_for_a_bootstrap_give_no_ends(method: str) -> None:
+    for n in range(3, 8):
+        found = interval(VALUES[:n], method=method)
+        assert math.isnan(found.low)
+        assert math.isnan(found.high)
+        note = f"too few queries: {n}, at least 8 are needed for a bootstrap; use t"
+        assert found.note == note
+        assert intervals(VALUES[None, :n], method=method)[0].note == note
+    assert math.isfinite(interval(VALUES[:8], method=method).low)
+    assert math.isfinite(interval(VALUES[:3], method="t").low)
+
+
+def test_too_few_clusters_for_a_bootstrap_give_no_ends() -> None:
+    found = interval(VALUES, clusters=np.arange(60) % 7)
+    assert math.isnan(found.low)
+    assert found.note == "too few clusters: 7, at least 8 are needed for a bootstrap; use t"
+    assert math.isfinite(interval(VALUES, clusters=np.arange(60) % 8).low)
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=30))
+@given(st.lists(st.floats(-1e6, 1e6), min_size=8, max_size=30))
 def test_ends_enclose_and_stay_in_range(values: list[float]) -> None:
     for method in ("bca", "percentile"):
         found = interval(values, method=method, resamples=200)

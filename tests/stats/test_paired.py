@@ -225,3 +225,8 @@ def test_p_lies_between_0_and_1(pairs: list[tuple[float, float]]) -> None:
         for alternative in ALTERNATIVES:
             p = paired_test(a, b, method=method, alternative=alternative, resamples=100).p
             assert 0 < p <= 1 or math.isnan(p)
+
+
+def test_welch_of_constant_samples_speaks_of_samples() -> None:
+    note = welch_test([0.1] * 3, [0.2] * 3).note
+    assert note == "both samples are constant, so Welch's test is not defined"

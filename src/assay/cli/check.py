@@ -1,4 +1,4 @@
-"""`assay check`: what is wrong or suspicious; `assay.inspection.check` for files."""
+"""`assay check`: what is wrong or suspicious; `assay.check` for files."""
 
 from __future__ import annotations
 
@@ -53,9 +53,11 @@ def command(
     """
     from assay.inspection import check
 
+    layout = output.chosen_format(None, json_wanted, file, known=("text", "json"))
+    output.refuse_input(file, run, qrels)
     rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
     report = check(run, qrels, measures=list(measures), conventions=rules)
-    if json_wanted:
+    if layout == "json":
         output.put(output.as_json({"command": "check", **report.to_dict()}), file)
     elif file is None and output.on_terminal():
         from assay.cli.terminal import print_findings

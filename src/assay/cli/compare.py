@@ -54,7 +54,7 @@ _REASONS = 3
               help="Chance of a false claim; intervals have 1 - A.")  # fmt: skip
 @click.option("--interval", type=click.Choice(_INTERVALS), default="bca", show_default=True,
               help="Kind of interval.")  # fmt: skip
-@click.option("--resamples", type=click.IntRange(min=1), default=10_000, show_default=True,
+@click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True,
               metavar="N", help="How often to draw.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
               help="Same seed, same numbers.")  # fmt: skip
@@ -136,6 +136,7 @@ def command(
     gate = _Gate.of(conditions, fail_if_worse, rel)
     paths, base = _with_baseline(runs, baseline)
     gate.refuse_without(base)
+    output.refuse_input(file, *paths, qrels, _group_file(by))
     rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
     scored = _score_all(paths, qrels, _wanted(measures, rel, gate), rules, by)
     settings |= {"baseline": None if base is None else scored[base].name, "by": scored[0].by}
@@ -206,6 +207,12 @@ class _Gate:
 
         worse = list(worse_than_baseline(comparison)) if self.worse else []
         return [*failures(comparison, self.conditions), *worse]
+
+
+def _group_file(by: str | None) -> str | None:
+    from assay.cli.group_files import path_of
+
+    return None if by is None else path_of(by)
 
 
 def _with_baseline(

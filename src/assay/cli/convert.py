@@ -8,7 +8,8 @@ from assay.cli import output
 
 __all__ = ["command"]
 
-_FORMATS = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz", "npy")
+_WRITTEN = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz")
+_READ = (*_WRITTEN, "npy")
 
 
 @click.command("convert")
@@ -22,10 +23,13 @@ _FORMATS = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz", "npy")
     help="What the file holds.",
 )
 @click.option(
-    "--from", "source_format", type=click.Choice(_FORMATS), help="Format of IN, if not as named."
+    "--from", "source_format", type=click.Choice(_READ), help="Format of IN, if not as named."
 )
 @click.option(
-    "--to", "target_format", type=click.Choice(_FORMATS), help="Format of OUT, if not as named."
+    "--to",
+    "target_format",
+    type=click.Choice(_WRITTEN),
+    help="Format of OUT, if not as named; npz for runs only.",
 )
 @click.option("--tag", help="Last column of a TREC run; by default that of IN.")
 def command(
@@ -47,6 +51,7 @@ def command(
       assay convert qrels.tsv qrels.txt --kind qrels --to trec
       assay convert run.jsonl.gz run.txt.zst --to trec --tag bm25
     """
+    output.refuse_input(target, source)
     if kind == "run":
         from assay.io.sources import read_run
         from assay.io.writers import write_run

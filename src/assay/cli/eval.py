@@ -49,7 +49,8 @@ _FORMATS = ("text", "trec", "markdown", "csv", "tsv", "json")
     is_flag=True,
     help="What a random and a perfect order of the collection score; needs --n-docs.",
 )
-@click.option("--n-docs", type=click.IntRange(min=1), metavar="N", help="Size of the collection.")
+@click.option("--n-docs", type=click.IntRange(min=1), metavar="N",
+              help="Size of the collection; goes with --chance.")  # fmt: skip
 @click.option("--percent", is_flag=True, help="Print percentages (text and Markdown only).")
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
@@ -97,9 +98,10 @@ def command(
         chance_wanted=chance_wanted,
         n_docs=n_docs,
     )
+    output.refuse_input(file, *runs, qrels, None if by is None else _file_of(by))
     rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
     names = measures or (("official",) if layout == "trec" else ("default",))
-    scored = _score_all(runs, qrels, _wanted(names, rel), rules, n_docs if chance_wanted else None)
+    scored = _score_all(runs, qrels, _wanted(names, rel), rules, n_docs)
     if by is not None:
         scored = _grouped(scored, by)
     for one in scored:
@@ -139,6 +141,8 @@ def _refuse_senseless(
         raise click.UsageError(
             "--chance needs --n-docs, the number of documents in the collection."
         )
+    if n_docs is not None and not chance_wanted:
+        raise click.UsageError("--n-docs changes nothing without --chance. Add it.")
     if chance_wanted and (by or per_query) and layout != "json":
         raise click.UsageError(
             "--chance goes with means over all queries, not --by or --per-query."
@@ -172,6 +176,12 @@ def _progress(files: list[str]) -> AbstractContextManager[object]:
     from assay.cli.terminal import working
 
     return working("reading and scoring …")
+
+
+def _file_of(by: str) -> str:
+    from assay.cli.group_files import path_of
+
+    return path_of(by)
 
 
 def _grouped(scored: list[ScoredRun], by: str) -> list[ScoredRun]:

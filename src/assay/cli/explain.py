@@ -1,4 +1,4 @@
-"""`assay explain`: one number worked out line by line; `assay.explanation.explain` for files."""
+"""`assay explain`: one number worked out line by line; `assay.explain` for files."""
 
 from __future__ import annotations
 
@@ -48,12 +48,14 @@ def command(
     from assay.explanation import explain
     from assay.measures import parse_many
 
+    layout = output.chosen_format(None, json_wanted, file, known=("text", "json"))
+    output.refuse_input(file, run, qrels)
     rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
     wanted = options.with_threshold(parse_many(measure), rel)
     if len(wanted) != 1:
         raise click.UsageError(f"{measure!r} stands for several measures; name one of them.")
     found = explain(run, qrels, query=query, measure=wanted[0], conventions=rules)
-    if json_wanted:
+    if layout == "json":
         output.put(output.as_json({"command": "explain", **found.to_dict()}), file)
     elif file is None and output.on_terminal():
         from assay.cli.terminal import print_explanation

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import click
 
 from assay.errors import AssayError
 from assay.report.tables import printable
 
-__all__ = ["exit_code_of"]
+__all__ = ["NoReaderError", "exit_code_of", "pipes_named"]
 
 _FILE_SYSTEM = 5
 _OUR_FAULT = 70
@@ -19,13 +20,27 @@ _INTERRUPTED = 130
 _NO_READER = 141
 
 
+class NoReaderError(Exception):
+    """Nobody reads the output any more."""
+
+
+@contextmanager
+def pipes_named() -> Iterator[None]:
+    """Hide a broken pipe from click, which would end the program with 1 and not say why."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise NoReaderError from error
+
+
 def exit_code_of(command: Callable[[], object]) -> int:
     """Run a command; say what went wrong, and give the exit code."""
+    _open_what_is_closed()
     _never_fail_to_encode()
     try:
         result = command()
         sys.stdout.flush()
-    except BrokenPipeError:
+    except (BrokenPipeError, NoReaderError):
         return _without_reader()
     except (KeyboardInterrupt, click.Abort):
         _say("interrupted.")
@@ -35,6 +50,13 @@ def exit_code_of(command: Callable[[], object]) -> int:
         _drop_what_cannot_be_written()
         return code
     return result if isinstance(result, int) else 0
+
+
+def _open_what_is_closed() -> None:
+    """Python has no stream at all where the shell closed one (`>&-`)."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _never_fail_to_encode() -> None:

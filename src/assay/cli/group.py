@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from assay import __version__
+from assay.cli.failures import pipes_named
 
 __all__ = ["COMMANDS", "assay"]
 
@@ -26,6 +27,16 @@ COMMANDS: Final[dict[str, str]] = {
 
 class LazyGroup(click.Group):
     """A group that imports the module of a command only to run it."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Read the options; `--help` and `--version` already print here."""
+        with pipes_named():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with pipes_named():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of the commands, most used first."""

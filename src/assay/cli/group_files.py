@@ -11,7 +11,7 @@ from assay.errors import FormatError
 from assay.ids import Ids
 from assay.io.streams import open_chunks
 
-__all__ = ["read_groups"]
+__all__ = ["path_of", "read_groups"]
 
 
 def read_groups(source: str, queries: Ids) -> tuple[str, dict[str | int, str]]:
@@ -44,6 +44,11 @@ def read_groups(source: str, queries: Ids) -> tuple[str, dict[str | int, str]]:
     return name or "group", groups
 
 
+def path_of(source: str) -> str:
+    """The file in `FILE` or `FILE:COLUMN`."""
+    return _split(source)[0]
+
+
 def _split(source: str) -> tuple[str, str]:
     path, colon, column = source.rpartition(":")
     return (source, "") if not colon or os.path.exists(source) else (path, column)
@@ -70,6 +75,11 @@ def _rows(path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _place(column: str, header: list[str] | None, path: str) -> int:
+    if not column and header is not None and len(header) < 2:
+        raise FormatError(
+            f"{path}: the first line has one column, {header[0][:60]!r}; each line needs a query "
+            "and its group. Separate columns by tabs, or by commas."
+        )
     if not column:
         return 1
     if header is not None and column in header:

@@ -33,12 +33,13 @@ def command(*, names: tuple[str, ...], presets: bool, json_wanted: bool, file: s
     if presets and names:
         raise click.UsageError("--conventions lists the presets; it takes no NAME.")
     text, data = _presets() if presets else _details(names) if names else _all()
-    if json_wanted:
+    known = ("text", "json") if isinstance(text, str) else ()
+    layout = output.chosen_format(None, json_wanted, file, known=known)
+    if layout == "json":
         output.put(output.as_json({"command": "measures", **data}), file)
     elif isinstance(text, str):
         output.put(text, file)
     else:
-        layout = output.chosen_format(None, False, file)
         output.show([text], layout=layout, file=file, signature=_AFTERWORD[presets])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -12,12 +13,26 @@ from typing import Any, Final
 from assay.errors import UsageError
 from assay.report.tables import Table, as_csv, as_markdown, as_text, printable
 
-__all__ = ["SCHEMA_VERSION", "as_json", "chosen_format", "narrate", "on_terminal", "put", "show"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "as_json",
+    "chosen_format",
+    "narrate",
+    "on_terminal",
+    "put",
+    "refuse_input",
+    "show",
+]
 
 # The layout of everything that --json prints; docs/command-line.md describes it.
 SCHEMA_VERSION: Final = 1
 
 _BY_SUFFIX: Final = {".json": "json", ".csv": "csv", ".tsv": "tsv", ".md": "markdown"}
+# Endings that promise what no command prints.
+_PROMISES: Final = (
+    ".html", ".jsonl", ".ndjson", ".npy", ".npz", ".parquet", ".pdf", ".pq", ".tex", ".xlsx",
+)  # fmt: skip
+_PACKED: Final = (".gz", ".zip", ".zst")
 _LAYOUTS: Final[dict[str, Callable[[Table], str]]] = {
     "text": as_text,
     "markdown": as_markdown,
@@ -27,14 +42,41 @@ _LAYOUTS: Final[dict[str, Callable[[Table], str]]] = {
 _NOT_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
-def chosen_format(named: str | None, json_wanted: bool, file: str | None) -> str:
-    """The format: as named, else as the ending of the output file says, else text."""
+def refuse_input(file: str | None, *inputs: str | None) -> None:
+    """Refuse to write the result over one of the files that it is made of."""
+    for path in inputs:
+        if file and path and _same(file, path):
+            raise UsageError(f"{file} is one of the inputs and would be lost. Write another file.")
+
+
+def _same(left: str, right: str) -> bool:
+    try:
+        return os.path.samefile(left, right)
+    except (OSError, ValueError):
+        return False  # one of them does not exist: reading or writing it says so
+
+
+def chosen_format(
+    named: str | None, json_wanted: bool, file: str | None, *, known: tuple[str, ...] = ()
+) -> str:
+    """The format: as named, else as the ending of the output file says, else text.
+
+    An ending that promises another format is refused; `known` are the formats of a command that
+    does not have all.
+    """
     if json_wanted and named not in (None, "json"):
         raise UsageError(f"--json and --format {named} exclude each other.")
-    if json_wanted:
-        return "json"
     ending = Path(file).suffix.lower() if file else ""
-    return named or _BY_SUFFIX.get(ending, "text")
+    named = "json" if json_wanted else named
+    chosen = named or _BY_SUFFIX.get(ending, "text")
+    broken = ending in _PACKED or (named is None and ending in _PROMISES)
+    if broken or (known and chosen not in known):
+        endings = [key for key, name in _BY_SUFFIX.items() if not known or name in known]
+        raise UsageError(
+            f"{file}: this result cannot be written as {ending}. Use {', '.join(endings)}, "
+            "or .txt for text."
+        )
+    return chosen
 
 
 def on_terminal() -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from assay.conventions import Conventions
-from assay.errors import UsageError
+from assay.errors import InputError, UsageError
 from assay.io.lines import Kind, Lines
 from assay.io.streams import open_chunks
 from assay.judgments import Judgments
@@ -32,9 +33,9 @@ def read_run(
     The name's ending says the format, else the content does; `format` overrides both. Text files
     may be .gz or .zst. The conventions say how equal scores are ordered.
     """
-    from assay.evaluation import as_conventions
+    from assay.conventions import as_conventions
 
-    return _ranking_of_file(path, as_conventions(conventions), format)
+    return _ranking_of_file(checked_path(path), as_conventions(conventions), format)
 
 
 def read_qrels(
@@ -43,7 +44,19 @@ def read_qrels(
     format: str | None = None,  # noqa: A002
 ) -> Judgments:
     """Read a file of judgments, in the formats that `read_run` knows."""
-    return _judgments_of_file(path, format)
+    return _judgments_of_file(checked_path(path), format)
+
+
+def checked_path(path: Any) -> str | os.PathLike[str]:
+    """The path, if it is one that can name a file."""
+    plain = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if isinstance(plain, str):
+        given: str | os.PathLike[str] = path
+        return given
+    raise UsageError(
+        f"Expected the path of a file, as text or pathlib.Path, found {type(path).__name__}: "
+        f"{repr(path)[:60]}."
+    )
 
 
 def as_ranking(run: Any, rules: Conventions) -> Ranking:
@@ -87,10 +100,19 @@ def find_format(path: str | os.PathLike[str], format: str | None = None) -> str:
 
 def named_format(path: str | os.PathLike[str]) -> str | None:
     """The format that the name's ending promises, if it promises any."""
+    return _SUFFIXES.get(ending_of(path))
+
+
+def ending_of(path: str | os.PathLike[str]) -> str:
+    """The name's ending in small letters, that of the packing left out.
+
+    >>> ending_of("run.TSV.gz")
+    '.tsv'
+    """
     name = Path(path).name.lower()
     for packed in (".gz", ".zst"):
         name = name.removesuffix(packed)
-    return _SUFFIXES.get(Path(name).suffix)
+    return Path(name).suffix
 
 
 def _format_of_content(path: str | os.PathLike[str]) -> str:
@@ -98,25 +120,39 @@ def _format_of_content(path: str | os.PathLike[str]) -> str:
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), "trec")
 
 
+@contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let every message about wrong data begin with the file that it came from."""
+    try:
+        yield
+    except InputError as error:
+        name, message = os.fspath(path), str(error)
+        if message.startswith((f"{name}:", f"{name},", f"{name} ")):
+            raise
+        raise type(error)(f"{name}: {message[:1].lower()}{message[1:]}") from error
+
+
 def _ranking_of_file(
     path: str | os.PathLike[str], rules: Conventions, asked: str | None
 ) -> Ranking:
     format = find_format(path, asked)  # noqa: A001
-    if format in ("npz", "npy"):
-        from assay.io.arrays import read_ranking_arrays
+    with _naming(path):
+        if format in ("npz", "npy"):
+            from assay.io.arrays import read_ranking_arrays
 
-        ranking = read_ranking_arrays(path, format)
-        return ranking.under(rules.but(self_match="keep", depth=0))
-    return _ranking(_lines_of_file(path, "run", format), rules)
+            ranking = read_ranking_arrays(path, format)
+            return ranking.under(rules.but(self_match="keep", depth=0))
+        return _ranking(_lines_of_file(path, "run", format), rules)
 
 
 def _judgments_of_file(path: str | os.PathLike[str], asked: str | None) -> Judgments:
     format = find_format(path, asked)  # noqa: A001
-    if format in ("npz", "npy"):
-        from assay.io.arrays import read_judgment_arrays
+    with _naming(path):
+        if format in ("npz", "npy"):
+            from assay.io.arrays import read_judgment_arrays
 
-        return read_judgment_arrays(path, format)
-    return _judgments(_lines_of_file(path, "qrels", format))
+            return read_judgment_arrays(path, format)
+        return _judgments(_lines_of_file(path, "qrels", format))
 
 
 def _lines_of_file(path: str | os.PathLike[str], kind: Kind, format: str) -> Lines:  # noqa: A002

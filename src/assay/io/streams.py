@@ -25,6 +25,10 @@ CHUNK_SIZE = 4 << 20
 BOMB_BYTES = 1 << 30
 BOMB_RATIO = 200
 
+_NO_PIPES = (
+    "Standard input and pipes are not read. Write the data to a file, which may be .gz or .zst, "
+    "and give its path."
+)
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 # Compressed bytes to expand at once. At the worst deflate makes 1032 bytes of one, and a zstd
@@ -60,20 +64,28 @@ def _open_regular(name: str) -> BinaryIO:
         raise _open_error(error, name) from None
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return os.fdopen(descriptor, "rb", buffering=0)
-    kind = "a directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "a pipe or device"
+    is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
     os.close(descriptor)
-    raise StorageError(f"{name} is {kind}, not a file. Give the path of a regular file.")
+    if is_folder:
+        raise _is_directory(name)
+    raise StorageError(f"{name} is a pipe or device, not a file. {_NO_PIPES}")
 
 
 def _open_error(error: OSError | ValueError, name: str) -> StorageError:
     number = getattr(error, "errno", None)
+    if number == errno.ENOENT and name == "-":
+        return StorageError(f"There is no file called '-'. {_NO_PIPES}")
     if number == errno.ENOENT:
         return StorageError(f"{name} does not exist. Check the path.")
     if number == errno.EACCES and not os.path.isdir(name):
         return StorageError(f"{name} may not be read. Check its permissions.")
     if os.path.isdir(name):  # Windows refuses to open one
-        return StorageError(f"{name} is a directory, not a file. Give the path of a regular file.")
+        return _is_directory(name)
     return StorageError(f"{name!r} cannot be opened: {getattr(error, 'strerror', None) or error}.")
+
+
+def _is_directory(name: str) -> StorageError:
+    return StorageError(f"{name} is a directory, not a file. Give the path of a regular file.")
 
 
 def _readable(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:

@@ -25,7 +25,7 @@ from assay.errors import IdError, MismatchError, UsageError
 from assay.io.atomic import atomic_write
 from assay.io.frames import build_frame
 from assay.io.packages import need
-from assay.io.sources import named_format
+from assay.io.sources import checked_path, ending_of, named_format
 from assay.judgments import Judgments, Qrels
 from assay.ranking import Ranking
 from assay.report.tables import not_a_formula
@@ -38,6 +38,8 @@ Path = str | os.PathLike[str]
 Row = tuple[str | int, list[str | int], list[float]]
 
 _TEXT = ("trec", "csv", "tsv", "json", "jsonl")
+# Endings that mean TREC text; a name without any does, too.
+_TREC_ENDINGS = ("", ".run", ".txt", ".trec", ".qrels")
 _DELIMITER = {"csv": ",", "tsv": "\t"}
 
 
@@ -53,6 +55,7 @@ def write_run(
     `tag` is the last column of a TREC run; by default the ranking's name, or "assay". The
     tie-breaking rule is not part of any file: read with the conventions that you wrote with.
     """
+    _require(ranking, Ranking, "write_run")
     chosen = _chosen_format(path, format, (*_TEXT, "parquet", "npz"))
     if chosen == "npz":
         _write_npz(ranking, path)
@@ -69,6 +72,7 @@ def write_qrels(judgments: Judgments, path: Path, *, format: str | None = None) 
 
     Judgments by label are refused: as pairs they would take queries × documents.
     """
+    _require(judgments, Judgments, "write_qrels")
     chosen = _chosen_format(path, format, (*_TEXT, "parquet"))
     if not isinstance(judgments, Qrels):
         raise UsageError(
@@ -87,12 +91,14 @@ def write_scores(scores: Scores, path: Path, *, format: str | None = None) -> No
 
     Undefined values are empty cells, or null.
     """
+    _require(scores, Scores, "write_scores")
     chosen = _chosen_format(path, format, ("csv", "tsv", "json", "jsonl", "parquet"))
     if chosen == "json":
         _write_text(path, [_json(scores.to_dict()), "\n"])
         return
-    table = scores.to_frame("pyarrow") if chosen == "parquet" else None
-    if table is not None:
+    if chosen == "parquet":
+        _parquet()
+        table = scores.to_frame("pyarrow")
         _write_parquet(table.replace_schema_metadata({"signature": scores.signature}), path)
         return
     names, rows = _score_table(scores)
@@ -158,12 +164,31 @@ def _column(ids: Any, places: Any) -> Any:
 
 
 def _chosen_format(path: Path, asked: str | None, known: tuple[str, ...]) -> str:
-    chosen = asked or named_format(path) or known[0]
+    name = os.fspath(checked_path(path))
+    chosen = asked or named_format(name) or _trec_by_name(name)
+    if asked is None and chosen not in known:
+        endings = [f".{each}" for each in known if each != "trec"]
+        trec = [*_TREC_ENDINGS[1:]] if "trec" in known else []
+        raise UsageError(
+            f"The ending of {name} says no format that can be written here. Known endings: "
+            f"{', '.join(trec + endings)}. Or name the format."
+        )
     if chosen not in known:
         raise UsageError(f"Cannot write {chosen!r} here. Known formats: {', '.join(known)}.")
-    if chosen not in _TEXT and os.fspath(path).lower().endswith((".gz", ".zst")):
-        raise UsageError(f"{os.fspath(path)}: {chosen} is compressed inside; drop the ending.")
+    if chosen not in _TEXT and name.lower().endswith((".gz", ".zst")):
+        raise UsageError(f"{name}: {chosen} is compressed inside; drop the ending.")
     return chosen
+
+
+def _trec_by_name(name: str) -> str:
+    return "trec" if ending_of(name) in _TREC_ENDINGS else ""
+
+
+def _require(value: Any, kind: type, function: str) -> None:
+    if not isinstance(value, kind):
+        raise UsageError(
+            f"{function} takes {kind.__name__}, found {type(value).__name__}: {repr(value)[:60]}."
+        )
 
 
 def _checked_tag(tag: str) -> str:
@@ -191,6 +216,7 @@ def _trec_qrels(rows: Iterable[Row]) -> Iterator[str]:
 
 def _write_lines(rows: _Rows, path: Path, format: str, value_name: str) -> None:  # noqa: A002
     if format == "parquet":
+        _parquet()
         columns = rows.columns()
         columns[value_name] = columns.pop("value")
         _write_parquet(build_frame(columns, "pyarrow"), path)
@@ -268,9 +294,13 @@ def _zstd_writer(raw: BinaryIO) -> Any:
 
 
 def _write_parquet(table: Any, path: Path) -> None:
-    parquet = need("pyarrow.parquet", "writing parquet files", "parquet")
     with atomic_write(path) as file:
-        parquet.write_table(table, file)
+        _parquet().write_table(table, file)
+
+
+def _parquet() -> Any:
+    """The writer; asked for before a table is made, so that the message speaks of files."""
+    return need("pyarrow.parquet", "writing parquet files", "parquet")
 
 
 def _write_npz(ranking: Ranking, path: Path) -> None:

@@ -64,6 +64,8 @@ def parse_many(measures: str | Measure | Iterable[str | Measure]) -> tuple[Measu
     >>> parse_many(["P_5", "ndcg_cut.10,20"])
     (P@5, nDCG@10, nDCG@20)
     """
+    if not isinstance(measures, str | Measure | Iterable):
+        raise MeasureError(f"A measure is a text such as 'nDCG@10', found {measures!r}.")
     items = [measures] if isinstance(measures, str | Measure) else list(measures)
     found = [m for item in items for m in _expand(item)]
     if not found:
@@ -94,6 +96,8 @@ def parse(text: str) -> Measure:
     >>> parse("ndcg_cut_10"), parse("MAP"), parse("Acc@1"), parse("AP(rel=2)@100")
     (nDCG@10, AP, Success@1, AP(rel=2)@100)
     """
+    if not isinstance(text, str):
+        raise MeasureError(f"A measure is a text such as 'nDCG@10', found {text!r}.")
     trec = _trec_list(text.strip())
     if trec is not None and len(trec) == 1:
         return trec[0]

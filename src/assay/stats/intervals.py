@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.checks import check_lengths
+from assay.checks import check_lengths, listed
 from assay.errors import UsageError, ValueRangeError
 from assay.stats.bca import acceleration, bca_ends, cut_at, expanded_z
 from assay.stats.bootstrap import Units, bootstrap_means, bootstrap_t, joint_means, units_of
 from assay.stats.samples import (
-    FEWEST,
+    check_bootstraps,
     check_choice,
     check_level,
     check_resamples,
@@ -31,7 +31,7 @@ __all__ = ["INTERVAL_METHODS", "Interval", "difference_interval", "interval", "i
 Floats = NDArray[np.float64]
 
 _BOOTSTRAPS = ("bca", "percentile", "studentised")
-_FEWEST_STUDENTISED = 8  # with fewer, resamples of one value alone reach the tails
+_FEWEST_DRAWN = 8  # with fewer, a bootstrap is too narrow: resamples of one value reach its tails
 _CONSTANT = "all values are equal, so no variation was seen"
 INTERVAL_METHODS = ("bca", "percentile", "studentised", "t", "wilson")
 _NAMES = {
@@ -96,9 +96,9 @@ def interval(
 
     `method` is bca (bootstrap, corrected for bias and skew), percentile (plain bootstrap),
     studentised (bootstrap of t, the best of them for few and skewed values), t, or wilson (values
-    0 and 1 only). With `clusters`, one label per value, whole groups are drawn:
-    queries of one scene or user are not independent. With `strata` the number drawn from each
-    stratum is fixed.
+    0 and 1 only). The first three need 8 values (clusters) or more. With `clusters`, one label per
+    value, whole groups are drawn: queries of one scene or user are not independent. With `strata`
+    the number drawn from each stratum is fixed.
 
     >>> interval([0.2, 0.5, 0.4, 0.9, 0.6, 0.3], method="t")
     Interval(0.4833 [0.2227, 0.7439], 95 % Student t, n=6)
@@ -169,8 +169,10 @@ def _plan(method: str, level: float, resamples: int, seed: int) -> Interval:
     """Check the request; the answer has still to be filled in."""
     name = check_choice(method, INTERVAL_METHODS, "method")
     empty = Interval(math.nan, math.nan, math.nan, check_level(level), name, 0)
-    resamples, seed = check_resamples(resamples), check_seed(seed)
-    return replace(empty, resamples=resamples, seed=seed) if name in _BOOTSTRAPS else empty
+    drawn = name in _BOOTSTRAPS
+    resamples = check_bootstraps(resamples) if drawn else check_resamples(resamples)
+    seed = check_seed(seed)
+    return replace(empty, resamples=resamples, seed=seed) if drawn else empty
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,8 +195,9 @@ def _kept(labels: Any, kept: NDArray[np.bool_], what: str) -> Any:
     """The labels of the values that are not NaN."""
     if labels is None:
         return None
-    check_lengths(**{what: len(labels), "values": len(kept)})
-    return [label for label, keep in zip(labels, kept, strict=True) if keep]
+    each = listed(labels, what)
+    check_lengths(**{what: len(each), "values": len(kept)})
+    return [label for label, keep in zip(each, kept, strict=True) if keep]
 
 
 def _fill(plan: Interval, sample: _Sample, drawn: tuple[Floats, float] | None) -> Interval:
@@ -215,8 +218,9 @@ def _fill(plan: Interval, sample: _Sample, drawn: tuple[Floats, float] | None) -
 
 def _why_not(sample: _Sample, method: str) -> str:
     """Say why there is nothing to compute; empty if there is."""
-    fewest = _FEWEST_STUDENTISED if method == "studentised" else FEWEST
-    note = too_few(len(sample.values), fewest=fewest) or _too_few_units(sample.units)
+    note = too_few(len(sample.values)) or _too_few_units(sample.units)
+    if not note and method in _BOOTSTRAPS:
+        note = _too_few_to_draw(sample.units)
     if note:
         return note
     constant = sample.values.min() == sample.values.max()
@@ -244,6 +248,12 @@ def _too_few_units(units: Units) -> str | None:
     if len(units.offsets) > 2 and units.fewest < 2:
         return "too few units in a stratum: 1, at least 2 are needed"
     return None
+
+
+def _too_few_to_draw(units: Units) -> str | None:
+    what = "clusters" if units.clustered else "queries"
+    note = too_few(len(units.sums), what, _FEWEST_DRAWN)
+    return note and f"{note} for a bootstrap; use t"
 
 
 def _check_method(method: str, values: Floats, *, grouped: bool) -> None:

@@ -42,6 +42,7 @@ Floats = NDArray[np.float64]
 ALTERNATIVES = ("two-sided", "greater", "less")
 TEST_METHODS = ("randomisation", "t", "wilcoxon", "sign", "bootstrap")
 _SMALLEST_P = sys.float_info.min
+_CONSTANT = "both samples are constant, so Welch's test is not defined"
 _NO_SPREAD = "all differences are equal, so a t test is not defined; use randomisation"
 
 
@@ -165,7 +166,7 @@ def _welch(left: Floats, right: Floats, blank: TestResult) -> TestResult:
     parts = [_spread(sample) ** 2 / len(sample) for sample in (left, right)]
     difference, square = _mean(left) - _mean(right), sum(parts)
     if square == 0:
-        return replace(blank, p=1.0) if difference == 0 else replace(blank, note=_NO_SPREAD)
+        return replace(blank, p=1.0) if difference == 0 else replace(blank, note=_CONSTANT)
     t = difference / math.sqrt(square)
     freedom = square**2 / sum(
         part**2 / (len(sample) - 1) for part, sample in zip(parts, (left, right), strict=True)

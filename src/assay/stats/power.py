@@ -29,7 +29,7 @@ def minimum_detectable_difference(
     >>> round(minimum_detectable_difference([0.1, -0.1] * 50), 4)
     0.0284
     """
-    chance, alpha = check_level(power, "power"), check_level(level)
+    chance, alpha = check_level(power, "power", 0.8), check_level(level, example=0.05)
     values = _known(differences)
     if too_few(len(values)):
         return math.nan
@@ -53,7 +53,7 @@ def queries_needed(
     >>> queries_needed([0.1, -0.1] * 50, difference=0.0285)
     100
     """
-    chance, alpha = check_level(power, "power"), check_level(level)
+    chance, alpha = check_level(power, "power", 0.8), check_level(level, example=0.05)
     values = _known(differences)
     if too_few(len(values)):
         return None

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from assay.stats.bootstrap import resampled_sums
 from assay.stats.fixed_point import slack, to_grid
 from assay.stats.samples import (
+    check_bootstraps,
     check_level,
-    check_resamples,
     check_seed,
     finite_or_nan,
     too_few,
@@ -61,7 +61,7 @@ def rank_intervals(
     [RankInterval(2 [2, 2], 95 %, n=4), RankInterval(1 [1, 1], 95 %, n=4)]
     """
     table = finite_or_nan(values, "values", dimensions=2)
-    share, resamples, seed = check_level(level), check_resamples(resamples), check_seed(seed)
+    share, resamples, seed = check_level(level), check_bootstraps(resamples), check_seed(seed)
     kept = ~np.isnan(table).any(axis=0)
     removed = int((~kept).sum())
     ranks, low, high, note = _ranks(table[:, kept], share, resamples, seed)

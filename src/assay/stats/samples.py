@@ -15,8 +15,11 @@ from assay.errors import ShapeError, UsageError, ValueRangeError
 
 __all__ = [
     "FEWEST",
+    "FEWEST_BOOTSTRAPS",
     "Pairs",
+    "check_bootstraps",
     "check_choice",
+    "check_false_claims",
     "check_level",
     "check_margin",
     "check_resamples",
@@ -29,6 +32,8 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 _LARGEST = 1e100  # beyond, squares would overflow, and below its inverse underflow
+_SMALLEST_LEVEL, _LARGEST_LEVEL = 1e-12, 0.5
+FEWEST_BOOTSTRAPS = 100
 FEWEST = 3  # with fewer values there is no spread worth a number
 _SAME = 1e-12  # two scores that differ by less than this share of their size are the same score
 
@@ -87,17 +92,40 @@ def too_few(n: int, what: str = "queries", fewest: int = FEWEST) -> str | None:
     return f"too few {what}: {n}, at least {fewest} are needed" if n < fewest else None
 
 
-def check_level(level: Any, name: str = "level") -> float:
+def check_level(level: Any, name: str = "level", example: float = 0.95) -> float:
     """A share strictly between 0 and 1."""
     real = isinstance(level, numbers.Real) and not isinstance(level, bool)
     if not real or not 0 < float(level) < 1:
-        raise UsageError(f"{name} must lie between 0 and 1, such as 0.95; found {level!r}.")
+        raise UsageError(f"{name} must lie between 0 and 1, such as {example}; found {level!r}.")
+    return float(level)
+
+
+def check_false_claims(level: Any) -> float:
+    """The level of a test, a chance of false claims; so small that 1 − level is still below 1."""
+    real = isinstance(level, numbers.Real) and not isinstance(level, bool)
+    if not real or not _SMALLEST_LEVEL <= float(level) <= _LARGEST_LEVEL:
+        found = f"{level:g}" if isinstance(level, float) else repr(level)
+        raise UsageError(
+            f"level must lie between {_SMALLEST_LEVEL:g} and {_LARGEST_LEVEL:g}, such as 0.05: it "
+            f"is the chance of a false claim, not the level of the intervals; found {found}."
+        )
     return float(level)
 
 
 def check_resamples(resamples: Any) -> int:
     """A whole number ≥ 1."""
     return check_cutoff(resamples, "resamples")
+
+
+def check_bootstraps(resamples: Any) -> int:
+    """A whole number ≥ 100: the ends of an interval are quantiles of what was drawn."""
+    number = check_resamples(resamples)
+    if number < FEWEST_BOOTSTRAPS:
+        raise UsageError(
+            f"resamples must be {FEWEST_BOOTSTRAPS} or more for a bootstrap interval; "
+            f"found {number}. Take 10,000."
+        )
+    return number
 
 
 def check_seed(seed: Any) -> int:

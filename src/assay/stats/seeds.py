@@ -21,8 +21,8 @@ from assay.stats.intervals import Interval, interval
 from assay.stats.paired import TestResult, welch_test
 from assay.stats.random_bits import stream_key, words
 from assay.stats.samples import (
+    check_bootstraps,
     check_level,
-    check_resamples,
     check_seed,
     finite_or_nan,
     spell,
@@ -83,7 +83,7 @@ def compare_seeds(
     The numbers of seeds may differ. Queries with a NaN anywhere are removed and counted.
     """
     left, right, removed = _aligned(a, b)
-    share, resamples, seed = check_level(level), check_resamples(resamples), check_seed(seed)
+    share, resamples, seed = check_level(level), check_bootstraps(resamples), check_seed(seed)
     of_a, of_b = _summary(left, share), _summary(right, share)
     blank = Interval(
         of_a.mean - of_b.mean, math.nan, math.nan, share, "two-way",
