@@ -219,9 +219,10 @@ def _clusters(
             found = column
         elif (found != column).any():
             row = int(np.argmax(found != column))
+            query, here, there = scores.query_ids[int(places[row])], found[row], column[row]
             raise MismatchError(
-                f"Query {scores.query_ids[int(places[row])]!r} is in group {str(found[row])!r} for one "
-                f"system and in {str(column[row])!r} for {name!r}. A query belongs to one group."
+                f"Query {query!r} is in group '{here}' for one system and in '{there}' for "
+                f"{name!r}. A query belongs to one group."
             )
     if found is None:
         raise UsageError(
