@@ -257,7 +257,7 @@ def test_interrupted_is_exit_code_130(assay, monkeypatch):
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("assay.io.sources.as_judgments", interrupt)
+    monkeypatch.setattr("assay.cli.scored.as_judgments", interrupt)
     answer = assay("eval", "run.txt", "-r", "qrels.txt")
     assert (answer.code, answer.out, answer.err.strip()) == (130, "", "assay: interrupted.")
 
@@ -276,7 +276,7 @@ def test_a_fault_of_ours_is_one_line_with_exit_code_70(assay, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("oh \x1b[31m")
 
-    monkeypatch.setattr("assay.io.sources.as_judgments", fail)
+    monkeypatch.setattr("assay.cli.scored.as_judgments", fail)
     answer = assay("eval", "run.txt", "-r", "qrels.txt")
     assert answer.code == 70
     assert answer.err.count("\n") == 1

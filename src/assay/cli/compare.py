@@ -16,7 +16,6 @@ from assay.cli import options, output
 if TYPE_CHECKING:
     from assay.cli.scored import ScoredRun
     from assay.comparison import Comparison
-    from assay.conventions import Conventions
     from assay.gate import Condition
     from assay.measures import Measure
     from assay.query_differences import QueryDifferences
@@ -131,14 +130,16 @@ def command(
       assay compare new.txt -r qrels.txt -b old.txt --fail-if 'nDCG@10 < baseline - 0.005'
       assay compare new.txt -r qrels.txt -b old.txt --fail-if-worse --margin 0.005
     """
+    from assay.cli.scored import score_runs
+
     layout = _layout(named, json_wanted, file)
     _refuse_senseless(layout, sensitivity_wanted, n_differences)
     gate = _Gate.of(conditions, fail_if_worse, rel)
     paths, base = _with_baseline(runs, baseline)
     gate.refuse_without(base)
-    output.refuse_input(file, *paths, qrels, _group_file(by))
+    output.refuse_input(file, *paths, qrels, options.group_file(by))
     rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
-    scored = _score_all(paths, qrels, _wanted(measures, rel, gate), rules, by)
+    scored = score_runs(paths, qrels, _wanted(measures, rel, gate), rules=rules, by=by)
     settings |= {"baseline": None if base is None else scored[base].name, "by": scored[0].by}
     comparison = _compared(scored, settings)
     extra = _Extra(
@@ -209,12 +210,6 @@ class _Gate:
         return [*failures(comparison, self.conditions), *worse]
 
 
-def _group_file(by: str | None) -> str | None:
-    from assay.cli.group_files import path_of
-
-    return None if by is None else path_of(by)
-
-
 def _with_baseline(
     runs: tuple[str, ...], baseline: str | None
 ) -> tuple[tuple[str, ...], int | None]:
@@ -245,31 +240,6 @@ def _wanted(names: tuple[str, ...], rel: float | None, gate: _Gate) -> tuple[Mea
     held = tuple(condition.measure for condition in gate.conditions)
     asked = options.with_threshold(parse_many(names or held or ("nDCG@10",)), rel)
     return tuple(dict.fromkeys((*asked, *held)))
-
-
-def _score_all(
-    paths: tuple[str, ...],
-    qrels: str,
-    measures: tuple[Measure, ...],
-    rules: Conventions,
-    by: str | None,
-) -> list[ScoredRun]:
-    from assay.cli.scored import score_run, unique_names
-    from assay.io.sources import as_judgments
-
-    judgments = as_judgments(qrels)
-    scored = [
-        score_run(path, judgments, measures, rules=rules, name=name, n_docs=None)
-        for path, name in zip(paths, unique_names(paths), strict=True)
-    ]
-    if by is None:
-        return scored
-    from assay.cli.group_files import read_groups
-
-    column, groups = read_groups(by, scored[0].scores.query_ids)
-    return [
-        replace(one, scores=one.scores.with_groups(**{column: groups}), by=column) for one in scored
-    ]
 
 
 def _compared(scored: list[ScoredRun], settings: dict[str, Any]) -> Comparison:

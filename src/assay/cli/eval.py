@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,12 +10,10 @@ from assay.cli import options, output
 
 if TYPE_CHECKING:
     from assay.cli.scored import ScoredRun
-    from assay.conventions import Conventions
     from assay.measures import Measure
 
 __all__ = ["command"]
 
-_LARGE = 30_000_000
 _FORMATS = ("text", "trec", "markdown", "csv", "tsv", "json")
 
 
@@ -88,6 +82,8 @@ def command(
       assay eval run.txt -r qrels.txt --by topics.tsv:category --ties expected
       assay eval run.txt -r qrels.txt -m official --format trec
     """
+    from assay.cli.scored import score_runs
+
     layout = output.chosen_format(named, json_wanted, file)
     _refuse_senseless(
         layout,
@@ -98,12 +94,10 @@ def command(
         chance_wanted=chance_wanted,
         n_docs=n_docs,
     )
-    output.refuse_input(file, *runs, qrels, None if by is None else _file_of(by))
+    output.refuse_input(file, *runs, qrels, options.group_file(by))
     rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
     names = measures or (("official",) if layout == "trec" else ("default",))
-    scored = _score_all(runs, qrels, _wanted(names, rel), rules, n_docs)
-    if by is not None:
-        scored = _grouped(scored, by)
+    scored = score_runs(runs, qrels, _wanted(names, rel), rules=rules, n_docs=n_docs, by=by)
     for one in scored:
         for remark in one.remarks(several=len(scored) > 1):
             output.narrate(remark)
@@ -147,50 +141,6 @@ def _refuse_senseless(
         raise click.UsageError(
             "--chance goes with means over all queries, not --by or --per-query."
         )
-
-
-def _score_all(
-    runs: tuple[str, ...],
-    qrels: str,
-    measures: tuple[Measure, ...],
-    rules: Conventions,
-    n_docs: int | None,
-) -> list[ScoredRun]:
-    from assay.cli.scored import score_run, unique_names
-    from assay.io.sources import as_judgments
-
-    names = unique_names(runs)
-    with _progress([qrels, *runs]):
-        judgments = as_judgments(qrels)
-        return [
-            score_run(path, judgments, measures, rules=rules, name=name, n_docs=n_docs)
-            for path, name in zip(runs, names, strict=True)
-        ]
-
-
-def _progress(files: list[str]) -> AbstractContextManager[object]:
-    """Something that moves, where the files are large enough to wait for and somebody watches."""
-    large = sum(os.path.getsize(file) for file in files if os.path.isfile(file)) > _LARGE
-    if not large or not sys.stderr.isatty():
-        return nullcontext()
-    from assay.cli.terminal import working
-
-    return working("reading and scoring …")
-
-
-def _file_of(by: str) -> str:
-    from assay.cli.group_files import path_of
-
-    return path_of(by)
-
-
-def _grouped(scored: list[ScoredRun], by: str) -> list[ScoredRun]:
-    from assay.cli.group_files import read_groups
-
-    column, groups = read_groups(by, scored[0].scores.query_ids)
-    return [
-        replace(one, scores=one.scores.with_groups(**{column: groups}), by=column) for one in scored
-    ]
 
 
 def _print_trec(one: ScoredRun, names: tuple[str, ...], per_query: bool, file: str | None) -> None:

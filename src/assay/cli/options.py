@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "conventions_options",
+    "group_file",
     "json_option",
     "output_option",
     "qrels_option",
@@ -66,6 +67,13 @@ def conventions_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def group_file(by: str | None) -> str | None:
+    """The file that --by names, without its column."""
+    from assay.cli.group_files import path_of
+
+    return None if by is None else path_of(by)
 
 
 def rules_from(conventions: str, **changes: Any) -> Conventions:

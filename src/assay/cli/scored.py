@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +16,14 @@ from assay.conventions import Conventions
 from assay.evaluation import score
 from assay.hits import judge
 from assay.ids import Ids
-from assay.io.sources import as_ranking
+from assay.io.sources import as_judgments, as_ranking
 from assay.judgments import Judgments
 from assay.measures import Measure
 from assay.scores import Mean, Scores
 
-__all__ = ["ScoredRun", "score_run", "unique_names"]
+__all__ = ["ScoredRun", "score_run", "score_runs", "unique_names"]
 
+_LARGE = 30_000_000  # bytes that take long enough to read for somebody to wait
 _ENDINGS = (".gz", ".zst", ".txt", ".run", ".trec", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
 
 
@@ -102,6 +106,44 @@ def _queries(number: int) -> str:
 
 def _chosen(ids: Ids, which: Any) -> Ids:
     return ids.take(which.nonzero()[0])
+
+
+def score_runs(
+    paths: Sequence[str],
+    qrels: str,
+    measures: tuple[Measure, ...],
+    *,
+    rules: Conventions,
+    n_docs: int | None = None,
+    by: str | None = None,
+) -> list[ScoredRun]:
+    """Read and score run files against one file of judgments; `by` names a file of groups."""
+    with _progress([qrels, *paths]):
+        judgments = as_judgments(qrels)
+        scored = [
+            score_run(path, judgments, measures, rules=rules, name=name, n_docs=n_docs)
+            for path, name in zip(paths, unique_names(paths), strict=True)
+        ]
+    return scored if by is None else _grouped(scored, by)
+
+
+def _progress(files: list[str]) -> AbstractContextManager[object]:
+    """Something that moves, where the files are large enough to wait for and somebody watches."""
+    large = sum(os.path.getsize(file) for file in files if os.path.isfile(file)) > _LARGE
+    if not large or not sys.stderr.isatty():
+        return nullcontext()
+    from assay.cli.terminal import working
+
+    return working("reading and scoring …")
+
+
+def _grouped(scored: list[ScoredRun], by: str) -> list[ScoredRun]:
+    from assay.cli.group_files import read_groups
+
+    column, groups = read_groups(by, scored[0].scores.query_ids)
+    return [
+        replace(one, scores=one.scores.with_groups(**{column: groups}), by=column) for one in scored
+    ]
 
 
 def score_run(
