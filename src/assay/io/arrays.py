@@ -178,7 +178,7 @@ def _check_size(header: _Header, available: int, place: str) -> None:
         )
 
 
-def read_ranking_arrays(path: Path, format: str) -> Ranking:  # noqa: A002
+def read_ranking_arrays(path: Path, format: str) -> Ranking:
     """Read a run from .npz or .npy; equal scores are in the order of document numbers."""
     name = os.fspath(path)
     if format == "npy":
@@ -220,7 +220,7 @@ def _with_size(ranking: Ranking, n_docs: int, name: str) -> Ranking:
     return replace(ranking, n_docs=n_docs)
 
 
-def read_judgment_arrays(path: Path, format: str) -> Judgments:  # noqa: A002
+def read_judgment_arrays(path: Path, format: str) -> Judgments:
     """Read judgments from .npz: labels, targets, or (query, doc, grade) triples of numbers."""
     name = os.fspath(path)
     if format == "npy":

@@ -25,7 +25,7 @@ _MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
 def read_run(
     path: str | os.PathLike[str],
     *,
-    format: str | None = None,  # noqa: A002
+    format: str | None = None,
     conventions: str | Conventions = "trec_eval",
 ) -> Ranking:
     """Read a run file: TREC text, CSV, TSV, JSON, JSONL, parquet, npz or npy.
@@ -41,7 +41,7 @@ def read_run(
 def read_qrels(
     path: str | os.PathLike[str],
     *,
-    format: str | None = None,  # noqa: A002
+    format: str | None = None,
 ) -> Judgments:
     """Read a file of judgments, in the formats that `read_run` knows."""
     return _judgments_of_file(checked_path(path), format)
@@ -85,7 +85,7 @@ def as_judgments(qrels: Any) -> Judgments:
     return _judgments(_lines_of_data(qrels, "qrels"))
 
 
-def find_format(path: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
+def find_format(path: str | os.PathLike[str], format: str | None = None) -> str:
     """Tell the format of a file: as asked, by the name's ending, or by the first bytes.
 
     >>> find_format("run.tsv.gz")
@@ -135,7 +135,7 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
 def _ranking_of_file(
     path: str | os.PathLike[str], rules: Conventions, asked: str | None
 ) -> Ranking:
-    format = find_format(path, asked)  # noqa: A001
+    format = find_format(path, asked)
     with _naming(path):
         if format in ("npz", "npy"):
             from assay.io.arrays import read_ranking_arrays
@@ -146,7 +146,7 @@ def _ranking_of_file(
 
 
 def _judgments_of_file(path: str | os.PathLike[str], asked: str | None) -> Judgments:
-    format = find_format(path, asked)  # noqa: A001
+    format = find_format(path, asked)
     with _naming(path):
         if format in ("npz", "npy"):
             from assay.io.arrays import read_judgment_arrays
@@ -155,7 +155,7 @@ def _judgments_of_file(path: str | os.PathLike[str], asked: str | None) -> Judgm
         return _judgments(_lines_of_file(path, "qrels", format))
 
 
-def _lines_of_file(path: str | os.PathLike[str], kind: Kind, format: str) -> Lines:  # noqa: A002
+def _lines_of_file(path: str | os.PathLike[str], kind: Kind, format: str) -> Lines:
     if format == "trec":
         return _lines_of_trec(path, kind)
     from assay.io import tables

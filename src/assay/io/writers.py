@@ -47,7 +47,7 @@ def write_run(
     ranking: Ranking,
     path: Path,
     *,
-    format: str | None = None,  # noqa: A002
+    format: str | None = None,
     tag: str | None = None,
 ) -> None:
     """Write a ranking as trec, csv, tsv, json, jsonl, parquet or npz, by the name's ending.
@@ -67,7 +67,7 @@ def write_run(
         _write_lines(rows, path, chosen, "score")
 
 
-def write_qrels(judgments: Judgments, path: Path, *, format: str | None = None) -> None:  # noqa: A002
+def write_qrels(judgments: Judgments, path: Path, *, format: str | None = None) -> None:
     """Write judgments of pairs as trec, csv, tsv, json, jsonl or parquet, by the name's ending.
 
     Judgments by label are refused: as pairs they would take queries × documents.
@@ -86,7 +86,7 @@ def write_qrels(judgments: Judgments, path: Path, *, format: str | None = None) 
         _write_lines(rows, path, chosen, "relevance")
 
 
-def write_scores(scores: Scores, path: Path, *, format: str | None = None) -> None:  # noqa: A002
+def write_scores(scores: Scores, path: Path, *, format: str | None = None) -> None:
     """Write a table with a row per query as csv, tsv, jsonl or parquet, or all of it as json.
 
     Undefined values are empty cells, or null.
@@ -112,7 +112,7 @@ def write_scores(scores: Scores, path: Path, *, format: str | None = None) -> No
 class _Rows:
     """The rows of a ranking or of judgments, one query at a time."""
 
-    def __init__(self, source: Ranking | Qrels, values: Any, kind: str, format: str) -> None:  # noqa: A002
+    def __init__(self, source: Ranking | Qrels, values: Any, kind: str, format: str) -> None:
         self._source, self._values = source, values
         self._ends = source.offsets.tolist()
         if format != "json":
@@ -120,7 +120,7 @@ class _Rows:
         if format == "trec":
             self._refuse_comments()
 
-    def _refuse_empty(self, kind: str, format: str) -> None:  # noqa: A002
+    def _refuse_empty(self, kind: str, format: str) -> None:
         """A file of lines cannot hold a query without lines: it would be lost."""
         empty = np.flatnonzero(np.diff(self._source.offsets) == 0)
         if len(empty):
@@ -214,7 +214,7 @@ def _trec_qrels(rows: Iterable[Row]) -> Iterator[str]:
         yield "".join(f"{query} 0 {doc} {_number(grade)}\n" for doc, grade in pairs)
 
 
-def _write_lines(rows: _Rows, path: Path, format: str, value_name: str) -> None:  # noqa: A002
+def _write_lines(rows: _Rows, path: Path, format: str, value_name: str) -> None:
     if format == "parquet":
         _parquet()
         columns = rows.columns()
