@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,10 +151,6 @@ class Measure:
     def definition(self) -> Definition:
         """What the registry knows about this measure."""
         return REGISTRY[self.name]
-
-
-class View(Protocol):
-    """What a measure function receives; see `assay.measures.views`."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ _WITH_PARAMS: Final[dict[str, tuple[str, dict[str, Value]]]] = {
     "ndcg_exp": ("nDCG", {"gain": "exp"}),
 }
 
-_PARAM_ALIASES: Final[dict[str, str]] = {"dcg": "gain", "judged_only": "judged"}
+_PARAM_ALIASES: Final[dict[str, str]] = {"dcg": "gain"}
 _VALUE_ALIASES: Final[dict[str, str]] = {"exp-log2": "exp", "log2": "linear"}
 
 _IPREC = tuple(f"iprec@{step / 10:g}" for step in range(11))
