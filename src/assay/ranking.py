@@ -49,7 +49,8 @@ class Ranking:
     Rows are kept as they came (`given_docs`, `given_scores`) and sorted when first asked for:
     where judged documents landed can be counted without. `has_ids` says that queries and
     documents were named, `by_line` that ties stand in the order of lines, and `divided` marks
-    rows in which a cut runs through a group of tied documents.
+    rows in which a cut runs through a group of tied documents. `search` says how the engine
+    found the rows, where it did.
     """
 
     query_ids: Ids
@@ -65,6 +66,7 @@ class Ranking:
     has_ids: bool = True
     by_line: bool = False
     divided: NDArray[np.bool_] | None = None
+    search: str = ""
 
     def __post_init__(self) -> None:
         """Make the arrays read-only."""

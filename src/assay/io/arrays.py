@@ -30,7 +30,7 @@ from assay.io.streams import BOMB_BYTES, BOMB_RATIO, open_chunks
 from assay.judgments import Judgments
 from assay.ranking import Ranking
 
-__all__ = ["load_npy", "load_npz", "read_judgment_arrays", "read_ranking_arrays"]
+__all__ = ["NpyRows", "load_npy", "load_npz", "read_judgment_arrays", "read_ranking_arrays"]
 
 Path = str | os.PathLike[str]
 Array = npt.NDArray[Any]
@@ -52,17 +52,48 @@ class _Header(NamedTuple):
         return math.prod(self.shape) * self.dtype.itemsize
 
 
+class NpyRows:
+    """The rows of a .npy file; only those that are asked for are mapped into memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._name = os.fspath(path)
+        self._header, self._offset = _checked_header(path)
+        self.shape = self._header.shape
+        self.dtype = self._header.dtype
+
+    def __getitem__(self, rows: slice) -> Array:
+        """Some rows, read-only."""
+        if self._header.fortran:
+            return load_npy(self._name)[rows]
+        first, last, _ = rows.indices(self.shape[0])
+        width = math.prod(self.shape[1:]) * self.dtype.itemsize
+        return np.memmap(
+            self._name,
+            self.dtype,
+            "r",
+            self._offset + first * width,
+            (last - first, *self.shape[1:]),
+        )
+
+
 def load_npy(path: Path) -> Array:
     """Map a .npy file into memory, read-only."""
+    name = os.fspath(path)
+    header, offset = _checked_header(path)
+    order: Any = "F" if header.fortran else "C"
+    if not header.n_bytes:
+        return np.empty(header.shape, header.dtype, order)
+    return np.memmap(name, header.dtype, "r", offset, header.shape, order)
+
+
+def _checked_header(path: Path) -> tuple[_Header, int]:
+    """What a .npy file holds, and where; the size is that of the file."""
     name = os.fspath(path)
     with _opened(path) as file:
         header = _read_header(file, name)
         offset = file.tell()
         _check_size(header, os.fstat(file.fileno()).st_size - offset, name)
-    order: Any = "F" if header.fortran else "C"
-    if not header.n_bytes:
-        return np.empty(header.shape, header.dtype, order)
-    return np.memmap(name, header.dtype, "r", offset, header.shape, order)
+    return header, offset
 
 
 def load_npz(path: Path, known: tuple[str, ...]) -> dict[str, Array]:

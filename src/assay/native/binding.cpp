@@ -1,6 +1,4 @@
 // The Python face of the kernels. Arrays are checked here once; the kernels then assume.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/optional.h>
 
@@ -9,6 +7,8 @@
 #include <optional>
 #include <stdexcept>
 
+#include "arrays.hpp"
+#include "binding_search.hpp"
 #include "counted.hpp"
 #include "id_tables.hpp"
 #include "judged.hpp"
@@ -17,47 +17,11 @@
 #include "statistics.hpp"
 #include "trec_parser.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace assay {
 
 namespace {
-
-template <class T>
-using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
-
-template <class T>
-Out<T> to_numpy(Column<T>&& column) {
-    const size_t size = column.size();
-    T* data = column.release();
-    if (data == nullptr) data = static_cast<T*>(std::malloc(sizeof(T)));
-    nb::capsule owner(data, [](void* memory) noexcept { std::free(memory); });
-    return Out<T>(data, {size}, owner);
-}
-
-Out<uint8_t> to_numpy(Column<char>&& column) {
-    const size_t size = column.size();
-    void* data = column.release();
-    if (data == nullptr) data = std::malloc(1);
-    nb::capsule owner(data, [](void* memory) noexcept { std::free(memory); });
-    return Out<uint8_t>(static_cast<uint8_t*>(data), {size}, owner);
-}
-
-void require(bool condition, const char* message) {
-    if (!condition) throw std::invalid_argument(message);
-}
-
-// Offsets start at 0, never fall, and end at the number of elements.
-void check_offsets(const In<int64_t>& offsets, size_t elements) {
-    require(offsets.size() >= 1 && offsets.data()[0] == 0, "offsets must start with 0");
-    for (size_t i = 1; i < offsets.size(); ++i) {
-        require(offsets.data()[i] >= offsets.data()[i - 1], "offsets must not fall");
-    }
-    require(static_cast<size_t>(offsets.data()[offsets.size() - 1]) == elements, "offsets must end at the number of elements");
-}
 
 void check_codes(const In<int32_t>& codes, int32_t least, int64_t end) {
     const auto last = static_cast<int32_t>(std::clamp<int64_t>(end - 1, -2, INT32_MAX));
@@ -285,4 +249,5 @@ NB_MODULE(_kernels, module) {
     assay::bind_rows(module);
     assay::bind_ids(module);
     assay::bind_statistics(module);
+    assay::bind_search(module);
 }

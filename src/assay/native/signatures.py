@@ -7,17 +7,34 @@ codes are checked, with ValueError, because a wrong one must never reach memory.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Bytes", "Codes", "Floats", "Kernels", "Longs", "Parser", "RowFault", "TextFault"]
+__all__ = [
+    "BestK",
+    "Bytes",
+    "Codes",
+    "DocHandle",
+    "Floats",
+    "Kernels",
+    "Longs",
+    "Numbers",
+    "Parser",
+    "QueryHandle",
+    "RowFault",
+    "Singles",
+    "TextFault",
+]
 
 Bytes = npt.NDArray[np.uint8]
 Codes = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
+Numbers = npt.NDArray[np.uint32]
+Vectors = npt.NDArray[Any]  # float32 or float64, C-contiguous
 
 TextFault = tuple[int, str, bytes, int]  # line from 1, kind, offending text, columns found (or 0)
 RowFault = tuple[str, int, int]  # "duplicate" or "float32", query code, doc code
@@ -54,6 +71,53 @@ class Parser(Protocol):
     @property
     def overlong(self) -> int:
         """How many lines of a run have text after the tag, which is passed over."""
+
+
+class QueryHandle(Protocol):
+    """Queries as the search kernels see them."""
+
+
+class DocHandle(Protocol):
+    """Documents as the search kernels see them."""
+
+
+class BestK(Protocol):
+    """The best documents of each query of a block, kept over many blocks of documents."""
+
+    def scan(
+        self,
+        metric: int,
+        queries: QueryHandle,
+        docs: DocHandle,
+        excluded_offsets: Longs,
+        excluded_docs: Longs,
+        start: int,
+        stop: int,
+        stop_flag: Codes,
+        done: Longs,
+        /,
+    ) -> None:
+        """Search documents start … stop − 1 of a block by the fused product."""
+
+    def decide(
+        self,
+        metric: int,
+        queries: QueryHandle,
+        docs: DocHandle,
+        offsets: Longs,
+        candidates: Numbers,
+        /,
+    ) -> None:
+        """Take over candidates, numbers within the block, by their canonical scores."""
+
+    def absorb(self, other: BestK, /) -> None:
+        """Take over what was found in other documents."""
+
+    def floors(self, queries: QueryHandle, docs: DocHandle, /) -> Singles:
+        """For each query a score of the product below which no document can matter."""
+
+    def result(self) -> tuple[Longs, Codes, Floats]:
+        """Offsets, documents and scores, each row in rank order."""
 
 
 class Kernels(Protocol):
@@ -156,3 +220,89 @@ class Kernels(Protocol):
         self, values: Longs, systems: int, key: int, first: int, resamples: int, threads: int = 0
     ) -> Longs:
         """Shuffle each row of queries × systems; largest less smallest sum of a system."""
+
+    def fused_rows(self) -> int:
+        """How many queries the fused product takes at a time; 0 where there is none."""
+
+    def QueryBlock(  # noqa: N802 - it is a class there
+        self,
+        exact: Vectors,
+        exponents: Codes,
+        norm_hi: Floats,
+        norm_lo: Floats,
+        rows: Singles,
+        weight: Floats,
+        shift: Floats,
+        /,
+    ) -> QueryHandle:
+        """Queries; a canonical score s is unit · weight · (s + shift) in units of the product."""
+
+    def DocBlock(  # noqa: N802 - it is a class there
+        self,
+        exact: Vectors,
+        exponents: Codes,
+        norm_hi: Floats,
+        norm_lo: Floats,
+        rows: Singles,
+        scale: Singles,
+        bias: Singles,
+        bound: Singles,
+        unit: float,
+        first: int,
+        /,
+    ) -> DocHandle:
+        """Documents; bias + scale · (query · row) is off by at most bound."""
+
+    def TopK(self, n_queries: int, k: int, keep_ties: bool, /) -> BestK:  # noqa: N802
+        """Nothing found yet."""
+
+    def square_norms(
+        self, rows: Vectors, exponents: Codes, threads: int, /
+    ) -> tuple[Floats, Floats]:
+        """x·x of every row times 2^-exponent, as pairs (hi, lo)."""
+
+    def pair_scores(
+        self,
+        metric: int,
+        queries: QueryHandle,
+        docs: DocHandle,
+        offsets: Longs,
+        candidates: Numbers,
+        /,
+    ) -> Floats:
+        """Canonical scores of query q with candidates[offsets[q]] … of the block."""
+
+    def count_targets(
+        self,
+        metric: int,
+        queries: QueryHandle,
+        docs: DocHandle,
+        targets: Longs,
+        target_scores: Floats,
+        start: int,
+        stop: int,
+        above: Longs,
+        tied: Longs,
+        before: Longs,
+        stop_flag: Codes,
+        done: Longs,
+        /,
+    ) -> None:
+        """Count documents start … stop − 1 against each query's target; −1 is no target."""
+
+    def decide_targets(
+        self,
+        metric: int,
+        queries: QueryHandle,
+        docs: DocHandle,
+        targets: Longs,
+        target_scores: Floats,
+        offsets: Longs,
+        candidates: Numbers,
+        above: Longs,
+        tied: Longs,
+        before: Longs,
+        weight: int,
+        /,
+    ) -> None:
+        """Add `weight` for each candidate on its side of the target."""

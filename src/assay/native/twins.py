@@ -7,24 +7,42 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from assay.native.search_twin import (
+    DocBlock,
+    QueryBlock,
+    TopK,
+    count_targets,
+    decide_targets,
+    fused_rows,
+    pair_scores,
+    square_norms,
+)
 from assay.native.signatures import Bytes, Codes, Floats, Longs, RowFault
 from assay.native.statistics_twin import bootstrap_sums, flip_sums, shuffled_ranges
 from assay.native.trec_twin import TrecParser
 
 __all__ = [
+    "DocBlock",
+    "QueryBlock",
+    "TopK",
     "TrecParser",
     "bootstrap_sums",
     "count_grades",
     "count_judged",
+    "count_targets",
+    "decide_targets",
     "find_judged",
     "first_duplicate",
     "first_repeat",
     "flip_sums",
+    "fused_rows",
     "match_ids",
     "order_ids",
     "order_rows",
+    "pair_scores",
     "shuffled_ranges",
     "sort_rows",
+    "square_norms",
     "take_ids",
 ]
 

@@ -1,0 +1,13 @@
+"""Exact search: the best k, the ranks of targets and Hamming neighbours, the same bytes everywhere.
+
+Two steps. Find: a float32 product proposes candidates, with a margin that provably loses none.
+Decide: the candidates are scored canonically, in doubled precision and one fixed order.
+"""
+
+from __future__ import annotations
+
+from assay.engine.search import rank
+from assay.engine.target_ranks import TargetRanks
+from assay.engine.target_search import target_ranks
+
+__all__ = ["TargetRanks", "rank", "target_ranks"]

@@ -1,0 +1,113 @@
+"""Candidates without a fused kernel: tiles of scores by numpy's BLAS, then a selection.
+
+The certified margin is the same, and what is found is decided by the same canonical scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.engine.blocks import Docs, Metric, Queries
+from assay.engine.exclusion import Excluded
+from assay.engine.workers import Control
+from assay.native.signatures import BestK
+
+__all__ = ["candidates_near", "one_blas_thread", "scan_top"]
+
+Singles = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+_TILE: Final = 1 << 21  # scores at a time
+
+
+class Tile(NamedTuple):
+    """Scores of all queries with the documents start … stop − 1, and their bounds."""
+
+    start: int
+    scores: Singles
+    bound: Singles
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Hold BLAS at one thread: the tiles have threads of their own."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    limits: AbstractContextManager[Any] = threadpool_limits(1, "blas")
+    return limits
+
+
+def _tiles(queries: Queries, docs: Docs, start: int, stop: int, control: Control) -> Iterator[Tile]:
+    step = max(64, _TILE // len(queries.rows))
+    for first in range(start, stop, step):
+        if control.stop[0]:
+            return
+        part = slice(first, min(first + step, stop))
+        scaled = docs.rows[part] * docs.scale[part, None]
+        with np.errstate(all="ignore"):  # NaN stands for queries without direction
+            scores = queries.rows @ scaled.T
+            scores += docs.bias[part]
+        yield Tile(first, scores, docs.bound[part])
+        control.add(scores.size)
+
+
+def scan_top(
+    top: BestK,
+    k: int,
+    *,
+    metric: Metric,
+    queries: Queries,
+    docs: Docs,
+    excluded: Excluded,
+    start: int,
+    stop: int,
+    control: Control,
+) -> None:
+    """Search documents start … stop − 1 of a block."""
+    barred_offsets, barred = excluded.within(docs.first, len(docs))
+    barred_rows = np.repeat(np.arange(len(queries.rows)), np.diff(barred_offsets))
+    for tile in _tiles(queries, docs, start, stop, control):
+        _bar(tile, barred_rows, barred)
+        floors = top.floors(queries.block, docs.block)
+        if tile.scores.shape[1] > k:  # the k-th best of what the documents score at least
+            lows = np.partition(tile.scores - tile.bound, -k, axis=1)[:, -k]
+            floors = np.fmax(floors, lows)
+        possible = tile.scores + tile.bound >= floors[:, None]
+        possible &= tile.scores > -np.inf
+        top.decide(metric.code, queries.block, docs.block, *_listed(possible, tile.start))
+
+
+def _bar(tile: Tile, rows: Ints, docs: NDArray[np.uint32]) -> None:
+    """Excluded documents score nothing at all."""
+    place = docs.astype(np.int64) - tile.start
+    inside = (place >= 0) & (place < tile.scores.shape[1])
+    tile.scores[rows[inside], place[inside]] = -np.inf
+
+
+def _listed(chosen: NDArray[np.bool_], start: int) -> tuple[Ints, NDArray[np.uint32]]:
+    """Chosen cells as ragged rows of document numbers."""
+    offsets = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))]).astype(np.int64)
+    return offsets, (np.nonzero(chosen)[1] + start).astype(np.uint32)
+
+
+def candidates_near(
+    low: Singles,
+    high: Singles,
+    above: Ints,
+    *,
+    queries: Queries,
+    docs: Docs,
+    start: int,
+    stop: int,
+    control: Control,
+) -> Iterator[tuple[Ints, NDArray[np.uint32]]]:
+    """Count documents that are certainly above; yield those too close to tell."""
+    for tile in _tiles(queries, docs, start, stop, control):
+        certain = tile.scores > high[:, None] + tile.bound
+        above += certain.sum(axis=1)
+        near = (tile.scores >= low[:, None] - tile.bound) & ~certain
+        yield _listed(near, tile.start)

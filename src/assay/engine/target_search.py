@@ -1,0 +1,251 @@
+"""target_ranks: where the one target of each query stands, with no list and no sort.
+
+What certainly scores above the target is counted where it is found; the few documents that the
+float32 product cannot tell from it are decided by canonical scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay import checks
+from assay.engine.blas_scan import candidates_near
+from assay.engine.blocks import Docs, Measured, prepared_docs
+from assay.engine.plan import Plan, plan
+from assay.engine.search import run_on
+from assay.engine.target_ranks import TargetRanks
+from assay.engine.workers import Control, Progress
+from assay.errors import IdError, ShapeError, UsageError, ValueRangeError
+from assay.ids import Ids
+from assay.native.search_twin import limits_of
+
+__all__ = ["target_ranks"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """The targets with their canonical scores, and what was counted so far."""
+
+    targets: Ints
+    scores: Floats
+    above: Ints
+    tied: Ints
+    before: Ints
+
+    def part(self, start: int, stop: int) -> tuple[NDArray[Any], ...]:
+        """Views of some queries, in the order that the kernels take."""
+        arrays = (self.targets, self.scores, self.above, self.tied, self.before)
+        return tuple(array[start:stop] for array in arrays)
+
+
+def target_ranks(
+    queries: Any,
+    docs: Any,
+    targets: Any,
+    *,
+    metric: Literal["cosine", "dot", "l2"] = "cosine",
+    exclude: Any = None,
+    query_ids: Any = None,
+    doc_ids: Any = None,
+    zero: Literal["error", "drop", "last"] = "error",
+    threads: int | None = None,
+    engine: Literal["native", "numpy"] | None = None,
+    progress: Progress | None = None,
+) -> TargetRanks:
+    """For each query how many documents score above its target, and how many tie with it.
+
+    `targets` are document ids where `doc_ids` are given, else row numbers; −1 or None is no
+    target. `docs` must allow two passes: an array, a memory map or a path. The other arguments
+    are those of `rank`.
+
+    >>> ranks = target_ranks([[1.0, 0.0]], [[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]], [2])
+    >>> ranks.rank.tolist()
+    [2]
+    """
+    if isinstance(docs, Iterator):
+        raise UsageError(
+            "target_ranks reads the documents twice, and an iterator can be read once. Give an "
+            "array, a memory map, the path of a .npy file, or a list of blocks."
+        )
+    if zero == "drop":
+        raise UsageError("target_ranks takes zero='error' or 'last': a dropped target has no rank.")
+    ready = plan(
+        queries,
+        docs,
+        k=1,
+        metric=metric,
+        zero=zero,
+        exclude=exclude,
+        query_ids=query_ids,
+        doc_ids=doc_ids,
+        threads=threads,
+        engine=engine,
+    )
+    return _counted(ready, _targets(targets, ready), progress)
+
+
+def _targets(targets: Any, ready: Plan) -> Ints:
+    """Document numbers, −1 for none."""
+    if ready.doc_ids is None:
+        array = checks.plain_array(targets, "targets")
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise ShapeError(
+                f"targets must be one row number per query, found shape {array.shape} of "
+                f"{array.dtype}. Ids need doc_ids."
+            )
+        found = array.astype(np.int64)
+        if found.size and found.min() < -1:
+            row = int(np.argmin(found))
+            raise ValueRangeError(f"targets row {row} is {found[row]}; −1 marks no target.")
+    else:
+        found = _numbers_of(checks.listed(targets, "targets"), ready.doc_ids)
+    checks.check_lengths(targets=len(found), queries=ready.n_queries)
+    return found
+
+
+def _numbers_of(targets: list[Any], doc_ids: Ids) -> Ints:
+    found = np.full(len(targets), -1, np.int64)
+    named = [row for row, target in enumerate(targets) if target is not None]
+    found[named] = Ids.of([targets[row] for row in named], what="target").match(doc_ids)
+    for row in named:
+        if found[row] < 0:
+            raise IdError(f"The target {targets[row]!r} of query row {row} is not among the docs.")
+    return found
+
+
+def _counted(ready: Plan, targets: Ints, progress: Progress | None) -> TargetRanks:
+    counts = _Counts(
+        targets, np.zeros(len(targets)), *(np.zeros(len(targets), np.int64) for _ in range(3))
+    )
+    first, n_docs = _score_targets(ready, counts)
+    checks.check_numbers(targets[targets >= 0], n_docs, "targets")
+    _refuse_excluded_targets(ready, targets)
+    control = Control.new()
+    for block in [first] if first is not None else ready.blocks():
+        docs = prepared_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
+        _count_block(ready, counts, docs, control, progress)
+    no_target = targets < 0
+    for array in (counts.above, counts.tied, counts.before):
+        array[no_target] = -1
+    return TargetRanks(
+        counts.above, counts.tied, counts.before, n_docs - _excluded_everywhere(ready)
+    )
+
+
+def _score_targets(ready: Plan, counts: _Counts) -> tuple[Measured | None, int]:
+    """Score every target canonically; the block, where there is only one, and the docs seen."""
+    n_docs, seen, first = 0, 0, None
+    for block in ready.blocks():
+        docs = prepared_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
+        for start, stop in ready.tiles():
+            local = counts.targets[start:stop] - block.first
+            here = (local >= 0) & (local < len(docs))
+            if not here.any():
+                continue
+            offsets = np.concatenate([[0], np.cumsum(here)]).astype(np.int64)
+            scores = ready.kernels.pair_scores(
+                ready.metric.code,
+                ready.prepared(start, stop).block,
+                docs.block,
+                offsets,
+                local[here].astype(np.uint32),
+            )
+            counts.scores[start:stop][here] = scores
+        n_docs, seen, first = n_docs + len(docs), seen + 1, block
+    return (first if seen == 1 else None), n_docs
+
+
+def _refuse_excluded_targets(ready: Plan, targets: Ints) -> None:
+    queries = np.repeat(np.arange(ready.n_queries), np.diff(ready.excluded.offsets))
+    barred = targets[queries] == ready.excluded.docs
+    if barred.any():
+        query = int(queries[np.argmax(barred)])
+        raise UsageError(
+            f"The target of query row {query} is document {targets[query]}, which is excluded for "
+            "it. Leave the target in, or give that query none."
+        )
+
+
+def _excluded_everywhere(ready: Plan) -> int:
+    """How many documents each query passes over, where that is the same number for all."""
+    counts = np.diff(ready.excluded.offsets)
+    return int(counts[0]) if (counts == counts[0]).all() else 0
+
+
+def _count_block(
+    ready: Plan, counts: _Counts, docs: Docs, control: Control, progress: Progress | None
+) -> None:
+    """Count one block of documents; parts of it that are met separately count separately."""
+    jobs = [
+        (tile, part, _fresh(counts, tile))
+        for tile in ready.tiles()
+        for part in ready.ranges(len(docs))
+    ]
+    run_on(ready, [partial(_meet, ready, docs, *job) for job in jobs], control, progress)
+    for (start, stop), _, (_, _, *found) in jobs:
+        for total, part in zip((counts.above, counts.tied, counts.before), found, strict=True):
+            total[start:stop] += part
+    for start, stop in ready.tiles():
+        _take_back_excluded(ready, counts, docs, start, stop)
+
+
+def _fresh(counts: _Counts, tile: tuple[int, int]) -> tuple[NDArray[Any], ...]:
+    targets, scores, *found = counts.part(*tile)
+    return (targets, scores, *(np.zeros_like(array) for array in found))
+
+
+def _take_back_excluded(ready: Plan, counts: _Counts, docs: Docs, start: int, stop: int) -> None:
+    excluded = ready.excluded.part(start, stop).within(docs.first, len(docs))
+    if not len(excluded[1]):
+        return
+    targets, scores, above, tied, before = counts.part(start, stop)
+    queries = ready.prepared(start, stop).block
+    ready.kernels.decide_targets(
+        ready.metric.code,
+        queries,
+        docs.block,
+        targets,
+        scores,
+        *excluded,
+        above,
+        tied,
+        before,
+        -1,
+    )
+
+
+def _meet(
+    ready: Plan,
+    docs: Docs,
+    tile: tuple[int, int],
+    part: tuple[int, int],
+    arrays: tuple[NDArray[Any], ...],
+    control: Control,
+) -> None:
+    """Count one range of documents for one block of queries."""
+    queries = ready.prepared(*tile)
+    targets, scores, above, tied, before = arrays
+    code = ready.metric.code
+    if ready.fused:
+        ready.kernels.count_targets(
+            code, queries.block, docs.block, targets, scores, *part, above, tied, before, *control
+        )
+        return
+    low, high = limits_of(scores, docs.unit, queries.weight, queries.shift)
+    low[targets < 0] = high[targets < 0] = np.inf
+    near = candidates_near(
+        low, high, above, queries=queries, docs=docs, start=part[0], stop=part[1], control=control
+    )
+    for candidates in near:
+        ready.kernels.decide_targets(
+            code, queries.block, docs.block, targets, scores, *candidates, above, tied, before, 1
+        )

@@ -1,0 +1,165 @@
+// Canonical scores: sums of products in doubled precision and one fixed order, so that they are
+// the same bits on any machine. Compile with -ffp-contract=off.
+//
+// Element i of a row belongs to lane i mod 8. Each lane holds a running sum and the sum of all
+// rounding errors; the lanes are added up in order at the end. Everything is in an unnamed
+// namespace, because sources with other vector instructions include it.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace {
+
+// A number as the unevaluated sum of two.
+struct Pair {
+    double hi, lo;
+};
+
+inline Pair two_sum(double a, double b) {
+    const double sum = a + b, part = sum - a;
+    return {sum, (a - (sum - part)) + (b - part)};
+}
+
+inline Pair two_product(double a, double b) {
+    constexpr double splitter = 134217729.0;  // 2^27 + 1
+    const double product = a * b;
+    const double a_far = splitter * a, a_hi = a_far - (a_far - a), a_lo = a - a_hi;
+    const double b_far = splitter * b, b_hi = b_far - (b_far - b), b_lo = b - b_hi;
+    return {product, ((a_hi * b_hi - product) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo};
+}
+
+// dot / sqrt(x² · y²), rounded once.
+inline double cosine_of(Pair dot, Pair x_square, Pair y_square) {
+    const Pair product = two_product(x_square.hi, y_square.hi);
+    const double product_lo = product.lo + (x_square.hi * y_square.lo + x_square.lo * y_square.hi);
+    const double root = std::sqrt(product.hi);
+    const Pair square = two_product(root, root);
+    const double root_lo = (((product.hi - square.hi) - square.lo) + product_lo) / (2.0 * root);
+    const double quotient = dot.hi / root;
+    const Pair back = two_product(quotient, root);
+    const double rest = ((dot.hi - back.hi) - back.lo) + (dot.lo - quotient * root_lo);
+    return quotient + rest / root;
+}
+
+#if defined(__AVX512F__)
+constexpr int kWide = 8;
+#elif defined(__AVX2__)
+constexpr int kWide = 4;
+#else
+constexpr int kWide = 2;
+#endif
+constexpr int kLanes = 8, kParts = kLanes / kWide;
+typedef double Wide __attribute__((vector_size(kWide * 8)));
+
+inline Wide widened(const float* at) {
+#if defined(__AVX512F__)
+    return _mm512_cvtps_pd(_mm256_loadu_ps(at));
+#elif defined(__AVX2__)
+    return _mm256_cvtps_pd(_mm_loadu_ps(at));
+#else
+    return Wide{at[0], at[1]};
+#endif
+}
+inline Wide widened(const double* at) {
+    Wide wide;
+    std::memcpy(&wide, at, sizeof wide);
+    return wide;
+}
+
+inline Wide product_error(Wide a, Wide b, Wide product) {
+    constexpr double splitter = 134217729.0;
+    const Wide a_far = splitter * a, a_hi = a_far - (a_far - a), a_lo = a - a_hi;
+    const Wide b_far = splitter * b, b_hi = b_far - (b_far - b), b_lo = b - b_hi;
+    return ((a_hi * b_hi - product) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo;
+}
+
+// 2^-exponent in two steps, because one alone may be beyond float64.
+struct Scale {
+    double first, second;
+
+    explicit Scale(int exponent)
+        : first(std::ldexp(1.0, -(exponent / 2))), second(std::ldexp(1.0, -(exponent - exponent / 2))) {}
+};
+
+// Of two floats: their product is exact, and neither is ever scaled.
+template <class A, class B>
+constexpr bool kBothFloat = false;
+template <>
+constexpr bool kBothFloat<float, float> = true;
+
+struct Lanes {
+    Wide sum[kParts] = {}, error[kParts] = {};
+
+    // Adds a term; returns what was lost by rounding.
+    inline Wide add(int part, Wide term) {
+        const Wide total = sum[part] + term, change = total - sum[part];
+        const Wide lost = (sum[part] - (total - change)) + (term - change);
+        sum[part] = total;
+        return lost;
+    }
+
+    Pair total() const {
+        double sums[kLanes], errors[kLanes];
+        std::memcpy(sums, sum, sizeof sums);
+        std::memcpy(errors, error, sizeof errors);
+        double hi = sums[0], lo = errors[0];
+        for (int lane = 1; lane < kLanes; ++lane) {
+            const Pair step = two_sum(hi, sums[lane]);
+            hi = step.hi;
+            lo = lo + (step.lo + errors[lane]);
+        }
+        return two_sum(hi, lo);
+    }
+};
+
+// Adds the terms of eight elements.
+template <bool difference, class A, class B>
+inline void add_eight(Lanes& lanes, const A* a, Scale a_scale, const B* b, Scale b_scale) {
+#pragma GCC unroll 4
+    for (int part = 0; part < kParts; ++part) {
+        Wide x = widened(a + part * kWide), y = widened(b + part * kWide);
+        if constexpr (!kBothFloat<A, B>) {
+            x = x * a_scale.first * a_scale.second;
+            y = y * b_scale.first * b_scale.second;
+        }
+        if constexpr (difference) {
+            const Wide gap = x - y, shift = gap - x, gap_error = (x - (gap - shift)) + (-y - shift);
+            const Wide square = gap * gap;
+            const Wide square_error = product_error(gap, gap, square) + (2.0 * gap) * gap_error;
+            lanes.error[part] += lanes.add(part, square) + square_error;
+        } else {
+            const Wide product = x * y;
+            if constexpr (kBothFloat<A, B>) {
+                lanes.error[part] += lanes.add(part, product);
+            } else {
+                lanes.error[part] += lanes.add(part, product) + product_error(x, y, product);
+            }
+        }
+    }
+}
+
+// Σ a·b, or Σ (a − b)² where `difference`; a zero beyond the end changes nothing.
+template <bool difference, class A, class B>
+Pair exact_sum(const A* a, Scale a_scale, const B* b, Scale b_scale, size_t columns) {
+    Lanes lanes;
+    size_t i = 0;
+    for (; i + kLanes <= columns; i += kLanes) {
+        add_eight<difference>(lanes, a + i, a_scale, b + i, b_scale);
+    }
+    if (i < columns) {
+        A a_rest[kLanes] = {};
+        B b_rest[kLanes] = {};
+        std::memcpy(a_rest, a + i, (columns - i) * sizeof(A));
+        std::memcpy(b_rest, b + i, (columns - i) * sizeof(B));
+        add_eight<difference>(lanes, a_rest, a_scale, b_rest, b_scale);
+    }
+    return lanes.total();
+}
+
+}  // namespace

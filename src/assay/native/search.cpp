@@ -1,0 +1,413 @@
+#include "search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "cpu.hpp"
+
+namespace assay {
+
+namespace {
+
+constexpr float kLargest = std::numeric_limits<float>::max() / 2;  // a bound can still be added
+constexpr float kNoFloor = -kLargest;
+constexpr float kNever = std::numeric_limits<float>::infinity();
+// Rounding of a limit to float32 and of the arithmetic before it, generously.
+constexpr double kSlack = 1.0 / (1 << 21);
+
+bool better(const Scored& a, const Scored& b) {
+    return a.score != b.score ? a.score > b.score : a.doc < b.doc;
+}
+
+// Limits in units of the product around a canonical score: below and above it for certain.
+struct Limits {
+    float low, high;
+};
+
+Limits limits_of(double score, const QueryRows& queries, const DocRows& docs, size_t query) {
+    const double unit = docs.unit * queries.weight[query];
+    const double middle = unit * (score + queries.shift[query]);
+    const double slack = unit * (std::fabs(score) + std::fabs(queries.shift[query])) * kSlack +
+                         std::numeric_limits<float>::min();
+    if (!(std::fabs(middle) + slack < kLargest)) return {kNoFloor, kNever};  // too large to say
+    return {static_cast<float>(middle - slack), static_cast<float>(middle + slack)};
+}
+
+// Floors padded to whole groups of queries with what nothing reaches.
+std::vector<float> padded(size_t n_queries, float value) {
+    const size_t rows = search_kernels().query_rows;
+    std::vector<float> limits((n_queries + rows - 1) / rows * rows, kNever);
+    std::fill_n(limits.begin(), n_queries, value);
+    return limits;
+}
+
+Scan scan_of(const QueryRows& queries, const DocRows& docs, Range range, Control control) {
+    Scan scan = {};
+    scan.queries = queries.rows;
+    scan.n_queries = queries.exact.count;
+    scan.columns = queries.exact.columns;
+    scan.docs = docs.rows;
+    scan.scale = docs.scale;
+    scan.bias = docs.bias;
+    scan.bound = docs.bound;
+    scan.from = range.from;
+    scan.to = range.to;
+    scan.stop = control.stop;
+    scan.done = control.done;
+    return scan;
+}
+
+}  // namespace
+
+const SearchKernels& search_kernels() {
+#if defined(ASSAY_X86_KERNELS)
+    switch (chosen_simd()) {
+        case Simd::avx512: return avx512_search_kernels();
+        case Simd::avx2: return avx2_search_kernels();
+        case Simd::none: break;
+    }
+#endif
+    return plain_search_kernels();
+}
+
+bool Excluded::holds(size_t query, int64_t doc) const {
+    return std::binary_search(docs + offsets[query], docs + offsets[query + 1], doc);
+}
+
+namespace {
+
+// Canonical scores of some documents with queries. Candidates are visited by document, not by
+// query, so that rows are read in the order of memory and those that several queries found once.
+class Decider {
+public:
+    Decider(Metric metric, const QueryRows& queries, const DocRows& docs)
+        : metric_(metric), queries_(queries), docs_(docs) {}
+
+    // Scores of candidates[offsets[q]] … with query q, in that order.
+    std::vector<double> scores(const std::vector<size_t>& offsets, const uint32_t* candidates) const {
+        const size_t count = offsets.back();
+        const std::vector<uint32_t> places = by_doc(candidates, count);
+        std::vector<uint32_t> rows(count), of_query(count), of_doc(count);
+        for (size_t query = 0; query + 1 < offsets.size(); ++query) {
+            std::fill(rows.begin() + offset(offsets[query]), rows.begin() + offset(offsets[query + 1]), static_cast<uint32_t>(query));
+        }
+        for (size_t i = 0; i < count; ++i) {
+            of_query[i] = rows[places[i]];
+            of_doc[i] = candidates[places[i]];
+        }
+        const std::vector<double> in_order = score({of_query.data(), of_doc.data(), count});
+        std::vector<double> scores(count);
+        for (size_t i = 0; i < count; ++i) scores[places[i]] = in_order[i];
+        return scores;
+    }
+
+    std::vector<double> scores_of(size_t query, const uint32_t* candidates, size_t count) const {
+        const std::vector<uint32_t> queries(count, static_cast<uint32_t>(query));
+        return score({queries.data(), candidates, count});
+    }
+
+private:
+    static constexpr size_t kDocsTogether = 64;
+
+    static std::ptrdiff_t offset(size_t place) { return static_cast<std::ptrdiff_t>(place); }
+
+    std::vector<double> score(const Pairs& pairs) const {
+        std::vector<double> scores(pairs.count);
+        search_kernels().score(metric_, queries_.exact, docs_.exact, pairs, scores.data());
+        return scores;
+    }
+
+    // Places of the candidates, those of neighbouring documents together.
+    std::vector<uint32_t> by_doc(const uint32_t* candidates, size_t count) const {
+        std::vector<uint32_t> next(docs_.exact.count / kDocsTogether + 2), places(count);
+        for (size_t i = 0; i < count; ++i) ++next[candidates[i] / kDocsTogether + 1];
+        for (size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
+        for (size_t i = 0; i < count; ++i) places[next[candidates[i] / kDocsTogether]++] = static_cast<uint32_t>(i);
+        return places;
+    }
+
+    Metric metric_;
+    const QueryRows& queries_;
+    const DocRows& docs_;
+};
+
+// The largest of a few values that at least k of the scores reach.
+float reached_by(const float* scores, size_t count, size_t k, float low) {
+    float high = *std::max_element(scores, scores + count);
+    for (int step = 0; step < 24; ++step) {
+        const float middle = low + (high - low) / 2;
+        if (!(middle > low && middle < high)) break;
+        size_t reached = 0;
+        for (size_t i = 0; i < count; ++i) reached += scores[i] >= middle;
+        (reached >= k ? low : high) = middle;
+        if (reached >= k && reached <= k + k / 32) break;
+    }
+    return low;
+}
+
+}  // namespace
+
+// Candidates of one scan: a buffer per query, cut back when full, decided when that does not help.
+class TopKReceiver {
+public:
+    TopKReceiver(TopK& top, Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded)
+        : top_(top), decider_(metric, queries, docs), queries_(queries), docs_(docs), excluded_(excluded),
+          capacity_(2 * std::min(top.k_, kMostPruned) + 256),
+          widest_(2 * *std::max_element(docs.bound, docs.bound + docs.exact.count)),
+          floor_(padded(queries.exact.count, kNoFloor)), counts_(queries.exact.count),
+          lows_(queries.exact.count * capacity_), at_(lows_.size()) {
+        top.floors(queries, docs, floor_.data());
+    }
+
+    const float* floor() const { return floor_.data(); }
+
+    static void receive(void* self, size_t query, size_t first, const float* scores, uint32_t mask) {
+        static_cast<TopKReceiver*>(self)->keep(query, first, scores, mask);
+    }
+
+    void finish() {
+        for (size_t query = 0; query < counts_.size(); ++query) prune(query);
+        for (size_t query = 0; query < counts_.size();) query = decide_from(query);
+    }
+
+private:
+    static constexpr size_t kMostPruned = 4096, kMostAtOnce = 32, kMostDecided = 1 << 20;
+
+    void keep(size_t query, size_t first, const float* scores, uint32_t mask) {
+        if (counts_[query] + kMostAtOnce > capacity_) make_room(query);
+        float* low = lows_.data() + query * capacity_;
+        uint32_t* at = at_.data() + query * capacity_;
+        size_t count = counts_[query];
+        const bool any_excluded = excluded_.offsets[query] < excluded_.offsets[query + 1];
+        for (; mask != 0; mask &= mask - 1) {
+            const size_t bit = static_cast<size_t>(__builtin_ctz(mask)), doc = first + bit;
+            if (any_excluded && excluded_.holds(query, docs_.first + static_cast<int64_t>(doc))) continue;
+            low[count] = scores[bit] - docs_.bound[doc];
+            at[count++] = static_cast<uint32_t>(doc);
+        }
+        counts_[query] = count;
+    }
+
+    void make_room(size_t query) {
+        prune(query);
+        if (counts_[query] > capacity_ - capacity_ / 4) decide(query);
+    }
+
+    // Raises the floor to what k candidates score at least, and drops those that cannot reach it.
+    void prune(size_t query) {
+        const size_t count = counts_[query];
+        if (count <= top_.k_) return;
+        float* low = lows_.data() + query * capacity_;
+        uint32_t* at = at_.data() + query * capacity_;
+        const float least = *std::min_element(low, low + count);
+        const float floor = std::max(floor_[query], reached_by(low, count, top_.k_, least));
+        floor_[query] = floor;
+        size_t kept = 0;
+        for (size_t i = 0; i < count; ++i) {
+            const bool possible = low[i] + widest_ >= floor;
+            low[kept] = low[i];
+            at[kept] = at[i];
+            kept += possible;
+        }
+        counts_[query] = kept;
+    }
+
+    void decide(size_t query) {
+        const uint32_t* at = at_.data() + query * capacity_;
+        take(query, decider_.scores_of(query, at, counts_[query]).data());
+        const std::vector<Scored>& best = top_.best_[query];
+        if (best.size() >= top_.k_) {
+            // best_ is trimmed: its k-th stands in place
+            floor_[query] = std::max(floor_[query], limits_of(best[top_.k_ - 1].score, queries_, docs_, query).low);
+        }
+    }
+
+    // Decides for as many queries from this one on as fit the work space; the first left over.
+    size_t decide_from(size_t query) {
+        const size_t first = query;
+        std::vector<size_t> offsets = {0};
+        std::vector<uint32_t> candidates;
+        while (query < counts_.size() && (query == first || candidates.size() + counts_[query] <= kMostDecided)) {
+            const uint32_t* at = at_.data() + query * capacity_;
+            candidates.insert(candidates.end(), at, at + counts_[query]);
+            offsets.push_back(candidates.size());
+            ++query;
+        }
+        // the rows of the queries before the first are empty
+        offsets.insert(offsets.begin(), first, 0);
+        const std::vector<double> scores = decider_.scores(offsets, candidates.data());
+        for (size_t q = first; q < query; ++q) take(q, scores.data() + offsets[q]);
+        return query;
+    }
+
+    void take(size_t query, const double* scores) {
+        top_.add(query, docs_.first, at_.data() + query * capacity_, scores, counts_[query]);
+        counts_[query] = 0;
+    }
+
+    TopK& top_;
+    Decider decider_;
+    const QueryRows& queries_;
+    const DocRows& docs_;
+    const Excluded& excluded_;
+    size_t capacity_;
+    float widest_;
+    std::vector<float> floor_;
+    std::vector<size_t> counts_;
+    std::vector<float> lows_;
+    std::vector<uint32_t> at_;
+};
+
+void TopK::scan(Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range, Control control) {
+    TopKReceiver receiver(*this, metric, queries, docs, excluded);
+    Scan scan = scan_of(queries, docs, range, control);
+    scan.floor = receiver.floor();
+    scan.receiver = &receiver;
+    scan.receive = TopKReceiver::receive;
+    search_kernels().scan(scan);
+    if (*control.stop == 0) receiver.finish();
+}
+
+void TopK::decide(Metric metric, const QueryRows& queries, const DocRows& docs, const int64_t* offsets, const uint32_t* candidates) {
+    const Decider decider(metric, queries, docs);
+    for (size_t query = 0; query < best_.size(); ++query) {
+        const uint32_t* at = candidates + offsets[query];
+        const auto count = static_cast<size_t>(offsets[query + 1] - offsets[query]);
+        add(query, docs.first, at, decider.scores_of(query, at, count).data(), count);
+    }
+}
+
+void TopK::absorb(const TopK& other) {
+    for (size_t query = 0; query < best_.size(); ++query) {
+        best_[query].insert(best_[query].end(), other.best_[query].begin(), other.best_[query].end());
+        trim(best_[query]);
+    }
+}
+
+void TopK::floors(const QueryRows& queries, const DocRows& docs, float* floor) const {
+    for (size_t query = 0; query < best_.size(); ++query) {
+        const std::vector<Scored>& best = best_[query];
+        floor[query] = best.size() < k_ ? kNoFloor : limits_of(best[k_ - 1].score, queries, docs, query).low;
+    }
+}
+
+void TopK::sort() {
+    for (std::vector<Scored>& found : best_) std::sort(found.begin(), found.end(), better);
+}
+
+void TopK::add(size_t query, int64_t first, const uint32_t* at, const double* scores, size_t count) {
+    std::vector<Scored>& found = best_[query];
+    found.reserve(found.size() + count);
+    for (size_t i = 0; i < count; ++i) found.push_back({first + at[i], scores[i]});
+    trim(found);
+}
+
+// Cuts back to the k best, with all that tie with the last of them where these are kept; the k-th
+// best then stands at place k − 1.
+void TopK::trim(std::vector<Scored>& found) const {
+    if (found.size() < k_) return;
+    const auto kth = found.begin() + static_cast<std::ptrdiff_t>(k_) - 1;
+    std::nth_element(found.begin(), kth, found.end(), better);
+    auto end = kth + 1;
+    if (keep_ties_) {
+        const double last = kth->score;
+        end = std::partition(end, found.end(), [last](const Scored& other) { return other.score == last; });
+    }
+    found.erase(end, found.end());
+}
+
+namespace {
+
+// The documents whose float32 score is too close to the target's: decided when the buffer is full.
+class TargetReceiver {
+public:
+    TargetReceiver(Metric metric, const QueryRows& queries, const DocRows& docs, const Targets& targets, const TargetCounts& counts)
+        : metric_(metric), queries_(queries), docs_(docs), targets_(targets), result_(counts),
+          floor_(padded(queries.exact.count, kNever)), ceiling_(floor_), counts_(queries.exact.count),
+          at_(queries.exact.count * kCapacity) {
+        for (size_t query = 0; query < counts_.size(); ++query) {
+            if (targets.docs[query] < 0) continue;
+            const Limits limits = limits_of(targets.scores[query], queries, docs, query);
+            floor_[query] = limits.low;
+            ceiling_[query] = limits.high;
+        }
+    }
+
+    const float* floor() const { return floor_.data(); }
+    const float* ceiling() const { return ceiling_.data(); }
+
+    static void receive(void* self, size_t query, size_t first, const float*, uint32_t mask) {
+        static_cast<TargetReceiver*>(self)->keep(query, first, mask);
+    }
+
+    void finish() {
+        for (size_t query = 0; query < counts_.size(); ++query) decide(query);
+    }
+
+private:
+    static constexpr size_t kCapacity = 256, kMostAtOnce = 32;
+
+    void keep(size_t query, size_t first, uint32_t mask) {
+        if (counts_[query] + kMostAtOnce > kCapacity) decide(query);
+        uint32_t* at = at_.data() + query * kCapacity;
+        for (; mask != 0; mask &= mask - 1) {
+            at[counts_[query]++] = static_cast<uint32_t>(first + static_cast<size_t>(__builtin_ctz(mask)));
+        }
+    }
+
+    void decide(size_t query);
+
+    Metric metric_;
+    const QueryRows& queries_;
+    const DocRows& docs_;
+    const Targets& targets_;
+    const TargetCounts& result_;
+    std::vector<float> floor_, ceiling_;
+    std::vector<size_t> counts_;
+    std::vector<uint32_t> at_;
+};
+
+void decide_target(Metric metric, const QueryRows& queries, const DocRows& docs, const Targets& targets, size_t query,
+                   const uint32_t* at, size_t count, const TargetCounts& counts, int64_t weight) {
+    const std::vector<double> scores = Decider(metric, queries, docs).scores_of(query, at, count);
+    const double goal = targets.scores[query];
+    for (size_t i = 0; i < count; ++i) {
+        const int64_t doc = docs.first + at[i];
+        counts.above[query] += scores[i] > goal ? weight : 0;
+        if (scores[i] != goal || doc == targets.docs[query]) continue;
+        counts.tied[query] += weight;
+        counts.before[query] += doc < targets.docs[query] ? weight : 0;
+    }
+}
+
+void TargetReceiver::decide(size_t query) {
+    decide_target(metric_, queries_, docs_, targets_, query, at_.data() + query * kCapacity, counts_[query], result_, 1);
+    counts_[query] = 0;
+}
+
+}  // namespace
+
+void count_targets(Metric metric, const QueryRows& queries, const DocRows& docs, const Targets& targets, Range range,
+                   const TargetCounts& counts, Control control) {
+    TargetReceiver receiver(metric, queries, docs, targets, counts);
+    Scan scan = scan_of(queries, docs, range, control);
+    scan.floor = receiver.floor();
+    scan.ceiling = receiver.ceiling();
+    scan.above = counts.above;
+    scan.receiver = &receiver;
+    scan.receive = TargetReceiver::receive;
+    search_kernels().scan(scan);
+    if (*control.stop == 0) receiver.finish();
+}
+
+void decide_targets(Metric metric, const QueryRows& queries, const DocRows& docs, const Targets& targets,
+                    const int64_t* offsets, const uint32_t* candidates, const TargetCounts& counts, int64_t weight) {
+    for (size_t query = 0; query < queries.exact.count; ++query) {
+        if (targets.docs[query] < 0) continue;
+        decide_target(metric, queries, docs, targets, query, candidates + offsets[query],
+                      static_cast<size_t>(offsets[query + 1] - offsets[query]), counts, weight);
+    }
+}
+
+}  // namespace assay

@@ -1,0 +1,60 @@
+// What the sources for each kind of vector instructions offer to the search. Plain data only:
+// these sources must not share an inline function with the rest of the program.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace assay {
+
+enum class Metric { cosine, dot, l2 };
+
+// Rows as canonical scores read them: of float or of double, scaled by 2^-exponent, with their
+// square norms as pairs.
+struct ExactRows {
+    const void* rows;
+    bool doubled;
+    size_t count, columns;
+    const int32_t* exponents;
+    const double* norm_hi;
+    const double* norm_lo;
+};
+
+// One product of a block of queries with a range of documents. The float32 score of a document is
+// bias + scale · (query · row), and off by at most `bound`.
+struct Scan {
+    const float* queries;
+    size_t n_queries, columns;
+    const float* docs;
+    const float* scale;
+    const float* bias;
+    const float* bound;
+    size_t from, to;          // the range of documents
+    const float* floor;       // per query, padded with +inf: what is certainly below is passed over
+    const float* ceiling;     // per query, padded with +inf, or null: what is certainly above is counted,
+    int64_t* above;           // here
+    void* receiver;           // gets the rest: up to 32 documents from `first` on, those in the mask
+    void (*receive)(void* receiver, size_t query, size_t first, const float* scores, uint32_t mask);
+    const volatile int32_t* stop;
+    int64_t* done;            // grows by queries × documents
+};
+
+struct Pairs {
+    const uint32_t* queries;
+    const uint32_t* docs;
+    size_t count;
+};
+
+struct SearchKernels {
+    size_t query_rows;  // queries are padded to a multiple of this
+    void (*scan)(const Scan&);  // null where there is no fused product
+    void (*square_norms)(const ExactRows&, size_t from, size_t to, double* hi, double* lo);
+    // Scores of pairs: queries[i] with docs[i].
+    void (*score)(Metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores);
+};
+
+const SearchKernels& plain_search_kernels();
+const SearchKernels& avx2_search_kernels();
+const SearchKernels& avx512_search_kernels();
+
+}  // namespace assay
