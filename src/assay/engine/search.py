@@ -57,7 +57,7 @@ def rank(
     them, or rank them last. `progress(done, total)` is called while the search runs.
 
     >>> rank([[1.0, 0.0]], [[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]], 2).row(0)
-    [(1, 1.0), (2, 0.7071067811865475)]
+    [(1, 1.0), (2, 0.7071067811865476)]
     """
     k = checks.check_cutoff(k)
     ready = plan(
