@@ -30,7 +30,7 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 # What the signature of a result says beyond the conventions.
-_RESULT_PARTS: Final = ("version:", "engine:")
+_RESULT_PARTS: Final = ("version:", "engine:", "search:")
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,7 @@ def score(
         missing=hits.missing,
         conventions=rules,
         extra=hits.extra,
+        search=hits.search,
     )
 
 

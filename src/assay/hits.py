@@ -44,7 +44,8 @@ class Hits:
     document that is not listed is known not to be relevant. `n_docs` is the collection's size, 0
     where unknown; `missing` marks judged queries that the ranking does not hold; `extra` are
     queries of the ranking that nobody judged; `conventions` are those that the join followed;
-    `divided` marks queries in which the depth cuts through tied documents.
+    `divided` marks queries in which the depth cuts through tied documents; `search` says how the
+    engine found the ranking, where it did.
     """
 
     query_ids: Ids
@@ -63,6 +64,7 @@ class Hits:
     extra: Ids = field(default_factory=lambda: Ids.count(0))
     conventions: Conventions | None = None
     divided: NDArray[np.bool_] | None = None
+    search: str = ""
 
     @property
     def n_queries(self) -> int:
@@ -143,10 +145,12 @@ def judge(
     _refuse_divided_ties(placed, conventions)
     without_self = conventions.self_match == "exclude"
     if isinstance(judgments, Labels):
-        return _judge_labels(placed, judgments, conventions, without_self)
-    if isinstance(judgments, Qrels):
-        return _judge_qrels(placed, judgments, conventions, without_self)
-    raise UsageError(f"judgments must be Judgments, found {type(judgments).__name__}.")
+        hits = _judge_labels(placed, judgments, conventions, without_self)
+    elif isinstance(judgments, Qrels):
+        hits = _judge_qrels(placed, judgments, conventions, without_self)
+    else:
+        raise UsageError(f"judgments must be Judgments, found {type(judgments).__name__}.")
+    return replace(hits, search=ranking.search)
 
 
 def _refuse_divided_ties(ranking: Ranking, conventions: Conventions) -> None:
@@ -154,10 +158,14 @@ def _refuse_divided_ties(ranking: Ranking, conventions: Conventions) -> None:
     if conventions.ties == "order" or ranking.divided is None or not ranking.divided.any():
         return
     query = ranking.query_ids[int(np.argmax(ranking.divided))]
+    cut = f"depth {conventions.depth} cuts" if conventions.depth else "The ranking was cut"
+    cure = "Use a cut-off in the measure (nDCG@10)" if conventions.depth else "Keep all ties"
+    if ranking.search:
+        cure = "Search with keep_ties=True"
     raise ConventionError(
-        f"depth {conventions.depth} cuts through a group of tied documents, first in query "
+        f"{cut} through a group of tied documents, first in query "
         f"{query!r} ({int(ranking.divided.sum())} such queries), so ties={conventions.ties!r} "
-        "would not be exact. Use a cut-off in the measure (nDCG@10), or ties='order'."
+        f"would not be exact. {cure}, or use ties='order'."
     )
 
 

@@ -89,7 +89,8 @@ class Scores:
 
     `tied` marks values that depend on the order of tied documents, `missing` the judged queries
     that the ranking does not hold; `extra` are the queries of the ranking that nobody judged;
-    `groups` are columns such as scene, label or user.
+    `groups` are columns such as scene, label or user; `search` says how the engine found the
+    ranking, where it did, and that its order is certified.
     """
 
     measures: tuple[Measure, ...]
@@ -100,6 +101,7 @@ class Scores:
     conventions: Conventions
     extra: Ids = field(default_factory=lambda: Ids.count(0))
     groups: dict[str, NDArray[Any]] = field(default_factory=dict)
+    search: str = ""
 
     @property
     def n_queries(self) -> int:
@@ -112,7 +114,9 @@ class Scores:
         from assay import __version__
         from assay.native import engine_name
 
-        return f"{self.conventions.signature()}|version:{__version__}|engine:{engine_name()}"
+        found = f"|search:{self.search}" if self.search else ""
+        made = f"version:{__version__}|engine:{engine_name()}"
+        return f"{self.conventions.signature()}|{made}{found}"
 
     def __getitem__(self, measure: str | Measure) -> Floats:
         """The values of one measure, a number per query."""

@@ -6,8 +6,21 @@ Decide: the candidates are scored canonically, in doubled precision and one fixe
 
 from __future__ import annotations
 
+from assay.engine.code_search import distance_histogram, rank_codes
+from assay.engine.codes import Codes, pack_codes
+from assay.engine.labels import LabelCounts, count_labels
 from assay.engine.search import rank
 from assay.engine.target_ranks import TargetRanks
 from assay.engine.target_search import target_ranks
 
-__all__ = ["TargetRanks", "rank", "target_ranks"]
+__all__ = [
+    "Codes",
+    "LabelCounts",
+    "TargetRanks",
+    "count_labels",
+    "distance_histogram",
+    "pack_codes",
+    "rank",
+    "rank_codes",
+    "target_ranks",
+]

@@ -38,6 +38,11 @@ def excluded(
     exclude: Any, *, n_queries: int, n_docs: int | None, query_ids: Ids | None, doc_ids: Ids | None
 ) -> Excluded:
     """What `exclude` asks for: None, "self", or pairs of ids (of row numbers without ids)."""
+    if exclude is not None and (query_ids is None) != (doc_ids is None):
+        raise UsageError(
+            "exclude goes by id where both sides have ids, by row where neither has. Give both "
+            "query_ids and doc_ids, or none."
+        )
     if exclude is None:
         pairs = np.empty((0, 2), np.int64)
     elif isinstance(exclude, str):

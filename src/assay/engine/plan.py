@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,10 @@ from assay.engine.vectors import Rows, Vectors, doc_blocks, matrix_of, widened
 from assay.engine.workers import thread_count
 from assay.errors import UsageError
 from assay.ids import Ids
-from assay.native import engine_name, load
+from assay.native import Engine, engine_name, load
 from assay.native.signatures import Kernels
 
-__all__ = ["Plan", "chosen_kernels", "plan"]
+__all__ = ["Plan", "checked_ids", "chosen_kernels", "plan"]
 
 _MOST_QUERIES: Final = 1008  # at a time: their packed rows stay in the last cache
 _FEW_QUERIES: Final = 256  # below this many for each thread, threads share out the documents
@@ -86,7 +86,7 @@ class Plan:
             yield measured(self.kernels, rows, self.metric, ids=self.doc_ids, threads=self.threads)
 
 
-def chosen_kernels(engine: Literal["native", "numpy"] | None) -> tuple[str, Kernels]:
+def chosen_kernels(engine: Engine | None) -> tuple[str, Kernels]:
     """The kernels asked for, or the best there are."""
     if engine not in (None, "native", "numpy"):
         raise UsageError(f"engine must be 'native' or 'numpy', found {engine!r}.")
@@ -111,7 +111,7 @@ def plan(
     query_ids: Any,
     doc_ids: Any,
     threads: int | None,
-    engine: Literal["native", "numpy"] | None,
+    engine: Engine | None,
 ) -> Plan:
     """Check the inputs of a search and decide how to cut it."""
     name, kernels = chosen_kernels(engine)
@@ -120,7 +120,7 @@ def plan(
     matrix = matrix_of(queries, "queries")
     n_queries, columns = matrix.shape
     n_docs = doc_blocks(docs, columns)[1] if not _once(docs) else None
-    names = _ids(query_ids, n_queries, "query"), _ids(doc_ids, n_docs, "doc")
+    names = checked_ids(query_ids, n_queries, "query"), checked_ids(doc_ids, n_docs, "doc")
     rows = kernels.fused_rows()
     tile = _tile(n_queries, columns, k, threads=n_threads, rows=max(rows, 1))
     if not rows:
@@ -152,7 +152,8 @@ def _once(docs: Any) -> bool:
     return isinstance(docs, Iterator)
 
 
-def _ids(ids: Any, count: int | None, what: str) -> Ids | None:
+def checked_ids(ids: Any, count: int | None, what: str) -> Ids | None:
+    """Ids, if there are any: unique, and as many as rows."""
     if ids is None:
         return None
     names = Ids.of(ids, what=what)

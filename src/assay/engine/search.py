@@ -16,6 +16,7 @@ from assay.engine.plan import Plan, plan
 from assay.engine.workers import Control, Progress, Task, run
 from assay.errors import ValueRangeError
 from assay.ids import Ids
+from assay.native import Engine
 from assay.native.signatures import BestK
 from assay.ranking import Ranking
 
@@ -42,7 +43,7 @@ def rank(
     keep_ties: bool = False,
     zero: Literal["error", "drop", "last"] = "error",
     threads: int | None = None,
-    engine: Literal["native", "numpy"] | None = None,
+    engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> Ranking:
     """The k best documents of each query, exactly: score descending, then row ascending.
@@ -72,15 +73,17 @@ def rank(
         threads=threads,
         engine=engine,
     )
+    depth = k if keep_ties else k + 1  # one more tells whether the cut divides a tie
     tops = [
-        [ready.kernels.TopK(stop - start, k, keep_ties) for _ in range(ready.parts)]
+        [ready.kernels.TopK(stop - start, depth, keep_ties) for _ in range(ready.parts)]
         for start, stop in ready.tiles()
     ]
-    n_docs = _search(ready, k, tops, progress)
+    n_docs = _search(ready, depth, tops, progress)
     lists = _joined(tops)
     if ready.metric.name == "cosine" and zero == "last" and ready.measures.zero.any():
-        lists = _with_zero_queries_last(ready, lists, n_docs if keep_ties else k, n_docs)
-    return _as_ranking(ready, lists, n_docs)
+        lists = _with_zero_queries_last(ready, lists, n_docs if keep_ties else depth, n_docs)
+    ranking = _as_ranking(ready, lists, n_docs)
+    return ranking if keep_ties else ranking.first(k)
 
 
 def _search(ready: Plan, k: int, tops: list[list[BestK]], progress: Progress | None) -> int:

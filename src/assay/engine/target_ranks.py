@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ class TargetRanks:
     """For each query how many documents stand before its target, and why.
 
     `above` score higher, `tied` others score the same, and `before` of these have a lower document
-    number; −1 in all three where a query has no target. `n_docs` documents were looked at.
+    number; −1 in all three where a query has no target. `n_docs` documents were looked at;
+    `search` says how.
 
     >>> ranks = TargetRanks(np.array([1, -1]), np.array([2, -1]), np.array([1, -1]), n_docs=9)
     >>> ranks.rank.tolist(), ranks.has_target.tolist()
@@ -31,6 +32,7 @@ class TargetRanks:
     tied: Ints
     before: Ints
     n_docs: int
+    search: str = ""
 
     @property
     def has_target(self) -> NDArray[np.bool_]:
@@ -44,7 +46,7 @@ class TargetRanks:
 
     def hits(self, query_ids: Any = None) -> Hits:
         """What measures need; the queries are numbered from 0 unless they have ids."""
-        return judge_ranks(
+        hits = judge_ranks(
             self.above + 1,
             tied=np.maximum(self.tied, 0),
             placed=self.rank,
@@ -52,6 +54,7 @@ class TargetRanks:
             has_target=self.has_target,
             query_ids=query_ids,
         )
+        return replace(hits, search=self.search)
 
     def __len__(self) -> int:
         """How many queries there are."""

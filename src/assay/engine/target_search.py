@@ -23,6 +23,7 @@ from assay.engine.target_ranks import TargetRanks
 from assay.engine.workers import Control, Progress
 from assay.errors import IdError, ShapeError, UsageError, ValueRangeError
 from assay.ids import Ids
+from assay.native import Engine
 from assay.native.search_twin import limits_of
 
 __all__ = ["target_ranks"]
@@ -58,7 +59,7 @@ def target_ranks(
     doc_ids: Any = None,
     zero: Literal["error", "drop", "last"] = "error",
     threads: int | None = None,
-    engine: Literal["native", "numpy"] | None = None,
+    engine: Engine | None = None,
     progress: Progress | None = None,
 ) -> TargetRanks:
     """For each query how many documents score above its target, and how many tie with it.
@@ -137,7 +138,11 @@ def _counted(ready: Plan, targets: Ints, progress: Progress | None) -> TargetRan
     for array in (counts.above, counts.tied, counts.before):
         array[no_target] = -1
     return TargetRanks(
-        counts.above, counts.tied, counts.before, n_docs - _excluded_everywhere(ready)
+        counts.above,
+        counts.tied,
+        counts.before,
+        n_docs - _excluded_everywhere(ready),
+        search=f"{ready.engine}-certified",
     )
 
 

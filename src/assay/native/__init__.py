@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, cast
 if TYPE_CHECKING:
     from assay.native.signatures import Kernels
 
-__all__ = ["engine_name", "kernels", "load"]
+__all__ = ["Engine", "engine_name", "kernels", "load"]
 
 Engine = Literal["native", "numpy"]
 

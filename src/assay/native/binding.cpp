@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "arrays.hpp"
-#include "binding_search.hpp"
+#include "binding_parts.hpp"
 #include "counted.hpp"
 #include "id_tables.hpp"
 #include "judged.hpp"
@@ -250,4 +250,5 @@ NB_MODULE(_kernels, module) {
     assay::bind_ids(module);
     assay::bind_statistics(module);
     assay::bind_search(module);
+    assay::bind_hamming(module);
 }

@@ -1,6 +1,6 @@
 // The Python face of the exact search. Blocks keep the arrays alive that they point into.
 #include "arrays.hpp"
-#include "binding_search.hpp"
+#include "binding_parts.hpp"
 #include "parallel.hpp"
 #include "search.hpp"
 

@@ -306,3 +306,31 @@ class Kernels(Protocol):
         /,
     ) -> None:
         """Add `weight` for each candidate on its side of the target."""
+
+    def find_nearest_codes(
+        self,
+        queries: Bytes,
+        docs: Bytes,
+        bits: int,
+        k: int,
+        keep_ties: bool,
+        first_doc: int,
+        excluded_offsets: Longs,
+        excluded_docs: Longs,
+        stop: Codes,
+        done: Longs,
+    ) -> tuple[Longs, Codes, Codes, Bytes]:
+        """Find the k nearest documents by Hamming distance: (counts, docs, distances, divided).
+
+        Queries and docs are packed rows of ⌈bits / 8⌉ bytes whose padding is zero. Documents are
+        numbered from `first_doc` on; those of excluded_docs[excluded_offsets[q] …], which ascend,
+        are not found by query q. Rows are by distance, then by number. `keep_ties` keeps all
+        documents at the k-th distance; otherwise `divided` is 1 where more of them exist than were
+        kept. The search ends early, with rows that mean nothing, when stop[0] is not 0, and adds
+        the pairs it has compared to done[0].
+        """
+
+    def count_code_distances(
+        self, queries: Bytes, docs: Bytes, bits: int, counts: Longs, stop: Codes, done: Longs
+    ) -> None:
+        """Add to counts[q, d] the documents at Hamming distance d of query q."""

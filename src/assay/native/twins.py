@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from assay.native.hamming_twin import count_code_distances, find_nearest_codes
 from assay.native.search_twin import (
     DocBlock,
     QueryBlock,
@@ -27,11 +28,13 @@ __all__ = [
     "TopK",
     "TrecParser",
     "bootstrap_sums",
+    "count_code_distances",
     "count_grades",
     "count_judged",
     "count_targets",
     "decide_targets",
     "find_judged",
+    "find_nearest_codes",
     "first_duplicate",
     "first_repeat",
     "flip_sums",

@@ -1,10 +1,11 @@
-// The part of the Python face that belongs to the exact search.
+// The parts of the Python face that have sources of their own.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace assay {
 
+void bind_hamming(nanobind::module_& module);
 void bind_search(nanobind::module_& module);
 
 }  // namespace assay
