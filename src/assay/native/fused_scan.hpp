@@ -147,6 +147,7 @@ void meet(const Scan& scan, const float* queries, size_t group, const float* pan
     constexpr size_t width = 2 * Isa::width;
     const size_t panel_floats = width * (scan.columns + 1);
     uint64_t above[Isa::rows] = {};
+    for (size_t row = 0; row < Isa::rows && group + row < scan.n_queries; ++row) scan.expect(scan.receiver, group + row);
     for (size_t p = 0; p < n_panels; ++p) {
         Tile<Isa> tile;
         multiply<Isa>(queries, panels + p * panel_floats, scan.columns, tile);

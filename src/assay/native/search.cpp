@@ -133,8 +133,12 @@ private:
 };
 
 // The largest of a few values that at least k of the scores reach.
-float reached_by(const float* scores, size_t count, size_t k, float low) {
-    float high = *std::max_element(scores, scores + count);
+float reached_by(const float* scores, size_t count, size_t k) {
+    float low = scores[0], high = scores[0];
+    for (size_t i = 1; i < count; ++i) {
+        low = scores[i] < low ? scores[i] : low;
+        high = scores[i] > high ? scores[i] : high;
+    }
     for (int step = 0; step < 24; ++step) {
         const float middle = low + (high - low) / 2;
         if (!(middle > low && middle < high)) break;
@@ -156,7 +160,7 @@ public:
           capacity_(2 * std::min(top.k_, kMostPruned) + 256),
           widest_(2 * *std::max_element(docs.bound, docs.bound + docs.exact.count)),
           floor_(padded(queries.exact.count, kNoFloor)), counts_(queries.exact.count),
-          lows_(queries.exact.count * capacity_), at_(lows_.size()) {
+          candidates_(queries.exact.count * capacity_), lows_(capacity_) {
         top.floors(queries, docs, floor_.data());
     }
 
@@ -164,6 +168,14 @@ public:
 
     static void receive(void* self, size_t query, size_t first, const float* scores, uint32_t mask) {
         static_cast<TopKReceiver*>(self)->keep(query, first, scores, mask);
+    }
+
+    // The buffers of all queries are larger than the cache: fetch what will be written next.
+    static void expect(void* self, size_t query) {
+        const auto* receiver = static_cast<TopKReceiver*>(self);
+        const Candidate* next = receiver->candidates_.data() + query * receiver->capacity_ + receiver->counts_[query];
+        __builtin_prefetch(next, 1);
+        __builtin_prefetch(next + 64 / sizeof(Candidate), 1);
     }
 
     void finish() {
@@ -174,19 +186,23 @@ public:
 private:
     static constexpr size_t kMostPruned = 4096, kMostAtOnce = 32, kMostDecided = 1 << 20;
 
+    struct Candidate {
+        float low;  // what it scores at least
+        uint32_t at;
+    };
+
+    Candidate* candidates_of(size_t query) { return candidates_.data() + query * capacity_; }
+
     void keep(size_t query, size_t first, const float* scores, uint32_t mask) {
         if (counts_[query] + kMostAtOnce > capacity_) make_room(query);
-        float* low = lows_.data() + query * capacity_;
-        uint32_t* at = at_.data() + query * capacity_;
-        size_t count = counts_[query];
+        Candidate* next = candidates_of(query) + counts_[query];
         const bool any_excluded = excluded_.offsets[query] < excluded_.offsets[query + 1];
         for (; mask != 0; mask &= mask - 1) {
             const size_t bit = static_cast<size_t>(__builtin_ctz(mask)), doc = first + bit;
             if (any_excluded && excluded_.holds(query, docs_.first + static_cast<int64_t>(doc))) continue;
-            low[count] = scores[bit] - docs_.bound[doc];
-            at[count++] = static_cast<uint32_t>(doc);
+            *next++ = {scores[bit] - docs_.bound[doc], static_cast<uint32_t>(doc)};
         }
-        counts_[query] = count;
+        counts_[query] = static_cast<size_t>(next - candidates_of(query));
     }
 
     void make_room(size_t query) {
@@ -198,24 +214,22 @@ private:
     void prune(size_t query) {
         const size_t count = counts_[query];
         if (count <= top_.k_) return;
-        float* low = lows_.data() + query * capacity_;
-        uint32_t* at = at_.data() + query * capacity_;
-        const float least = *std::min_element(low, low + count);
-        const float floor = std::max(floor_[query], reached_by(low, count, top_.k_, least));
-        floor_[query] = floor;
+        Candidate* candidate = candidates_of(query);
+        for (size_t i = 0; i < count; ++i) lows_[i] = candidate[i].low;
+        floor_[query] = std::max(floor_[query], reached_by(lows_.data(), count, top_.k_));
+        const float floor = floor_[query];
         size_t kept = 0;
         for (size_t i = 0; i < count; ++i) {
-            const bool possible = low[i] + widest_ >= floor;
-            low[kept] = low[i];
-            at[kept] = at[i];
-            kept += possible;
+            candidate[kept] = candidate[i];
+            kept += candidate[kept].low + widest_ >= floor;
         }
         counts_[query] = kept;
     }
 
     void decide(size_t query) {
-        const uint32_t* at = at_.data() + query * capacity_;
-        take(query, decider_.scores_of(query, at, counts_[query]).data());
+        std::vector<uint32_t> at;
+        append(query, at);
+        take(query, at.data(), decider_.scores_of(query, at.data(), at.size()).data());
         const std::vector<Scored>& best = top_.best_[query];
         if (best.size() >= top_.k_) {
             // best_ is trimmed: its k-th stands in place
@@ -229,20 +243,23 @@ private:
         std::vector<size_t> offsets = {0};
         std::vector<uint32_t> candidates;
         while (query < counts_.size() && (query == first || candidates.size() + counts_[query] <= kMostDecided)) {
-            const uint32_t* at = at_.data() + query * capacity_;
-            candidates.insert(candidates.end(), at, at + counts_[query]);
+            append(query++, candidates);
             offsets.push_back(candidates.size());
-            ++query;
         }
         // the rows of the queries before the first are empty
         offsets.insert(offsets.begin(), first, 0);
         const std::vector<double> scores = decider_.scores(offsets, candidates.data());
-        for (size_t q = first; q < query; ++q) take(q, scores.data() + offsets[q]);
+        for (size_t q = first; q < query; ++q) take(q, candidates.data() + offsets[q], scores.data() + offsets[q]);
         return query;
     }
 
-    void take(size_t query, const double* scores) {
-        top_.add(query, docs_.first, at_.data() + query * capacity_, scores, counts_[query]);
+    void append(size_t query, std::vector<uint32_t>& at) {
+        const Candidate* candidate = candidates_of(query);
+        for (size_t i = 0; i < counts_[query]; ++i) at.push_back(candidate[i].at);
+    }
+
+    void take(size_t query, const uint32_t* at, const double* scores) {
+        top_.add(query, docs_.first, at, scores, counts_[query]);
         counts_[query] = 0;
     }
 
@@ -255,8 +272,8 @@ private:
     float widest_;
     std::vector<float> floor_;
     std::vector<size_t> counts_;
+    std::vector<Candidate> candidates_;
     std::vector<float> lows_;
-    std::vector<uint32_t> at_;
 };
 
 void TopK::scan(Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range, Control control) {
@@ -265,6 +282,7 @@ void TopK::scan(Metric metric, const QueryRows& queries, const DocRows& docs, co
     scan.floor = receiver.floor();
     scan.receiver = &receiver;
     scan.receive = TopKReceiver::receive;
+    scan.expect = TopKReceiver::expect;
     search_kernels().scan(scan);
     if (*control.stop == 0) receiver.finish();
 }
@@ -341,6 +359,11 @@ public:
         static_cast<TargetReceiver*>(self)->keep(query, first, mask);
     }
 
+    static void expect(void* self, size_t query) {
+        const auto* receiver = static_cast<TargetReceiver*>(self);
+        __builtin_prefetch(receiver->at_.data() + query * kCapacity + receiver->counts_[query], 1);
+    }
+
     void finish() {
         for (size_t query = 0; query < counts_.size(); ++query) decide(query);
     }
@@ -397,6 +420,7 @@ void count_targets(Metric metric, const QueryRows& queries, const DocRows& docs,
     scan.above = counts.above;
     scan.receiver = &receiver;
     scan.receive = TargetReceiver::receive;
+    scan.expect = TargetReceiver::expect;
     search_kernels().scan(scan);
     if (*control.stop == 0) receiver.finish();
 }

@@ -35,6 +35,7 @@ struct Scan {
     int64_t* above;           // here
     void* receiver;           // gets the rest: up to 32 documents from `first` on, those in the mask
     void (*receive)(void* receiver, size_t query, size_t first, const float* scores, uint32_t mask);
+    void (*expect)(void* receiver, size_t query);  // this query comes soon
     const volatile int32_t* stop;
     int64_t* done;            // grows by queries × documents
 };
