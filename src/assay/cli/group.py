@@ -17,6 +17,7 @@ __all__ = ["COMMANDS", "assay"]
 COMMANDS: Final[dict[str, str]] = {
     "eval": "Score one or several runs against judgments.",
     "compare": "Compare runs: which is better, by how much, and how sure is that?",
+    "rank": "Search vectors exactly and write the best documents as a run.",
     "check": "List what is wrong or suspicious in a run and its judgments.",
     "explain": "Work out one number of one query, line by line.",
     "measures": "List the measures, their formulas and parameters.",

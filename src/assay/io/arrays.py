@@ -30,7 +30,14 @@ from assay.io.streams import BOMB_BYTES, BOMB_RATIO, open_chunks
 from assay.judgments import Judgments
 from assay.ranking import Ranking
 
-__all__ = ["NpyRows", "load_npy", "load_npz", "read_judgment_arrays", "read_ranking_arrays"]
+__all__ = [
+    "NpyRows",
+    "load_npy",
+    "load_npz",
+    "npz_keys",
+    "read_judgment_arrays",
+    "read_ranking_arrays",
+]
 
 Path = str | os.PathLike[str]
 Array = npt.NDArray[Any]
@@ -96,12 +103,22 @@ def _checked_header(path: Path) -> tuple[_Header, int]:
     return header, offset
 
 
-def load_npz(path: Path, known: tuple[str, ...]) -> dict[str, Array]:
-    """Read the arrays of a .npz file; any array that is not among the known ones is refused."""
+def npz_keys(path: Path) -> list[str]:
+    """Names of the arrays of a .npz file; none of them is read."""
+    name = os.fspath(path)
+    with _opened(path) as file, _damage_named(name), zipfile.ZipFile(file) as archive:
+        return list(_members(archive, name))
+
+
+def load_npz(path: Path, known: tuple[str, ...], *, others: str = "refuse") -> dict[str, Array]:
+    """Read the known arrays of a .npz file; any other is refused, or left alone ("ignore")."""
     name = os.fspath(path)
     with _opened(path) as file, _damage_named(name), zipfile.ZipFile(file) as archive:
         members = _members(archive, name)
-        _refuse_strangers(list(members), known, name)
+        if others == "ignore":
+            members = {key: member for key, member in members.items() if key in known}
+        else:
+            _refuse_strangers(list(members), known, name)
         _refuse_bomb(members, os.fstat(file.fileno()).st_size, name)
         return {
             key: _read_member(archive, member, f"{name}, array {key!r}")
