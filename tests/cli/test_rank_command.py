@@ -48,7 +48,7 @@ def test_ids_and_self_exclusion(folder):
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (["q.npy", "absent.npy", "-o", "run.txt"], 3),
+        (["q.npy", "absent.npy", "-o", "run.txt"], 5),
         (["q.npy", "d.npy", "-k", "0", "-o", "run.txt"], 2),
         (["q.npy", "d.npy", "-o", "d.npy"], 2),
         (["q.npy", "d.npy", "--metric", "cosinus", "-o", "run.txt"], 2),
