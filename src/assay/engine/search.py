@@ -24,11 +24,12 @@ __all__ = ["rank"]
 
 
 class _Lists(NamedTuple):
-    """Ragged rows of documents and scores, in rank order."""
+    """Ragged rows of documents and scores, in rank order; `divided`: the cut runs through a tie."""
 
     lengths: NDArray[np.int64]
     docs: NDArray[np.int32]
     scores: NDArray[np.float64]
+    divided: NDArray[np.bool_]
 
 
 def rank(
@@ -79,11 +80,10 @@ def rank(
         for start, stop in ready.tiles()
     ]
     n_docs = _search(ready, depth, tops, progress)
-    lists = _joined(tops)
+    lists = _joined(tops, n_docs if keep_ties else k)
     if ready.metric.name == "cosine" and zero == "last" and ready.measures.zero.any():
-        lists = _with_zero_queries_last(ready, lists, n_docs if keep_ties else depth, n_docs)
-    ranking = _as_ranking(ready, lists, n_docs)
-    return ranking if keep_ties else ranking.first(k)
+        lists = _with_zero_queries_last(ready, lists, n_docs if keep_ties else k, n_docs)
+    return _as_ranking(ready, lists, n_docs)
 
 
 def _search(ready: Plan, k: int, tops: list[list[BestK]], progress: Progress | None) -> int:
@@ -158,22 +158,46 @@ def _meet(
     )
 
 
-def _joined(tops: list[list[BestK]]) -> _Lists:
-    """What the parts of each block of queries found, one block after the other."""
-    results = []
-    for top, *others in tops:
+def _joined(tops: list[list[BestK]], most: int) -> _Lists:
+    """What each block of queries found, one after the other; blocks are given up as they go."""
+    pieces = []
+    while tops:
+        top, *others = tops.pop(0)
         for other in others:
             top.absorb(other)
-        results.append(top.result())
-    lengths = np.concatenate([np.diff(offsets) for offsets, _, _ in results])
-    docs = np.concatenate([docs for _, docs, _ in results])
-    return _Lists(lengths, docs, np.concatenate([scores for _, _, scores in results]))
+        pieces.append(_cut(*top.result(), most))
+    lengths = np.concatenate([piece.lengths for piece in pieces])
+    divided = np.concatenate([piece.divided for piece in pieces])
+    docs, scores = np.empty(lengths.sum(), np.int32), np.empty(lengths.sum())
+    start = 0
+    while pieces:
+        piece = pieces.pop(0)
+        inside = slice(start, start + len(piece.docs))
+        docs[inside], scores[inside] = piece.docs, piece.scores
+        start = inside.stop
+    return _Lists(lengths, docs, scores, divided)
+
+
+def _cut(
+    offsets: NDArray[np.int64],
+    docs: NDArray[np.int32],
+    scores: NDArray[np.float64],
+    most: int,
+) -> _Lists:
+    """Rows without the one document beyond the cut, and whether it ties with the last."""
+    lengths = np.diff(offsets)
+    longer = np.flatnonzero(lengths > most)
+    beyond = offsets[longer + 1] - 1
+    divided = np.zeros(len(lengths), bool)
+    divided[longer] = scores[beyond] == scores[beyond - 1]
+    lengths = np.minimum(lengths, most)
+    return _Lists(lengths, np.delete(docs, beyond), np.delete(scores, beyond), divided)
 
 
 def _with_zero_queries_last(ready: Plan, lists: _Lists, most: int, n_docs: int) -> _Lists:
     """Queries without direction: all documents tie, in the order of their rows."""
     ends = np.cumsum(lists.lengths)
-    docs, scores = [], []
+    docs, scores, divided = [], [], lists.divided.copy()
     for query, (end, length) in enumerate(zip(ends, lists.lengths, strict=True)):
         if not ready.measures.zero[query]:
             docs.append(lists.docs[end - length : end])
@@ -183,8 +207,9 @@ def _with_zero_queries_last(ready: Plan, lists: _Lists, most: int, n_docs: int) 
         first = np.setdiff1d(np.arange(min(n_docs, most + len(barred))), barred)[:most]
         docs.append(first.astype(np.int32))
         scores.append(np.full(len(first), ZERO_SCORE))
+        divided[query] = n_docs - len(barred) > most
     lengths = np.array([len(row) for row in docs], np.int64)
-    return _Lists(lengths, np.concatenate(docs), np.concatenate(scores))
+    return _Lists(lengths, np.concatenate(docs), np.concatenate(scores), divided)
 
 
 def _as_ranking(ready: Plan, lists: _Lists, n_docs: int) -> Ranking:
@@ -202,5 +227,6 @@ def _as_ranking(ready: Plan, lists: _Lists, n_docs: int) -> Ranking:
         lists.scores,
         n_docs=n_docs,
         has_ids=named,
+        divided=lists.divided if lists.divided.any() else None,
         search=f"{ready.engine}-certified",
     )
