@@ -24,7 +24,8 @@ from assay.scores import Mean, Scores
 __all__ = ["ScoredRun", "score_run", "score_runs", "unique_names"]
 
 _LARGE = 30_000_000  # bytes that take long enough to read for somebody to wait
-_ENDINGS = (".gz", ".zst", ".txt", ".run", ".trec", ".csv", ".tsv", ".json", ".jsonl", ".parquet")
+_ENDINGS = (".gz", ".zst", ".txt", ".run", ".trec", ".csv", ".tsv", ".json", ".jsonl", ".parquet",
+            ".npy", ".npz")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,62 +1,44 @@
 // The Python face of the Hamming search.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
-#include <cstdlib>
-#include <stdexcept>
-#include <utility>
-
+#include "arrays.hpp"
+#include "binding_parts.hpp"
 #include "hamming.hpp"
 
-namespace nb = nanobind;
-using namespace nb::literals;
+using namespace nanobind::literals;
 
 namespace assay {
 
 namespace {
 
 using RowsIn = nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using LongsIn = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using LongsIn = In<int64_t>;
 using Stop = nb::ndarray<int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Done = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Counts = nb::ndarray<int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-template <class T>
-nb::ndarray<nb::numpy, T, nb::ndim<1>> handed_over(Column<T>&& column) {
-    const size_t size = column.size();
-    T* data = column.release();
-    nb::capsule owner(data, [](void* memory) noexcept { std::free(memory); });
-    return nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner);
-}
-
-void require_that(bool condition, const char* message) {
-    if (!condition) throw std::invalid_argument(message);
-}
-
 hamming::Rows rows_of(const RowsIn& rows) { return {rows.data(), rows.shape(0), rows.shape(1)}; }
 
 hamming::Control control_of(const Stop& stop, const Done& done) {
-    require_that(stop.size() >= 1 && done.size() >= 1, "stop and done must hold one number");
+    require(stop.size() >= 1 && done.size() >= 1, "stop and done must hold one number");
     return {stop.data(), done.data()};
 }
 
 void check_rows(const RowsIn& queries, const RowsIn& docs, size_t bits) {
-    require_that(bits >= 1 && bits <= hamming::largest_bits, "bits must lie from 1 to 65535");
-    require_that(queries.shape(1) == (bits + 7) / 8 && docs.shape(1) == (bits + 7) / 8, "rows must hold ⌈bits / 8⌉ bytes");
-    require_that(docs.shape(0) < size_t{1} << 31, "too many docs");
+    require(bits >= 1 && bits <= hamming::largest_bits, "bits must lie from 1 to 65535");
+    require(queries.shape(1) == (bits + 7) / 8 && docs.shape(1) == (bits + 7) / 8, "rows must hold ⌈bits / 8⌉ bytes");
+    require(docs.shape(0) < size_t{1} << 31, "too many docs");
 }
 
 void check_excluded(const LongsIn& offsets, const LongsIn& docs, size_t n_queries) {
-    require_that(offsets.size() == n_queries + 1 && offsets.data()[0] == 0, "excluded offsets must start with 0, one row for each query");
-    for (size_t q = 0; q < n_queries; ++q) require_that(offsets.data()[q] <= offsets.data()[q + 1], "excluded offsets must not fall");
-    require_that(static_cast<size_t>(offsets.data()[n_queries]) == docs.size(), "excluded offsets must end at the number of docs");
+    require(offsets.size() == n_queries + 1 && offsets.data()[0] == 0, "excluded offsets must start with 0, one row for each query");
+    for (size_t q = 0; q < n_queries; ++q) require(offsets.data()[q] <= offsets.data()[q + 1], "excluded offsets must not fall");
+    require(static_cast<size_t>(offsets.data()[n_queries]) == docs.size(), "excluded offsets must end at the number of docs");
 }
 
 nb::tuple find_nearest_codes(RowsIn queries, RowsIn docs, size_t bits, size_t k, bool keep_ties, int64_t first_doc,
                              LongsIn excluded_offsets, LongsIn excluded_docs, Stop stop, Done done) {
     check_rows(queries, docs, bits);
-    require_that(k >= 1, "k must be at least 1");
-    require_that(first_doc >= 0 && first_doc + static_cast<int64_t>(docs.shape(0)) < int64_t{1} << 31, "doc number out of range");
+    require(k >= 1, "k must be at least 1");
+    require(first_doc >= 0 && first_doc + static_cast<int64_t>(docs.shape(0)) < int64_t{1} << 31, "doc number out of range");
     check_excluded(excluded_offsets, excluded_docs, queries.shape(0));
     const hamming::Control control = control_of(stop, done);
     hamming::Nearest nearest;
@@ -65,13 +47,13 @@ nb::tuple find_nearest_codes(RowsIn queries, RowsIn docs, size_t bits, size_t k,
         nearest = hamming::find_nearest(rows_of(queries), rows_of(docs), {bits, k, keep_ties, first_doc},
                                         {excluded_offsets.data(), excluded_docs.data()}, control);
     }
-    return nb::make_tuple(handed_over(std::move(nearest.counts)), handed_over(std::move(nearest.docs)),
-                          handed_over(std::move(nearest.distances)), handed_over(std::move(nearest.divided)));
+    return nb::make_tuple(to_numpy(std::move(nearest.counts)), to_numpy(std::move(nearest.docs)),
+                          to_numpy(std::move(nearest.distances)), to_numpy(std::move(nearest.divided)));
 }
 
 void count_code_distances(RowsIn queries, RowsIn docs, size_t bits, Counts counts, Stop stop, Done done) {
     check_rows(queries, docs, bits);
-    require_that(counts.shape(0) == queries.shape(0) && counts.shape(1) == bits + 1, "counts must be queries × (bits + 1)");
+    require(counts.shape(0) == queries.shape(0) && counts.shape(1) == bits + 1, "counts must be queries × (bits + 1)");
     const hamming::Control control = control_of(stop, done);
     nb::gil_scoped_release release;
     hamming::count_distances(rows_of(queries), rows_of(docs), bits, counts.data(), control);

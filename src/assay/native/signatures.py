@@ -334,3 +334,21 @@ class Kernels(Protocol):
         self, queries: Bytes, docs: Bytes, bits: int, counts: Longs, stop: Codes, done: Longs
     ) -> None:
         """Add to counts[q, d] the documents at Hamming distance d of query q."""
+
+    def count_score_ranks(
+        self,
+        scores: npt.NDArray[Any],
+        targets: Longs,
+        above: Longs,
+        tied: Longs,
+        before: Longs,
+        best: Longs | None,
+    ) -> tuple[int, int]:
+        """Count where the target of each row of float32 or float64 scores stands.
+
+        Fills for each row how many columns score above the target, how many others tie with it and
+        how many of these stand before it (all -1 where the target is -1), and in `best`, if given,
+        the first column with the highest score. Returns row and column of the first cell that is no
+        score, or -1, -1: NaN and +Inf anywhere, -Inf only at the target. With one the counts mean
+        nothing.
+        """

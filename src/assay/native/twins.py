@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.native.hamming_twin import count_code_distances, find_nearest_codes
+from assay.native.score_ranks_twin import count_score_ranks
 from assay.native.search_twin import (
     DocBlock,
     QueryBlock,
@@ -31,6 +32,7 @@ __all__ = [
     "count_code_distances",
     "count_grades",
     "count_judged",
+    "count_score_ranks",
     "count_targets",
     "decide_targets",
     "find_judged",

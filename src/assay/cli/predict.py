@@ -1,0 +1,170 @@
+"""`assay predict`: how often the right class is among the first; `assay.tasks.prediction`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli import options, output
+
+if TYPE_CHECKING:
+    from assay.cli.predict_report import Evaluated
+    from assay.cli.predict_request import Request
+
+__all__ = ["command"]
+
+_FORMATS = ("text", "markdown", "csv", "tsv", "json")
+
+
+@click.command("predict")
+@click.argument("files", nargs=-1, metavar="[NAME=]FILE...")
+@click.option("-t", "--targets", metavar="FILE", help="True classes (.npy) of a .npy of scores.")
+@click.option(
+    "--candidates",
+    multiple=True,
+    metavar="COLUMN",
+    help="The files hold lists of candidates in this column; several columns are several models.",
+)
+@click.option("--target", metavar="COLUMN", help="Column or array of the true classes.")
+@click.option("--id", "ids", metavar="COLUMN", help="Column of the sample ids.")
+@click.option("-m", "--measure", "measures", multiple=True, metavar="NAME", help="A measure.")
+@click.option("-k", "ks", multiple=True, type=click.IntRange(min=1), help="A cut-off. [1 3 5 10]")
+@click.option(
+    "--by", metavar="COLUMN", help="Group samples by a column of the table, or FILE:COLUMN."
+)
+@click.option(
+    "--train", metavar="FILE[:COLUMN]", help="Training labels in order of time, for baselines."
+)
+@click.option("--train-users", metavar="FILE[:COLUMN]", help="Whose training labels these are.")
+@click.option(
+    "--previous",
+    metavar="COLUMN|FILE[:COLUMN]",
+    help="The class before each sample, for baselines.",
+)
+@click.option(
+    "--n-classes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Size of the vocabulary, for lists.",
+)
+@click.option("--per-class", is_flag=True, help="Show each class.")
+@click.option("--histogram", is_flag=True, help="Show how many targets stand at which ranks.")
+@click.option(
+    "--ties",
+    type=click.Choice(_TIES := ("order", "expected", "best", "worst")),
+    help="What tied scores are worth.",
+)
+@click.option("--results", metavar="FOLDER", help="Import a folder of result JSON files instead.")
+@click.option("--unit", type=click.Choice(("percent", "fraction")), help="Unit of these files.")
+@click.option("--f1-unit", type=click.Choice(("percent", "fraction")), help="Unit of their F1.")
+@click.option("--legacy-json", is_flag=True, help="Print the old JSON: percentages under old keys.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads. [all cores]")
+@click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
+@options.json_option
+@options.output_option
+def command(
+    *,
+    files: tuple[str, ...],
+    results: str | None,
+    unit: str | None,
+    f1_unit: str | None,
+    legacy_json: bool,
+    named: str | None,
+    json_wanted: bool,
+    file: str | None,
+    **chosen: Any,
+) -> int:
+    """Score predictions of one class per sample: is the right one among the first?
+
+    Scores or logits of all classes, or lists of candidates. Several files are several models,
+    compared sample by sample; the same NAME in front of several files makes them seeds of one
+    model. Fractions are printed, never percent, but for --legacy-json.
+
+    \b
+    Examples:
+      assay predict logits.npy --targets labels.npy --train train.npy --histogram
+      assay predict preds.tsv --candidates top10 --candidates top10_wot --by user_id
+      assay predict a=a1.npz a=a2.npz a=a3.npz b=b1.npz b=b2.npz b=b3.npz
+      assay predict --results outputs/ --unit percent --f1-unit fraction
+    """
+    layout = output.chosen_format("json" if legacy_json else named, json_wanted, file)
+    if results is not None:
+        _refuse_both(files, legacy_json)
+        return _show_import(results, unit, f1_unit, layout, file)
+    if not files:
+        raise click.UsageError("Give a file of predictions, or --results FOLDER.")
+    if unit or f1_unit:
+        raise click.UsageError("--unit and --f1-unit are for --results; predictions have no unit.")
+    from assay.cli.predict_request import Request
+
+    request = Request(files=files, **chosen)
+    output.refuse_input(file, *request.paths())
+    return _show_models(request, legacy_json, layout, file)
+
+
+def _refuse_both(files: tuple[str, ...], legacy_json: bool) -> None:
+    if files:
+        raise click.UsageError("--results takes a folder and no files beside it.")
+    if legacy_json:
+        raise click.UsageError("--legacy-json is for predictions, not for --results.")
+
+
+def _show_import(
+    folder: str, unit: str | None, f1_unit: str | None, layout: str, file: str | None
+) -> int:
+    from assay import __version__
+    from assay.tasks.prediction_imports import import_results
+    from assay.tasks.prediction_tables import import_table, seed_table, welch_table
+
+    if unit is None:
+        raise click.UsageError(
+            "--results needs --unit percent or --unit fraction: of what it holds."
+        )
+    found = import_results(folder, unit=unit, f1_unit=f1_unit)
+    for remark in found.remarks:
+        output.narrate(remark)
+    signature = f"imported|unit:{unit}|f1_unit:{f1_unit or unit}|version:{__version__}"
+    if layout == "json":
+        data = {"command": "predict", "signature": signature, **found.to_dict()}
+        output.put(output.as_json(data), file)
+    else:
+        seeds = found.seeds()
+        tables = [import_table(found)]
+        tables += [seed_table(seeds)] if seeds.rows else []
+        tables += [welch_table(seeds)] if seeds.welch else []
+        output.show(tables, layout=layout, file=file, signature=signature)
+        if seeds.advice:
+            output.narrate(seeds.advice)
+    return 1 if found.contradictions or found.unreadable else 0
+
+
+def _show_models(request: Request, legacy_json: bool, layout: str, file: str | None) -> int:
+    from assay.cli.predict_models import evaluate_request
+
+    found = evaluate_request(request)
+    for remark in found.remarks:
+        output.narrate(remark)
+    if legacy_json:
+        import json
+
+        output.put(json.dumps(found.legacy(), indent=2), file)
+    elif layout == "json":
+        output.put(output.as_json(found.to_dict()), file)
+    elif layout in ("csv", "tsv"):
+        output.show(found.tables(), layout=layout, file=file, signature=found.signature)
+    else:
+        _show_page(found, layout, file)
+    return 0
+
+
+def _show_page(found: Evaluated, layout: str, file: str | None) -> None:
+    from assay.report.page import markdown_page, text_page
+
+    if layout == "text" and file is None and output.on_terminal():
+        from assay.cli.terminal import print_page
+
+        print_page(found.page())
+        return
+    write = markdown_page if layout == "markdown" else text_page
+    output.put(write(found.page()), file)

@@ -1,0 +1,208 @@
+"""`assay predict`: what it prints, in which unit, and what it answers to nonsense."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(5)
+TARGETS = RNG.integers(0, 30, 80)
+TABLE = (
+    "query_id\tuser\tground_truth\tlast\tone\ttwo\n"
+    "s1\ta\thome\twork\thome work\twork home\n"
+    "s2\ta\twork\thome\twork gym\tgym work\n"
+    "s3\tb\tgym\thome\thome home\tgym home\n"
+    "s4\tb\thome\t\thome gym\tgym home\n"
+)
+
+
+def logits(strength, seed):
+    values = np.random.default_rng(seed).standard_normal((80, 30)).astype(np.float32)
+    values[np.arange(80), TARGETS] += strength
+    return values
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for model, strength in (("a", 2.0), ("b", 1.0)):
+        for seed in range(3):
+            np.savez(f"{model}{seed}.npz", logits=logits(strength, seed), targets=TARGETS)
+    np.save("x.npy", logits(2.0, 0))
+    np.save("y.npy", TARGETS)
+    np.save("train.npy", RNG.integers(0, 30, 200))
+    np.save("last.npy", RNG.integers(0, 30, 80))
+    (tmp_path / "lists.tsv").write_text(TABLE)
+    (tmp_path / "train.txt").write_text("place\nhome\nwork\nhome\n")
+    return tmp_path
+
+
+def test_one_model_as_text(assay, files):
+    code, out, err = assay("predict", "x.npy", "-t", "y.npy", "--histogram", "--per-class")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].split() == ["measure", "x", "95", "%", "from", "to", "uniform"]
+    assert [line.split()[0] for line in lines[1:7]] == [
+        "Success@1", "Success@3", "Success@5", "Success@10", "RR", "nDCG@10",
+    ]  # fmt: skip
+    assert "rank   samples" in out
+    assert "class  support  predicted" in out
+    assert "%" not in out.replace("95 % from", "")
+    assert "preset:document_001" in lines[-1]
+
+
+def test_the_same_numbers_from_every_format(assay, files):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(
+        arrow.table({"scores": logits(2.0, 0).tolist(), "targets": TARGETS}), files / "x.parquet"
+    )
+    found = []
+    for given in (["x.npy", "-t", "y.npy"], ["a0.npz"], ["x.parquet"]):
+        answer = json.loads(assay("predict", "--json", *given).out)
+        (model,) = answer["models"].values()
+        found.append({**model[0], "name": ""})
+    assert found[0] == found[1] == found[2]
+    assert found[0]["measures"]["RR"]["n"] == 80
+
+
+def test_baselines_stand_beside_the_model(assay, files):
+    out = assay(
+        "predict", "x.npy", "-t", "y.npy", "--train", "train.npy", "--previous", "last.npy"
+    ).out
+    assert out.splitlines()[0].split()[-4:] == ["majority", "last-location", "markov-1", "uniform"]
+    data = json.loads(
+        assay("predict", "x.npy", "-t", "y.npy", "--train", "train.npy", "--json").out
+    )
+    assert [one["name"] for one in data["baselines"]] == ["majority"]
+
+
+def test_lists_with_groups_and_two_systems(assay, files):
+    code, out, err = assay("predict", "lists.tsv", "--candidates", "one", "--candidates", "two",
+                           "--by", "user", "--n-classes", "9")  # fmt: skip
+    assert code == 0
+    assert "one: places at which a list names a class again: 1;" in err
+    assert "micro (over samples)" in out
+    assert "macro (over user)" in out
+    assert out.splitlines()[0].split() == ["measure", "one", "two", "uniform"]
+    assert "RR@2" in out
+    assert "one − two" in out
+
+
+def test_text_labels_for_baselines(assay, files):
+    out = assay("predict", "lists.tsv", "--candidates", "one", "--train", "train.txt:place",
+                "--previous", "last").out  # fmt: skip
+    assert "markov-1" in out.splitlines()[0]
+
+
+def test_seeds_and_the_sentence_about_tests(assay, files):
+    (files / "copy.npz").write_bytes((files / "a1.npz").read_bytes())
+    names = [f"{m}={m}{s}.npz" for m in "ab" for s in range(3)]
+    code, out, err = assay("predict", *names, "a=copy.npz", "-m", "Acc@1", "-m", "RR")
+    assert code == 0
+    assert "copy.npz repeats a1.npz exactly and is not counted as a seed" in err
+    assert "a (mean of 3 seeds)" in out
+    assert "p (Welch)" in out
+    assert "Prefer the paired test over samples" in out
+    assert "a is better than b on RR" in out
+
+
+def test_the_old_json_is_in_percent(assay, files):
+    out = assay("predict", "x.npy", "-t", "y.npy", "--legacy-json").out
+    old = json.loads(out)
+    new = json.loads(assay("predict", "x.npy", "-t", "y.npy", "--json").out)["models"]["x"][0]
+    assert list(old) == ["acc@1", "acc@3", "acc@5", "acc@10", "mrr", "ndcg", "f1"]
+    assert old["acc@5"] == pytest.approx(100 * new["measures"]["Success@5"]["mean"])
+    assert old["f1"] == pytest.approx(100 * new["top1"]["F1(avg=weighted)"])
+
+
+def test_results_of_other_projects(assay, files):
+    folder = files / "results"
+    folder.mkdir()
+    for seed, value in enumerate((30.0, 31.0, 32.0)):
+        (folder / f"m_{seed}.json").write_text(json.dumps({"acc@1": value, "f1": 0.2 + seed / 100}))
+    (folder / "none.json").write_text("{}")
+    code, out, err = assay(
+        "predict", "--results", folder, "--unit", "percent", "--f1-unit", "fraction"
+    )
+    assert code == 0
+    assert "0.3100" in out
+    assert "none.json: no result in it" in err
+    code, out, err = assay("predict", "--results", folder, "--unit", "percent", "--json")
+    assert code == 1  # F1 contradicts its unit
+    assert json.loads(out)["contradictions"]
+
+
+def test_csv_and_markdown(assay, files):
+    csv = assay("predict", "x.npy", "-t", "y.npy", "--format", "csv").out
+    assert csv.splitlines()[0] == "measure,x,95 % from,to,uniform,signature"
+    assert "| Success@1 |" in assay("predict", "x.npy", "-t", "y.npy", "--format", "markdown").out
+    assert assay("predict", "x.npy", "-t", "y.npy", "-o", "out.md").out == ""
+    assert "| Success@1 |" in (files / "out.md").read_text()
+
+
+def test_cut_offs(assay, files):
+    out = assay("predict", "x.npy", "-t", "y.npy", "-k", "2", "-k", "20").out
+    assert [line.split()[0] for line in out.splitlines()[1:5]] == [
+        "Success@2", "Success@20", "RR", "nDCG@20",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ([], 2, "Give a file of predictions"),
+        (["x.npy"], 2, "--targets"),
+        (["x.npy", "-t", "last.npy", "--previous", "last.npy"], 2, "without --train"),
+        (["x.npy", "-t", "y.npy", "--n-classes", "40"], 2, "for lists"),
+        (["x.npy", "-t", "y.npy", "--unit", "percent"], 2, "for --results"),
+        (["x.npy", "-t", "y.npy", "--by", "nobody"], 2, "no such column"),
+        (["x.npy", "-t", "y.npy", "-m", "ndgc@10"], 2, "nDCG"),
+        (["x.npy", "-t", "y.npy", "-k", "0"], 2, "0"),
+        (["x.npy", "-t", "y.npy", "-o", "x.npy"], 2, "x.npy"),
+        (["lists.tsv", "--candidates", "three"], 3, "three"),
+        (["lists.tsv", "--candidates", "one", "-m", "RR"], 2, "RR@2"),
+        (
+            ["lists.tsv", "--candidates", "one", "--candidates", "two", "--legacy-json"],
+            2,
+            "one result",
+        ),
+        (["a0.npz", "x.xlsx"], 3, "predictions are read from"),
+        (["nothing.npz"], 5, "nothing.npz"),
+        (["x.npy", "-t", "train.npy"], 3, "80 rows and targets 200"),
+        (["--results", "."], 2, "--unit"),
+        (["--results", ".", "x.npy", "--unit", "percent"], 2, "no files beside it"),
+    ],
+)
+def test_nonsense_is_answered(assay, files, arguments, code, words):
+    answer = assay("predict", *arguments)
+    assert answer.code == code, answer
+    assert words in answer.err
+    assert answer.out == ""
+    assert "Traceback" not in answer.err
+
+
+def test_help_has_examples(assay):
+    out = assay("predict", "--help").out
+    assert out.count("assay predict ") >= 2
+
+
+def test_bad_scores_are_named_with_row_and_column(assay, files):
+    values = logits(1.0, 1)
+    values[7, 3] = np.nan
+    np.save("bad.npy", values)
+    answer = assay("predict", "bad.npy", "-t", "y.npy")
+    assert (answer.code, answer.out) == (3, "")
+    assert "nan at row 7, column 3" in answer.err
+
+
+def test_checks_fire_without_assertions(files):
+    done = subprocess.run(
+        [sys.executable, "-O", "-m", "assay", "predict", "x.npy", "-t", "train.npy"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
