@@ -241,12 +241,12 @@ class Scores:
         if not isinstance(by, str) or by not in self.groups:
             have = ", ".join(self.groups) or "none; add one with with_groups()"
             raise UsageError(f"There is no group column {by!r}. Columns: {have}.")
-        column = self.groups[by]
-        names = np.unique(column)
+        names, numbers = np.unique(self.groups[by], return_inverse=True)
         used = ~self.missing if rules.missing == "skip" else np.ones(self.n_queries, bool)
-        return [str(name) for name in names], [
-            np.flatnonzero((column == name) & used) for name in names
-        ]
+        rows = np.flatnonzero(used)
+        rows = rows[np.argsort(numbers[rows], kind="stable")]
+        starts = np.searchsorted(numbers[rows], np.arange(1, len(names)))
+        return [str(name) for name in names], np.split(rows, starts)
 
     @classmethod
     def merge(cls, *parts: Scores) -> Scores:

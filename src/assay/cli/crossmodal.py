@@ -1,0 +1,336 @@
+"""`assay crossmodal`: label retrieval across modalities; `assay.tasks.crossmodal` for files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli import options, output
+from assay.cli.many_values import ManyValues
+from assay.conventions import CHOICES
+
+if TYPE_CHECKING:
+    from assay.report.tables import Table
+    from assay.tasks.crossmodal import DirectionResult, LabelResults, Prototypes
+
+__all__ = ["command"]
+
+_FORMATS = ("text", "markdown", "csv", "tsv", "json")
+_PICTURES = (".svg",)
+
+
+def _input_options(command: Any) -> Any:
+    """The files with embeddings and labels, and which part of them is used."""
+    for option in reversed(
+        [
+            click.option("--sensor-embeddings", metavar="FILE", help="Vectors of the sensors."),
+            click.option("--sensor-key", metavar="KEY", help="Their array, where FILE is a .npz."),
+            click.option("--text-embeddings", metavar="FILE", help="Vectors of the texts."),
+            click.option("--text-key", metavar="KEY", help="Their array, where FILE is a .npz."),
+            click.option("--modality", "modalities", multiple=True, metavar="NAME=FILE",
+                         help="Vectors of any other modality. May be repeated."),
+            click.option("--modality-key", "modality_keys", multiple=True, metavar="NAME=KEY",
+                         help="Its array, where FILE is a .npz."),
+            click.option("--labels", multiple=True, required=True, metavar="[LEVEL=]FILE",
+                         help="A label for each row: .npy, .npz or .json. Several levels may be "
+                         "named: --labels l1=a.npy --labels l2=b.npy."),
+            click.option("--labels-key", "labels_keys", multiple=True, metavar="[LEVEL=]KEY",
+                         help="Their array, where FILE is a .npz."),
+            click.option("--label-map", "label_maps", multiple=True, metavar="LEVEL=FILE",
+                         help="A further level made from the first by JSON {label: coarser}."),
+            click.option("--drop-labels", multiple=True, metavar="LABEL,...",
+                         help="Leave out samples (and prototypes) with these labels."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _prototype_options(command: Any) -> Any:
+    """Where prototypes come from."""
+    for option in reversed(
+        [
+            click.option("--use-prototypes", is_flag=True,
+                         help="Label descriptions are the queries."),
+            click.option("--metadata", metavar="FILE",
+                         help="JSON with the fields label_to_text_STYLE of each dataset."),
+            click.option("--dataset-name", metavar="NAME", help="Which dataset of the metadata."),
+            click.option("--caption-style", default="sourish", show_default=True, metavar="STYLE",
+                         help="Which of its styles."),
+            click.option("--encoder", metavar="SPEC",
+                         help="Text model: wordllama, st:MODEL, model2vec:MODEL or "
+                         "py:MODULE:FUNCTION."),
+            click.option("--checkpoint", metavar="FILE",
+                         help="Text tower of a trained model, .pt or .safetensors."),
+            click.option("--text-encoder-factory", "factory", metavar="MODULE:FACTORY",
+                         help="Your function that makes a text encoder of the checkpoint."),
+            click.option("--device", metavar="NAME", help="Where the text model runs."),
+            click.option("--prototype-embeddings", metavar="FILE", help="Prototypes made before."),
+            click.option("--prototype-key", metavar="KEY",
+                         help="Their array, where FILE is a .npz."),
+            click.option("--prototype-labels", metavar="FILE",
+                         help="Their labels, unless the .npz holds them as 'labels'."),
+            click.option("--truncate", is_flag=True,
+                         help="Divide by min(K, items of the label) in prototype directions."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _search_options(command: Any) -> Any:
+    """What is searched, and how it is counted."""
+    for option in reversed(
+        [
+            click.option("--directions", multiple=True, metavar="A2B...",
+                         help="Such as text2sensor sensor2sensor prototype2text. "
+                         "[from each modality to each other, or from prototypes]"),
+            click.option("--k-values", multiple=True, type=int, default=(10, 50, 100),
+                         show_default=True, metavar="K...", help="Cut-offs."),
+            click.option("--normalize/--no-normalize", default=None,
+                         help="Cosine (default) or dot product."),
+            click.option("--metric", type=click.Choice(["cosine", "dot", "l2"]),
+                         help="Similarity, by name."),
+            click.option("--exclude-paired", is_flag=True,
+                         help="A sample does not find itself in the other modality either."),
+            click.option("--ties", type=click.Choice(CHOICES["ties"]), default="order",
+                         show_default=True, help="What tied items are worth."),
+            click.option("--zero", type=click.Choice(["error", "drop", "last"]), default="error",
+                         show_default=True, help="Vectors of length 0 under cosine."),
+            click.option("--depth", type=click.IntRange(min=1), metavar="N",
+                         help="How deep lists may be for MAP@R. [1000]"),
+            click.option("--threads", type=click.IntRange(min=1), metavar="N", help="[all cores]"),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command("crossmodal", cls=ManyValues)
+@_input_options
+@_search_options
+@_prototype_options
+@click.option("--full", is_flag=True,
+              help="Also P@k, R@k, nDCG@k, MAP@R with interval, chance, ceiling; and each label."
+              )  # fmt: skip
+@click.option("--confusion", "confusions", multiple=True, metavar="FILE",
+              help="Write which labels are retrieved for which: heat map (.svg) or table (.csv, "
+              ".tsv, .md, .json). May be repeated.")  # fmt: skip
+@click.option("--confusion-k", type=click.IntRange(min=1), metavar="K",
+              help="Places it looks at. [the smallest cut-off]")  # fmt: skip
+@click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
+@options.json_option
+@click.option("-o", "--output", "file", metavar="FILE",
+              help="Write the summary as JSON; with --full, --json or --format that result."
+              )  # fmt: skip
+def command(**chosen: Any) -> None:
+    """Label retrieval: do the nearest items of an item carry its label?
+
+    Queries of one modality search another, or their own without finding themselves; or
+    descriptions of labels (prototypes) search the items. Options may be written with underscores,
+    and --k-values, --directions and --labels take several values in a row.
+
+    \b
+    Examples:
+      assay crossmodal --sensor-embeddings s.npy --text-embeddings t.npy --labels l.npy --full
+      assay crossmodal --modality image=x.npz --modality text=y.npz --labels fine=x.npz \\
+          --directions image2text image2image --k-values 1 10 --confusion map.svg
+      assay crossmodal --sensor-embeddings s.npy --labels l.npy --use-prototypes \\
+          --metadata meta.json --dataset-name milan --encoder wordllama -o results.json
+    """
+    rich = chosen["full"] or chosen["json_wanted"] or chosen["named"] is not None
+    layout = output.chosen_format(chosen["named"], chosen["json_wanted"], chosen["file"])
+    _refuse_senseless(chosen, rich, layout)
+    results = _evaluated(chosen)
+    _narrate(results)
+    for path in chosen["confusions"]:
+        _write_confusion(_all(results), path)
+    if rich:
+        _show(results, layout, chosen)
+    else:
+        _show_summary(results, chosen["file"])
+        output.narrate("Label-Recall@K divides by K: it is P@k, precision. --full has R@k, too.")
+
+
+def _refuse_senseless(chosen: dict[str, Any], rich: bool, layout: str) -> None:
+    file = chosen["file"]
+    if file and not rich and layout != "json":
+        raise click.UsageError(f"{file}: the summary is saved as .json; other formats need --full.")
+    for path in (file, *chosen["confusions"]):
+        output.refuse_input(path, *_inputs(chosen))
+    for path in chosen["confusions"]:
+        if Path(path).suffix.lower() not in (".svg", ".csv", ".tsv", ".md", ".json"):
+            raise click.UsageError(f"--confusion {path}: use .svg, .csv, .tsv, .md or .json.")
+    if not chosen["prototype_embeddings"]:
+        for name in ("prototype_key", "prototype_labels"):
+            if chosen[name]:
+                option = name.replace("_", "-")
+                raise click.UsageError(f"--{option} goes with --prototype-embeddings: give them.")
+    fixed = {True: "cosine", False: "dot"}.get(chosen["normalize"])
+    if fixed and chosen["metric"] not in (None, fixed):
+        raise click.UsageError("--normalize and --metric say different things; give one of them.")
+
+
+def _inputs(chosen: dict[str, Any]) -> list[str]:
+    """Every file that is read."""
+    names = ("sensor_embeddings", "text_embeddings", "metadata", "checkpoint",
+             "prototype_embeddings", "prototype_labels")  # fmt: skip
+    lists = ("modalities", "labels", "label_maps")
+    found = [chosen[name] for name in names if chosen[name]]
+    return found + [part for name in lists for entry in chosen[name]
+                    for part in (entry, entry.partition("=")[2]) if part]  # fmt: skip
+
+
+def _evaluated(chosen: dict[str, Any]) -> dict[str, LabelResults]:
+    from assay.cli.crossmodal_inputs import named_files, read_labels, read_modalities
+    from assay.cli.progress import progress_bar
+    from assay.tasks.crossmodal import label_retrieval
+
+    metric: Any = chosen["metric"] or ("dot" if chosen["normalize"] is False else "cosine")
+    files, keys = _modality_files(chosen)
+    modalities = read_modalities(files, keys)
+    labels = read_labels(
+        named_files(chosen["labels"], "--labels"),
+        named_files(chosen["labels_keys"], "--labels-key"),
+        named_files(chosen["label_maps"], "--label-map"),
+    )
+    prototypes = _prototypes(chosen, metric)
+    with progress_bar("searching") as progress:
+        return label_retrieval(
+            modalities,
+            labels,
+            directions=chosen["directions"] or None,
+            k_values=chosen["k_values"],
+            prototypes=prototypes,
+            drop_labels=[name for part in chosen["drop_labels"] for name in part.split(",")],
+            exclude_paired=chosen["exclude_paired"],
+            metric=metric,
+            ties=chosen["ties"],
+            truncate=chosen["truncate"],
+            full=chosen["full"],
+            depth=chosen["depth"],
+            confusion_k=chosen["confusion_k"],
+            zero=chosen["zero"],
+            threads=chosen["threads"],
+            progress=progress,
+        )
+
+
+def _modality_files(chosen: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """Files and keys by modality; `sensor` and `text` have options of their own."""
+    from assay.cli.crossmodal_inputs import named_files
+
+    files = {name: chosen[f"{name}_embeddings"] for name in ("sensor", "text")}
+    keys = {name: chosen[f"{name}_key"] for name in ("sensor", "text")}
+    more = named_files(chosen["modalities"], "--modality")
+    for name in more:
+        if files.get(name):
+            raise click.UsageError(f"--modality {name} and --{name}-embeddings are the same.")
+    keys |= named_files(chosen["modality_keys"], "--modality-key")
+    given = {name: path for name, path in (files | more).items() if path}
+    return given, {name: key for name, key in keys.items() if key}
+
+
+def _prototypes(chosen: dict[str, Any], metric: str) -> Prototypes | None:
+    sources = ("metadata", "encoder", "checkpoint", "prototype_embeddings")
+    if not chosen["use_prototypes"] and not any(chosen[name] for name in sources):
+        return None
+    from assay.cli.crossmodal_inputs import read_prototypes
+    from assay.cli.progress import progress_bar
+
+    with progress_bar("encoding") as progress:
+        return read_prototypes(
+            embeddings=chosen["prototype_embeddings"],
+            key=chosen["prototype_key"],
+            labels=chosen["prototype_labels"],
+            metadata=chosen["metadata"],
+            dataset=chosen["dataset_name"],
+            style=chosen["caption_style"],
+            encoder=chosen["encoder"],
+            checkpoint=chosen["checkpoint"],
+            factory=chosen["factory"],
+            device=chosen["device"],
+            normalize=metric == "cosine",
+            progress=progress,
+        )
+
+
+def _all(results: dict[str, LabelResults]) -> list[DirectionResult]:
+    return [one for level in results.values() for one in level.values()]
+
+
+def _narrate(results: dict[str, LabelResults]) -> None:
+    for level, directions in results.items():
+        for name, one in directions.items():
+            for remark in one.remarks():
+                start = f"{level}, {name}" if len(results) > 1 else name
+                output.narrate(f"{start}: {remark}")
+
+
+def _show_summary(results: dict[str, LabelResults], file: str | None) -> None:
+    """The document's summary on stdout and, if asked for, its JSON in a file."""
+    from assay.tasks.crossmodal_summary import save_results, summary
+
+    several = len(results) > 1
+    for level, found in results.items():
+        output.put(summary(found, level=level if several else ""), None)
+    if file:
+        save_results(results if several else next(iter(results.values())), file)
+        output.narrate(f"written: {file}")
+
+
+def _show(results: dict[str, LabelResults], layout: str, chosen: dict[str, Any]) -> None:
+    if layout == "json":
+        output.put(output.as_json(_as_data(results)), chosen["file"])
+        return
+    found = _all(results)
+    signature = "\n".join(dict.fromkeys(one.scores.signature for one in found))
+    title = ""
+    if layout == "text" and chosen["file"] is None:
+        _show_summary(results, None)
+        title = "95 % intervals over queries; micro: mean over queries, macro: mean over labels"
+    output.show(_tables(found, len(results) > 1), layout=layout, file=chosen["file"],
+                signature=signature, title=title)  # fmt: skip
+
+
+def _tables(found: list[DirectionResult], several_levels: bool) -> list[Table]:
+    from assay.report.tables import columns_of
+    from assay.tasks.crossmodal_tables import label_table, measure_table, mistake_table
+
+    tables = [measure_table(found), label_table(found), mistake_table(found)]
+    tables = [table for table in tables if table.rows]
+    if several_levels:
+        return tables
+    return [columns_of(table, range(1, len(table.columns))) for table in tables]
+
+
+def _as_data(results: dict[str, LabelResults]) -> dict[str, Any]:
+    return {
+        "command": "crossmodal",
+        "levels": {
+            level: {name: one.to_dict() for name, one in found.items()}
+            for level, found in results.items()
+        },
+    }
+
+
+def _write_confusion(found: list[DirectionResult], path: str) -> None:
+    from assay.tasks.crossmodal_tables import confusion_table
+
+    if Path(path).suffix.lower() == ".svg":
+        from assay.tasks.crossmodal_picture import confusion_picture
+
+        output.put(confusion_picture(found), path)
+        return
+    layout = output.chosen_format(None, False, path)
+    if layout == "json":
+        pairs = [
+            {"level": one.level, "direction": one.direction.name, **one.confusion.to_dict()}
+            for one in found
+        ]
+        output.put(output.as_json({"command": "crossmodal", "confusion": pairs}), path)
+        return
+    signature = "; ".join(dict.fromkeys(one.scores.signature for one in found))
+    output.show([confusion_table(found)], layout=layout, file=path, signature=signature)

@@ -1,0 +1,182 @@
+"""The files that `assay crossmodal` names, read into modalities, labels and prototypes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assay.checks import check_labels, named_few
+from assay.errors import FormatError, MismatchError, UsageError
+from assay.io.json_text import parse_json
+from assay.io.keyed_arrays import load_keyed
+from assay.io.text_lines import read_text
+from assay.tasks.crossmodal_samples import Prototypes, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["named_files", "read_labels", "read_modalities", "read_prototypes"]
+
+
+def named_files(entries: tuple[str, ...], option: str) -> dict[str, str]:
+    """NAME=FILE pairs; a name given twice is refused. A file without a name has the name ''."""
+    found: dict[str, str] = {}
+    for entry in entries:
+        name, equals, value = entry.partition("=")
+        if not equals or os.path.exists(entry):
+            name, value = "", entry
+        if name in found:
+            again = f"the name {name!r}" if name else "a value without a name"
+            raise UsageError(
+                f"{option}: {again} is given twice. Write NAME=VALUE with a name each."
+            )
+        found[name] = value
+    return found
+
+
+def read_modalities(named: dict[str, str], keys: dict[str, str]) -> dict[str, Rows]:
+    """Embeddings by the name of their modality."""
+    if "" in named:
+        raise UsageError(f"--modality: write NAME=FILE, found {named['']!r}.")
+    _refuse_strange_keys(keys, named, "--modality-key")
+    return {
+        name: Rows(*load_keyed(path, keys.get(name), usual=(f"{name}_embeddings", name)))
+        for name, path in named.items()
+    }
+
+
+def _refuse_strange_keys(keys: dict[str, str], named: dict[str, str], option: str) -> None:
+    strange = [name for name in keys if name not in named]
+    if strange:
+        raise UsageError(
+            f"{option} names {strange[0]!r}, but there is no such entry; there are "
+            f"{', '.join(map(repr, named))}."
+        )
+
+
+def read_labels(
+    named: dict[str, str], keys: dict[str, str], maps: dict[str, str]
+) -> dict[str, Rows]:
+    """Labels by level: from arrays, from JSON with several levels, and by maps of the first."""
+    if not named:
+        raise UsageError("--labels is missing: give a file with one label per sample.")
+    if "" in named and len(named) > 1:
+        raise UsageError("Several --labels need a name each: --labels l1=a.npy --labels l2=b.npy.")
+    shared = keys.get("") if len(keys) == 1 else None
+    if shared is None:
+        _refuse_strange_keys(keys, named, "--labels-key")
+    levels: dict[str, Rows] = {}
+    for name, path in named.items():
+        found = _level_files(name, path, keys.get(name, shared))
+        again = [level for level in found if level in levels]
+        if again:
+            raise UsageError(f"{path}: there are labels called {again[0]!r} already.")
+        levels |= found
+    first_name, first = next(iter(levels.items()))
+    for name, path in maps.items():
+        if not name or name in levels:
+            raise UsageError("--label-map: write LEVEL=FILE with the name of a new level.")
+        levels[name] = Rows(_mapped(first.values, path, first_name), first.ids)
+    return levels
+
+
+def _level_files(name: str, path: str, key: str | None) -> dict[str, Rows]:
+    if Path(path).suffix.lower() != ".json":
+        rows = Rows(*load_keyed(path, key, usual=("labels", f"labels_{name}", name)))
+        return {name or "label": rows}
+    content = parse_json(read_text(path), path)
+    if isinstance(content, list):
+        return {name or "label": Rows(content)}
+    if not isinstance(content, dict) or not content:
+        raise FormatError(f"{path} must hold a list of labels, or {{level: labels}}.")
+    if not all(isinstance(labels, list | dict) for labels in content.values()):
+        content = {name or "label": content}
+    return {level: _json_rows(labels, f"{path}, {level!r}") for level, labels in content.items()}
+
+
+def _json_rows(labels: Any, place: str) -> Rows:
+    if isinstance(labels, list):
+        return Rows(labels)
+    if not isinstance(labels, dict):
+        raise FormatError(f"{place} must hold a list of labels, or {{sample id: label}}.")
+    return Rows(list(labels.values()), list(labels))
+
+
+def _mapped(labels: Any, path: str, level: str) -> Any:
+    """Coarser labels by a JSON map {label: coarser label}."""
+    coarser = parse_json(read_text(path), path)
+    if not isinstance(coarser, dict):
+        raise FormatError(f"{path} must hold {{label: coarser label}}.")
+    names, codes = np.unique(check_labels(labels, f"The labels {level!r}"), return_inverse=True)
+    absent = [str(name) for name in names if str(name) not in coarser]
+    if absent:
+        raise MismatchError(f"{path} has no entry for the labels {named_few(absent)} of {level!r}.")
+    return check_labels([coarser[str(name)] for name in names], path)[codes]
+
+
+def read_prototypes(
+    *,
+    embeddings: str | None,
+    key: str | None,
+    labels: str | None,
+    metadata: str | None,
+    dataset: str | None,
+    style: str,
+    encoder: str | None,
+    checkpoint: str | None,
+    factory: str | None,
+    device: str | None,
+    normalize: bool,
+    progress: Callable[[int, int], None] | None,
+) -> Prototypes:
+    """Prototypes from ready embeddings, or from descriptions and a text model."""
+    if embeddings is not None:
+        if metadata or encoder or checkpoint:
+            raise UsageError(
+                "--prototype-embeddings are ready: leave --metadata, --encoder, --checkpoint out."
+            )
+        return _ready_prototypes(embeddings, key, labels)
+    from assay.tasks.crossmodal_prototypes import (
+        encode_text_prototypes,
+        load_text_prototypes_from_metadata,
+    )
+
+    if metadata is None or dataset is None:
+        raise UsageError(
+            "Prototypes need --metadata and --dataset-name (descriptions of the labels), or "
+            "--prototype-embeddings."
+        )
+    texts = load_text_prototypes_from_metadata(metadata, dataset, style=style)
+    model = _text_model(encoder, checkpoint, factory, device)
+    vectors, names = encode_text_prototypes(
+        texts, model, device=device, normalize=normalize, progress=progress
+    )
+    return Prototypes.of(vectors, names)
+
+
+def _ready_prototypes(path: str, key: str | None, labels: str | None) -> Prototypes:
+    vectors, _ = load_keyed(path, key, usual=("prototype_embeddings", "embeddings", "prototypes"))
+    usual = ("prototype_labels", "labels")
+    if labels is None and Path(path).suffix.lower() == ".npy":
+        raise UsageError(
+            f"{path} does not say whose prototypes these are: give --prototype-labels."
+        )
+    names, _ = load_keyed(labels or path, None, usual=usual)
+    return Prototypes.of(vectors, names)
+
+
+def _text_model(
+    encoder: str | None, checkpoint: str | None, factory: str | None, device: str | None
+) -> Any:
+    if (encoder is None) == (checkpoint is None):
+        raise UsageError("Descriptions are encoded by --encoder or by --checkpoint: give one.")
+    if factory is not None and checkpoint is None:
+        raise UsageError("--text-encoder-factory makes a text encoder of a --checkpoint: give it.")
+    if factory is not None and checkpoint is not None:
+        from assay.encoders.checkpoint import from_factory
+
+        return from_factory(checkpoint, factory, device=device)
+    return encoder if encoder is not None else f"checkpoint:{checkpoint}"

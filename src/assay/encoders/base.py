@@ -1,0 +1,111 @@
+"""Encoder: texts in, one vector for each out, checked on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay import checks
+from assay.errors import ShapeError, ValueRangeError
+
+__all__ = ["Encode", "Encoder", "Progress", "as_vectors"]
+
+Floats = NDArray[np.float32]
+Encode = Callable[[list[str]], Any]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A text model under the name it was asked for; `function` makes the vectors of a batch.
+
+    >>> lengths = Encoder("lengths", lambda texts: [[len(text), 1] for text in texts])
+    >>> lengths.encode(["a", "bcd"]).tolist()
+    [[1.0, 1.0], [3.0, 1.0]]
+    """
+
+    spec: str
+    function: Encode
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        *,
+        batch_size: int = 1024,
+        progress: Progress | None = None,
+    ) -> Floats:
+        """One float32 row for each text; `progress(done, total)` is called after each batch."""
+        checked = _checked_texts(texts, self.spec)
+        size = checks.check_cutoff(batch_size, "batch_size")
+        parts: list[Floats] = []
+        for start in range(0, len(checked), size):
+            batch = checked[start : start + size]
+            rows = as_vectors(self.function(batch), len(batch), self.spec)
+            _refuse_not_finite(rows, batch, start, self.spec)
+            _refuse_other_width(parts, rows, start, self.spec)
+            parts.append(rows)
+            if progress is not None:
+                progress(start + len(batch), len(checked))
+        return np.concatenate(parts)
+
+
+def _checked_texts(texts: Sequence[str], spec: str) -> list[str]:
+    """The texts as a list; each must be text that has something in it and can be encoded."""
+    found = checks.listed(texts, f"The texts for encoder {spec!r}")
+    if not found:
+        raise ShapeError(f"There are no texts for encoder {spec!r} to encode. Give at least one.")
+    for row, text in enumerate(found):
+        flaw = _flaw(text)
+        if flaw:
+            raise ValueRangeError(f"Text {row} for encoder {spec!r} {flaw}.")
+    return [str(text) for text in found]
+
+
+def _flaw(text: Any) -> str:
+    if not isinstance(text, str):
+        return f"is {type(text).__name__}, not text: {text!r:.60}"
+    if not text.strip():
+        return "is empty, and an empty text has no meaning to encode. Remove it"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return f"holds half a character (a lone surrogate): {text!a:.60}. Decode it as UTF-8"
+    return ""
+
+
+def as_vectors(made: Any, n_texts: int, spec: str) -> Floats:
+    """What a model returned, as float32 rows; tensors of any device are brought over."""
+    for step in ("detach", "cpu", "numpy"):
+        if hasattr(made, step):
+            made = getattr(made, step)()
+    array = checks.plain_array(made, f"The result of encoder {spec!r}")
+    if array.ndim != 2 or len(array) != n_texts or not array.shape[1]:
+        raise ShapeError(
+            f"Encoder {spec!r} returned shape {array.shape} for {n_texts} texts; expected "
+            f"({n_texts}, dimension)."
+        )
+    if array.dtype.kind not in "iuf":
+        raise ShapeError(f"Encoder {spec!r} returned {array.dtype}, not numbers.")
+    return np.ascontiguousarray(array, np.float32)
+
+
+def _refuse_not_finite(rows: Floats, batch: list[str], start: int, spec: str) -> None:
+    bad = ~np.isfinite(rows).all(axis=1)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueRangeError(
+            f"Encoder {spec!r} returned NaN or infinite values for text {start + row}, "
+            f"{batch[row]!r:.60} ({int(bad.sum())} texts in this batch). Remove or replace it."
+        )
+
+
+def _refuse_other_width(parts: list[Floats], rows: Floats, start: int, spec: str) -> None:
+    if parts and parts[0].shape[1] != rows.shape[1]:
+        raise ShapeError(
+            f"Encoder {spec!r} returned {parts[0].shape[1]} dimensions at first and "
+            f"{rows.shape[1]} from text {start} on."
+        )

@@ -1,0 +1,44 @@
+"""`py:MODULE:FUNCTION`: your own function from a list of texts to an array of vectors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from assay.encoders.base import Encode
+from assay.errors import UsageError
+
+__all__ = ["load", "named_callable"]
+
+
+def load(argument: str, device: str | None) -> Encode:
+    """Import the function; the current folder is searched as `python -m` does."""
+    return named_callable(argument, "py:MODULE:FUNCTION")
+
+
+def named_callable(name: str, form: str) -> Callable[..., Any]:
+    """What `module:function` names; `form` says in messages how it should be written."""
+    module, colon, attribute = name.partition(":")
+    if not (module and colon and attribute):
+        raise UsageError(f"{name!r} names no function. Write {form}.")
+    found = getattr(_imported(module), attribute, None)
+    if not callable(found):
+        raise UsageError(f"The module {module!r} has no function {attribute!r}.")
+    function: Callable[..., Any] = found
+    return function
+
+
+def _imported(module: str) -> Any:
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise UsageError(
+            f"The module {module!r} cannot be imported: {error}. Is it installed, or in the "
+            "current folder?"
+        ) from error

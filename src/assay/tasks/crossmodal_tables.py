@@ -1,0 +1,89 @@
+"""The rich tables: measures of each direction, labels of each direction, confusions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from assay.report.tables import Cell, Table
+from assay.tasks.crossmodal_confusion import Retrieved
+from assay.tasks.crossmodal_results import DirectionResult
+
+__all__ = ["confusion_table", "label_table", "measure_table", "mistake_table"]
+
+
+def measure_table(results: Iterable[DirectionResult], *, seed: int = 0) -> Table:
+    """A row for each direction and measure: means, interval, chance, ceiling, counts."""
+    columns = ("level", "direction", "measure", "micro", "95 % low", "95 % high", "macro",
+               "chance", "ceiling", "queries", "empty", "tied share")  # fmt: skip
+    return Table(columns, tuple(row for one in results for row in _measure_rows(one, seed)))
+
+
+def _measure_rows(one: DirectionResult, seed: int) -> list[tuple[Cell, ...]]:
+    micro, macro = one.micro, one.macro
+    chance, ceiling = one.chance.mean(), one.ceiling.mean()
+    spans = zip(micro, one.intervals(seed=seed), strict=True)
+    return [
+        (
+            Cell(one.level),
+            Cell(one.direction.name),
+            Cell(name),
+            *(Cell(value, "fraction") for value in (micro[name], span.low, span.high)),
+            *(Cell(mean[name], "fraction") for mean in (macro, chance, ceiling)),
+            Cell(micro.counts[name].n, "count"),
+            Cell(micro.counts[name].empty, "count"),
+            Cell(micro.counts[name].tied_share, "fraction"),
+        )
+        for name, span in spans
+    ]
+
+
+def label_table(results: Iterable[DirectionResult]) -> Table:
+    """A row for each direction and label: how many queries and items, and the label's means."""
+    found = list(results)
+    names = list(dict.fromkeys(name for one in found for name in one.micro))
+    columns = ("level", "direction", "label", "queries", "items", *names)
+    rows = [row for one in found for row in _label_rows(one, names)]
+    return Table(columns, tuple(rows))
+
+
+def _label_rows(one: DirectionResult, names: list[str]) -> list[tuple[Cell, ...]]:
+    return [
+        (
+            Cell(one.level),
+            Cell(one.direction.name),
+            Cell(label),
+            Cell(one.queries[label], "count"),
+            Cell(one.targets[label], "count"),
+            *(Cell(values.get(name), "fraction") for name in names),
+        )
+        for label, values in one.macro.groups.items()
+    ]
+
+
+_PAIRS = ("level", "direction", "k", "query label", "retrieved label", "count", "share")
+
+
+def confusion_table(results: Iterable[DirectionResult]) -> Table:
+    """Every pair of labels that occurs, with how often and which share of its query label."""
+    return _pair_table((one, row) for one in results for row in one.confusion.rows())
+
+
+def mistake_table(results: Iterable[DirectionResult], limit: int = 5) -> Table:
+    """The labels that are most often retrieved for another label, a few of each direction."""
+    return _pair_table((one, row) for one in results for row in one.confusion.mistakes(limit))
+
+
+def _pair_table(pairs: Iterable[tuple[DirectionResult, Retrieved]]) -> Table:
+    rows = [
+        (
+            Cell(one.level),
+            Cell(one.direction.name),
+            Cell(one.confusion.k, "count"),
+            Cell(pair.query_label),
+            Cell(pair.doc_label),
+            Cell(pair.count, "count"),
+            Cell(pair.share, "fraction"),
+        )
+        for one, pair in pairs
+    ]
+    return Table(_PAIRS, tuple(rows))
