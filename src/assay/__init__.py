@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from assay.comparison import Comparison, compare
     from assay.conventions import PRESETS, Conventions, preset
+    from assay.engine import (
+        pack_codes,
+        rank,
+        rank_codes,
+        target_ranks,
+        target_ranks_from_scores,
+    )
     from assay.errors import AssayError
     from assay.evaluation import evaluate, score
     from assay.explanation import explain
@@ -46,12 +53,17 @@ _HOME = {
     "explain": "explanation",
     "judge": "hits",
     "judge_ranks": "hits",
+    "pack_codes": "engine",
     "parse": "measures",
     "parse_many": "measures",
     "preset": "conventions",
+    "rank": "engine",
+    "rank_codes": "engine",
     "read_qrels": "io.sources",
     "read_run": "io.sources",
     "score": "evaluation",
+    "target_ranks": "engine",
+    "target_ranks_from_scores": "engine",
     "write_qrels": "io.writers",
     "write_run": "io.writers",
     "write_scores": "io.writers",
@@ -76,12 +88,17 @@ __all__ = [
     "explain",
     "judge",
     "judge_ranks",
+    "pack_codes",
     "parse",
     "parse_many",
     "preset",
+    "rank",
+    "rank_codes",
     "read_qrels",
     "read_run",
     "score",
+    "target_ranks",
+    "target_ranks_from_scores",
     "write_qrels",
     "write_run",
     "write_scores",

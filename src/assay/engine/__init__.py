@@ -9,9 +9,9 @@ from __future__ import annotations
 from assay.engine.code_search import distance_histogram, rank_codes
 from assay.engine.codes import Codes, pack_codes
 from assay.engine.labels import LabelCounts, count_labels
+from assay.engine.ranks import TargetRanks
 from assay.engine.score_ranks import target_ranks_from_scores
 from assay.engine.search import rank
-from assay.engine.target_ranks import TargetRanks
 from assay.engine.target_search import target_ranks
 
 __all__ = [

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from assay import checks
 from assay.engine import workers
 from assay.engine.plan import chosen_kernels
-from assay.engine.target_ranks import TargetRanks
+from assay.engine.ranks import TargetRanks
 from assay.errors import MismatchError, ShapeError, ValueRangeError
 from assay.native import Engine
 from assay.native.signatures import Kernels

@@ -18,8 +18,8 @@ from assay import checks
 from assay.engine.blas_scan import candidates_near
 from assay.engine.blocks import Docs, Measured, prepared_docs
 from assay.engine.plan import Plan, plan
+from assay.engine.ranks import TargetRanks
 from assay.engine.search import run_on
-from assay.engine.target_ranks import TargetRanks
 from assay.engine.workers import Control, Progress
 from assay.errors import IdError, ShapeError, UsageError, ValueRangeError
 from assay.ids import Ids

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from assay import checks
 from assay.conventions import Conventions
+from assay.engine.ranks import TargetRanks
 from assay.engine.score_ranks import ranks_and_best, score_matrix, target_columns
-from assay.engine.target_ranks import TargetRanks
 from assay.engine.workers import Progress
 from assay.errors import MismatchError, UsageError
 from assay.measures import Measure

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from assay import checks
 from assay.conventions import Conventions
-from assay.engine.target_ranks import TargetRanks
+from assay.engine.ranks import TargetRanks
 from assay.errors import UsageError, ValueRangeError
 from assay.measures import Measure
 from assay.measures.classes import Confusion
