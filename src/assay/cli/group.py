@@ -17,9 +17,10 @@ __all__ = ["COMMANDS", "assay"]
 COMMANDS: Final[dict[str, str]] = {
     "eval": "Score one or several runs against judgments.",
     "compare": "Compare runs: which is better, by how much, and how sure is that?",
-    "rank": "Search vectors exactly and write the best documents as a run.",
+    "rank": "Find the exact best documents of each query and write them as a run.",
     "crossmodal": "Label retrieval across modalities: do an item's neighbours carry its label?",
     "predict": "Score predictions of one class per sample: Acc@k, MRR, nDCG, F1.",
+    "codes": "What is lost if vectors are compressed?",
     "check": "List what is wrong or suspicious in a run and its judgments.",
     "explain": "Work out one number of one query, line by line.",
     "measures": "List the measures, their formulas and parameters.",

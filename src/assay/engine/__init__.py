@@ -10,6 +10,7 @@ from assay.engine.code_search import distance_histogram, rank_codes
 from assay.engine.codes import Codes, pack_codes
 from assay.engine.labels import LabelCounts, count_labels
 from assay.engine.ranks import TargetRanks
+from assay.engine.reranking import rerank
 from assay.engine.score_ranks import target_ranks_from_scores
 from assay.engine.search import rank
 from assay.engine.target_search import target_ranks
@@ -23,6 +24,7 @@ __all__ = [
     "pack_codes",
     "rank",
     "rank_codes",
+    "rerank",
     "target_ranks",
     "target_ranks_from_scores",
 ]

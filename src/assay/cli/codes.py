@@ -1,0 +1,259 @@
+"""`assay codes`: what shorter vectors lose; `assay.tasks.codes_loss.evaluate_codes` for files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli import options, output
+from assay.cli.many_values import ManyValues
+from assay.report.tables import printable
+
+if TYPE_CHECKING:
+    from assay.engine import Codes
+    from assay.io.vector_files import VectorFile
+    from assay.tasks.codes_loss import CodesReport
+
+__all__ = ["command"]
+
+_FORMATS = ("text", "markdown", "csv", "tsv", "json")
+_METHODS = ("sign", "gaussian", "itq", "int8", "float16")
+_TIES = ("expected", "order", "best", "worst")
+
+
+def _file_options(command: Any) -> Any:
+    """The vectors, their ids, the judgments, and codes made elsewhere."""
+    for option in reversed(
+        [
+            click.option("--embeddings", required=True, metavar="FILE",
+                         help="Vectors of the documents: .npy, or .npz with the array docs."),
+            click.option("--embeddings-key", metavar="KEY",
+                         help="Their array, where FILE is a .npz."),
+            click.option("--queries", metavar="FILE",
+                         help="Vectors of the queries. Without, the documents are their own."),
+            click.option("--queries-key", metavar="KEY", help="Their array, where FILE is a .npz."),
+            click.option("--doc-ids", metavar="FILE",
+                         help="Ids of the documents, one a line, unless the .npz has doc_ids."),
+            click.option("--query-ids", metavar="FILE", help="Ids of the queries, likewise."),
+            click.option("-r", "--qrels", metavar="QRELS", help="Judgments, to be compared with."),
+            click.option("--codes", "codes", multiple=True, metavar="NAME=FILE",
+                         help="Codes of the documents, made elsewhere; a .npz may also hold those "
+                         "of the queries. May be repeated."),
+            click.option("--query-codes", multiple=True, metavar="NAME=FILE",
+                         help="Codes of the queries for the codes NAME."),
+            click.option("--packed", type=click.IntRange(min=1), metavar="BITS",
+                         help="These codes are packed, eight to a byte, and have BITS bits. "
+                         "[an array of 0 and 1]"),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _code_options(command: Any) -> Any:
+    """Which codes are made, and how they are measured."""
+    for option in reversed(
+        [
+            click.option("--bits", multiple=True, type=click.IntRange(min=1),
+                         default=(64, 128, 256, 512, 1024), show_default=True, metavar="N...",
+                         help="Lengths of the codes that gaussian and itq make."),
+            click.option("--method", "methods", multiple=True, type=click.Choice(_METHODS),
+                         metavar="NAME...",
+                         help="sign, gaussian, itq, int8, float16. [all of them; with --codes "
+                         "none]"),
+            click.option("--k", "cutoffs", multiple=True, type=click.IntRange(min=1),
+                         default=(10, 50), show_default=True, metavar="K...", help="Cut-offs."),
+            click.option("--rerank", type=click.IntRange(min=1), metavar="N",
+                         help="Order the first N documents of a binary code again by float."),
+            click.option("--metric", type=click.Choice(["cosine", "dot", "l2"]), default="cosine",
+                         show_default=True, help="What float vectors are compared by."),
+            click.option("--ties", type=click.Choice(_TIES), default="expected", show_default=True,
+                         help="What tied documents are worth."),
+            click.option("--p", "p", type=float, default=0.9, show_default=True, metavar="P",
+                         help="How deep RBO looks: 0.9 is about ten ranks."),
+            click.option("--exclude-self/--keep-self", default=None,
+                         help="Whether an item may find itself. [not where documents are their "
+                         "own queries]"),
+            click.option("--zero", type=click.Choice(["error", "drop", "last"]), default="error",
+                         show_default=True, help="Vectors of length 0 under cosine."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command("codes", cls=ManyValues)
+@_file_options
+@_code_options
+@click.option("--level", type=float, default=0.05, show_default=True, metavar="A",
+              help="Chance of a false claim; intervals have 1 - A.")  # fmt: skip
+@click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True,
+              metavar="N", help="How often to draw.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+              help="For random directions, samples and draws.")  # fmt: skip
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="[all cores]")
+@click.option("--chart", metavar="FILE.svg", help="Write the curve over bytes per vector.")
+@click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
+@options.json_option
+@options.output_option
+def command(
+    *,
+    chart: str | None,
+    named: str | None,
+    json_wanted: bool,
+    file: str | None,
+    **chosen: Any,
+) -> None:
+    """What is lost if vectors are compressed?
+
+    Makes codes of the vectors (bits by sign, random directions or learned rotation; int8;
+    float16), or takes codes made elsewhere, and says how like the float ranking they rank, what
+    they find of the judged documents, and what they cost. --bits, --k and --method take several
+    values in a row.
+
+    \b
+    Examples:
+      assay codes --embeddings docs.npy --bits 64 128 256 --k 10
+      assay codes --embeddings vectors.npz --queries vectors.npz --qrels qrels.txt \\
+          --doc-ids docs.txt --query-ids queries.txt --k 10 50 --chart curve.svg
+      assay codes --embeddings docs.npy --queries queries.npy --method itq --rerank 100
+      assay codes --embeddings docs.npy --queries queries.npy --packed 256 \\
+          --codes mine=doc-codes.npy --query-codes mine=query-codes.npy --json
+    """
+    layout = output.chosen_format(named, json_wanted, file)
+    if chart is not None and not chart.lower().endswith(".svg"):
+        raise click.UsageError(f"--chart writes SVG; {chart} should end in .svg.")
+    inputs = [chosen[name] for name in ("embeddings", "queries", "doc_ids", "query_ids", "qrels")]
+    for written in (file, chart):
+        output.refuse_input(written, *inputs, *(path for _, path in _named_files(chosen)))
+    report = _evaluated(chosen)
+    if chart is not None:
+        output.put(report.svg(), chart)
+    _print(report, layout, file)
+
+
+def _evaluated(chosen: dict[str, Any]) -> CodesReport:
+    from assay.io.vector_files import read_vectors
+    from assay.tasks.codes_loss import evaluate_codes
+
+    docs = read_vectors(chosen["embeddings"], "doc", key=chosen["embeddings_key"])
+    queries = None
+    if chosen["queries"] is not None:
+        queries = read_vectors(chosen["queries"], "query", key=chosen["queries_key"])
+    elif chosen["queries_key"] or chosen["query_ids"] or chosen["query_codes"]:
+        raise click.UsageError("--queries-key, --query-ids and --query-codes need --queries.")
+    methods = chosen["methods"] or (() if chosen["codes"] else _METHODS)
+    same = ("metric", "ties", "p", "rerank", "zero", "exclude_self", "level", "resamples", "seed",
+            "threads", "bits", "qrels")  # fmt: skip
+    with _watched() as progress:
+        return evaluate_codes(
+            docs.vectors,
+            None if queries is None else queries.vectors,
+            methods=methods,
+            codes=_codes(chosen, queries is None),
+            k=chosen["cutoffs"],
+            doc_ids=_ids(chosen["doc_ids"], docs, "doc"),
+            query_ids=_ids(chosen["query_ids"], queries, "query"),
+            progress=progress,
+            **{name: chosen[name] for name in same},
+        )
+
+
+def _ids(path: str | None, given: VectorFile | None, side: str) -> Any:
+    """Ids from the text file if there is one, else those beside the vectors."""
+    from assay.io.vector_files import read_ids
+
+    if path is not None:
+        return read_ids(path, side)
+    return None if given is None else given.ids
+
+
+def _named_files(chosen: dict[str, Any]) -> list[tuple[str, str]]:
+    found = []
+    for text in (*chosen["codes"], *chosen["query_codes"]):
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path:
+            raise click.UsageError(f"Codes are given as NAME=FILE; found {text!r}.")
+        found.append((name, path))
+    return found
+
+
+def _codes(chosen: dict[str, Any], own: bool) -> dict[str, Any]:
+    """Codes by name: (documents, queries)."""
+    n_docs = len(chosen["codes"])
+    files = _named_files(chosen)
+    of_docs, of_queries = dict(files[:n_docs]), dict(files[n_docs:])
+    if len(of_docs) < n_docs or len(of_docs) + len(of_queries) < len(files):
+        raise click.UsageError("Two codes have one name. Name each --codes once.")
+    strange = sorted(set(of_queries) - set(of_docs))
+    if strange:
+        raise click.UsageError(f"--query-codes {strange[0]}=… has no --codes {strange[0]}=….")
+    if not of_docs and chosen["packed"]:
+        raise click.UsageError("--packed is about --codes; there are none.")
+    return {
+        name: _pair(path, of_queries.get(name), own, chosen["packed"])
+        for name, path in of_docs.items()
+    }
+
+
+def _pair(docs: str, queries: str | None, own: bool, packed: int | None) -> Any:
+    made = _read_codes(docs, "doc", packed)
+    if own:
+        return made
+    if queries is None and not docs.lower().endswith(".npz"):
+        raise click.UsageError(f"The codes {docs} need --query-codes for the queries.")
+    return made, _read_codes(queries or docs, "query", packed)
+
+
+def _read_codes(path: str, side: str, packed: int | None) -> Codes:
+    from assay.engine import Codes, pack_codes
+    from assay.errors import InputError
+    from assay.io.vector_files import read_vectors
+
+    array = read_vectors(path, side).vectors
+    try:
+        return pack_codes(array) if packed is None else Codes(array, packed)
+    except InputError as error:
+        hint = "" if packed or array.dtype != "uint8" else " If they are packed, say --packed BITS."
+        raise type(error)(f"{path}: {error}{hint}") from error
+
+
+@contextmanager
+def _watched() -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """What is being done, on stderr, where somebody watches."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    def words(step: str, done: int, total: int | None) -> Text:
+        return Text(printable(f"{step}: {100 * done / total:.0f} %" if total else f"{step} …"))
+
+    with Console(stderr=True).status(Text("float …")) as status:
+        yield lambda step, done, total: status.update(words(step, done, total))
+
+
+def _print(report: CodesReport, layout: str, file: str | None) -> None:
+    from assay.report import page
+    from assay.tasks.codes_tables import data_table, report_page
+
+    if layout == "json":
+        output.put(output.as_json({"command": "codes", **report.to_dict()}), file)
+        return
+    if layout in ("csv", "tsv"):
+        for remark in report.remarks:
+            output.narrate(remark)
+        output.show([data_table(report)], layout=layout, file=file, signature=report.signature)
+        return
+    made = report_page(report)
+    if layout == "text" and file is None and output.on_terminal():
+        from assay.cli.terminal import print_page
+
+        print_page(made)
+        return
+    output.put(page.text_page(made) if layout == "text" else page.markdown_page(made), file)

@@ -1,0 +1,275 @@
+"""How alike two rankings of the same queries are: Overlap@k, RBO, Kendall's τ-b, Spearman's ρ.
+
+Each function gives one number per query, in the order of the first ranking's queries, and NaN
+where it is undefined. Documents with equal scores tie; what a tie is worth is said by `ties`:
+
+    order     the order of the list
+    expected  the exact mean when the ties of both rankings are broken at random
+    best      the most that any order of the tied documents gives
+    worst     the least
+
+A cut through tied documents can only be seen if the ranking keeps them all, as those that
+`rank(..., keep_ties=True)` makes do. Of a document that a ranking does not hold it says only that
+it comes after those it holds: correlations run over the documents that either ranking holds, and
+those that one of them lacks tie at its end.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay import checks
+from assay.errors import UsageError
+from assay.measures.rank_pairs import Places, RankPairs, pair_up
+from assay.ranking import Ranking
+
+__all__ = ["TIES", "Likeness", "correlations", "kendall", "likeness", "overlap", "rbo", "spearman"]
+
+TIES: Final = ("order", "expected", "best", "worst")
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+def overlap(a: Ranking, b: Ranking, *, k: int, ties: str = "order") -> Floats:
+    """Overlap@k: the share of the first k documents that two rankings have in common.
+
+    |A_k ∩ B_k| / k, per query. In expectation a document counts the product of its chances to be
+    among the first k of a and of b. Rankings shorter than k still divide by k.
+
+    >>> a = Ranking.from_scores([[4, 3, 2, 1]])
+    >>> b = Ranking.from_scores([[1, 1, 1, 0]])
+    >>> [overlap(a, b, k=2, ties=ties).tolist() for ties in TIES]
+    [[1.0], [0.6666666666666666], [1.0], [0.5]]
+    """
+    value = _overlap_of(checks.check_cutoff(k), _checked_ties(ties))
+    return _by_row(a, b, [value], ties)[0]
+
+
+def rbo(a: Ranking, b: Ranking, *, p: float = 0.9, ties: str = "expected") -> Floats:
+    """RBO(p): rank-biased overlap, extrapolated; the first ranks weigh most.
+
+    (1 − p)/p · Σ_d p^d · X_d / d + p^D · X_D / D over the depths d = 1 … D, where X_d is how many
+    documents the first d ranks have in common and D the length of the shorter row. `ties` is
+    "expected" (X_d in expectation, which Corsi and Urbano call RBO^a) or "order".
+    Webber, Moffat, Zobel 2010; Corsi, Urbano 2024.
+
+    >>> a = Ranking.from_scores([[3, 2, 1]])
+    >>> rbo(a, a).tolist(), rbo(a, Ranking.from_scores([[1, 2, 3]]), p=0.5).tolist()
+    ([1.0], [0.375])
+    """
+    weight = _checked_p(p)
+    if _checked_ties(ties) not in ("order", "expected"):
+        raise UsageError(f"RBO takes ties 'order' or 'expected', found {ties!r}.")
+    return _by_row(a, b, [lambda pairs: _rbo(pairs, weight, ties)], ties)[0]
+
+
+def kendall(a: Ranking, b: Ranking) -> Floats:
+    """Kendall's τ-b: concordant less discordant pairs of documents, corrected for ties.
+
+    (P − Q) / √((n₀ − n₁)(n₀ − n₂)), where n₀ counts all pairs, n₁ and n₂ those that tie in a and
+    in b. Undefined where a ranking ties everything.
+
+    >>> a, b = Ranking.from_scores([[4, 3, 2, 1]]), Ranking.from_scores([[4, 2, 3, 1]])
+    >>> kendall(a, b).tolist()
+    [0.6666666666666666]
+    """
+    return _by_row(a, b, [_kendall], "expected")[0]
+
+
+def spearman(a: Ranking, b: Ranking) -> Floats:
+    """Spearman's ρ: the correlation of ranks, tied documents at the mean of their ranks.
+
+    >>> a, b = Ranking.from_scores([[4, 3, 2, 1]]), Ranking.from_scores([[4, 2, 3, 1]])
+    >>> spearman(a, b).tolist()
+    [0.8]
+    """
+    return _by_row(a, b, [_spearman], "expected")[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Likeness:
+    """How alike the tops of two rankings are: `overlap[k][ties]`, and RBO."""
+
+    overlap: dict[int, dict[str, Floats]]
+    rbo: Floats
+
+    def tied(self, k: int) -> NDArray[np.bool_]:
+        """The queries whose Overlap@k depends on the order of tied documents."""
+        found = self.overlap[k]
+        return np.not_equal(found["best"], found["worst"])
+
+
+def likeness(a: Ranking, b: Ranking, *, k: Iterable[int], p: float = 0.9) -> Likeness:
+    """Overlap at several cuts under every rule for ties, and RBO, by one join of the rankings."""
+    cuts = [(checks.check_cutoff(one), ties) for one in k for ties in TIES]
+    weight = _checked_p(p)
+    values = [_overlap_of(cut, ties) for cut, ties in cuts]
+    *found, biased = _by_row(a, b, [*values, lambda one: _rbo(one, weight, "expected")], "expected")
+    overlaps: dict[int, dict[str, Floats]] = {}
+    for (cut, ties), one in zip(cuts, found, strict=True):
+        overlaps.setdefault(cut, {})[ties] = one
+    return Likeness(overlaps, biased)
+
+
+def correlations(a: Ranking, b: Ranking) -> tuple[Floats, Floats]:
+    """Kendall's τ-b and Spearman's ρ, by one join of the rankings."""
+    tau, rho = _by_row(a, b, [_kendall, _spearman], "expected")
+    return tau, rho
+
+
+def _overlap_of(k: int, ties: str) -> Callable[[RankPairs], Floats]:
+    return lambda pairs: _COUNTS[ties](pairs, k) / k
+
+
+def _checked_p(p: Any) -> float:
+    number = float(p) if isinstance(p, numbers.Real) and not isinstance(p, bool) else 0.0
+    if not 0 < number < 1:
+        raise UsageError(f"RBO's p must be between 0 and 1, found {p!r}.")
+    return number
+
+
+def _checked_ties(ties: Any) -> str:
+    if ties not in TIES:
+        raise UsageError(f"ties must be one of {', '.join(TIES)}, found {ties!r}.")
+    return str(ties)
+
+
+def _by_row(
+    a: Ranking, b: Ranking, values: list[Callable[[RankPairs], Floats]], ties: str
+) -> list[Floats]:
+    """Each value for every query; the rankings are joined once for all of them."""
+    for which, ranking in (("first", a), ("second", b)):
+        checks.require(ranking, Ranking, f"The {which} ranking", "a Ranking")
+        if ties != "order":
+            _refuse_divided(which, ranking)
+    parts = [[value(pairs) for value in values] for pairs in pair_up(a, b)]
+    return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+
+def _refuse_divided(which: str, ranking: Ranking) -> None:
+    if ranking.divided is not None and ranking.divided.any():
+        row = int(np.argmax(ranking.divided))
+        raise UsageError(
+            f"The {which} ranking is cut through tied documents, e.g. for query "
+            f"{ranking.query_ids[row]!r}, so what the ties are worth is not known. "
+            "Keep them (keep_ties=True), or use ties='order'."
+        )
+
+
+def _in_order(pairs: RankPairs, k: int) -> Floats:
+    both = pairs.both & (pairs.a.rank <= k) & (pairs.b.rank <= k)
+    return pairs.sums(both).astype(np.float64)
+
+
+def _expected(pairs: RankPairs, k: int) -> Floats:
+    """A document counts the product of its chances: all in one tie group have the same."""
+    found = _Cut(pairs, k)
+    share_a = found.places_a / np.maximum(found.size_a, 1)
+    share_b = found.places_b / np.maximum(found.size_b, 1)
+    alone = found.only_a_open * share_a + found.only_b_open * share_b
+    return np.asarray(found.sure + alone + found.both_open * (share_a * share_b), np.float64)
+
+
+def _best(pairs: RankPairs, k: int) -> Floats:
+    """Places that a tie leaves open go first to documents that the other ranking is sure of."""
+    found = _Cut(pairs, k)
+    for_a = np.minimum(found.only_a_open, found.places_a)
+    for_b = np.minimum(found.only_b_open, found.places_b)
+    left = np.minimum(found.places_a - for_a, found.places_b - for_b)
+    return np.asarray(found.sure + for_a + for_b + np.minimum(found.both_open, left), np.float64)
+
+
+def _worst(pairs: RankPairs, k: int) -> Floats:
+    """Open places go first to documents that the other ranking cannot hold."""
+    found = _Cut(pairs, k)
+    forced_a = np.maximum(0, found.places_a - found.free_a)
+    forced_b = np.maximum(0, found.places_b - found.free_b)
+    hidden_a = np.minimum(forced_a, found.both_open)
+    hidden_b = np.minimum(forced_b, found.both_open)
+    met = np.maximum(0, hidden_a + hidden_b - found.both_open)
+    seen = (forced_a - hidden_a) + (forced_b - hidden_b) + met
+    return np.asarray(found.sure + seen, np.float64)
+
+
+_COUNTS: Final[dict[str, Callable[[RankPairs, int], Floats]]] = {
+    "order": _in_order,
+    "expected": _expected,
+    "best": _best,
+    "worst": _worst,
+}
+
+
+class _Cut:
+    """What a cut at k leaves open, counted for each query.
+
+    `sure` documents are among the first k of both however ties fall. A group of `size` tied
+    documents that the cut runs through leaves them `places`; of these documents `only_a_open` are
+    sure in b, `both_open` are in such a group of both, `free` are beyond the other's cut.
+    """
+
+    def __init__(self, pairs: RankPairs, k: int) -> None:
+        sure_a, sure_b = pairs.a.is_inside(k), pairs.b.is_inside(k)
+        open_a, open_b = pairs.a.is_cut(k), pairs.b.is_cut(k)
+        self.sure = pairs.sums(sure_a & sure_b)
+        self.only_a_open = pairs.sums(open_a & sure_b)
+        self.only_b_open = pairs.sums(open_b & sure_a)
+        self.both_open = pairs.sums(open_a & open_b)
+        self.size_a, self.places_a = _open_group(pairs, pairs.a, open_a, k)
+        self.size_b, self.places_b = _open_group(pairs, pairs.b, open_b, k)
+        self.free_a = self.size_a - self.only_a_open - self.both_open
+        self.free_b = self.size_b - self.only_b_open - self.both_open
+
+
+def _open_group(
+    pairs: RankPairs, side: Places, inside: NDArray[np.bool_], k: int
+) -> tuple[Ints, Ints]:
+    """Size of the tie group that the cut runs through, and its places before the cut; 0 if none."""
+    known = np.maximum(pairs.sums(inside), 1)  # all of the group that are listed say the same
+    size = pairs.sums(np.where(inside, side.last - side.first + 1, 0)) // known
+    places = pairs.sums(np.where(inside, k - side.first + 1, 0)) // known
+    return size, places
+
+
+def _rbo(pairs: RankPairs, p: float, ties: str) -> Floats:
+    """One less the weighted disagreement: weights add up to 1, and equal rankings give just 1."""
+    count, pairs = _COUNTS[ties], pairs.shared()
+    depth = np.minimum(pairs.a.length, pairs.b.length)
+    total, last = np.zeros(pairs.n_rows), np.zeros(pairs.n_rows)
+    for d in range(1, int(depth.max(initial=0)) + 1):
+        apart = 1 - count(pairs, d) / d
+        inside = d <= depth
+        total += np.where(inside, (1 - p) * p ** (d - 1) * apart, 0.0)
+        last = np.where(inside, p**d * apart, last)
+    return np.where(depth > 0, 1 - total - last, np.nan)
+
+
+def _kendall(pairs: RankPairs) -> Floats:
+    """All counts are exact; only the last division rounds."""
+    size = pairs.lengths
+    n_pairs = size * (size - 1) // 2
+    tied_a = pairs.sums(pairs.a.last - pairs.a.first) // 2
+    tied_b = pairs.sums(pairs.b.last - pairs.b.first) // 2
+    tied_both, discordant = pairs.count_pairs()
+    top = n_pairs - tied_a - tied_b + tied_both - 2 * discordant
+    return _correlation(top, n_pairs - tied_a, n_pairs - tied_b)
+
+
+def _spearman(pairs: RankPairs) -> Floats:
+    """Twice the ranks, less their mean, are whole numbers, so the sums are exact."""
+    middle = (pairs.lengths + 1)[pairs.row]
+    x = pairs.a.first + pairs.a.last - middle
+    y = pairs.b.first + pairs.b.last - middle
+    return _correlation(pairs.sums(x * y), pairs.sums(x * x), pairs.sums(y * y))
+
+
+def _correlation(top: Ints, left: Ints, right: Ints) -> Floats:
+    bottom = np.where(left == right, left, np.sqrt(left) * np.sqrt(right))
+    made = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 0)
+    return np.asarray(np.clip(made, -1.0, 1.0), np.float64)
