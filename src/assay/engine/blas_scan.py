@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 _TILE: Final = 1 << 21  # scores at a time
+_DECIDED: Final = 1 << 23  # elements of candidates between two looks at the wish to stop
 
 
 class Tile(NamedTuple):
@@ -35,10 +37,15 @@ class Tile(NamedTuple):
 
 def one_blas_thread() -> AbstractContextManager[Any]:
     """Hold BLAS at one thread: the tiles have threads of their own."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    limits: AbstractContextManager[Any] = threadpool_limits(1, "blas")
+    limits: AbstractContextManager[Any] = _pools().limit(limits=1, user_api="blas")
     return limits
+
+
+@cache  # looking for the libraries takes longer than the search of a small block
+def _pools() -> Any:
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController()
 
 
 def _tiles(queries: Queries, docs: Docs, start: int, stop: int, control: Control) -> Iterator[Tile]:
@@ -78,7 +85,8 @@ def scan_top(
             floors = np.fmax(floors, lows)
         possible = tile.scores + tile.bound >= floors[:, None]
         possible &= tile.scores > -np.inf
-        top.decide(metric.code, queries.block, docs.block, *_listed(possible, tile.start))
+        for candidates in _listed(possible, tile.start, docs, control):
+            top.decide(metric.code, queries.block, docs.block, *candidates)
 
 
 def _bar(tile: Tile, rows: Ints, docs: NDArray[np.uint32]) -> None:
@@ -88,10 +96,17 @@ def _bar(tile: Tile, rows: Ints, docs: NDArray[np.uint32]) -> None:
     tile.scores[rows[inside], place[inside]] = -np.inf
 
 
-def _listed(chosen: NDArray[np.bool_], start: int) -> tuple[Ints, NDArray[np.uint32]]:
-    """Chosen cells as ragged rows of document numbers."""
+def _listed(
+    chosen: NDArray[np.bool_], start: int, docs: Docs, control: Control
+) -> Iterator[tuple[Ints, NDArray[np.uint32]]]:
+    """Chosen cells as ragged rows of document numbers, some of them at a time."""
     offsets = np.concatenate([[0], np.cumsum(chosen.sum(axis=1))]).astype(np.int64)
-    return offsets, (np.nonzero(chosen)[1] + start).astype(np.uint32)
+    numbers = (np.nonzero(chosen)[1] + start).astype(np.uint32)
+    step = max(1, _DECIDED // docs.rows.shape[1])
+    for first in range(0, len(numbers), step):
+        if control.stop[0]:
+            return
+        yield offsets.clip(first, first + step) - first, numbers[first : first + step]
 
 
 def candidates_near(
@@ -110,4 +125,4 @@ def candidates_near(
         certain = tile.scores > high[:, None] + tile.bound
         above += certain.sum(axis=1)
         near = (tile.scores >= low[:, None] - tile.bound) & ~certain
-        yield _listed(near, tile.start)
+        yield from _listed(near, tile.start, docs, control)

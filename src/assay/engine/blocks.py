@@ -9,13 +9,14 @@ So no document that belongs to the best k can hide below the k-th best score les
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.engine.vectors import Rows
+from assay.engine.vectors import Rows, window_rows
 from assay.errors import UsageError, ValueRangeError
 from assay.ids import Ids
 from assay.native.signatures import DocHandle, Kernels, QueryHandle
@@ -28,6 +29,7 @@ __all__ = [
     "Metric",
     "Queries",
     "Sizes",
+    "convertible",
     "measured",
     "prepared_docs",
     "prepared_queries",
@@ -43,6 +45,7 @@ ZERO_SCORE: Final = -2.0  # of a row without direction, under cosine: below ever
 _ROUNDOFF: Final = 2.0**-24
 _ROUNDINGS_BESIDE_THE_SUM: Final = 8
 _SANE_EXPONENT: Final = 100  # norms within 2^±100 can be multiplied in float32 as they are
+_ROWS_CONVERTED: Final = 1024  # at a time
 _LARGEST_BIAS: Final = 1e37
 _NO_BOUND: Final = float(np.finfo(np.float32).max) / 4
 
@@ -120,7 +123,7 @@ def measured(
 
 
 def _named(row: int, ids: Ids | None) -> str:
-    return f"{row}" if ids is None else f"{row} (id {ids[row]!r})"
+    return f"{row}" if ids is None or row >= len(ids) else f"{row} (id {ids[row]!r})"
 
 
 def _refuse_not_finite(rows: Rows, squares: Floats, ids: Ids | None) -> None:
@@ -150,18 +153,37 @@ class _Findable(NamedTuple):
     norms: Floats
 
 
+def _is_findable(block: Measured) -> bool:
+    """Whether the product can read the rows as they are."""
+    squares = block.square_hi[~block.zero]
+    low, high = np.ldexp(1.0, [-2 * _SANE_EXPONENT, 2 * _SANE_EXPONENT])
+    return block.rows.dtype == np.float32 and bool(((squares > low) & (squares < high)).all())
+
+
+def convertible(block: Measured) -> Iterator[Measured]:
+    """The block, in parts where the product needs a copy of the rows: the copies stay small."""
+    step = len(block.rows) if _is_findable(block) else window_rows(block.rows.shape[1])
+    for start in range(0, len(block.rows), step):
+        yield block.part(start, start + step)
+
+
 def _findable(block: Measured) -> _Findable:
     roots = np.sqrt(block.square_hi)
-    if block.rows.dtype == np.float32:
-        size = np.frexp(roots[roots > 0])[1]
-        if not size.size or (size.min() > -_SANE_EXPONENT and size.max() < _SANE_EXPONENT):
-            return _Findable(block.rows, np.zeros(len(roots), np.int64), roots)
+    if _is_findable(block):
+        return _Findable(block.rows, np.zeros(len(roots), np.int64), roots)
     exponents = block.exponents.astype(np.int64) + np.frexp(roots)[1]
-    scaled = np.ldexp(
-        block.rows.astype(np.float64, copy=False), -exponents[:, None].astype(np.int32)
-    )
     norms = np.ldexp(roots, (block.exponents - exponents).astype(np.int32))
-    return _Findable(np.ascontiguousarray(scaled, np.float32), exponents, norms)
+    return _Findable(_scaled_rows(block.rows, -exponents.astype(np.int32)), exponents, norms)
+
+
+def _scaled_rows(rows: Array, exponents: Ints) -> NDArray[np.float32]:
+    """Rows times 2^exponents; some at a time, because float64 takes twice the room."""
+    scaled = np.empty(rows.shape, np.float32)
+    for start in range(0, len(rows), _ROWS_CONVERTED):
+        part = slice(start, start + _ROWS_CONVERTED)
+        wide = rows[part].astype(np.float64, copy=False)
+        scaled[part] = np.ldexp(wide, exponents[part, None])
+    return scaled
 
 
 def _error_factor(columns: int) -> float:

@@ -85,7 +85,9 @@ def _pairs_of_rows(exclude: Any, n_queries: int, n_docs: int | None) -> Ints:
 
 
 def _pairs_of_ids(exclude: Any, query_ids: Ids, doc_ids: Ids) -> Ints:
-    listed = [tuple(pair) for pair in exclude]
+    listed = [
+        checks.listed(pair, "a pair in exclude") for pair in checks.listed(exclude, "exclude")
+    ]
     if any(len(pair) != 2 for pair in listed):
         raise ShapeError("exclude must hold pairs (query id, doc id).")
     if not listed:

@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import checks
-from assay.engine.blocks import Measured, Metric, Queries, Sizes, measured, prepared_queries
+from assay.engine.blocks import (
+    Measured,
+    Metric,
+    Queries,
+    Sizes,
+    convertible,
+    measured,
+    prepared_queries,
+)
 from assay.engine.exclusion import Excluded, excluded
 from assay.engine.vectors import Rows, Vectors, doc_blocks, matrix_of, widened
 from assay.engine.workers import thread_count
@@ -41,6 +49,7 @@ class Plan:
     n_docs: int | None
     query_ids: Ids | None
     doc_ids: Ids | None
+    exclude: Any
     excluded: Excluded
     threads: int
     tile: int
@@ -83,7 +92,23 @@ class Plan:
         """The documents, block by block, measured."""
         blocks, _ = doc_blocks(self.docs, self.queries.shape[1])
         for rows in blocks:
-            yield measured(self.kernels, rows, self.metric, ids=self.doc_ids, threads=self.threads)
+            block = measured(
+                self.kernels, rows, self.metric, ids=self.doc_ids, threads=self.threads
+            )
+            yield from convertible(block)
+
+    def check_docs(self, n_docs: int) -> None:
+        """Check what depends on the number of documents, which a stream tells at its end."""
+        if self.doc_ids is not None:
+            checks.check_lengths(doc_ids=len(self.doc_ids), docs=n_docs)
+        if self.n_docs is None:
+            excluded(
+                self.exclude,
+                n_queries=self.n_queries,
+                n_docs=n_docs,
+                query_ids=self.query_ids,
+                doc_ids=self.doc_ids,
+            )
 
 
 def chosen_kernels(engine: Engine | None) -> tuple[str, Kernels]:
@@ -137,6 +162,7 @@ def plan(
         n_docs=n_docs,
         query_ids=names[0],
         doc_ids=names[1],
+        exclude=exclude,
         excluded=excluded(
             exclude, n_queries=n_queries, n_docs=n_docs, query_ids=names[0], doc_ids=names[1]
         ),

@@ -61,7 +61,7 @@ def rank(
     >>> rank([[1.0, 0.0]], [[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]], 2).row(0)
     [(1, 1.0), (2, 0.7071067811865476)]
     """
-    k = checks.check_cutoff(k)
+    k = min(checks.check_cutoff(k), np.iinfo(np.int32).max)  # there are never more documents
     ready = plan(
         queries,
         docs,
@@ -99,7 +99,7 @@ def _search(ready: Plan, k: int, tops: list[list[BestK]], progress: Progress | N
         ]
         run_on(ready, tasks, control, progress)
         n_docs += len(docs)
-    _check_ids(ready.doc_ids, n_docs)
+    ready.check_docs(n_docs)
     return n_docs
 
 
@@ -123,11 +123,6 @@ def run_on(
     else:
         with one_blas_thread():
             call()
-
-
-def _check_ids(doc_ids: Ids | None, n_docs: int) -> None:
-    if doc_ids is not None:
-        checks.check_lengths(doc_ids=len(doc_ids), docs=n_docs)
 
 
 def _meet(

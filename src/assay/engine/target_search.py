@@ -128,12 +128,15 @@ def _counted(ready: Plan, targets: Ints, progress: Progress | None) -> TargetRan
         targets, np.zeros(len(targets)), *(np.zeros(len(targets), np.int64) for _ in range(3))
     )
     first, n_docs = _score_targets(ready, counts)
+    ready.check_docs(n_docs)
     checks.check_numbers(targets[targets >= 0], n_docs, "targets")
+    _refuse_infinite(counts.scores)
     _refuse_excluded_targets(ready, targets)
     control = Control.new()
     for block in [first] if first is not None else ready.blocks():
         docs = prepared_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
         _count_block(ready, counts, docs, control, progress)
+    _level_without_direction(ready, counts, n_docs)
     no_target = targets < 0
     for array in (counts.above, counts.tied, counts.before):
         array[no_target] = -1
@@ -167,6 +170,23 @@ def _score_targets(ready: Plan, counts: _Counts) -> tuple[Measured | None, int]:
             counts.scores[start:stop][here] = scores
         n_docs, seen, first = n_docs + len(docs), seen + 1, block
     return (first if seen == 1 else None), n_docs
+
+
+def _refuse_infinite(scores: Floats) -> None:
+    if not np.isfinite(scores).all():
+        query = int(np.argmax(~np.isfinite(scores)))
+        raise ValueRangeError(
+            f"The score of the target of query row {query} is beyond the range of float64 "
+            "(1.8e308). Scale the vectors down."
+        )
+
+
+def _level_without_direction(ready: Plan, counts: _Counts, n_docs: int) -> None:
+    """Under cosine all documents tie for a query of zeros, which the product cannot find."""
+    if ready.metric.name == "cosine":
+        nowhere = ready.measures.zero
+        counts.tied[nowhere] += n_docs - 1
+        counts.before[nowhere] += counts.targets[nowhere]
 
 
 def _refuse_excluded_targets(ready: Plan, targets: Ints) -> None:

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from assay import checks
 from assay.errors import MismatchError, ShapeError, ValueRangeError
 
-__all__ = ["Rows", "Vectors", "doc_blocks", "matrix_of", "widened"]
+__all__ = ["Rows", "Vectors", "doc_blocks", "matrix_of", "widened", "window_rows"]
 
 Ints = NDArray[np.int32]
 Array = NDArray[Any]
 
 _WINDOW_BYTES: Final = 64 << 20
+_MOST_ROWS: Final = 1 << 20  # at a time: each needs some hundred bytes beside its elements
 _TO_FLOAT32: Final = ("float16", "bfloat16", "int8", "uint8", "int16", "uint16")
 
 
@@ -141,9 +142,14 @@ def _blocks_of_stream(blocks: Iterator[Any], columns: int) -> Iterator[Rows]:
 
 def _windows(matrix: Vectors, first: int, what: str) -> Iterator[Rows]:
     n_rows, columns = matrix.shape
-    step = n_rows if _lies_ready(matrix) else max(1, _WINDOW_BYTES // (4 * columns))
+    step = _MOST_ROWS if _lies_ready(matrix) else window_rows(columns)
     for start in range(0, n_rows, step):
         yield Rows(widened(matrix[start : start + step], what), first + start, what)
+
+
+def window_rows(columns: int) -> int:
+    """How many rows may be copied at a time."""
+    return min(_MOST_ROWS, max(1, _WINDOW_BYTES // (4 * columns)))
 
 
 def _lies_ready(matrix: Vectors) -> bool:

@@ -63,8 +63,9 @@ def run(
     """
     control = control or Control.new()
     with ThreadPoolExecutor(max_workers=thread_count(threads)) as pool:
-        futures = [pool.submit(task, control) for task in tasks]
+        futures: list[Future[None]] = []
         try:
+            futures.extend(pool.submit(task, control) for task in tasks)
             _wait_for(futures, control, progress, total)
         except BaseException:
             control.stop[0] = 1

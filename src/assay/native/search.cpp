@@ -178,13 +178,13 @@ public:
         __builtin_prefetch(next + 64 / sizeof(Candidate), 1);
     }
 
-    void finish() {
+    void finish(const volatile int32_t* stop) {
         for (size_t query = 0; query < counts_.size(); ++query) prune(query);
-        for (size_t query = 0; query < counts_.size();) query = decide_from(query);
+        for (size_t query = 0; query < counts_.size() && *stop == 0;) query = decide_from(query);
     }
 
 private:
-    static constexpr size_t kMostPruned = 4096, kMostAtOnce = 32, kMostDecided = 1 << 20;
+    static constexpr size_t kMostPruned = 4096, kMostAtOnce = 32, kMostDecided = 1 << 18;
 
     struct Candidate {
         float low;  // what it scores at least
@@ -284,7 +284,7 @@ void TopK::scan(Metric metric, const QueryRows& queries, const DocRows& docs, co
     scan.receive = TopKReceiver::receive;
     scan.expect = TopKReceiver::expect;
     search_kernels().scan(scan);
-    if (*control.stop == 0) receiver.finish();
+    receiver.finish(control.stop);
 }
 
 void TopK::decide(Metric metric, const QueryRows& queries, const DocRows& docs, const int64_t* offsets, const uint32_t* candidates) {
@@ -315,10 +315,12 @@ void TopK::sort() {
 }
 
 void TopK::add(size_t query, int64_t first, const uint32_t* at, const double* scores, size_t count) {
-    std::vector<Scored>& found = best_[query];
-    found.reserve(found.size() + count);
+    std::vector<Scored> found;  // apart: best_ must not keep the room that candidates need
+    found.reserve(best_[query].size() + count);
+    found = best_[query];
     for (size_t i = 0; i < count; ++i) found.push_back({first + at[i], scores[i]});
     trim(found);
+    best_[query].assign(found.begin(), found.end());
 }
 
 // Cuts back to the k best, with all that tie with the last of them where these are kept; the k-th
