@@ -1,4 +1,4 @@
-// Feeds the kernels text that is nearly TREC, cut at random, and random rows and ids.
+// Feeds the kernels text that is nearly TREC, cut at random, and random rows, ids and numbers.
 // Built with the address and undefined-behaviour sanitizers; prints "ok" at the end.
 #include <cstdio>
 #include <cstdlib>
@@ -10,6 +10,7 @@
 #include "id_tables.hpp"
 #include "judged.hpp"
 #include "rows.hpp"
+#include "statistics.hpp"
 #include "trec_parser.hpp"
 
 using namespace assay;
@@ -110,6 +111,26 @@ void fuzz_rows() {
     first_repeat(rows.offsets.data(), ranking.rows, ranking.docs);
 }
 
+template <class Draw>
+void require_same_for_threads(Draw draw, const char* what) {
+    const uint64_t key = below(1000), first = below(1000);
+    const size_t resamples = below(9);
+    const Column<int64_t> one = draw(Draws{key, first, resamples, 1}), three = draw(Draws{key, first, resamples, 3});
+    require(one.size() == three.size(), what);
+    for (size_t i = 0; i < one.size(); ++i) require(one[i] == three[i], what);
+}
+
+void fuzz_statistics() {
+    const size_t units = below(140), columns = 1 + below(10), strata = 1 + below(3);
+    std::vector<int64_t> values(units * columns), offsets;
+    for (int64_t& value : values) value = static_cast<int64_t>(below(2001)) - 1000;
+    for (size_t i = 0; i <= strata; ++i) offsets.push_back(static_cast<int64_t>(units * i / strata));
+    const UnitTable table{values.data(), columns, offsets.data(), strata};
+    require_same_for_threads([&](const Draws& draws) { return flip_sums(values.data(), values.size(), draws); }, "same flips");
+    require_same_for_threads([&](const Draws& draws) { return bootstrap_sums(table, draws); }, "same bootstrap");
+    require_same_for_threads([&](const Draws& draws) { return shuffled_ranges(values.data(), units, columns, draws); }, "same shuffles");
+}
+
 }  // namespace
 
 int main() {
@@ -117,6 +138,7 @@ int main() {
         fuzz_parser(i % 2 == 0 ? kRun : kQrels, 1 + i % 3);
         fuzz_ids();
         fuzz_rows();
+        if (i % 10 == 0) fuzz_statistics();
     }
     fuzz_many_lines();
     std::puts("ok");

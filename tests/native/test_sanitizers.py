@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,26 +17,101 @@ SOURCES = (
     "id_tables.cpp",
     "judged.cpp",
     "rows.cpp",
+    "statistics.cpp",
     "trec_lines.cpp",
     "trec_parser.cpp",
 )
+MEMORY = "address,undefined,float-cast-overflow"
 CHECKS = {
-    "memory": "address,undefined",
+    "memory": MEMORY,
     "threads": "thread",
 }
+AVX2 = ["-mavx2", "-mfma"]
+AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-Wno-maybe-uninitialized"]
+VECTORS = {
+    NATIVE / "search_avx2.cpp": AVX2,
+    NATIVE / "search_avx512.cpp": AVX512,
+}
+# The shape of the widest kernels in plain C++, in place of those for AVX2.
+STAND_IN = {
+    HERE / "wide_search.cpp": AVX2,
+    NATIVE / "search_avx512.cpp": AVX512,
+}
+
+
+def compiler() -> str:
+    found = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
+    if found is None:
+        pytest.skip("no C++ compiler")
+    return found
+
+
+def flags(checks: str) -> list[str]:
+    strict = ["-fno-sanitize-recover=all", "-ffp-contract=off"]
+    return ["-std=c++17", "-O1", "-g", f"-fsanitize={checks}", *strict, "-I", str(NATIVE)]
+
+
+def run(driver: Path, **environment: str) -> str:
+    done = subprocess.run(
+        [driver],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    return done.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("checks", CHECKS.values(), ids=CHECKS.keys())
 @pytest.mark.parametrize("scan", [[], ["-U__SSE2__"]], ids=["sse2", "portable"])
 def test_noise_breaks_nothing(tmp_path, checks, scan):
-    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
     driver = tmp_path / "driver"
-    flags = ["-std=c++17", "-O1", "-g", f"-fsanitize={checks}", "-fno-sanitize-recover=all", *scan]
     sources = [HERE / "fuzz_driver.cpp", *(NATIVE / source for source in SOURCES)]
-    command = [compiler, *flags, "-I", NATIVE, *sources, "-pthread", "-o", driver]
+    command = [compiler(), *flags(checks), *scan, *sources, "-pthread", "-o", driver]
     subprocess.run(command, check=True)
-    done = subprocess.run([driver], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("ok\n", "")
+    assert run(driver) == "ok\n"
+
+
+def build_search(folder: Path, vectors: dict[Path, list[str]]) -> Path:
+    """The driver of the search; each source with the vector instructions it is written for."""
+    common = [compiler(), *flags(MEMORY), *(["-DASSAY_X86_KERNELS"] if vectors else [])]
+    plain = [HERE / "sanitize_search.cpp", NATIVE / "search.cpp", NATIVE / "search_plain.cpp"]
+    objects = []
+    for source in [*plain, *vectors]:
+        objects.append(folder / f"{source.stem}.o")
+        own = vectors.get(source, [])
+        subprocess.run([*common, *own, "-c", source, "-o", objects[-1]], check=True)
+    driver = folder / "driver"
+    subprocess.run([*common, *objects, "-o", driver], check=True)
+    return driver
+
+
+def is_x86() -> bool:
+    return platform.machine() in ("x86_64", "AMD64")
+
+
+def rows_at_a_time(output: str) -> int:
+    rows, rest = output.split(" ", 1)
+    assert rest == "rows at a time: ok\n"
+    return int(rows)
+
+
+@pytest.mark.slow
+def test_the_search_is_right_and_stays_within_its_rows(tmp_path):
+    driver = build_search(tmp_path, VECTORS if is_x86() else {})
+    assert rows_at_a_time(run(driver, ASSAY_SIMD="none")) == 1
+    widest = rows_at_a_time(run(driver, ASSAY_SIMD="avx512"))  # or what this machine has
+    assert widest in (1, 6, 14)
+    if widest == 14:
+        assert rows_at_a_time(run(driver, ASSAY_SIMD="avx2")) == 6
+
+
+@pytest.mark.slow
+def test_the_shape_of_the_widest_kernels(tmp_path):
+    if not is_x86():
+        pytest.skip("no fused product on this machine")
+    driver = build_search(tmp_path, STAND_IN)
+    if rows_at_a_time(run(driver, ASSAY_SIMD="avx2")) == 1:
+        pytest.skip("no AVX2 on this machine")

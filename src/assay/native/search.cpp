@@ -277,6 +277,7 @@ private:
 };
 
 void TopK::scan(Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range, Control control) {
+    if (range.from >= range.to) return;
     TopKReceiver receiver(*this, metric, queries, docs, excluded);
     Scan scan = scan_of(queries, docs, range, control);
     scan.floor = receiver.floor();
