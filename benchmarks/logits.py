@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 
 if sys.path and sys.path[0].endswith("benchmarks"):
-    del sys.path[0]  # or its statistics.py would stand in for the standard module of that name
+    del sys.path[0]  # files here must not stand in for standard modules
 
 import argparse
 import os

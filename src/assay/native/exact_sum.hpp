@@ -81,10 +81,13 @@ inline Wide product_error(Wide a, Wide b, Wide product) {
 
 // 2^-exponent in two steps, because one alone may be beyond float64.
 struct Scale {
-    double first, second;
+    double first = 1.0, second = 1.0;
 
-    explicit Scale(int exponent)
-        : first(std::ldexp(1.0, -(exponent / 2))), second(std::ldexp(1.0, -(exponent - exponent / 2))) {}
+    explicit Scale(int exponent) {
+        if (exponent == 0) return;
+        first = std::ldexp(1.0, -(exponent / 2));
+        second = std::ldexp(1.0, -(exponent - exponent / 2));
+    }
 };
 
 // Of two floats: their product is exact, and neither is ever scaled.

@@ -1,6 +1,6 @@
 """Speed of tests and intervals beside scipy and ranx, all measured in one run.
 
-    python benchmarks/statistics.py [--queries 10000] [--resamples 10000] [--repeats 3]
+    python benchmarks/resampling.py [--queries 10000] [--resamples 10000] [--repeats 3]
 
 Five measures on the same queries. Assay does all five; a peer does one, and its time counts five
 times (they have no way to share work between measures). Repeats are interleaved and the shortest
