@@ -152,6 +152,18 @@ class Comparison:
 
         return pair_table(self, None if measure is None else self._name_of(measure))
 
+    def plot(self, measure: str | Measure | None = None) -> Any:
+        """A chart of the systems with intervals and tie groups; needs the extra `report`.
+
+        The measure may be left out: it is then the first. `differences(…).plot()` shows queries.
+        """
+        from assay.report.chart_data import standing_rows
+        from assay.report.charts import leaderboard_chart
+
+        name = str(self.measures[0]) if measure is None else self._name_of(measure)
+        against = None if self.baseline is None else self.pairs_on(name)
+        return leaderboard_chart(standing_rows(self.standings_on(name), against), name)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; undefined numbers are None."""
         return {

@@ -70,6 +70,13 @@ class QueryDifferences:
 
         return difference_table(self, n)
 
+    def plot(self) -> Any:
+        """A chart of all queries, the largest win of a first; needs the extra `report`."""
+        from assay.report.chart_data import difference_rows
+        from assay.report.charts import difference_chart
+
+        return difference_chart(difference_rows(self), f"difference in {self.measure}")
+
     def to_dict(self, n: int | None = None) -> dict[str, Any]:
         """Plain data for JSON: all queries, or the n largest wins and losses."""
         rows = self.rows if n is None else (*self.wins(n), *self.losses(n)[::-1])

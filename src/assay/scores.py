@@ -315,6 +315,13 @@ class Scores:
         columns.update({str(m): self.values[i] for i, m in enumerate(self.measures)})
         return build_frame(columns, backend)
 
+    def plot(self) -> Any:
+        """A chart of the means with 95 % intervals; needs the extra `report`."""
+        from assay.report.chart_data import mean_rows
+        from assay.report.charts import leaderboard_chart
+
+        return leaderboard_chart(mean_rows(self), "mean")
+
     def __repr__(self) -> str:
         """A small table: each measure with its mean and what stands behind it."""
         mean = self._shown_mean()

@@ -45,7 +45,7 @@ def test_text_begins_with_the_verdict(assay):
 
 def test_the_options_are_those_of_the_library():
     """Written out in the command, so that --help loads no numpy."""
-    from assay.cli import compare as module
+    from assay.cli import options as module
     from assay.pairs import ALL_CORRECTIONS, INTERVALS
     from assay.stats import TEST_METHODS
 

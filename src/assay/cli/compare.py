@@ -22,12 +22,9 @@ if TYPE_CHECKING:
     from assay.report.page import Page
     from assay.sensitivity import Sensitivity
 
-__all__ = ["command"]
+__all__ = ["command", "with_baseline"]
 
 _FORMATS = ("text", "markdown", "latex", "csv", "tsv", "json")
-_TESTS = ("randomisation", "t", "wilcoxon", "sign", "bootstrap")
-_CORRECTIONS = ("holm", "bonferroni", "bh", "tukey", "none")
-_INTERVALS = ("bca", "percentile", "studentised", "t")
 _REASONS = 3
 
 
@@ -42,27 +39,7 @@ _REASONS = 3
     metavar="NAME",
     help="A measure such as nDCG@10 (the default), or a group. May be repeated.",
 )
-@click.option(
-    "-b", "--baseline", metavar="NAME", help="Compare with this run only: its name or its file."
-)
-@click.option("--test", type=click.Choice(_TESTS), default="randomisation", show_default=True,
-              help="The paired test.")  # fmt: skip
-@click.option("--correction", type=click.Choice(_CORRECTIONS), default="holm", show_default=True,
-              help="For several pairs of runs.")  # fmt: skip
-@click.option("--level", type=float, default=0.05, show_default=True, metavar="A",
-              help="Chance of a false claim; intervals have 1 - A.")  # fmt: skip
-@click.option("--interval", type=click.Choice(_INTERVALS), default="bca", show_default=True,
-              help="Kind of interval.")  # fmt: skip
-@click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True,
-              metavar="N", help="How often to draw.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
-              help="Same seed, same numbers.")  # fmt: skip
-@click.option("--margin", type=float, metavar="X", help="Largest difference that does not matter.")
-@click.option(
-    "--by",
-    metavar="FILE[:COLUMN]",
-    help="Queries of one group are not independent: draw and test whole groups.",
-)
+@options.statistics_options
 @click.option(
     "--sensitivity",
     "sensitivity_wanted",
@@ -135,7 +112,7 @@ def command(
     layout = _layout(named, json_wanted, file)
     _refuse_senseless(layout, sensitivity_wanted, n_differences)
     gate = _Gate.of(conditions, fail_if_worse, rel)
-    paths, base = _with_baseline(runs, baseline)
+    paths, base = with_baseline(runs, baseline)
     gate.refuse_without(base)
     output.refuse_input(file, *paths, qrels, options.group_file(by))
     rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
@@ -210,7 +187,7 @@ class _Gate:
         return [*failures(comparison, self.conditions), *worse]
 
 
-def _with_baseline(
+def with_baseline(
     runs: tuple[str, ...], baseline: str | None
 ) -> tuple[tuple[str, ...], int | None]:
     """All files, and which of them is the baseline; it may be named without being listed."""

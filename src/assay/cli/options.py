@@ -20,6 +20,7 @@ __all__ = [
     "output_option",
     "qrels_option",
     "rules_from",
+    "statistics_options",
     "with_threshold",
 ]
 
@@ -65,6 +66,40 @@ def conventions_options(command: Command) -> Command:
             ),
         ]
     ):
+        command = option(command)
+    return command
+
+
+_TESTS = ("randomisation", "t", "wilcoxon", "sign", "bootstrap")
+_CORRECTIONS = ("holm", "bonferroni", "bh", "tukey", "none")
+_INTERVALS = ("bca", "percentile", "studentised", "t")
+
+
+def statistics_options(command: Command) -> Command:
+    """Baseline, test, correction and intervals; all but the baseline go to `compare` as given."""
+    for option in reversed(
+        [
+            click.option("-b", "--baseline", metavar="NAME",
+                         help="Compare with this run only: its name or its file."),
+            click.option("--test", type=click.Choice(_TESTS), default="randomisation",
+                         show_default=True, help="The paired test."),
+            click.option("--correction", type=click.Choice(_CORRECTIONS), default="holm",
+                         show_default=True, help="For several pairs of runs."),
+            click.option("--level", type=float, default=0.05, show_default=True, metavar="A",
+                         help="Chance of a false claim; intervals have 1 - A."),
+            click.option("--interval", type=click.Choice(_INTERVALS), default="bca",
+                         show_default=True, help="Kind of interval."),
+            click.option("--resamples", type=click.IntRange(min=100), default=10_000,
+                         show_default=True, metavar="N", help="How often to draw."),
+            click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+                         metavar="N", help="Same seed, same numbers."),
+            click.option("--margin", type=float, metavar="X",
+                         help="Largest difference that does not matter."),
+            click.option("--by", metavar="FILE[:COLUMN]",
+                         help="Queries of one group are not independent: draw and test whole "
+                              "groups."),
+        ]
+    ):  # fmt: skip
         command = option(command)
     return command
 

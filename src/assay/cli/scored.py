@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assay.checks import named_few
 from assay.conventions import Conventions
 from assay.evaluation import score
 from assay.hits import judge
-from assay.ids import Ids
 from assay.io.sources import as_judgments, as_ranking
 from assay.judgments import Judgments
 from assay.measures import Measure
+from assay.report.disclosures import disclosures
 from assay.scores import Mean, Scores
 
 __all__ = ["ScoredRun", "score_run", "score_runs", "unique_names"]
@@ -61,52 +60,12 @@ class ScoredRun:
     def remarks(self, *, several: bool) -> Iterator[str]:
         """What a reader of the numbers should know, a line each."""
         start = f"{self.name}: " if several else ""
-        for remark in (self._missing(), self._extra(), self._empty(), self._tied()):
-            if remark:
-                yield start + remark
-
-    def _missing(self) -> str:
-        ids = _chosen(self.scores.query_ids, self.scores.missing)
-        if not len(ids):
-            return ""
-        fate = "left out" if self.scores.conventions.missing == "skip" else "counted as 0"
-        return f"{_queries(len(ids))} judged but not in the run, {fate}: {named_few(ids)}"
-
-    def _extra(self) -> str:
-        ids = self.scores.extra
-        if not len(ids):
-            return ""
-        return f"{_queries(len(ids))} in the run but not judged, left out: {named_few(ids)}"
-
-    def _empty(self) -> str:
-        counts = self.scores.mean().counts
-        number = max((c.empty for c in counts.values()), default=0)
-        if not number:
-            return ""
-        fate = "counted as 0" if self.scores.conventions.empty == "zero" else "left out"
-        return f"{_queries(number)} without a relevant document, {fate}"
-
-    def _tied(self) -> str:
-        """How much of the result hangs on the order of documents with equal scores."""
-        dependent = self.scores.tied.any(axis=0)
-        if not dependent.any():
-            return ""
-        return (
-            f"{dependent.mean():.0%} of queries have a value that depends on ties "
-            f"(ties: {self.scores.conventions.ties})"
-        )
+        for remark in disclosures(self.scores):
+            yield start + remark
 
 
 def _numbers(values: Any) -> dict[str, float | None]:
     return {name: None if math.isnan(value) else value for name, value in values.items()}
-
-
-def _queries(number: int) -> str:
-    return "1 query" if number == 1 else f"{number} queries"
-
-
-def _chosen(ids: Ids, which: Any) -> Ids:
-    return ids.take(which.nonzero()[0])
 
 
 def score_runs(

@@ -25,8 +25,9 @@ __all__ = [
 
 UNDEFINED = "–"
 
-# C0 and C1 controls, line separators, and the marks that reverse the direction of text.
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+# C0 and C1 controls, line separators, the marks that reverse the direction of text, and halves of
+# a character, which no file can hold.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|])")
 # A spreadsheet takes a cell that begins like this for a formula.
 _FORMULA = re.compile(r"[=+\-@\t\r]")

@@ -1,0 +1,252 @@
+"""Rows behind the charts: plain values, so that a chart can be checked without drawing it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from assay.evaluation import score
+from assay.report.tables import printable
+
+if TYPE_CHECKING:
+    from assay.comparison import Standing
+    from assay.hits import Hits
+    from assay.measures import Measure
+    from assay.pairs import Pair
+    from assay.query_differences import QueryDifferences
+    from assay.report.contents import Report
+    from assay.scores import Scores
+
+__all__ = [
+    "CURVE_CUTOFFS",
+    "Row",
+    "curve_rows",
+    "difference_rows",
+    "family",
+    "group_rows",
+    "labels",
+    "mean_rows",
+    "rank_rows",
+    "standing_rows",
+]
+
+Row = dict[str, Any]
+
+CURVE_CUTOFFS: Final = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
+_USUAL_END: Final = 100
+MOST_GROUPS: Final = 25
+# The last rank of each bar of the histogram.
+_RANK_ENDS: Final = (1, 2, 3, 5, 10, 20, 50, 100)
+_NOT_FOUND: Final = "none"
+# Every object of JavaScript has these, and Vega takes them for values of its own when they are in
+# a list of names; with a space that nobody sees they are names again.
+_INHERITED: Final = (
+    "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__", "__proto__",
+    "constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString",
+    "toString", "valueOf",
+)  # fmt: skip
+_UNSEEN: Final = "\u00a0"
+
+
+def labels(names: Sequence[str]) -> dict[str, str]:
+    r"""Names as charts show them: control characters written out, and still all different.
+
+    >>> labels(["a\n", "a\\n"])
+    {'a\n': 'a\\n', 'a\\n': 'a\\n (2)'}
+    """
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in names:
+        plain = printable(name) or "(no name)"
+        plain = label = plain + _UNSEEN if plain in _INHERITED else plain
+        number = 2
+        while label in taken:
+            label, number = f"{plain} ({number})", number + 1
+        found[name] = label
+        taken.add(label)
+    return found
+
+
+def standing_rows(standings: Iterable[Standing], pairs: Iterable[Pair] | None = None) -> list[Row]:
+    """Runs with means and intervals, best first.
+
+    `first` marks those that may be the best or, with the `pairs` of a baseline, are better than it.
+    """
+    rows = list(standings)
+    names = labels([one.name for one in rows])
+    top = set(_letters(rows[0].letters)) if rows else set()
+    better = None if pairs is None else {pair.a for pair in pairs if pair.outcome == "better"}
+    return [
+        {
+            "run": names[one.name],
+            "place": place,
+            "mean": _number(one.mean.estimate),
+            "low": _number(one.mean.low),
+            "high": _number(one.mean.high),
+            "letters": one.letters,
+            "first": _may_be_first(one, place, top) if better is None else one.name in better,
+        }
+        for place, one in enumerate(rows)
+    ]
+
+
+def _may_be_first(one: Standing, place: int, top: set[str]) -> bool:
+    return place == 0 or bool(top & set(_letters(one.letters)))
+
+
+def _letters(text: str) -> list[str]:
+    return text.split(",") if "," in text else list(text)
+
+
+def mean_rows(scores: Scores) -> list[Row]:
+    """The measures of one `Scores` with means and 95 % intervals, in their order."""
+    from assay.alignment import align
+    from assay.stats import intervals
+
+    aligned = align([scores], names=None, measures=None, by=None)
+    found = intervals(aligned.values[0])
+    return [
+        {
+            "run": str(measure),
+            "place": place,
+            "mean": _number(one.estimate),
+            "low": _number(one.low),
+            "high": _number(one.high),
+            "letters": "",
+            "first": True,
+        }
+        for place, (measure, one) in enumerate(zip(aligned.measures, found, strict=True))
+    ]
+
+
+def family(measure: Measure) -> str | None:
+    """The measure without its cut-off, where ranks are its cut-offs; None for others."""
+    if measure.definition.cutoff not in ("optional", "required"):
+        return None
+    return str(type(measure)(measure.name, measure.params))
+
+
+def curve_rows(report: Report, measure: Measure) -> list[Row]:
+    """Means of one measure at several cut-offs, for each run; nothing where it has none.
+
+    Cut-offs are computed where hits are known; else those are taken that were scored.
+    """
+    if family(measure) is None:
+        return []
+    names = _by_standing(report, measure)
+    rows = []
+    for run in report.runs:
+        for cutoff, mean in _curve(run.scores, run.hits, measure):
+            rows.append({**names[run.name], "k": cutoff, "mean": _number(mean)})
+    return rows if len({row["k"] for row in rows}) > 1 else []
+
+
+def _curve(scores: Scores, hits: Hits | None, measure: Measure) -> list[tuple[int, float]]:
+    if hits is not None:
+        own = int(measure.cutoff or 1)
+        end = min(max(own, _USUAL_END), max(int(hits.n_ret.max(initial=0)), 1))
+        cutoffs = sorted({own, *CURVE_CUTOFFS})
+        wanted = [measure @ k for k in cutoffs if k <= end]
+        scores = score(hits, wanted, conventions=scores.conventions)
+    else:
+        wanted = [m for m in scores.measures if family(m) == family(measure) and m.cutoff]
+    means = scores.mean()
+    return sorted((int(m.cutoff or 0), means[m]) for m in wanted)
+
+
+def _by_standing(report: Report, measure: Measure) -> dict[str, Row]:
+    """What charts know about each run: its label and its place on the measure."""
+    names = labels(report.names)
+    return {
+        one.name: {"run": names[one.name], "place": place}
+        for place, one in enumerate(report.standings_on(measure))
+    }
+
+
+def group_rows(report: Report, measure: Measure, by: str) -> tuple[list[Row], int]:
+    """Means of each run in the largest groups, and how many groups there are in all."""
+    chosen, total = _largest_groups(report.runs[0].scores, by)
+    names = _by_standing(report, measure)
+    shown = labels(chosen)
+    rows = []
+    for run in report.runs:
+        means = run.scores.mean(by=by).groups
+        for number, group in enumerate(chosen):
+            if group in means and not math.isnan(means[group][str(measure)]):
+                own = {"group": shown[group], "order": number, "mean": means[group][str(measure)]}
+                rows.append({**names[run.name], **own})
+    return rows, total
+
+
+def _largest_groups(scores: Scores, by: str) -> tuple[list[str], int]:
+    """The groups with the most queries, in order of their names."""
+    groups, sizes = np.unique(scores.groups[by], return_counts=True)
+    order = np.argsort(-sizes, kind="stable")[:MOST_GROUPS]
+    return sorted(str(groups[i]) for i in order), len(groups)
+
+
+def difference_rows(found: QueryDifferences) -> list[Row]:
+    """Queries sorted by difference, the largest win first."""
+    return [
+        {
+            "place": place,
+            "after": place + 1,
+            "query": printable(row.query),
+            "a": row.value_a,
+            "b": row.value_b,
+            "difference": row.difference,
+        }
+        for place, row in enumerate(found.rows)
+    ]
+
+
+def rank_rows(report: Report) -> list[Row]:
+    """For each run with hits, the share of queries by the rank of their first relevant document.
+
+    Relevant is what the headline measure takes for relevant.
+    """
+    rel: Any = dict(report.measures[0].params).get("rel", 1)
+    names = _by_standing(report, report.measures[0])
+    rows = []
+    for run in report.runs:
+        if run.hits is None:
+            continue
+        for number, (bucket, share) in enumerate(first_ranks(run.hits, rel=rel)):
+            rows.append({**names[run.name], "rank": bucket, "order": number, "share": share})
+    return rows
+
+
+def first_ranks(hits: Hits, *, rel: float = 1) -> list[tuple[str, float]]:
+    """Share of the queries with relevant documents, by the rank of the first one.
+
+    >>> from assay import judge_ranks
+    >>> found = first_ranks(judge_ranks([1, 4, 4, 700]))
+    >>> [pair for pair in found if pair[1]]
+    [('1', 0.25), ('4–5', 0.5), ('> 100', 0.25)]
+    """
+    answerable = np.zeros(hits.n_queries, bool)
+    answerable[hits.pool_row[(hits.pool_grade >= rel) & (hits.pool_count > 0)]] = True
+    good = hits.grade >= rel
+    first = np.full(hits.n_queries, np.inf)
+    np.minimum.at(first, hits.row[good], hits.rank[good].astype(float))
+    bucket = np.searchsorted(_RANK_ENDS, first[answerable])
+    bucket[np.isinf(first[answerable])] = len(_RANK_ENDS) + 1
+    counts = np.bincount(bucket, minlength=len(_RANK_ENDS) + 2)
+    total = max(int(counts.sum()), 1)
+    return [(name, int(n) / total) for name, n in zip(_rank_names(), counts, strict=True)]
+
+
+def _rank_names() -> list[str]:
+    starts = [1, *(end + 1 for end in _RANK_ENDS[:-1])]
+    spans = [
+        str(end) if start == end else f"{start}–{end}"
+        for start, end in zip(starts, _RANK_ENDS, strict=True)
+    ]
+    return [*spans, f"> {_RANK_ENDS[-1]}", _NOT_FOUND]
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

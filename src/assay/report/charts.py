@@ -1,0 +1,224 @@
+"""Charts as Vega-Lite, built with altair.
+
+Names reach a chart only as data, never as a field, an expression or a format, so nothing in them
+can be taken for code. Colours are those of Okabe and Ito (2008), which readers with any kind of
+colour vision can tell apart; shape or position says the same once more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+from assay.io.packages import need
+from assay.report.chart_data import Row
+
+__all__ = [
+    "COLOURS",
+    "curve_chart",
+    "difference_chart",
+    "group_chart",
+    "leaderboard_chart",
+    "rank_chart",
+]
+
+# Blue, orange, green, vermilion, purple, sky blue; black and yellow vanish on one background.
+COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
+_SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+_GREY: Final = "#8C8C8C"
+_MOST_BARS: Final = 4  # runs side by side in one bar chart; beyond, a table of colours
+_WIDTH: Final = 520
+_LINE: Final = 24  # height of a row
+_FEW_TICKS: Final = 6
+
+
+def _altair() -> Any:
+    return need("altair", "Drawing charts", "report")
+
+
+def _data(rows: Sequence[Row]) -> Any:
+    return _altair().Data(values=list(rows))
+
+
+def _titled(chart: Any, description: str, height: int) -> Any:
+    return chart.properties(width=_WIDTH, height=height, description=description)
+
+
+def _x(field: str, title: str, **options: Any) -> Any:
+    alt = _altair()
+    axis = alt.Axis(tickCount=_FEW_TICKS, format=options.pop("format", "~g"))
+    return alt.X(f"{field}:Q", title=title, axis=axis, **options)
+
+
+def leaderboard_chart(rows: Sequence[Row], measure: str, *, chance: float = math.nan) -> Any:
+    """A point with its interval for each row, best first; who may be the best is blue.
+
+    Letters of tie groups stand beside the intervals, and chance is a dashed line.
+    """
+    alt = _altair()
+    scale = alt.Scale(zero=False, nice=True)
+    y = alt.Y("run:N", title=None, sort=alt.EncodingSortField("place", op="min"))
+    colour = alt.condition("datum.first", alt.value(COLOURS[0]), alt.value(_GREY))
+    base = alt.Chart(_data(rows)).encode(y=y)
+    known = alt.Chart(_data([row for row in rows if row["low"] is not None])).encode(y=y)
+    layers = [
+        known.mark_rule(size=2).encode(
+            x=_x("low", measure, scale=scale), x2="high:Q", color=colour
+        ),
+        base.mark_point(filled=True, size=80, opacity=1).encode(
+            x=_x("mean", measure, scale=scale), color=colour, tooltip=_mean_tips()
+        ),
+        known.mark_text(align="left", dx=6).encode(x=_x("high", measure), text="letters:N"),
+    ]
+    if not math.isnan(chance):
+        layers += _chance_line(chance, measure)
+    described = f"{measure} with intervals, {len(rows)} rows, best first"
+    return _titled(alt.layer(*layers), described, _LINE * len(rows))
+
+
+def _chance_line(chance: float, measure: str) -> list[Any]:
+    alt = _altair()
+    line = alt.Chart(_data([{"chance": chance, "what": "chance"}]))
+    x = _x("chance", measure)
+    text = line.mark_text(baseline="bottom", dy=-3)
+    return [
+        line.mark_rule(strokeDash=[5, 4]).encode(x=x, tooltip=[_tip("chance", "chance")]),
+        text.encode(x=x, y=alt.value(0), text="what:N"),
+    ]
+
+
+def _tip(field: str, title: str, format: str = ".4f") -> Any:
+    return _altair().Tooltip(f"{field}:Q", title=title, format=format)
+
+
+def _named_tip(field: str, title: str) -> Any:
+    return _altair().Tooltip(f"{field}:N", title=title)
+
+
+def _mean_tips() -> list[Any]:
+    ends = [_tip("low", "from"), _tip("high", "to")]
+    return [_named_tip("run", "name"), _tip("mean", "mean"), *ends, _named_tip("letters", "group")]
+
+
+def _runs_of(rows: Sequence[Row]) -> list[str]:
+    """The runs of some rows, best first."""
+    places = {row["run"]: row["place"] for row in rows}
+    return sorted(places, key=lambda run: (places[run], run))
+
+
+def _run_colour(runs: Sequence[str]) -> Any:
+    """A colour for each of the first runs; the others are grey."""
+    alt = _altair()
+    colours = [*COLOURS, *[_GREY] * max(0, len(runs) - len(COLOURS))][: len(runs)]
+    scale = alt.Scale(domain=list(runs), range=colours)
+    return alt.Color("run:N", scale=scale, legend=_run_legend(runs))
+
+
+def _run_shape(runs: Sequence[str]) -> Any:
+    alt = _altair()
+    shapes = [_SHAPES[i % len(_SHAPES)] for i in range(len(runs))]
+    scale = alt.Scale(domain=list(runs), range=shapes)
+    return alt.Shape("run:N", scale=scale, legend=_run_legend(runs))
+
+
+def _run_legend(runs: Sequence[str]) -> Any:
+    """The runs that have a colour of their own, below the chart."""
+    named = list(runs[: len(COLOURS)])
+    return _altair().Legend(
+        title=None, orient="bottom", columns=3, labelLimit=160, values=named, symbolLimit=0
+    )
+
+
+def curve_chart(rows: Sequence[Row], measure: str) -> Any:
+    """Means against the cut-off k, a line for each run; the six best in colour."""
+    alt = _altair()
+    runs = _runs_of(rows)
+    cutoffs = sorted({row["k"] for row in rows})
+    axis = alt.Axis(values=cutoffs, grid=False, format="d")
+    base = alt.Chart(_data(rows)).encode(
+        x=alt.X("k:Q", title="cut-off k", scale=alt.Scale(type="log", nice=False), axis=axis),
+        y=alt.Y("mean:Q", title=measure, axis=alt.Axis(tickCount=_FEW_TICKS, format="~g")),
+        color=_run_colour(runs),
+    )
+    points = base.mark_point(filled=True, size=45, opacity=1).encode(
+        shape=_run_shape(runs),
+        tooltip=[_named_tip("run", "run"), _tip("k", "k", "d"), _tip("mean", measure)],
+    )
+    chart = alt.layer(base.mark_line(strokeWidth=1.5), points)
+    return _titled(chart, f"{measure} against the cut-off for {len(runs)} runs", 260)
+
+
+def group_chart(rows: Sequence[Row], measure: str, by: str) -> Any:
+    """Means of each group: bars for a few runs, points for more, of the six best at most."""
+    alt = _altair()
+    runs = _runs_of(rows)[: len(COLOURS)]
+    kept = [row for row in rows if row["run"] in set(runs)]
+    y = alt.Y("group:N", title=by, sort=alt.EncodingSortField("order", op="min"))
+    tips = [_named_tip("group", by), _named_tip("run", "run"), _tip("mean", measure)]
+    base = alt.Chart(_data(kept)).encode(
+        x=_x("mean", measure), y=y, color=_run_colour(runs), tooltip=tips
+    )
+    if len(runs) <= _MOST_BARS:
+        bars = base.encode(yOffset=alt.YOffset("run:N", scale=alt.Scale(domain=runs)))
+        chart, line = bars.mark_bar(), 12 * len(runs) + 6
+    else:
+        points = base.mark_point(filled=True, size=60, opacity=1)
+        chart, line = points.encode(shape=_run_shape(runs)), _LINE
+    n_groups = len({row["group"] for row in kept})
+    return _titled(chart, f"{measure} by {by} for {len(runs)} runs", line * n_groups)
+
+
+def difference_chart(rows: Sequence[Row], title: str) -> Any:
+    """A bar for each query, the largest win first; losses hang below the line."""
+    alt = _altair()
+    colour = alt.condition("datum.difference > 0", alt.value(COLOURS[0]), alt.value(COLOURS[3]))
+    tips = [_named_tip("query", "query"), _tip("a", "first"), _tip("b", "second"),
+            _tip("difference", "difference", "+.4f")]  # fmt: skip
+    chart = alt.Chart(_data(rows)).encode(
+        x=alt.X("place:Q", axis=None, scale=alt.Scale(nice=False)),
+        x2="after:Q",
+        y=alt.Y("difference:Q", title=title, axis=alt.Axis(tickCount=_FEW_TICKS, format="~g")),
+        y2=alt.datum(0),
+        color=colour,
+        tooltip=tips,
+    )
+    return _titled(chart.mark_bar(), f"{title}, {len(rows)} queries sorted by difference", 220)
+
+
+def rank_chart(rows: Sequence[Row]) -> Any:
+    """Shares of queries by the rank of their first relevant document."""
+    alt = _altair()
+    runs = _runs_of(rows)
+    x = alt.X("rank:N", title="rank of the first relevant document",
+              sort=alt.EncodingSortField("order", op="min"))  # fmt: skip
+    tips = [_named_tip("run", "run"), _named_tip("rank", "rank"), _tip("share", "queries", ".1%")]
+    base = alt.Chart(_data(rows)).encode(x=x, tooltip=tips)
+    described = f"share of queries by the rank of the first relevant document, {len(runs)} runs"
+    if len(runs) > _MOST_BARS:
+        return _upright(_titled(_rank_table(base), described, _LINE * len(runs)))
+    chart = base.mark_bar().encode(
+        y=alt.Y("share:Q", title="share of queries", axis=alt.Axis(tickCount=5, format="%")),
+        xOffset=alt.XOffset("run:N", scale=alt.Scale(domain=runs)),
+        color=_run_colour(runs),
+    )
+    return _upright(_titled(chart, described, 200))
+
+
+def _upright(chart: Any) -> Any:
+    """Names below the bars as one reads them."""
+    return chart.configure_axisXDiscrete(labelAngle=0)
+
+
+def _rank_table(base: Any) -> Any:
+    """The same as a table of colours, which holds any number of runs."""
+    alt = _altair()
+    y = alt.Y("run:N", title=None, sort=alt.EncodingSortField("place", op="min"))
+    shade = alt.Color("share:Q", scale=alt.Scale(scheme="blues", domainMin=0), legend=None)
+    dark = alt.condition("datum.share > 0.5", alt.value("white"), alt.value("black"))
+    text = base.mark_text(fontSize=10).encode(
+        y=y, text=alt.Text("share:Q", format=".0%"), color=dark
+    )
+    return alt.layer(base.mark_rect().encode(y=y, color=shade), text).resolve_scale(
+        color="independent"
+    )

@@ -1,0 +1,29 @@
+"""One run of a report: its name, its scores, and what else is known about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from assay.hits import Hits
+    from assay.scores import Scores
+
+__all__ = ["ReportRun"]
+
+
+@dataclass(frozen=True, eq=False)
+class ReportRun:
+    """A run to report on.
+
+    `chance` holds what a random order scores, where the size of the collection is known; with
+    `hits` the report also shows where relevant documents landed and measures against k; `details`
+    are shown as they are: file, checksum, model, settings.
+    """
+
+    name: str
+    scores: Scores
+    chance: Scores | None = None
+    hits: Hits | None = None
+    details: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,79 @@
+"""Reports that several tests share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from assay import judge, parse_many, preset, score
+from assay.chance import chance
+from assay.demo import N_DOCS, make_demo
+from assay.ids import Ids
+from assay.report import Report, ReportRun, make_report
+from assay.scores import Scores
+from tests.hostile import HOSTILE
+
+MEASURES = ("nDCG@10", "AP", "P@10")
+
+
+def demo_runs(measures: Sequence[str] = MEASURES) -> list[ReportRun]:
+    """The three runs of the demo, with hits, chance and a group column."""
+    rankings, qrels = make_demo()
+    runs = []
+    for name, ranking in rankings.items():
+        hits = judge(ranking, qrels)
+        kinds = {query: ("short", "long")[i % 2] for i, query in enumerate(hits.query_ids)}
+        scores = score(hits, measures).with_groups(kind=kinds)
+        random = chance(hits, measures, n_docs=N_DOCS)
+        runs.append(ReportRun(name, scores, random, hits, {"file": f"{name}.run"}))
+    return runs
+
+
+def demo_report(**settings: object) -> Report:
+    """The demo, compared with few draws."""
+    return make_report(demo_runs(), resamples=500, **settings)
+
+
+def made_up(values: np.ndarray, queries: Sequence[str], measures: Sequence[str]) -> Scores:
+    """Scores of queries with these ids; values are measures × queries."""
+    ids = Ids.of(list(queries), what="query")
+    order = ids.order()
+    return Scores(
+        measures=parse_many(measures),
+        query_ids=ids.take(order),
+        values=values[:, order],
+        tied=np.zeros(values.shape, bool),
+        missing=np.zeros(values.shape[1], bool),
+        conventions=preset("trec_eval"),
+    )
+
+
+def hostile_report() -> Report:
+    """Every name, id, group, detail and text is hostile."""
+    rng = np.random.default_rng(3)
+    ids = [re.sub(r"\s|[\ud800-\udfff]", "", text) for text in HOSTILE]  # these no id may hold
+    queries = [f"{text}{i}" for i, text in enumerate(ids * 2)]
+    groups = {query: HOSTILE[i % len(HOSTILE)] for i, query in enumerate(queries)}
+    runs = []
+    for name in HOSTILE:
+        scores = made_up(rng.random((2, len(queries))), queries, ["nDCG@10", "nDCG@5"])
+        scores = scores.with_groups(**{HOSTILE[0]: groups})
+        runs.append(ReportRun(name, scores, details=dict(zip(HOSTILE, HOSTILE, strict=True))))
+    return make_report(
+        runs, title=" ".join(HOSTILE), baseline=HOSTILE[1], resamples=500,
+        command="\n".join(HOSTILE),
+    )  # fmt: skip
+
+
+def large_report(n_runs: int, n_measures: int, n_queries: int) -> Report:
+    """Noise, which compresses worst of all."""
+    rng = np.random.default_rng(0)
+    measures = [f"nDCG@{k}" for k in range(1, n_measures + 1)]
+    queries = [f"query-{i:06}" for i in range(n_queries)]
+    runs = [
+        ReportRun(f"system {i}", made_up(rng.random((n_measures, n_queries)), queries, measures))
+        for i in range(n_runs)
+    ]
+    return make_report(runs, resamples=100, interval="t", test="t")

@@ -1,0 +1,90 @@
+"""Charts as files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from assay.errors import MissingPackageError, StorageError, UsageError
+from assay.report import ReportRun, make_report
+from assay.report.tables import printable
+from assay.report.vega import rendered
+from tests.report.samples import demo_report, demo_runs, hostile_report
+
+STARTS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
+
+
+def test_every_chart_in_every_format(tmp_path: Path):
+    runs = [ReportRun(run.name, run.scores) for run in demo_runs(["nDCG@10"])]
+    files = make_report(runs, resamples=100).figures(tmp_path / "new" / "folder")
+    assert len(files) == 3 * 3  # leaderboard, groups, differences
+    for path in files:
+        assert path.read_bytes().startswith(STARTS[path.suffix[1:]])
+    assert {path.stem for path in files} == {
+        "leaderboard-nDCG-10", "groups-1-nDCG-10", "differences-nDCG-10",
+    }  # fmt: skip
+
+
+def test_all_charts_of_the_demo_are_drawn(tmp_path: Path):
+    names = {path.stem for path in demo_report().figures(tmp_path, formats=["svg"])}
+    assert names == {
+        *(f"{kind}-{m}" for kind in ("leaderboard", "curve", "groups-1")
+          for m in ("nDCG-10", "AP", "P-10")),
+        "ranks", "differences-nDCG-10",
+    }  # fmt: skip
+    text = (tmp_path / "leaderboard-AP.svg").read_text()
+    assert "dense" in text
+    assert "chance" in text
+
+
+def test_hostile_names_stay_text_in_svg(tmp_path: Path):
+    from xml.etree import ElementTree
+
+    for path in hostile_report().figures(tmp_path, formats=["svg"]):
+        tree = ElementTree.fromstring(path.read_bytes())
+        tags = {element.tag.rpartition("}")[2] for element in tree.iter()}
+        assert not tags & {"script", "img", "foreignObject", "a"}
+
+
+@pytest.mark.parametrize("name", ["toString", "valueOf", "null", "a.b[0]", "1", "", " "])
+def test_names_that_mean_something_to_a_program_are_names(tmp_path: Path, name):
+    dense, lexical, _ = demo_runs(["nDCG@10"])
+    kinds = dict.fromkeys(dense.scores.query_ids, name or "x")
+    runs = [
+        ReportRun(name or "x", dense.scores.with_groups(kind=kinds), hits=dense.hits),
+        ReportRun("other", lexical.scores.with_groups(kind=kinds), hits=lexical.hits),
+    ]
+    files = make_report(runs, resamples=100).figures(tmp_path, formats=["svg"])
+    assert len(files) == 5
+    for path in files:
+        if not path.stem.startswith("differences"):
+            assert printable(name) in path.read_text()
+
+
+def test_measures_of_one_spelling_do_not_overwrite_each_other(tmp_path: Path):
+    runs = demo_runs(["AP(rel=2)", "AP@10", "AP(rel=1)@10"])
+    report = make_report([ReportRun("x", runs[0].scores)], resamples=100)
+    files = report.figures(tmp_path, formats=["svg"])
+    assert len({path.name.lower() for path in files}) == len(files)
+
+
+def test_unknown_formats_and_files_in_the_way_are_refused(tmp_path: Path):
+    with pytest.raises(UsageError, match="gif"):
+        demo_report().figures(tmp_path, formats=["gif"])
+    with pytest.raises(UsageError, match="gif"):
+        rendered({}, "gif")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot be made a folder"):
+        demo_report().figures(tmp_path / "file", formats=["svg"])
+
+
+@pytest.mark.parametrize("module", ["altair", "vl_convert"])
+def test_a_missing_package_is_named_with_its_command(module, monkeypatch):
+    from assay.report import vega
+
+    monkeypatch.setitem(sys.modules, module, None)
+    vega.drawing_script.cache_clear()
+    with pytest.raises(MissingPackageError, match=r"pip install 'assay\[report\]'"):
+        demo_report().to_html()

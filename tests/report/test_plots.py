@@ -1,0 +1,54 @@
+"""Values draw themselves in a notebook."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.report.samples import demo_report
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _rows(chart) -> list[dict]:
+    """The longest of the data sets that a chart holds."""
+    spec = chart.to_dict()
+    parts = [spec, *spec.get("layer", [])]
+    return max((part["data"]["values"] for part in parts if "data" in part), key=len)
+
+
+def test_scores_show_their_means_with_intervals():
+    scores = demo_report().runs[0].scores
+    rows = _rows(scores.plot())
+    assert [row["run"] for row in rows] == ["nDCG@10", "AP", "P@10"]
+    assert all(row["low"] < row["mean"] < row["high"] for row in rows)
+
+
+def test_comparisons_show_their_systems():
+    comparison = demo_report().comparison
+    assert [row["run"] for row in _rows(comparison.plot())] == ["dense", "coarse", "lexical"]
+    assert _rows(comparison.plot("AP"))[0]["mean"] == comparison.standings_on("AP")[0].mean.estimate
+
+
+def test_differences_show_their_queries():
+    assert len(_rows(demo_report().comparison.differences("AP").plot())) == 50
+
+
+def test_the_tutorial_runs(tmp_path: Path):
+    """In a process of its own: a kernel brings its own threads and warnings."""
+    code = (
+        "import sys, nbformat, nbclient\n"
+        "book = nbformat.read(sys.argv[1], as_version=4)\n"
+        "nbclient.NotebookClient(book, timeout=120, kernel_name='python3').execute()\n"
+        "kinds = {k for cell in book.cells for out in cell.get('outputs', []) "
+        "for k in out.get('data', {})}\n"
+        "print(sorted(kinds))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(ROOT / "docs" / "tutorial.ipynb")],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "text/html" in done.stdout
+    assert (tmp_path / "report.html").stat().st_size > 100_000
