@@ -23,6 +23,7 @@ __all__ = ["command"]
 _FORMATS = ("text", "markdown", "csv", "tsv", "json")
 _METHODS = ("sign", "gaussian", "itq", "int8", "float16")
 _TIES = ("expected", "order", "best", "worst")
+_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 def _file_options(command: Any) -> Any:
@@ -89,7 +90,7 @@ def _code_options(command: Any) -> Any:
 @click.command("codes", cls=ManyValues)
 @_file_options
 @_code_options
-@click.option("--level", type=float, default=0.05, show_default=True, metavar="A",
+@click.option("--level", type=_SHARE, default=0.05, show_default=True, metavar="A",
               help="Chance of a false claim; intervals have 1 - A.")  # fmt: skip
 @click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True,
               metavar="N", help="How often to draw.")  # fmt: skip
@@ -130,6 +131,7 @@ def command(
     inputs = [chosen[name] for name in ("embeddings", "queries", "doc_ids", "query_ids", "qrels")]
     for written in (file, chart):
         output.refuse_input(written, *inputs, *(path for _, path in _named_files(chosen)))
+    output.refuse_one_file(file, chart)
     report = _evaluated(chosen)
     if chart is not None:
         output.put(report.svg(), chart)

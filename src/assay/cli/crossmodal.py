@@ -160,6 +160,7 @@ def _refuse_senseless(chosen: dict[str, Any], rich: bool, layout: str) -> None:
         raise click.UsageError(f"{file}: the summary is saved as .json; other formats need --full.")
     for path in (file, *chosen["confusions"]):
         output.refuse_input(path, *_inputs(chosen))
+    output.refuse_one_file(file, *chosen["confusions"])
     for path in chosen["confusions"]:
         if Path(path).suffix.lower() not in (".svg", ".csv", ".tsv", ".md", ".json"):
             raise click.UsageError(f"--confusion {path}: use .svg, .csv, .tsv, .md or .json.")
@@ -197,14 +198,15 @@ def _evaluated(chosen: dict[str, Any]) -> dict[str, LabelResults]:
         named_files(chosen["label_maps"], "--label-map"),
     )
     prototypes = _prototypes(chosen, metric)
+    dropped = [name for part in chosen["drop_labels"] for name in part.split(",")]
     with progress_bar("searching") as progress:
-        return label_retrieval(
+        results = label_retrieval(
             modalities,
             labels,
             directions=chosen["directions"] or None,
             k_values=chosen["k_values"],
             prototypes=prototypes,
-            drop_labels=[name for part in chosen["drop_labels"] for name in part.split(",")],
+            drop_labels=dropped,
             exclude_paired=chosen["exclude_paired"],
             metric=metric,
             ties=chosen["ties"],
@@ -216,6 +218,20 @@ def _evaluated(chosen: dict[str, Any]) -> dict[str, LabelResults]:
             threads=chosen["threads"],
             progress=progress,
         )
+    if dropped:
+        named = [rows.values for rows in labels.values()]
+        _say_what_is_absent(dropped, named + ([prototypes.labels] if prototypes else []))
+    return results
+
+
+def _say_what_is_absent(dropped: list[str], named: list[Any]) -> None:
+    """A misspelt label drops nothing."""
+    from assay.checks import check_labels
+
+    found = {str(label) for labels in named for label in set(check_labels(labels, "").tolist())}
+    absent = [name for name in dropped if name not in found]
+    if absent:
+        output.narrate(f"--drop-labels: nothing has the label {', '.join(map(repr, absent))}")
 
 
 def _modality_files(chosen: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
@@ -234,7 +250,7 @@ def _modality_files(chosen: dict[str, Any]) -> tuple[dict[str, str], dict[str, s
 
 
 def _prototypes(chosen: dict[str, Any], metric: str) -> Prototypes | None:
-    sources = ("metadata", "encoder", "checkpoint", "prototype_embeddings")
+    sources = ("metadata", "encoder", "checkpoint", "factory", "prototype_embeddings")
     if not chosen["use_prototypes"] and not any(chosen[name] for name in sources):
         return None
     from assay.cli.crossmodal_inputs import read_prototypes

@@ -164,8 +164,17 @@ def _ready_prototypes(path: str, key: str | None, labels: str | None) -> Prototy
         raise UsageError(
             f"{path} does not say whose prototypes these are: give --prototype-labels."
         )
+    if labels is not None and Path(labels).suffix.lower() == ".json":
+        return Prototypes.of(vectors, _json_list(labels))
     names, _ = load_keyed(labels or path, None, usual=usual)
     return Prototypes.of(vectors, names)
+
+
+def _json_list(path: str) -> list[Any]:
+    content = parse_json(read_text(path), path)
+    if not isinstance(content, list):
+        raise FormatError(f"{path} must hold a list of labels, one for each prototype.")
+    return content
 
 
 def _text_model(

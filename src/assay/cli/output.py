@@ -21,6 +21,7 @@ __all__ = [
     "on_terminal",
     "put",
     "refuse_input",
+    "refuse_one_file",
     "show",
 ]
 
@@ -47,6 +48,17 @@ def refuse_input(file: str | None, *inputs: str | None) -> None:
     for path in inputs:
         if file and path and _same(file, path):
             raise UsageError(f"{file} is one of the inputs and would be lost. Write another file.")
+
+
+def refuse_one_file(*files: str | None) -> None:
+    """Refuse to write two results into one file: the second would replace the first."""
+    given = [file for file in files if file]
+    for place, file in enumerate(given):
+        before = given[:place]
+        if os.path.abspath(file) in map(os.path.abspath, before) or any(
+            _same(file, other) for other in before
+        ):
+            raise UsageError(f"{file} is named for two results. Give each a file of its own.")
 
 
 def _same(left: str, right: str) -> bool:

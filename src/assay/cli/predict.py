@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.cli import options, output
+from assay.errors import UsageError
 
 if TYPE_CHECKING:
     from assay.cli.predict_report import Evaluated
@@ -88,9 +90,12 @@ def command(
       assay predict a=a1.npz a=a2.npz a=a3.npz b=b1.npz b=b2.npz b=b3.npz
       assay predict --results outputs/ --unit percent --f1-unit fraction
     """
+    if legacy_json and named not in (None, "json"):
+        raise click.UsageError(f"--legacy-json and --format {named} exclude each other.")
     layout = output.chosen_format("json" if legacy_json else named, json_wanted, file)
     if results is not None:
         _refuse_both(files, legacy_json)
+        _refuse_result_file(file, results)
         return _show_import(results, unit, f1_unit, layout, file)
     if not files:
         raise click.UsageError("Give a file of predictions, or --results FOLDER.")
@@ -108,6 +113,16 @@ def _refuse_both(files: tuple[str, ...], legacy_json: bool) -> None:
         raise click.UsageError("--results takes a folder and no files beside it.")
     if legacy_json:
         raise click.UsageError("--legacy-json is for predictions, not for --results.")
+
+
+def _refuse_result_file(file: str | None, folder: str) -> None:
+    """The table would replace a result, or be read as one the next time."""
+    inside = file and Path(folder).resolve() in Path(file).resolve().parents
+    if file and inside and Path(file).suffix.lower() == ".json":
+        raise UsageError(
+            f"{file} lies in {folder}, whose .json files are all read as results. Write it "
+            "elsewhere."
+        )
 
 
 def _show_import(

@@ -191,11 +191,22 @@ def _previous(request: Request, read: PredictionFile) -> Any:
 
 
 def _like(labels: list[Any], targets: Any) -> list[Any]:
-    """A CSV holds text only: numbers in it are class numbers where the targets are numbers."""
-    numbers = not any(isinstance(target, str) for target in list(targets)[:1])
-    if not numbers or not all(isinstance(label, str) for label in labels):
+    """A CSV holds text only: numbers are written as in the targets, whichever side it is."""
+    if any(isinstance(target, str) for target in list(targets)[:1]):
+        return [str(label) if isinstance(label, int) else label for label in labels]
+    if not all(isinstance(label, str) for label in labels):
         return labels
+    wrong = next((label for label in labels if label and not _is_whole(label)), None)
+    if wrong is not None:
+        raise UsageError(
+            f"The targets are class numbers, but a label is {wrong!r}. Give labels of one kind."
+        )
+    return [int(label) if label else None for label in labels]
+
+
+def _is_whole(text: str) -> bool:
     try:
-        return [int(label) if label else None for label in labels]
-    except ValueError as error:
-        raise UsageError(f"The targets are numbers, but a label is not: {error}.") from None
+        int(text)
+    except ValueError:
+        return False
+    return True

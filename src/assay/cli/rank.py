@@ -70,8 +70,7 @@ def command(
     from assay.engine import rank
     from assay.io.writers import write_run
 
-    for source in (queries, docs):
-        output.refuse_input(target, source)
+    output.refuse_input(target, queries, docs, query_ids, doc_ids)
     sides = [_side(queries, query_ids, "query"), _side(docs, doc_ids, "doc")]
     with progress_bar("searching") as progress:
         ranking = rank(

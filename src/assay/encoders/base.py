@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import checks
-from assay.errors import ShapeError, ValueRangeError
+from assay.errors import AssayError, ShapeError, UsageError, ValueRangeError
 
-__all__ = ["Encode", "Encoder", "Progress", "as_vectors"]
+__all__ = ["Encode", "Encoder", "Progress", "as_vectors", "told"]
 
 Floats = NDArray[np.float32]
 Encode = Callable[[list[str]], Any]
@@ -44,13 +44,28 @@ class Encoder:
         parts: list[Floats] = []
         for start in range(0, len(checked), size):
             batch = checked[start : start + size]
-            rows = as_vectors(self.function(batch), len(batch), self.spec)
+            rows = as_vectors(self._called(batch), len(batch), self.spec)
             _refuse_not_finite(rows, batch, start, self.spec)
             _refuse_other_width(parts, rows, start, self.spec)
             parts.append(rows)
             if progress is not None:
                 progress(start + len(batch), len(checked))
         return np.concatenate(parts)
+
+    def _called(self, batch: list[str]) -> Any:
+        """What the model returns; a model that fails is named, for its fault is not ours."""
+        try:
+            return self.function(batch)
+        except (AssayError, MemoryError, OSError):
+            raise
+        except Exception as error:
+            raise UsageError(f"Encoder {self.spec!r} failed: {told(error)}.") from error
+
+
+def told(error: Exception) -> str:
+    """The kind of an error and its first line, for a message."""
+    words = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {words:.160}" if words else type(error).__name__
 
 
 def _checked_texts(texts: Sequence[str], spec: str) -> list[str]:

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.encoders.base import Encode
+from assay.encoders.base import Encode, told
 from assay.encoders.python_function import named_callable
 from assay.encoders.safetensors_file import load_safetensors
-from assay.errors import FormatError, MismatchError
+from assay.errors import AssayError, FormatError, MismatchError, UsageError
 from assay.io.packages import need
 from assay.io.streams import open_chunks
 
@@ -54,7 +54,17 @@ def from_factory(path: str, factory: str, *, device: str | None = None) -> Any:
 
     The result is a text encoder: an object with `encode` or `encode_texts_clip`, or a function.
     """
-    return named_callable(factory, "MODULE:FACTORY")(read_checkpoint(path), device or "cpu")
+    make = named_callable(factory, "MODULE:FACTORY")
+    content = read_checkpoint(path)
+    try:
+        return make(content, device or "cpu")
+    except (AssayError, MemoryError, OSError):
+        raise
+    except Exception as error:  # the factory is not ours: it can fail in any way
+        raise UsageError(
+            f"The factory {factory!r} failed on {path}: {told(error)}. It is called with the "
+            "content of the checkpoint and the device."
+        ) from error
 
 
 def read_checkpoint(path: str) -> Mapping[str, Any]:

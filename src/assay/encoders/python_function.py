@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from assay.encoders.base import Encode
+from assay.encoders.base import Encode, told
 from assay.errors import UsageError
 
 __all__ = ["load", "named_callable"]
@@ -42,3 +42,5 @@ def _imported(module: str) -> Any:
             f"The module {module!r} cannot be imported: {error}. Is it installed, or in the "
             "current folder?"
         ) from error
+    except Exception as error:  # the module is not ours: importing it can fail in any way
+        raise UsageError(f"The module {module!r} fails when imported: {told(error)}.") from error

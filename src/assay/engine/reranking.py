@@ -39,6 +39,7 @@ def rerank(
     >>> rerank(found, [[1.0, 0.0]], docs=[[2.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).row(0)
     [(0, 1.0), (2, 0.0)]
     """
+    checks.require(ranking, Ranking, "ranking", "a Ranking")
     ready = plan(
         queries, docs,
         k=1, metric=metric, zero=zero, exclude=None, query_ids=None, doc_ids=None,

@@ -76,7 +76,7 @@ def rank(
     )
     depth = k if keep_ties else k + 1  # one more tells whether the cut divides a tie
     tops = [
-        [ready.kernels.TopK(stop - start, depth, keep_ties) for _ in range(ready.parts)]
+        [ready.kernels.TopK(stop - start, depth, bool(keep_ties)) for _ in range(ready.parts)]
         for start, stop in ready.tiles()
     ]
     n_docs = _search(ready, depth, tops, progress)

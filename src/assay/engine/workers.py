@@ -19,6 +19,7 @@ Progress = Callable[[int, int | None], object]
 
 _SECONDS_BETWEEN_LOOKS: Final = 0.05
 _COUNTING: Final = Lock()
+_MOST_THREADS: Final = 1024  # the answer is the same for any number; kernels count them in 32 bits
 
 
 class Control(NamedTuple):
@@ -44,7 +45,7 @@ Task = Callable[[Control], None]
 def thread_count(threads: int | None) -> int:
     """How many threads to use: all cores that this process may use, unless told otherwise."""
     if threads is not None:
-        return checks.check_cutoff(threads, "threads")
+        return min(checks.check_cutoff(threads, "threads"), _MOST_THREADS)
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
 

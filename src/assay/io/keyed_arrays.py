@@ -45,7 +45,8 @@ def _chosen_key(found: list[str], key: str | None, usual: tuple[str, ...], name:
     known = [other for other in usual if other in candidates]
     if known or len(candidates) == 1:
         return (known or candidates)[0]
+    or_name = f", or call it {usual[0]!r}" if usual else ""
     raise UsageError(
         f"{name} holds {', '.join(map(repr, candidates)) or 'no arrays'}. Say which one is meant "
-        "by its key."
+        f"by its key{or_name}."
     )

@@ -36,6 +36,7 @@ Singles = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 _ROWS = 1024  # of a matrix, to compute at once in float64
+_LARGEST_UNIT = 1e15  # squares of larger numbers, added up, may exceed float32
 
 
 def cosine_similarity_matrix(embeddings: Any, assume_normalized: bool = False) -> Singles:
@@ -52,6 +53,11 @@ def cosine_similarity_matrix(embeddings: Any, assume_normalized: bool = False) -
     checks.check_finite(vectors, "embeddings")
     if not assume_normalized:
         vectors = _unit_rows(vectors)
+    elif np.abs(vectors).max() > _LARGEST_UNIT:
+        raise ValueRangeError(
+            f"embeddings holds {np.abs(vectors).max()}: such rows are not of length 1, and their "
+            "products overflow. Leave assume_normalized out."
+        )
     return _products(vectors)
 
 

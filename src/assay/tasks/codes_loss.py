@@ -18,6 +18,7 @@ from assay import checks
 from assay.comparison import Comparison, compare
 from assay.conventions import Conventions, preset
 from assay.engine import Codes, pack_codes
+from assay.engine.codes import MOST_BITS
 from assay.errors import MismatchError, UsageError
 from assay.evaluation import score
 from assay.hits import judge
@@ -199,7 +200,7 @@ def evaluate_codes(
     )  # fmt: skip
     plan, remarks = _planned(task, bits, methods)
     ready = _ready(codes or {}, task, queries is None)
-    _check_names([_name(*one) for one in plan], list(ready))
+    _check_names([_name(*one) for one in plan], list(ready), remarks)
     say = progress or (lambda step, done, total: None)
     yardstick = _Yardstick.of(task, settings, qrels, say)
     found = [yardstick.float_loss()]
@@ -230,6 +231,13 @@ def _checked_ties(ties: Any) -> str:
     return str(ties)
 
 
+def _checked_length(bits: Any) -> int:
+    length = checks.check_cutoff(bits, "bits")
+    if length > MOST_BITS:
+        raise UsageError(f"Codes hold up to {MOST_BITS} bits, found {length}.")
+    return length
+
+
 def _planned(
     task: Task, bits: Any, methods: Any
 ) -> tuple[list[tuple[str, int | None]], tuple[str, ...]]:
@@ -239,7 +247,7 @@ def _planned(
     if unknown is not None:
         raise UsageError(f"Unknown method {unknown!r}. Known: {', '.join(METHODS)}.")
     given = [bits] if isinstance(bits, int) else checks.listed(bits, "bits")
-    lengths = sorted({checks.check_cutoff(one, "bits") for one in given})
+    lengths = sorted({_checked_length(one) for one in given})
     plan: list[tuple[str, int | None]] = []
     remarks = []
     for name in (name for name in METHODS if name in names):
@@ -263,9 +271,12 @@ def _name(method: str, bits: int | None) -> str:
     return method if bits is None else f"{method}-{bits}"
 
 
-def _check_names(made: list[str], given: list[str]) -> None:
+def _check_names(made: list[str], given: list[str], remarks: tuple[str, ...]) -> None:
     if not made and not given:
-        raise UsageError("There is nothing to compare with float: name a method, or give codes.")
+        why = f" ({'; '.join(remarks)})" if remarks else ""
+        raise UsageError(
+            f"There is nothing to compare with float{why}: name a method, or give codes."
+        )
     twice = next((name for name in given if name in made), None)
     if twice is not None:
         raise UsageError(f"Two codes are called {twice!r}. Give yours another name.")

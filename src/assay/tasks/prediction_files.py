@@ -34,6 +34,7 @@ TARGET_NAMES = ("targets", "target", "true_y", "ground_truth", "label", "labels"
 ID_NAMES = ("query_ids", "query_id", "sample_id", "id")
 _NPZ_KEYS = (*SCORE_NAMES, *TARGET_NAMES, "candidates", "query_ids", "class_names")
 _BATCH_ROWS = 4096
+_CLOSING = {"[": "]", "(": ")"}
 _ITEM = re.compile(r"""'([^']*)'|"([^"]*)"|([^\s,'"]+)""")
 _PACKED = (".gz", ".zst")
 
@@ -196,8 +197,20 @@ def _lists(cells: list[Any], column: str, name: str) -> list[list[Any]]:
             raise FormatError(
                 f"{name}, row {row}: column {column!r} holds {cell!r}, not a list of candidates."
             )
+        if isinstance(cell, str) and _is_cut_off(cell.strip()):
+            raise FormatError(
+                f"{name}, row {row}: the list {cell!r:.60} in column {column!r} is not complete. "
+                "Write all candidates, and the closing bracket."
+            )
         found.append(_items(cell.strip()) if isinstance(cell, str) else cell)
     return found
+
+
+def _is_cut_off(text: str) -> bool:
+    """Whether a bracket is opened and not closed, or a long array was printed with dots."""
+    if text[:1] not in _CLOSING:
+        return False
+    return text[-1] != _CLOSING[text[0]] or " ... " in text
 
 
 def _items(text: str) -> list[str]:
