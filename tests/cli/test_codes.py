@@ -195,3 +195,14 @@ def test_underscores_commas_and_repetition(assay, vectors):
     answer = assay("codes", *files, *more[:-1])
     names = [one["name"] for one in json.loads(answer.out)["codes"]]
     assert names == ["float", "gaussian-8", "gaussian-16"]
+
+
+def test_judgments_name_rows_by_number_where_there_are_no_ids(assay, vectors):
+    named = assay("codes", "--embeddings", "all.npz", "--queries", "all.npz", "--qrels",
+                  "qrels.txt", *FEW, "--json")  # fmt: skip
+    Path("rows.txt").write_text(Path("qrels.txt").read_text().replace("q", "").replace("d", ""))
+    bare = assay("codes", "--embeddings", "docs.npy", "--queries", "queries.npy", "--qrels",
+                 "rows.txt", *FEW, "--json")  # fmt: skip
+    assert (bare.code, bare.err) == (0, "")
+    judged = [[one["judgments"] for one in json.loads(a.out)["codes"]] for a in (named, bare)]
+    assert judged[0] == judged[1]

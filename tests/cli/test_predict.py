@@ -206,3 +206,14 @@ def test_checks_fire_without_assertions(files):
     )  # fmt: skip
     assert done.returncode == 3
     assert "Traceback" not in done.stderr
+
+
+def test_models_of_different_vocabularies_have_a_baseline_each(assay, files):
+    np.save("wide.npy", np.random.default_rng(9).standard_normal((80, 40)))
+    code, out, _ = assay(
+        "predict", "x.npy", "wide.npy", "-t", "y.npy", "-k", "1", "--format", "csv"
+    )
+    assert code == 0
+    lines = [line.split(",") for line in out.splitlines()]
+    assert lines[0][-3:-1] == ["uniform of 30", "uniform of 40"]
+    assert [float(cell) for cell in lines[1][-3:-1]] == [1 / 30, 1 / 40]

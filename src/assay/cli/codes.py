@@ -158,20 +158,22 @@ def _evaluated(chosen: dict[str, Any]) -> CodesReport:
             methods=methods,
             codes=_codes(chosen, queries is None),
             k=chosen["cutoffs"],
-            doc_ids=_ids(chosen["doc_ids"], docs, "doc"),
-            query_ids=_ids(chosen["query_ids"], queries, "query"),
+            doc_ids=_ids(chosen["doc_ids"], docs, "doc", chosen["qrels"]),
+            query_ids=_ids(chosen["query_ids"], queries, "query", chosen["qrels"]),
             progress=progress,
             **{name: chosen[name] for name in same},
         )
 
 
-def _ids(path: str | None, given: VectorFile | None, side: str) -> Any:
-    """Ids from the text file if there is one, else those beside the vectors."""
+def _ids(path: str | None, given: VectorFile | None, side: str, qrels: str | None) -> Any:
+    """Ids from the text file, or beside the vectors; judgments name rows by their numbers."""
     from assay.io.vector_files import read_ids
 
     if path is not None:
         return read_ids(path, side)
-    return None if given is None else given.ids
+    if given is None or given.ids is not None or qrels is None:
+        return None if given is None else given.ids
+    return [str(row) for row in range(len(given.vectors))]
 
 
 def _named_files(chosen: dict[str, Any]) -> list[tuple[str, str]]:

@@ -27,26 +27,36 @@ def summary_table(
 ) -> Table:
     """A row for each measure, a column for each model (the mean over its seeds) and baseline.
 
-    A single result has its interval beside it. The last column is guessing at random.
+    A single result has its interval beside it. The last columns are guessing at random, one for
+    each size of vocabulary.
     """
     values = [_over_seeds(seeds) for seeds in models.values()]
     others = [_over_seeds([one]) for one in baselines]
     results = [one for seeds in models.values() for one in seeds]
     ends = results[0].intervals() if len(results) == 1 else None
-    uniform = next((found for one in results if (found := one.uniform()) is not None), None)
+    uniform = _guessing(results)
     names = dict.fromkeys(name for column in values for name in column)
     rows = []
     for name in names:
         own = [column[name] for column in values]
         cells = [Cell(value, "fraction", value == _best(own)) for value in own]
         cells += [] if ends is None else _ends(ends.get(name))
-        beside = [*others, *([] if uniform is None else [uniform])]
+        beside = [*others, *uniform.values()]
         cells += [Cell(column.get(name, math.nan), "fraction") for column in beside]
         rows.append((Cell(name), *cells))
     titles = [_title(name, len(seeds)) for name, seeds in models.items()]
     titles += [] if ends is None else ["95 % from", "to"]
     titles += [one.name for one in baselines]
-    return Table(("measure", *titles, *(["uniform"] if uniform else [])), tuple(rows))
+    return Table(("measure", *titles, *uniform), tuple(rows))
+
+
+def _guessing(results: Sequence[PredictionResult]) -> dict[str, Mapping[str, float]]:
+    """What guessing at random is worth; the title names the classes where models differ in them."""
+    found = {one.n_classes: one.uniform() for one in results}
+    known = {size: values for size, values in found.items() if values is not None}
+    if len(known) == 1:
+        return {"uniform": next(iter(known.values()))}
+    return {f"uniform of {size}": values for size, values in sorted(known.items())}
 
 
 def _ends(interval: Interval | None) -> list[Cell]:
