@@ -14,6 +14,7 @@ import click
 from assay.cli import options, output
 
 if TYPE_CHECKING:
+    from assay.cli.saved import Saving
     from assay.cli.scored import ScoredRun
     from assay.comparison import Comparison
     from assay.gate import Condition
@@ -71,6 +72,7 @@ _REASONS = 3
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
 @options.output_option
+@options.save_options("retrieval")
 def command(
     *,
     runs: tuple[str, ...],
@@ -91,6 +93,7 @@ def command(
     named: str | None,
     json_wanted: bool,
     file: str | None,
+    saving: Saving,
     **settings: Any,
 ) -> int:
     """Compare runs: which is better, by how much, and how sure is that?
@@ -117,6 +120,7 @@ def command(
     output.refuse_input(file, *paths, qrels, options.group_file(by))
     rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
     scored = score_runs(paths, qrels, _wanted(measures, rel, gate), rules=rules, by=by)
+    saving.keep_scored(scored, qrels, options.group_file(by), seeds={"seed": settings["seed"]})
     settings |= {"baseline": None if base is None else scored[base].name, "by": scored[0].by}
     comparison = _compared(scored, settings)
     extra = _Extra(

@@ -12,6 +12,7 @@ from assay.cli.many_values import ManyValues
 from assay.conventions import CHOICES
 
 if TYPE_CHECKING:
+    from assay.cli.saved import Saving
     from assay.report.tables import Table
     from assay.tasks.crossmodal import DirectionResult, LabelResults, Prototypes
 
@@ -125,7 +126,8 @@ def _search_options(command: Any) -> Any:
 @click.option("-o", "--output", "file", metavar="FILE",
               help="Write the summary as JSON; with --full, --json or --format that result."
               )  # fmt: skip
-def command(**chosen: Any) -> None:
+@options.save_options("crossmodal")
+def command(*, saving: Saving, **chosen: Any) -> None:
     """Label retrieval: do the nearest items of an item carry its label?
 
     Queries of one modality search another, or their own without finding themselves; or
@@ -144,6 +146,7 @@ def command(**chosen: Any) -> None:
     layout = output.chosen_format(chosen["named"], chosen["json_wanted"], chosen["file"])
     _refuse_senseless(chosen, rich, layout)
     results = _evaluated(chosen)
+    saving.keep_directions(results, _inputs(chosen))
     _narrate(results)
     for path in chosen["confusions"]:
         _write_confusion(_all(results), path)

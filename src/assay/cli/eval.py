@@ -9,6 +9,7 @@ import click
 from assay.cli import options, output
 
 if TYPE_CHECKING:
+    from assay.cli.saved import Saving
     from assay.cli.scored import ScoredRun
     from assay.measures import Measure
 
@@ -49,6 +50,7 @@ _FORMATS = ("text", "trec", "markdown", "csv", "tsv", "json")
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
 @options.output_option
+@options.save_options("retrieval")
 def command(
     *,
     runs: tuple[str, ...],
@@ -68,6 +70,7 @@ def command(
     named: str | None,
     json_wanted: bool,
     file: str | None,
+    saving: Saving,
 ) -> None:
     """Score one or several runs against judgments.
 
@@ -81,6 +84,7 @@ def command(
       assay eval run.txt -r qrels.txt -q --format csv -o per-query.csv
       assay eval run.txt -r qrels.txt --by topics.tsv:category --ties expected
       assay eval run.txt -r qrels.txt -m official --format trec
+      assay eval *.run -r qrels.txt --save --dataset cranfield
     """
     from assay.cli.scored import score_runs
 
@@ -98,6 +102,7 @@ def command(
     rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
     names = measures or (("official",) if layout == "trec" else ("default",))
     scored = score_runs(runs, qrels, _wanted(names, rel), rules=rules, n_docs=n_docs, by=by)
+    saving.keep_scored(scored, qrels, options.group_file(by))
     for one in scored:
         for remark in one.remarks(several=len(scored) > 1):
             output.narrate(remark)

@@ -22,6 +22,7 @@ COMMANDS: Final[dict[str, str]] = {
     "crossmodal": "Label retrieval across modalities: do an item's neighbours carry its label?",
     "predict": "Score predictions of one class per sample: Acc@k, MRR, nDCG, F1.",
     "codes": "What is lost if vectors are compressed?",
+    "runs": "List, show, compare, tag, export and repeat the runs that --save stored.",
     "check": "List what is wrong or suspicious in a run and its judgments.",
     "explain": "Work out one number of one query, line by line.",
     "measures": "List the measures, their formulas and parameters.",
@@ -33,10 +34,15 @@ COMMANDS: Final[dict[str, str]] = {
 class LazyGroup(click.Group):
     """A group that imports the module of a command only to run it."""
 
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+    def make_context(
+        self, info_name: str | None, args: list[str], *more: Any, **kwargs: Any
+    ) -> click.Context:
         """Read the options; `--help` and `--version` already print here."""
+        given = tuple(args)
         with pipes_named():
-            return super().make_context(*args, **kwargs)
+            context = super().make_context(info_name, args, *more, **kwargs)
+        context.meta["assay.arguments"] = given  # for runs that are saved
+        return context
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -20,7 +21,9 @@ __all__ = [
     "output_option",
     "qrels_option",
     "rules_from",
+    "save_options",
     "statistics_options",
+    "store_option",
     "with_threshold",
 ]
 
@@ -31,6 +34,40 @@ output_option = click.option(
     "-o", "--output", "file", metavar="FILE", help="Write the result to FILE, whole or not at all."
 )
 qrels_option = click.option("-r", "--qrels", required=True, metavar="QRELS", help="The judgments.")
+store_option = click.option(
+    "--store",
+    metavar="FILE|URL",
+    help="The store of runs: a file, or postgresql://... [$ASSAY_STORE, or assay.db]",
+)
+
+
+def save_options(task: str) -> Callable[[Command], Command]:
+    """--save and what goes with it; the command gets `saving`, whose `keep` stores results."""
+
+    def wrapped(command: Command) -> Command:
+        @wraps(command)
+        def call(
+            *, save: bool, store: str | None, dataset: str | None, tags: tuple[str, ...],
+            **chosen: Any,
+        ) -> Any:  # fmt: skip
+            from assay.cli.saved import saving_runs
+
+            with saving_runs(task, wanted=save, store=store, dataset=dataset, tags=tags) as saving:
+                return command(saving=saving, **chosen)
+
+        for option in reversed(
+            [
+                click.option("--save", is_flag=True, help="Store the results as runs."),
+                store_option,
+                click.option("--dataset", metavar="NAME", help="With --save: what it was run on."),
+                click.option("--tag", "tags", multiple=True, metavar="TAG",
+                             help="With --save: a tag of the runs. May be repeated."),
+            ]
+        ):  # fmt: skip
+            call = option(call)
+        return cast("Command", call)
+
+    return wrapped
 
 
 def conventions_options(command: Command) -> Command:

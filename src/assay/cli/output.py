@@ -117,7 +117,8 @@ def put(text: str, file: str | None) -> None:
     from assay.io.atomic import atomic_write
 
     with atomic_write(file) as stream:
-        stream.write(f"{text}\n".encode())
+        # Names of files may hold what UTF-8 cannot; its escape is also JSON's.
+        stream.write(f"{text}\n".encode(errors="backslashreplace"))
 
 
 def _keep_tabs(line: str) -> str:

@@ -12,7 +12,7 @@ from assay.errors import UsageError
 
 if TYPE_CHECKING:
     from assay.cli.predict_report import Evaluated
-    from assay.cli.predict_request import Request
+    from assay.cli.saved import Saving
 
 __all__ = ["command"]
 
@@ -65,6 +65,7 @@ _FORMATS = ("text", "markdown", "csv", "tsv", "json")
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
 @options.output_option
+@options.save_options("prediction")
 def command(
     *,
     files: tuple[str, ...],
@@ -75,6 +76,7 @@ def command(
     named: str | None,
     json_wanted: bool,
     file: str | None,
+    saving: Saving,
     **chosen: Any,
 ) -> int:
     """Score predictions of one class per sample: is the right one among the first?
@@ -96,16 +98,20 @@ def command(
     if results is not None:
         _refuse_both(files, legacy_json)
         _refuse_result_file(file, results)
+        saving.refuse("--results holds means without the values of every sample")
         return _show_import(results, unit, f1_unit, layout, file)
     if not files:
         raise click.UsageError("Give a file of predictions, or --results FOLDER.")
     if unit or f1_unit:
         raise click.UsageError("--unit and --f1-unit are for --results; predictions have no unit.")
+    from assay.cli.predict_models import evaluate_request
     from assay.cli.predict_request import Request
 
     request = Request(files=files, **chosen)
     output.refuse_input(file, *request.paths())
-    return _show_models(request, legacy_json, layout, file)
+    found = evaluate_request(request)
+    saving.keep_predictions(found.models, request.paths())
+    return _show_models(found, legacy_json, layout, file)
 
 
 def _refuse_both(files: tuple[str, ...], legacy_json: bool) -> None:
@@ -154,10 +160,7 @@ def _show_import(
     return 1 if found.contradictions or found.unreadable else 0
 
 
-def _show_models(request: Request, legacy_json: bool, layout: str, file: str | None) -> int:
-    from assay.cli.predict_models import evaluate_request
-
-    found = evaluate_request(request)
+def _show_models(found: Evaluated, legacy_json: bool, layout: str, file: str | None) -> int:
     for remark in found.remarks:
         output.narrate(remark)
     if legacy_json:

@@ -1,0 +1,123 @@
+"""Stored runs as tables, pages and plain data."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from assay.report.page import Page, Words
+from assay.report.tables import Cell, Table
+from assay.store import Run
+from assay.store.aggregates import canonical
+
+__all__ = ["list_data", "list_table", "run_data", "run_page", "unique_names"]
+
+_MOST_MEASURES: Final = 5
+_NOT_SHOWN: Final = ("_store", "aggregates")
+
+
+def list_table(runs: Sequence[Run], measures: Iterable[str] = ()) -> Table:
+    """A row for each run; the measures asked for, or those that most of the runs have."""
+    means = [run.means() for run in runs]
+    shown = [canonical(name) for name in measures] or _most_common(means)
+    rows = tuple(
+        (
+            Cell(run.id, "count"), Cell(run.created[:16].replace("T", " ")), Cell(run.status),
+            Cell(run.task), Cell(run.dataset), Cell(run.name), Cell(run.n_queries, "count"),
+            *(Cell(mean.get(name), "fraction") for name in shown), Cell(" ".join(run.tags)),
+        )
+        for run, mean in zip(runs, means, strict=True)
+    )  # fmt: skip
+    columns = ("id", "began (UTC)", "status", "task", "dataset", "name", "queries", *shown, "tags")
+    return Table(columns, rows)
+
+
+def _most_common(means: Sequence[dict[str, float | None]]) -> list[str]:
+    counted = Counter(name for mean in means for name in mean)
+    return [name for name, _ in counted.most_common(_MOST_MEASURES)]
+
+
+def list_data(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Plain data of runs, without the settings behind them."""
+    keys = ("id", "uid", "name", "task", "dataset", "model", "status", "message", "created",
+            "n_queries", "tags")  # fmt: skip
+    return [{**{key: getattr(run, key) for key in keys}, "means": run.means()} for run in runs]
+
+
+def run_data(run: Run, *, per_query: bool) -> dict[str, Any]:
+    """Plain data of one run."""
+    data = {key: value for key, value in vars(run).items() if key not in _NOT_SHOWN}
+    data["aggregates"] = [vars(one) for one in run.aggregates]
+    if per_query:
+        data["per_query"] = run.scores().to_dict()["per_query"]
+    return data
+
+
+def run_page(run: Run, *, per_query: bool) -> Page:
+    """What a run is, its numbers, and how they came about."""
+    page: Page = [Words(f"run {run.id}: {run.name}, {run.status}", "verdict"), _facts(run)]
+    if run.aggregates:
+        page.append(_aggregate_table(run))
+    if per_query:
+        page.append(_query_table(run))
+    return [*page, Words(run.signature, "signature")]
+
+
+def _facts(run: Run) -> Table:
+    facts = {
+        "uid": run.uid,
+        "message": run.message,
+        "progress": f"{run.done} of {run.total}" if run.status == "running" and run.total else "",
+        "task": run.task,
+        "dataset": run.dataset,
+        "model": run.model,
+        "began": run.created,
+        "finished": run.finished or "",
+        "seconds": "" if run.seconds is None else f"{run.seconds:.3f}",
+        "queries": str(run.n_queries or ""),
+        "tags": " ".join(run.tags),
+        "notes": run.notes,
+        "command": shlex.join(("assay", *run.command)) if run.command else "",
+        "folder": run.folder,
+        "commit": run.git_commit,
+        "imported from": run.origin,
+        "seeds": ", ".join(f"{key} {value}" for key, value in run.seeds.items()),
+        "versions": ", ".join(f"{key} {value}" for key, value in run.versions.items()),
+        **{f"data {file}": f"sha256 {mark.get('sha256', mark)}" if isinstance(mark, dict)
+           else str(mark) for file, mark in run.data.items()},
+    }  # fmt: skip
+    return Table(("", ""), tuple((Cell(k), Cell(v)) for k, v in facts.items() if v))
+
+
+def _aggregate_table(run: Run) -> Table:
+    rows = tuple(
+        (
+            Cell(one.measure), Cell(one.value, "fraction"), Cell(one.low, "fraction"),
+            Cell(one.high, "fraction"), Cell(one.chance, "fraction"),
+            Cell(f"{one.average} {one.by_column}".strip()), Cell(one.subset),
+            Cell(one.n, "count"), Cell(one.empty, "count"), Cell(one.missing, "count"),
+            Cell(one.tied, "count"),
+        )
+        for one in run.aggregates
+    )  # fmt: skip
+    columns = ("measure", "value", "low", "high", "chance", "average", "subset", "n", "empty",
+               "missing", "tied")  # fmt: skip
+    return Table(columns, rows)
+
+
+def _query_table(run: Run) -> Table:
+    scores = run.scores()
+    names = tuple(map(str, scores.measures))
+    rows = tuple(
+        (Cell(query), *(Cell(value, "fraction") for value in values))
+        for query, values in zip(scores.query_ids, scores.values.T.tolist(), strict=True)
+    )
+    return Table(("query", *names), rows)
+
+
+def unique_names(runs: Sequence[Run]) -> list[str]:
+    """Names of runs; those that are equal get the number of their run."""
+    counted = Counter(run.name for run in runs)
+    return [run.name if counted[run.name] == 1 else f"{run.name} #{run.id}" for run in runs]

@@ -1,0 +1,272 @@
+"""`assay runs`: what lies in a store; `assay.store.open` for the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from assay.cli import options, output
+from assay.report.tables import printable
+
+if TYPE_CHECKING:
+    from assay.report.page import Page
+    from assay.store import Store
+
+__all__ = ["command"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_FORMATS = ("text", "markdown", "csv", "tsv", "json")
+_PAGES = ("text", "markdown", "json")
+_COMPARISONS = ("text", "markdown", "latex", "json")
+_STATUSES = ("running", "finished", "failed")
+
+
+@contextmanager
+def _opened(place: str | None) -> Iterator[Store]:
+    """The store, if there is one; say so if it is of a newer version."""
+    import assay.store
+
+    with assay.store.open(place, create=False) as store:
+        if store.only_reads:
+            output.narrate(store.only_reads)
+        yield store
+
+
+def _filters(command: Command) -> Command:
+    """Which runs are meant."""
+    for option in reversed(
+        [
+            click.option("--task", metavar="NAME", help="Only this task: retrieval, …"),
+            click.option("--dataset", metavar="NAME", help="Only this dataset."),
+            click.option("--model", metavar="NAME", help="Only this model."),
+            click.option("--name", metavar="NAME", help="Only runs of this name."),
+            click.option("--tag", multiple=True, metavar="TAG", help="Only with all these tags."),
+            click.option("--status", type=click.Choice(_STATUSES), help="Only in this state."),
+            click.option("--since", metavar="DATE", help="Only from this day on (UTC)."),
+            click.option("--until", metavar="DATE", help="Only up to this day."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+@click.group("runs")
+def command() -> None:
+    """List, show, compare, tag, export and repeat the runs that --save stored.
+
+    \b
+    Examples:
+      assay eval bm25.txt -r qrels.txt --save --dataset cranfield
+      assay runs list --dataset cranfield -m nDCG@10
+      assay runs compare 3 4
+    """
+
+
+@command.command("list")
+@_filters
+@click.option("-m", "--measure", "measures", multiple=True, metavar="NAME",
+              help="Show these measures; only runs that have the first.")  # fmt: skip
+@click.option("-n", "--limit", type=click.IntRange(min=1), metavar="N", help="The newest N.")
+@options.store_option
+@click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
+@options.json_option
+@options.output_option
+def list_(
+    *, measures: tuple[str, ...], limit: int | None, store: str | None, named: str | None,
+    json_wanted: bool, file: str | None, **filters: Any,
+) -> None:  # fmt: skip
+    """List runs, newest first."""
+    from assay.cli import run_tables
+    from assay.measures import parse_many
+
+    layout = output.chosen_format(named, json_wanted, file)
+    wanted = [str(one) for one in parse_many(measures)] if measures else []
+    filters |= {"measure": wanted[0] if wanted else None, "limit": limit}
+    with _opened(store) as opened:
+        runs = opened.runs(**filters)
+        where = str(opened.database.location)
+    if layout == "json":
+        output.put(output.as_json({"command": "runs list", "runs": run_tables.list_data(runs)}),
+                   file)  # fmt: skip
+        return
+    if not runs:
+        output.narrate(f"no such runs in {where}")
+    table = run_tables.list_table(runs, wanted)
+    if layout in ("csv", "tsv"):
+        from assay.report.tables import as_csv
+
+        output.put(as_csv(table, "\t" if layout == "tsv" else ","), file)
+    else:
+        _print([table], layout, file)
+
+
+@command.command("show")
+@click.argument("run")
+@click.option("-q", "--per-query", is_flag=True, help="A row for each query.")
+@options.store_option
+@click.option("--format", "named", type=click.Choice(_PAGES), help="Layout of the result.")
+@options.json_option
+@options.output_option
+def show(
+    *, run: str, per_query: bool, store: str | None, named: str | None, json_wanted: bool,
+    file: str | None,
+) -> None:  # fmt: skip
+    """Show one run: what it is, its numbers, how they came about.
+
+    RUN is its number, or 8 or more letters of its uid.
+    """
+    from assay.cli import run_tables
+
+    layout = output.chosen_format(named, json_wanted, file, known=_PAGES)
+    with _opened(store) as opened:
+        found = opened.run(run)
+        if layout == "json":
+            data = run_tables.run_data(found, per_query=per_query)
+            output.put(output.as_json({"command": "runs show", "run": data}), file)
+        else:
+            _print(run_tables.run_page(found, per_query=per_query), layout, file)
+
+
+def _print(page: Page, layout: str, file: str | None) -> None:
+    from assay.report import page as pages
+
+    if layout == "text" and file is None and output.on_terminal():
+        from assay.cli.terminal import print_page
+
+        print_page(page)
+        return
+    write = {"text": pages.text_page, "markdown": pages.markdown_page, "latex": pages.latex_page}
+    output.put(write[layout](page), file)
+
+
+@command.command("compare")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
+@click.option("-m", "--measure", "measures", multiple=True, metavar="NAME",
+              help="A measure that all runs have. May be repeated. [all of them]")  # fmt: skip
+@click.option("-b", "--baseline", metavar="RUN", help="Compare with this run only.")
+@click.option("--test", default="randomisation", show_default=True, metavar="NAME",
+              help="As in 'assay compare'.")  # fmt: skip
+@click.option("--correction", default="holm", show_default=True, metavar="NAME",
+              help="As in 'assay compare'.")  # fmt: skip
+@click.option("--level", type=float, default=0.05, show_default=True, metavar="A",
+              help="Chance of a false claim.")  # fmt: skip
+@click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True,
+              metavar="N", help="How often to draw.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
+@click.option("--by", metavar="COLUMN", help="Draw and test whole groups of this stored column.")
+@options.store_option
+@click.option("--format", "named", type=click.Choice(_COMPARISONS), help="Layout of the result.")
+@options.json_option
+@options.output_option
+def compare(
+    *, runs: tuple[str, ...], measures: tuple[str, ...], baseline: str | None, store: str | None,
+    named: str | None, json_wanted: bool, file: str | None, **settings: Any,
+) -> None:  # fmt: skip
+    """Compare stored runs: which is better, by how much, and how sure is that?"""
+    from assay.cli.run_tables import unique_names
+    from assay.comparison import compare as compared
+    from assay.measures import parse_many
+    from assay.report.comparison_tables import comparison_page
+
+    layout = output.chosen_format(named, json_wanted, file, known=_COMPARISONS)
+    keys = [*runs, *([baseline] if baseline else [])]
+    with _opened(store) as opened:
+        found = list({run.id: run for run in map(opened.run, keys)}.values())
+        if len(found) < 2:
+            raise click.UsageError("There is one run; a comparison needs two.")
+        names = unique_names(found)
+        base = next((i for i, run in enumerate(found)
+                     if baseline and run.id == opened.run(baseline).id), None)  # fmt: skip
+        first, second, *more = [run.scores() for run in found]
+    result = compared(
+        first, second, *more, names=names, measures=parse_many(measures) if measures else None,
+        baseline=None if base is None else names[base], **settings,
+    )  # fmt: skip
+    if layout == "json":
+        output.put(output.as_json({"command": "runs compare", **result.to_dict()}), file)
+    else:
+        _print(comparison_page(result), layout, file)
+
+
+@command.command("tag")
+@click.argument("run")
+@click.argument("tags", nargs=-1, required=True, metavar="TAG...")
+@click.option("--remove", is_flag=True, help="Take the tags away.")
+@options.store_option
+def tag(*, run: str, tags: tuple[str, ...], remove: bool, store: str | None) -> None:
+    """Tag a run."""
+    with _opened(store) as opened:
+        (opened.untag if remove else opened.tag)(run, *tags)
+
+
+@command.command("note")
+@click.argument("run")
+@click.argument("text")
+@options.store_option
+def note(*, run: str, text: str, store: str | None) -> None:
+    """Write the notes of a run; they replace the old ones."""
+    with _opened(store) as opened:
+        opened.note(run, text)
+
+
+@command.command("delete")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@options.store_option
+def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
+    """Delete runs with all their values."""
+    with _opened(store) as opened:
+        found = [opened.run(run) for run in runs]
+        if not yes:
+            names = ", ".join(f"{run.id} ({printable(run.name)})" for run in found)
+            click.confirm(f"Delete {names}?", abort=True, err=True)
+        opened.delete(*(run.id for run in found))
+    output.narrate(f"deleted: {len(found)}")
+
+
+@command.command("export")
+@click.argument("runs", nargs=-1, metavar="[RUN...]")
+@_filters
+@options.store_option
+@click.option("-o", "--output", "file", required=True, metavar="FILE",
+              help=".json holds all of a run; .csv and .parquet the values of every query."
+              )  # fmt: skip
+def export(*, runs: tuple[str, ...], store: str | None, file: str, **filters: Any) -> None:
+    """Write runs to a file: those named, or all that pass the filters."""
+    with _opened(store) as opened:
+        if runs:
+            filters["id"] = [opened.run(run).id for run in runs]
+        number = opened.export(file, **filters)
+    output.narrate(f"exported: {number}")
+
+
+@command.command("import")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@options.store_option
+def import_(*, files: tuple[str, ...], store: str | None) -> None:
+    """Take over runs from exported files; runs that are here already stay as they are."""
+    import assay.store
+
+    with assay.store.open(store) as opened:
+        for file in files:
+            new = opened.load(file)
+            output.narrate(f"{file}: imported {len(new)}")
+
+
+@command.command("rerun")
+@click.argument("run")
+@click.option("--yes", is_flag=True, help="Also if the run was imported from a file.")
+@options.store_option
+def rerun(*, run: str, yes: bool, store: str | None) -> int:
+    """Run the command of a run again and compare the values.
+
+    The results are saved as new runs. The exit code is 1 if any value differs.
+    """
+    from assay.cli.rerun import rerun as repeated
+
+    with _opened(store) as opened:
+        return repeated(opened, opened.run(run), trusted=yes)

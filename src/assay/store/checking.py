@@ -1,0 +1,34 @@
+"""Looking for damage: what the database says of itself, and the checksum of every array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sqlalchemy import text
+
+from assay.errors import AssayError
+from assay.store.reading import find_runs, read_blobs
+
+if TYPE_CHECKING:
+    from assay.store.store import Store
+
+__all__ = ["damages"]
+
+
+def damages(store: Store) -> Iterator[str]:
+    """A line for each damage."""
+    with store.database.reading() as connection:
+        if store.database.location.file is not None:
+            for (line,) in connection.execute(text("PRAGMA integrity_check")):
+                if line != "ok":
+                    yield str(line)
+            for row in connection.execute(text("PRAGMA foreign_key_check")):
+                yield f"a row of {row[0]} belongs to no run"
+        for run in find_runs(connection):
+            if run.status != "finished" or not read_blobs(connection, run.id, kind="ids"):
+                continue
+            try:
+                store.scores_of(run)
+            except AssayError as error:
+                yield str(error)

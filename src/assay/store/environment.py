@@ -1,0 +1,70 @@
+"""Where and with what something is computed: versions, the commit, fingerprints of files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib import metadata
+from typing import Any, Final
+
+from assay.errors import StorageError
+
+__all__ = ["fingerprints", "git_commit", "versions"]
+
+# Packages whose version may change a number or an order; only those in use are named.
+_PACKAGES: Final = (
+    "numpy", "narwhals", "pandas", "polars", "pyarrow", "zstandard", "wordllama", "torch",
+    "sentence_transformers", "model2vec", "safetensors", "sqlalchemy",
+)  # fmt: skip
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, Assay with its kernels, and the packages that are loaded."""
+    from assay import __version__
+    from assay.native import engine_name
+
+    found = {"python": platform.python_version(), "assay": __version__, "engine": engine_name(),
+             "platform": f"{sys.platform}-{platform.machine()}"}  # fmt: skip
+    for module in _PACKAGES:
+        if module in sys.modules:
+            found[module] = _version_of(module)
+    return found
+
+
+def _version_of(module: str) -> str:
+    try:
+        return metadata.version(module.replace("_", "-"))
+    except metadata.PackageNotFoundError:
+        return str(getattr(sys.modules[module], "__version__", "unknown"))
+
+
+def git_commit(folder: str | None = None) -> str:
+    """The commit that is checked out here; empty where there is none."""
+    try:
+        done = subprocess.run(
+            ["git", "rev-parse", "--verify", "HEAD"],
+            cwd=folder, capture_output=True, text=True, check=False, timeout=5,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return ""
+    found = done.stdout.strip()
+    return found if done.returncode == 0 and len(found) in (40, 64) else ""
+
+
+def fingerprints(files: Iterable[str | os.PathLike[str]]) -> dict[str, dict[str, Any]]:
+    """Size and SHA-256 of each file."""
+    return {os.fspath(file): _fingerprint(os.fspath(file)) for file in files}
+
+
+def _fingerprint(file: str) -> dict[str, Any]:
+    try:
+        with open(file, "rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            return {"bytes": os.fstat(stream.fileno()).st_size, "sha256": digest}
+    except OSError as error:
+        raise StorageError(f"{file} cannot be read: {error.strerror}.") from None

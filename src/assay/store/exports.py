@@ -1,0 +1,155 @@
+"""Runs written to files: JSON holds all of a run, CSV and parquet the values of every query."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from assay.errors import UsageError
+from assay.io.atomic import atomic_write
+from assay.io.packages import need
+from assay.scores import Scores
+from assay.store.run import Run
+
+__all__ = ["FRONT", "GROUP", "LAYOUT", "export_runs", "format_of", "guarded", "unguarded"]
+
+LAYOUT: Final = "assay runs 1"
+FORMATS: Final = {".json": "json", ".csv": "csv", ".parquet": "parquet"}
+GROUP: Final = "group:"
+
+# Columns of every row of a table; those of the groups follow.
+FRONT: Final = ("run", "name", "task", "dataset", "model", "created", "conventions", "id_kind",
+                "query", "measure", "value", "tied", "missing")  # fmt: skip
+_FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
+# Numbers and states that hold for one store only are not exported.
+_LEFT_OUT: Final = ("id", "origin", "done", "total", "updated", "aggregates", "_store")
+
+
+def format_of(file: str | os.PathLike[str]) -> str:
+    """json, csv or parquet, by the ending of the file."""
+    ending = Path(file).suffix.lower()
+    if ending not in FORMATS:
+        raise UsageError(f"{os.fspath(file)}: runs are written as {', '.join(FORMATS)}.")
+    return FORMATS[ending]
+
+
+def export_runs(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
+    """Write runs to a file, whole or not at all; its ending says in which format."""
+    write = {"json": _write_json, "csv": _write_csv, "parquet": _write_parquet}
+    write[format_of(file)](runs, file)
+
+
+def _write_json(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
+    with atomic_write(file) as stream:
+        stream.write(f'{{"layout": "{LAYOUT}", "runs": ['.encode())
+        for number, run in enumerate(runs):
+            stream.write(b",\n" if number else b"\n")
+            stream.write(json.dumps(_whole(run), allow_nan=False).encode())
+        stream.write(b"\n]}\n")
+
+
+def _whole(run: Run) -> dict[str, Any]:
+    """Everything of a run; every digit of every value."""
+    data = {key: value for key, value in vars(run).items() if key not in _LEFT_OUT}
+    data["aggregates"] = [vars(one) for one in run.aggregates]
+    data["details"] = run.details()
+    data["scores"] = _scores_data(run.scores()) if run.conventions else None
+    return data
+
+
+def _scores_data(scores: Scores) -> dict[str, Any]:
+    names = list(map(str, scores.measures))
+    return {
+        "measures": names,
+        "id_kind": scores.query_ids.kind,
+        "queries": scores.query_ids.to_list(),
+        "values": [[None if v != v else v for v in row] for row in scores.values.tolist()],  # noqa: PLR0124
+        "tied": [np.flatnonzero(row).tolist() for row in scores.tied],
+        "missing": np.flatnonzero(scores.missing).tolist(),
+        "extra_kind": scores.extra.kind,
+        "extra": scores.extra.to_list(),
+        "groups": {name: column.tolist() for name, column in scores.groups.items()},
+    }
+
+
+def _rows(runs: Iterable[Run], columns: Sequence[str]) -> Iterator[list[Any]]:
+    """A row for each value of each query of each run that has any."""
+    for run in runs:
+        if not run.conventions:
+            continue
+        scores = run.scores()
+        front = [run.uid, run.name, run.task, run.dataset, run.model, run.created,
+                 run.conventions, scores.query_ids.kind]  # fmt: skip
+        groups = {f"{GROUP}{name}": column.tolist() for name, column in scores.groups.items()}
+        queries = scores.query_ids.to_list()
+        for number, measure in enumerate(scores.measures):
+            values, tied = scores.values[number].tolist(), scores.tied[number].tolist()
+            for row, query in enumerate(queries):
+                value = values[row]
+                back = [groups[name][row] if name in groups else None for name in columns]
+                yield [*front, str(query), str(measure), None if value != value else value,  # noqa: PLR0124
+                       tied[row], bool(scores.missing[row]), *back]  # fmt: skip
+
+
+def _group_columns(runs: Iterable[Run]) -> list[str]:
+    found = (one.by_column for run in runs for one in run.aggregates if one.by_column)
+    return [f"{GROUP}{name}" for name in dict.fromkeys(found)]
+
+
+def _write_csv(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
+    columns = _group_columns(runs)
+    with atomic_write(file) as stream:
+        text = io.TextIOWrapper(stream, "utf-8", errors="backslashreplace", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*FRONT, *map(guarded, columns)])
+        for row in _rows(runs, columns):
+            writer.writerow([_cell(cell) for cell in row])
+        text.flush()
+        text.detach()
+
+
+def _cell(cell: Any) -> Any:
+    if isinstance(cell, bool):
+        return int(cell)
+    return guarded(cell) if isinstance(cell, str) else cell
+
+
+def guarded(text: str) -> str:
+    """The text, with an apostrophe before it where a spreadsheet would take it for a formula.
+
+    >>> guarded("=1+1"), guarded("'=1"), guarded("'tis")
+    ("'=1+1", "''=1", "'tis")
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def unguarded(text: str) -> str:
+    """The text as it was before `guarded`."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+
+
+def _write_parquet(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
+    arrow = need("pyarrow", "writing parquet files", "parquet")
+    parquet = need("pyarrow.parquet", "writing parquet files", "parquet")
+    columns = _group_columns(runs)
+    types = {"value": arrow.float64(), "tied": arrow.bool_(), "missing": arrow.bool_()}
+    schema = arrow.schema([(n, types.get(n, arrow.string())) for n in (*FRONT, *columns)])
+    with atomic_write(file) as stream, parquet.ParquetWriter(stream, schema) as writer:
+        for run in runs:  # one run at a time, so that memory is bounded by the largest
+            rows = [[_valid(cell) for cell in row] for row in _rows([run], columns)]
+            if rows:
+                arrays = map(arrow.array, map(list, zip(*rows, strict=True)), schema.types)
+                writer.write_table(arrow.Table.from_arrays(list(arrays), schema=schema))
+
+
+def _valid(cell: Any) -> Any:
+    """Text that UTF-8 can hold."""
+    return cell.encode("utf-8", "backslashreplace").decode() if isinstance(cell, str) else cell

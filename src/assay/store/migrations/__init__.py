@@ -1,0 +1,1 @@
+"""Scripts that lead a store from one schema to the next, in `versions`."""

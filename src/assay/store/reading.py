@@ -1,0 +1,176 @@
+"""The questions that a store answers. Lists of runs never load an array."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from datetime import date
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, exists, select, true
+
+from assay.errors import StorageError, UsageError
+from assay.store.aggregates import Aggregate, canonical
+from assay.store.blobs import Blob
+from assay.store.moments import after, before
+from assay.store.run import Run
+from assay.store.schema import AGGREGATES, BLOBS, RUNS, TAGS
+
+__all__ = ["find_run", "find_runs", "known_uids", "read_blobs"]
+
+_JSON: Final = ("config", "versions", "seeds", "data", "timings")
+_SHORTEST_UID: Final = 8
+_AT_ONCE: Final = 500  # values in one IN (…)
+_AGGREGATE: Final = [field.name for field in fields(Aggregate)]
+
+
+def _is(column: str) -> Callable[[Any], ColumnElement[bool]]:
+    return lambda value: RUNS.c[column].in_([value] if isinstance(value, str) else list(value))
+
+
+def _tagged(tags: str | Iterable[str]) -> ColumnElement[bool]:
+    """Runs that have every one of the tags."""
+    wanted = [tags] if isinstance(tags, str) else list(tags)
+    has = (exists().where(TAGS.c.run_id == RUNS.c.id, TAGS.c.tag == tag) for tag in wanted)
+    return and_(true(), *has)
+
+
+def _measured(measure: str) -> ColumnElement[bool]:
+    name = canonical(measure)
+    return exists().where(AGGREGATES.c.run_id == RUNS.c.id, AGGREGATES.c.measure == name)
+
+
+def _since(moment: str | date) -> ColumnElement[bool]:
+    return RUNS.c.created >= after(moment)
+
+
+def _until(moment: str | date) -> ColumnElement[bool]:
+    return RUNS.c.created < before(moment)
+
+
+_FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
+    **{name: _is(name) for name in ("task", "dataset", "model", "name", "status", "batch", "uid",
+                                    "rerun_of")},
+    "id": lambda ids: RUNS.c.id.in_([ids] if isinstance(ids, int) else list(ids)),
+    "tag": _tagged,
+    "measure": _measured,
+    "since": _since,
+    "until": _until,
+}  # fmt: skip
+
+
+def find_runs(
+    connection: Connection,
+    *,
+    limit: int | None = None,
+    offset: int = 0,
+    shown: Iterable[str] | None = None,
+    **filters: Any,
+) -> list[Run]:
+    """Runs that pass all filters, newest first; a filter that is None passes every run.
+
+    With `shown` only the aggregates of these measures are loaded.
+    """
+    statement = select(RUNS).order_by(RUNS.c.created.desc(), RUNS.c.id.desc())
+    for name, value in filters.items():
+        if name not in _FILTERS:
+            raise UsageError(f"Runs cannot be filtered by {name!r}; by {', '.join(_FILTERS)}.")
+        if value is not None:
+            statement = statement.where(_FILTERS[name](value))
+    return _built(connection, statement.limit(limit).offset(offset), shown)
+
+
+def find_run(connection: Connection, key: int | str) -> Run:
+    """One run by its number, or by its uid or the first letters of it."""
+    found = _built(connection, select(RUNS).where(_named(key)).limit(2))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"Several runs have a uid that begins with {key!r}. Give more of it.")
+    last = connection.execute(select(RUNS.c.id).order_by(RUNS.c.id.desc()).limit(1)).scalar()
+    have = "the store is empty" if last is None else f"the last one is {last}"
+    raise UsageError(f"There is no run {key!r}; {have}. 'assay runs list' shows them.")
+
+
+def known_uids(connection: Connection, uids: list[str]) -> set[str]:
+    """Those of the uids that are in the store."""
+    found: set[str] = set()
+    for start in range(0, len(uids), _AT_ONCE):
+        chosen = RUNS.c.uid.in_(uids[start : start + _AT_ONCE])
+        found |= set(connection.execute(select(RUNS.c.uid).where(chosen)).scalars())
+    return found
+
+
+def _named(key: int | str) -> ColumnElement[bool]:
+    if isinstance(key, bool) or not isinstance(key, int | str):
+        raise UsageError(f"A run is named by its number or uid, found {key!r}.")
+    if isinstance(key, str) and not (key.isascii() and key.isdecimal() and len(key) < 8):
+        if len(key) < _SHORTEST_UID or not key.isascii() or not key.isalnum():
+            raise UsageError(
+                f"A run is named by its number, or by {_SHORTEST_UID} or more letters of its uid; "
+                f"found {key!r}."
+            )
+        return RUNS.c.uid.startswith(key)
+    number = int(key)
+    return RUNS.c.id == (number if 0 <= number < 2**31 else -1)
+
+
+def _built(
+    connection: Connection, statement: Select[Any], shown: Iterable[str] | None = None
+) -> list[Run]:
+    rows = connection.execute(statement).all()
+    numbers = [row.id for row in rows]
+    tags = _by_run(connection, select(TAGS.c.run_id, TAGS.c.tag).order_by(TAGS.c.tag), numbers)
+    chosen = select(AGGREGATES.c.run_id, *(AGGREGATES.c[name] for name in _AGGREGATE))
+    if shown is not None:
+        chosen = chosen.where(AGGREGATES.c.measure.in_([canonical(name) for name in shown]))
+    found = _by_run(connection, chosen.order_by(AGGREGATES.c.position), numbers)
+    return [
+        _run(
+            row,
+            tuple(tag for (tag,) in tags.get(row.id, ())),
+            tuple(
+                Aggregate.stored(dict(zip(_AGGREGATE, one, strict=True)))
+                for one in found.get(row.id, ())
+            ),
+        )
+        for row in rows
+    ]
+
+
+def _by_run(
+    connection: Connection, statement: Select[Any], runs: list[int]
+) -> dict[int, list[tuple[Any, ...]]]:
+    """Rows by the run they belong to, which stands in their first column."""
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    column = statement.selected_columns[0]
+    for start in range(0, len(runs), _AT_ONCE):
+        chosen = statement.where(column.in_(runs[start : start + _AT_ONCE]))
+        for run, *rest in connection.execute(chosen):
+            found.setdefault(run, []).append(tuple(rest))
+    return found
+
+
+def _run(row: Row[Any], tags: tuple[str, ...], aggregates: tuple[Aggregate, ...]) -> Run:
+    data = dict(row._mapping)
+    try:
+        data |= {name: json.loads(data[name] or "{}") for name in _JSON}
+        data["command"] = tuple(json.loads(data["command"] or "[]"))
+    except ValueError as error:
+        raise StorageError(f"Run {row.id} in the store is damaged: {error}.") from None
+    return Run(**data, tags=tags, aggregates=aggregates)
+
+
+def read_blobs(
+    connection: Connection, run: int, *, part: str = "", kind: str | None = None,
+    name: str | None = None,
+) -> list[Blob]:  # fmt: skip
+    """Arrays of a run, all or those of one kind and name."""
+    columns = [BLOBS.c[field.name] for field in fields(Blob)]
+    statement = select(*columns).where(BLOBS.c.run_id == run, BLOBS.c.part == part)
+    if kind is not None:
+        statement = statement.where(BLOBS.c.kind == kind)
+    if name is not None:
+        statement = statement.where(BLOBS.c.name == name)
+    return [Blob(**row._mapping) for row in connection.execute(statement)]

@@ -1,0 +1,118 @@
+"""Run: one evaluation as it lies in a store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from assay.errors import UsageError
+from assay.store.aggregates import Aggregate, canonical
+
+if TYPE_CHECKING:
+    from assay.scores import Floats, Scores
+    from assay.store.store import Store
+
+__all__ = ["Run"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was run, its aggregates and its state; the per-query values load when asked for.
+
+    `id` counts within one store, `uid` is the same in every copy. `status` is running, finished or
+    failed, with a `message`. `origin` says which file a run was imported from.
+    """
+
+    id: int
+    uid: str
+    batch: str
+    rerun_of: str
+    name: str
+    task: str
+    dataset: str
+    model: str
+    status: str
+    message: str
+    created: str
+    updated: str
+    finished: str | None
+    seconds: float | None
+    n_queries: int
+    done: int
+    total: int
+    conventions: str
+    signature: str
+    search: str
+    command: tuple[str, ...]
+    folder: str
+    origin: str
+    git_commit: str
+    config: dict[str, Any]
+    versions: dict[str, Any]
+    seeds: dict[str, Any]
+    data: dict[str, Any]
+    timings: dict[str, float]
+    notes: str
+    tags: tuple[str, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+    _store: Store | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names of the measures, in the order in which they were asked for."""
+        return tuple(dict.fromkeys(one.measure for one in self.aggregates))
+
+    def aggregate(
+        self, measure: str, *, average: str = "micro", by: str = "", subset: str = ""
+    ) -> Aggregate:
+        """One aggregate, the mean over queries unless another is named."""
+        wanted = (canonical(measure), average, by, subset)
+        for one in self.aggregates:
+            if (one.measure, one.average, one.by_column, one.subset) == wanted:
+                return one
+        have = ", ".join(self.measures) or "none"
+        raise UsageError(f"Run {self.id} has no such value of {measure!r}. Measures: {have}.")
+
+    def means(self) -> dict[str, float | None]:
+        """Means over all queries by measure."""
+        return {
+            one.measure: one.value
+            for one in self.aggregates
+            if not one.by_column and not one.subset
+        }
+
+    def scores(self) -> Scores:
+        """The scores with every value of every query, bit for bit as they were saved."""
+        return self._opened().scores_of(self)
+
+    def values(self, measure: str) -> Floats:
+        """The values of one measure, in the order of the query ids; quicker than all scores."""
+        return self._opened().values_of(self, measure)
+
+    def details(self) -> dict[str, Any]:
+        """What a task stored beside the scores."""
+        return self._opened().details_of(self)
+
+    def within(self, store: Store) -> Run:
+        """This run, just read, which finds its values in this store."""
+        object.__setattr__(self, "_store", store)
+        return self
+
+    def _opened(self) -> Store:
+        if self._store is None:
+            raise UsageError("This run does not come from a store.")
+        return self._store
+
+    def _repr_html_(self) -> str:
+        import html
+
+        rows = "".join(
+            f"<tr><td>{html.escape(name)}</td><td>{'–' if value is None else f'{value:.4f}'}</td>"
+            "</tr>"
+            for name, value in self.means().items()
+        )
+        caption = html.escape(f"{self.id} {self.name}: {self.status} {self.created}")
+        return (
+            f"<table><caption>{caption}</caption><thead><tr><th>measure</th><th>mean</th></tr>"
+            f"</thead><tbody>{rows}</tbody></table>"
+        )

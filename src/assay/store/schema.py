@@ -1,0 +1,102 @@
+"""The tables as this version of the program reads and writes them; `migrations` makes them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import BigInteger, Column, Float, Integer, LargeBinary, MetaData, Table, Text
+
+from assay.store.any_text import AnyText
+
+__all__ = ["AGGREGATES", "BLOBS", "OWN_TABLES", "RUNS", "TAGS"]
+
+_METADATA: Final = MetaData()
+
+# AnyText is for what people may write; the rest is our own, or JSON in ASCII.
+RUNS: Final = Table(
+    "runs",
+    _METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("uid", Text),
+    Column("batch", AnyText),
+    Column("rerun_of", AnyText),
+    Column("name", AnyText),
+    Column("task", AnyText),
+    Column("dataset", AnyText),
+    Column("model", AnyText),
+    Column("status", Text),
+    Column("message", AnyText),
+    Column("created", Text),
+    Column("updated", Text),
+    Column("finished", Text),
+    Column("seconds", Float(53)),
+    Column("n_queries", BigInteger),
+    Column("done", BigInteger),
+    Column("total", BigInteger),
+    Column("conventions", AnyText),
+    Column("signature", AnyText),
+    Column("search", AnyText),
+    Column("command", Text),
+    Column("folder", AnyText),
+    Column("origin", AnyText),
+    Column("git_commit", AnyText),
+    Column("config", Text),
+    Column("versions", Text),
+    Column("seeds", Text),
+    Column("data", Text),
+    Column("timings", Text),
+    Column("notes", AnyText),
+)
+
+AGGREGATES: Final = Table(
+    "aggregates",
+    _METADATA,
+    Column("run_id", Integer, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("measure", AnyText),
+    Column("average", AnyText),
+    Column("by_column", AnyText),
+    Column("subset", AnyText),
+    Column("value", Float(53)),
+    Column("value_skip", Float(53)),
+    Column("value_zero", Float(53)),
+    Column("low", Float(53)),
+    Column("high", Float(53)),
+    Column("level", Float(53)),
+    Column("method", AnyText),
+    Column("note", AnyText),
+    Column("chance", Float(53)),
+    Column("ceiling", Float(53)),
+    Column("n", BigInteger),
+    Column("empty", BigInteger),
+    Column("missing", BigInteger),
+    Column("tied", BigInteger),
+    Column("groups_left_out", BigInteger),
+)
+
+TAGS: Final = Table(
+    "tags",
+    _METADATA,
+    Column("run_id", Integer, primary_key=True),
+    Column("tag", AnyText, primary_key=True),
+)
+
+# One row for each array of a run, so that a reader takes only the measure that it needs. `part` is
+# empty in a finished run, and names a finished piece of one that is still running.
+BLOBS: Final = Table(
+    "blobs",
+    _METADATA,
+    Column("run_id", Integer, primary_key=True),
+    Column("part", AnyText, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("position", Integer, primary_key=True),
+    Column("name", AnyText),
+    Column("encoding", Text),
+    Column("size", BigInteger),
+    Column("raw_bytes", BigInteger),
+    Column("checksum", Text),
+    Column("content", LargeBinary),
+)
+
+# Tables that hold what belongs to a run.
+OWN_TABLES: Final = (AGGREGATES, TAGS, BLOBS)

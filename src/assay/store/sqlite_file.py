@@ -1,0 +1,131 @@
+"""A store in a file of SQLite."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import struct
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
+
+from assay.errors import StorageError
+from assay.store.versions import VERSION_TABLE
+
+__all__ = ["WRITES", "back_up", "make_engine", "version_in"]
+
+_PATIENCE: Final = 60.0  # seconds that a writer waits for others
+WRITES: Final = "assay_writes"
+
+
+def version_in(file: Path) -> str | None:
+    """The schema of a file, read without changing it; None where it is absent or empty."""
+    if file.exists() and not file.is_file():
+        raise StorageError(f"{file} is not a file. Name a file for the store.")
+    if not file.exists() or not file.stat().st_size:
+        return None
+    _refuse_truncated(file)
+    with closing(_connect(file, "rw")) as connection:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        if not tables:
+            return None
+        if not {VERSION_TABLE, "runs"} <= tables:
+            raise StorageError(
+                f"{file} is a database of another program: it has no table of runs. "
+                "Name another file for the store."
+            )
+        return str(connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()[0])
+
+
+def _refuse_truncated(file: Path) -> None:
+    """SQLite notices that pages are missing only when it needs them; the first page says it all.
+
+    Where a log lies beside the file, it may hold the missing pages.
+    """
+    if _has_log(file):
+        return
+    with open(file, "rb") as stream:
+        head = stream.read(100)
+    if len(head) < 100 or not head.startswith(b"SQLite format 3\0"):
+        raise StorageError(f"{file} is not an SQLite database. Name another file for the store.")
+    page = struct.unpack(">H", head[16:18])[0]
+    changes, pages, valid = (struct.unpack(">I", head[i : i + 4])[0] for i in (24, 28, 92))
+    expected = (65536 if page == 1 else page) * pages
+    # Looked at again: somebody may have begun to write since.
+    if changes == valid and file.stat().st_size < expected and not _has_log(file):
+        raise StorageError(
+            f"{file} is truncated: {file.stat().st_size:,} of {expected:,} bytes are there. "
+            "Restore a backup."
+        )
+
+
+def _has_log(file: Path) -> bool:
+    log = Path(f"{file}-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+def _connect(file: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{file.absolute().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=_PATIENCE,
+        isolation_level=None,  # transactions begin where we say, and hold changes of tables, too
+        check_same_thread=False,
+    )
+
+
+def make_engine(file: Path, *, only_reads: bool) -> Engine:
+    """Connections to the file, which is made where it is absent."""
+    mode = "ro" if only_reads else "rwc"
+    engine = create_engine("sqlite://", creator=lambda: _connect(file, mode), poolclass=QueuePool)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: Any) -> None:
+        if not only_reads:
+            _keep_log(connection)
+        # FULL: a commit waits until the log is on disk.
+        for setting in ("synchronous=FULL", "foreign_keys=ON", f"query_only={int(only_reads)}"):
+            connection.execute(f"PRAGMA {setting}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get(WRITES)
+        # A writer takes its turn at once; one that began by reading might have to give up.
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _keep_log(connection: sqlite3.Connection) -> None:
+    """Write ahead to a log, so that readers need not wait for a writer.
+
+    The change to it needs the file for itself and does not wait, so we do.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+def back_up(file: Path, version: str) -> Path:
+    """A copy of the store beside it, whole or not at all, under a name that is free."""
+    number = 1
+    while (copy := Path(f"{file}.schema-{version}.backup-{number}")).exists():
+        number += 1
+    beside = Path(f"{copy}.part")
+    beside.unlink(missing_ok=True)
+    with closing(_connect(file, "ro")) as source, closing(sqlite3.connect(beside)) as target:
+        source.backup(target)
+    with open(beside, "rb") as stream:
+        os.fsync(stream.fileno())
+    os.replace(beside, copy)
+    return copy

@@ -1,0 +1,385 @@
+"""Faults 46 to 54: what must happen to a store when things go wrong."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+import assay.store
+from assay import AssayError, Scores
+from assay.errors import StorageError
+from assay.store.versions import newest_version
+from tests.store.places import HOSTILE, make_scores, place, same_scores
+from tests.store.test_opening import _old_store
+
+__all__ = ["place"]
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = "q1 Q0 a 1 3 tag\nq1 Q0 b 2 2 tag\nq2 Q0 b 1 2 tag\nq2 Q0 a 2 1 tag\n"
+QRELS = "q1 0 a 1\nq2 0 a 1\n"
+
+
+def drive(*arguments: object) -> str:
+    """Call the crash driver; it fails by its exit code."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.store.crash_driver", *map(str, arguments)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "rounds", [20, pytest.param(200, marks=pytest.mark.slow)], ids=["20", "200"]
+)
+def test_46_kill_9_while_runs_are_stored(place, tmp_path, rounds):
+    reported = int(drive("kill", place, tmp_path / "log", rounds, 46))
+    assert reported > rounds / 2  # the kills did hit writers at work
+    with assay.store.open(place) as store:
+        assert {run.status for run in store.runs()} <= {"finished", "running"}
+        assert any(run.status == "running" for run in store.runs())
+        store.save(make_scores(1), "afterwards")
+
+
+def test_47_kill_during_an_upgrade(tmp_path):
+    for place_of_kill in ("backup", "tables", "commit"):
+        file = tmp_path / f"{place_of_kill}.db"
+        _old_store(str(file), "0001")
+        _killed_when(place_of_kill, file)
+        with closing(sqlite3.connect(file)) as connection:
+            (version,) = connection.execute("SELECT version_num FROM assay_schema").fetchone()
+            assert version == "0001"
+            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            columns = {row[1] for row in connection.execute("PRAGMA table_info(runs)")}
+            assert "done" not in columns
+        with assay.store.open(file) as store:
+            assert [run.name for run in store.runs()] == ["old 2", "old 1"]
+            assert store.damages() == []
+        for backup in tmp_path.glob(f"{place_of_kill}.db.*backup-?"):
+            with closing(sqlite3.connect(backup)) as connection:
+                assert connection.execute("SELECT count(*) FROM runs").fetchone() == (2,)
+
+
+def _killed_when(moment: str, file: Path) -> None:
+    """Upgrade in another process and kill it at this moment."""
+    code = f"""
+import time, sys, assay.store, assay.store.opening as opening, assay.store.sqlite_file as files
+def wait(*_, **__):
+    print("here", flush=True); time.sleep(60)
+def after(function):
+    def call(*given):
+        found = function(*given); wait(); return found
+    return call
+if {moment!r} == "backup":
+    files.os.replace = wait
+elif {moment!r} == "tables":
+    import alembic.op; alembic.op.execute = wait
+else:
+    opening.upgrade = after(opening.upgrade)
+assay.store.open({str(file)!r})
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"here\n"
+        child.kill()
+
+
+def test_48_two_writers_at_once_and_a_reader(place, tmp_path):
+    assert drive("together", place, tmp_path / "log", 2, 15) == "30"
+
+
+def test_48_twenty_writers_lose_nothing(place, tmp_path):
+    assert drive("together", place, tmp_path / "log", 20, 2) == "40"
+    with assay.store.open(place) as store:
+        assert all(len(store.runs(tag=f"writer {n * 1000}")) == 2 for n in range(20))
+        assert len({run.uid for run in store.runs()}) == 40
+
+
+def test_48_a_reader_does_not_wait_for_a_writer(place):
+    with assay.store.open(place) as store, assay.store.open(place) as other:
+        store.save(make_scores(1), "a")
+        with store.database.writing() as connection:
+            connection.execute(text("UPDATE runs SET notes = 'not yet'"))
+            assert other.run(1).notes == ""
+        assert other.run(1).notes == "not yet"
+
+
+def make_newer(place: str) -> None:
+    with assay.store.open(place) as store:
+        store.save(make_scores(1), "a", tags=["t"])
+        with store.database.writing() as connection:
+            connection.execute(text("UPDATE assay_schema SET version_num = '9999'"))
+            connection.execute(text("ALTER TABLE runs ADD COLUMN mood TEXT DEFAULT 'fine'"))
+
+
+def test_49_newer_store(place):
+    make_newer(place)
+    with assay.store.open(place) as store:
+        assert "newer version of Assay (schema 9999" in store.only_reads
+        assert "Upgrade Assay" in store.only_reads
+        assert same_scores(store.run(1).scores(), make_scores(1))
+        assert store.runs(tag="t")[0].name == "a"
+        for change in (lambda: store.save(make_scores(2), "b"), lambda: store.delete(1)):
+            with pytest.raises(StorageError, match="for reading only"):
+                change()
+        assert len(store) == 1
+
+
+def test_49_newer_store_on_the_command_line(tmp_path, monkeypatch, assay):
+    monkeypatch.chdir(tmp_path)
+    make_newer("assay.db")
+    (tmp_path / "run.txt").write_text(RUN)
+    (tmp_path / "qrels.txt").write_text(QRELS)
+    before = (tmp_path / "assay.db").read_bytes()
+    listed = assay("runs", "list")
+    assert listed.code == 0
+    assert "newer version of Assay" in listed.err
+    assert "a" in listed.out
+    for command in (["eval", "run.txt", "-r", "qrels.txt", "--save"], ["runs", "tag", "1", "x"]):
+        refused = assay(*command)
+        assert (refused.code, refused.out) == (5, "")
+        assert "for reading only" in refused.err
+    assert (tmp_path / "assay.db").read_bytes() == before
+
+
+GARBAGE = [b"x", b"hello world\n" * 1000, bytes(4096), b"SQLite format 3\0", b"\x89PNG\r\n" * 99,
+           b"SQLite format 3\0" + bytes(5000), b"SQLite format 3\0" + b"\xff" * 5000]  # fmt: skip
+
+
+@pytest.mark.parametrize("content", GARBAGE, ids=range(len(GARBAGE)))
+def test_50_garbage(tmp_path, content, assay):
+    file = tmp_path / "assay.db"
+    file.write_bytes(content)
+    answer = assay("runs", "list", "--store", file)
+    assert answer.code == 5
+    assert str(file) in answer.err
+    assert "fault of Assay" not in answer.err
+    assert file.read_bytes() == content
+
+
+def test_50_other_things_than_stores(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
+        connection.execute("CREATE TABLE notes (x)")
+    before = (tmp_path / "other.db").read_bytes()
+    with pytest.raises(StorageError, match="database of another program"):
+        assay.store.open(tmp_path / "other.db")
+    assert (tmp_path / "other.db").read_bytes() == before
+    with pytest.raises(StorageError, match="is not a file"):
+        assay.store.open(tmp_path)
+    with pytest.raises(StorageError, match="folder exists"):
+        assay.store.open(tmp_path / "no" / "such" / "folder.db")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StorageError, match="is not a file"):
+        assay.store.open(tmp_path / "pipe")
+    (tmp_path / "empty.db").touch()
+    with assay.store.open(tmp_path / "empty.db") as store:
+        assert len(store) == 0
+
+
+def test_50_truncated(tmp_path):
+    file = tmp_path / "assay.db"
+    with assay.store.open(file) as store:
+        for seed in range(5):
+            store.save(make_scores(seed, 500), str(seed))
+    whole = file.read_bytes()
+    for cut in sorted(random.Random(50).sample(range(1, len(whole)), 60)):
+        file.write_bytes(whole[:cut])
+        with pytest.raises(StorageError, match=r"truncated|not an SQLite database"):
+            assay.store.open(file)
+        assert file.read_bytes() == whole[:cut]
+
+
+def test_50_flipped_bytes_are_noticed_or_harmless(tmp_path):
+    file = tmp_path / "assay.db"
+    scores = [make_scores(seed, 300) for seed in range(4)]
+    with assay.store.open(file) as store:
+        for seed in range(4):
+            store.save(scores[seed], str(seed), tags=["t"], config={"a": 1})
+    whole = file.read_bytes()
+    rng = random.Random(50)
+    for _ in range(120):
+        spoiled = bytearray(whole)
+        for _ in range(rng.choice([1, 8, 64])):
+            spoiled[rng.randrange(len(spoiled))] = rng.randrange(256)
+        for rest in tmp_path.glob("assay.db-*"):
+            rest.unlink()
+        file.write_bytes(spoiled)
+        with suppress(AssayError), assay.store.open(file) as store:
+            store.damages()
+            for run in store.runs():
+                with suppress(AssayError):
+                    _check_values(run, scores)
+
+
+def _check_values(run, scores):
+    """Values that come back without a complaint are those that were saved."""
+    values = run.values("AP").tobytes()
+    assert any(values == one["AP"].tobytes() for one in scores)
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_51_hostile_names_are_stored_and_found(place, name):
+    with assay.store.open(place) as store:
+        store.save(make_scores(1), "decoy", tags=["decoy"])
+        run = store.save(
+            make_scores(2), name, task=name, dataset=name, model=name, tags=[name], notes=name,
+            config={name: name}, seeds={name: 1}, data={name: name}, command=[name], folder=name,
+            details={name: [name]}, timings={name: 1.0},
+        )  # fmt: skip
+        for key in ("name", "task", "dataset", "model", "tag"):
+            assert store.runs(**{key: name}) == [run], key
+        assert (run.name, run.task, run.dataset, run.model, run.notes) == (name,) * 5
+        assert (run.tags, run.config, run.data) == ((name,), {name: name}, {name: name})
+        assert (run.command, run.folder) == ((name,), name)
+        assert run.details() == {name: [name]}
+        store.untag(run.id, name)
+        assert store.runs(tag=name) == []
+        assert len(store) == 2
+        with store.running("failing") as running:
+            store.fail(running.id, ValueError(name))
+            with suppress(AssayError):
+                running.finish()
+            assert store.run(running.id).message == f"ValueError: {name}"
+            running.finish = lambda: None
+
+
+def test_51_hostile_groups_and_ids(place):
+    scores = make_scores(1, len(HOSTILE))
+    names = [name.rstrip("\x00") for name in HOSTILE]  # numpy drops NUL at the end of a text
+    scores = scores.with_groups(scene=dict(zip(scores.query_ids, map(repr, names), strict=True)))
+    with assay.store.open(place) as store:
+        assert same_scores(store.save(scores, "a").scores(), scores)
+
+
+def test_52_resume_computes_only_what_is_not_there(place):
+    parts = {f"part {seed}": seed for seed in range(4)}
+    computed = []
+
+    def compute(part):
+        import dataclasses
+
+        import numpy as np
+
+        computed.append(part)
+        seed = parts[part]
+        made = make_scores(7, 40)  # one conventions value for all
+        rows = np.arange(40)[seed::4]
+        return dataclasses.replace(
+            made, query_ids=made.query_ids.take(rows), values=made.values[:, rows],
+            tied=made.tied[:, rows], missing=made.missing[rows],
+            groups={k: v[rows] for k, v in made.groups.items()}, extra=made.extra.take([]),
+        )  # fmt: skip
+
+    def evaluate(store, stop_after=None, **resume):
+        with store.running("a", config={"k": 1}, **resume) as run:
+            found = []
+            for number, part in enumerate(parts):
+                if number == stop_after:
+                    raise RuntimeError("power cut")
+                found.append(run.kept(part) or run.keep(part, compute(part)))
+            run.result(Scores.merge(*found))
+        return run.id
+
+    with assay.store.open(place) as store:
+        with pytest.raises(RuntimeError):
+            evaluate(store, stop_after=3)
+        assert computed == ["part 0", "part 1", "part 2"]
+        resumed = evaluate(store, resume=1)
+        assert computed == ["part 0", "part 1", "part 2", "part 3"]
+        fresh = evaluate(store)
+        assert same_scores(store.run(resumed).scores(), store.run(fresh).scores())
+        assert store.run(resumed).aggregates == store.run(fresh).aggregates
+        with store.database.reading() as connection:  # nothing is left of the parts
+            assert not connection.execute(text("SELECT 1 FROM blobs WHERE part <> ''")).all()
+
+
+def test_53_ctrl_c(tmp_path):
+    (tmp_path / "run.txt").write_text(RUN)
+    (tmp_path / "qrels.txt").write_text(QRELS)
+    code = """
+import sys, time, assay.cli.scored as scored
+def slow(*_, **__):
+    print("here", flush=True); time.sleep(60)
+scored.score_runs = slow
+from assay.cli import main
+sys.exit(main(["eval", "run.txt", "-r", "qrels.txt", "--save"]))
+"""
+    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True) as child:  # fmt: skip
+        assert child.stdout is not None
+        assert child.stdout.readline() == "here\n"
+        with assay.store.open(tmp_path / "assay.db") as store:
+            assert store.run(1).status == "running"
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert "Traceback" not in errors
+    with assay.store.open(tmp_path / "assay.db") as store:
+        assert (store.run(1).status, store.run(1).message) == (
+            "failed", "KeyboardInterrupt: interrupted")  # fmt: skip
+        assert store.damages() == []
+
+
+def test_54_a_corrupted_part_is_noticed_and_computed_again(place):
+    scores = make_scores(1)
+    with assay.store.open(place) as store:
+        with store.running("a") as run:
+            run.keep("good", scores)
+            run.keep("bad", scores)
+            with store.database.writing() as connection:
+                blobs = connection.execute(text(
+                    "SELECT content FROM blobs WHERE part = 'bad' AND kind = 'values' "
+                    "AND position = 0")).scalar_one()  # fmt: skip
+                spoiled = bytearray(blobs)
+                spoiled[len(spoiled) // 2] ^= 1
+                connection.execute(text(
+                    "UPDATE blobs SET content = :x WHERE part = 'bad' AND kind = 'values' "
+                    "AND position = 0"), {"x": bytes(spoiled)})  # fmt: skip
+            assert same_scores(run.kept("good"), scores)
+            assert run.kept("bad") is None
+            assert run.kept("never") is None
+            run.keep("bad", scores)
+            assert same_scores(run.kept("bad"), scores)
+            run.result(scores)
+        assert store.damages() == []
+
+
+def test_54_a_corrupted_array_of_a_finished_run_is_named(place):
+    with assay.store.open(place) as store:
+        run = store.save(make_scores(1), "precious")
+        with store.database.writing() as connection:
+            connection.execute(text("UPDATE blobs SET content = :x WHERE name = 'AP'"),
+                               {"x": b"junk"})  # fmt: skip
+        with pytest.raises(StorageError, match=r"Run 1 \('precious'\).*'values AP'.*checksum"):
+            run.values("AP")
+        with pytest.raises(StorageError, match="checksum"):
+            run.scores()
+        assert run.values("nDCG@10").tobytes() == make_scores(1).values[0].tobytes()
+        assert len(store.damages()) == 1
+
+
+def test_45_a_full_disk_leaves_the_store_as_it_was(tmp_path):
+    """SQLite's own limit of pages stands for the disk: it raises the same error."""
+    file = tmp_path / "assay.db"
+    with assay.store.open(file) as store:
+        store.save(make_scores(1), "a")
+        with store.database.reading() as connection:
+            connection.execute(text("PRAGMA max_page_count = 60"))
+        with pytest.raises(StorageError, match="disk is full"):
+            store.save(make_scores(2, 100_000), "large")
+        assert store.damages() == []
+        assert same_scores(store.run(1).scores(), make_scores(1))
+    shutil.copy(file, tmp_path / "copy.db")
+    with assay.store.open(tmp_path / "copy.db") as copy:
+        assert all(run.status == "finished" for run in copy.runs())
+        assert newest_version() == copy.database.version
