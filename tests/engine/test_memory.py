@@ -105,15 +105,16 @@ def test_a_corpus_that_has_to_be_widened(dtype, engine, tmp_path):
 
 @linux
 def test_a_corpus_larger_than_what_there_is(tmp_path):
-    """A small part of the allowance is enough for a file that is larger than that part."""
+    """Less than the allowance is enough for a larger file. Each thread may reserve 64 MB or more
+    of addresses for its memory, used or not, so that much less would depend on chance."""
     pytest.importorskip("assay.native._kernels")
     path = tmp_path / "docs.npy"
-    write_corpus(path, 250_000)
-    allowance = 192 << 20
+    write_corpus(path, 420_000)
+    allowance = 384 << 20
     assert path.stat().st_size > allowance
     done = search(path, "native", "path", 50, allowance)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split()[1] == "250000"
+    assert done.stdout.split()[1] == "420000"
 
 
 @linux

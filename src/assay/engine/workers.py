@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from threading import Lock
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ __all__ = ["Control", "Progress", "Task", "run", "thread_count"]
 
 Progress = Callable[[int, int | None], object]
 
-_SECONDS_BETWEEN_LOOKS: Final = 0.05
+_LONGEST_SLEEP: Final = 0.05  # seconds
 _COUNTING: Final = Lock()
 _MOST_THREADS: Final = 1024  # the answer is the same for any number; kernels count them in 32 bits
 
@@ -61,27 +62,56 @@ def run(
     """Run tasks in threads; `progress(done, total)` is called from this thread.
 
     An exception in a task, in `progress`, or Ctrl-C stops the others within one block of work.
+    This thread shares no lock with the others, so that Ctrl-C can never leave one held.
     """
     control = control or Control.new()
-    with ThreadPoolExecutor(max_workers=thread_count(threads)) as pool:
-        futures: list[Future[None]] = []
-        try:
-            futures.extend(pool.submit(task, control) for task in tasks)
-            _wait_for(futures, control, progress, total)
-        except BaseException:
-            control.stop[0] = 1
-            for future in futures:
-                future.cancel()
-            raise
+    waiting: SimpleQueue[Task] = SimpleQueue()
+    for task in tasks:
+        waiting.put(task)
+    errors: list[BaseException] = []
+    ended: list[bool] = []
+    workers = [
+        Thread(target=_work, args=(waiting, control, errors, ended), daemon=True)
+        for _ in range(min(thread_count(threads), len(tasks)))
+    ]
+    try:
+        for worker in workers:
+            worker.start()
+        _watch(ended, len(workers), control, progress, total)
+    except BaseException:
+        control.stop[0] = 1
+        raise
+    finally:
+        for worker in workers:
+            if worker.ident is not None:
+                worker.join()
+    if errors:
+        raise errors[0]
+    if progress is not None:
+        progress(int(control.done[0]), total)
 
 
-def _wait_for(
-    futures: list[Future[None]], control: Control, progress: Progress | None, total: int | None
+def _work(
+    waiting: SimpleQueue[Task], control: Control, errors: list[BaseException], ended: list[bool]
 ) -> None:
-    waiting = set(futures)
-    while waiting:
-        finished, waiting = wait(waiting, _SECONDS_BETWEEN_LOOKS, FIRST_EXCEPTION)
-        for future in finished:
-            future.result()
+    """Take one task after the other, until none is left or somebody wishes to stop."""
+    try:
+        while not control.stop[0]:
+            waiting.get_nowait()(control)
+    except Empty:
+        pass
+    except BaseException as error:  # it is raised again in the thread that waits
+        errors.append(error)
+        control.stop[0] = 1
+    ended.append(True)
+
+
+def _watch(
+    ended: list[bool], count: int, control: Control, progress: Progress | None, total: int | None
+) -> None:
+    """Wait by sleeping: an interrupted `Thread.join` takes a thread that still runs for ended."""
+    start = time.monotonic()
+    while len(ended) < count:
+        time.sleep(min(_LONGEST_SLEEP, 0.0002 + (time.monotonic() - start) / 50))
         if progress is not None:
             progress(int(control.done[0]), total)
