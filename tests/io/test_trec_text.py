@@ -157,7 +157,7 @@ def test_no_lines(tmp_path, content):
         parse_run(write(tmp_path / "run", content))
 
 
-@pytest.mark.parametrize("content", [b"", gzip.compress(b"")])
+@pytest.mark.parametrize("content", [b"", gzip.compress(b"", mtime=0)], ids=["bare", "gzip"])
 def test_empty(tmp_path, content):
     with pytest.raises(FormatError, match="is empty"):
         parse_run(write(tmp_path / "run", content))
