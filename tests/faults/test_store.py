@@ -19,7 +19,7 @@ import assay.store
 from assay import AssayError, Scores
 from assay.errors import StorageError
 from assay.store.versions import newest_version
-from tests.store.places import HOSTILE, make_scores, place, same_scores
+from tests.store.places import HOSTILE, make_scores, place, same_scores, without_guards
 from tests.store.test_opening import _old_store
 
 __all__ = ["place"]
@@ -357,7 +357,7 @@ def test_54_a_corrupted_part_is_noticed_and_computed_again(place):
 def test_54_a_corrupted_array_of_a_finished_run_is_named(place):
     with assay.store.open(place) as store:
         run = store.save(make_scores(1), "precious")
-        with store.database.writing() as connection:
+        with without_guards(store) as connection:
             connection.execute(text("UPDATE blobs SET content = :x WHERE name = 'AP'"),
                                {"x": b"junk"})  # fmt: skip
         with pytest.raises(StorageError, match=r"Run 1 \('precious'\).*'values AP'.*checksum"):

@@ -102,12 +102,13 @@ def _old_store(place, version):
         for name in ("old 1", "old 2"):
             connection.execute(text(
                 "INSERT INTO runs (uid, batch, name, status, created, updated, seconds, config) "
-                "VALUES (:name, 'b', :name, 'finished', '2026-01-01T00:00:00.000000Z', '', 1.5, "
+                "VALUES (:name, 'b', :name, 'running', '2026-01-01T00:00:00.000000Z', '', 1.5, "
                 "'{\"k\": 1}')"), {"name": name})  # fmt: skip
         connection.execute(text(
             "INSERT INTO aggregates (run_id, position, measure, average, value, value_skip) "
             "VALUES (1, 0, 'AP', 'micro', 0.25, 0.25)"))  # fmt: skip
         connection.execute(text("INSERT INTO tags (run_id, tag) VALUES (2, 't')"))
+        connection.execute(text("UPDATE runs SET status = 'finished'"))
     engine.dispose()
 
 

@@ -17,7 +17,7 @@ from assay.cli import output
 if TYPE_CHECKING:
     from assay.cli.scored import ScoredRun
     from assay.scores import Scores
-    from assay.store import Aggregate, Store
+    from assay.store import Aggregate, ShownQuery, Store
     from assay.tasks.crossmodal import LabelResults
     from assay.tasks.prediction import PredictionResult
 
@@ -43,6 +43,7 @@ class Result:
     ceiling: Mapping[str, float] | None = None
     aggregates: Sequence[Aggregate] = ()
     model: str = ""
+    shown: Mapping[str, ShownQuery] | None = None
 
 
 class Saving:
@@ -91,8 +92,9 @@ class Saving:
                 "data": {file: read[file] for file in one.files if file in read},
             }
             numbers = Numbers.of(
-                one.scores, aggregates=one.aggregates, chance=one.chance, ceiling=one.ceiling
-            )
+                one.scores, aggregates=one.aggregates, chance=one.chance, ceiling=one.ceiling,
+                shown=one.shown,
+            )  # fmt: skip
             rows.append((About(**about), numbers))
         runs = self._store.finish_together(self.first, rows, seconds=seconds)
         self.kept = True

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from assay.store.aggregates import Aggregate
     from assay.store.run import Run
     from assay.store.running import RunningRun
+    from assay.store.shown import ShownDoc, ShownQuery
     from assay.store.store import Store
 
-__all__ = ["About", "Aggregate", "Run", "RunningRun", "Store", "open"]
+__all__ = ["About", "Aggregate", "Run", "RunningRun", "ShownDoc", "ShownQuery", "Store", "open"]
 
 _HOME = {"About": "about", "Aggregate": "aggregates", "Run": "run", "RunningRun": "running",
-         "Store": "store"}  # fmt: skip
+         "ShownDoc": "shown", "ShownQuery": "shown", "Store": "store"}  # fmt: skip
 
 
 def open(

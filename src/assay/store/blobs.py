@@ -54,9 +54,9 @@ def packed_texts(kind: str, texts: Sequence[str], *, position: int = 0, name: st
     return _blob(kind, position, name, "texts", len(texts), lengths.tobytes() + b"".join(coded))
 
 
-def packed_json(kind: str, text: str) -> Blob:
+def packed_json(kind: str, text: str, position: int = 0, name: str = "") -> Blob:
     """A JSON text."""
-    return _blob(kind, 0, "", "json", 1, text.encode())
+    return _blob(kind, position, name, "json", 1, text.encode())
 
 
 def _blob(kind: str, position: int, name: str, encoding: str, size: int, raw: bytes) -> Blob:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
 from assay.errors import AssayError
-from assay.store.reading import find_runs, read_blobs
+from assay.store.reading import find_runs
 
 if TYPE_CHECKING:
+    from assay.store.run import Run
     from assay.store.store import Store
 
 __all__ = ["damages"]
@@ -26,9 +27,14 @@ def damages(store: Store) -> Iterator[str]:
             for row in connection.execute(text("PRAGMA foreign_key_check")):
                 yield f"a row of {row[0]} belongs to no run"
         for run in find_runs(connection):
-            if run.status != "finished" or not read_blobs(connection, run.id, kind="ids"):
-                continue
-            try:
-                store.scores_of(run)
-            except AssayError as error:
-                yield str(error)
+            if run.status == "finished":
+                yield from _damages_of(run, store, has_scores=bool(run.conventions))
+
+
+def _damages_of(run: Run, store: Store, *, has_scores: bool) -> Iterator[str]:
+    readers: list[Callable[[Run], object]] = [store.details_of, store.all_shown_of]
+    for read in [store.scores_of, *readers] if has_scores else readers:
+        try:
+            read(run)
+        except AssayError as error:
+            yield str(error)

@@ -18,6 +18,7 @@ from assay.io.atomic import atomic_write
 from assay.io.packages import need
 from assay.scores import Scores
 from assay.store.run import Run
+from assay.store.shown import to_plain
 
 __all__ = ["FRONT", "GROUP", "LAYOUT", "export_runs", "format_of", "guarded", "unguarded"]
 
@@ -61,6 +62,7 @@ def _whole(run: Run) -> dict[str, Any]:
     data = {key: value for key, value in vars(run).items() if key not in _LEFT_OUT}
     data["aggregates"] = [vars(one) for one in run.aggregates]
     data["details"] = run.details()
+    data["shown"] = [[query, to_plain(one)] for query, one in run.all_shown().items()]
     data["scores"] = _scores_data(run.scores()) if run.conventions else None
     return data
 

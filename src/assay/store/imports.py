@@ -24,6 +24,7 @@ from assay.store.import_tables import csv_rows, grid_of, parquet_rows
 from assay.store.moments import after, now
 from assay.store.numbers import Numbers
 from assay.store.packing import conventions_of
+from assay.store.shown import ShownQuery, from_plain
 
 __all__ = ["Imported", "read_runs"]
 
@@ -83,10 +84,19 @@ def _imported(run: Any, where: str, origin: str) -> Imported:
     extra = [Aggregate(**{k: v for k, v in one.items() if k in _AGGREGATE})
              for one in run["aggregates"]]  # fmt: skip
     scores = None if run["scores"] is None else _scores(run["scores"], row["conventions"], where)
-    packed = Numbers.of(None, details=run["details"])
+    packed = Numbers.of(None, details=run["details"], shown=_shown(run.get("shown", []), where))
     blobs = Numbers.of(scores).blobs if scores is not None else ()
     row["n_queries"] = 0 if scores is None else scores.n_queries
-    return Imported(row, checked_tags(run["tags"]), Numbers((*blobs, *packed.blobs), tuple(extra)))
+    numbers = Numbers((*blobs, *packed.blobs), tuple(extra), shown=packed.shown)
+    return Imported(row, checked_tags(run["tags"]), numbers)
+
+
+def _shown(pairs: list[Any], where: str) -> dict[str, ShownQuery]:
+    """What is shown of queries; files of earlier versions hold nothing of the kind."""
+    found = {_text(query, f"{where}, shown"): from_plain(data) for query, data in pairs}
+    if len(found) < len(pairs):
+        raise FormatError(f"{where}: a query is shown twice. Keep one of them.")
+    return found
 
 
 def _text(value: Any, where: str) -> str:

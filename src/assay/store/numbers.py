@@ -12,17 +12,20 @@ from assay.store.aggregates import Aggregate, aggregates_of
 from assay.store.blobs import Blob, packed_json
 from assay.store.packing import pack_scores
 from assay.store.plain import as_text
+from assay.store.shown import ShownQuery, pack_shown
 
 __all__ = ["Numbers"]
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Scores as arrays, aggregates, and the columns of the run that say how they were computed."""
+    """Scores as arrays, aggregates, the columns of the run that say how they were computed, and
+    what is shown of each query."""
 
     blobs: tuple[Blob, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
     columns: Mapping[str, Any] | None = None
+    shown: tuple[Blob, ...] = ()
 
     @classmethod
     def of(
@@ -33,6 +36,7 @@ class Numbers:
         chance: Mapping[str, float] | None = None,
         ceiling: Mapping[str, float] | None = None,
         details: Mapping[str, Any] | None = None,
+        shown: Mapping[str, ShownQuery] | None = None,
     ) -> Numbers:
         """Means, counts and intervals of the scores, and what is given beside them."""
         found = list(aggregates)
@@ -45,7 +49,7 @@ class Numbers:
             found = [*aggregates_of(scores, chance=chance, ceiling=ceiling), *found]
         if details:
             blobs.append(packed_json("details", as_text(details, "details")))
-        return cls(tuple(blobs), tuple(found), _columns(scores))
+        return cls(tuple(blobs), tuple(found), _columns(scores), tuple(pack_shown(shown or {})))
 
 
 def _columns(scores: Scores | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from datetime import date
 from typing import Any, Final
@@ -15,9 +15,9 @@ from assay.store.aggregates import Aggregate, canonical
 from assay.store.blobs import Blob
 from assay.store.moments import after, before
 from assay.store.run import Run
-from assay.store.schema import AGGREGATES, BLOBS, RUNS, TAGS
+from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS
 
-__all__ = ["find_run", "find_runs", "known_uids", "read_blobs"]
+__all__ = ["find_run", "find_runs", "has_shown", "known_uids", "read_blobs", "read_shown"]
 
 _JSON: Final = ("config", "versions", "seeds", "data", "timings")
 _SHORTEST_UID: Final = 8
@@ -174,3 +174,18 @@ def read_blobs(
     if name is not None:
         statement = statement.where(BLOBS.c.name == name)
     return [Blob(**row._mapping) for row in connection.execute(statement)]
+
+
+def has_shown(connection: Connection, run: int) -> bool:
+    """Whether anything is shown of any query of the run."""
+    return bool(connection.execute(select(exists().where(SHOWN.c.run_id == run))).scalar())
+
+
+def read_shown(connection: Connection, run: int, key: str | None = None) -> Iterator[Blob]:
+    """What is shown of the queries of a run, or of the one with this key."""
+    statement = select(SHOWN).where(SHOWN.c.run_id == run).order_by(SHOWN.c.position)
+    if key is not None:
+        statement = statement.where(SHOWN.c.query_key == key)
+    for row in connection.execute(statement):
+        yield Blob("shown", row.position, row.query_key, "json", 1, row.raw_bytes, row.checksum,
+                   row.content)  # fmt: skip

@@ -10,6 +10,7 @@ from assay.store.aggregates import Aggregate, canonical
 
 if TYPE_CHECKING:
     from assay.scores import Floats, Scores
+    from assay.store.shown import ShownQuery
     from assay.store.store import Store
 
 __all__ = ["Run"]
@@ -92,6 +93,19 @@ class Run:
     def details(self) -> dict[str, Any]:
         """What a task stored beside the scores."""
         return self._opened().details_of(self)
+
+    @property
+    def has_shown(self) -> bool:
+        """Whether texts and retrieved documents of any query were stored."""
+        return self._opened().has_shown(self)
+
+    def shown(self, query_id: str | int) -> ShownQuery | None:
+        """The text of one query and what was retrieved; None where that was not stored."""
+        return self._opened().shown_of(self, str(query_id))
+
+    def all_shown(self) -> dict[str, ShownQuery]:
+        """What is shown of every query, by query id."""
+        return self._opened().all_shown_of(self)
 
     def within(self, store: Store) -> Run:
         """This run, just read, which finds its values in this store."""

@@ -20,6 +20,7 @@ from assay.store.plain import as_text
 from assay.store.reading import read_blobs
 
 if TYPE_CHECKING:
+    from assay.store.shown import ShownQuery
     from assay.store.store import Store
 
 __all__ = ["RunningRun"]
@@ -43,15 +44,18 @@ class RunningRun:
         chance: Mapping[str, float] | None = None,
         ceiling: Mapping[str, float] | None = None,
         details: Mapping[str, Any] | None = None,
+        shown: Mapping[str, ShownQuery] | None = None,
     ) -> None:
         """The numbers of the run; they are stored when the block ends.
 
         Means, counts and intervals are computed of the scores; `aggregates` adds others, `details`
-        whatever else a task wants to keep.
+        whatever else a task wants to keep, `shown` the text of queries by their id and what was
+        retrieved for them.
         """
         self._numbers = Numbers.of(
-            scores, aggregates=aggregates, chance=chance, ceiling=ceiling, details=details
-        )
+            scores, aggregates=aggregates, chance=chance, ceiling=ceiling, details=details,
+            shown=shown,
+        )  # fmt: skip
 
     def progress(self, done: int, total: int) -> None:
         """Say how far the run is; others see it at once."""

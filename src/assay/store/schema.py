@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, Column, Float, Integer, LargeBinary, MetaData
 
 from assay.store.any_text import AnyText
 
-__all__ = ["AGGREGATES", "BLOBS", "OWN_TABLES", "RUNS", "TAGS"]
+__all__ = ["AGGREGATES", "BLOBS", "OWN_TABLES", "RUNS", "SHOWN", "TAGS"]
 
 _METADATA: Final = MetaData()
 
@@ -98,5 +98,17 @@ BLOBS: Final = Table(
     Column("content", LargeBinary),
 )
 
+# One row for each query of which something is shown.
+SHOWN: Final = Table(
+    "shown",
+    _METADATA,
+    Column("run_id", Integer, primary_key=True),
+    Column("query_key", Text, primary_key=True),
+    Column("position", Integer),
+    Column("raw_bytes", BigInteger),
+    Column("checksum", Text),
+    Column("content", LargeBinary),
+)
+
 # Tables that hold what belongs to a run.
-OWN_TABLES: Final = (AGGREGATES, TAGS, BLOBS)
+OWN_TABLES: Final = (AGGREGATES, TAGS, BLOBS, SHOWN)

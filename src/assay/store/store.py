@@ -23,6 +23,7 @@ from assay.store.plain import as_text
 from assay.store.run import Run
 from assay.store.running import RunningRun
 from assay.store.schema import RUNS
+from assay.store.shown import ShownQuery, key_of, unpack_shown
 
 __all__ = ["Store"]
 
@@ -74,18 +75,21 @@ class Store:
         chance: Mapping[str, float] | None = None,
         ceiling: Mapping[str, float] | None = None,
         details: Mapping[str, Any] | None = None,
+        shown: Mapping[str, ShownQuery] | None = None,
         seconds: float | None = None,
         timings: Mapping[str, float] | None = None,
         **about: Any,
     ) -> Run:
         """Store scores as a finished run; `about` is what `About` describes: task, dataset, …
 
-        The run is on disk when this returns. With seconds, how long it took to compute.
+        The run is on disk when this returns. With `seconds`, how long it took to compute; with
+        `shown`, the text of queries by their id and what was retrieved for them.
         """
         known = About.of(name=name, **about)
         numbers = Numbers.of(
-            scores, aggregates=aggregates, chance=chance, ceiling=ceiling, details=details
-        )
+            scores, aggregates=aggregates, chance=chance, ceiling=ceiling, details=details,
+            shown=shown,
+        )  # fmt: skip
         more = {"seconds": seconds, "timings": as_text(timings or {}, "timings")}
         row = writing.first_row(known)
         with self.database.writing() as connection:
@@ -264,6 +268,23 @@ class Store:
         with _named(run):
             found: dict[str, Any] = json.loads(unpacked_json(blobs[0])) if blobs else {}
         return found
+
+    def has_shown(self, run: Run) -> bool:
+        """Whether anything is shown of any query of a run."""
+        with self.database.reading() as connection:
+            return reading.has_shown(connection, run.id)
+
+    def shown_of(self, run: Run, query: str) -> ShownQuery | None:
+        """What is shown of one query; nothing else is read."""
+        with self.database.reading() as connection:
+            blobs = list(reading.read_shown(connection, run.id, key_of(query)))
+        with _named(run):
+            return unpack_shown(blobs[0])[1] if blobs else None
+
+    def all_shown_of(self, run: Run) -> dict[str, ShownQuery]:
+        """What is shown of every query of a run."""
+        with self.database.reading() as connection, _named(run):
+            return dict(map(unpack_shown, reading.read_shown(connection, run.id)))
 
     def damages(self) -> list[str]:
         """Everything that is broken: pages of the file, arrays that miss their checksum."""

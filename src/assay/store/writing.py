@@ -17,7 +17,7 @@ from assay.store.imports import Imported
 from assay.store.moments import now
 from assay.store.numbers import Numbers
 from assay.store.plain import as_text
-from assay.store.schema import AGGREGATES, BLOBS, OWN_TABLES, RUNS, TAGS
+from assay.store.schema import AGGREGATES, BLOBS, OWN_TABLES, RUNS, SHOWN, TAGS
 
 __all__ = [
     "add_blobs",
@@ -71,8 +71,11 @@ def add_run(connection: Connection, row: Mapping[str, Any], tags: Iterable[str])
 
 def add_imported(connection: Connection, imported: Imported) -> int:
     """A run from a file, as it was there."""
-    run = add_run(connection, imported.row, imported.tags)
+    row = {**imported.row, "status": "running"}  # a finished one takes nothing more
+    run = add_run(connection, row, imported.tags)
     add_numbers(connection, run, imported.numbers)
+    chosen = update(RUNS).where(RUNS.c.id == run)
+    connection.execute(chosen.values(status=imported.row["status"]))
     return run
 
 
@@ -95,14 +98,16 @@ def reopen(connection: Connection, run: int) -> None:
 def finish_run(connection: Connection, run: int, numbers: Numbers, **columns: Any) -> None:
     """Store all numbers of a run and call it finished."""
     columns |= numbers.columns or {}
-    change_running(connection, run, status="finished", finished=now(), **columns)
+    change_running(connection, run, **columns)
     remove_parts(connection, run)
     add_numbers(connection, run, numbers)
+    change_running(connection, run, status="finished", finished=now())  # from here on it stays
 
 
 def add_numbers(connection: Connection, run: int, numbers: Numbers) -> None:
-    """The arrays and aggregates of a run."""
+    """The arrays and aggregates of a run, and what is shown of its queries."""
     add_blobs(connection, run, numbers.blobs)
+    _add_shown(connection, run, numbers.shown)
     rows = [{"run_id": run, "position": i, **vars(one)} for i, one in enumerate(numbers.aggregates)]
     if rows:
         connection.execute(insert(AGGREGATES), rows)
@@ -113,6 +118,16 @@ def add_blobs(connection: Connection, run: int, blobs: Iterable[Blob], *, part: 
     rows = [{"run_id": run, "part": part, **vars(blob)} for blob in blobs]
     if rows:
         connection.execute(insert(BLOBS), rows)
+
+
+def _add_shown(connection: Connection, run: int, blobs: Iterable[Blob]) -> None:
+    rows = [
+        {"run_id": run, "query_key": blob.name, "position": blob.position,
+         "raw_bytes": blob.raw_bytes, "checksum": blob.checksum, "content": blob.content}
+        for blob in blobs
+    ]  # fmt: skip
+    if rows:
+        connection.execute(insert(SHOWN), rows)
 
 
 def remove_parts(connection: Connection, run: int, part: str | None = None) -> None:
