@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from assay.errors import AssayError
     from assay.evaluation import evaluate, score
     from assay.explanation import explain
+    from assay.fusion import fuse
     from assay.hits import Hits, judge, judge_ranks
     from assay.ids import Ids
     from assay.inspection import check
@@ -51,6 +52,7 @@ _HOME = {
     "compare": "comparison",
     "evaluate": "evaluation",
     "explain": "explanation",
+    "fuse": "fusion",
     "judge": "hits",
     "judge_ranks": "hits",
     "pack_codes": "engine",
@@ -86,6 +88,7 @@ __all__ = [
     "compare",
     "evaluate",
     "explain",
+    "fuse",
     "judge",
     "judge_ranks",
     "pack_codes",
