@@ -105,7 +105,9 @@ def unpacked_json(blob: Blob) -> str:
 
 
 def _raw(blob: Blob) -> bytes:
-    if _checksum(blob.content) != blob.checksum:
+    # A flipped bit of a SQLite file can make text of bytes, and numbers too.
+    kinds = (type(blob.content), type(blob.size), type(blob.raw_bytes))
+    if kinds != (bytes, int, int) or _checksum(blob.content) != blob.checksum:
         raise _damaged(blob, "does not match its checksum")
     reader = zlib.decompressobj()
     raw = reader.decompress(blob.content, blob.raw_bytes + 1)
