@@ -23,7 +23,9 @@ def static(monkeypatch):
         @staticmethod
         def load(**_):
             return types.SimpleNamespace(
-                embed=lambda texts: np.array([[len(text), 1.0] for text in texts])
+                tokenizer=types.SimpleNamespace(no_padding=lambda: None),
+                tokenize=lambda texts: [types.SimpleNamespace(ids=[len(t)]) for t in texts],
+                embedding=np.array([[i, 1.0] for i in range(10)], np.float32),
             )
 
     package = types.ModuleType("wordllama")

@@ -1,4 +1,4 @@
-"""Text to vectors: `encoder(spec)` gives an `Encoder`, whatever package makes the vectors.
+"""Text to vectors, whatever package makes them.
 
     wordllama               static vectors of the package wordllama, no download
     st:MODEL                a sentence-transformers model, by name or folder
@@ -6,10 +6,24 @@
     py:MODULE:FUNCTION      your own function from a list of texts to an array
     checkpoint:FILE         the text tower of a .pt or .safetensors file; FILE alone will do
 
-Each kind is one file; its package is imported when it is used.
+`text_model(spec)` encodes documents and queries under settings, each text once, through a cache;
+`encoder(spec)` is the bare model. Each kind is one file; its package is imported when it is used.
 """
 
 from assay.encoders.base import Encoder
+from assay.encoders.cache import CacheSize, EmbeddingCache
+from assay.encoders.settings import EncoderSettings
 from assay.encoders.specs import KINDS, encoder
+from assay.encoders.text_model import Encoded, TextModel, text_model
 
-__all__ = ["KINDS", "Encoder", "encoder"]
+__all__ = [
+    "KINDS",
+    "CacheSize",
+    "EmbeddingCache",
+    "Encoded",
+    "Encoder",
+    "EncoderSettings",
+    "TextModel",
+    "encoder",
+    "text_model",
+]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +12,32 @@ from numpy.typing import NDArray
 from assay import checks
 from assay.errors import AssayError, ShapeError, UsageError, ValueRangeError
 
-__all__ = ["Encode", "Encoder", "Progress", "as_vectors", "told"]
+__all__ = ["Batch", "Encode", "Encoder", "Progress", "as_vectors", "flaw_of", "told"]
 
 Floats = NDArray[np.float32]
+Flags = NDArray[np.bool_]
 Encode = Callable[[list[str]], Any]
 Progress = Callable[[int, int], None]
+
+
+class Batch(NamedTuple):
+    """What a model made of some texts; `truncated`: which were too long, where it can tell."""
+
+    vectors: Any
+    truncated: Flags | None = None
+
+
+def _nothing_known() -> None:
+    return None
 
 
 @dataclass(frozen=True)
 class Encoder:
     """A text model under the name it was asked for; `function` makes the vectors of a batch.
+
+    `identity` tells what the vectors depend on (versions, digests of weights), or None where it
+    cannot be known; vectors of such a model are never taken from a cache. `batch_size` is how
+    many texts the model likes at once.
 
     >>> lengths = Encoder("lengths", lambda texts: [[len(text), 1] for text in texts])
     >>> lengths.encode(["a", "bcd"]).tolist()
@@ -30,27 +46,36 @@ class Encoder:
 
     spec: str
     function: Encode
+    identity: Callable[[], Mapping[str, Any] | None] = _nothing_known
+    batch_size: int = 1024
 
     def encode(
         self,
         texts: Sequence[str],
         *,
-        batch_size: int = 1024,
+        batch_size: int | None = None,
         progress: Progress | None = None,
     ) -> Floats:
         """One float32 row for each text; `progress(done, total)` is called after each batch."""
         checked = _checked_texts(texts, self.spec)
-        size = checks.check_cutoff(batch_size, "batch_size")
+        size = checks.check_cutoff(batch_size or self.batch_size, "batch_size")
         parts: list[Floats] = []
         for start in range(0, len(checked), size):
             batch = checked[start : start + size]
-            rows = as_vectors(self._called(batch), len(batch), self.spec)
-            _refuse_not_finite(rows, batch, start, self.spec)
+            rows = self.encode_batch(batch, start).vectors
             _refuse_other_width(parts, rows, start, self.spec)
             parts.append(rows)
             if progress is not None:
                 progress(start + len(batch), len(checked))
         return np.concatenate(parts)
+
+    def encode_batch(self, texts: list[str], first: int = 0) -> Batch:
+        """One finite float32 row for each of some checked texts; `first` numbers them."""
+        made = self._called(texts)
+        vectors, truncated = made if isinstance(made, Batch) else (made, None)
+        rows = as_vectors(vectors, len(texts), self.spec)
+        _refuse_not_finite(rows, texts, first, self.spec)
+        return Batch(rows, truncated)
 
     def _called(self, batch: list[str]) -> Any:
         """What the model returns; a model that fails is named, for its fault is not ours."""
@@ -74,17 +99,18 @@ def _checked_texts(texts: Sequence[str], spec: str) -> list[str]:
     if not found:
         raise ShapeError(f"There are no texts for encoder {spec!r} to encode. Give at least one.")
     for row, text in enumerate(found):
-        flaw = _flaw(text)
+        flaw = flaw_of(text)
+        if not flaw and not text.strip():
+            flaw = "is empty, and an empty text has no meaning to encode. Remove it"
         if flaw:
             raise ValueRangeError(f"Text {row} for encoder {spec!r} {flaw}.")
     return [str(text) for text in found]
 
 
-def _flaw(text: Any) -> str:
+def flaw_of(text: Any) -> str:
+    """Why something is no text that can be written down; "" for text, empty or not."""
     if not isinstance(text, str):
         return f"is {type(text).__name__}, not text: {text!r:.60}"
-    if not text.strip():
-        return "is empty, and an empty text has no meaning to encode. Remove it"
     try:
         text.encode()
     except UnicodeEncodeError:

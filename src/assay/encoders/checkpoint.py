@@ -22,9 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.encoders.base import Encode, told
+from assay.encoders.base import Batch, Encoder, told
+from assay.encoders.fingerprints import weights_of
 from assay.encoders.python_function import named_callable
 from assay.encoders.safetensors_file import load_safetensors
+from assay.encoders.specs import Request, encoder
 from assay.errors import AssayError, FormatError, MismatchError, UsageError
 from assay.io.packages import need
 from assay.io.streams import open_chunks
@@ -36,17 +38,28 @@ Array = NDArray[Any]
 _ENDINGS = (".pt", ".pth", ".safetensors")
 
 
-def load(argument: str, device: str | None) -> Encode:
+def load(request: Request) -> Encoder:
     """The text model that the file names, followed by the file's projection if it has one."""
-    from assay.encoders.specs import encoder
+    path = request.argument
+    content = read_checkpoint(path)
+    inner = _inner_spec(content, path)
+    model = encoder(inner, device=request.device, settings=request.settings)
+    projection = _projection(content, path)
 
-    content = read_checkpoint(argument)
-    model = encoder(_inner_spec(content, argument), device=device)
-    projection = _projection(content, argument)
-    if projection is None:
-        return model.encode
-    weight, bias = projection
-    return lambda texts: _projected(model.encode(texts), weight, bias, argument)
+    def encode(texts: list[str]) -> Batch:
+        made = model.encode_batch(texts)
+        if projection is None:
+            return made
+        return Batch(_projected(made.vectors, *projection, path), made.truncated)
+
+    return Encoder(
+        request.spec, encode, lambda: _identity(model, inner, path), batch_size=model.batch_size
+    )
+
+
+def _identity(model: Encoder, inner: str, path: str) -> dict[str, Any] | None:
+    known = model.identity()
+    return None if known is None else {"encoder": inner, **known, **weights_of(path)}
 
 
 def from_factory(path: str, factory: str, *, device: str | None = None) -> Any:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from assay.encoders.base import Encode
+from typing import Any
+
+from assay.encoders.base import Encoder
+from assay.encoders.fingerprints import version_of, weights_of
+from assay.encoders.specs import Request
 from assay.io.packages import need
 
 __all__ = ["load"]
 
 
-def load(argument: str, device: str | None) -> Encode:
+def load(request: Request) -> Encoder:
     """Load the model; one that is not on this machine is fetched by the package."""
     package = need("model2vec", "The encoder 'model2vec:'", "model2vec")
-    model = package.StaticModel.from_pretrained(argument)
-    encode: Encode = model.encode
-    return encode
+    model = package.StaticModel.from_pretrained(request.argument)
+    options: dict[str, Any] = {}
+    if request.settings.max_length is not None:
+        options["max_length"] = request.settings.max_length
+    return Encoder(
+        request.spec,
+        lambda texts: model.encode(texts, **options),
+        lambda: {"model2vec": version_of("model2vec"), **weights_of(request.argument)},
+    )

@@ -8,15 +8,27 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from assay.encoders.base import Encode, told
+from assay.encoders.base import Encoder, told
+from assay.encoders.specs import Request
 from assay.errors import UsageError
 
 __all__ = ["load", "named_callable"]
 
 
-def load(argument: str, device: str | None) -> Encode:
-    """Import the function; the current folder is searched as `python -m` does."""
-    return named_callable(argument, "py:MODULE:FUNCTION")
+def load(request: Request) -> Encoder:
+    """Import the function; the current folder is searched as `python -m` does.
+
+    What a function does cannot be seen from outside, so its vectors are cached only if it has an
+    attribute `fingerprint`, a text that you change whenever its vectors change.
+    """
+    request.settings.refuse("max_length", "py:", "cut the texts in your function")
+    function = named_callable(request.argument, "py:MODULE:FUNCTION")
+    return Encoder(request.spec, function, lambda: _identity(function, request.argument))
+
+
+def _identity(function: Any, name: str) -> dict[str, str] | None:
+    given = getattr(function, "fingerprint", None)
+    return {"function": name, "fingerprint": given} if isinstance(given, str) else None
 
 
 def named_callable(name: str, form: str) -> Callable[..., Any]:

@@ -1,0 +1,176 @@
+"""A text model whose vectors are computed: texts checked, each distinct one encoded once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay import checks
+from assay.encoders.base import Encoder, Progress, flaw_of
+from assay.encoders.cache import EmbeddingCache, Kept, Keys, content_keys
+from assay.encoders.fingerprints import fingerprint_of
+from assay.encoders.settings import EncoderSettings
+from assay.encoders.shaping import shaped
+from assay.encoders.text_model import Encoded, TextModel
+from assay.errors import ShapeError, ValueRangeError
+
+__all__ = ["ComputedModel", "checked_texts"]
+
+Floats = NDArray[np.float32]
+
+_CANNOT_TELL: Final = 2  # among the flags; 1 is truncated, 0 is not
+
+
+class ComputedModel(TextModel):
+    """A text model whose vectors an encoder computes."""
+
+    def __init__(
+        self, encoder: Encoder, settings: EncoderSettings, cache: EmbeddingCache | None = None
+    ) -> None:
+        self.spec = encoder.spec
+        self.settings = settings
+        self._encoder = encoder
+        self._cache = cache
+
+    @cached_property
+    def _identity(self) -> dict[str, Any] | None:
+        found = self._encoder.identity()
+        return None if found is None else dict(found)
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return fingerprint_of(
+            {"spec": self.spec, "identity": self._identity, "settings": asdict(self.settings)}
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Of spec, settings, versions and weights, as far as they can be known."""
+        return self._fingerprint
+
+    @cached_property
+    def _kept(self) -> Kept | None:
+        """The place of this model's vectors in the cache.
+
+        Prefixes are part of a text, and what follows the model (width, scale) costs nothing: a
+        vector is kept once for all of them.
+        """
+        if self._cache is None or self._identity is None:
+            return None
+        made_by = {
+            "kind": self.spec.partition(":")[0],
+            "identity": self._identity,
+            "max_length": self.settings.max_length,
+            "raw": self.settings.normalize is False,
+        }
+        return self._cache.of_model(fingerprint_of(made_by), self.spec)
+
+    def encode_docs(
+        self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
+    ) -> Encoded:
+        """Vectors of documents."""
+        return self._encode(texts, self.settings.doc_prefix, progress)
+
+    def encode_queries(
+        self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
+    ) -> Encoded:
+        """Vectors of queries."""
+        return self._encode(texts, self.settings.query_prefix, progress)
+
+    def _encode(self, texts: Sequence[str], prefix: str, progress: Progress | None) -> Encoded:
+        checked = checked_texts(texts, self.spec)
+        full = [prefix + text if text.strip() else "" for text in checked]
+        place = {text: row for row, text in enumerate(dict.fromkeys(filter(None, full)))}
+        if not place:
+            raise ShapeError(f"All {len(checked)} texts for encoder {self.spec!r} are empty.")
+        work = _Work(self._encoder, self._kept, list(place))
+        work.run(progress)
+        rows = np.fromiter((place.get(text, -1) for text in full), np.int64, len(full))
+        flags = _spread(work.flags, rows)
+        return Encoded(
+            shaped(_spread(work.vectors, rows), self.settings, self.spec),
+            work.n_computed,
+            work.seconds,
+            None if (flags == _CANNOT_TELL).any() else flags.astype(bool),
+            rows < 0,
+        )
+
+
+def checked_texts(texts: Any, spec: str) -> list[str]:
+    """The texts as a list; empty ones may be among them."""
+    found = checks.listed(texts, f"The texts for encoder {spec!r}")
+    if not found:
+        raise ShapeError(f"There are no texts for encoder {spec!r} to encode. Give at least one.")
+    for row, text in enumerate(found):
+        flaw = flaw_of(text)
+        if flaw:
+            raise ValueRangeError(f"Text {row} for encoder {spec!r} {flaw}.")
+    return found
+
+
+def _spread(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
+    """The values of the distinct texts, one for each text; zero for the empty ones."""
+    if np.array_equal(rows, np.arange(len(values))):
+        return values
+    spread = values[rows]
+    spread[rows < 0] = 0
+    return spread
+
+
+class _Work:
+    """Distinct texts on their way to vectors: from the cache, then from the model."""
+
+    def __init__(self, encoder: Encoder, kept: Kept | None, texts: list[str]) -> None:
+        self._encoder, self._kept, self._texts = encoder, kept, texts
+        self.vectors: Floats = np.empty((len(texts), 0), np.float32)
+        self.flags = np.zeros(len(texts), np.uint8)
+        self.n_computed, self.seconds = 0, 0.0
+
+    def run(self, progress: Progress | None) -> None:
+        """Find what is kept, compute the rest, and keep that, batch by batch."""
+        total, size = len(self._texts), self._encoder.batch_size
+        keys = None if self._kept is None else content_keys(self._texts)
+        missing = self._missing(keys)
+        done = total - len(missing)
+        if progress is not None and done:
+            progress(done, total)
+        for start in range(0, len(missing), size):
+            batch = missing[start : start + size]
+            self._compute(batch)
+            if self._kept is not None and keys is not None:
+                self._kept.add(keys[batch], self.vectors[batch], self.flags[batch])
+            if progress is not None:
+                progress(done + start + len(batch), total)
+
+    def _missing(self, keys: Keys | None) -> NDArray[np.int64]:
+        if self._kept is None or keys is None:
+            return np.arange(len(self._texts))
+        found = self._kept.find(keys)
+        if found.vectors is not None:
+            self.vectors, self.flags = found.vectors, found.flags
+        return np.flatnonzero(~found.known)
+
+    def _compute(self, batch: NDArray[np.int64]) -> None:
+        started = time.perf_counter()
+        rows, truncated = self._encoder.encode_batch([self._texts[row] for row in batch])
+        self.seconds += time.perf_counter() - started
+        self.n_computed += len(batch)
+        self._make_room(rows.shape[1])
+        self.vectors[batch] = rows
+        self.flags[batch] = _CANNOT_TELL if truncated is None else truncated
+
+    def _make_room(self, width: int) -> None:
+        if not self.vectors.shape[1]:
+            self.vectors = np.zeros((len(self._texts), width), np.float32)
+        if self.vectors.shape[1] != width:
+            raise ShapeError(
+                f"Encoder {self._encoder.spec!r} returned {width} dimensions, but "
+                f"{self.vectors.shape[1]} for other texts, in this run or in the cache. If the "
+                "model has changed, clear the cache."
+            )
