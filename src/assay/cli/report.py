@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.cli import options, output
+from assay.cli.run_filters import filter_options
 from assay.cli.typed import typed_command
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from assay.conventions import Conventions
-    from assay.measures import Measure
     from assay.report import Report, ReportRun
     from assay.scores import Scores
 
 __all__ = ["command"]
 
 _FORMATS = ("svg", "png", "pdf")
-_DIGITS = 16
+_FILTERS = ("task", "dataset", "model", "name", "tag", "since", "until")
 
 
 @click.command("report")
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@options.qrels_option
+@click.argument("runs", nargs=-1, metavar="[RUN...]")
+@click.option("-r", "--qrels", metavar="QRELS", help="The judgments, where runs are files.")
 @click.option(
     "-o",
     "--output",
@@ -55,6 +52,8 @@ _DIGITS = 16
 )
 @click.option("--n-docs", type=click.IntRange(min=1), metavar="N",
               help="Size of the collection; shows what a random order scores.")  # fmt: skip
+@options.store_option
+@filter_options
 @click.option("--figures", metavar="DIR", help="Also write every chart to this folder.")
 @click.option(
     "--figure-format",
@@ -69,7 +68,7 @@ _DIGITS = 16
 def command(
     *,
     runs: tuple[str, ...],
-    qrels: str,
+    qrels: str | None,
     file: str,
     measures: tuple[str, ...],
     title: str,
@@ -77,13 +76,10 @@ def command(
     by: str | None,
     groups: tuple[str, ...],
     n_docs: int | None,
+    store: str | None,
     figures: str | None,
     formats: tuple[str, ...],
     conventions: str,
-    ties: str | None,
-    empty: str | None,
-    missing: str | None,
-    depth: int | None,
     rel: float | None,
     json_wanted: bool,
     **settings: Any,
@@ -94,28 +90,38 @@ def command(
     by group, differences query by query, what the means hide, and how to make it again. A single
     run is reported on alone.
 
+    RUN is a file, or the number or uid of a stored run; where it may be both, write ./7 for the
+    file and run:7 for the stored run. Without any, --dataset, --tag, ... choose stored runs. They
+    are shown with the values that were saved: no rankings and no judgments are needed.
+
     \b
     Examples:
       assay report bm25.txt dense.txt --qrels qrels.txt -m nDCG@10 -o report.html
       assay report *.run -r qrels.txt -m nDCG@10 -m AP --n-docs 8841823 -o report.html
       assay report *.run -r qrels.txt -b bm25.run -o report.html --figures figures
       assay report *.run -r qrels.txt --groups topics.tsv:category -o report.md
+      assay report 3 4 7 -o report.html
+      assay report --dataset cranfield --tag final --store team.db -o report.html
     """
-    from assay.cli.compare import with_baseline
-    from assay.measures import parse_many
+    from assay.cli.report_runs import report_runs
+    from assay.cli.report_sources import find_sources
     from assay.report.contents import check_ending, make_report
 
     check_ending(file)
     _refuse_senseless(figures, formats)
-    paths, base = (runs, None) if baseline is None else with_baseline(runs, baseline)
-    columns = (*groups, by) if by else groups
-    output.refuse_input(file, *paths, qrels, *map(options.group_file, columns))
-    rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
-    wanted = options.with_threshold(parse_many(measures or ("nDCG@10",)), rel)
-    scored = list(_scored(paths, qrels, wanted, rules, n_docs))
+    filters = {key: settings.pop(key) for key in _FILTERS}
+    changes = {key: settings.pop(key) for key in ("ties", "empty", "missing", "depth")}
+    with find_sources(runs, baseline, filters=filters, store=store) as sources:
+        columns = (*groups, by) if by else groups
+        output.refuse_input(file, *sources.files, qrels, *map(options.group_file, columns))
+        scored = report_runs(
+            sources, qrels, measures=measures, rel=rel, conventions=conventions, changes=changes,
+            n_docs=n_docs,
+        )  # fmt: skip
     scored, column = _grouped(scored, groups, by)
     report = make_report(
-        scored, title=title, baseline=None if base is None else scored[base].name, by=column,
+        scored, title=title,
+        baseline=None if sources.base is None else scored[sources.base].name, by=column,
         command=typed_command(), **settings,
     )  # fmt: skip
     path = report.save(file)
@@ -128,44 +134,6 @@ def _refuse_senseless(figures: str | None, formats: tuple[str, ...]) -> None:
         raise click.UsageError("--figure-format changes nothing without --figures DIR. Add it.")
 
 
-def _scored(
-    paths: tuple[str, ...],
-    qrels: str,
-    measures: tuple[Measure, ...],
-    rules: Conventions,
-    n_docs: int | None,
-) -> Iterator[ReportRun]:
-    """Read, judge and score each run, keeping where its relevant documents landed."""
-    from assay.chance import chance
-    from assay.cli.scored import unique_names
-    from assay.evaluation import score
-    from assay.hits import judge
-    from assay.io.sources import as_judgments, as_ranking
-    from assay.report import ReportRun
-
-    judgments = as_judgments(qrels)
-    truth = f"{qrels} {_checksum(qrels)}".strip()
-    for path, name in zip(paths, unique_names(paths), strict=True):
-        ranking = as_ranking(path, rules)
-        hits = judge(ranking, judgments, conventions=rules)
-        random = chance(hits, measures, conventions=rules, n_docs=n_docs) if n_docs else None
-        details = {
-            "file": path,
-            "tag": ranking.name or "",
-            f"SHA-256, first {_DIGITS} digits": _checksum(path),
-        }
-        scores = score(hits, measures, conventions=rules)
-        yield ReportRun(name, scores, random, hits, {**details, "judgments": truth})
-
-
-def _checksum(path: str) -> str:
-    """Enough of the SHA-256 to know a file by; nothing for pipes, which cannot be read again."""
-    if not os.path.isfile(path):
-        return ""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:_DIGITS]
-
-
 def _grouped(
     scored: list[ReportRun], groups: tuple[str, ...], by: str | None
 ) -> tuple[list[ReportRun], str | None]:
@@ -176,14 +144,25 @@ def _grouped(
 
     queries = scored[0].scores.query_ids
     found = dict(read_groups(source, queries) for source in groups)
-    tested, members = read_groups(by, queries) if by else (None, {})
-    if tested is not None:
-        found[tested] = members
+    tested = by if by and _is_stored_column(by, scored) else None
+    if by and tested is None:
+        tested, found_by = read_groups(by, queries)
+        found[tested] = found_by
 
     def add(scores: Scores) -> Scores:
         return scores.with_groups(**found)
 
     return [replace(run, scores=add(run.scores)) for run in scored], tested
+
+
+def _is_stored_column(by: str, scored: list[ReportRun]) -> bool:
+    """Whether --by names a column that all runs have; what may be a file, too, is refused."""
+    known = all(by in run.scores.groups for run in scored)
+    if known and os.path.exists(by):
+        raise click.UsageError(
+            f"--by {by} may be a stored column or the file of that name. Write ./{by} for the file."
+        )
+    return known
 
 
 def _tell(report: Report, path: Path, figures: list[Path], json_wanted: bool) -> None:

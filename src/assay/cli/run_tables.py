@@ -12,7 +12,7 @@ from assay.report.tables import Cell, Table
 from assay.store import Run
 from assay.store.aggregates import canonical
 
-__all__ = ["list_data", "list_table", "run_data", "run_page", "unique_names"]
+__all__ = ["list_data", "list_table", "run_data", "run_page"]
 
 _MOST_MEASURES: Final = 5
 _NOT_SHOWN: Final = ("_store", "aggregates")
@@ -115,9 +115,3 @@ def _query_table(run: Run) -> Table:
         for query, values in zip(scores.query_ids, scores.values.T.tolist(), strict=True)
     )
     return Table(("query", *names), rows)
-
-
-def unique_names(runs: Sequence[Run]) -> list[str]:
-    """Names of runs; those that are equal get the number of their run."""
-    counted = Counter(run.name for run in runs)
-    return [run.name if counted[run.name] == 1 else f"{run.name} #{run.id}" for run in runs]

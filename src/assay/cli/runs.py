@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from assay.cli import options, output
+from assay.cli.run_filters import filter_options
 from assay.report.tables import printable
 
 if TYPE_CHECKING:
@@ -38,20 +39,8 @@ def _opened(place: str | None) -> Iterator[Store]:
 
 def _filters(command: Command) -> Command:
     """Which runs are meant."""
-    for option in reversed(
-        [
-            click.option("--task", metavar="NAME", help="Only this task: retrieval, …"),
-            click.option("--dataset", metavar="NAME", help="Only this dataset."),
-            click.option("--model", metavar="NAME", help="Only this model."),
-            click.option("--name", metavar="NAME", help="Only runs of this name."),
-            click.option("--tag", multiple=True, metavar="TAG", help="Only with all these tags."),
-            click.option("--status", type=click.Choice(_STATUSES), help="Only in this state."),
-            click.option("--since", metavar="DATE", help="Only from this day on (UTC)."),
-            click.option("--until", metavar="DATE", help="Only up to this day."),
-        ]
-    ):
-        command = option(command)
-    return command
+    status = click.option("--status", type=click.Choice(_STATUSES), help="Only in this state.")
+    return filter_options(status(command))
 
 
 @click.group("runs")
@@ -167,10 +156,10 @@ def compare(
     named: str | None, json_wanted: bool, file: str | None, **settings: Any,
 ) -> None:  # fmt: skip
     """Compare stored runs: which is better, by how much, and how sure is that?"""
-    from assay.cli.run_tables import unique_names
     from assay.comparison import compare as compared
     from assay.measures import parse_many
     from assay.report.comparison_tables import comparison_page
+    from assay.store.run import names_of
 
     layout = output.chosen_format(named, json_wanted, file, known=_COMPARISONS)
     keys = [*runs, *([baseline] if baseline else [])]
@@ -178,7 +167,7 @@ def compare(
         found = list({run.id: run for run in map(opened.run, keys)}.values())
         if len(found) < 2:
             raise click.UsageError("There is one run; a comparison needs two.")
-        names = unique_names(found)
+        names = names_of(found)
         base = next((i for i, run in enumerate(found)
                      if baseline and run.id == opened.run(baseline).id), None)  # fmt: skip
         first, second, *more = [run.scores() for run in found]

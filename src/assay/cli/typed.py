@@ -18,8 +18,15 @@ def typed_command() -> str:
         name = parameter.name or ""
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
-        words += _words(parameter, context.params[name])
+        value = context.params[name]
+        words += _words(parameter, _without_password(value) if name == "store" else value)
     return shlex.join(words)
+
+
+def _without_password(store: str) -> str:
+    from assay.store.locations import locate
+
+    return str(locate(store)) if "://" in store else store
 
 
 def _words(parameter: click.Parameter, value: object) -> list[str]:

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.evaluation import score
+from assay.measures import parse
 from assay.report.tables import printable
 
 if TYPE_CHECKING:
@@ -204,17 +206,20 @@ def difference_rows(found: QueryDifferences) -> list[Row]:
 
 
 def rank_rows(report: Report) -> list[Row]:
-    """For each run with hits, the share of queries by the rank of their first relevant document.
+    """For each run, the share of queries by the rank of their first relevant document.
 
-    Relevant is what the headline measure takes for relevant.
+    Relevant is what the headline measure takes for relevant. Without hits the ranks are those that
+    the reciprocal rank tells, where it was scored.
     """
     rel: Any = dict(report.measures[0].params).get("rel", 1)
     names = _by_standing(report, report.measures[0])
     rows = []
     for run in report.runs:
-        if run.hits is None:
-            continue
-        for number, (bucket, share) in enumerate(first_ranks(run.hits, rel=rel)):
+        if run.hits is not None:
+            shares = first_ranks(run.hits, rel=rel)
+        else:
+            shares = _told_ranks(run.scores, rel)
+        for number, (bucket, share) in enumerate(shares):
             rows.append({**names[run.name], "rank": bucket, "order": number, "share": share})
     return rows
 
@@ -232,8 +237,23 @@ def first_ranks(hits: Hits, *, rel: float = 1) -> list[tuple[str, float]]:
     good = hits.grade >= rel
     first = np.full(hits.n_queries, np.inf)
     np.minimum.at(first, hits.row[good], hits.rank[good].astype(float))
-    bucket = np.searchsorted(_RANK_ENDS, first[answerable])
-    bucket[np.isinf(first[answerable])] = len(_RANK_ENDS) + 1
+    return _shares(first[answerable])
+
+
+def _told_ranks(scores: Scores, rel: float) -> list[tuple[str, float]]:
+    """The same from reciprocal ranks, which are those of documents only if ties are in order."""
+    wanted = parse("RR") if rel == 1 else parse("RR")(rel=rel)
+    if wanted not in scores.measures or scores.conventions.ties != "order":
+        return []
+    told = scores[wanted]
+    with np.errstate(divide="ignore"):
+        return _shares(np.round(1 / told[~np.isnan(told)]))
+
+
+def _shares(first: NDArray[np.float64]) -> list[tuple[str, float]]:
+    """Shares by rank; infinite is never found."""
+    bucket = np.searchsorted(_RANK_ENDS, first)
+    bucket[np.isinf(first)] = len(_RANK_ENDS) + 1
     counts = np.bincount(bucket, minlength=len(_RANK_ENDS) + 2)
     total = max(int(counts.sum()), 1)
     return [(name, int(n) / total) for name, n in zip(_rank_names(), counts, strict=True)]

@@ -18,10 +18,12 @@ from assay.measures import Measure
 from assay.pairs import Settings
 from assay.report.disclosures import disclosures
 from assay.report.report_run import ReportRun
+from assay.scores import Scores
 from assay.stats import RankInterval, intervals
 
 if TYPE_CHECKING:
     from assay.report.page import Page
+    from assay.store import Run
 
 __all__ = ["Report", "check_ending", "make_report"]
 
@@ -96,7 +98,8 @@ class Report:
         """What a random order scores, from the first run that knows; NaN where none does."""
         for run in self.runs:
             if run.chance is not None:
-                return run.chance.mean().get(str(measure), math.nan)
+                means = run.chance.mean() if isinstance(run.chance, Scores) else run.chance
+                return means.get(str(measure), math.nan)
         return math.nan
 
     @cached_property
@@ -109,7 +112,7 @@ class Report:
             for remark in disclosures(run.scores)
         ]
         between = self.aligned.remarks if self.comparison is None else self.comparison.remarks
-        return (*own, *between)
+        return (*_mixed_data(self.runs), *own, *between)
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -171,7 +174,7 @@ def check_ending(path: str | os.PathLike[str]) -> str:
 
 
 def make_report(
-    runs: Iterable[ReportRun],
+    runs: Iterable[ReportRun | Run],
     *,
     title: str = "",
     baseline: str | None = None,
@@ -187,7 +190,8 @@ def make_report(
 ) -> Report:
     """Compare runs as `assay.compare` does and gather all that a report shows.
 
-    One run is reported on alone. `command` is what a reader would type to make the report again.
+    Runs of a store are taken as they are, with the measures that all of them have. One run is
+    reported on alone. `command` is what a reader would type to make the report again.
 
     >>> from assay import evaluate
     >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
@@ -212,13 +216,23 @@ def make_report(
     return Report(title or _title(names), given, aligned, comparison, settings, command)
 
 
-def _checked(runs: Iterable[ReportRun]) -> tuple[ReportRun, ...]:
-    given = tuple(checks.listed(runs, "runs"))
+def _checked(runs: Iterable[ReportRun | Run]) -> tuple[ReportRun, ...]:
+    from assay.report.stored import as_report_runs
+
+    given = checks.listed(runs, "runs")
     if not given:
         raise UsageError("A report needs at least one run.")
-    for run in given:
-        checks.require(run, ReportRun, "every run", "a ReportRun")
-    return given
+    return tuple(as_report_runs(given))
+
+
+def _mixed_data(runs: Iterable[ReportRun]) -> list[str]:
+    found = list(dict.fromkeys(run.dataset for run in runs if run.dataset))
+    if len(found) < 2:
+        return []
+    return [
+        f"the runs are said to be of {len(found)} datasets ({', '.join(found[:5])}): queries with "
+        "the same id need not be the same queries"
+    ]
 
 
 def _title(names: list[str]) -> str:

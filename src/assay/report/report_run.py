@@ -17,13 +17,15 @@ __all__ = ["ReportRun"]
 class ReportRun:
     """A run to report on.
 
-    `chance` holds what a random order scores, where the size of the collection is known; with
-    `hits` the report also shows where relevant documents landed and measures against k; `details`
-    are shown as they are: file, checksum, model, settings.
+    `chance` holds what a random order scores, where the size of the collection is known, or its
+    means by measure; with `hits` the report also shows where relevant documents landed and
+    measures against k; `details` are shown as they are: file, checksum, model, settings. Runs of
+    different datasets are warned of.
     """
 
     name: str
     scores: Scores
-    chance: Scores | None = None
+    chance: Scores | Mapping[str, float] | None = None
     hits: Hits | None = None
     details: Mapping[str, str] = field(default_factory=dict)
+    dataset: str = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from assay.store.shown import ShownQuery
     from assay.store.store import Store
 
-__all__ = ["Run"]
+__all__ = ["Run", "names_of"]
 
 
 @dataclass(frozen=True)
@@ -130,3 +132,9 @@ class Run:
             f"<table><caption>{caption}</caption><thead><tr><th>measure</th><th>mean</th></tr>"
             f"</thead><tbody>{rows}</tbody></table>"
         )
+
+
+def names_of(runs: Sequence[Run]) -> list[str]:
+    """Names of runs; those that are equal get the number of their run."""
+    counted = Counter(run.name for run in runs)
+    return [run.name if counted[run.name] == 1 else f"{run.name} #{run.id}" for run in runs]
