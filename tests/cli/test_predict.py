@@ -146,6 +146,8 @@ def test_csv_and_markdown(assay, files):
 
 def test_cut_offs(assay, files):
     out = assay("predict", "x.npy", "-t", "y.npy", "-k", "2", "-k", "20").out
+    assert assay("predict", "x.npy", "-k", "2", "20", "-t", "y.npy").out == out
+    assert assay("predict", "-k", "2", "20", "x.npy", "-t", "y.npy").out == out
     assert [line.split()[0] for line in out.splitlines()[1:5]] == [
         "Success@2", "Success@20", "RR", "nDCG@20",
     ]  # fmt: skip
@@ -162,6 +164,8 @@ def test_cut_offs(assay, files):
         (["x.npy", "-t", "y.npy", "--by", "nobody"], 2, "no such column"),
         (["x.npy", "-t", "y.npy", "-m", "ndgc@10"], 2, "nDCG"),
         (["x.npy", "-t", "y.npy", "-k", "0"], 2, "0"),
+        (["x.npy", "-t", "y.npy", "-k", "1", "0"], 2, "0"),
+        (["x.npy", "-t", "y.npy", "-m", "F1"], 2, "always shown"),
         (["x.npy", "-t", "y.npy", "-o", "x.npy"], 2, "x.npy"),
         (["lists.tsv", "--candidates", "three"], 3, "three"),
         (["lists.tsv", "--candidates", "one", "-m", "RR"], 2, "RR@2"),

@@ -167,6 +167,38 @@ def test_crossmodal_saves_every_direction(assay):
         assert set(run.data) == {"s.npy", "t.npy", "l.npy"}
 
 
+@pytest.mark.parametrize("judged", [False, True])
+def test_codes_save_every_code(assay, judged):
+    rng = np.random.default_rng(0)
+    np.save("v.npy", rng.normal(size=(60, 16)))
+    with open("v.qrels", "w", encoding="ascii") as file:
+        file.writelines(f"{i} 0 {(i + 1) % 60} 1\n" for i in range(60))
+    more = ("-r", "v.qrels") if judged else ()
+    answer = assay("codes", "--embeddings", "v.npy", "--bits", 8, "--method", "gaussian", "sign",
+                   "--k", 5, "--resamples", 200, *more, "--save", "--json")  # fmt: skip
+    assert answer.code == 0, answer.err
+    printed = {one["name"]: one for one in json.loads(answer.out)["codes"]}
+    with assay_store() as store:
+        runs = {run.name: run for run in store.runs(task="codes")}
+        assert list(reversed(runs)) == list(printed) == ["float", "sign", "gaussian-8"]
+        for name, run in runs.items():
+            assert run.config["bits"] == printed[name]["bits"]
+            assert (run.config["relevant"] == "judged") is judged
+            overlap = run.aggregate("Overlap@5")
+            assert overlap.chance == 5 / 59
+            assert overlap.low <= overlap.value <= overlap.high
+            assert run.scores().n_queries == 60
+            assert set(run.timings) == {"encode", "search"}
+            near = {one.measure for one in run.aggregates if one.subset == "float neighbours"}
+            assert near == ({"R@5", "nDCG@5"} if judged else set())
+        assert runs["float"].aggregate("Overlap@5").value == 1
+        assert runs["float"].means()["R@5"] == (
+            1 if not judged else pytest.approx(runs["float"].scores()["R@5"].mean()))  # fmt: skip
+    again = assay("runs", "rerun", 1)
+    assert again.code == 0, again.err
+    assert "same values as run 1, bit by bit" in again.err
+
+
 def test_list_and_its_filters(assay):
     save(assay, "--dataset", "d1", "--tag", "x")
     assay("eval", "run.txt", "-r", "qrels.txt", "-m", "P@1", "--save", "--dataset", "d2")

@@ -14,6 +14,7 @@ from assay.cli.many_values import ManyValues
 from assay.report.tables import printable
 
 if TYPE_CHECKING:
+    from assay.cli.saved import Saving
     from assay.engine import Codes
     from assay.io.vector_files import VectorFile
     from assay.tasks.codes_loss import CodesReport
@@ -101,8 +102,10 @@ def _code_options(command: Any) -> Any:
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
 @options.output_option
+@options.save_options("codes")
 def command(
     *,
+    saving: Saving,
     chart: str | None,
     named: str | None,
     json_wanted: bool,
@@ -129,10 +132,12 @@ def command(
     if chart is not None and not chart.lower().endswith(".svg"):
         raise click.UsageError(f"--chart writes SVG; {chart} should end in .svg.")
     inputs = [chosen[name] for name in ("embeddings", "queries", "doc_ids", "query_ids", "qrels")]
+    inputs += [path for _, path in _named_files(chosen)]
     for written in (file, chart):
-        output.refuse_input(written, *inputs, *(path for _, path in _named_files(chosen)))
+        output.refuse_input(written, *inputs)
     output.refuse_one_file(file, chart)
     report = _evaluated(chosen)
+    saving.keep_codes(report, inputs)
     if chart is not None:
         output.put(report.svg(), chart)
     _print(report, layout, file)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
+from assay.cli.many_values import ManyValues
 from assay.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ __all__ = ["command"]
 _FORMATS = ("text", "markdown", "csv", "tsv", "json")
 
 
-@click.command("predict")
+@click.command("predict", cls=ManyValues)
 @click.argument("files", nargs=-1, metavar="[NAME=]FILE...")
 @click.option("-t", "--targets", metavar="FILE", help="True classes (.npy) of a .npy of scores.")
 @click.option(
@@ -31,7 +32,8 @@ _FORMATS = ("text", "markdown", "csv", "tsv", "json")
 @click.option("--target", metavar="COLUMN", help="Column or array of the true classes.")
 @click.option("--id", "ids", metavar="COLUMN", help="Column of the sample ids.")
 @click.option("-m", "--measure", "measures", multiple=True, metavar="NAME", help="A measure.")
-@click.option("-k", "ks", multiple=True, type=click.IntRange(min=1), help="A cut-off. [1 3 5 10]")
+@click.option("-k", "ks", multiple=True, type=click.IntRange(min=1), metavar="K...",
+              help="Cut-offs. [1 3 5 10]")  # fmt: skip
 @click.option(
     "--by", metavar="COLUMN", help="Group samples by a column of the table, or FILE:COLUMN."
 )

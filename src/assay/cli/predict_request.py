@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from assay.cli.group_files import path_of
 from assay.cli.scored import unique_names
@@ -11,6 +13,8 @@ from assay.conventions import Conventions, preset
 from assay.errors import UsageError
 
 __all__ = ["Request"]
+
+_OF_CLASSES: Final = ("accuracy", "f1", "f1_macro", "f1_weighted", "f1_micro", "f1-score")
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,13 @@ class Request:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse options that would change nothing."""
+        """Refuse options that would change nothing, and measures that are always shown."""
+        for name in self.measures:
+            if re.split(r"[(@]", name)[0].lower() in _OF_CLASSES:
+                raise UsageError(
+                    f"-m {name}: Accuracy, F1, precision and recall over classes are always shown, "
+                    "under every average. Leave it out."
+                )
         for name in ("train_users", "previous"):
             if getattr(self, name) and not self.train:
                 option = f"--{name.replace('_', '-')}"

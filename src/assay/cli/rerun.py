@@ -6,7 +6,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from assay.store import Run, Store
 
 __all__ = ["rerun"]
-
-# Only what has --save: a stored command is data, and may come from somebody else's file.
-_COMMANDS: Final = ("eval", "compare", "predict", "crossmodal")
 
 
 def rerun(store: Store, run: Run, *, trusted: bool) -> int:
@@ -47,10 +44,10 @@ def rerun(store: Store, run: Run, *, trusted: bool) -> int:
 def _refuse_unfit(run: Run, trusted: bool) -> None:
     if not run.command:
         raise UsageError(f"Run {run.id} was not saved by a command: there is nothing to repeat.")
-    if run.command[0] not in _COMMANDS:
+    if not _can_save(run.command[0]):
         raise UsageError(
-            f"Run {run.id} was saved by {run.command[0]!r}, which is not repeated; only "
-            f"{', '.join(_COMMANDS)} are."
+            f"Run {run.id} was saved by {run.command[0]!r}, which is not repeated; only commands "
+            "with --save are."
         )
     words = shlex.join(("assay", *run.command))
     if run.origin and not trusted:
@@ -59,6 +56,14 @@ def _refuse_unfit(run: Run, trusted: bool) -> None:
             f"{words}. Repeat it with --yes if you trust it."
         )
     output.narrate(f"repeating: {words}")
+
+
+def _can_save(name: str) -> bool:
+    """Whether the command has --save: a stored one is data, and may come from anybody's file."""
+    from assay.cli.group import COMMANDS, assay
+
+    command = assay.get_command(click.Context(assay), name) if name in COMMANDS else None
+    return command is not None and any(one.name == "save" for one in command.params)
 
 
 def _place(store: Store) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from assay.cli.scored import ScoredRun
     from assay.scores import Scores
     from assay.store import Aggregate, ShownQuery, Store
+    from assay.tasks.codes_loss import CodeLoss, CodesReport
     from assay.tasks.crossmodal import LabelResults
     from assay.tasks.prediction import PredictionResult
 
@@ -44,6 +45,8 @@ class Result:
     aggregates: Sequence[Aggregate] = ()
     model: str = ""
     shown: Mapping[str, ShownQuery] | None = None
+    details: Mapping[str, Any] | None = None
+    timings: Mapping[str, float] | None = None
 
 
 class Saving:
@@ -93,7 +96,7 @@ class Saving:
             }
             numbers = Numbers.of(
                 one.scores, aggregates=one.aggregates, chance=one.chance, ceiling=one.ceiling,
-                shown=one.shown,
+                shown=one.shown, details=one.details, timings=one.timings,
             )  # fmt: skip
             rows.append((About(**about), numbers))
         runs = self._store.finish_together(self.first, rows, seconds=seconds)
@@ -152,6 +155,43 @@ class Saving:
                 for name, one in directions.items()
             ]
         )  # fmt: skip
+
+    def keep_codes(self, report: CodesReport, files: Sequence[str | None]) -> None:
+        """Codes, the float vectors first; scored by the judgments, or by the float neighbours."""
+        if self._store is None:
+            return
+        self.keep(
+            [
+                Result(
+                    one.name, one.near if one.judged is None else one.judged, files,
+                    config={"method": one.method, "bits": one.cost.bits,
+                            "bytes_per_vector": one.cost.bytes_per_vector,
+                            "relevant": "float neighbours" if one.judged is None else "judged"},
+                    seeds={"seed": report.settings.seed},
+                    aggregates=_likeness(report, one),
+                    timings={"encode": one.cost.encode_seconds, "search": one.cost.search_seconds},
+                )
+                for one in report.codes
+            ]
+        )  # fmt: skip
+
+
+def _likeness(report: CodesReport, one: CodeLoss) -> list[Aggregate]:
+    """How like the float ranking a code ranks; what is scored already is left out."""
+    from assay.store import Aggregate
+
+    chance = {f"Overlap@{k}": report.chance(k) for k in report.settings.k}
+    chance[f"RBO(p={report.settings.p:g})"] = report.chance_rbo
+    near = set(map(str, one.near.measures))
+    return [
+        Aggregate(
+            name, span.estimate, subset="float neighbours" if name in near else "", low=span.low,
+            high=span.high, level=span.level, method=span.method, note=span.note,
+            chance=chance.get(name), n=span.n,
+        )
+        for name, span in report.intervals[one.name].items()
+        if one.judged is not None or name not in near
+    ]  # fmt: skip
 
 
 @contextmanager

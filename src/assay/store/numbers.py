@@ -37,6 +37,7 @@ class Numbers:
         ceiling: Mapping[str, float] | None = None,
         details: Mapping[str, Any] | None = None,
         shown: Mapping[str, ShownQuery] | None = None,
+        timings: Mapping[str, float] | None = None,
     ) -> Numbers:
         """Means, counts and intervals of the scores, and what is given beside them."""
         found = list(aggregates)
@@ -49,7 +50,10 @@ class Numbers:
             found = [*aggregates_of(scores, chance=chance, ceiling=ceiling), *found]
         if details:
             blobs.append(packed_json("details", as_text(details, "details")))
-        return cls(tuple(blobs), tuple(found), _columns(scores), tuple(pack_shown(shown or {})))
+        columns = _columns(scores)
+        if timings:
+            columns["timings"] = as_text(timings, "timings")
+        return cls(tuple(blobs), tuple(found), columns, tuple(pack_shown(shown or {})))
 
 
 def _columns(scores: Scores | None) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from assay.store.blobs import unpacked, unpacked_json
 from assay.store.database import Database
 from assay.store.numbers import Numbers
 from assay.store.packing import unpack_scores
-from assay.store.plain import as_text
 from assay.store.run import Run
 from assay.store.running import RunningRun
 from assay.store.schema import RUNS
@@ -88,13 +87,12 @@ class Store:
         known = About.of(name=name, **about)
         numbers = Numbers.of(
             scores, aggregates=aggregates, chance=chance, ceiling=ceiling, details=details,
-            shown=shown,
+            shown=shown, timings=timings,
         )  # fmt: skip
-        more = {"seconds": seconds, "timings": as_text(timings or {}, "timings")}
         row = writing.first_row(known)
         with self.database.writing() as connection:
             run = writing.add_run(connection, row, known.tags)
-            writing.finish_run(connection, run, numbers, **more)
+            writing.finish_run(connection, run, numbers, seconds=seconds)
         return self.run(run)
 
     @contextmanager
