@@ -1,0 +1,182 @@
+"""Scenes: images of one plane, and the homographies from the first to each of the others."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay import checks
+from assay.errors import FormatError, InputError, StorageError, UsageError
+from assay.vision.categories import Categories, named_categories
+from assay.vision.homography import as_homography, read_homography
+from assay.vision.images import Image, read_image
+
+__all__ = ["LAYOUTS", "Scene", "find_scenes"]
+
+Floats = NDArray[np.float64]
+
+_ENDINGS: Final = r"\.(?:png|ppm|pgm|jpe?g|tiff?|bmp|webp)"
+
+
+class _Layout(NamedTuple):
+    image: re.Pattern[str]
+    homography: re.Pattern[str]
+    form: str
+
+
+LAYOUTS: Final = {
+    "hpatches": _Layout(
+        re.compile(rf"(\d+){_ENDINGS}", re.I),
+        re.compile(r"H_1_(\d+)(?:\.txt|\.xml)?", re.I),
+        "1.ppm … 6.ppm with H_1_2 … H_1_6",
+    ),
+    "oxford": _Layout(
+        re.compile(rf"img(\d+){_ENDINGS}", re.I),
+        re.compile(r"H1to(\d+)p?(?:\.txt|\.xml)?", re.I),
+        "img1.png … img6.png with H1to2p … H1to6p",
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Images 1, 2, … of a scene; `homographies[k]` maps points of image 1 into image k.
+
+    An image is the path of a file, or an array (rows × columns × blue, green, red).
+    """
+
+    name: str
+    category: str
+    images: tuple[Path | NDArray[Any], ...]
+    homographies: Mapping[int, Floats] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        """Check that each image after the first has its homography."""
+        expected = list(range(2, len(self.images) + 1))
+        if sorted(self.homographies) != expected or not expected:
+            raise InputError(
+                f"Scene {self.name!r} has {len(self.images)} images, so homographies are needed "
+                f"to {expected or 'at least one other'}; found {sorted(self.homographies)}."
+            )
+        checked = {
+            k: as_homography(H, what=f"The homography of scene {self.name!r} to image {k}")
+            for k, H in sorted(self.homographies.items())
+        }
+        object.__setattr__(self, "homographies", MappingProxyType(checked))
+
+    @property
+    def pairs(self) -> tuple[int, ...]:
+        """The images that image 1 is compared with: 2, 3, …"""
+        return tuple(self.homographies)
+
+    def image(self, k: int) -> Image:
+        """Read image k; the first is 1."""
+        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= len(self.images):
+            raise UsageError(
+                f"Scene {self.name!r} has the images 1 to {len(self.images)}; there is no {k!r}."
+            )
+        return read_image(self.images[k - 1])
+
+
+def find_scenes(
+    folder: str | os.PathLike[str], *, layout: str = "auto", categories: Categories = None
+) -> list[Scene]:
+    """The scenes in a folder, one a sub-folder, by name; or the folder itself, if it is a scene.
+
+    `layout` is "hpatches", "oxford" or "auto", which knows them by their file names. `categories`
+    is a mapping from scene to category, a file that holds one, or a function of the name; without
+    it the prefixes `i_` and `v_` and the names of the Oxford scenes decide. Folders that hold
+    neither images nor homographies are passed over; a scene that lacks some is refused.
+    """
+    if layout not in ("auto", *LAYOUTS):
+        raise UsageError(f"layout must be auto, {' or '.join(LAYOUTS)}; found {layout!r}.")
+    wanted = tuple(LAYOUTS) if layout == "auto" else (layout,)
+    root = Path(folder)
+    found = {path.name: _parts(path, wanted) for path in [root.resolve(), *_folders(root)]}
+    scenes = {name: parts for name, parts in found.items() if parts is not None}
+    if not scenes:
+        forms = "; or ".join(LAYOUTS[name].form for name in wanted)
+        raise InputError(f"{root} holds no scenes: no folder has {forms}.")
+    kinds = named_categories(list(scenes), categories)
+    return [_scene(name, kinds[name], *parts) for name, parts in scenes.items()]
+
+
+def _folders(root: Path) -> list[Path]:
+    try:
+        return sorted(
+            (path for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")),
+            key=lambda path: path.name,
+        )
+    except OSError as error:
+        raise StorageError(f"{root} cannot be read: {error.strerror or error}.") from None
+
+
+Parts = tuple[Path, dict[int, Path], dict[int, Path]]
+
+
+def _parts(folder: Path, layouts: tuple[str, ...]) -> Parts | None:
+    """The images and homographies of a folder by number; None if it is no scene."""
+    found = {name: _numbered(folder, LAYOUTS[name]) for name in layouts}
+    usable = {name: parts for name, parts in found.items() if any(parts)}
+    whole = {name: parts for name, parts in usable.items() if all(parts)}
+    if len(whole) > 1:
+        raise FormatError(f"{folder} holds the files of two layouts. Say which one is meant.")
+    if not usable:
+        return None
+    images, homographies = next(iter((whole or usable).values()))
+    if homographies:
+        _refuse_gaps(folder, images, homographies)
+        return folder, images, homographies
+    return None  # numbered pictures alone are no scene
+
+
+def _numbered(folder: Path, layout: _Layout) -> tuple[dict[int, Path], dict[int, Path]]:
+    images: dict[int, Path] = {}
+    homographies: dict[int, Path] = {}
+    for path in sorted(folder.iterdir()):
+        for pattern, known in ((layout.image, images), (layout.homography, homographies)):
+            match = pattern.fullmatch(path.name)
+            if match:
+                _add(known, int(match[1]), path)
+    return images, homographies
+
+
+def _add(known: dict[int, Path], number: int, path: Path) -> None:
+    if number in known:
+        raise FormatError(
+            f"{path} and {known[number].name} both claim the number {number}. Remove one."
+        )
+    known[number] = path
+
+
+def _refuse_gaps(folder: Path, images: dict[int, Path], homographies: dict[int, Path]) -> None:
+    needed = set(range(1, max([*images, *homographies]) + 1))
+    lost = sorted(needed - set(images))
+    if lost:
+        raise FormatError(f"{folder} lacks the image {checks.named_few(lost)}.")
+    unmapped = sorted(needed - {1} - set(homographies))
+    if unmapped:
+        raise FormatError(
+            f"{folder} lacks the homography from image 1 to {checks.named_few(unmapped)}."
+        )
+    if 1 in homographies:
+        raise FormatError(f"{homographies[1]} maps image 1 to itself. Remove it.")
+
+
+def _scene(
+    name: str, category: str, folder: Path, images: dict[int, Path], homographies: dict[int, Path]
+) -> Scene:
+    return Scene(
+        name,
+        category,
+        tuple(images[k] for k in sorted(images)),
+        {k: read_homography(path) for k, path in sorted(homographies.items())},
+    )
