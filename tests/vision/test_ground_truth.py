@@ -159,3 +159,37 @@ def test_strange_tolerances_are_refused(taus):
 def test_strange_points_are_refused(xy):
     with pytest.raises(InputError, match="query_xy"):
         match_truth(xy, [[1, 1]], np.eye(3), target_shape=(9, 9))
+
+
+def test_real_keypoints_and_homographies(data_dir):
+    """graf and leuven, whose homography has w < 0 in the file, against plain loops."""
+    from assay.vision import KeypointSettings, find_scenes
+    from assay.vision.keypoint_sets import keypoints_of
+
+    scenes = {scene.name: scene for scene in find_scenes(data_dir("oxford_affine"))}
+    for name, k in (("graf", 4), ("leuven", 5)):
+        scene = scenes[name]
+        images = {number: scene.image(number) for number in (1, k)}
+        settings = KeypointSettings(detector="orb", strongest=300)
+        left, right = (
+            keypoints_of(scene, number, image, settings).xy for number, image in images.items()
+        )
+        H, shape = scene.homographies[k], images[k].shape
+        truth = match_truth(left, right, H, target_shape=shape)
+        expected = _brute(left, right, H, 3.0, shape)
+        assert list(zip(truth.status, truth.target, strict=True)) == [row[:2] for row in expected]
+        assert truth.count(Status.MATCHED) > 20
+
+
+@pytest.mark.parametrize("shape", [None, (), (5,), (0, 5), (5, -1), "ab", (5.5, 3), 7])
+def test_strange_shapes_are_refused(shape):
+    with pytest.raises(UsageError, match="shape"):
+        match_truth([[1, 1]], [[1, 1]], np.eye(3), target_shape=shape)
+
+
+def test_one_to_one_refuses_what_does_not_fit_into_memory(monkeypatch):
+    monkeypatch.setattr("assay.vision.near_points._MOST_KEPT", 100)
+    points = np.ones((20, 2))
+    with pytest.raises(InputError, match="smaller tolerance"):
+        match_truth(points, points, np.eye(3), target_shape=(9, 9), one_to_one=True)
+    match_truth(points, points, np.eye(3), target_shape=(9, 9))

@@ -16,10 +16,10 @@ from assay.vision import (
     Scene,
     Status,
     describe_image,
-    make_demo_scenes,
     make_pair,
     match_truth,
 )
+from assay.vision.demo_scenes import make_demo_scenes
 from assay.vision.describe import describe
 from assay.vision.keypoint_sets import keypoints_of
 
@@ -49,6 +49,8 @@ def test_a_pair_is_made_of_its_parts(scene, descriptor):
     )  # fmt: skip
     np.testing.assert_array_equal(pair.truths[3.0].target, truth.target)
     assert pair.truth is pair.truths[1.0]
+    with pytest.raises(ValueError, match="read-only"):
+        pair.truth.target[0] = 5
     assert pair.counts[3.0].matched == truth.count(Status.MATCHED) > 10
     assert sum(pair.counts[3.0]) == 60
     assert set(pair.seconds) == {"read", "keypoints", "describe", "truth"}
@@ -125,13 +127,15 @@ def test_a_query_whose_match_failed_has_failed(scene):
 def test_same_bytes_each_time_and_for_any_number_of_threads(scene):
     import cv2
 
+    part = scene.image(1)[100:260, 200:360]
+    small = Scene("s", "c", (part, part[:, ::-1]), {2: np.eye(3)})
     before = cv2.getNumThreads()
     try:
         for name in DESCRIPTORS:
             found = []
             for threads in (1, 4):
                 cv2.setNumThreads(threads)
-                pair = make_pair(scene, 2, keypoints=FEW, descriptor=name)
+                pair = make_pair(small, 2, keypoints=FEW, descriptor=name)
                 assert cv2.getNumThreads() == threads
                 vectors = pair.target_vectors
                 found.append(getattr(vectors, "packed", vectors).tobytes())

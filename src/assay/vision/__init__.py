@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from assay.vision.keypoint_sets import KeypointSettings
     from assay.vision.keypoints import Keypoints, project
-    from assay.vision.pair import PairCounts, PairData, Side, describe_image, make_pair
+    from assay.vision.pair import PairCounts, PairData, Side, describe_image, join_sides, make_pair
     from assay.vision.scenes import Scene, find_scenes
 
 _HOME = {
@@ -47,6 +47,7 @@ _HOME = {
     "draw_pair": "drawing",
     "find_scenes": "scenes",
     "inside_border": "keypoint_filters",
+    "join_sides": "pair",
     "make_demo_scenes": "demo_scenes",
     "make_pair": "pair",
     "match_truth": "ground_truth",
@@ -78,6 +79,7 @@ __all__ = [
     "draw_pair",
     "find_scenes",
     "inside_border",
+    "join_sides",
     "make_demo_scenes",
     "make_pair",
     "match_truth",

@@ -113,13 +113,15 @@ def _plain(name: str) -> str:
 
 def _usable(rows: Rows, ids: Ids, spec: str) -> Rows:
     """Without the descriptors that are all zeros; NaN and Inf are refused with the keypoint."""
-    values = np.asarray(rows.values, np.float32)
+    with np.errstate(over="ignore"):
+        values = np.asarray(rows.values, np.float32)
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if len(bad):
         row = int(bad[0])
         raise ValueRangeError(
-            f"{spec} gives NaN or Inf for keypoint {ids[int(rows.places[row])]!r} (row {row}); "
-            f"{len(bad)} such rows in all. Leave such keypoints out."
+            f"{spec} gives NaN, Inf or a number beyond float32 for keypoint "
+            f"{ids[int(rows.places[row])]!r} (row {row}); {len(bad)} such rows in all. Leave such "
+            "keypoints out."
         )
     nonzero = values.any(axis=1)
     return Rows(rows.places[nonzero], values[nonzero])

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from assay.vision.computing import Rows, Scale, compute
+from assay.errors import UsageError
+from assay.vision.computing import Rows, Scale, compute, positive_option
 from assay.vision.images import Image, grey
 from assay.vision.keypoints import Floats, Keypoints
 
@@ -38,9 +39,12 @@ def _no_scale(size: Floats, shape: tuple[int, ...], options: Mapping[str, Any]) 
 
 def _orb_scale(size: Floats, shape: tuple[int, ...], options: Mapping[str, Any]) -> Scale:
     """The level of the pyramid: sizes are 31 · 1.2^level."""
-    patch, factor = float(options.get("patchSize", 31)), float(options.get("scaleFactor", 1.2))
-    level = np.rint(np.log(size / patch) / np.log(factor)).astype(np.int64)
-    octave = np.clip(level, 0, int(options.get("nlevels", 8)) - 1)
+    patch = positive_option(options, "patchSize", 31)
+    factor = positive_option(options, "scaleFactor", 1.2)
+    if factor <= 1:
+        raise UsageError(f"scaleFactor must be above 1, found {factor!r}.")
+    level = np.rint(np.log(size / patch) / np.log(factor))
+    octave = np.clip(level, 0, int(positive_option(options, "nlevels", 8)) - 1).astype(np.int64)
     return Scale(octave, np.full(len(size), -1))
 
 
@@ -49,8 +53,8 @@ def _akaze_scale(size: Floats, shape: tuple[int, ...], options: Mapping[str, Any
 
     OpenCV builds an octave only if it is at least 80 pixels wide and 40 high.
     """
-    layers = int(options.get("nOctaveLayers", 4))
-    octaves = _akaze_octaves(shape, int(options.get("nOctaves", 4)))
+    layers = int(positive_option(options, "nOctaveLayers", 4))
+    octaves = _akaze_octaves(shape, int(positive_option(options, "nOctaves", 4)))
     level = np.rint(np.log2(size / 4.8) * layers).astype(np.int64)
     level = np.clip(level, 0, octaves * layers - 1)
     return Scale(level // layers, level)

@@ -58,7 +58,7 @@ def by_function(spec: str, image: Image, keypoints: Keypoints, options: Mapping[
     """
     function = named_callable(spec, "module:function")
     try:
-        values = np.asarray(function(image, keypoints, **options))
+        values = np.asarray(function(image.copy(), keypoints, **options))
     except Exception as error:  # the function is not ours: it can fail in any way
         raise InputError(f"The descriptor {spec!r} failed: {told(error)}.") from error
     _check_matrix(values, f"The descriptor {spec!r}")
@@ -75,12 +75,17 @@ def _arrays(path: str) -> tuple[Array, Ids | None]:
     codes, ids = arrays.get("codes"), arrays.get("ids")
     if codes is not None and codes.dtype != np.uint8:
         raise FormatError(f"{path}: codes are packed bits of uint8, found {codes.dtype}.")
-    values = arrays["vectors"].astype(np.float32) if codes is None else codes
+    values = _as_floats(arrays["vectors"], path) if codes is None else codes
     if ids is None:
         return values, None
     checks.check_lengths(ids=len(ids), descriptors=len(values))
     named = Ids.of(ids if ids.dtype.kind in "iu" else ids.tolist(), "keypoint")
     return values, named
+
+
+def _as_floats(vectors: Array, path: str) -> Array:
+    _check_matrix(vectors, path)
+    return vectors.astype(np.float64) if vectors.dtype == np.uint8 else vectors
 
 
 def _not_bytes(values: Array, path: str) -> Array:

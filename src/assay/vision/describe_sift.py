@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import UsageError
-from assay.vision.computing import Rows, Scale, compute
+from assay.vision.computing import Rows, Scale, compute, positive_option
 from assay.vision.images import Image, grey
 from assay.vision.keypoints import Floats, Keypoints
 
@@ -81,10 +81,12 @@ def _pooled(channel: Image, keypoints: Keypoints, options: Mapping[str, Any]) ->
         every.ids, every.xy, every.size * np.tile(sizes, n), every.angle, every.response,
         every.octave, every.level,
     )  # fmt: skip
-    values = _sift(channel, scaled, rest).values.astype(np.float64)
-    pooled = values.reshape(n, len(sizes), -1).mean(axis=1)
+    places, values = _sift(channel, scaled, rest)
+    # SIFT leaves out what lies outside the image only: all sizes of a keypoint, or none.
+    pooled = values.astype(np.float64).reshape(-1, len(sizes), values.shape[1]).mean(axis=1)
     norm = np.sqrt((pooled * pooled).sum(axis=1, keepdims=True))
-    return Rows(np.arange(n), (pooled / np.where(norm > 0, norm, 1.0)).astype(np.float32))
+    unit = (pooled / np.where(norm > 0, norm, 1.0)).astype(np.float32)
+    return Rows(rows[places[:: len(sizes)]], unit)
 
 
 def _checked_sizes(sizes: Any) -> Floats:
@@ -101,8 +103,8 @@ def _scale_of(size: Floats, shape: tuple[int, ...], options: Mapping[str, Any]) 
 
     It gives the size 2 σ · 2^(octave + layer / layers), and octaves begin at −1.
     """
-    layers = int(options.get("nOctaveLayers", 3))
-    base = 2.0 * float(options.get("sigma", 1.6))
+    layers = int(positive_option(options, "nOctaveLayers", 3))
+    base = 2.0 * positive_option(options, "sigma", 1.6)
     place = np.rint(np.log2(size / base) * layers).astype(np.int64)
     top = max(0, round(math.log2(min(shape[:2]))) - 2)
     octave = np.clip((place - 1) // layers, -1, top)

@@ -60,7 +60,7 @@ def build_feature(cv2: Any, name: str, options: Mapping[str, Any]) -> Any:
         )
     try:
         return make(**{**DETECTORS[key], **options})
-    except (TypeError, cv2.error, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, cv2.error) as error:
         told = str(error).strip().splitlines()[-1][:160]
         raise UsageError(
             f"{_CREATE[key]} does not take the options {dict(options)}: {told}"

@@ -23,6 +23,7 @@ __all__ = ["draw_pair", "picture_of_pair"]
 _TRUE: Final = (115, 158, 0)
 _WRONG: Final = (0, 94, 213)
 _INK: Final = (40, 40, 40)
+_WHITE: Final = (255, 255, 255)
 _WIDEST: Final = 1600
 _STRIP: Final = 34
 _GAP: Final = 8
@@ -31,6 +32,12 @@ _GAP: Final = 8
 class _Panel(NamedTuple):
     title: str
     rows: NDArray[np.int64]
+
+
+class _Mark(NamedTuple):
+    start: tuple[int, int]
+    end: tuple[int, int]
+    colour: tuple[int, int, int]
 
 
 def draw_pair(
@@ -51,13 +58,13 @@ def draw_pair(
 def picture_of_pair(scene: Scene, pair: PairData, *, ranks: Any, found: Any, n: int = 8) -> Image:
     """The n best matches above the n worst, each panel with both images side by side.
 
-    For each query `ranks` is the rank of its true match (from 1; ignored where there is none) and
-    `found` the row of the target that was ranked first. A line with a circle leads to the true
-    match, a line with a cross to what was ranked first instead.
+    For each query `ranks` is the rank of its true match within the pair's first tolerance (from 1;
+    ignored where there is none) and `found` the row of the target that was ranked first. A line
+    with a circle leads to the true match, one with a cross to what was ranked first instead.
     """
     count = checks.check_cutoff(n, "n")
     ranked = _per_query(ranks, "ranks", pair)
-    first = _per_query(found, "found", pair).astype(np.int64)
+    first = _rows_of_targets(_per_query(found, "found", pair), len(pair.target))
     images = scene.image(1), scene.image(pair.image)
     zoom = min(1.0, (_WIDEST - _GAP) / (images[0].shape[1] + images[1].shape[1]))
     panels = _panels(pair, ranked, count)
@@ -77,14 +84,31 @@ def _per_query(values: Any, name: str, pair: PairData) -> NDArray[Any]:
     return array
 
 
+def _rows_of_targets(found: NDArray[Any], n_targets: int) -> NDArray[np.int64]:
+    """Rows among the targets; −1 where nothing was found."""
+    bad = np.flatnonzero(~((found >= -1) & (found < n_targets)))
+    if len(bad):
+        raise UsageError(
+            f"found must hold rows from 0 to {n_targets - 1}, or −1; row {bad[0]} is "
+            f"{found[bad[0]]}."
+        )
+    return found.astype(np.int64)
+
+
 def _panels(pair: PairData, ranks: NDArray[Any], n: int) -> list[_Panel]:
     matched = np.flatnonzero(pair.truth.status == Status.MATCHED)
     order = matched[np.lexsort((matched, pair.truth.distance[matched], ranks[matched]))]
     best, worst = order[:n], order[n:][::-1][:n]
     head = f"{pair.scene} 1-{pair.image}  {pair.descriptor}  "
     return [
-        _Panel(f"{head}{len(best)} best of {len(matched)}: {_span(ranks[best])}", best),
-        _Panel(f"{head}{len(worst)} worst of {len(matched)}: {_span(ranks[worst])}", worst),
+        _Panel(
+            f"{head}{len(best)} best of {len(matched)}: {_span(ranks[best])}  (o true match)", best
+        ),
+        _Panel(
+            f"{head}{len(worst)} worst of {len(matched)}: {_span(ranks[worst])}  "
+            "(o true match, x ranked first)",
+            worst,
+        ),
     ]
 
 
@@ -102,18 +126,36 @@ def _drawn(
     canvas, offset = _side_by_side(images)
     _write(cv2, canvas, panel.title)
     shift = np.array([[0, _STRIP], [offset, _STRIP]])
+    marks: list[_Mark] = []
     for row in panel.rows:
         target = int(pair.truth.target[row])
         here = _pixel(pair.query.keypoints.xy[row], zoom, shift[0])
         if first[row] not in (target, -1):
             wrong = _pixel(pair.target.keypoints.xy[first[row]], zoom, shift[1])
-            cv2.line(canvas, here, wrong, _WRONG, 1, cv2.LINE_AA)
-            cv2.drawMarker(canvas, wrong, _WRONG, cv2.MARKER_TILTED_CROSS, 12, 2, cv2.LINE_AA)
+            marks.append(_Mark(here, wrong, _WRONG))
         there = _pixel(pair.target.keypoints.xy[target], zoom, shift[1])
-        cv2.line(canvas, here, there, _TRUE, 1, cv2.LINE_AA)
-        for place in (here, there):
-            cv2.circle(canvas, place, 6, _TRUE, 2, cv2.LINE_AA)
+        marks.append(_Mark(here, there, _TRUE))
+    for mark in marks:
+        _line(cv2, canvas, *mark)
+    for mark in marks:  # above all lines
+        _ends(cv2, canvas, *mark)
     return canvas
+
+
+def _ends(cv2: Any, canvas: Image, start: Any, end: Any, colour: tuple[int, int, int]) -> None:
+    if colour == _WRONG:
+        cv2.drawMarker(canvas, end, _WHITE, cv2.MARKER_TILTED_CROSS, 18, 5, cv2.LINE_AA)
+        cv2.drawMarker(canvas, end, colour, cv2.MARKER_TILTED_CROSS, 16, 3, cv2.LINE_AA)
+        return
+    for place in (start, end):
+        cv2.circle(canvas, place, 7, _WHITE, 4, cv2.LINE_AA)
+        cv2.circle(canvas, place, 7, colour, 2, cv2.LINE_AA)
+
+
+def _line(cv2: Any, canvas: Image, start: Any, end: Any, colour: tuple[int, int, int]) -> None:
+    """White around the colour, so that it is seen on any picture."""
+    cv2.line(canvas, start, end, _WHITE, 4, cv2.LINE_AA)
+    cv2.line(canvas, start, end, colour, 2, cv2.LINE_AA)
 
 
 def _side_by_side(images: list[Image]) -> tuple[Image, int]:

@@ -41,6 +41,11 @@ class Truth:
     status: NDArray[np.int8]  # of `Status`
     distance: Floats  # pixels to the true match, inf for none
 
+    def __post_init__(self) -> None:
+        """Make the arrays read-only."""
+        for part in (self.target, self.status, self.distance):
+            part.flags.writeable = False
+
     def __len__(self) -> int:
         """Number of queries."""
         return len(self.target)
@@ -142,8 +147,6 @@ def _points(xy: Any, what: str) -> Floats:
 def _truth(tau: float, near: Near, seen: NDArray[np.bool_]) -> Truth:
     status = np.where(near.number >= 0, Status.MATCHED, Status.NO_MATCH).astype(np.int8)
     status[~seen] = Status.OUTSIDE
-    for part in (near.number, near.distance, status):
-        part.flags.writeable = False
     return Truth(tau, near.number, status, near.distance)
 
 

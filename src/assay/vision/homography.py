@@ -9,12 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import checks
-from assay.errors import FormatError, ShapeError, ValueRangeError
+from assay.errors import FormatError, ShapeError, UsageError, ValueRangeError
 from assay.io.packages import need
 from assay.io.streams import open_chunks
 from assay.io.text_lines import read_text
 
-__all__ = ["as_homography", "inside", "local_affine", "project_points", "read_homography"]
+__all__ = [
+    "as_homography",
+    "image_size",
+    "inside",
+    "local_affine",
+    "project_points",
+    "read_homography",
+]
 
 Floats = NDArray[np.float64]
 
@@ -132,6 +139,14 @@ def local_affine(xy: Floats, H: Floats) -> Floats:
 
 def inside(xy: Floats, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Which points lie in an image of that shape: from its first pixel's centre to its last's."""
-    height, width = shape[:2]
+    height, width = image_size(shape)
     x, y = xy[:, 0], xy[:, 1]
     return (x >= 0) & (x <= width - 1) & (y >= 0) & (y <= height - 1)
+
+
+def image_size(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Height and width of an image of that shape."""
+    sizes = tuple(shape[:2]) if isinstance(shape, tuple | list) else ()
+    if len(sizes) != 2 or not all(isinstance(n, int | np.integer) and n > 0 for n in sizes):
+        raise UsageError(f"A shape is that of an image: (height, width, …); found {shape!r}.")
+    return sizes

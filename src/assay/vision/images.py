@@ -12,13 +12,14 @@ from assay import checks
 from assay.errors import FormatError, ShapeError, ValueRangeError
 from assay.io.sources import checked_path
 from assay.io.streams import open_chunks
-from assay.vision.opencv import opencv
+from assay.vision.opencv import opencv, steady
 
 __all__ = ["Image", "as_bgr", "grey", "read_image"]
 
 Image = NDArray[np.uint8]
 
-_ENDS = {b"\x89PNG": b"IEND\xaeB`\x82", b"\xff\xd8\xff": b"\xff\xd9"}
+# How a file begins, where its last part begins, and how that ends; more may follow.
+_ENDS = ((b"\x89PNG", b"IEND", b"\xaeB`\x82"), (b"\xff\xd8\xff", b"\xff\xda", b"\xff\xd9"))
 
 
 def read_image(source: str | os.PathLike[str] | NDArray[Any]) -> Image:
@@ -37,18 +38,19 @@ def read_image(source: str | os.PathLike[str] | NDArray[Any]) -> Image:
 
 def _refuse_truncated(data: bytes, name: str) -> None:
     """OpenCV fills what is missing with grey and says nothing to us."""
-    end = next((end for start, end in _ENDS.items() if data.startswith(start)), b"")
-    if end not in data[-64:]:
-        raise FormatError(f"{name} is truncated: the end of the image is missing. Fetch it again.")
+    for start, last, end in _ENDS:
+        at = data.rfind(last)
+        if data.startswith(start) and (at < 0 or data.find(end, at) < 0):
+            raise FormatError(f"{name} is truncated: its end is missing. Fetch it again.")
 
 
 def _decoded(data: bytes, name: str) -> NDArray[Any]:
-    cv2 = opencv()
-    flags = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH | cv2.IMREAD_IGNORE_ORIENTATION
-    try:
-        image: NDArray[Any] | None = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
-    except cv2.error as error:
-        raise FormatError(f"{name} cannot be read as an image: {error.err}.") from None
+    with steady() as cv2:
+        flags = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH | cv2.IMREAD_IGNORE_ORIENTATION
+        try:
+            image: NDArray[Any] | None = cv2.imdecode(np.frombuffer(data, np.uint8), flags)
+        except cv2.error as error:
+            raise FormatError(f"{name} cannot be read as an image: {error.err}.") from None
     if image is None:
         raise FormatError(
             f"{name} cannot be read as an image: {len(data)} bytes that OpenCV does not "
@@ -74,7 +76,7 @@ def as_bgr(image: Any, *, what: str = "The image") -> Image:
 def _eight_bits(array: NDArray[Any], what: str) -> Image:
     if array.dtype == np.uint8:
         return array
-    if array.dtype == np.uint16:  # 65535 = 257 · 255; halves go up
+    if array.dtype.newbyteorder("=") == np.uint16:  # 65535 = 257 · 255; halves go up
         return ((array.astype(np.uint32) + 128) // 257).astype(np.uint8)
     raise ValueRangeError(
         f"{what} holds {array.dtype}; images are uint8 or uint16. Scale it, so that the range of "

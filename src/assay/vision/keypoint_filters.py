@@ -8,6 +8,7 @@ from assay import checks
 from assay.errors import UsageError
 from assay.stats.random_bits import stream_key, words
 from assay.stats.samples import check_seed
+from assay.vision.homography import image_size
 from assay.vision.keypoints import Keypoints
 from assay.vision.near_points import nearest_within
 
@@ -25,7 +26,7 @@ def inside_border(
     Ids(1 integer: 1)
     """
     _require_pixels(border, "border")
-    height, width = shape[:2]
+    height, width = image_size(shape)
     x, y = keypoints.xy[:, 0], keypoints.xy[:, 1]
     return keypoints.take(
         (x >= border) & (x <= width - 1 - border) & (y >= border) & (y <= height - 1 - border)

@@ -71,9 +71,10 @@ def keypoints_of(scene: Scene, k: int, image: Image, settings: KeypointSettings)
     chosen = _chosen(found, image, settings)
     if not len(chosen):
         raise InputError(
-            f"Image {k} of scene {scene.name!r} has no keypoints left: {len(found)} found, of "
-            f"which none stays within border {settings.border:g} of its "
-            f"{image.shape[1]} × {image.shape[0]} pixels and the other limits."
+            f"Image {k} of scene {scene.name!r} has no keypoints left: {len(found)} found, none "
+            f"of which is {settings.border:g} pixels from the border of its {image.shape[1]} × "
+            f"{image.shape[0]} pixels and within the other limits. Change the limits, or leave "
+            "the image out."
         )
     return chosen
 

@@ -8,12 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.errors import InputError
+
 __all__ = ["Near", "Pairs", "nearest_within", "pairs_within"]
 
 Floats = NDArray[np.float64]
 Longs = NDArray[np.int64]
 
 _MOST_PAIRS = 1 << 21  # distances at a time
+_MOST_KEPT = 1 << 24
 _SPAN = 1 << 30
 
 
@@ -44,22 +47,39 @@ def nearest_within(points: Floats, others: Floats, radius: float) -> Near:
     distance = np.full(len(points), np.inf)
     firsts = _first_at_each_place(others)
     for left, right, apart in _blocks(points, others[firsts], radius):
-        numbers = firsts[right]
-        order = np.lexsort((numbers, apart, left))
-        best = order[np.flatnonzero(np.diff(left[order], prepend=-1))]
-        index[left[best]], distance[left[best]] = numbers[best], apart[best]
+        starts = np.flatnonzero(np.diff(left, prepend=-1))  # the pairs of a point stand together
+        if not len(starts):
+            continue
+        least = np.minimum.reduceat(apart, starts)
+        tied = apart == np.repeat(least, np.diff(starts, append=len(left)))
+        numbers = np.where(tied, firsts[right], len(others))
+        distance[left[starts]] = least
+        index[left[starts]] = np.minimum.reduceat(numbers, starts)
     return Near(index, distance)
 
 
 def pairs_within(points: Floats, others: Floats, radius: float) -> Pairs:
     """All pairs within the radius (inclusive), nearest first; ties by number, left then right."""
-    blocks = list(_blocks(points, others, radius))
+    blocks = list(_bounded(_blocks(points, others, radius), radius))
     left, right, apart = (
         np.concatenate([block[part] for block in blocks]) if blocks else np.zeros(0, kind)
         for part, kind in enumerate((np.int64, np.int64, np.float64))
     )
     order = np.lexsort((right, left, apart))
     return Pairs(left[order], right[order], apart[order])
+
+
+def _bounded(blocks: Iterator[Pairs], radius: float) -> Iterator[Pairs]:
+    """The blocks, as long as all of them fit into memory."""
+    total = 0
+    for block in blocks:
+        total += len(block.left)
+        if total > _MOST_KEPT:
+            raise InputError(
+                f"More than {_MOST_KEPT} pairs of points lie within {radius:g} pixels. Use a "
+                "smaller tolerance, or fewer points."
+            )
+        yield block
 
 
 def _first_at_each_place(points: Floats) -> Longs:

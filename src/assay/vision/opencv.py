@@ -18,14 +18,17 @@ def opencv() -> Any:
 
 @contextmanager
 def steady() -> Iterator[Any]:
-    """OpenCV on one thread: keypoints and sums in one order, whatever the machine.
+    """OpenCV on one thread, and silent: keypoints and sums in one order, errors only as errors.
 
-    Scenes are the unit to run side by side, in processes. The number of threads is put back.
+    Scenes are the unit to run side by side, in processes. What was set before is put back.
     """
     cv2 = opencv()
-    before = cv2.getNumThreads()
+    log = cv2.utils.logging
+    threads, level = cv2.getNumThreads(), log.getLogLevel()
     cv2.setNumThreads(1)
+    log.setLogLevel(log.LOG_LEVEL_SILENT)
     try:
         yield cv2
     finally:
-        cv2.setNumThreads(before)
+        cv2.setNumThreads(threads)
+        log.setLogLevel(level)

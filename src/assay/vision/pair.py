@@ -23,7 +23,7 @@ from assay.vision.keypoint_sets import KeypointSettings, keypoints_of, projected
 from assay.vision.keypoints import Keypoints, Longs
 from assay.vision.scenes import Scene
 
-__all__ = ["PairCounts", "PairData", "Side", "describe_image", "make_pair"]
+__all__ = ["PairCounts", "PairData", "Side", "describe_image", "join_sides", "make_pair"]
 
 Seconds = dict[str, float]
 
@@ -131,9 +131,29 @@ def make_pair(
         scene, k, keypoints=settings, descriptor=descriptor, options=options,
         projected=left.keypoints if settings.source == "project" else None,
     )  # fmt: skip
+    return join_sides(
+        scene, k, left=left, right=right, descriptor=descriptor, taus=radii,
+        one_to_one=one_to_one, symmetric=symmetric, by_id=settings.source == "project",
+    )  # fmt: skip
+
+
+def join_sides(
+    scene: Scene,
+    k: int,
+    *,
+    left: Side,
+    right: Side,
+    descriptor: str,
+    taus: Iterable[float] = (3.0,),
+    one_to_one: bool = False,
+    symmetric: bool = False,
+    by_id: bool = False,
+) -> PairData:
+    """The pair of two images that were described; `by_id` if the keypoints were projected."""
+    radii = check_taus(taus)
     seconds = _added(left.seconds, right.seconds)
     with _timed(seconds, "truth"):
-        if settings.source == "project":
+        if by_id:
             whole = _truths_by_id(scene, k, left, right, radii)
         else:
             whole = match_truths(

@@ -46,6 +46,10 @@ LAYOUTS: Final = {
 }
 
 
+# A folder, its images and its homographies by number.
+Parts = tuple[Path, dict[int, Path], dict[int, Path]]
+
+
 @dataclass(frozen=True, eq=False)
 class Scene:
     """Images 1, 2, … of a scene; `homographies[k]` maps points of image 1 into image k.
@@ -79,7 +83,8 @@ class Scene:
 
     def image(self, k: int) -> Image:
         """Read image k; the first is 1."""
-        if not isinstance(k, int) or isinstance(k, bool) or not 1 <= k <= len(self.images):
+        whole = isinstance(k, int | np.integer) and not isinstance(k, bool)
+        if not whole or not 1 <= k <= len(self.images):
             raise UsageError(
                 f"Scene {self.name!r} has the images 1 to {len(self.images)}; there is no {k!r}."
             )
@@ -100,8 +105,7 @@ def find_scenes(
         raise UsageError(f"layout must be auto, {' or '.join(LAYOUTS)}; found {layout!r}.")
     wanted = tuple(LAYOUTS) if layout == "auto" else (layout,)
     root = Path(folder)
-    found = {path.name: _parts(path, wanted) for path in [root.resolve(), *_folders(root)]}
-    scenes = {name: parts for name, parts in found.items() if parts is not None}
+    scenes = _scenes_in(root, wanted)
     if not scenes:
         forms = "; or ".join(LAYOUTS[name].form for name in wanted)
         raise InputError(f"{root} holds no scenes: no folder has {forms}.")
@@ -109,17 +113,25 @@ def find_scenes(
     return [_scene(name, kinds[name], *parts) for name, parts in scenes.items()]
 
 
+def _scenes_in(root: Path, layouts: tuple[str, ...]) -> dict[str, Parts]:
+    """The folder, if it is a scene, else those of its folders that are."""
+    inner = _folders(root)
+    itself = _parts(root.resolve(), layouts)
+    if itself is not None:
+        return {root.resolve().name: itself}
+    found = {path.name: _parts(path, layouts) for path in inner}
+    return {name: parts for name, parts in found.items() if parts is not None}
+
+
 def _folders(root: Path) -> list[Path]:
+    return [path for path in _listing(root) if path.is_dir() and not path.name.startswith(".")]
+
+
+def _listing(folder: Path) -> list[Path]:
     try:
-        return sorted(
-            (path for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")),
-            key=lambda path: path.name,
-        )
+        return sorted(folder.iterdir(), key=lambda path: path.name)
     except OSError as error:
-        raise StorageError(f"{root} cannot be read: {error.strerror or error}.") from None
-
-
-Parts = tuple[Path, dict[int, Path], dict[int, Path]]
+        raise StorageError(f"{folder} cannot be read: {error.strerror or error}.") from None
 
 
 def _parts(folder: Path, layouts: tuple[str, ...]) -> Parts | None:
@@ -141,7 +153,7 @@ def _parts(folder: Path, layouts: tuple[str, ...]) -> Parts | None:
 def _numbered(folder: Path, layout: _Layout) -> tuple[dict[int, Path], dict[int, Path]]:
     images: dict[int, Path] = {}
     homographies: dict[int, Path] = {}
-    for path in sorted(folder.iterdir()):
+    for path in _listing(folder):
         for pattern, known in ((layout.image, images), (layout.homography, homographies)):
             match = pattern.fullmatch(path.name)
             if match:
