@@ -111,8 +111,15 @@ def test_filters(place):
             ({"limit": 1, "offset": 1}, [b]), ({"id": [a.id, c.id]}, [c, a]),
             ({"name": ["a", "b"]}, [b, a]), ({"batch": a.batch}, [a]), ({"name": "' OR 1=1"}, []),
         ]  # fmt: skip
+        shown = ("id", "uid", "name", "task", "dataset", "model", "status", "message", "created",
+                 "seconds", "n_queries", "conventions", "tags")  # fmt: skip
         for filters, expected in cases:
             assert store.runs(**filters) == expected, filters
+            lines = store.lines(**filters)
+            assert [one.means() for one in lines] == [run.means() for run in expected]
+            for one, run in zip(lines, expected, strict=True):
+                assert [getattr(one, k) for k in shown] == [getattr(run, k) for k in shown]
+        assert [list(one.means()) for one in store.lines(measures=["map"])] == [[], ["AP"], ["AP"]]
         with pytest.raises(UsageError, match="cannot be filtered by 'modle'"):
             store.runs(modle="x")
         with pytest.raises(UsageError, match="A date looks like"):

@@ -11,6 +11,7 @@ from assay.report.page import Page, Words
 from assay.report.tables import Cell, Table
 from assay.store import Run
 from assay.store.aggregates import canonical
+from assay.store.lines import RunLine
 
 __all__ = ["list_data", "list_table", "run_data", "run_page"]
 
@@ -18,7 +19,7 @@ _MOST_MEASURES: Final = 5
 _NOT_SHOWN: Final = ("_store", "aggregates")
 
 
-def list_table(runs: Sequence[Run], measures: Iterable[str] = ()) -> Table:
+def list_table(runs: Sequence[Run | RunLine], measures: Iterable[str] = ()) -> Table:
     """A row for each run; the measures asked for, or those that most of the runs have."""
     means = [run.means() for run in runs]
     shown = [canonical(name) for name in measures] or _most_common(means)
@@ -39,7 +40,7 @@ def _most_common(means: Sequence[dict[str, float | None]]) -> list[str]:
     return [name for name, _ in counted.most_common(_MOST_MEASURES)]
 
 
-def list_data(runs: Sequence[Run]) -> list[dict[str, Any]]:
+def list_data(runs: Sequence[Run | RunLine]) -> list[dict[str, Any]]:
     """Plain data of runs, without the settings behind them."""
     keys = ("id", "uid", "name", "task", "dataset", "model", "status", "message", "created",
             "n_queries", "tags")  # fmt: skip

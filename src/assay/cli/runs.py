@@ -76,7 +76,7 @@ def list_(
     wanted = [str(one) for one in parse_many(measures)] if measures else []
     filters |= {"measure": wanted[0] if wanted else None, "limit": limit}
     with _opened(store) as opened:
-        runs = opened.runs(**filters)
+        runs = opened.lines(measures=wanted, **filters)
         where = str(opened.database.location)
     if layout == "json":
         output.put(output.as_json({"command": "runs list", "runs": run_tables.list_data(runs)}),

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from assay.io.frames import build_frame
-from assay.store.run import Run
+from assay.store.lines import RunLine
 
 __all__ = ["run_frame"]
 
@@ -14,7 +14,7 @@ _COLUMNS = ("id", "name", "task", "dataset", "model", "status", "created", "seco
             "conventions")  # fmt: skip
 
 
-def run_frame(runs: list[Run], backend: str) -> Any:
+def run_frame(runs: list[RunLine], backend: str) -> Any:
     """A row for each run: what it is, its tags, and its means over queries."""
     columns: dict[str, Any] = {name: [getattr(run, name) for run in runs] for name in _COLUMNS}
     columns["seconds"] = [math.nan if s is None else s for s in columns["seconds"]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from datetime import date
 from typing import Any, Final
@@ -17,7 +17,8 @@ from assay.store.moments import after, before
 from assay.store.run import Run
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS
 
-__all__ = ["find_run", "find_runs", "has_shown", "known_uids", "read_blobs", "read_shown"]
+__all__ = ["find_run", "find_runs", "has_shown", "known_uids", "read_blobs", "read_shown",
+           "rows_by_run", "select_runs"]  # fmt: skip
 
 _JSON: Final = ("config", "versions", "seeds", "data", "timings")
 _SHORTEST_UID: Final = 8
@@ -72,13 +73,18 @@ def find_runs(
 
     With `shown` only the aggregates of these measures are loaded.
     """
-    statement = select(RUNS).order_by(RUNS.c.created.desc(), RUNS.c.id.desc())
+    return _built(connection, select_runs([RUNS], **filters).limit(limit).offset(offset), shown)
+
+
+def select_runs(columns: Sequence[Any], **filters: Any) -> Select[Any]:
+    """Columns of the runs that pass all filters, newest first."""
+    statement = select(*columns).order_by(RUNS.c.created.desc(), RUNS.c.id.desc())
     for name, value in filters.items():
         if name not in _FILTERS:
             raise UsageError(f"Runs cannot be filtered by {name!r}; by {', '.join(_FILTERS)}.")
         if value is not None:
             statement = statement.where(_FILTERS[name](value))
-    return _built(connection, statement.limit(limit).offset(offset), shown)
+    return statement
 
 
 def find_run(connection: Connection, key: int | str) -> Run:
@@ -121,11 +127,11 @@ def _built(
 ) -> list[Run]:
     rows = connection.execute(statement).all()
     numbers = [row.id for row in rows]
-    tags = _by_run(connection, select(TAGS.c.run_id, TAGS.c.tag).order_by(TAGS.c.tag), numbers)
+    tags = rows_by_run(connection, select(TAGS.c.run_id, TAGS.c.tag).order_by(TAGS.c.tag), numbers)
     chosen = select(AGGREGATES.c.run_id, *(AGGREGATES.c[name] for name in _AGGREGATE))
     if shown is not None:
         chosen = chosen.where(AGGREGATES.c.measure.in_([canonical(name) for name in shown]))
-    found = _by_run(connection, chosen.order_by(AGGREGATES.c.position), numbers)
+    found = rows_by_run(connection, chosen.order_by(AGGREGATES.c.position), numbers)
     return [
         _run(
             row,
@@ -139,7 +145,7 @@ def _built(
     ]
 
 
-def _by_run(
+def rows_by_run(
     connection: Connection, statement: Select[Any], runs: list[int]
 ) -> dict[int, list[tuple[Any, ...]]]:
     """Rows by the run they belong to, which stands in their first column."""
@@ -147,8 +153,8 @@ def _by_run(
     column = statement.selected_columns[0]
     for start in range(0, len(runs), _AT_ONCE):
         chosen = statement.where(column.in_(runs[start : start + _AT_ONCE]))
-        for run, *rest in connection.execute(chosen):
-            found.setdefault(run, []).append(tuple(rest))
+        for row in connection.execute(chosen).all():
+            found.setdefault(row[0], []).append(row[1:])
     return found
 
 
