@@ -339,19 +339,16 @@ class Scores:
         )
 
     def _repr_html_(self) -> str:
-        import html
+        from assay.report.page import Words, html_page
+        from assay.report.tables import Cell, Table
 
         mean = self._shown_mean()
-        rows = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{value:.4f}</td>"
-            f"<td>{html.escape(describe_counts(mean.counts[name]))}</td></tr>"
+        rows = tuple(
+            (Cell(name), Cell(value, "fraction"), Cell(describe_counts(mean.counts[name])))
             for name, value in mean.items()
         )
-        head = f"<tr><th>measure</th><th>{mean.average} mean</th><th>queries</th></tr>"
-        return (
-            f"<table><thead>{head}</thead><tbody>{rows}</tbody>"
-            f"<caption>{html.escape(self.signature)}</caption></table>"
-        )
+        table = Table(("measure", f"{mean.average} mean", "queries"), rows)
+        return html_page([table, Words(self.signature, "signature")])
 
 
 def describe_counts(counts: Counts) -> str:

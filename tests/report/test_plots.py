@@ -6,6 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+import assay.store
+from assay.errors import UsageError
 from tests.report.samples import demo_report
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,3 +56,28 @@ def test_the_tutorial_runs(tmp_path: Path):
     assert done.returncode == 0, done.stderr[-3000:]
     assert "text/html" in done.stdout
     assert (tmp_path / "report.html").stat().st_size > 100_000
+
+
+def test_stored_runs_show_themselves(tmp_path: Path):
+    scores = demo_report().runs[0].scores
+    with assay.store.open(tmp_path / "s.db") as store:
+        evil = "<script>alert(1)</script>"
+        run = store.save(scores, evil, dataset="demo")
+        rows = _rows(run.plot())
+        assert [(row["run"], row["mean"]) for row in rows] == list(run.means().items())
+        assert all(row["low"] < row["mean"] < row["high"] for row in rows)
+        store.save(demo_report().runs[1].scores, "other")
+        runs = store.runs()
+        means = [row["mean"] for row in _rows(runs.plot())]
+        assert means == sorted((one.means()["nDCG@10"] for one in runs), reverse=True)
+        assert len(_rows(store.runs(name="other").plot("map"))) == 1
+        for page in (run._repr_html_(), runs._repr_html_()):
+            assert "<script" not in page
+            assert "alert(1)" in page
+            assert "nDCG@10" in page
+        begun = store.begin(assay.store.About(name="begun"))
+        assert "running" in store.run(begun)._repr_html_()
+        for chart in (store.run(begun).plot, store.runs().plot, store.runs(name="none").plot,
+                      lambda: runs.plot("P@77")):  # fmt: skip
+            with pytest.raises(UsageError):
+                chart()

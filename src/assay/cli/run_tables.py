@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from assay.report.page import Page, Words
-from assay.report.tables import Cell, Table
+from assay.report.tables import Cell, Table, columns_of
 from assay.store import Run
 from assay.store.aggregates import canonical
 from assay.store.lines import RunLine
 
-__all__ = ["list_data", "list_table", "run_data", "run_page"]
+__all__ = ["list_data", "list_table", "run_data", "run_page", "summary_page"]
 
 _MOST_MEASURES: Final = 5
 _NOT_SHOWN: Final = ("_store", "aggregates")
@@ -64,6 +64,22 @@ def run_page(run: Run, *, per_query: bool) -> Page:
     if per_query:
         page.append(_query_table(run))
     return [*page, Words(run.signature, "signature")]
+
+
+def summary_page(run: Run) -> Page:
+    """What a notebook shows of a run."""
+    words = [run.dataset, run.status, run.message, run.created[:16].replace("T", " "),
+             *run.tags]  # fmt: skip
+    page: Page = [Words(f"run {run.id}: {', '.join(filter(None, (run.name, *words)))}", "verdict")]
+    if run.aggregates:
+        page.append(_without_blanks(_aggregate_table(run)))
+    return [*page, Words(run.signature, "signature")]
+
+
+def _without_blanks(table: Table) -> Table:
+    """The columns that hold something in any row."""
+    kept = (i for i in range(len(table.columns)) if any(row[i].value for row in table.rows))
+    return columns_of(table, kept)
 
 
 def _facts(run: Run) -> Table:

@@ -64,20 +64,28 @@ def _latex_words(words: Words) -> str:
 def _html_words(words: Words) -> str:
     text = escape(printable(words.text))
     mark = {"verdict": "strong", "note": "span", "signature": "small"}[words.role]
-    return f"<p><{mark}>{text}</{mark}></p>"
+    return f'<p style="overflow-wrap:anywhere"><{mark}>{text}</{mark}></p>'
 
 
 def as_html(table: Table) -> str:
     """One table element, the best values in bold.
 
-    >>> as_html(Table(("run",), ((Cell("<b>"),),)))
-    '<table><thead><tr><th>run</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
+    Notebooks bring style sheets of their own, so that text and numbers say where they stand.
+
+    >>> as_html(Table(("run",), ((Cell("<b>"),),))).partition("<tbody>")[2]
+    '<tr><td style="text-align:left">&lt;b&gt;</td></tr></tbody></table>'
     """
-    head = "".join(f"<th>{escape(printable(name))}</th>" for name in table.columns)
-    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
+    sides = ["left" if left else "right" for left in table.left]
+    head = "".join(map(_head, table.columns, sides))
+    body = "".join(f"<tr>{''.join(map(_cell, row, sides))}</tr>" for row in table.rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cell(cell: Cell) -> str:
+def _head(name: str, side: str) -> str:
+    return f'<th style="text-align:{side}">{escape(printable(name))}</th>'
+
+
+def _cell(cell: Cell, side: str) -> str:
     shown = escape(cell.shown)
-    return f"<td>{f'<strong>{shown}</strong>' if cell.best else shown}</td>"
+    shown = f"<strong>{shown}</strong>" if cell.best else shown
+    return f'<td style="text-align:{side}">{shown}</td>'

@@ -119,19 +119,24 @@ class Run:
             raise UsageError("This run does not come from a store.")
         return self._store
 
-    def _repr_html_(self) -> str:
-        import html
+    def plot(self) -> Any:
+        """A chart of the means over queries with their intervals; needs the extra `report`."""
+        from assay.store.run_list import plotted
 
-        rows = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{'–' if value is None else f'{value:.4f}'}</td>"
-            "</tr>"
-            for name, value in self.means().items()
-        )
-        caption = html.escape(f"{self.id} {self.name}: {self.status} {self.created}")
-        return (
-            f"<table><caption>{caption}</caption><thead><tr><th>measure</th><th>mean</th></tr>"
-            f"</thead><tbody>{rows}</tbody></table>"
-        )
+        found = [
+            (one.measure, one)
+            for one in self.aggregates
+            if one.value is not None and not one.by_column and not one.subset
+        ]
+        if not found:
+            raise UsageError(f"Run {self.id} is {self.status} and has no means to show.")
+        return plotted(found, "mean")
+
+    def _repr_html_(self) -> str:
+        from assay.cli.run_tables import summary_page
+        from assay.report.page import html_page
+
+        return html_page(summary_page(self))
 
 
 def names_of(runs: Sequence[Run]) -> list[str]:

@@ -21,6 +21,7 @@ from assay.store.lines import RunLine, find_lines
 from assay.store.numbers import Numbers
 from assay.store.packing import unpack_scores
 from assay.store.run import Run
+from assay.store.run_list import RunList
 from assay.store.running import RunningRun
 from assay.store.schema import RUNS
 from assay.store.shown import ShownQuery, key_of, unpack_shown
@@ -178,7 +179,7 @@ class Store:
         offset: int = 0,
         shown: Iterable[str] | None = None,
         **filters: Any,
-    ) -> list[Run]:
+    ) -> RunList:
         """Runs, newest first, that pass all filters: task, dataset, model, name, tag, status,
         measure, since, until, batch, rerun_of, id, uid.
 
@@ -188,7 +189,7 @@ class Store:
             found = reading.find_runs(
                 connection, limit=limit, offset=offset, shown=shown, **filters
             )
-        return [run.within(self) for run in found]
+        return RunList(run.within(self) for run in found)
 
     def lines(self, **filters: Any) -> list[RunLine]:
         """The same runs as a list shows them, quicker: names, state, tags and means.
