@@ -8,7 +8,7 @@ from typing import NamedTuple
 from assay.errors import FormatError
 from assay.io.lines import Kind
 
-__all__ = ["Columns", "find_columns", "knows_columns"]
+__all__ = ["Columns", "find_columns", "knows_columns", "pick_column"]
 
 # Case, '-', '_', '.' and spaces are ignored. Earlier names win: a table with `qid` and `query`
 # has ids in the first and texts in the second.
@@ -36,10 +36,10 @@ def find_columns(names: Sequence[str], kind: Kind, source: str) -> Columns:
     >>> find_columns(["query-id", "corpus-id", "score"], "qrels", "test.tsv")
     Columns(query='query-id', doc='corpus-id', value='score', by_rank=False)
     """
-    query = _pick(names, _QUERY, source)
-    doc = _pick(names, _DOC, source)
-    value = _pick(names, _SCORE if kind == "run" else _GRADE, source)
-    rank = _pick(names, _RANK, source) if kind == "run" and value is None else None
+    query = pick_column(names, _QUERY, source)
+    doc = pick_column(names, _DOC, source)
+    value = pick_column(names, _SCORE if kind == "run" else _GRADE, source)
+    rank = pick_column(names, _RANK, source) if kind == "run" and value is None else None
     found = value if value is not None else rank
     if query is None or doc is None or found is None:
         raise FormatError(_unrecognised(names, kind, source))
@@ -59,7 +59,8 @@ def _plain(name: str) -> str:
     return "".join(c for c in str(name).lower() if c not in "-_. ")
 
 
-def _pick(names: Sequence[str], known: Sequence[str], source: str) -> str | None:
+def pick_column(names: Sequence[str], known: Sequence[str], source: str) -> str | None:
+    """The first of the known names that is there; two that mean the same are refused."""
     for wanted in known:
         found = [name for name in names if _plain(name) == wanted]
         if len(found) > 1:

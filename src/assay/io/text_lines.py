@@ -16,7 +16,7 @@ Path = str | os.PathLike[str]
 LONGEST_LINE = 1 << 20
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path, *, longest: int = LONGEST_LINE) -> Iterator[str]:
     """Go through the lines of a file; each keeps its line feed."""
     number = 0
     rest = b""
@@ -24,10 +24,10 @@ def read_lines(path: Path) -> Iterator[str]:
         whole, feed, rest = (rest + chunk).rpartition(b"\n")
         lines = _split(_decoded(whole + feed, path, number))
         number += len(lines)
-        if max(len(rest), *map(len, lines), 0) > LONGEST_LINE:
+        if max(len(rest), *map(len, lines), 0) > longest:
             raise FormatError(
-                f"{os.fspath(path)}, line {number} or before: a line is longer than 1 MiB. "
-                "Is this the right file and format?"
+                f"{os.fspath(path)}, line {number} or before: a line is longer than "
+                f"{longest >> 20} MiB. Is this the right file and format?"
             )
         yield from lines
     yield from _split(_decoded(rest, path, number))

@@ -1,0 +1,217 @@
+"""Texts with their ids from a file: JSON lines, JSON, CSV, TSV, or a folder of text files.
+
+Ids of a collection are text: a file may number its rows with JSON integers, and 7 is then '7', as
+it is in every CSV. A file that mixes 7 and '7' is refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Literal, NamedTuple
+
+from assay.errors import FormatError, IdError, UsageError
+from assay.ids import Ids
+from assay.io.json_text import parse_json
+from assay.io.lines import Where, pack_ids
+from assay.io.sources import ending_of
+from assay.io.text_columns import Role, TextColumns, find_text_columns
+from assay.io.text_lines import read_lines, read_text
+
+__all__ = ["Texts", "as_text_ids", "join_title", "read_texts"]
+
+Path = str | os.PathLike[str]
+_LONGEST: Final = 256 << 20  # a line holds a whole document
+_ENDINGS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
+
+
+class Texts(NamedTuple):
+    """Ids, all text and each once, and the text of each."""
+
+    ids: Ids
+    texts: tuple[str, ...]
+
+
+def read_texts(path: Path, role: Role) -> Texts:
+    """Texts of documents or queries; the ending of the name says how they are written.
+
+    A title, where there is one, comes before the text, with a space between. Records without an
+    id are numbered from 0.
+    """
+    if os.path.isdir(path):
+        from assay.io.text_folder import read_folder
+
+        return _checked(*read_folder(path), role, f"{os.fspath(path)}, file {{}}".format)
+    ending = ending_of(path)
+    if ending in (".jsonl", ".ndjson"):
+        return _of_json_lines(path, role)
+    if ending == ".json":
+        return _of_json(path, role)
+    if ending in (".csv", ".tsv"):
+        return _of_table(path, role, "," if ending == ".csv" else "\t")
+    raise UsageError(
+        f"{os.fspath(path)}: texts are read from {', '.join(_ENDINGS)} (also .gz, .zst) or from a "
+        "folder of .txt and .md files. Rename or convert it."
+    )
+
+
+def join_title(title: str, text: str) -> str:
+    """The text of a document that has a title: both, with a space between.
+
+    >>> join_title("Wings", "They lift."), join_title("", "They lift.")
+    ('Wings They lift.', 'They lift.')
+    """
+    return f"{title} {text}".strip() if title else text
+
+
+def as_text_ids(ids: Sequence[Any]) -> list[Any]:
+    """Whole numbers as text, if all are; anything else as it is, to be checked."""
+    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in ids)
+    return [str(one) for one in ids] if whole else list(ids)
+
+
+def _checked(ids: Sequence[Any], texts: Sequence[Any], role: Role, where: Where) -> Texts:
+    packed = pack_ids(as_text_ids(ids), role, where)
+    pair = packed.first_duplicate()
+    if pair is not None:
+        raise IdError(
+            f"{where(pair[1])}: the {role} id {packed[pair[0]]!r} stands there a second time; the "
+            f"first is {where(pair[0])}. Each {role} id must be unique."
+        )
+    for row, text in enumerate(texts):
+        flaw = _flaw(text)
+        if flaw:
+            raise FormatError(f"{where(row)}: the text of {packed[row]!r} {flaw}.")
+    return Texts(packed, tuple(texts))
+
+
+def _flaw(text: Any) -> str:
+    """What is wrong with a text; nothing is wrong with an empty one, which is counted later."""
+    if not isinstance(text, str):
+        return f"is {type(text).__name__}, not text: {text!r:.60}"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return f"holds half a character (a lone surrogate): {text!a:.60}. Decode it as UTF-8"
+    return ""
+
+
+def _of_json_lines(path: Path, role: Role) -> Texts:
+    name = os.fspath(path)
+    numbers, records = [], []
+    for number, line in enumerate(read_lines(path, longest=_LONGEST), 1):
+        if not line.isspace():
+            numbers.append(number)
+            records.append(parse_json(line, f"{name}, line {number}"))
+    return _of_records(records, role, name, lambda row: f"{name}, line {numbers[row]}")
+
+
+def _of_json(path: Path, role: Role) -> Texts:
+    """A list of records or texts, or {id: text}."""
+    name = os.fspath(path)
+    data = parse_json(read_text(path), name)
+    where = f"{name}, entry {{}}".format
+    if isinstance(data, Mapping):
+        return _checked(list(data), list(data.values()), role, where)
+    if not isinstance(data, list):
+        raise FormatError(f"{name}: expected a JSON object or array, found {data!r:.40}.")
+    return _of_records(data, role, name, where)
+
+
+def _of_records(records: list[Any], role: Role, name: str, where: Where) -> Texts:
+    if not records:
+        raise FormatError(f"{name} holds no {role}.")
+    if all(isinstance(one, str) for one in records):
+        return _checked(range(len(records)), records, role, where)
+    odd = next((i for i, one in enumerate(records) if not isinstance(one, Mapping)), None)
+    if odd is not None:
+        raise FormatError(f"{where(odd)}: expected an object, found {records[odd]!r:.60}.")
+    columns = find_text_columns(list(records[0]), role, where(0))
+    ids = range(len(records)) if columns.id is None else _fields(records, columns.id, where)
+    titles = [one.get(columns.title) or "" for one in records] if columns.title else None
+    return _checked(ids, _joined(titles, _fields(records, columns.text, where)), role, where)
+
+
+def _fields(records: list[Any], key: str, where: Where) -> list[Any]:
+    absent = next((i for i, one in enumerate(records) if key not in one), None)
+    if absent is not None:
+        raise FormatError(f"{where(absent)}: there is no {key!r} here, as there is in the first.")
+    return [one[key] for one in records]
+
+
+def _joined(titles: Sequence[Any] | None, texts: Sequence[Any]) -> list[Any]:
+    if titles is None:
+        return list(texts)
+    return [
+        join_title(title, text) if isinstance(title, str) and isinstance(text, str) else text
+        for title, text in zip(titles, texts, strict=True)
+    ]
+
+
+def _of_table(path: Path, role: Role, delimiter: str) -> Texts:
+    name = os.fspath(path)
+    rows, numbers = _rows(path, delimiter, name)
+    columns, body = _head(rows, role, name)
+    first = len(rows) - len(body)
+
+    def where(row: int) -> str:
+        return f"{name}, line {numbers[row + first]}"
+
+    width = len(rows[0])
+    odd = next((i for i, row in enumerate(body) if len(row) != width), None)
+    if odd is not None:
+        found = len(body[odd])
+        raise FormatError(f"{where(odd)}: expected {width} columns, found {found}.")
+    if not body:
+        raise FormatError(f"{name} holds a header and no lines.")
+    names = rows[0] if first else ["id", "text"]
+    place = {key: names.index(key) for key in filter(None, columns)}
+    ids = range(len(body)) if columns.id is None else [row[place[columns.id]] for row in body]
+    titles = [row[place[columns.title]] for row in body] if columns.title else None
+    return _checked(ids, _joined(titles, [row[place[columns.text]] for row in body]), role, where)
+
+
+def _head(rows: list[list[str]], role: Role, name: str) -> tuple[TextColumns, list[list[str]]]:
+    """What the columns are, and the rows below the header; two columns need none."""
+    try:
+        return find_text_columns(rows[0], role, f"{name}, first line"), rows[1:]
+    except FormatError:
+        if len(rows[0]) != 2:
+            raise
+    return TextColumns("id", "text", None), rows
+
+
+def _rows(path: Path, delimiter: str, name: str) -> tuple[list[list[str]], list[int]]:
+    """Rows that are not blank, and the line that each ends in.
+
+    Quotes mean something in CSV only: in TSV, texts are full of quotes that nobody closed.
+    """
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
+    lines = read_lines(path, longest=_LONGEST)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, quoting=quoting)
+    rows, numbers = [], []
+    try:
+        with _long_cells():
+            for row in reader:
+                if row:
+                    rows.append(row)
+                    numbers.append(reader.line_num)
+    except csv.Error as error:
+        raise FormatError(
+            f"{name}, line {reader.line_num}: {error}. Check the quotes and the line ends."
+        ) from None
+    if not rows:
+        raise FormatError(f"{name} holds no lines, only blank ones.")
+    return rows, numbers
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """The csv module takes cells of 128 kB unless told otherwise, for all of the program."""
+    before = csv.field_size_limit(_LONGEST)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)

@@ -1,0 +1,246 @@
+"""Collections from every layout, with every id checked."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from assay.chunking import ChunkRule
+from assay.errors import FormatError, IdError, MismatchError, StorageError, UsageError
+from assay.io.beir import write_collection
+from assay.io.collections import Collection, load_collection
+from assay.judgments import Judgments
+
+DOCS = {"d1": "Wings lift.", "d2": "Engines push.", "d3": ""}
+QUERIES = {"q1": "what lifts?", "q2": "what pushes?"}
+QRELS = "q1 0 d1 2\nq2 0 d2 1\nq2 0 d1 0\n"
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
+def json_lines(rows: dict[str, str]) -> str:
+    return "".join(json.dumps({"_id": key, "text": text}) + "\n" for key, text in rows.items())
+
+
+def table(rows: dict[str, str], delimiter: str, header: bool) -> str:
+    lines = [delimiter.join(["id", "text"])] if header else []
+    return "\n".join([*lines, *(delimiter.join(row) for row in rows.items())]) + "\n"
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> tuple[Path, Path, Path]:
+    return (
+        written(tmp_path, "docs.jsonl", json_lines(DOCS)),
+        written(tmp_path, "queries.jsonl", json_lines(QUERIES)),
+        written(tmp_path, "qrels.txt", QRELS),
+    )
+
+
+def test_json_lines(parts: tuple[Path, Path, Path]) -> None:
+    found = load_collection(*parts, name="small")
+    assert found.doc_ids.to_list() == list(DOCS)
+    assert list(found.doc_texts) == list(DOCS.values())
+    assert found.query_ids.to_list() == list(QUERIES)
+    assert len(found.qrels.docs) == 3
+    assert found.empty_docs.to_list() == ["d3"]
+    assert found.name == "small"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", table(DOCS, ",", True)),
+        ("a.csv", table(DOCS, ",", False)),
+        ("a.tsv", table(DOCS, "\t", True)),
+        ("a.tsv", table(DOCS, "\t", False)),
+        ("a.json", json.dumps(DOCS)),
+        ("a.json", json.dumps([{"id": key, "text": text} for key, text in DOCS.items()])),
+    ],
+    ids=["csv", "csv bare", "tsv", "tsv bare", "json object", "json records"],
+)
+def test_every_layout_is_the_same_collection(
+    parts: tuple[Path, Path, Path], tmp_path: Path, name: str, text: str
+) -> None:
+    other = load_collection(written(tmp_path, name, text), *parts[1:])
+    assert other.fingerprint == load_collection(*parts).fingerprint
+
+
+def test_packed(parts: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    packed = tmp_path / "more.jsonl.gz"
+    packed.write_bytes(gzip.compress(parts[0].read_bytes()))
+    assert load_collection(packed, *parts[1:]).fingerprint == load_collection(*parts).fingerprint
+
+
+def test_fingerprint_ignores_order_and_sees_everything_else(
+    parts: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    first = load_collection(*parts).fingerprint
+    turned = written(tmp_path, "t.jsonl", json_lines(dict(reversed(DOCS.items()))))
+    judged = written(tmp_path, "t.qrels", "\n".join(reversed(QRELS.splitlines())) + "\n")
+    assert load_collection(turned, parts[1], judged).fingerprint == first
+    other = written(tmp_path, "o.jsonl", json_lines({**DOCS, "d2": "Engines pull."}))
+    assert load_collection(other, *parts[1:]).fingerprint != first
+    regraded = written(tmp_path, "g.qrels", QRELS.replace("d1 2", "d1 1"))
+    assert load_collection(*parts[:2], regraded).fingerprint != first
+
+
+def test_title_comes_first(tmp_path: Path, parts: tuple[Path, Path, Path]) -> None:
+    row = {"_id": "d1", "title": "Flight", "text": "Wings lift."}
+    corpus = written(tmp_path, "titled.jsonl", json.dumps(row) + "\n")
+    qrels = written(tmp_path, "one.txt", "q1 0 d1 1\n")
+    assert load_collection(corpus, parts[1], qrels).doc_texts == ("Flight Wings lift.",)
+
+
+def test_folder_of_files(tmp_path: Path, parts: tuple[Path, Path, Path]) -> None:
+    home = tmp_path / "notes"
+    written(home, "d1.txt", "Wings lift.")
+    written(home, "deep/first steps.md", "# Engines\n\nThey push.")
+    written(home, "empty.md", "")
+    written(home, "picture.png", "no text")
+    written(home, ".hidden.md", "hidden")
+    qrels = written(tmp_path, "f.txt", "q1 0 d1.txt 1\n")
+    found = load_collection(home, parts[1], qrels)
+    assert found.doc_ids.to_list() == ["d1.txt", "deep/first%20steps.md", "empty.md"]
+    assert found.empty_docs.to_list() == ["empty.md"]
+
+
+def test_beir_layout_there_and_back(tmp_path: Path, parts: tuple[Path, Path, Path]) -> None:
+    found = load_collection(*parts)
+    write_collection(found, tmp_path / "out")
+    head = (tmp_path / "out" / "qrels" / "test.tsv").read_text().splitlines()[0]
+    assert head == "query-id\tcorpus-id\tscore"
+    again = load_collection(tmp_path / "out")
+    assert again.fingerprint == found.fingerprint
+    assert again.name == "out"
+    with pytest.raises(StorageError, match=r"split 'dev'.*Splits that are there: test"):
+        load_collection(tmp_path / "out", split="dev")
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [["q1", ["d1"]], ["q2", ["d2", "d1"]]],
+        [["what lifts?", ["d1"]], ["what pushes?", ["d2", "d1"]]],
+        [{"query": "q1", "relevant": ["d1"]}, {"query": "q2", "relevant": ["d2", "d1"]}],
+        [
+            {"question": "what lifts?", "ids": ["d1"]},
+            {"question": "what pushes?", "ids": ["d2", "d1"]},
+        ],
+    ],
+    ids=["ids", "texts", "records", "records with texts"],
+)
+def test_lists_of_query_and_ids(
+    parts: tuple[Path, Path, Path], tmp_path: Path, entries: list[object]
+) -> None:
+    qrels = written(tmp_path, "eval.json", json.dumps(entries))
+    found = load_collection(*parts[:2], qrels)
+    assert found.qrels.query_ids.to_list() == ["q1", "q2"]
+    assert found.qrels.grades.tolist() == [1.0, 1.0, 1.0]
+    lines = written(tmp_path, "eval.jsonl", "".join(json.dumps(one) + "\n" for one in entries))
+    assert load_collection(*parts[:2], lines).fingerprint == found.fingerprint
+
+
+def test_a_list_with_the_texts_of_queries_needs_no_queries(
+    parts: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    qrels = written(tmp_path, "eval.json", json.dumps([["what lifts?", ["d1"]]]))
+    found = load_collection(parts[0], qrels=qrels)
+    assert list(found.query_texts) == ["what lifts?"]
+
+
+def test_numbers_are_ids_too(tmp_path: Path) -> None:
+    corpus = written(tmp_path, "n.json", json.dumps(["zero", "one"]))
+    qrels = written(tmp_path, "e.json", json.dumps([["which is one?", [1]]]))
+    found = load_collection(corpus, qrels=qrels)
+    assert found.doc_ids.to_list() == ["0", "1"]
+    assert not len(found.absent_docs)
+
+
+def test_chunks_as_documents(tmp_path: Path, parts: tuple[Path, Path, Path]) -> None:
+    corpus = written(tmp_path, "c.jsonl", json_lines({"d1": "One. Two. Three."}))
+    qrels = written(tmp_path, "c.txt", "q1 0 d1#2 1\n")
+    found = load_collection(corpus, parts[1], qrels, chunks=ChunkRule("sentences", 1))
+    assert found.doc_ids.to_list() == ["d1#1", "d1#2", "d1#3"]
+    assert found.text_of("d1#2") == "Two."
+
+
+def test_what_is_absent_is_named(parts: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    qrels = written(tmp_path, "more.txt", QRELS + "q1 0 d9 1\nq7 0 d1 1\n")
+    queries = written(tmp_path, "more.jsonl", json_lines({**QUERIES, "q3": "unjudged"}))
+    found = load_collection(parts[0], queries, qrels)
+    assert found.absent_docs.to_list() == ["d9"]
+    assert found.absent_queries.to_list() == ["q7"]
+    assert found.unjudged_queries.to_list() == ["q3"]
+
+
+def test_strangers_are_refused_with_what_is_near(
+    parts: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    qrels = written(tmp_path, "far.txt", "q1 0 D1 1\nq1 0 D2 1\n")
+    with pytest.raises(MismatchError, match=r"None of the 2 judged documents.*upper and lower"):
+        load_collection(*parts[:2], qrels)
+    with pytest.raises(MismatchError, match="None of the 1 judged queries"):
+        load_collection(*parts[:2], written(tmp_path, "far2.txt", "x 0 d1 1\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error", "words"),
+    [
+        ("a.jsonl", json_lines({"a": "x"}) * 2, IdError, "line 2.*'a' stands there a second time"),
+        ("a.jsonl", '{"_id": 1, "text": "x"}\n{"_id": "1", "text": "y"}\n', IdError, "mix"),
+        ("a.jsonl", '{"_id": "a b", "text": "x"}\n', IdError, "line 1"),
+        ("a.jsonl", '{"_id": "a"}\n', FormatError, "which field holds the text"),
+        ("a.jsonl", '{"_id": "a", "text": 3}\n', FormatError, "line 1.*'a' is int"),
+        ("a.jsonl", '{"_id": "a", "text": "x"}\n{"_id": "b"}\n', FormatError, "line 2.*no 'text'"),
+        ("a.jsonl", '{"_id": "a", "text": "\\ud800"}\n', FormatError, "half a character"),
+        ("a.jsonl", '{"_id": "a", "text": "x"\n', FormatError, "line 1.*not JSON"),
+        ("a.jsonl", "[1]\n", FormatError, "expected an object"),
+        ("a.jsonl", "\n\n", FormatError, "holds no doc"),
+        ("a.csv", "id,text\na,x,y\n", FormatError, "line 2: expected 2 columns, found 3"),
+        ("a.csv", "id,text\n", FormatError, "a header and no lines"),
+        ("a.csv", "a,b,c\n", FormatError, "which field holds the text"),
+        ("a.csv", 'id,text\na,"x\n', FormatError, "line 2"),
+        ("a.json", "3", FormatError, "object or array"),
+        ("a.txt", "x", UsageError, "folder of .txt"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and len(value) < 12 else None,
+)
+def test_faults_are_told_with_their_place(
+    parts: tuple[Path, Path, Path],
+    tmp_path: Path,
+    name: str,
+    text: str,
+    error: type[Exception],
+    words: str,
+) -> None:
+    with pytest.raises(error, match=f"(?s){words}"):
+        load_collection(written(tmp_path, name, text), *parts[1:])
+
+
+def test_what_is_missing_is_asked_for(parts: tuple[Path, Path, Path]) -> None:
+    with pytest.raises(UsageError, match="needs judgments"):
+        load_collection(*parts[:2])
+    with pytest.raises(UsageError, match="needs queries"):
+        load_collection(parts[0], qrels=parts[2])
+    with pytest.raises(UsageError, match="no folder in BEIR"):
+        load_collection(parts[0])
+
+
+def test_parts_of_different_length_are_refused() -> None:
+    qrels = Judgments.from_targets(["a"], query_ids=["q"], doc_ids=["a"])
+    with pytest.raises(MismatchError, match="doc_texts has 2"):
+        Collection(["a"], ["x", "y"], ["q"], ["z"], qrels)
+
+
+def test_quotes_in_tsv_are_text(tmp_path: Path, parts: tuple[Path, Path, Path]) -> None:
+    queries = written(tmp_path, "q.tsv", 'q1\t"half open\nq2\tsay "hi"\n')
+    found = load_collection(parts[0], queries, parts[2])
+    assert list(found.query_texts) == ['"half open', 'say "hi"']
