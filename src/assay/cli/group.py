@@ -15,6 +15,7 @@ __all__ = ["COMMANDS", "assay"]
 
 # What `assay --help` says, so that it need not load a single command.
 COMMANDS: Final[dict[str, str]] = {
+    "bench": "Which text model is better on my data? Encode, search, judge, compare.",
     "eval": "Score one or several runs against judgments.",
     "compare": "Compare runs: which is better, by how much, and how sure is that?",
     "rank": "Find the exact best documents of each query and write them as a run.",
@@ -27,6 +28,7 @@ COMMANDS: Final[dict[str, str]] = {
     "explain": "Work out one number of one query, line by line.",
     "measures": "List the measures, their formulas and parameters.",
     "convert": "Write a run or judgments in another format.",
+    "schema": "Print what may stand in a config file, as a JSON schema.",
     "demo": "Show what Assay does, on a small collection that it makes itself.",
 }
 

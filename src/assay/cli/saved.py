@@ -60,6 +60,11 @@ class Saving:
         self.first = 0
         self.kept = False
 
+    @property
+    def wanted(self) -> bool:
+        """Whether results are stored at all."""
+        return self._store is not None
+
     def begin(self) -> None:
         """Make a run that others see as running, until there are results."""
         if self._store is not None:

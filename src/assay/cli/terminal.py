@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from assay.inspection import CheckReport
     from assay.report.page import Page
 
-__all__ = ["print_explanation", "print_findings", "print_page", "print_tables", "working"]
+__all__ = [
+    "COLOURS",
+    "print_blocks",
+    "print_explanation",
+    "print_findings",
+    "print_page",
+    "print_signature",
+    "print_tables",
+    "working",
+]
 
 _GAP = 3
 
@@ -30,12 +39,17 @@ def print_tables(tables: list[Table], *, title: str, signature: str) -> None:
     if title:
         console.print(Text(printable(title), style="bold"))
     for table in tables:
-        for part in _fitting(table, console.width):
-            console.print(_rich(part))
-    _print_signature(console, signature)
+        print_blocks(console, table)
+    print_signature(console, signature)
 
 
-def _print_signature(console: Console, signature: str) -> None:
+def print_blocks(console: Console, table: Table) -> None:
+    """A table, in blocks of columns where it is too wide."""
+    for part in _fitting(table, console.width):
+        console.print(_rich(part))
+
+
+def print_signature(console: Console, signature: str) -> None:
     """The terminal itself breaks the line, so that copying gives the signature in one piece."""
     console.print(Text(printable(signature), style="dim"), soft_wrap=True)
 
@@ -76,10 +90,9 @@ def print_page(page: Page) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     for part in page:
         if isinstance(part, Table):
-            for block in _fitting(_without_luxury(part, console.width), console.width):
-                console.print(_rich(block))
+            print_blocks(console, _without_luxury(part, console.width))
         elif part.role == "signature":
-            _print_signature(console, part.text)
+            print_signature(console, part.text)
         elif part.text:
             style = "bold" if part.role == "verdict" else "dim"
             if part.role == "verdict" and part is not page[0]:
@@ -102,7 +115,7 @@ def working(message: str) -> AbstractContextManager[object]:
     return Console(stderr=True).status(printable(message))
 
 
-_COLOURS = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
+COLOURS = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 
 
 def print_findings(report: CheckReport) -> None:
@@ -110,7 +123,7 @@ def print_findings(report: CheckReport) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     for finding in report.findings:
         words = str(finding).removeprefix(f"{finding.severity}: ")
-        label = Text(f"{finding.severity:<8}", style=_COLOURS[finding.severity])
+        label = Text(f"{finding.severity:<8}", style=COLOURS[finding.severity])
         grid = RichTable.grid(padding=(0, 1))
         grid.add_row(label, Text(printable(words)))
         console.print(grid)
@@ -128,4 +141,4 @@ def print_explanation(found: Explanation) -> None:
         console.print(Text(printable(line)))
     for line in found.closing():
         console.print(Text(printable(line), style="bold green" if found.exact else "bold red"))
-    _print_signature(console, found.signature)
+    print_signature(console, found.signature)

@@ -1,0 +1,312 @@
+"""`assay bench`: which text model is better on my data? `assay.tasks.bench` for files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from assay.cli import options, output
+
+if TYPE_CHECKING:
+    from assay.cli.saved import Saving
+    from assay.report.contents import Report
+    from assay.tasks.bench_request import BenchRequest
+    from assay.tasks.bench_result import BenchResult
+
+__all__ = ["command"]
+
+_FORMATS = ("text", "markdown", "csv", "tsv", "json")
+
+
+def _input_options(command: Any) -> Any:
+    """The collection."""
+    for option in reversed(
+        [
+            click.option("--corpus", metavar="PATH",
+                         help="Documents: .jsonl, .json, .csv, .tsv (also .gz, .zst), a folder of "
+                         ".txt and .md files, or a folder in BEIR's layout."),
+            click.option("--queries", metavar="FILE", help="Queries: .jsonl, .json, .csv, .tsv."),
+            click.option("-r", "--qrels", metavar="FILE",
+                         help="Judgments: TREC, .tsv, .csv, .json, .parquet."),
+            click.option("--split", metavar="NAME",
+                         help="Judgments of a folder in BEIR's layout. [test]"),
+            click.option("--name", metavar="NAME", help="What the collection is called."),
+            click.option("--chunk", metavar="UNIT:SIZE[:OVERLAP]",
+                         help="Cut documents: characters, sentences or tokens; sentences:5:1."),
+            click.option("--fold", metavar="max|sum:N",
+                         help="What a document of several chunks is worth. [max]"),
+            click.option("--judged", type=click.Choice(["documents", "chunks"]),
+                         help="What judgments name: documents, or chunks DOC#1, DOC#2. "
+                         "[documents]"),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _model_options(command: Any) -> Any:
+    """The contestants."""
+    for option in reversed(
+        [
+            click.option("--model", "model", multiple=True, metavar="[NAME=]SPEC",
+                         help="bm25, tfidf, lsa:DIM, wordllama, minilm, st:MODEL, onnx:DIR, "
+                         "model2vec:MODEL, openai:MODEL, npy:..., py:MODULE:FUNCTION. May be "
+                         "repeated."),
+            click.option("--fusion", multiple=True, metavar="[NAME=]METHOD:A+B",
+                         help="A fusion of models: rrf:bm25+wordllama, "
+                         "combsum/zscore:0.3*bm25+0.7*mini. May be repeated."),
+            click.option("--index", multiple=True, metavar="SPEC",
+                         help="Search vectors also by faiss:HNSW32, usearch, lancedb, ... "
+                         "May be repeated."),
+            click.option("--query-prefix", metavar="TEXT", help="Before every query."),
+            click.option("--doc-prefix", metavar="TEXT", help="Before every document."),
+            click.option("--max-length", type=click.IntRange(min=1), metavar="N",
+                         help="Tokens that models read of a text."),
+            click.option("--normalize/--no-normalize", default=None,
+                         help="Vectors of length 1, or as they are."),
+            click.option("--dimensions", type=click.IntRange(min=1), metavar="N",
+                         help="Keep the first N numbers of vectors (Matryoshka)."),
+            click.option("--base-url", metavar="URL", help="Endpoint of openai: models."),
+            click.option("--metric", type=click.Choice(["cosine", "dot", "l2"]),
+                         help="How vectors are compared. [cosine]"),
+            click.option("--device", metavar="NAME", help="Where models run."),
+            click.option("--threads", type=click.IntRange(min=1), metavar="N", help="[all cores]"),
+            click.option("--cache", metavar="DIR",
+                         help="Where vectors are kept. [$ASSAY_CACHE, or the system's place]"),
+            click.option("--no-cache", is_flag=True, help="Keep nothing, use nothing kept."),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def _output_options(command: Any) -> Any:
+    """What is written, and where."""
+    for option in reversed(
+        [
+            click.option("--html", metavar="FILE",
+                         help="Also write a report as one page that opens offline."),
+            click.option("--runs", metavar="DIR",
+                         help="Also write what each contestant retrieved as TREC run files."),
+            click.option("--per-query", metavar="FILE",
+                         help="Also write a table with a row for each query: .csv, .tsv, .md."),
+            click.option("--format", "named", type=click.Choice(_FORMATS),
+                         help="Layout of the result; csv is the leaderboard."),
+            click.option("--csv", "csv_wanted", is_flag=True, help="The same as --format csv."),
+            options.json_option,
+            options.output_option,
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command("bench")
+@click.argument("config", required=False, metavar="[BENCH.TOML]")
+@_input_options
+@_model_options
+@click.option("-m", "--measure", "measures", multiple=True, metavar="NAME",
+              help="A measure; the first decides the order. May be repeated. "
+              "[nDCG@10, R@100, RR]")  # fmt: skip
+@options.statistics_options
+@options.conventions_options
+@_output_options
+@options.save_options("bench")
+def command(*, saving: Saving, **chosen: Any) -> None:
+    """Which text model is better on my data?
+
+    Every model encodes and searches the same documents; what it finds is judged, compared query
+    by query and tested. The verdict is "A", "B" or "not separable". Vectors are kept, so that a
+    second run computes nothing, and a run that was interrupted goes on where it stopped.
+
+    \b
+    Examples:
+      assay bench --corpus docs.jsonl --queries q.jsonl --qrels qrels.tsv \\
+          --model bm25 --model wordllama --fusion rrf:bm25+wordllama
+      assay bench --corpus scifact/ --model bm25 --model st:all-MiniLM-L6-v2 --html report.html
+      assay bench --corpus notes/ --queries q.tsv -r qrels.txt --chunk sentences:5:1 --model tfidf
+      assay bench bench.toml --save --per-query queries.csv
+    """
+    layout = _layout(chosen)
+    request = _request(chosen)
+    _refuse_senseless(chosen, request)
+    result = _run(chosen, request)
+    settings = _statistics(chosen)
+    result = _grouped(result, chosen["by"], settings)
+    report = _report(result, settings)
+    _save(saving, result, request, chosen)
+    _narrate(result, request)
+    _write(result, report, chosen)
+    _show(result, report, layout, chosen["file"])
+
+
+def _layout(chosen: dict[str, Any]) -> str:
+    named = chosen["named"]
+    if chosen["csv_wanted"]:
+        if named not in (None, "csv"):
+            raise click.UsageError(f"--csv and --format {named} exclude each other.")
+        named = "csv"
+    return output.chosen_format(named, chosen["json_wanted"], chosen["file"])
+
+
+_REQUEST = ("corpus", "queries", "qrels", "split", "name", "chunk", "fold", "judged", "model",
+            "fusion", "index", "query_prefix", "doc_prefix", "max_length", "normalize",
+            "dimensions", "base_url", "metric", "device", "measures")  # fmt: skip
+
+
+def _request(chosen: dict[str, Any]) -> BenchRequest:
+    from assay.tasks.bench_config import read_config
+    from assay.tasks.bench_request import request_of
+
+    config = {} if chosen["config"] is None else read_config(chosen["config"])
+    return request_of(config, **{key: chosen[key] for key in _REQUEST})
+
+
+def _refuse_senseless(chosen: dict[str, Any], request: BenchRequest) -> None:
+    if chosen["cache"] and chosen["no_cache"]:
+        raise click.UsageError("--cache and --no-cache exclude each other.")
+    written = [chosen[key] for key in ("file", "html", "per_query")]
+    for path in written:
+        output.refuse_input(
+            path, chosen["config"], *request.files, options.group_file(chosen["by"])
+        )
+    output.refuse_one_file(*written)
+    if chosen["html"]:
+        from assay.report.contents import check_ending
+
+        check_ending(chosen["html"])
+    if chosen["per_query"]:
+        output.chosen_format(None, False, chosen["per_query"],
+                             known=("csv", "tsv", "markdown"))  # fmt: skip
+
+
+def _run(chosen: dict[str, Any], request: BenchRequest) -> BenchResult:
+    import logging
+
+    from assay.cli.bench_progress import bench_bars
+    from assay.encoders import EmbeddingCache
+
+    cache = None
+    if not chosen["no_cache"]:
+        cache = EmbeddingCache(chosen["cache"], tell=output.narrate)
+    config = {"conventions": request.choices.get("conventions", "trec_eval")}
+    named = _typed(chosen, "conventions") or config["conventions"]
+    rules = options.rules_from(
+        named, **{key: chosen[key] for key in ("ties", "empty", "missing", "depth")}
+    )
+    logging.getLogger().addHandler(logging.NullHandler())  # some packages would log to stderr
+    collection = request.load()
+    changes: dict[str, Any] = {"conventions": rules}
+    if chosen["depth"]:
+        changes["depth"] = chosen["depth"]
+    with bench_bars() as watch:
+        return request.run(
+            collection, cache=cache, threads=chosen["threads"], watch=watch, **changes
+        )
+
+
+def _typed(chosen: dict[str, Any], name: str) -> Any:
+    """An option's value if it was typed, not if it is the default."""
+    from click.core import ParameterSource
+
+    source = click.get_current_context().get_parameter_source(name)
+    return chosen[name] if source is ParameterSource.COMMANDLINE else None
+
+
+_STATISTICS = ("baseline", "test", "correction", "level", "interval", "resamples", "seed", "margin")
+
+
+def _statistics(chosen: dict[str, Any]) -> dict[str, Any]:
+    return {key: chosen[key] for key in _STATISTICS}
+
+
+def _grouped(result: BenchResult, by: str | None, settings: dict[str, Any]) -> BenchResult:
+    """The result with the group column that queries are tested by."""
+    if by is None:
+        return result
+    from dataclasses import replace
+
+    from assay.cli.group_files import read_groups
+
+    name, members = read_groups(by, result.chance.query_ids)
+    settings["by"] = name
+    grouped = [
+        replace(one, scores=one.scores.with_groups(**{name: members})) for one in result.contestants
+    ]
+    return replace(result, contestants=tuple(grouped))
+
+
+def _report(result: BenchResult, settings: dict[str, Any]) -> Report:
+    from assay.cli.typed import typed_command
+
+    return result.report(command=typed_command(), **settings)
+
+
+def _save(
+    saving: Saving, result: BenchResult, request: BenchRequest, chosen: dict[str, Any]
+) -> None:
+    from assay.cli.saved import Result
+    from assay.tasks.bench_shown import shown_queries
+
+    saving.keep(
+        [
+            Result(
+                one.name, one.scores, (chosen["config"], *request.files),
+                config={
+                    "spec": one.spec, "fingerprint": one.found.fingerprint,
+                    "collection": result.collection.fingerprint,
+                    "costs": one.found.costs.to_dict(),
+                    "chunk": None if request.chunk is None else str(request.chunk),
+                },
+                seeds={"seed": chosen["seed"]},
+                chance=result.chance.mean(), ceiling=result.ceiling.mean(), model=one.spec,
+                shown=shown_queries(result.collection, one.ranking) if saving.wanted else None,
+            )
+            for one in result.contestants
+        ]
+    )  # fmt: skip
+
+
+def _narrate(result: BenchResult, request: BenchRequest) -> None:
+    """Say which settings did nothing."""
+    if request.indexes and not any(one.found.index for one in result.contestants):
+        output.narrate("--index: none of the models has vectors, so there was nothing to index")
+
+
+def _write(result: BenchResult, report: Report, chosen: dict[str, Any]) -> None:
+    if chosen["html"]:
+        path = report.save(chosen["html"])
+        output.narrate(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
+    if chosen["per_query"]:
+        file = chosen["per_query"]
+        layout = output.chosen_format(None, False, file)
+        output.show([result.query_table()], layout=layout, file=file,
+                    signature=report.aligned.signature)  # fmt: skip
+        output.narrate(f"{file}: {result.chance.n_queries:,} queries")
+    if chosen["runs"]:
+        from assay.tasks.bench_runs import write_runs
+
+        files = write_runs(result, chosen["runs"])
+        output.narrate(f"{chosen['runs']}: {len(files)} runs")
+
+
+def _show(result: BenchResult, report: Report, layout: str, file: str | None) -> None:
+    if layout == "json":
+        data = result.to_dict(per_query=True, report=report)
+        output.put(output.as_json({"command": "bench", **data}), file)
+        return
+    signature = report.aligned.signature
+    if layout in ("csv", "tsv"):
+        output.show([result.data_table(report)], layout=layout, file=file, signature=signature)
+        return
+    page = result.page(report)
+    if layout == "text" and file is None and output.on_terminal():
+        from assay.cli.bench_terminal import print_bench
+
+        print_bench(result, report)
+        return
+    from assay.report import page as pages
+
+    write = pages.text_page if layout == "text" else pages.markdown_page
+    output.put(write(page), file)

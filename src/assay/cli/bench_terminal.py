@@ -1,0 +1,159 @@
+"""A bench on a terminal: leaderboard with intervals drawn, costs, findings. Only here, rich."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from assay.cli.terminal import COLOURS, print_blocks, print_signature
+from assay.report.comparison_tables import power_note
+from assay.report.report_page import method_of
+from assay.report.tables import printable
+from assay.tasks.bench_tables import how, index_table
+
+if TYPE_CHECKING:
+    from assay.comparison import Standing
+    from assay.report.contents import Report
+    from assay.report.tables import Table
+    from assay.tasks.bench_result import BenchResult
+
+__all__ = ["interval_picture", "print_bench", "print_findings_briefly", "print_leaderboard"]
+
+_NARROWEST: Final = 12
+_WIDEST: Final = 32
+
+
+def print_bench(result: BenchResult, report: Report) -> None:
+    """Everything that a bench has to say."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    print_leaderboard(console, result, report)
+    _print_costs(console, result)
+    print_findings_briefly(console, result)
+    if report.comparison is not None:
+        console.print(Text(power_note(report.comparison, str(report.measures[0])), style="dim"))
+    for line in how(result):
+        console.print(Text(printable(line), style="dim"))
+    console.print(Text(method_of(report), style="dim"))
+    print_signature(console, report.aligned.signature)
+
+
+def print_leaderboard(console: Console, result: BenchResult, report: Report) -> None:
+    """The verdict on the first measure, the leaderboard, and the verdicts on the others."""
+    verdicts = list(report.verdicts.values())
+    console.print()
+    console.print(Text(printable(verdicts[0]), style="bold"))
+    table = result.leaderboard(report)
+    width = console.width - _width(table) - 3
+    if width >= _NARROWEST:
+        console.print(_drawn(table, report, min(width, _WIDEST)))
+    else:
+        print_blocks(console, table)
+    for verdict in verdicts[1:]:
+        console.print(Text(printable(verdict)))
+
+
+def _width(table: Table) -> int:
+    """Of the leaderboard with the interval left out, which is drawn instead."""
+    from rich.cells import cell_len
+
+    shown = [i for i in range(len(table.columns)) if i != 2]
+    cells = [
+        max(cell_len(printable(table.columns[i])), *(cell_len(row[i].shown) for row in table.rows))
+        for i in shown
+    ]
+    return sum(cells) + 3 * len(cells)
+
+
+def _drawn(table: Table, report: Report, width: int) -> RichTable:
+    standings = {one.name: one for one in report.standings_on(report.measures[0])}
+    low, high = _scale(list(standings.values()))
+    made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    head = _scale_head(low, high, table.columns[2], width)
+    for number, name in enumerate(table.columns):
+        if number == 2:
+            made.add_column(Text(head, style="dim"), no_wrap=True)
+        else:
+            made.add_column(Text(printable(name)), justify="left" if number in (0, 3) else "right",
+                            overflow="fold")  # fmt: skip
+    for row in table.rows:
+        one = standings.get(str(row[0].value)) if row[0].value != "chance" else None
+        style = "dim" if one is None else "bold green" if row[1].best else ""
+        cells = [Text(cell.shown, style="bold green" if cell.best else style if one is None else "")
+                 for cell in row]  # fmt: skip
+        cells[0] = Text(row[0].shown, style=style)
+        cells[2] = Text("") if one is None else _picture(one, low, high, width, style)
+        made.add_row(*cells)
+    return made
+
+
+def _scale(standings: list[Standing]) -> tuple[float, float]:
+    """From the lowest end of an interval to the highest, to two digits."""
+    ends = [
+        value
+        for one in standings
+        for value in (one.mean.low, one.mean.high, one.mean.estimate)
+        if not math.isnan(value)
+    ]
+    low, high = math.floor(100 * min(ends)) / 100, math.ceil(100 * max(ends)) / 100
+    return (low, high) if low < high else (max(low - 0.01, 0.0), high + 0.01)
+
+
+def _scale_head(low: float, high: float, title: str, width: int) -> str:
+    """Both ends of the scale, and what is drawn on it where there is room."""
+    room = width - 8
+    words = next((some for some in (title, title.partition(" i")[0]) if len(some) <= room - 2), "")
+    return f"{low:.2f}{words:^{room}}{high:.2f}"
+
+
+def _picture(one: Standing, low: float, high: float, width: int, style: str) -> Text:
+    ends = (one.mean.low, one.mean.estimate, one.mean.high)
+    line = interval_picture(*ends, low=low, high=high, width=width)
+    text = Text(line)
+    text.stylize(style or "cyan")
+    return text
+
+
+def interval_picture(
+    start: float, mean: float, stop: float, *, low: float, high: float, width: int
+) -> str:
+    """A mean and its interval in one line of characters, on a scale from low to high.
+
+    >>> interval_picture(0.2, 0.5, 0.8, low=0.0, high=1.0, width=11)
+    '  ├──●──┤  '
+    """
+
+    def at(value: float) -> int:
+        return min(max(round((value - low) / (high - low) * (width - 1)), 0), width - 1)
+
+    line = [" "] * width
+    if not math.isnan(start):
+        for place in range(at(start), at(stop) + 1):
+            line[place] = "─"
+        line[at(start)], line[at(stop)] = "├", "┤"
+    if not math.isnan(mean):
+        line[at(mean)] = "●"
+    return "".join(line)
+
+
+def _print_costs(console: Console, result: BenchResult) -> None:
+    print_blocks(console, result.cost_table())
+    searched = index_table(result)
+    if searched is not None:
+        print_blocks(console, searched)
+
+
+def print_findings_briefly(console: Console, result: BenchResult) -> None:
+    """A line or two for each finding."""
+    for finding in result.diagnosis.findings:
+        words = str(finding).removeprefix(f"{finding.severity}: ")
+        grid = RichTable.grid(padding=(0, 1))
+        sign = {"error": "✗", "warning": "!", "note": "·"}[finding.severity]
+        grid.add_row(Text(sign, style=COLOURS[finding.severity]), Text(printable(words)))
+        console.print(grid)
+    if result.diagnosis.findings:
+        console.print()

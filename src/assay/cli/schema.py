@@ -1,0 +1,27 @@
+"""`assay schema`: what may stand in a config file, as a JSON schema."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from assay.cli import options, output
+
+__all__ = ["command"]
+
+
+@click.command("schema")
+@click.argument("what", type=click.Choice(["bench"]))
+@options.output_option
+def command(*, what: str, file: str | None) -> None:
+    """Print the JSON schema of a config file.
+
+    \b
+    Examples:
+      assay schema bench
+      assay schema bench -o bench.schema.json
+    """
+    from assay.tasks.bench_config import SCHEMA
+
+    output.put(json.dumps({"bench": SCHEMA}[what], indent=2, ensure_ascii=False), file)

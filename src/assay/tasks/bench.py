@@ -1,0 +1,146 @@
+"""bench: which text model is better on my data?
+
+    collection -> prepare -> each contestant: encode, search, fold -> Ranking -> judge -> Scores
+
+Contestants are models, models searched by an index, and fusions of models. Every one of them is
+judged on the same queries, so that they can be compared query by query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from assay import __version__, checks
+from assay.chance import ceiling, chance
+from assay.chunking import ChunkRule
+from assay.conventions import Conventions, as_conventions
+from assay.errors import UsageError
+from assay.evaluation import score
+from assay.folding import Fold
+from assay.hits import judge
+from assay.io.collections import Collection
+from assay.judgments import Qrels
+from assay.measures import Measure, parse_many
+from assay.tasks.bench_functions import evaluate_model, get_top_k_indices, recall_at_k
+from assay.tasks.bench_parts import Parts
+from assay.tasks.bench_plan import Fusion, Model, as_fusions, as_models, check_names
+from assay.tasks.bench_prepared import prepare
+from assay.tasks.bench_result import BenchResult, Contestant
+from assay.tasks.bench_runner import run_all
+from assay.tasks.bench_search import Choices, Metric, Watch
+
+if TYPE_CHECKING:
+    from assay.encoders import EmbeddingCache
+
+__all__ = [
+    "BenchResult",
+    "Contestant",
+    "Fusion",
+    "Model",
+    "evaluate_model",
+    "get_top_k_indices",
+    "recall_at_k",
+    "run_bench",
+]
+
+MEASURES: Final = ("nDCG@10", "R@100", "RR")
+_LEAST_DEPTH: Final = 100
+_DEPTH_WITHOUT_CUTOFF: Final = 1000
+
+
+def run_bench(
+    collection: Collection,
+    models: Iterable[str | Model],
+    *,
+    fusions: Iterable[str | Fusion] = (),
+    indexes: Iterable[str] = (),
+    measures: Any = MEASURES,
+    chunk: str | ChunkRule | None = None,
+    fold: str | Fold = "max",
+    metric: Metric = "cosine",
+    depth: int | None = None,
+    conventions: str | Conventions = "trec_eval",
+    cache: EmbeddingCache | None = None,
+    parts: str | Path | None = None,
+    device: str | None = None,
+    threads: int | None = None,
+    watch: Watch | None = None,
+) -> BenchResult:
+    """Run models on a collection and judge what they retrieve.
+
+    `models` are specs such as "bm25", "wordllama" or "NAME=st:MODEL", or `Model`s with settings;
+    `fusions` such as "rrf:bm25+wordllama"; with `indexes`, models with vectors are also searched by
+    these. `chunk` cuts documents, `fold` brings scores of chunks back to documents: "max" or
+    "sum:N". `depth` is how many documents are retrieved: without it 100 or the largest cut-off, and
+    1000 for a measure without one. In the folder `parts`, finished contestants of a bench that was
+    interrupted are found again.
+    """
+    checks.require(collection, Collection, "collection", "what load_collection() returns")
+    chosen, fused = as_models(models), as_fusions(fusions)
+    check_names(chosen, fused)
+    wanted = parse_many(measures)
+    rule = ChunkRule.parse(chunk) if isinstance(chunk, str) else chunk
+    folding = Fold.parse(fold) if isinstance(fold, str) else fold
+    rules = as_conventions(conventions)
+    deep = _depth(wanted, rules, depth)
+    rules = rules.but(depth=deep)
+    data = prepare(collection, rules, rule)
+    choices = Choices(deep, folding, metric, rules.tiebreak, threads, device, cache, watch)
+    identity = (
+        f"{__version__} {collection.fingerprint} {rule} {folding} {metric} {deep} {rules.tiebreak}"
+    )
+    kept = Parts(None if parts is None else Path(parts), identity, data)
+    truth = _asked(collection)
+    found = []
+    for name, spec, one in run_all(
+        chosen, fused, tuple(indexes), data=data, choices=choices, parts=kept
+    ):
+        hits = judge(one.ranking, truth, conventions=rules)
+        found.append(Contestant(name, spec, one, hits, score(hits, wanted, conventions=rules)))
+    kept.clear()
+    n_docs = len(collection.doc_ids)
+    first = found[0].hits
+    return BenchResult(
+        collection,
+        tuple(found),
+        chance(first, wanted, conventions=rules, n_docs=n_docs),
+        ceiling(first, wanted, conventions=rules, n_docs=n_docs),
+        chunk=rule,
+        fold=folding,
+        metric=metric,
+        depth=deep,
+    )
+
+
+def _depth(measures: tuple[Measure, ...], rules: Conventions, asked: int | None) -> int:
+    """How many documents to retrieve; never fewer than a measure looks at."""
+    given = asked or rules.depth
+    if given:
+        return checks.check_cutoff(given, "depth")
+    if any(measure.cutoff is None for measure in measures):
+        return _DEPTH_WITHOUT_CUTOFF
+    return max(_LEAST_DEPTH, *(int(measure.cutoff or 0) for measure in measures))
+
+
+def _asked(collection: Collection) -> Qrels:
+    """The judgments of queries that have a text, which may be an empty one."""
+    import numpy as np
+
+    qrels = collection.qrels
+    rows = np.flatnonzero(qrels.query_ids.match(collection.query_ids) >= 0)
+    if len(rows) == len(qrels.query_ids):
+        return qrels
+    if not len(rows):
+        raise UsageError("No judged query has a text.")
+    lengths = np.diff(qrels.offsets)[rows]
+    at = np.concatenate([np.arange(qrels.offsets[row], qrels.offsets[row + 1]) for row in rows])
+    return replace(
+        qrels,
+        query_ids=qrels.query_ids.take(rows),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        docs=qrels.docs[at],
+        grades=qrels.grades[at],
+    )

@@ -1,0 +1,138 @@
+"""Running the contestants one after the other; what is finished survives an interruption."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from assay.encoders import EncoderSettings, text_model
+from assay.lexical import is_lexical, lexical_model
+from assay.tasks import bench_search
+from assay.tasks.bench_costs import Costs, Timer
+from assay.tasks.bench_plan import Fusion, Model
+from assay.tasks.bench_prepared import Prepared
+from assay.tasks.bench_search import Choices, Dense, Found
+
+if TYPE_CHECKING:
+    from assay.tasks.bench_parts import Parts
+
+__all__ = ["run_all"]
+
+
+class _Runner:
+    """One model on one collection; vectors are made when they are first needed."""
+
+    def __init__(self, model: Model, data: Prepared, choices: Choices) -> None:
+        self.model, self._data, self._choices = model, data, choices
+        self._maker: Any
+        if is_lexical(model.spec):
+            self._maker = lexical_model(model.spec, **model.settings)
+        else:
+            settings = EncoderSettings(**model.settings)
+            self._maker = text_model(
+                model.spec, settings=settings, cache=choices.cache, device=choices.device
+            )
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the model, before anything is computed."""
+        return str(self._maker.fingerprint)
+
+    @cached_property
+    def _words(self) -> bench_search.Words | None:
+        if not is_lexical(self.model.spec):
+            return None
+        return bench_search.fit(self.model.name, self._maker, self._data, self._choices)
+
+    @cached_property
+    def dense(self) -> Dense | None:
+        """The vectors; None for a model that has none."""
+        if self._words is not None:
+            return self._words.dense(self._data)
+        return bench_search.encode(self.model.name, self._maker, self._data, self._choices)
+
+    def exact(self) -> Found:
+        """Search by the exact engine, or by words."""
+        if self.dense is not None:
+            return bench_search.search_dense(self.model.name, self.dense, self._data, self._choices)
+        words = self._words
+        if words is None:
+            raise AssertionError("a model has vectors or words")
+        return bench_search.search_words(self.model.name, words, self._data, self._choices)
+
+    def by_index(self, name: str, spec: str) -> Found | None:
+        """Search by another's index; None for a model without vectors."""
+        if self.dense is None:
+            return None
+        return bench_search.search_index(name, spec, self.dense, self._data, self._choices)
+
+
+def run_all(
+    models: tuple[Model, ...],
+    fusions: tuple[Fusion, ...],
+    indexes: tuple[str, ...],
+    *,
+    data: Prepared,
+    choices: Choices,
+    parts: Parts,
+) -> Iterator[tuple[str, str, Found]]:
+    """Name, spec and result of every contestant: models, model × index, then fusions."""
+    rankings = {}
+    for model in models:
+        runner = _Runner(model, data, choices)
+        found = parts.get_or(runner.fingerprint, runner.exact)
+        if found is None:
+            continue
+        rankings[model.name] = found
+        yield model.name, model.spec, found
+        for index in indexes:
+            name = f"{model.name} @ {index}"
+            searched = parts.get_or(f"{runner.fingerprint} {index}", _by_index(runner, name, index))
+            if searched is not None:
+                yield name, f"{model.spec} @ {index}", searched
+    for fusion in fusions:
+        members = [rankings[name] for name in fusion.members]
+        yield fusion.name, _spec_of(fusion), _fused(fusion, members, choices)
+
+
+def _by_index(runner: _Runner, name: str, index: str) -> Any:
+    return lambda: runner.by_index(name, index)
+
+
+def _spec_of(fusion: Fusion) -> str:
+    weights = fusion.weights or (None,) * len(fusion.members)
+    parts = [
+        name if weight is None else f"{weight:g}*{name}"
+        for name, weight in zip(fusion.members, weights, strict=True)
+    ]
+    how = fusion.method if fusion.method == "rrf" else f"{fusion.method}/{fusion.normalize}"
+    return f"{how}:{'+'.join(parts)}"
+
+
+def _fused(fusion: Fusion, members: list[Found], choices: Choices) -> Found:
+    """Rankings made into one; it costs what its members cost, and the fusing."""
+    from assay.fusion import fuse
+
+    bench_search.tell(choices, f"{fusion.name}: searching", 0, None)
+    with Timer() as timer:
+        ranking = fuse(
+            [one.ranking for one in members],
+            method=fusion.method,  # type: ignore[arg-type]
+            normalize=fusion.normalize,  # type: ignore[arg-type]
+            weights=fusion.weights,
+            rrf_k=fusion.rrf_k,
+            depth=choices.depth,
+        )
+    bench_search.tell(choices, f"{fusion.name}: searching", 1, 1)
+    every = [one.costs for one in members]
+    cached = not all(one.n_encoded for one in every)
+    known = [one.bytes for one in every if one.bytes is not None]
+    costs = Costs(
+        encode_seconds=sum(one.encode_seconds for one in every),
+        n_encoded=0 if cached else max(one.n_encoded for one in every),
+        bytes=sum(known) if len(known) == len(every) else None,
+        search_seconds=sum(one.search_seconds for one in every) + timer.seconds,
+    )
+    fingerprint = f"{_spec_of(fusion)} of {' '.join(one.fingerprint for one in members)}"
+    return Found(ranking, costs, fingerprint, members[0].n_texts)

@@ -1,0 +1,296 @@
+"""Searching a collection with one model: words, vectors by exact search, or another's index."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.engine import rank
+from assay.errors import UsageError
+from assay.folding import Fold, fold_chunks
+from assay.ids import Ids
+from assay.ranking import Ranking
+from assay.tasks.bench_costs import Costs, Timer
+from assay.tasks.bench_prepared import Prepared
+
+if TYPE_CHECKING:
+    from assay.encoders import EmbeddingCache, TextModel
+    from assay.indexes import IndexReport
+    from assay.lexical import LexicalModel
+
+__all__ = [
+    "Choices",
+    "Dense",
+    "Found",
+    "Watch",
+    "Words",
+    "encode",
+    "fit",
+    "search_dense",
+    "search_index",
+    "search_words",
+    "tell",
+]
+
+Floats = NDArray[np.float32]
+Metric = Literal["cosine", "dot", "l2"]
+# Called with what is done, how much of it is done, and how much there is to do.
+Watch = Callable[[str, int, int | None], None]
+
+_MOST_SCORES: Final = 20_000_000  # of chunks at once, where all of them are needed
+
+
+@dataclass(frozen=True, eq=False)
+class Choices:
+    """What all contestants have in common."""
+
+    depth: int
+    fold: Fold
+    metric: Metric
+    tiebreak: str
+    threads: int | None = None
+    device: str | None = None
+    cache: EmbeddingCache | None = None
+    watch: Watch | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What one contestant retrieved and what it cost.
+
+    `n_cut` of `n_texts` texts were longer than the model reads; None where it cannot tell.
+    `n_without` texts have a vector of zeros, or none: they cannot be found.
+    """
+
+    ranking: Ranking
+    costs: Costs
+    fingerprint: str
+    n_texts: int
+    n_cut: int | None = None
+    n_without: int = 0
+    index: IndexReport | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """Vectors of the units and of the queries, and what they cost."""
+
+    docs: Floats
+    queries: Floats
+    costs: Costs
+    fingerprint: str
+    n_cut: int | None
+
+    @property
+    def usable(self) -> NDArray[np.bool_]:
+        """Which units have a vector that is not zero."""
+        return np.asarray(self.docs.any(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Words:
+    """A lexical model that is fitted to the units, and what that cost."""
+
+    fitted: Any
+    costs: Costs
+    fingerprint: str
+
+    def dense(self, data: Prepared) -> Dense | None:
+        """The vectors, if the model makes some."""
+        if not hasattr(self.fitted, "doc_vectors"):
+            return None
+        asked = self.fitted.query_vectors(list(data.query_texts))
+        return Dense(self.fitted.doc_vectors, asked, self.costs, self.fingerprint, None)
+
+
+def fit(name: str, lexical: LexicalModel, data: Prepared, choices: Choices) -> Words:
+    """Fit a lexical model to the units."""
+    tell(choices, f"{name}: fitting", 0, None)
+    with Timer() as fitting:
+        fitted: Any = lexical.fit(list(data.unit_texts))
+    made = getattr(fitted, "doc_vectors", None)
+    costs = Costs(
+        encode_seconds=fitting.seconds,
+        n_encoded=data.n_units,
+        dimension=None if made is None else made.shape[1],
+        bytes=_bytes_of(fitted) if made is None else made.nbytes,
+    )
+    return Words(fitted, costs, lexical.fingerprint)
+
+
+def search_words(name: str, words: Words, data: Prepared, choices: Choices) -> Found:
+    """Search by words; a document that shares none with the query is not found."""
+
+    def search(rows: slice, k: int) -> Ranking:
+        docs, scores = words.fitted.search(list(data.query_texts[rows]), k)
+        return Ranking.from_arrays(
+            docs, scores, query_ids=_part(data.query_ids, rows), n_docs=data.n_units
+        )
+
+    ranking, seconds = _timed(search, name, data, choices)
+    return Found(ranking, words.costs.searched(seconds), words.fingerprint, data.n_units)
+
+
+def encode(name: str, maker: TextModel, data: Prepared, choices: Choices) -> Dense:
+    """Vectors of units and queries by a text model, through the cache."""
+    docs = maker.encode_docs(data.unit_texts, _progress(choices, f"{name}: documents"))
+    asked = maker.encode_queries(data.query_texts, _progress(choices, f"{name}: queries"))
+    if docs.vectors.shape[1] != asked.vectors.shape[1]:
+        raise UsageError(
+            f"{name!r} makes {docs.vectors.shape[1]} dimensions of documents and "
+            f"{asked.vectors.shape[1]} of queries."
+        )
+    costs = Costs(
+        encode_seconds=docs.seconds + asked.seconds,
+        n_encoded=docs.n_computed + asked.n_computed,
+        dimension=docs.vectors.shape[1],
+        bytes=docs.vectors.nbytes,
+    )
+    n_cut = None if docs.truncated is None else int(docs.truncated.sum())
+    return Dense(docs.vectors, asked.vectors, costs, maker.fingerprint, n_cut)
+
+
+def search_dense(name: str, dense: Dense, data: Prepared, choices: Choices) -> Found:
+    """Exact search; what has no direction is neither found nor finds anything."""
+    usable = np.flatnonzero(dense.usable)
+    vectors = dense.docs if len(usable) == len(dense.docs) else dense.docs[usable]
+
+    def search(rows: slice, k: int) -> Ranking:
+        made = rank(
+            dense.queries[rows], vectors, k,
+            metric=choices.metric, zero="drop", threads=choices.threads,
+        )  # fmt: skip
+        return _renumbered(made, usable, _part(data.query_ids, rows))
+
+    if not len(usable):
+        raise UsageError(f"{name!r} gives all documents a vector of zeros: nothing can be found.")
+    ranking, seconds = _timed(search, name, data, choices)
+    return Found(ranking, dense.costs.searched(seconds), dense.fingerprint, data.n_units,
+                 dense.n_cut, data.n_units - len(usable))  # fmt: skip
+
+
+def search_index(name: str, spec: str, dense: Dense, data: Prepared, choices: Choices) -> Found:
+    """Search by another engine's index, and how much of the exact result it finds."""
+    from assay.indexes import build_index, measure_index
+
+    usable, asked = np.flatnonzero(dense.usable), np.flatnonzero(dense.queries.any(axis=1))
+    vectors, queries = dense.docs[usable], dense.queries[asked]
+    if not len(asked):
+        raise UsageError(f"{name!r} gives all queries a vector of zeros: nothing can be found.")
+    tell(choices, f"{name}: building", 0, None)
+    with build_index(spec, vectors, metric=choices.metric, threads=choices.threads) as index:
+
+        def search(rows: slice, k: int) -> Ranking:
+            made = index.rank(queries[rows], min(k, len(usable)))
+            return _renumbered(made, usable, data.query_ids.take(asked[rows]))
+
+        ranking, seconds = _timed(search, name, data, choices, n_queries=len(asked))
+        report = measure_index(index, queries, min(choices.depth, len(usable)))
+    costs = replace(
+        dense.costs,
+        build_seconds=report.build_seconds,
+        bytes=report.memory_bytes or report.disk_bytes or dense.costs.bytes,
+    )
+    return Found(ranking, costs.searched(seconds), f"{dense.fingerprint} {spec}", data.n_units,
+                 dense.n_cut, data.n_units - len(usable), report)  # fmt: skip
+
+
+def _renumbered(made: Ranking, units: NDArray[np.int64], query_ids: Ids) -> Ranking:
+    """The same ranking of units that are numbered among all, for queries that have ids."""
+    docs = units[made.docs].astype(np.int32)
+    return replace(made, query_ids=query_ids, given_docs=docs, given_scores=made.scores)
+
+
+def _part(ids: Ids, rows: slice) -> Ids:
+    return ids.take(np.arange(len(ids))[rows])
+
+
+Search = Callable[[slice, int], Ranking]
+
+
+def _timed(
+    search: Search, name: str, data: Prepared, choices: Choices, n_queries: int | None = None
+) -> tuple[Ranking, float]:
+    total = len(data.query_ids) if n_queries is None else n_queries
+    tell(choices, f"{name}: searching", 0, None)
+    began = time.perf_counter()
+    found = [_to_docs(search, rows, data, choices) for rows in _blocks(total, data, choices)]
+    seconds = time.perf_counter() - began
+    tell(choices, f"{name}: searching", total, total)
+    return _joined(found), seconds
+
+
+def _blocks(n_queries: int, data: Prepared, choices: Choices) -> Iterator[slice]:
+    """All queries at once, unless every chunk of every document is needed."""
+    step = n_queries
+    if data.chunked and choices.fold.best > 1:
+        step = max(1, _MOST_SCORES // data.n_units)
+    for start in range(0, n_queries, step):
+        yield slice(start, min(start + step, n_queries))
+
+
+def _to_docs(search: Search, rows: slice, data: Prepared, choices: Choices) -> Ranking:
+    """The ranking of documents, from that of units."""
+    if not data.chunked:
+        made = search(rows, min(choices.depth, data.n_units))
+        docs = data.unit_doc[made.docs].astype(np.int32)
+        return replace(
+            made, doc_ids=data.doc_ids, given_docs=docs, given_scores=made.scores, in_order=True,
+            n_docs=len(data.doc_ids), tiebreak=choices.tiebreak, has_ids=True,
+        )  # fmt: skip
+    k = data.n_units if choices.fold.best > 1 else min(4 * choices.depth, data.n_units)
+    while True:
+        made = search(rows, k)
+        folded = fold_chunks(
+            replace(made, has_ids=True), data.unit_doc,
+            doc_ids=data.doc_ids, fold=choices.fold, depth=choices.depth,
+        )  # fmt: skip
+        full = (folded.lengths >= choices.depth) | (made.lengths < k)
+        if k >= data.n_units or full.all():
+            return replace(folded, tiebreak=choices.tiebreak)
+        k = min(4 * k, data.n_units)  # some query has found too few documents yet
+
+
+def _joined(parts: list[Ranking]) -> Ranking:
+    """Rankings of different queries as one."""
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.concatenate([part.lengths for part in parts])
+    divided = [
+        np.zeros(len(part), bool) if part.divided is None else part.divided for part in parts
+    ]
+    return replace(
+        parts[0],
+        query_ids=Ids.concat([part.query_ids for part in parts]),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        given_docs=np.concatenate([part.docs for part in parts]),
+        given_scores=np.concatenate([part.scores for part in parts]),
+        in_order=True,
+        divided=np.concatenate(divided),
+    )
+
+
+def _bytes_of(fitted: Any) -> int | None:
+    """How much memory a sparse matrix takes."""
+    matrix = getattr(fitted, "matrix", None)
+    parts = [getattr(matrix, name, None) for name in ("data", "indices", "indptr")]
+    known = [part.nbytes for part in parts if isinstance(part, np.ndarray)]
+    return cast("int", sum(known)) if known else None
+
+
+def tell(choices: Choices, what: str, done: int, total: int | None) -> None:
+    """Say how far a contestant is, where somebody listens."""
+    if choices.watch is not None:
+        choices.watch(what, done, total)
+
+
+def _progress(choices: Choices, what: str) -> Callable[[int, int], None] | None:
+    watch = choices.watch
+    if watch is None:
+        return None
+    return lambda done, total: watch(what, done, total)

@@ -1,0 +1,229 @@
+"""`assay bench` and `assay schema bench` as a user calls them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.io.beir import write_collection
+from tests.tasks.bench_samples import small
+
+LETTERS = "letters=py:tests.tasks.bench_samples:letters"
+ONE = ("bench", "--corpus", "made", "--model", "bm25")
+TWO = (*ONE, "--model", LETTERS)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_collection(small(empty=2), tmp_path / "made")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def config(home: Path, text: str) -> Path:
+    path = home / "bench.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+WHOLE = f"""
+name = "mine"
+corpus = "made"
+measures = ["nDCG@10", "RR"]
+index = []
+
+[[model]]
+spec = "bm25"
+settings = {{ k1 = 0.9 }}
+
+[[model]]
+name = "letters"
+spec = "{LETTERS.partition("=")[2]}"
+query_prefix = "ka "
+
+[[fusion]]
+name = "both"
+of = ["bm25", "letters"]
+method = "combsum"
+weights = [0.4, 0.6]
+"""
+
+
+def test_text(home: Path, assay: Callable[..., Any]) -> None:
+    done = assay(
+        "bench", "--corpus", "made", "--model", "bm25", "--model", LETTERS, "-m", "nDCG@10"
+    )
+    assert done.code == 0, done.err
+    assert "model    nDCG@10" in done.out
+    assert "chance" in done.out
+    assert "2 documents without any text: d39, d38" in done.out or "d38, d39" in done.out
+    assert "tiebreak:id-descending" in done.out
+    assert "●" not in done.out, "no picture where there is no terminal"
+
+
+def test_separate_files_and_measures(home: Path, assay: Callable[..., Any]) -> None:
+    done = assay(
+        "bench", "--corpus", "made/corpus.jsonl", "--queries", "made/queries.jsonl",
+        "--qrels", "made/qrels/test.tsv", "--model", "tfidf", "--json", "-m", "R@5", "-m", "RR",
+    )  # fmt: skip
+    data = json.loads(done.out)
+    assert list(data["contestants"][0]["measures"]) == ["R@5", "RR"]
+    assert data["collection"]["documents"] == 40
+    assert data["contestants"][0]["costs"]["texts_per_second"] > 0
+    assert data["chance"]["R@5"] == pytest.approx(5 / 40)
+    assert len(data["contestants"][0]["per_query"]) == 25
+
+
+def test_config_file(home: Path, assay: Callable[..., Any]) -> None:
+    done = assay("bench", config(home, WHOLE), "--json")
+    assert done.code == 0, done.err
+    data = json.loads(done.out)
+    assert [one["name"] for one in data["contestants"]] == ["bm25", "letters", "both"]
+    assert data["contestants"][2]["model"] == "combsum/minmax:0.4*bm25+0.6*letters"
+    assert data["collection"]["name"] == "mine"
+    more = assay("bench", "bench.toml", "--model", "tfidf", "-m", "AP", "--json")
+    assert more.code == 2, "the fusion of the file names models that are no longer there"
+    other = config(home, WHOLE.replace("k1 = 0.9", "k1 = 2.0"))
+    changed = json.loads(assay("bench", other, "--json").out)
+    prints = [[one["fingerprint"] for one in found["contestants"]] for found in (data, changed)]
+    assert prints[0][0] != prints[1][0]
+    assert prints[0][1] == prints[1][1]
+
+
+def test_config_paths_are_relative_to_the_file(
+    home: Path, assay: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = config(home, WHOLE)
+    monkeypatch.chdir("/")
+    assert assay("bench", path, "--csv").code == 0
+
+
+def test_csv_and_per_query(home: Path, assay: Callable[..., Any]) -> None:
+    done = assay(*TWO, "--csv", "--per-query", "q.csv")
+    rows = list(csv.DictReader(done.out.splitlines()))
+    assert {row["name"] for row in rows} == {"bm25", "letters"}
+    assert float(rows[0]["nDCG@10 low"]) <= float(rows[0]["nDCG@10"])
+    queries = list(csv.DictReader((home / "q.csv").read_text().splitlines()))
+    assert len(queries) == 25
+    assert float(queries[0]["bm25 nDCG@10"]) >= 0
+
+
+def test_runs_files_score_the_same(home: Path, assay: Callable[..., Any]) -> None:
+    done = assay(*TWO, "--runs", "out", "--json", "-m", "nDCG@10", "--depth", "100")
+    wanted = {one["name"]: one["measures"]["nDCG@10"]["mean"]
+              for one in json.loads(done.out)["contestants"]}  # fmt: skip
+    again = assay("eval", "out/bm25.run", "out/letters.run", "-r", "made/qrels/test.tsv",
+                  "-m", "nDCG@10", "--json")  # fmt: skip
+    found = {one["name"]: one["measures"]["nDCG@10"]["mean"]
+             for one in json.loads(again.out)["runs"]}  # fmt: skip
+    assert found == wanted
+
+
+def test_saved_with_what_was_found(home: Path, assay: Callable[..., Any]) -> None:
+    from assay.store import open as opened
+
+    done = assay(*ONE, "--save", "--dataset", "made")
+    assert done.code == 0, done.err
+    with opened(home / "assay.db") as store:
+        run = store.run(1)
+        assert (run.name, run.task, run.dataset) == ("bm25", "bench", "made")
+        shown = run.shown("q00")
+        assert shown is not None
+        assert shown.results[0].snippet
+        assert {doc.grade for doc in (*shown.results, *shown.missed)} == {1.0, None}
+        assert run.config["collection"]
+
+
+def test_html(home: Path, assay: Callable[..., Any]) -> None:
+    done = assay(*TWO, "--html", "r.html", "--resamples", "200")
+    assert done.code == 0, done.err
+    page = (home / "r.html").read_text("utf-8")
+    assert "bm25" in page
+    assert "texts/s" in page
+
+
+def test_chunks(home: Path, assay: Callable[..., Any]) -> None:
+    common = ("bench", "--corpus", "made", "--model", "bm25", "--json", "-m", "RR")
+    plain = json.loads(assay(*common).out)
+    folded = json.loads(assay(*common, "--chunk", "tokens:6:2", "--fold", "sum:2").out)
+    assert folded["settings"]["chunk"] == "tokens:6:2"
+    assert folded["contestants"][0]["texts"]["n"] > plain["contestants"][0]["texts"]["n"]
+
+
+def test_a_baseline(home: Path, assay: Callable[..., Any]) -> None:
+    done = assay(*TWO, "--model", "tfidf", "-b", "bm25", "-m", "RR")
+    assert "vs bm25" in done.out
+    assert "baseline" in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ([], 2, "no documents"),
+        (["--corpus", "made"], 2, "no model"),
+        (["--corpus", "made", "--model", "bm52"], 2, "Did you mean 'bm25'"),
+        (["--corpus", "nowhere", "--model", "bm25"], 2, "no folder in BEIR"),
+        (["--corpus", "made", "--model", "bm25", "-m", "nDGC@10"], 2, "nDCG"),
+        (["--corpus", "made", "--model", "bm25", "--fold", "max"], 2, "goes with chunks"),
+        (["--corpus", "made", "--model", "bm25", "--judged", "chunks"], 2, "goes with chunks"),
+        (["--corpus", "made", "--model", "bm25", "--chunk", "words:3"], 2, "characters"),
+        (["--corpus", "made", "--model", "bm25", "--cache", "x", "--no-cache"], 2, "exclude"),
+        (["--corpus", "made", "--model", "bm25", "--html", "r.pdf"], 2, ".html"),
+        (
+            ["--corpus", "made", "--model", "bm25", "--per-query", "made/qrels/test.tsv"],
+            2,
+            "inputs",
+        ),
+        (["--corpus", "made", "--model", "bm25", "--csv", "--json"], 2, "exclude"),
+        (["bench.json"], 2, ".toml"),
+    ],
+    ids=lambda value: " ".join(value)[-40:] if isinstance(value, list) else None,
+)
+def test_requests_that_make_no_sense(
+    home: Path, assay: Callable[..., Any], words: list[str], code: int, message: str
+) -> None:
+    done = assay("bench", *words)
+    assert done.code == code, done.err
+    assert message in done.err
+    assert "Traceback" not in done.err
+
+
+def test_74_unknown_keys_and_wrong_types_are_named(home: Path, assay: Callable[..., Any]) -> None:
+    for change, message in {
+        ('name = "mine"', 'nmae = "mine"'): "no key 'nmae'. Did you mean 'name'",
+        ("query_prefix", "query_prefx"): "number 2: there is no key 'query_prefx'. Did you mean "
+        "'query_prefix'",
+        ('method = "combsum"', 'method = "combsun"'): "Did you mean 'combsum'",
+        ('measures = ["nDCG@10", "RR"]', 'measures = "RR"'): "measures: expected a list",
+        ("weights = [0.4, 0.6]", "weights = [0.4, 0]"): "number 2: 0 is not above 0",
+        ('corpus = "made"', ""): "'corpus' is missing",
+        ('corpus = "made"', "corpus = 3"): "corpus: expected a string",
+        ('corpus = "made"', 'corpus = "'): "not TOML",
+        ("k1 = 0.9", "k = 0.9"): "no setting 'k'",
+        ('query_prefix = "ka "', "max_length = true"): "max_length: expected a whole number",
+    }.items():
+        done = assay("bench", config(home, WHOLE.replace(*change)))
+        assert done.code in (2, 3), done.err
+        assert message in done.err, done.err
+
+
+def test_schema_is_json_and_says_what_the_reader_checks(assay: Callable[..., Any]) -> None:
+    done = assay("schema", "bench")
+    schema = json.loads(done.out)
+    assert schema["additionalProperties"] is False
+    assert {"corpus", "model", "fusion", "chunk"} <= set(schema["properties"])
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_help_has_every_option(assay: Callable[..., Any]) -> None:
+    text = assay("bench", "--help").out
+    for option in ("--corpus", "--qrels", "--model", "--fusion", "--index", "--chunk", "--html",
+                   "--save", "--json", "--csv", "--query-prefix", "--dimensions"):  # fmt: skip
+        assert option in text
