@@ -22,6 +22,7 @@ COMMANDS: Final[dict[str, str]] = {
     "report": "Write runs and their comparison as one page with charts that opens offline.",
     "crossmodal": "Label retrieval across modalities: do an item's neighbours carry its label?",
     "predict": "Score predictions of one class per sample: Acc@k, MRR, nDCG, F1.",
+    "descriptors": "Evaluate image descriptors on scenes with known homographies.",
     "codes": "What is lost if vectors are compressed?",
     "runs": "List, show, compare, tag, export and repeat the runs that --save stored.",
     "check": "List what is wrong or suspicious in a run and its judgments.",

@@ -1,0 +1,276 @@
+"""Keypoint verification and retrieval: true matches among other keypoints and distractors.
+
+Every candidate of a query keypoint has a label: +1 is its true match, 0 any other keypoint of the
+same scene, −1 a keypoint of another scene. Under the rule `paper` (Bartol, Bojanić et al., arXiv
+2007.10000) a 0 is ignored; under the rule `program` it counts as wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.conventions import Conventions
+from assay.errors import UsageError
+from assay.evaluation import score
+from assay.scores import Scores
+from assay.tasks.descriptors_distances import largest_distance, pair_distances, row_distances
+from assay.tasks.descriptors_lists import counts_among, list_hits
+from assay.tasks.descriptors_names import as_id
+
+__all__ = ["RULES", "TASKS", "CandidateCounts", "Candidates", "PooledResult", "count_candidates"]
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Rule = Literal["paper", "program"]
+
+RULES: Final = ("paper", "program")
+TASKS: Final = ("verification", "retrieval")
+_BLOCK = 1 << 22  # distances at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The keypoints of one other image of the scene, and which of them is each query's match."""
+
+    vectors: NDArray[Any]
+    truth: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateCounts:
+    """One scene: for each true match how many candidates are nearer, by label.
+
+    Column i is about the i-th true match, of query `query[i]` at `distance[i]`: `nearer` and
+    `tied` count zeros and distractors (rows 0 and 1) in the list of the whole scene, `own_nearer`
+    and `own_tied` those in the list of the query alone. `n_zeros` and `n_distractors` are the
+    totals of the scene, `query_zeros` those of each query.
+    """
+
+    task: str
+    scene: str
+    category: str
+    query_ids: tuple[str, ...]
+    query: Ints
+    distance: Floats
+    nearer: Ints
+    tied: Ints
+    own_nearer: Ints
+    own_tied: Ints
+    query_zeros: Ints
+    n_distractors: int
+    chosen: tuple[str, ...] = ()
+    seed: int = 0
+
+    @property
+    def n_matches(self) -> int:
+        """How many candidates have the label +1."""
+        return len(self.query)
+
+    @property
+    def n_zeros(self) -> int:
+        """How many have the label 0."""
+        return int(self.query_zeros.sum())
+
+    @property
+    def n_negatives(self) -> int:
+        """How many have the label −1."""
+        return self.n_distractors * len(self.query_ids)
+
+
+def count_candidates(
+    query_vectors: NDArray[Any],
+    images: Sequence[Candidates],
+    distractors: NDArray[Any],
+    *,
+    task: str,
+    scene: str,
+    category: str = "",
+    metric: str = "l2",
+    query_ids: Sequence[str] | None = None,
+    chosen: Sequence[str] = (),
+    seed: int = 0,
+) -> CandidateCounts:
+    """Count the labels before every true match of a scene; nothing is sorted but distractors.
+
+    `distractors` are descriptors of other scenes, which every query meets; `chosen` and `seed`
+    record how they were drawn.
+    """
+    if task not in TASKS:
+        raise UsageError(f"task must be verification or retrieval, found {task!r}.")
+    pools = [image.vectors for image in images]
+    scale = largest_distance(query_vectors, *pools, distractors, metric=metric)
+    query, distance = _true_matches(query_vectors, images, metric, scale)
+    counts = [_counts(query_vectors, query, distance, pools, metric, scale)]
+    counts.append(_counts(query_vectors, query, distance, [distractors], metric, scale))
+    for whole, own in ((0, 2), (1, 3)):
+        # A true match is in its image's pool: it ties with itself there, and with other matches.
+        counts[0][whole] -= _matches_at(distance, query, whole == 1, own=False)
+        counts[0][own] -= _matches_at(distance, query, whole == 1, own=True)
+    every = np.full(len(query_vectors), sum(map(len, pools)), np.int64)
+    np.subtract.at(every, query, 1)
+    nearer, tied, own_nearer, own_tied = (np.stack(pair) for pair in zip(*counts, strict=True))
+    ids = tuple(map(str, range(len(query_vectors)) if query_ids is None else query_ids))
+    return CandidateCounts(
+        task, scene, category, ids, query, distance, nearer, tied, own_nearer, own_tied,
+        query_zeros=every, n_distractors=len(distractors), chosen=tuple(chosen), seed=seed,
+    )  # fmt: skip
+
+
+def _true_matches(
+    queries: NDArray[Any], images: Sequence[Candidates], metric: str, scale: float
+) -> tuple[Ints, Floats]:
+    rows, distances = [], []
+    for image in images:
+        has = np.flatnonzero(image.truth >= 0)
+        rows.append(has)
+        distances.append(
+            row_distances(queries[has], image.vectors[image.truth[has]], metric, scale)
+        )
+    empty: tuple[list[Any], list[Any]] = ([np.empty(0, np.int64)], [np.empty(0)])
+    return (
+        np.concatenate(rows or empty[0]).astype(np.int64),
+        np.concatenate(distances or empty[1]),
+    )
+
+
+def _counts(
+    queries: NDArray[Any], query: Ints, distance: Floats, pools: Sequence[NDArray[Any]],
+    metric: str, scale: float,
+) -> list[Ints]:  # fmt: skip
+    """Nearer and tied in the scene's list, nearer and tied in the query's own."""
+    found = [np.zeros(len(query), np.int64) for _ in range(4)]
+    for pool in pools:
+        step = max(1, _BLOCK // max(len(pool), 1))
+        for start in range(0, len(queries) if len(pool) else 0, step):
+            block = pair_distances(queries[start : start + step], pool, metric, scale)
+            below, same = counts_among(distance, block)
+            found[0] += below
+            found[1] += same
+            here = np.flatnonzero((query >= start) & (query < start + step))
+            for part in np.array_split(here, 1 + len(here) // step):
+                own = block[query[part] - start]
+                found[2][part] += (own < distance[part, None]).sum(axis=1)
+                found[3][part] += (own == distance[part, None]).sum(axis=1)
+    return found
+
+
+def _matches_at(distance: Floats, query: Ints, equal: bool, *, own: bool) -> Ints:
+    """How many true matches are nearer than each (or as near), in the scene or of its query."""
+    if not own:
+        return counts_among(distance, distance)[int(equal)]
+    found = np.zeros(len(query), np.int64)
+    for rows in np.split(
+        np.argsort(query, kind="stable"), np.flatnonzero(np.diff(np.sort(query))) + 1
+    ):
+        found[rows] = counts_among(distance[rows], distance[rows])[int(equal)]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class PooledResult:
+    """Verification or retrieval of all scenes, under either rule."""
+
+    scenes: tuple[CandidateCounts, ...]
+    conventions: Conventions
+
+    def counts(self, category: str | None = None) -> dict[str, int]:
+        """How many candidates have each label."""
+        some = [one for one in self.scenes if category in (None, one.category)]
+        return {
+            "+1": sum(one.n_matches for one in some),
+            "0": sum(one.n_zeros for one in some),
+            "-1": sum(one.n_negatives for one in some),
+        }
+
+    def pooled(self, rule: str = "paper") -> Scores:
+        """AP of one list for each scene, all pairs of keypoints in it; columns as for keypoints."""
+        counted = _labels_of(rule)
+        rows = np.repeat(np.arange(len(self.scenes)), [one.n_matches for one in self.scenes])
+        hits = list_hits(
+            list(self._lists), rows,
+            distance=self._joined("distance"),
+            below=_added(self.scenes, "nearer", counted), tied=_added(self.scenes, "tied", counted),
+            n_relevant=np.array([one.n_matches for one in self.scenes]),
+            n_docs=np.array([
+                one.n_matches + one.n_negatives + (one.n_zeros if 0 in counted else 0)
+                for one in self.scenes
+            ]),
+        )  # fmt: skip
+        found = score(hits, "AP", conventions=self.conventions)
+        return self._grouped(found, self._lists)
+
+    def per_query(self, rule: str = "paper") -> Scores:
+        """AP of one list for each keypoint of the first image; its matches of all others count."""
+        counted = _labels_of(rule)
+        starts = np.cumsum([0, *(len(one.query_ids) for one in self.scenes)])
+        rows = [one.query + start for one, start in zip(self.scenes, starts, strict=False)]
+        row = np.concatenate(rows)
+        n_relevant = np.bincount(row, minlength=int(starts[-1]))
+        sizes = np.concatenate([
+            one.n_distractors + (one.query_zeros if 0 in counted else 0 * one.query_zeros)
+            for one in self.scenes
+        ])  # fmt: skip
+        hits = list_hits(
+            [as_id(f"{one.scene}/{name}") for one in self.scenes for name in one.query_ids], row,
+            distance=self._joined("distance"),
+            below=_added(self.scenes, "own_nearer", counted),
+            tied=_added(self.scenes, "own_tied", counted),
+            n_relevant=n_relevant, n_docs=sizes + n_relevant,
+        )  # fmt: skip
+        found = score(hits, "AP", conventions=self.conventions)
+        scenes = {
+            as_id(f"{one.scene}/{name}"): one.scene for one in self.scenes for name in one.query_ids
+        }
+        return self._grouped(found, scenes)
+
+    def mean(self, rule: str = "paper", *, category: str | None = None) -> float:
+        """The mean over scenes of the pooled AP; NaN without any true match."""
+        return _scene_mean(self.pooled(rule), category)
+
+    def query_mean(self, rule: str = "paper", *, category: str | None = None) -> float:
+        """The mean over scenes of the mean over their queries."""
+        return _scene_mean(self.per_query(rule), category)
+
+    @cached_property
+    def _categories(self) -> dict[str, str]:
+        return {one.scene: one.category for one in self.scenes}
+
+    def _joined(self, key: str) -> Floats:
+        return np.concatenate([getattr(one, key) for one in self.scenes])
+
+    @property
+    def _lists(self) -> dict[str, str]:
+        """The scene of each pooled list, by its id."""
+        return {as_id(one.scene): one.scene for one in self.scenes}
+
+    def _grouped(self, scores: Scores, scene: dict[str, str]) -> Scores:
+        known = self._categories
+        return scores.with_groups(
+            scene=scene, category={one: known[name] for one, name in scene.items()}
+        )
+
+
+def _labels_of(rule: str) -> tuple[int, ...]:
+    """Rows of the counts that count as wrong: zeros are row 0, distractors row 1."""
+    if rule not in RULES:
+        raise UsageError(f"rule must be paper or program, found {rule!r}.")
+    return (1,) if rule == "paper" else (0, 1)
+
+
+def _added(scenes: Sequence[CandidateCounts], key: str, counted: tuple[int, ...]) -> Ints:
+    return np.concatenate([getattr(one, key)[list(counted)].sum(axis=0) for one in scenes])
+
+
+def _scene_mean(scores: Scores, category: str | None) -> float:
+    found = scores.mean(by="scene", empty="skip").groups
+    of = dict(zip(scores.groups["scene"].tolist(), scores.groups["category"].tolist(), strict=True))
+    values = [means["AP"] for scene, means in found.items() if category in (None, of[scene])]
+    defined = [value for value in values if not math.isnan(value)]
+    return math.fsum(defined) / len(defined) if defined else math.nan

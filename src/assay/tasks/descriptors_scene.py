@@ -1,0 +1,273 @@
+"""One scene and one descriptor: from images to ranks, label counts and samples of descriptors."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.engine.codes import Codes
+from assay.errors import InputError, StorageError, UsageError
+from assay.tasks.descriptors_draws import choose_names, choose_rows
+from assay.tasks.descriptors_pooled import TASKS, CandidateCounts, Candidates, count_candidates
+from assay.tasks.descriptors_ranks import OUTSIDE, PairRanks, rank_pair
+from assay.tasks.descriptors_result import Failure
+from assay.tasks.descriptors_settings import (
+    DescriptorSettings,
+    DistractorSettings,
+    EvaluationSettings,
+)
+from assay.vision.ground_truth import Status, Truth, match_truths
+from assay.vision.homography import inside, project_points
+from assay.vision.keypoint_sets import KeypointSettings
+from assay.vision.pair import Side, describe_image
+from assay.vision.scenes import Scene
+
+__all__ = ["ScenePart", "Work", "evaluate_scene"]
+
+Array = NDArray[Any]
+
+# What is wrong with an image or its keypoints; a wrong request stops the experiment instead.
+_BROKEN = (InputError, StorageError)
+
+
+@dataclass(frozen=True, eq=False)
+class ScenePart:
+    """What one scene adds to the result of a descriptor; ranks for each tolerance."""
+
+    scene: str
+    ranks: Mapping[float, tuple[PairRanks, ...]]
+    pooled: tuple[CandidateCounts, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    notes: tuple[str, ...] = ()
+    samples: tuple[Array, ...] = ()
+    metric: str = "l2"
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """How every scene of a descriptor is evaluated; `scenes` are all of the experiment."""
+
+    scenes: Mapping[str, Scene]
+    descriptor: DescriptorSettings
+    keypoints: KeypointSettings
+    evaluation: EvaluationSettings
+    threads: int | None = None
+    prints: dict[str, str] = field(default_factory=dict)
+    _references: dict[str, Array] = field(default_factory=dict)
+
+    def side(self, scene: Scene, k: int, reference: Side | None = None) -> Side:
+        """Image k of a scene, described; `reference` is image 1, if its keypoints are projected."""
+        projected = None
+        if reference is not None and self.keypoints.source == "project":
+            projected = reference.keypoints
+        return describe_image(
+            scene, k, keypoints=self.keypoints, descriptor=self.descriptor.type,
+            options=self.descriptor.options, projected=projected,
+        )  # fmt: skip
+
+    def metric(self, side: Side) -> str:
+        """Bits are compared by Hamming, floats as the descriptor says."""
+        return "hamming" if side.described.kind == "binary" else self.descriptor.metric
+
+    def distractors(self, scene: str, chosen: DistractorSettings) -> tuple[list[str], Array]:
+        """Keypoints of the first images of other scenes, and which these are."""
+        others = [name for name in self.scenes if name != scene]
+        names = choose_names(chosen.seed, f"distractors of {scene}", others, chosen.scenes)
+        if not names:
+            raise UsageError("Distractors come from other scenes, and there is only one scene.")
+        picked = []
+        for name in names:
+            rows = self._reference(name)
+            at = choose_rows(chosen.seed, f"distractors from {name}", len(rows), chosen.keypoints)
+            picked.append(rows[at])
+        return names, np.concatenate(picked)
+
+    def _reference(self, name: str) -> Array:
+        """Descriptors of the first image of a scene, computed once."""
+        if name not in self._references:
+            self._references[name] = usable_rows(self.side(self.scenes[name], 1))
+        return self._references[name]
+
+
+def usable_rows(side: Side) -> Array:
+    """The descriptors that did not fail."""
+    vectors = side.described.vectors
+    return vectors.packed if isinstance(vectors, Codes) else vectors
+
+
+def evaluate_scene(scene: Scene, work: Work) -> ScenePart:
+    """Evaluate all pairs of a scene; what cannot be evaluated is listed, never dropped."""
+    pairs = _wanted_pairs(scene, work.evaluation)
+    seconds: dict[str, float] = {}
+    try:
+        first = work.side(scene, 1)
+    except _BROKEN as error:
+        failures = tuple(Failure(scene.name, f"1-{k}", str(error)) for k in pairs)
+        return ScenePart(scene.name, dict.fromkeys(work.evaluation.tau, ()), failures=failures)
+    _add(seconds, first.seconds)
+    done = _Done(scene, work, first, seconds)
+    for k in pairs:
+        done.add(k)
+    return done.part()
+
+
+def _wanted_pairs(scene: Scene, evaluation: EvaluationSettings) -> tuple[int, ...]:
+    absent = [k for k in evaluation.pairs if k not in scene.pairs]
+    if absent:
+        raise UsageError(
+            f"Scene {scene.name!r} has no image {absent[0]}; it has 1 to {len(scene.images)}. "
+            "Change pairs."
+        )
+    return evaluation.pairs or scene.pairs
+
+
+class _Done:
+    """The pairs of a scene that were evaluated so far."""
+
+    def __init__(self, scene: Scene, work: Work, first: Side, seconds: dict[str, float]) -> None:
+        self.scene, self.work, self.first, self.seconds = scene, work, first, seconds
+        self.metric = work.metric(first)
+        self.vectors, self.lost = whole_rows(first)
+        self.ranks: dict[float, list[PairRanks]] = {tau: [] for tau in work.evaluation.tau}
+        self.images: list[Candidates] = []
+        self.samples = [self._sample(first, 1)]
+        self.failures: list[Failure] = []
+        self.notes = list(_notes(scene, 1, work.descriptor, first))
+
+    def add(self, k: int) -> None:
+        """Evaluate the pair of images 1 and k."""
+        try:
+            side = self.work.side(self.scene, k, self.first)
+        except _BROKEN as error:
+            self.failures.append(Failure(self.scene.name, f"1-{k}", str(error)))
+            return
+        _add(self.seconds, side.seconds)
+        self.notes += _notes(self.scene, k, self.work.descriptor, side)
+        with timed(self.seconds, "truth"):
+            truths = true_matches(self.scene, k, self.first, side, self.work)
+        vectors, lost = whole_rows(side)
+        with timed(self.seconds, "rank"):
+            for tau, truth in truths.items():
+                self.ranks[tau].append(self._ranked(k, side, truth, vectors, lost))
+        self.samples.append(self._sample(side, k))
+        headline = truths[self.work.evaluation.tau[0]]
+        self.images.append(_candidates(headline, side, self.lost))
+
+    def _ranked(
+        self, k: int, side: Side, truth: Truth, vectors: Array, lost: NDArray[np.bool_]
+    ) -> PairRanks:
+        found = rank_pair(
+            self.vectors, vectors, truth=truth.target, scene=self.scene.name, pair=f"1-{k}",
+            category=self.scene.category, metric=self.metric,  # type: ignore[arg-type]
+            query_ids=[str(one) for one in self.first.keypoints.ids],
+            outside=truth.status == OUTSIDE, failed_queries=self.lost, failed_targets=lost,
+            matching=self.work.evaluation.matching, threads=self.work.threads,
+        )  # fmt: skip
+        return replace(found, truth=_fingerprint(self.first, side, truth))
+
+    def _sample(self, side: Side, k: int) -> Array:
+        """Descriptors for image retrieval; none where nobody asked for it."""
+        chosen = self.work.evaluation.image_retrieval
+        rows = usable_rows(side)
+        if chosen is None:
+            return rows[:0]
+        name = f"image {self.scene.name}/{k}"
+        return rows[choose_rows(chosen.seed, name, len(rows), chosen.keypoints)]
+
+    def part(self) -> ScenePart:
+        """Everything together."""
+        pooled = []
+        for task in TASKS:
+            chosen: DistractorSettings | None = getattr(self.work.evaluation, task)
+            if chosen is not None and self.images:
+                with timed(self.seconds, task):
+                    pooled.append(self._pooled(task, chosen))
+        return ScenePart(
+            self.scene.name, {tau: tuple(found) for tau, found in self.ranks.items()},
+            tuple(pooled), tuple(self.failures), tuple(self.notes), tuple(self.samples),
+            self.metric, self.seconds,
+        )  # fmt: skip
+
+    def _pooled(self, task: str, chosen: DistractorSettings) -> CandidateCounts:
+        names, distractors = self.work.distractors(self.scene.name, chosen)
+        kept = np.flatnonzero(~self.lost)
+        ids = self.first.keypoints.ids
+        return count_candidates(
+            self.vectors[kept], self.images, distractors, task=task, scene=self.scene.name,
+            category=self.scene.category, metric=self.metric,
+            query_ids=[str(ids[int(row)]) for row in kept], chosen=names, seed=chosen.seed,
+        )  # fmt: skip
+
+
+def _candidates(truth: Truth, side: Side, lost_queries: NDArray[np.bool_]) -> Candidates:
+    """Described keypoints of an image, and which is the match of each described query."""
+    ids = side.keypoints.ids
+    place = ids.match(side.described.keypoints.ids)
+    found = np.where(truth.target >= 0, place[truth.target], -1)
+    return Candidates(usable_rows(side), found[~lost_queries])
+
+
+def whole_rows(side: Side) -> tuple[Array, NDArray[np.bool_]]:
+    """A row for every keypoint, zeros for those that failed, and which these are."""
+    rows = usable_rows(side)
+    at = side.described.keypoints.ids.match(side.keypoints.ids)
+    whole = np.zeros((len(side.keypoints), rows.shape[1]), rows.dtype)
+    whole[at] = rows
+    lost = np.ones(len(whole), bool)
+    lost[at] = False
+    return whole, lost
+
+
+def true_matches(scene: Scene, k: int, first: Side, other: Side, work: Work) -> dict[float, Truth]:
+    """The true match of every keypoint of image 1, described or not, for each tolerance."""
+    taus = work.evaluation.tau
+    if work.keypoints.source != "project":
+        return match_truths(
+            first.keypoints.xy, other.keypoints.xy, scene.homographies[k], taus=taus,
+            target_shape=other.shape, source_shape=first.shape,
+            one_to_one=work.evaluation.one_to_one, symmetric=work.evaluation.symmetric,
+        )  # fmt: skip
+    target = first.keypoints.ids.match(other.keypoints.ids)
+    status = np.where(target >= 0, Status.MATCHED, Status.NO_MATCH).astype(np.int8)
+    ahead = project_points(first.keypoints.xy, scene.homographies[k])
+    status[~inside(ahead, other.shape)] = Status.OUTSIDE
+    distance = np.where(target >= 0, 0.0, math.inf)
+    return {tau: Truth(tau, target, status, distance) for tau in taus}
+
+
+def _fingerprint(first: Side, other: Side, truth: Truth) -> str:
+    """What was asked: both sets of keypoints and the true matches; never the descriptors."""
+    digest = hashlib.sha256(np.ascontiguousarray(first.keypoints.xy).tobytes())
+    for part in (other.keypoints.xy, truth.target):
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _notes(scene: Scene, k: int, descriptor: DescriptorSettings, side: Side) -> Iterable[str]:
+    if len(side.described.failed):
+        yield (
+            f"{descriptor.name}: {len(side.described.failed)} of {len(side.keypoints)} keypoints "
+            f"of {scene.name}/{k} could not be described"
+        )
+
+
+def _add(seconds: dict[str, float], more: Mapping[str, float]) -> None:
+    for stage, spent in more.items():
+        seconds[stage] = seconds.get(stage, 0.0) + spent
+
+
+@contextmanager
+def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    """Add the time of a block to a stage."""
+    start = perf_counter()
+    yield
+    _add(seconds, {stage: perf_counter() - start})

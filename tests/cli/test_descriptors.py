@@ -1,0 +1,163 @@
+"""`assay descriptors`: run, resume, draw, save, import, patches."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("cv2")
+
+from tests.conftest import Answer
+from tests.tasks.small_scenes import experiment_text, scene_folders
+
+Assay = Callable[..., Answer]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Scenes, an experiment file, and the parts of a first run, which others take up."""
+    folder = tmp_path_factory.mktemp("descriptors")
+    scene_folders(folder / "data")
+    (folder / "e.yaml").write_text(
+        experiment_text(
+            "data", evaluation="{tau: [3, 1], resamples: 500, verification: {scenes: 2}}"
+        )
+    )
+    return folder
+
+
+@pytest.fixture
+def there(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(shared)
+    return shared
+
+
+def test_run_prints_a_table_and_resumes(assay: Assay, there: Path) -> None:
+    first = assay("descriptors", "run", "e.yaml", "--scenes", "--ranks", "--timings")
+    assert first.code == 0, first.err
+    for words in ("mAP (micro)", "mAP (macro)", "viewpoint", "illumination", "chance mAP",
+                  "keypoint verification, pooled (paper)", "image matching", "beyond 100",
+                  "v_astronaut", "τ = 1 px", "ties:expected", "describe"):  # fmt: skip
+        assert words in first.out
+    again = assay("descriptors", "run", "e.yaml")
+    assert "scenes evaluated: 0, kept from before: 6" in again.out
+    fresh = assay("descriptors", "run", "e.yaml", "--fresh", "--format", "csv")
+    assert "scenes evaluated: 6" in fresh.err
+    assert fresh.out == assay("descriptors", "run", "e.yaml", "--format", "csv").out
+
+
+def test_json_has_everything(assay: Assay, there: Path) -> None:
+    data = json.loads(assay("descriptors", "run", "e.yaml", "--json").out)
+    assert data["command"] == "descriptors"
+    assert [(one["descriptor"], one["tau"]) for one in data["results"]] == [
+        ("ORB", 3.0), ("ORB", 1.0), ("SIFT", 3.0), ("SIFT", 1.0),
+    ]  # fmt: skip
+    one = data["results"][0]
+    assert one["wide"]["true_map_micro"] == one["categories"][0]["micro"]["mean"]
+    assert set(one["tasks"]["verification"]["pooled"]) == {"paper", "program"}
+    assert one["tasks"]["verification"]["distractors"]["v_brick"]["seed"] == 0
+    assert one["metadata"].startswith("tau=3.0;true_map_micro=")
+    assert {row["scene"] for row in one["scenes"]} == {"i_camera", "v_astronaut", "v_brick"}
+    assert data["comparison"]["systems"] == ["ORB", "SIFT"]
+
+
+def test_wide_rows_come_back_by_import(assay: Assay, there: Path) -> None:
+    assert assay("descriptors", "run", "e.yaml", "--csv", "wide.csv").code == 0
+    with open("wide.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["descriptor"] for row in rows] == ["ORB", "ORB", "SIFT", "SIFT"]
+    answer = assay("descriptors", "import", "wide.csv", "--unit", "fraction", "--json")
+    assert answer.code == 0, answer.out
+    found = json.loads(answer.out)["imported"]
+    assert found[0]["values"]["true_map_micro"] == float(rows[0]["true_map_micro"])
+    assert set(found[0]["scenes"]) == {"i_camera", "v_astronaut", "v_brick"}
+    beside = assay(
+        "descriptors", "import", "wide.csv", "--unit", "fraction", "--against", "wide.csv"
+    )
+    assert beside.code == 0
+    assert "SIFT (2)" in beside.out
+    assert assay("descriptors", "import", "wide.csv", "--unit", "percent", "-o", "t.csv").code == 0
+    assert assay("descriptors", "import", "wide.csv").code == 2  # the unit is never guessed
+
+
+def test_pictures_of_a_pair(assay: Assay, there: Path) -> None:
+    (there / "pictures").mkdir(exist_ok=True)
+    answer = assay("descriptors", "run", "e.yaml", "--show", "v_brick/1-2", "--show-to", "pictures")
+    assert answer.code == 0, answer.err
+    assert sorted(path.name for path in (there / "pictures").iterdir()) == [
+        "v_brick-1-2-ORB.png", "v_brick-1-2-SIFT.png",
+    ]  # fmt: skip
+    for pair in ("brick/1-2", "v_brick/1-9", "v_brick", "v_brick/x"):
+        assert assay("descriptors", "run", "e.yaml", "--show", pair).code == 2
+
+
+def test_saved_runs_fill_the_wide_view(assay: Assay, there: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    answer = assay("descriptors", "run", "e.yaml", "--save", "--store", "s.db", "--dataset", "demo")
+    assert answer.code == 0, answer.err
+    result = json.loads(assay("descriptors", "run", "e.yaml", "--json").out)["results"][0]
+    columns = ("true_map_micro", "true_map_macro_by_scene", "viewpoint_map", "illumination_map",
+               "true_map_micro_including_zeros", "keypoint_verification_ap", "precision_at_5",
+               "verification_viewpoint_ap", "mean_precision", "total_queries_excluded",
+               "legacy_macro_precision_by_scene")  # fmt: skip
+    with sqlite3.connect("s.db") as db:
+        query = f"SELECT {', '.join(columns)} FROM wide_results WHERE descriptor = 'ORB τ=3'"
+        [row] = db.execute(query).fetchall()
+    db.close()
+    assert row == pytest.approx([result["wide"][column] for column in columns])
+
+
+def test_demo_needs_no_files(assay: Assay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("skimage")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("assay.vision.demo_scenes.make_demo_scenes", _two_scenes)
+    answer = assay("descriptors", "demo", "--descriptor", "ORB", "--strongest", 50, "--json")
+    assert answer.code == 0, answer.err
+    data = json.loads(answer.out)
+    assert data["results"][0]["wide"]["image_retrieval_map"] == 1.0
+    assert list(tmp_path.iterdir()) == []
+
+
+def _two_scenes() -> object:
+    from assay.vision import demo_scenes
+
+    return [demo_scenes._scene(name, 0, 2) for name in ("i_camera", "v_coffee")]
+
+
+def test_patches(assay: Assay, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for scene in ("v_a", "i_b"):
+        (tmp_path / "sift" / scene).mkdir(parents=True)
+        ref = rng.normal(size=(20, 8))
+        for key, noise in (("ref", 0.0), ("e1", 0.1), ("t1", 2.0)):
+            rows = ref + noise * rng.normal(size=ref.shape)
+            np.savetxt(tmp_path / "sift" / scene / f"{key}.csv", rows, delimiter=",")
+    answer = assay("descriptors", "patches", tmp_path / "sift")
+    assert answer.code == 0, answer.err
+    assert "patch mAP" in answer.out
+    assert "FPR@95, wrong pairs of the same scene, tough" in answer.out
+    data = json.loads(assay("descriptors", "patches", tmp_path / "sift", "--json").out)
+    assert data["fpr95"]["same/easy"] <= data["fpr95"]["same/tough"]
+
+
+def test_other_keypoints_are_compared_by_force_only(assay: Assay, there: Path) -> None:
+    own = "{name: own, type: SIFT, keypoints: {detector: sift, border: 20}}"
+    (there / "two.yaml").write_text(experiment_text("data", descriptors=f"[ORB, {own}]"))
+    answer = assay("descriptors", "run", "two.yaml")
+    assert "not compared: These results answer different questions" in answer.out
+    forced = assay("descriptors", "run", "two.yaml", "--force")
+    assert "compared by force: means of scenes, on different keypoints" in forced.out
+
+
+def test_results_never_replace_the_experiment(assay: Assay, there: Path) -> None:
+    before = (there / "e.yaml").read_text()
+    for option in ("-o", "--csv"):
+        assert assay("descriptors", "run", "e.yaml", option, "e.yaml").code == 2
+    assert assay("descriptors", "run", "e.yaml", "-o", "x.csv", "--csv", "x.csv").code == 2
+    assert (there / "e.yaml").read_text() == before
