@@ -11,7 +11,8 @@
     │   ├── MeasureError      a measure name or parameter is not known
     │   └── ConventionError   a convention, preset or signature is not known
     ├── MissingPackageError   an optional package is needed; exit code 4
-    └── StorageError          a file could not be read or written; exit code 5
+    ├── StorageError          a file could not be read or written; exit code 5
+    └── EndpointError         a server did not answer, or not as it should; exit code 5
 
 A message says what is wrong, where, what was found, and what to do about it.
 """
@@ -21,6 +22,7 @@ from __future__ import annotations
 __all__ = [
     "AssayError",
     "ConventionError",
+    "EndpointError",
     "FormatError",
     "IdError",
     "InputError",
@@ -85,14 +87,23 @@ class MissingPackageError(AssayError, ImportError):
 
     exit_code = 4
 
-    def __init__(self, package: str, purpose: str, extra: str) -> None:
+    def __init__(
+        self, package: str, purpose: str, extra: str, *, command: str | None = None
+    ) -> None:
+        how = f"pip install 'assay[{extra}]'"
         super().__init__(
             f"{purpose} needs the package '{package}', which is not installed. "
-            f"Install it with: pip install 'assay[{extra}]'"
+            f"Install it with: {command or how}"
         )
 
 
 class StorageError(AssayError, OSError):
     """A file could not be read or written."""
+
+    exit_code = 5
+
+
+class EndpointError(AssayError):
+    """A server that was asked did not answer, or not as it should."""
 
     exit_code = 5

@@ -8,7 +8,7 @@ import types
 import numpy as np
 import pytest
 
-from assay.encoders import KINDS, Encoder, encoder
+from assay.encoders import KINDS, Encoder, EncoderSettings, encoder, text_model
 from assay.errors import ShapeError, UsageError, ValueRangeError
 
 
@@ -100,6 +100,29 @@ def test_sentence_transformers_is_asked_for_arrays(monkeypatch):
     assert asked["name"] == "some/model"
     assert asked["device"] == "cpu"
     assert asked["convert_to_numpy"] is True
+
+
+def test_sentence_transformers_tells_what_it_cuts(monkeypatch):
+    class Model:
+        max_seq_length = 512
+
+        def __init__(self, name, device):
+            pass
+
+        def encode(self, texts, **_):
+            return lengths(texts)
+
+        def tokenizer(self, texts, *, truncation, verbose):
+            return {"input_ids": [text.split() for text in texts]}
+
+    package = types.ModuleType("sentence_transformers")
+    package.SentenceTransformer = Model
+    monkeypatch.setitem(sys.modules, "sentence_transformers", package)
+    short = text_model("st:m", settings=EncoderSettings(max_length=2))
+    assert short.encode_docs(["a b", "a b c"]).truncated.tolist() == [False, True]
+    assert not text_model("st:m").encode_docs(["a b c"]).truncated.any()
+    del Model.tokenizer
+    assert text_model("st:m").encode_docs(["a b c"]).truncated is None
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ def test_a_second_run_computes_nothing(calls, tmp_path):
     texts = ["a", "bb", "", "a", "ccc"]
     first = model(cache).encode_docs(texts)
     assert first.n_computed == 3
+    assert model().repeatable
     steps = []
     second = model(cache).encode_docs(texts[::-1], lambda *step: steps.append(step))
     assert second.n_computed == 0
@@ -106,6 +107,20 @@ def test_a_function_without_a_fingerprint_is_never_cached(calls, tmp_path):
     for _ in range(2):
         assert model(cache).encode_docs(["a"]).n_computed == 1
     assert cache.size().n_files == 0
+    assert not model().repeatable
+
+
+def test_the_file_of_a_function_enters_its_fingerprint(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    prints = set()
+    for width in (1, 2):
+        (tmp_path / "changing_model.py").write_text(
+            f"def f(texts):\n    return [[1.0] * {width}] * len(texts)\n"
+        )
+        prints.add(text_model("py:changing_model:f").fingerprint)
+        sys.modules.pop("changing_model")
+    assert len(prints) == 2
 
 
 def test_progress_counts_distinct_texts(monkeypatch, calls):
@@ -153,6 +168,10 @@ def test_settings_that_a_kind_cannot_obey(calls):
         model(max_length=5)
     with pytest.raises(UsageError, match="settings must be EncoderSettings"):
         text_model("py:counted:encode", settings={"max_length": 5})
+
+
+def test_a_model_shows_its_spec(calls):
+    assert repr(model()) == "<text model 'py:counted:encode'>"
 
 
 def test_lexical_models_are_told_apart():

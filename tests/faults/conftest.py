@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from assay import native
+from tests.encoders.cached_runs import place
+
+__all__ = ["engine", "place"]
 
 
 @pytest.fixture(params=["native", "numpy"])

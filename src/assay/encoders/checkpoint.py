@@ -36,6 +36,7 @@ __all__ = ["from_factory", "load", "read_checkpoint"]
 Array = NDArray[Any]
 
 _ENDINGS = (".pt", ".pth", ".safetensors")
+_NOT_FROM_A_FILE = ("py:", "checkpoint:", "onnx:", "openai:")
 
 
 def load(request: Request) -> Encoder:
@@ -53,13 +54,12 @@ def load(request: Request) -> Encoder:
         return Batch(_projected(made.vectors, *projection, path), made.truncated)
 
     return Encoder(
-        request.spec, encode, lambda: _identity(model, inner, path), batch_size=model.batch_size
+        request.spec,
+        encode,
+        lambda: {"encoder": inner, **model.identity(), **weights_of(path)},
+        repeatable=model.repeatable,
+        batch_size=model.batch_size,
     )
-
-
-def _identity(model: Encoder, inner: str, path: str) -> dict[str, Any] | None:
-    known = model.identity()
-    return None if known is None else {"encoder": inner, **known, **weights_of(path)}
 
 
 def from_factory(path: str, factory: str, *, device: str | None = None) -> Any:
@@ -119,10 +119,10 @@ def _inner_spec(content: Mapping[str, Any], path: str) -> str:
             f"'wordllama', found {some}. A model of your own class is plugged in by "
             "MODULE:FACTORY (--text-encoder-factory)."
         )
-    if spec.startswith(("py:", "checkpoint:")) or Path(spec).suffix.lower() in _ENDINGS:
+    if spec.startswith(_NOT_FROM_A_FILE) or Path(spec).suffix.lower() in _ENDINGS:
         raise FormatError(
             f"{path} names the encoder {spec!r}. A file may name a model, but neither code nor "
-            "another file: only you can, by --encoder or --text-encoder-factory."
+            "another file or a server: only you can, by --encoder or --text-encoder-factory."
         )
     return spec
 

@@ -35,13 +35,13 @@ class ComputedModel(TextModel):
     ) -> None:
         self.spec = encoder.spec
         self.settings = settings
+        self.repeatable = encoder.repeatable
         self._encoder = encoder
         self._cache = cache
 
     @cached_property
-    def _identity(self) -> dict[str, Any] | None:
-        found = self._encoder.identity()
-        return None if found is None else dict(found)
+    def _identity(self) -> dict[str, Any]:
+        return dict(self._encoder.identity())
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -61,7 +61,7 @@ class ComputedModel(TextModel):
         Prefixes are part of a text, and what follows the model (width, scale) costs nothing: a
         vector is kept once for all of them.
         """
-        if self._cache is None or self._identity is None:
+        if self._cache is None or not self.repeatable:
             return None
         made_by = {
             "kind": self.spec.partition(":")[0],

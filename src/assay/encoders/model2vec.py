@@ -23,4 +23,5 @@ def load(request: Request) -> Encoder:
         request.spec,
         lambda texts: model.encode(texts, **options),
         lambda: {"model2vec": version_of("model2vec"), **weights_of(request.argument)},
+        repeatable=True,
     )

@@ -11,6 +11,7 @@ from typing import Any
 from assay.encoders.base import Encoder, told
 from assay.encoders.specs import Request
 from assay.errors import UsageError
+from assay.store.environment import fingerprints
 
 __all__ = ["load", "named_callable"]
 
@@ -23,12 +24,19 @@ def load(request: Request) -> Encoder:
     """
     request.settings.refuse("max_length", "py:", "cut the texts in your function")
     function = named_callable(request.argument, "py:MODULE:FUNCTION")
-    return Encoder(request.spec, function, lambda: _identity(function, request.argument))
-
-
-def _identity(function: Any, name: str) -> dict[str, str] | None:
     given = getattr(function, "fingerprint", None)
-    return {"function": name, "fingerprint": given} if isinstance(given, str) else None
+    return Encoder(
+        request.spec,
+        function,
+        lambda: {"function": request.argument, "fingerprint": given, "source": _source(function)},
+        repeatable=isinstance(given, str),
+    )
+
+
+def _source(function: Any) -> str | None:
+    """The digest of the file that a function is written in, where there is one."""
+    file = getattr(sys.modules.get(getattr(function, "__module__", "")), "__file__", None)
+    return fingerprints([file])[file]["sha256"] if file and os.path.isfile(file) else None
 
 
 def named_callable(name: str, form: str) -> Callable[..., Any]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from assay.encoders.base import Batch, Encoder
 from assay.encoders.fingerprints import version_of, weights_of
 from assay.encoders.specs import Request
@@ -26,9 +29,20 @@ def load(request: Request) -> Encoder:
             "sentence-transformers": version_of("sentence-transformers"),
             **weights_of(request.argument),
         },
+        repeatable=True,
         batch_size=256,
     )
 
 
 def _encode(model: Any, texts: list[str]) -> Batch:
-    return Batch(model.encode(texts, convert_to_numpy=True, show_progress_bar=False))
+    made = model.encode(texts, convert_to_numpy=True, show_progress_bar=False)
+    return Batch(made, _truncated(model, texts))
+
+
+def _truncated(model: Any, texts: list[str]) -> NDArray[np.bool_] | None:
+    """Which texts have more tokens than the model reads, if it has a tokenizer of transformers."""
+    most, tokenizer = getattr(model, "max_seq_length", None), getattr(model, "tokenizer", None)
+    if not isinstance(most, int) or not callable(tokenizer):
+        return None
+    tokens = tokenizer(texts, truncation=False, verbose=False)["input_ids"]
+    return np.array([len(row) > most for row in tokens])

@@ -14,13 +14,17 @@ from assay.encoders.settings import EncoderSettings
 from assay.errors import UsageError
 from assay.lexical.specs import is_lexical
 
-__all__ = ["KINDS", "Request", "encoder"]
+__all__ = ["KINDS", "Request", "encoder", "kind_of"]
 
 # The module of this package that knows each kind, and how a spec of it is written.
 KINDS: Final[dict[str, tuple[str, str]]] = {
     "wordllama": ("wordllama", "wordllama"),
+    "minilm": ("minilm", "minilm"),
     "st": ("sentence_transformers", "st:MODEL"),
+    "onnx": ("onnx", "onnx:FOLDER"),
     "model2vec": ("model2vec", "model2vec:MODEL"),
+    "openai": ("openai", "openai:MODEL"),
+    "npy": ("precomputed", "npy:FILE"),
     "py": ("python_function", "py:MODULE:FUNCTION"),
     "checkpoint": ("checkpoint", "checkpoint:FILE"),
 }
@@ -47,7 +51,7 @@ def encoder(
     checks.require(spec, str, "An encoder", "a spec such as 'wordllama' or 'st:MODEL'")
     kind, argument = kind_of(spec)
     module, form = KINDS[kind]
-    if ("MODEL" in form or "FILE" in form) and not argument:
+    if ":" in form and not argument:
         raise UsageError(f"The encoder {spec!r} names no model. Write {form}.")
     request = Request(spec, argument, device, settings or EncoderSettings())
     made: Encoder = import_module(f"assay.encoders.{module}").load(request)

@@ -14,7 +14,7 @@ from assay import checks
 from assay.encoders.base import Progress
 from assay.encoders.cache import EmbeddingCache
 from assay.encoders.settings import EncoderSettings
-from assay.encoders.specs import encoder
+from assay.encoders.specs import encoder, kind_of
 
 __all__ = ["Encoded", "TextModel", "text_model"]
 
@@ -40,10 +40,19 @@ class Encoded:
 
 
 class TextModel(ABC):
-    """Texts to vectors under settings; `fingerprint` differs wherever vectors may differ."""
+    """Texts to vectors under settings.
+
+    `repeatable` says that the fingerprint tells all that vectors depend on. Where it is false (a
+    function of your own without a fingerprint), results may not be taken from an earlier run.
+    """
 
     spec: str
     settings: EncoderSettings
+    repeatable: bool
+
+    def __repr__(self) -> str:
+        """The spec: settings are where they were given, and a fingerprint takes a while."""
+        return f"<text model {self.spec!r}>"
 
     @property
     @abstractmethod
@@ -76,7 +85,10 @@ def text_model(
     stopped.
     """
     from assay.encoders.computed import ComputedModel
+    from assay.encoders.precomputed import PrecomputedModel
 
     given = EncoderSettings() if settings is None else settings
     checks.require(given, EncoderSettings, "settings", "EncoderSettings(...)")
+    if isinstance(spec, str) and kind_of(spec)[0] == "npy":
+        return PrecomputedModel(spec, given)
     return ComputedModel(encoder(spec, device=device, settings=given), given, cache)

@@ -35,6 +35,7 @@ def load(request: Request) -> Encoder:
         request.spec,
         partial(_encode, model, request.settings.max_length),
         lambda: {"wordllama": version_of("wordllama")},
+        repeatable=True,
         batch_size=4096,
     )
 

@@ -6,6 +6,7 @@ The method names are those of the package, after Kamphuis et al., "Which BM25 do
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +60,8 @@ class Bm25:
     @property
     def fingerprint(self) -> str:
         """Of the settings and the version of bm25s."""
-        settings = {**self.__dict__, "stopwords": stop_words(self.stopwords)}
+        numbers = {name: float(getattr(self, name)) for name in ("k1", "b", "delta")}
+        settings = {**self.__dict__, **numbers, "stopwords": stop_words(self.stopwords)}
         return fingerprint_of({"model": "bm25", "bm25s": version_of("bm25s"), **settings})
 
     def fit(self, doc_texts: Sequence[str]) -> SparseFitted:
@@ -67,24 +69,34 @@ class Bm25:
         package = need("bm25s", "The model 'bm25'", _EXTRA)
         texts = checked_texts(doc_texts, "The documents")
         split = splitter(self.pattern, stop_words(self.stopwords), self.stemmer)
-        words = [split(text) for text in texts]
-        numbers = {word: i for i, word in enumerate(sorted(set().union(*words)))}
+        numbers, rows = _numbered(split, texts)
         if not numbers:
             raise UsageError("No document holds a word that is not a stop word.")
-        matrix = self._weights(package, [[numbers[word] for word in row] for row in words], numbers)
+        matrix = self._weights(package, rows, len(numbers))
         return SparseFitted(matrix, partial(_query_rows, numbers, split))
 
-    def _weights(self, package: Any, rows: list[list[int]], numbers: dict[str, int]) -> Any:
+    def _weights(self, package: Any, rows: list[array[int]], n_words: int) -> Any:
         """Words × documents; the package's own weights, in float64."""
         sparse = need("scipy.sparse", "The model 'bm25'", _EXTRA)
         model = package.BM25(
             k1=self.k1, b=self.b, delta=self.delta, method=self.method, dtype="float64"
         )
-        made = model.build_index_from_ids(list(numbers.values()), rows, show_progress=False)
+        made = model.build_index_from_ids(list(range(n_words)), rows, show_progress=False)
         parts = made["data"], made["indices"], made["indptr"]
-        by_word = sparse.csr_array(parts, shape=(len(numbers), len(rows)))
+        by_word = sparse.csr_array(parts, shape=(n_words, len(rows)))
         by_word.sort_indices()
         return by_word
+
+
+def _numbered(split: Splitter, texts: list[str]) -> tuple[dict[str, int], list[array[int]]]:
+    """Words in alphabetical order, and each document as numbers: a word is held once as text."""
+    seen: dict[str, int] = {}
+    rows = [array("i", [seen.setdefault(word, len(seen)) for word in split(t)]) for t in texts]
+    words = sorted(seen)
+    number = np.empty(len(seen), np.int32)
+    number[[seen[word] for word in words]] = np.arange(len(seen))
+    sorted_rows = [array("i", number[np.frombuffer(row, np.int32)].tobytes()) for row in rows]
+    return {word: i for i, word in enumerate(words)}, sorted_rows
 
 
 def _query_rows(numbers: dict[str, int], split: Splitter, texts: list[str]) -> Any:

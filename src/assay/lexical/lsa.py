@@ -17,9 +17,9 @@ from assay import checks
 from assay.encoders.fingerprints import fingerprint_of
 from assay.errors import UsageError
 from assay.io.packages import need
-from assay.lexical.base import Best, checked_texts
-from assay.lexical.tfidf import fitted_vectorizer, settings_of
-from assay.lexical.words import PATTERN, stop_words
+from assay.lexical.base import Best, check_number, checked_texts
+from assay.lexical.tfidf import check_settings, fitted_vectorizer, settings_of
+from assay.lexical.words import PATTERN
 
 __all__ = ["DenseFitted", "Lsa"]
 
@@ -38,7 +38,9 @@ class Lsa:
     def __post_init__(self) -> None:
         """Check the settings before any text is read."""
         checks.check_cutoff(self.dimensions, "The dimensions of lsa")
-        stop_words(self.stopwords)
+        check_number(self.seed, "seed", least=0, most=2**32 - 1)
+        checks.require(self.seed, int, "seed", "a whole number")
+        check_settings(self)
 
     @property
     def spec(self) -> str:

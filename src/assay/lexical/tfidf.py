@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assay import checks
 from assay.encoders.fingerprints import fingerprint_of, version_of
 from assay.errors import UsageError
 from assay.io.packages import need
@@ -13,7 +14,7 @@ from assay.lexical.base import checked_texts
 from assay.lexical.sparse_search import SparseFitted
 from assay.lexical.words import PATTERN, splitter, stop_words
 
-__all__ = ["TfIdf", "fitted_vectorizer"]
+__all__ = ["TfIdf", "check_settings", "fitted_vectorizer", "settings_of"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class TfIdf:
 
     def __post_init__(self) -> None:
         """Check the settings before any text is read."""
-        stop_words(self.stopwords)
+        check_settings(self)
 
     @property
     def spec(self) -> str:
@@ -43,6 +44,12 @@ class TfIdf:
         """Vectors of these documents."""
         vectorizer, rows = fitted_vectorizer(self, doc_texts)
         return SparseFitted(rows.T.tocsr(), vectorizer.transform)
+
+
+def check_settings(model: Any) -> None:
+    """Refuse settings of the wrong kind, for tfidf and what builds on it."""
+    checks.require(model.sublinear, bool, "sublinear", "True or False")
+    stop_words(model.stopwords)
 
 
 def settings_of(model: Any) -> dict[str, Any]:

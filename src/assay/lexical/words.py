@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from assay.errors import UsageError
@@ -31,7 +31,8 @@ def stop_words(given: Any) -> tuple[str, ...]:
         if given != "en":
             raise UsageError(f"stopwords is 'en', None or a list of words, found {given!r}.")
         return ENGLISH
-    if not isinstance(given, Iterable) or not all(isinstance(word, str) for word in given):
+    listed = isinstance(given, list | tuple | set | frozenset)
+    if not listed or not all(isinstance(word, str) for word in given):
         raise UsageError(f"stopwords is 'en', None or a list of words, found {given!r:.60}.")
     return tuple(sorted({word.lower() for word in given}))
 

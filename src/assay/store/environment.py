@@ -18,7 +18,8 @@ __all__ = ["fingerprints", "git_commit", "versions"]
 # Packages whose version may change a number or an order; only those in use are named.
 _PACKAGES: Final = (
     "numpy", "narwhals", "pandas", "polars", "pyarrow", "zstandard", "wordllama", "torch",
-    "sentence_transformers", "model2vec", "safetensors", "sqlalchemy",
+    "sentence_transformers", "model2vec", "safetensors", "sqlalchemy", "bm25s", "sklearn",
+    "tokenizers", "onnxruntime",
 )  # fmt: skip
 
 

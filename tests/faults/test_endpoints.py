@@ -1,0 +1,376 @@
+"""Fault 79: what an embedding endpoint can do wrong, against a real server on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from email.utils import formatdate
+
+import numpy as np
+import pytest
+
+from assay.encoders import EmbeddingCache, EncoderSettings, endpoint, text_model
+from assay.errors import EndpointError, ShapeError, UsageError
+from tests.encoders.fake_endpoint import content, right_answer, send, status, vector
+from tests.encoders.fake_endpoint import endpoint as fake_endpoint
+
+KEY = "sk-secret-0123456789abcdef"
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with fake_endpoint() as server:
+        yield server
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    """Seconds that would have been waited."""
+    found = []
+    monkeypatch.setattr(endpoint, "_sleep", found.append)
+    return found
+
+
+def model(fake, cache=None):
+    return text_model("openai:m", settings=EncoderSettings(base_url=fake.url), cache=cache)
+
+
+def refused(fake, words, texts=("a", "bb")):
+    """The error, which holds these words and nowhere the key."""
+    with pytest.raises((EndpointError, ShapeError), match=words) as caught:
+        model(fake).encode_docs(list(texts))
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+    return caught.value
+
+
+def test_79_a_right_answer(fake):
+    made = model(fake).encode_docs(["a", "bbb", "", "a"])
+    assert made.vectors.tolist() == [vector("a"), vector("bbb"), [0, 0, 0], vector("a")]
+    assert fake.asked == [["a", "bbb"]]
+    assert fake.keys == [f"Bearer {KEY}"]
+    assert fake.paths == ["/v1/embeddings"]
+
+
+def test_79_without_a_key_none_is_sent(fake, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY")
+    model(fake).encode_docs(["a"])
+    assert fake.keys == [None]
+
+
+def test_79_many_texts_go_in_many_requests(fake):
+    texts = [f"text {i}" for i in range(300)]
+    made = model(fake).encode_docs(texts)
+    assert made.vectors.tolist() == [vector(text) for text in texts]
+    assert [len(part) for part in fake.asked] == [64, 64, 64, 64, 44]
+    long = ["a" * 150_000, "b" * 150_000, "c" * 300_000, "d"]
+    model(fake).encode_docs(long)
+    assert [len(part) for part in fake.asked[5:]] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("code", [429, 500, 502, 503, 504, 408])
+def test_79_a_passing_fault_is_tried_again(fake, waits, code):
+    fake.script = [status(code), status(code)]
+    assert model(fake).encode_docs(["a"]).vectors.tolist() == [vector("a")]
+    assert len(fake.asked) == 3
+    assert 0.25 <= waits[0] <= 0.5 <= waits[1] <= 1
+
+
+def test_79_a_lasting_fault_is_told(fake, waits):
+    fake.script = [status(500, {"error": {"message": "all is lost"}})] * 6
+    error = refused(fake, r"answers 500: all is lost \(6 times\)")
+    assert error.exit_code == 5
+    assert len(fake.asked) == 6
+    assert all(0.25 * 2**i <= wait <= 0.5 * 2**i for i, wait in enumerate(waits))
+
+
+def test_79_retry_after_is_honoured(fake, waits):
+    date = formatdate(time.time() + 50, usegmt=True)
+    fake.script = [
+        status(429, Retry_After="7"),
+        status(429, Retry_After=date),
+        status(429, Retry_After="soon"),
+        status(503, Retry_After="Fri, 01 Jan 1999 00:00:00 GMT"),
+    ]
+    model(fake).encode_docs(["a"])
+    assert waits[0] == 7
+    assert 20 < waits[1] <= 50
+    assert 1 <= waits[2] <= 2
+    assert 2 <= waits[3] <= 4
+
+
+def test_79_a_wait_that_is_too_long_is_told(fake, waits):
+    fake.script = [status(429, Retry_After="3600")]
+    refused(fake, "asks to wait 3600 seconds")
+    assert waits == []
+
+
+@pytest.mark.parametrize("code", [400, 404, 422])
+def test_79_a_request_that_is_wrong_is_not_repeated(fake, waits, code):
+    fake.script = [status(code, {"error": "no such model"})]
+    refused(fake, f"answers {code}: no such model")
+    assert len(fake.asked) == 1
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_79_a_wrong_key_is_told_without_the_servers_words(fake, waits, code):
+    fake.script = [status(code, {"error": {"message": f"Incorrect API key: {KEY}"}})]
+    error = refused(fake, f"answers {code}: is OPENAI_API_KEY set and right")
+    assert "Incorrect" not in str(error)
+
+
+def test_79_a_server_that_repeats_the_key(fake, waits):
+    fake.script = [
+        status(400, {"error": {"message": f"bad header\n\x1b[31m Bearer {KEY}"}}),
+    ]
+    error = refused(fake, r"bad header \[31m Bearer \*\*\*")
+    assert "\x1b" not in str(error)
+    doubled = f'{{"{KEY}": 1, "{KEY}": 2}}'.encode()
+    fake.script = [status(200, doubled)] * 6
+    refused(fake, r"the key '\*\*\*' stands twice")
+    fake.script = [content(lambda texts: {"data": [{"index": KEY, "embedding": KEY}] * 2})]
+    refused(fake, "found str")
+    fake.script = [content(lambda texts: {"data": [{"index": 0, "embedding": KEY}] * 2})]
+    refused(fake, "embedding 0 is no list")
+
+
+def test_79_a_slow_answer_is_tried_again(fake, waits, monkeypatch):
+    monkeypatch.setattr(endpoint.Endpoint.__init__, "__defaults__", (1.0,))
+    never = threading.Event()
+    fake.script = [lambda handler, texts: never.wait(20)] * 2
+    try:
+        assert model(fake).encode_docs(["a"]).n_computed == 1
+    finally:
+        never.set()
+    assert len(fake.asked) >= 3
+
+
+def test_79_an_answer_that_trickles_is_given_up(fake, waits, monkeypatch):
+    monkeypatch.setattr(endpoint.Endpoint.__init__, "__defaults__", (0.5,))
+    stop = threading.Event()
+
+    def trickle(handler, texts):
+        handler.send_response(200)
+        handler.send_header("Content-Length", "100000")
+        handler.end_headers()
+        while not stop.wait(0.05):
+            try:
+                handler.wfile.write(b" ")
+            except OSError:
+                return
+
+    fake.script = [trickle] * 6
+    try:
+        refused(fake, r"no answer within 0.5 seconds \(6 times\)")
+    finally:
+        stop.set()
+
+
+def test_79_truncated_json(fake, waits):
+    fake.script = [
+        content(lambda texts: json.dumps(right_answer(texts)).encode()[:-7]),
+        content(lambda texts: b""),
+        content(lambda texts: b"\xff\xfe"),
+    ]
+    assert model(fake).encode_docs(["a"]).n_computed == 1
+    fake.script = [content(lambda texts: b'{"data": [')] * 6
+    refused(fake, "the answer cannot be read.*not JSON")
+
+
+def test_79_a_connection_that_breaks_off(fake, waits):
+    def cut(handler, texts):
+        body = json.dumps(right_answer(texts)).encode()
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body[:20])
+
+    fake.script = [cut, lambda handler, texts: handler.connection.close()]
+    assert model(fake).encode_docs(["a"]).n_computed == 1
+    fake.script = [cut] * 6
+    refused(fake, "broke off after 20 of")
+
+
+def test_79_nobody_listens(waits, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with fake_endpoint() as gone:
+        pass
+    refused(gone, r"no connection or no whole answer \(ConnectionRefusedError\) \(6 times\)")
+
+
+@pytest.mark.parametrize("extra", [-1, 1])
+def test_79_the_wrong_count(fake, waits, extra):
+    fake.script = [content(lambda texts: right_answer([*texts, "c"][: len(texts) + extra]))]
+    refused(fake, f"{2 + extra} embeddings came back for 2 texts")
+
+
+def test_79_a_reordered_index(fake):
+    def reversed_answer(texts):
+        answer = right_answer(texts)
+        answer["data"].reverse()
+        return answer
+
+    fake.script = [content(reversed_answer)]
+    assert model(fake).encode_docs(["a", "bb"]).vectors.tolist() == [vector("a"), vector("bb")]
+
+
+@pytest.mark.parametrize("index", [[0, 0], [0, 2], [-1, 0], [None, None], [True, 0], ["0", "1"]])
+def test_79_places_that_make_no_sense(fake, index):
+    def answer(texts):
+        rows = right_answer(texts)["data"]
+        return {"data": [{**row, "index": i} for row, i in zip(rows, index, strict=True)]}
+
+    fake.script = [content(answer)]
+    refused(fake, "each once, found")
+
+
+def with_rows(*rows):
+    return content(
+        lambda texts: {"data": [{"index": i, "embedding": row} for i, row in enumerate(rows)]}
+    )
+
+
+def test_79_the_wrong_dimension(fake):
+    fake.script = [with_rows([1, 2, 3], [1, 2])]
+    refused(fake, "of 2 and of 3 dimensions came back together")
+    fake.script = [None, with_rows(*[[1.0]] * 2)]
+    texts = [f"t{i}" for i in range(66)]
+    refused(fake, "returned 1 dimensions, but 3 for other texts", texts)
+
+
+@pytest.mark.parametrize("row", [[], None, "1,2,3", [1, None, 3], [1, True, 3], [[1], [2]], ["1"]])
+def test_79_what_is_no_vector(fake, row):
+    fake.script = [with_rows([1, 2, 3], row)]
+    refused(fake, "embedding 1 is no list of finite numbers")
+
+
+def test_79_nan_and_infinity(fake, waits):
+    fake.script = [status(200, b'{"data": [{"index": 0, "embedding": [NaN]}]}')] * 6
+    refused(fake, "cannot be read")
+    fake.script = [status(200, b'{"data": [{"index": 0, "embedding": [1e999]}]}')]
+    refused(fake, "is no list of finite numbers|cannot be read", ["a"])
+
+
+@pytest.mark.parametrize("data", [None, [], {}, "x", {"data": 3}, {"data": [1, 2]}, {"dat": []}])
+def test_79_what_is_no_answer(fake, data):
+    fake.script = [content(lambda texts: json.dumps(data).encode())]
+    refused(fake, "no list 'data'|0 embeddings came back")
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_79_a_redirect_is_not_followed_and_the_key_stays(fake, waits, code):
+    with fake_endpoint() as other:
+        fake.script = [status(code, Location=f"{other.url}/embeddings")]
+        refused(fake, f"answers {code} and points elsewhere")
+        assert other.paths == []
+        assert other.keys == []
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://host/v1",
+        "file:///etc/passwd",
+        "host:80",
+        "",
+        "http://",
+        f"http://user:{KEY}@host/v1",
+        f"http://host/v1?key={KEY}",
+        f"http://host/v1#{KEY}",
+        "http://host:99999/v1",
+        "http://[::1/v1",
+    ],
+)
+def test_79_addresses_that_are_none_or_hold_a_secret(url, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", url or "x")
+    with pytest.raises(UsageError, match="address must be like") as caught:
+        text_model("openai:m")
+    assert KEY not in str(caught.value)
+
+
+def test_79_a_key_with_line_ends(fake, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\r\nX-Evil: 1")
+    with pytest.raises(UsageError, match="characters that no key has") as caught:
+        model(fake).encode_docs(["a"])
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+    assert fake.asked == []
+
+
+def test_79_the_key_is_neither_in_the_model_nor_on_disk(
+    fake, waits, tmp_path, caplog, capfd, monkeypatch
+):
+    made = model(fake, EmbeddingCache(tmp_path))
+    fake.script = [status(500, {"error": {"message": KEY}})]
+    first = made.fingerprint
+    assert made.encode_docs(["a"]).n_computed == 1
+    monkeypatch.setenv("OPENAI_API_KEY", "another")
+    assert model(fake).fingerprint == first
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert KEY.encode() not in kept
+    assert KEY not in repr(made) + repr(vars(made)) + caplog.text + "".join(capfd.readouterr())
+
+
+def test_79_the_model_and_the_address_enter_the_fingerprint(fake):
+    one = model(fake).fingerprint
+    settings = EncoderSettings(base_url=fake.url)
+    assert text_model("openai:other", settings=settings).fingerprint != one
+    other = EncoderSettings(base_url=fake.url + "/x")
+    assert text_model("openai:m", settings=other).fingerprint != one
+
+
+def test_79_what_was_finished_is_not_asked_again(fake, waits, tmp_path):
+    cache = EmbeddingCache(tmp_path)
+    texts = [f"text {i}" for i in range(200)]
+    fake.script = [None, status(400)]
+    with pytest.raises(EndpointError):
+        model(fake, cache).encode_docs(texts)
+    done = model(fake, cache).encode_docs(texts)
+    assert done.n_computed == 136
+    assert np.array_equal(done.vectors, np.array([vector(text) for text in texts], np.float32))
+
+
+def test_79_ctrl_c_ends_at_once(fake):
+    """While a request hangs and while a retry is waited for."""
+    hanging = threading.Event()
+    fake.script = [status(429, Retry_After="100"), lambda handler, texts: hanging.wait(60)]
+    code = (
+        "from assay.encoders import text_model\n"
+        "try:\n    text_model('openai:m').encode_docs(['a'])\n"
+        "except KeyboardInterrupt:\n    raise SystemExit(130)\n"
+    )
+    environment = {**os.environ, "OPENAI_BASE_URL": fake.url}
+    try:
+        for requests in (1, 2):
+            process = subprocess.Popen([sys.executable, "-c", code], env=environment)
+            _until(lambda count=requests: len(fake.asked) == count)
+            time.sleep(0.2)  # into the wait that follows; either place must do
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+    finally:
+        hanging.set()
+
+
+def _until(condition):
+    for _ in range(1200):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not happen within a minute")
+
+
+def test_79_a_large_answer_is_refused(fake, monkeypatch):
+    monkeypatch.setattr(endpoint, "_LARGEST", 1000)
+
+    def endless(handler, texts):
+        send(handler, 200, b" " * 100_000)
+
+    fake.script = [endless]
+    refused(fake, "larger than")
