@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from assay import Judgments, Ranking, judge
 from assay.errors import MismatchError
+from assay.exact_sums import exact_group_sums, exact_sum
 from assay.ids import Ids
 from assay.native import load
-from assay.scores import exact_sum
 
 numbers = st.integers(-(2**63), 2**63 - 1)
 
@@ -28,6 +28,17 @@ def test_exact_sum_is_fsum(values: list[float]) -> None:
 )
 def test_exact_sum_of_what_three_pieces_cannot_hold(values: list[float]) -> None:
     assert exact_sum(np.array(values)) == math.fsum(values)
+
+
+_values = st.one_of(st.floats(-1, 1), st.floats(-1e9, 1e9), st.sampled_from([2.0**-1070, 1e300]))
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), _values), max_size=60))
+def test_exact_sums_of_groups_are_fsums(pairs: list[tuple[int, float]]) -> None:
+    pairs.sort(key=lambda pair: pair[0])
+    groups, values = np.array([g for g, _ in pairs], np.int64), np.array([v for _, v in pairs])
+    expected = [math.fsum(value for group, value in pairs if group == k) for k in range(7)]
+    assert exact_group_sums(values, groups, 7).tolist() == expected
 
 
 @given(st.integers(-5, 5), st.integers(0, 9), st.lists(st.integers(-9, 15), unique=True))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from assay import checks
 from assay.conventions import Conventions
 from assay.errors import IdError, MeasureError, MismatchError, UsageError, ValueRangeError
+from assay.exact_sums import exact_group_sums, exact_sum
 from assay.ids import Ids
 from assay.measures import Measure, parse
 
@@ -217,27 +218,41 @@ class Scores:
             )
 
     def _macro(self, by: str, rules: Conventions, weights: Mapping[Any, float] | None) -> Mean:
-        names, members = self._members(by, rules)
-        parts = {name: self._micro(rows, rules) for name, rows in zip(names, members, strict=True)}
-        share = dict.fromkeys(names, 1.0) if weights is None else _weights(names, weights)
-        means, counts = {}, {}
-        for measure in map(str, self.measures):
-            used = [name for name in names if not math.isnan(parts[name][measure])]
-            total = math.fsum(share[name] for name in used)
-            top = math.fsum(share[name] * parts[name][measure] for name in used)
-            means[measure] = top / total if total else math.nan
-            each = [parts[name].counts[measure] for name in names]
-            counts[measure] = Counts(
-                n=sum(c.n for c in each),
-                empty=sum(c.empty for c in each),
+        names, rows, numbers = self._members(by, rules)
+        share = np.ones(len(names)) if weights is None else _weights(names, weights)
+        means, counts, columns = {}, {}, {}
+        for number, measure in enumerate(self.measures):
+            values = self.values[number, rows]
+            undefined = np.isnan(values)
+            self._refuse_empty(measure, rows[undefined], rules)
+            if rules.empty == "zero":
+                used, of = np.where(undefined, 0.0, values), numbers
+            else:
+                used, of = values[~undefined], numbers[~undefined]
+            found = _group_aggregates(measure.definition.aggregate, used, of, len(names))
+            known = ~np.isnan(found)
+            total = math.fsum(share[known].tolist())
+            top = math.fsum((share * found)[known].tolist())
+            columns[str(measure)] = found.tolist()
+            means[str(measure)] = top / total if total else math.nan
+            counts[str(measure)] = Counts(
+                n=len(used),
+                empty=int(undefined.sum()),
                 missing=int(self.missing.sum()),
-                tied=sum(c.tied for c in each),
-                groups_left_out=len(names) - len(used),
+                tied=int(self.tied[number, rows].sum()),
+                groups_left_out=int(len(names) - known.sum()),
             )
-        groups = {name: dict(parts[name]) for name in names}
+        rows_of_groups = zip(*columns.values(), strict=True)
+        groups = {
+            name: dict(zip(columns, row, strict=True))
+            for name, row in zip(names, rows_of_groups, strict=True)
+        }
         return Mean(means, "macro" if weights is None else "weighted", counts, by, groups)
 
-    def _members(self, by: str, rules: Conventions) -> tuple[list[str], list[NDArray[np.int64]]]:
+    def _members(
+        self, by: str, rules: Conventions
+    ) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+        """Names of the groups; the rows that count, group by group; and the group of each."""
         if not isinstance(by, str) or by not in self.groups:
             have = ", ".join(self.groups) or "none; add one with with_groups()"
             raise UsageError(f"There is no group column {by!r}. Columns: {have}.")
@@ -245,8 +260,7 @@ class Scores:
         used = ~self.missing if rules.missing == "skip" else np.ones(self.n_queries, bool)
         rows = np.flatnonzero(used)
         rows = rows[np.argsort(numbers[rows], kind="stable")]
-        starts = np.searchsorted(numbers[rows], np.arange(1, len(names)))
-        return [str(name) for name in names], np.split(rows, starts)
+        return names.tolist(), rows, numbers[rows]
 
     @classmethod
     def merge(cls, *parts: Scores) -> Scores:
@@ -373,25 +387,21 @@ def _aggregate(kind: str, values: Floats) -> float:
     return exact_sum(values) / len(values)
 
 
-def exact_sum(values: Floats) -> float:
-    """The same as math.fsum, faster for many values from −1 to 1.
-
-    Such values are cut into pieces of 26 bits. Sums of fewer than 2^26 pieces of one size are
-    exact in any order, so only the sum of the sums is rounded. What three pieces cannot hold is
-    left to fsum.
-    """
-    if len(values) < 2**26 and np.abs(values).max(initial=0.0) <= 1.0:
-        sums, rest = [], values
-        for unit in (2.0**26, 2.0**52, 2.0**78):
-            piece = np.trunc(rest * unit) / unit
-            sums.append(float(piece.sum()))
-            rest = rest - piece
-        if not rest.any():
-            return math.fsum(sums)
-    return math.fsum(values.tolist())
+def _group_aggregates(
+    kind: str, values: Floats, numbers: NDArray[np.int64], n_groups: int
+) -> Floats:
+    """`_aggregate` of each group, all at once."""
+    if kind == "sum":
+        return exact_group_sums(values, numbers, n_groups)
+    logs = np.log(np.maximum(values, GEOMETRIC_FLOOR)) if kind == "geometric" else values
+    sums, sizes = exact_group_sums(logs, numbers, n_groups), np.bincount(numbers, None, n_groups)
+    means: Floats = np.divide(sums, sizes, out=np.full(n_groups, np.nan), where=sizes > 0)
+    if kind == "geometric":
+        return np.array(list(map(math.exp, means.tolist())), np.float64)
+    return means
 
 
-def _weights(names: list[str], weights: Mapping[Any, float]) -> dict[str, float]:
+def _weights(names: list[str], weights: Mapping[Any, float]) -> Floats:
     checks.require(weights, Mapping, "weights", "{group: weight}")
     given = {str(key): _weight(value) for key, value in weights.items()}
     absent = [name for name in names if name not in given]
@@ -404,7 +414,7 @@ def _weights(names: list[str], weights: Mapping[Any, float]) -> dict[str, float]
         )
     if not any(given[name] for name in names):
         raise ValueRangeError("All weights are 0; at least one group must count.")
-    return {name: given[name] for name in names}
+    return np.array([given[name] for name in names], np.float64)
 
 
 def _weight(value: Any) -> float:
