@@ -43,7 +43,7 @@ def _details(run: Run) -> dict[str, str]:
         for file, mark in run.data.items()
         if isinstance(mark, dict)
     )
-    return {
+    found = {
         "stored run": f"{run.id} ({run.uid[:8]})",
         "began (UTC)": run.created[:16].replace("T", " "),
         "dataset": run.dataset,
@@ -53,6 +53,7 @@ def _details(run: Run) -> dict[str, str]:
         "Assay": str(run.versions.get("assay", "")),
         "commit": run.git_commit[:_DIGITS],
     }
+    return {key: value for key, value in found.items() if value}
 
 
 def as_report_runs(runs: Sequence[ReportRun | Run]) -> list[ReportRun]:
