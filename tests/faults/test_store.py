@@ -383,3 +383,64 @@ def test_45_a_full_disk_leaves_the_store_as_it_was(tmp_path):
     with assay.store.open(tmp_path / "copy.db") as copy:
         assert all(run.status == "finished" for run in copy.runs())
         assert newest_version() == copy.database.version
+
+
+def _as_anybody() -> list[str]:
+    """What makes permissions hold for root, too."""
+    if os.geteuid():
+        return []
+    if shutil.which("setpriv") is None:
+        pytest.skip("root may write everywhere, and setpriv is not installed")
+    dropped = "-dac_override,-dac_read_search"
+    return ["setpriv", f"--bounding-set={dropped}", f"--inh-caps={dropped}"]
+
+
+def test_44_a_store_in_a_write_protected_folder_can_be_read(tmp_path):
+    folder = tmp_path / "sealed"
+    folder.mkdir()
+    with assay.store.open(folder / "assay.db") as store:
+        store.save(make_scores(1), "a")
+    code = (
+        "import assay.store\n"
+        "from assay.errors import StorageError\n"
+        f"store = assay.store.open({str(folder / 'assay.db')!r})\n"
+        "print(store.run(1).scores().n_queries, store.damages())\n"
+        "try:\n    store.tag(1, 'x')\nexcept StorageError as error:\n    print(error)\n"
+    )
+    folder.chmod(0o555)
+    try:
+        done = subprocess.run([*_as_anybody(), sys.executable, "-c", code], capture_output=True,
+                              text=True, check=False)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("7 []\n")
+        assert "the file and its folder must be writable" in done.stdout
+        assert [path.name for path in folder.iterdir()] == ["assay.db"]
+    finally:
+        folder.chmod(0o755)
+
+
+def test_54_a_report_names_the_damaged_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with assay.store.open("assay.db") as store:
+        store.save(make_scores(1), "precious")
+        with without_guards(store) as connection:
+            connection.execute(text("UPDATE blobs SET content = :x WHERE name = 'AP'"),
+                               {"x": b"junk"})  # fmt: skip
+    done = subprocess.run([sys.executable, "-m", "assay", "report", "1", "-o", "x.html"],
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 5
+    assert "Run 1 ('precious')" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not Path("x.html").exists()
+
+
+def test_47_two_processes_upgrade_at_once(tmp_path):
+    file = tmp_path / "assay.db"
+    _old_store(str(file), "0001")
+    code = f"import assay.store\nwith assay.store.open({str(file)!r}) as s: print(len(s))"
+    both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+            for _ in range(3)]  # fmt: skip
+    assert [child.communicate()[0] for child in both] == ["2\n"] * 3
+    with assay.store.open(file) as store:
+        assert store.damages() == []
+    assert len(list(tmp_path.glob("*.backup-?"))) == 1

@@ -35,8 +35,12 @@ def _open_file(location: Location, *, create: bool, only_reads: bool) -> Databas
     if file is None:
         raise TypeError("a location without a file")
     version = sqlite_file.version_in(file)
-    locked = version is not None and not os.access(file, os.W_OK)
+    locked = version is not None and not (
+        os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK)
+    )
     why = _why_only_read(location, version, create=create, only_reads=only_reads or locked)
+    if locked and not only_reads:
+        why += " To save runs, the file and its folder must be writable."
     engine = sqlite_file.make_engine(file, only_reads=bool(why))
     writes = {sqlite_file.WRITES: True}
     if not why and version != newest_version():

@@ -10,12 +10,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
+from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event
 
 from assay.errors import StorageError
 from assay.store.versions import VERSION_TABLE
 
-__all__ = ["WRITES", "back_up", "make_engine", "version_in"]
+__all__ = ["WRITES", "back_up", "is_sealed", "make_engine", "version_in"]
 
 _PATIENCE: Final = 60.0  # seconds that a writer waits for others
 WRITES: Final = "assay_writes"
@@ -67,9 +67,20 @@ def _has_log(file: Path) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
+def is_sealed(file: Path) -> bool:
+    """Whether nothing can be written beside the file, and no log lies there.
+
+    SQLite keeps notes for readers beside the file, too; without them it reads such a file only if
+    it is told that nobody will change it meanwhile.
+    """
+    beside = not os.access(file.absolute().parent, os.W_OK)
+    return beside and file.exists() and not Path(f"{file}-wal").exists()
+
+
 def _connect(file: Path, mode: str) -> sqlite3.Connection:
+    chosen = "ro&immutable=1" if is_sealed(file) else mode
     return sqlite3.connect(
-        f"{file.absolute().as_uri()}?mode={mode}",
+        f"{file.absolute().as_uri()}?mode={chosen}",
         uri=True,
         timeout=_PATIENCE,
         isolation_level=None,  # transactions begin where we say, and hold changes of tables, too
@@ -80,7 +91,9 @@ def _connect(file: Path, mode: str) -> sqlite3.Connection:
 def make_engine(file: Path, *, only_reads: bool) -> Engine:
     """Connections to the file, which is made where it is absent."""
     mode = "ro" if only_reads else "rwc"
-    engine = create_engine("sqlite://", creator=lambda: _connect(file, mode), poolclass=QueuePool)
+    # A sealed file is looked at anew for each transaction: somebody else may be able to write it.
+    pool = NullPool if is_sealed(file) else QueuePool
+    engine = create_engine("sqlite://", creator=lambda: _connect(file, mode), poolclass=pool)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:

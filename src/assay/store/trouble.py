@@ -19,6 +19,7 @@ _ADVICE = {
     "readonly": "it cannot be written. Check the permissions of the file and its folder",
     "unable to open": "it cannot be opened. Check that the folder exists and its permissions",
     "full": "the disk is full. Nothing that was stored before is lost",
+    "disk I/O": "the disk cannot be read or written. Check that it is not full, and its health",
 }
 
 
