@@ -227,3 +227,56 @@ def test_help_has_every_option(assay: Callable[..., Any]) -> None:
     for option in ("--corpus", "--qrels", "--model", "--fusion", "--index", "--chunk", "--html",
                    "--save", "--json", "--csv", "--query-prefix", "--dimensions"):  # fmt: skip
         assert option in text
+
+
+def test_explain_shows_what_each_found(home: Path, assay: Callable[..., Any]) -> None:
+    config(home, WHOLE)
+    done = assay("explain", "bench.toml", "--query", "q03")
+    assert done.code == 0, done.err
+    assert "relevant" in done.out
+    assert "✓ 1" in done.out
+    data = json.loads(assay("explain", "bench.toml", "--query", "q03", "--json", "-n", "4").out)
+    assert [one["name"] for one in data["contestants"]] == ["bm25", "letters", "both"]
+    assert all(len(one["results"]) <= 4 for one in data["contestants"])
+    relevant = {
+        doc["doc"]
+        for one in data["contestants"]
+        for doc in (*one["results"], *one["missed"])
+        if doc["grade"]
+    }
+    assert len(relevant) == 1
+    assert data["text"]
+
+
+def test_explain_of_run_files_and_of_saved_runs(home: Path, assay: Callable[..., Any]) -> None:
+    assert assay(*TWO, "--runs", "out", "--save").code == 0
+    collection = ("--corpus", "made/corpus.jsonl", "--queries", "made/queries.jsonl")
+    files = assay("explain", "out/bm25.run", "out/letters.run", *collection,
+                  "-r", "made/qrels/test.tsv", "--query", "q03", "--json")  # fmt: skip
+    saved = assay("explain", "--saved", "--query", "q03", "--json")
+    named = assay("explain", "--saved", "1", "2", "--query", "q03", "--json")
+    first, second, third = (json.loads(one.out)["contestants"] for one in (files, saved, named))
+    assert second == third
+    assert [one["results"] for one in first] == [one["results"] for one in second]
+    assert second[0]["measures"]["nDCG@10"] >= 0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["explain", "--query", "q"], 2, "Name a run"),
+        (["explain", "a.run", "b.run", "--query", "q"], 2, "--corpus"),
+        (["explain", "a.run", "--query", "q"], 2, "--qrels"),
+        (["explain", "a.run", "--query", "q", "--store", "x.db"], 2, "--saved"),
+        (["explain", "bench.toml", "--query", "zzz"], 3, "no query 'zzz'"),
+        (["explain", "bench.toml", "x.toml", "--query", "q"], 2, "--corpus"),
+        (["explain", "--saved", "--query", "q"], 5, "no store at"),
+    ],
+    ids=lambda value: " ".join(value)[8:40] if isinstance(value, list) else None,
+)
+def test_explanations_that_make_no_sense(
+    home: Path, assay: Callable[..., Any], words: list[str], code: int, message: str
+) -> None:
+    config(home, WHOLE)
+    done = assay(*words)
+    assert (done.code, message in done.err) == (code, True), done.err

@@ -35,6 +35,9 @@ def frail(texts: list[str]) -> np.ndarray:
     return bench_samples.shouting(texts)
 
 
+steady.fingerprint = frail.fingerprint = "1"  # what they do is known: it may be kept
+
+
 def calls() -> int:
     path = Path(os.environ["BENCH_CALLS"])
     return len(path.read_text().splitlines()) if path.exists() else 0

@@ -135,7 +135,11 @@ def command(*, saving: Saving, **chosen: Any) -> None:
     settings = _statistics(chosen)
     result = _grouped(result, chosen["by"], settings)
     report = _report(result, settings)
-    _save(saving, result, request, chosen)
+    if saving.wanted:
+        from assay.cli.bench_saved import as_results
+
+        files = (chosen["config"], *request.files)
+        saving.keep(as_results(result, files, seed=chosen["seed"]))
     _narrate(result, request)
     _write(result, report, chosen)
     _show(result, report, layout, chosen["file"])
@@ -182,9 +186,8 @@ def _refuse_senseless(chosen: dict[str, Any], request: BenchRequest) -> None:
 
 
 def _run(chosen: dict[str, Any], request: BenchRequest) -> BenchResult:
-    import logging
-
     from assay.cli.bench_progress import bench_bars
+    from assay.cli.quiet import hush_packages
     from assay.encoders import EmbeddingCache
 
     cache = None
@@ -195,7 +198,7 @@ def _run(chosen: dict[str, Any], request: BenchRequest) -> BenchResult:
     rules = options.rules_from(
         named, **{key: chosen[key] for key in ("ties", "empty", "missing", "depth")}
     )
-    logging.getLogger().addHandler(logging.NullHandler())  # some packages would log to stderr
+    hush_packages()
     collection = request.load()
     changes: dict[str, Any] = {"conventions": rules}
     if chosen["depth"]:
@@ -241,31 +244,6 @@ def _report(result: BenchResult, settings: dict[str, Any]) -> Report:
     from assay.cli.typed import typed_command
 
     return result.report(command=typed_command(), **settings)
-
-
-def _save(
-    saving: Saving, result: BenchResult, request: BenchRequest, chosen: dict[str, Any]
-) -> None:
-    from assay.cli.saved import Result
-    from assay.tasks.bench_shown import shown_queries
-
-    saving.keep(
-        [
-            Result(
-                one.name, one.scores, (chosen["config"], *request.files),
-                config={
-                    "spec": one.spec, "fingerprint": one.found.fingerprint,
-                    "collection": result.collection.fingerprint,
-                    "costs": one.found.costs.to_dict(),
-                    "chunk": None if request.chunk is None else str(request.chunk),
-                },
-                seeds={"seed": chosen["seed"]},
-                chance=result.chance.mean(), ceiling=result.ceiling.mean(), model=one.spec,
-                shown=shown_queries(result.collection, one.ranking) if saving.wanted else None,
-            )
-            for one in result.contestants
-        ]
-    )  # fmt: skip
 
 
 def _narrate(result: BenchResult, request: BenchRequest) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -20,9 +22,18 @@ if TYPE_CHECKING:
     from assay.comparison import Standing
     from assay.report.contents import Report
     from assay.report.tables import Table
+    from assay.tasks.bench_explained import Answers
     from assay.tasks.bench_result import BenchResult
 
-__all__ = ["interval_picture", "print_bench", "print_findings_briefly", "print_leaderboard"]
+__all__ = [
+    "interval_picture",
+    "print_answers",
+    "print_bench",
+    "print_costs",
+    "print_leaderboard",
+    "print_steps",
+    "print_title",
+]
 
 _NARROWEST: Final = 12
 _WIDEST: Final = 32
@@ -32,8 +43,8 @@ def print_bench(result: BenchResult, report: Report) -> None:
     """Everything that a bench has to say."""
     console = Console(highlight=False, markup=False, emoji=False)
     print_leaderboard(console, result, report)
-    _print_costs(console, result)
-    print_findings_briefly(console, result)
+    print_costs(console, result)
+    _print_findings(console, result)
     if report.comparison is not None:
         console.print(Text(power_note(report.comparison, str(report.measures[0])), style="dim"))
     for line in how(result):
@@ -48,7 +59,7 @@ def print_leaderboard(console: Console, result: BenchResult, report: Report) -> 
     console.print()
     console.print(Text(printable(verdicts[0]), style="bold"))
     table = result.leaderboard(report)
-    width = console.width - _width(table) - 3
+    width = console.width - _width(table, {2}) - 3  # the interval is drawn instead
     if width >= _NARROWEST:
         console.print(_drawn(table, report, min(width, _WIDEST)))
     else:
@@ -57,11 +68,9 @@ def print_leaderboard(console: Console, result: BenchResult, report: Report) -> 
         console.print(Text(printable(verdict)))
 
 
-def _width(table: Table) -> int:
-    """Of the leaderboard with the interval left out, which is drawn instead."""
-    from rich.cells import cell_len
-
-    shown = [i for i in range(len(table.columns)) if i != 2]
+def _width(table: Table, without: set[int]) -> int:
+    """How wide a table is without some of its columns."""
+    shown = [i for i in range(len(table.columns)) if i not in without]
     cells = [
         max(cell_len(printable(table.columns[i])), *(cell_len(row[i].shown) for row in table.rows))
         for i in shown
@@ -140,14 +149,15 @@ def interval_picture(
     return "".join(line)
 
 
-def _print_costs(console: Console, result: BenchResult) -> None:
+def print_costs(console: Console, result: BenchResult) -> None:
+    """What each contestant costs, and what its index finds."""
     print_blocks(console, result.cost_table())
     searched = index_table(result)
     if searched is not None:
         print_blocks(console, searched)
 
 
-def print_findings_briefly(console: Console, result: BenchResult) -> None:
+def _print_findings(console: Console, result: BenchResult) -> None:
     """A line or two for each finding."""
     for finding in result.diagnosis.findings:
         words = str(finding).removeprefix(f"{finding.severity}: ")
@@ -157,3 +167,56 @@ def print_findings_briefly(console: Console, result: BenchResult) -> None:
         console.print(grid)
     if result.diagnosis.findings:
         console.print()
+
+
+def print_answers(answers: Answers) -> None:
+    """One query: its relevant documents and where they landed, then what each contestant found."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.print(Text(printable(answers.query), style="bold"), Text(printable(answers.text)))
+    if answers.relevant:
+        _print_cut(console, answers.relevant_table())
+    else:
+        console.print(Text("No document is known to be relevant.", style="dim"))
+    for name, one in answers.found.items():
+        values = answers.values.get(name, {})
+        shown = "  ".join(f"{key} {value:.4f}" for key, value in values.items())
+        console.print(Text(printable(name), style="bold"), Text(shown, style="dim"))
+        if one.results:
+            _print_cut(console, answers.table(name))
+        else:
+            console.print(Text("It found nothing.", style="dim"))
+
+
+def _print_cut(console: Console, table: Table) -> None:
+    """A table whose last column, a text, is cut where the line ends."""
+    last = len(table.columns) - 1
+    room = max(console.width - _width(table, {last}) - 2, 10)
+    made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for name, left in zip(table.columns, table.left, strict=True):
+        made.add_column(Text(printable(name)), justify="left" if left else "right", no_wrap=True)
+    for row in table.rows:
+        marks = " ".join(cell.shown for cell in row if cell.kind == "text")
+        style = "green" if "✓" in marks else "red" if "✗" in marks else ""
+        cells = [Text(cell.shown, style=style) for cell in row[:last]]
+        text = Text(row[last].shown, style="dim")
+        text.truncate(room, overflow="ellipsis")
+        made.add_row(*cells, text)
+    console.print(made)
+
+
+def print_title(title: str, words: str) -> None:
+    """A title between two lines, and a paragraph below it."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.print()
+    console.rule(Text(f" {title} ", style="bold"), style="green", characters="━")
+    console.print()
+    console.print(Text(words))
+
+
+def print_steps(steps: Mapping[str, str]) -> None:
+    """What to do next: a few words, and what to type below them."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.rule(style="green", characters="━")
+    for what, how_to in steps.items():
+        console.print(Text(printable(what), style="bold"))
+        console.print(Text(f"  {printable(how_to)}", style="cyan"), soft_wrap=True)

@@ -1,66 +1,175 @@
-"""`assay explain`: one number worked out line by line; `assay.explain` for files."""
+"""`assay explain`: one query. Its number worked out, or what every contestant found for it."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.cli import options, output
 
+if TYPE_CHECKING:
+    from assay.tasks.bench_explained import Answers
+
 __all__ = ["command"]
 
 
 @click.command("explain")
-@click.argument("run", metavar="RUN")
-@options.qrels_option
+@click.argument("runs", nargs=-1, metavar="[RUN|BENCH.TOML]...")
+@click.option("-r", "--qrels", metavar="QRELS", help="The judgments.")
 @click.option("--query", required=True, metavar="ID", help="The query.")
 @click.option(
-    "-m", "--measure", default="nDCG@10", show_default=True, metavar="NAME", help="The measure."
+    "-m", "--measure", metavar="NAME", help="Of one run: the measure to work out. [nDCG@10]"
 )
+@click.option("--corpus", metavar="PATH",
+              help="Show what each run found, with the texts of these documents.")  # fmt: skip
+@click.option("--queries", metavar="FILE", help="With --corpus: the texts of the queries.")
+@click.option("--saved", is_flag=True,
+              help="Runs of the store by number, as 'assay bench --save' stored them; without a "
+              "number, the newest bench.")  # fmt: skip
+@options.store_option
+@click.option("-n", "--places", type=click.IntRange(min=1), metavar="N",
+              help="How many documents of each contestant. [10]")  # fmt: skip
 @options.conventions_options
 @click.option("--rel", type=float, metavar="N", help="Smallest grade that is relevant. [1]")
 @options.json_option
 @options.output_option
-def command(
-    *,
-    run: str,
-    qrels: str,
-    query: str,
-    measure: str,
-    conventions: str,
-    ties: str | None,
-    empty: str | None,
-    missing: str | None,
-    depth: int | None,
-    rel: float | None,
-    json_wanted: bool,
-    file: str | None,
-) -> int:
-    """Work out one number of one query, line by line.
+def command(*, runs: tuple[str, ...], **chosen: Any) -> int:
+    """Explain one query: its number line by line, or what each contestant found for it.
 
-    Each line has a rank, its document and grade, what it adds and the sum so far; then the ideal
-    and the division. The result is compared with that of 'assay eval', to the last bit.
+    Of one run, each line has a rank, its document and grade, what it adds and the sum so far; then
+    the ideal and the division. The result is compared with that of 'assay eval', to the last bit.
+
+    Of a bench, of runs with --corpus, and of runs that 'assay bench --save' stored: where each
+    contestant ranks the relevant documents, and what it found instead, with judgments and texts.
 
     \b
     Examples:
       assay explain run.txt --qrels qrels.txt --query 301
       assay explain run.txt -r qrels.txt --query 301 -m AP --ties best
+      assay explain bench.toml --query 301
+      assay explain --saved --query 301
+      assay explain bm25.run dense.run --corpus docs.jsonl --queries q.jsonl -r qrels.tsv --query 7
     """
+    layout = output.chosen_format(None, chosen["json_wanted"], chosen["file"],
+                                  known=("text", "json"))  # fmt: skip
+    _refuse_senseless(runs, chosen)
+    inputs = (*runs, chosen["qrels"], chosen["corpus"], chosen["queries"])
+    output.refuse_input(chosen["file"], *inputs)
+    if chosen["saved"]:
+        return _show_answers(_of_store(runs, chosen), layout, chosen["file"])
+    if runs[0].endswith(".toml"):
+        return _show_answers(_of_bench(runs, chosen), layout, chosen["file"])
+    if chosen["corpus"]:
+        return _show_answers(_of_files(runs, chosen), layout, chosen["file"])
+    return _show_number(runs, chosen, layout)
+
+
+def _refuse_senseless(runs: tuple[str, ...], chosen: dict[str, Any]) -> None:
+    if chosen["store"] and not chosen["saved"]:
+        raise click.UsageError("--store goes with --saved: runs are then taken from the store.")
+    if chosen["saved"]:
+        return
+    if not runs:
+        raise click.UsageError("Name a run, a bench.toml, or use --saved for stored runs.")
+    if len(runs) > 1 and not chosen["corpus"]:
+        raise click.UsageError(
+            "One run is worked out at a time; to see what several found, give --corpus too."
+        )
+    if chosen["places"] and not (chosen["corpus"] or runs[0].endswith(".toml")):
+        raise click.UsageError("--places goes with --corpus or a bench.toml.")
+    if chosen["queries"] and not chosen["corpus"]:
+        raise click.UsageError("--queries goes with --corpus.")
+
+
+def _show_number(runs: tuple[str, ...], chosen: dict[str, Any], layout: str) -> int:
     from assay.explanation import explain
     from assay.measures import parse_many
 
-    layout = output.chosen_format(None, json_wanted, file, known=("text", "json"))
-    output.refuse_input(file, run, qrels)
-    rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
-    wanted = options.with_threshold(parse_many(measure), rel)
+    if chosen["qrels"] is None:
+        raise click.UsageError("Missing option '-r' / '--qrels': the judgments.")
+    measure = chosen["measure"] or "nDCG@10"
+    wanted = options.with_threshold(parse_many(measure), chosen["rel"])
     if len(wanted) != 1:
         raise click.UsageError(f"{measure!r} stands for several measures; name one of them.")
-    found = explain(run, qrels, query=query, measure=wanted[0], conventions=rules)
+    found = explain(
+        runs[0],
+        chosen["qrels"],
+        query=chosen["query"],
+        measure=wanted[0],
+        conventions=_rules(chosen),
+    )
     if layout == "json":
-        output.put(output.as_json({"command": "explain", **found.to_dict()}), file)
-    elif file is None and output.on_terminal():
+        output.put(output.as_json({"command": "explain", **found.to_dict()}), chosen["file"])
+    elif chosen["file"] is None and output.on_terminal():
         from assay.cli.terminal import print_explanation
 
         print_explanation(found)
     else:
-        output.put(str(found), file)
+        output.put(str(found), chosen["file"])
     return 0 if found.exact else 1
+
+
+def _rules(chosen: dict[str, Any]) -> Any:
+    changes = {key: chosen[key] for key in ("ties", "empty", "missing", "depth")}
+    return options.rules_from(chosen["conventions"], **changes)
+
+
+def _of_bench(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
+    """Run the bench again; its vectors are in the cache."""
+    from assay.cli.bench_progress import bench_bars
+    from assay.encoders import EmbeddingCache
+    from assay.tasks.bench_config import read_config
+    from assay.tasks.bench_explained import answers_of_bench
+    from assay.tasks.bench_request import request_of
+
+    if len(runs) > 1:
+        raise click.UsageError("Explain one bench.toml at a time.")
+    request = request_of(read_config(runs[0]))
+    collection = request.load()
+    with bench_bars() as watch:
+        result = request.run(collection, cache=EmbeddingCache(tell=output.narrate), watch=watch)
+    return answers_of_bench(result, chosen["query"], places=chosen["places"] or 10)
+
+
+def _of_files(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
+    from assay.cli.scored import unique_names
+    from assay.io.collections import load_collection
+    from assay.io.sources import as_ranking
+    from assay.tasks.bench_explained import answers_of_rankings
+
+    collection = load_collection(chosen["corpus"], chosen["queries"], chosen["qrels"])
+    rules = _rules(chosen)
+    names = unique_names(runs)
+    rankings = {name: as_ranking(run, rules) for name, run in zip(names, runs, strict=True)}
+    places = chosen["places"] or 10
+    return answers_of_rankings(collection, rankings, chosen["query"], places=places)
+
+
+def _of_store(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
+    import assay.store
+    from assay.tasks.bench_explained import answers_of_runs
+
+    with assay.store.open(chosen["store"], create=False) as store:
+        if runs:
+            found = [store.run(run) for run in runs]
+        else:
+            newest = store.runs(task="bench", status="finished", limit=1)
+            batch = newest[0].batch if newest else ""
+            found = [run for run in store.runs(task="bench", status="finished")
+                     if run.batch == batch][::-1]  # fmt: skip
+        return answers_of_runs(found, chosen["query"])
+
+
+def _show_answers(answers: Answers, layout: str, file: str | None) -> int:
+    if layout == "json":
+        output.put(output.as_json({"command": "explain", **answers.to_dict()}), file)
+    elif file is None and output.on_terminal():
+        from assay.cli.bench_terminal import print_answers
+
+        print_answers(answers)
+    else:
+        from assay.report.page import text_page
+
+        output.put(text_page(answers.page()), file)
+    return 0

@@ -26,11 +26,11 @@ COMMANDS: Final[dict[str, str]] = {
     "codes": "What is lost if vectors are compressed?",
     "runs": "List, show, compare, tag, export and repeat the runs that --save stored.",
     "check": "List what is wrong or suspicious in a run and its judgments.",
-    "explain": "Work out one number of one query, line by line.",
+    "explain": "Explain one query: its number line by line, or what each contestant found.",
     "measures": "List the measures, their formulas and parameters.",
     "convert": "Write a run or judgments in another format.",
     "schema": "Print what may stand in a config file, as a JSON schema.",
-    "demo": "Show what Assay does, on a small collection that it makes itself.",
+    "demo": "Five ways to search Python's own documentation, compared in a minute.",
 }
 
 

@@ -40,7 +40,10 @@ class Parts:
         name = hashlib.sha256(identity.encode()).hexdigest()[:32]
         self._folder = None if folder is None else folder / _LAYOUT / name
         self._data = data
-        self.n_taken = 0
+
+    def none(self) -> Parts:
+        """Parts that keep nothing, for what cannot be known again."""
+        return Parts(None, "", self._data)
 
     def get_or(self, key: str, compute: Callable[[], Found | None]) -> Found | None:
         """The part of this key if it is there and sound; else it is computed and kept."""
@@ -49,7 +52,6 @@ class Parts:
         path = self._folder / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.part"
         kept = self._read(path)
         if kept is not None:
-            self.n_taken += 1
             return kept
         found = compute()
         if found is not None and found.index is None:  # a report on an index is made anew

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +15,20 @@ from assay.errors import InputError
 from assay.ids import Ids
 from assay.io.collections import Collection
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["InFile", "Prepared", "prepare"]
 
 Ints = NDArray[np.int64]
+
+
+class InFile(NamedTuple):
+    """Ids and texts in the collection's own order, and which rows take part.
+
+    Vectors that were made elsewhere belong to these by order, empty texts among them.
+    """
+
+    ids: Ids
+    texts: Sequence[str]
+    rows: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,18 +37,17 @@ class Prepared:
 
     `doc_ids` are all documents in the order that breaks ties; unit i has `unit_texts[i]` and
     belongs to document `unit_doc[i]`. Units are in the order of their documents, so that the lower
-    number wins a tie whoever searches. `unit_rows` and `query_rows` are places in the collection's
-    own order, for vectors that were made elsewhere.
+    number wins a tie whoever searches.
     """
 
     query_ids: Ids
     query_texts: tuple[str, ...]
-    query_rows: Ints
     doc_ids: Ids
     unit_texts: tuple[str, ...]
     unit_doc: Ints
-    unit_rows: Ints
     chunked: bool
+    docs_in_file: InFile
+    queries_in_file: InFile
 
     @property
     def n_units(self) -> int:
@@ -57,18 +69,22 @@ def prepare(collection: Collection, rules: Conventions, chunk: ChunkRule | None)
     texts = [collection.doc_texts[at] for at in order]
     if not len(rows):
         raise InputError("No judged query has a text, so there is nothing to ask.")
-    units, owner = _units(doc_ids, texts, chunk)
+    ids, units, owner = _units(doc_ids, texts, chunk)
     if not units:
         raise InputError("All documents are empty, so there is nothing to search.")
+    place = np.argsort(order[owner], kind="stable")
+    in_file = InFile(ids.take(place), [units[at] for at in place], np.argsort(place, kind="stable"))
+    if chunk is None:
+        in_file = InFile(collection.doc_ids, collection.doc_texts, order[owner])
     return Prepared(
         collection.query_ids.take(rows),
         tuple(collection.query_texts[at] for at in rows),
-        rows,
         doc_ids,
         units,
         owner,
-        order[owner],
         chunk is not None,
+        in_file,
+        InFile(collection.query_ids, collection.query_texts, rows),
     )
 
 
@@ -78,9 +94,11 @@ def _tie_order(ids: Ids, tiebreak: str) -> Ints:
     return np.array(ids.order(descending=tiebreak == "id-descending"), np.int64)
 
 
-def _units(doc_ids: Ids, texts: list[str], chunk: ChunkRule | None) -> tuple[tuple[str, ...], Ints]:
+def _units(
+    doc_ids: Ids, texts: list[str], chunk: ChunkRule | None
+) -> tuple[Ids, tuple[str, ...], Ints]:
     if chunk is not None:
         made = chunk_docs(doc_ids, texts, chunk)
-        return made.texts, made.doc
+        return made.ids, made.texts, made.doc
     owner = np.flatnonzero([bool(text.strip()) for text in texts])
-    return tuple(texts[at] for at in owner), owner
+    return doc_ids.take(owner), tuple(texts[at] for at in owner), owner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from assay.encoders import EncoderSettings, text_model
 from assay.lexical import is_lexical, lexical_model
@@ -39,6 +39,11 @@ class _Runner:
         """Of the model, before anything is computed."""
         return str(self._maker.fingerprint)
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether the fingerprint tells all that the result depends on."""
+        return bool(getattr(self._maker, "repeatable", True))
+
     @cached_property
     def _words(self) -> bench_search.Words | None:
         if not is_lexical(self.model.spec):
@@ -56,9 +61,7 @@ class _Runner:
         """Search by the exact engine, or by words."""
         if self.dense is not None:
             return bench_search.search_dense(self.model.name, self.dense, self._data, self._choices)
-        words = self._words
-        if words is None:
-            raise AssertionError("a model has vectors or words")
+        words = cast("bench_search.Words", self._words)  # what has no vectors has words
         return bench_search.search_words(self.model.name, words, self._data, self._choices)
 
     def by_index(self, name: str, spec: str) -> Found | None:
@@ -81,14 +84,15 @@ def run_all(
     rankings = {}
     for model in models:
         runner = _Runner(model, data, choices)
-        found = parts.get_or(runner.fingerprint, runner.exact)
+        kept = parts if runner.repeatable else parts.none()
+        found = kept.get_or(runner.fingerprint, runner.exact)
         if found is None:
             continue
         rankings[model.name] = found
         yield model.name, model.spec, found
         for index in indexes:
             name = f"{model.name} @ {index}"
-            searched = parts.get_or(f"{runner.fingerprint} {index}", _by_index(runner, name, index))
+            searched = kept.get_or(f"{runner.fingerprint} {index}", _by_index(runner, name, index))
             if searched is not None:
                 yield name, f"{model.spec} @ {index}", searched
     for fusion in fusions:

@@ -19,7 +19,7 @@ from assay.tasks.bench_costs import Costs, Timer
 from assay.tasks.bench_prepared import Prepared
 
 if TYPE_CHECKING:
-    from assay.encoders import EmbeddingCache, TextModel
+    from assay.encoders import EmbeddingCache, Encoded, TextModel
     from assay.indexes import IndexReport
     from assay.lexical import LexicalModel
 
@@ -138,8 +138,7 @@ def search_words(name: str, words: Words, data: Prepared, choices: Choices) -> F
 
 def encode(name: str, maker: TextModel, data: Prepared, choices: Choices) -> Dense:
     """Vectors of units and queries by a text model, through the cache."""
-    docs = maker.encode_docs(data.unit_texts, _progress(choices, f"{name}: documents"))
-    asked = maker.encode_queries(data.query_texts, _progress(choices, f"{name}: queries"))
+    docs, asked = _encoded(name, maker, data, choices)
     if docs.vectors.shape[1] != asked.vectors.shape[1]:
         raise UsageError(
             f"{name!r} makes {docs.vectors.shape[1]} dimensions of documents and "
@@ -153,6 +152,26 @@ def encode(name: str, maker: TextModel, data: Prepared, choices: Choices) -> Den
     )
     n_cut = None if docs.truncated is None else int(docs.truncated.sum())
     return Dense(docs.vectors, asked.vectors, costs, maker.fingerprint, n_cut)
+
+
+def _encoded(
+    name: str, maker: TextModel, data: Prepared, choices: Choices
+) -> tuple[Encoded, Encoded]:
+    if maker.spec.startswith("npy:"):
+        tell(choices, f"{name}: reading", 0, None)
+        docs, asked = data.docs_in_file, data.queries_in_file
+        return (
+            _taken(maker.encode_docs(docs.texts, ids=docs.ids), docs.rows),
+            _taken(maker.encode_queries(asked.texts, ids=asked.ids), asked.rows),
+        )
+    return (
+        maker.encode_docs(data.unit_texts, _progress(choices, f"{name}: documents")),
+        maker.encode_queries(data.query_texts, _progress(choices, f"{name}: queries")),
+    )
+
+
+def _taken(encoded: Encoded, rows: NDArray[np.int64]) -> Encoded:
+    return replace(encoded, vectors=encoded.vectors[rows], empty=encoded.empty[rows])
 
 
 def search_dense(name: str, dense: Dense, data: Prepared, choices: Choices) -> Found:
