@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from assay.alignment import Aligned, align
 from assay.errors import UsageError
+from assay.ids import Ids
 from assay.measures import Measure, parse
 from assay.pairs import POWER, Pair, Settings, compare_pairs, unit_sums
 from assay.query_differences import QueryDifferences
@@ -66,6 +67,17 @@ class Comparison:
         return len(self._aligned.query_ids)
 
     @property
+    def query_ids(self) -> Ids:
+        """The queries that all systems have."""
+        return self._aligned.query_ids
+
+    def values_on(self, measure: str | Measure) -> Floats:
+        """Systems × queries on one measure, in the order of `names` and `query_ids`."""
+        number = [str(each) for each in self.measures].index(self._name_of(measure))
+        values: Floats = self._aligned.values[:, number]
+        return values
+
+    @property
     def signature(self) -> str:
         """The conventions that all systems follow."""
         return self._aligned.signature
@@ -116,8 +128,7 @@ class Comparison:
         chosen = self._only(measure)
         first = self.pairs_on(chosen)[0]
         a, b = a or first.a, b or first.b
-        number = [str(each) for each in self.measures].index(chosen)
-        left, right = (self._aligned.values[self._number_of(name), number] for name in (a, b))
+        left, right = (self.values_on(chosen)[self._number_of(name)] for name in (a, b))
         return QueryDifferences.of(chosen, (a, b), self._aligned.query_ids, left, right)
 
     @cached_property

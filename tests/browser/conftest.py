@@ -39,22 +39,48 @@ def opened(browser: Any) -> Iterator[Callable[..., Any]]:
     contexts = []
 
     def open_file(path: Path, *, width: int = 1100, **options: Any) -> Any:
-        size = {"width": width, "height": 900}
-        context = browser.new_context(viewport=size, offline=True, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.complaints, page.requests = [], []
-        page.on("console", lambda message: page.complaints.append(message.text))
-        page.on("pageerror", lambda error: page.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: page.complaints.append(dialog.message))
-        page.on("request", lambda request: page.requests.append(request.url))
-        page.goto(path.as_uri())
-        page.wait_for_selector("html[data-ready]", timeout=60_000)
-        return page
+        page = _watched(browser, width=width, offline=True, **options)
+        contexts.append(page.context)
+        return _shown(page, path.as_uri())
 
     yield open_file
     for context in contexts:
         context.close()
+
+
+@pytest.fixture
+def visited(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open an address in a page of its own, as `opened` does a file."""
+    contexts = []
+
+    def visit(address: str, *, width: int = 1280, **options: Any) -> Any:
+        page = _watched(browser, width=width, **options)
+        contexts.append(page.context)
+        return _shown(page, address)
+
+    yield visit
+    for context in contexts:
+        context.close()
+
+
+def _watched(browser: Any, *, width: int, **options: Any) -> Any:
+    context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+    context.set_default_timeout(60_000)
+    page = context.new_page()
+    page.complaints, page.requests = [], []
+    page.scripted = options.get("java_script_enabled", True)
+    page.on("console", lambda message: page.complaints.append(message.text))
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.on("dialog", lambda dialog: page.complaints.append(dialog.message))
+    page.on("request", lambda request: page.requests.append(request.url))
+    return page
+
+
+def _shown(page: Any, address: str) -> Any:
+    page.goto(address)
+    if page.scripted:
+        page.wait_for_selector("html[data-ready]")
+    return page
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ COMMANDS: Final[dict[str, str]] = {
     "descriptors": "Evaluate image descriptors on scenes with known homographies.",
     "codes": "What is lost if vectors are compressed?",
     "runs": "List, show, compare, tag, export and repeat the runs that --save stored.",
+    "serve": "Show a store of runs in the browser.",
     "check": "List what is wrong or suspicious in a run and its judgments.",
     "explain": "Explain one query: its number line by line, or what each contestant found.",
     "measures": "List the measures, their formulas and parameters.",

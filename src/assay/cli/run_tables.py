@@ -13,7 +13,7 @@ from assay.store import Run
 from assay.store.aggregates import canonical
 from assay.store.lines import RunLine
 
-__all__ = ["list_data", "list_table", "run_data", "run_page", "summary_page"]
+__all__ = ["list_data", "list_table", "most_common", "run_data", "run_page", "summary_page"]
 
 _MOST_MEASURES: Final = 5
 _NOT_SHOWN: Final = ("_store", "aggregates")
@@ -22,7 +22,7 @@ _NOT_SHOWN: Final = ("_store", "aggregates")
 def list_table(runs: Sequence[Run | RunLine], measures: Iterable[str] = ()) -> Table:
     """A row for each run; the measures asked for, or those that most of the runs have."""
     means = [run.means() for run in runs]
-    shown = [canonical(name) for name in measures] or _most_common(means)
+    shown = [canonical(name) for name in measures] or most_common(means)
     rows = tuple(
         (
             Cell(run.id, "count"), Cell(run.created[:16].replace("T", " ")), Cell(run.status),
@@ -35,7 +35,8 @@ def list_table(runs: Sequence[Run | RunLine], measures: Iterable[str] = ()) -> T
     return Table(columns, rows)
 
 
-def _most_common(means: Sequence[dict[str, float | None]]) -> list[str]:
+def most_common(means: Sequence[dict[str, float | None]]) -> list[str]:
+    """The measures that most runs have, a few of them."""
     counted = Counter(name for mean in means for name in mean)
     return [name for name, _ in counted.most_common(_MOST_MEASURES)]
 

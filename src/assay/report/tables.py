@@ -44,7 +44,10 @@ def printable(text: object) -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """A value and how people see it: text, a fraction, a percentage, a count, or a ready figure."""
+    """A value and how people see it.
+
+    It is a text, a fraction, a difference with its sign, a percentage, a count, or a ready figure.
+    """
 
     value: str | float | int | None
     kind: str = "text"
@@ -57,6 +60,8 @@ class Cell:
             return UNDEFINED
         if self.kind == "fraction":
             return f"{self.value:.4f}"
+        if self.kind == "difference":
+            return f"{self.value:+.4f}"
         if self.kind == "percent":
             return f"{100 * float(self.value):.2f}"
         if self.kind == "count":

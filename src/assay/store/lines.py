@@ -31,6 +31,9 @@ class RunLine:
     status: str
     message: str
     created: str
+    updated: str
+    done: int
+    total: int
     seconds: float | None
     n_queries: int
     conventions: str
@@ -53,7 +56,7 @@ def find_lines(
     measures: Iterable[str] = (),
     **filters: Any,
 ) -> list[RunLine]:
-    """Runs that pass all filters, newest first, with these measures or with all."""
+    """Runs that pass all filters, newest first (or by `order`), with these measures or with all."""
     chosen = select_runs([RUNS.c[name] for name in _COLUMNS], **filters).limit(limit).offset(offset)
     rows = connection.execute(chosen).all()
     numbers = [row.id for row in rows]

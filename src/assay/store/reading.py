@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import date
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, exists, select, true
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, exists, not_, or_, select, true
 
 from assay.errors import StorageError, UsageError
 from assay.store.aggregates import Aggregate, canonical
@@ -17,13 +17,25 @@ from assay.store.moments import after, before
 from assay.store.run import Run
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS
 
-__all__ = ["find_run", "find_runs", "has_shown", "known_uids", "read_blobs", "read_shown",
-           "rows_by_run", "select_runs"]  # fmt: skip
+__all__ = [
+    "NEWEST_FIRST",
+    "conditions",
+    "find_run",
+    "find_runs",
+    "has_shown",
+    "known_uids",
+    "read_blobs",
+    "read_many",
+    "read_shown",
+    "rows_by_run",
+    "select_runs",
+]
 
 _JSON: Final = ("config", "versions", "seeds", "data", "timings")
 _SHORTEST_UID: Final = 8
 _AT_ONCE: Final = 500  # values in one IN (…)
 _AGGREGATE: Final = [field.name for field in fields(Aggregate)]
+NEWEST_FIRST: Final = (RUNS.c.created.desc(), RUNS.c.id.desc())
 
 
 def _is(column: str) -> Callable[[Any], ColumnElement[bool]]:
@@ -58,7 +70,17 @@ _FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
     "measure": _measured,
     "since": _since,
     "until": _until,
+    "named_like": lambda text: RUNS.c.name.icontains(text, autoescape=True),
 }  # fmt: skip
+
+
+def conditions(filters: Mapping[str, Any]) -> ColumnElement[bool]:
+    """What runs have to be like to pass all filters; one that is None passes every run."""
+    for name in filters:
+        if name not in _FILTERS:
+            raise UsageError(f"Runs cannot be filtered by {name!r}; by {', '.join(_FILTERS)}.")
+    given = {name: value for name, value in filters.items() if value is not None}
+    return and_(true(), *(_FILTERS[name](value) for name, value in given.items()))
 
 
 def find_runs(
@@ -76,15 +98,11 @@ def find_runs(
     return _built(connection, select_runs([RUNS], **filters).limit(limit).offset(offset), shown)
 
 
-def select_runs(columns: Sequence[Any], **filters: Any) -> Select[Any]:
-    """Columns of the runs that pass all filters, newest first."""
-    statement = select(*columns).order_by(RUNS.c.created.desc(), RUNS.c.id.desc())
-    for name, value in filters.items():
-        if name not in _FILTERS:
-            raise UsageError(f"Runs cannot be filtered by {name!r}; by {', '.join(_FILTERS)}.")
-        if value is not None:
-            statement = statement.where(_FILTERS[name](value))
-    return statement
+def select_runs(
+    columns: Sequence[Any], *, order: Sequence[ColumnElement[Any]] = NEWEST_FIRST, **filters: Any
+) -> Select[Any]:
+    """Columns of the runs that pass all filters, newest first or in another order."""
+    return select(*columns).where(conditions(filters)).order_by(*order)
 
 
 def find_run(connection: Connection, key: int | str) -> Run:
@@ -170,16 +188,31 @@ def _run(row: Row[Any], tags: tuple[str, ...], aggregates: tuple[Aggregate, ...]
 
 def read_blobs(
     connection: Connection, run: int, *, part: str = "", kind: str | None = None,
-    name: str | None = None,
+    name: str | None = None, measure: str | None = None,
 ) -> list[Blob]:  # fmt: skip
-    """Arrays of a run, all or those of one kind and name."""
+    """Arrays of a run, all or those of one kind and name; of a measure also what goes with it."""
     columns = [BLOBS.c[field.name] for field in fields(Blob)]
     statement = select(*columns).where(BLOBS.c.run_id == run, BLOBS.c.part == part)
     if kind is not None:
         statement = statement.where(BLOBS.c.kind == kind)
     if name is not None:
         statement = statement.where(BLOBS.c.name == name)
+    if measure is not None:
+        by_measure = BLOBS.c.kind.in_(("values", "tied"))
+        statement = statement.where(or_(not_(by_measure), BLOBS.c.name == measure),
+                                    BLOBS.c.kind != "details")  # fmt: skip
     return [Blob(**row._mapping) for row in connection.execute(statement)]
+
+
+def read_many(
+    connection: Connection, runs: list[int], wanted: ColumnElement[bool]
+) -> Iterator[tuple[int, Blob]]:
+    """Arrays of several finished runs, with the run that each belongs to."""
+    columns = [BLOBS.c[field.name] for field in fields(Blob)]
+    statement = select(BLOBS.c.run_id, *columns).where(BLOBS.c.part == "", wanted)
+    for run, rows in rows_by_run(connection, statement, runs).items():
+        for row in rows:
+            yield run, Blob(*row)
 
 
 def has_shown(connection: Connection, run: int) -> bool:

@@ -1,0 +1,49 @@
+"""`assay serve`: the dashboard over a store; `assay.web.serve` for the command line."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from assay.cli import options, output
+
+__all__ = ["command"]
+
+
+@click.command("serve")
+@options.store_option
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
+              help="Where to listen; beyond this machine a token is needed.")  # fmt: skip
+@click.option("-p", "--port", type=click.IntRange(0, 65535), default=8420, show_default=True,
+              metavar="N", help="0 takes any that is free.")  # fmt: skip
+@click.option("--allow-host", "allowed", multiple=True, metavar="NAME",
+              help="Another name under which browsers may ask. May be repeated.")  # fmt: skip
+@click.option("--open", "open_wanted", is_flag=True, help="Open the page in a browser.")
+def command(
+    *, store: str | None, host: str, port: int, allowed: tuple[str, ...], open_wanted: bool
+) -> None:
+    """Show a store of runs in the browser: runs, leaderboards, comparisons, queries, trends.
+
+    Pages only read. The server is for this machine alone; with --host it is for others, who need
+    the token that is part of the printed address, or the one in the variable ASSAY_TOKEN.
+    Ctrl-C ends it.
+
+    \b
+    Examples:
+      assay serve
+      assay serve --store results.db --port 0 --open
+      assay serve --host 0.0.0.0
+    """
+    from assay.web.server import TOKEN_VARIABLE, serve
+
+    def ready(address: str) -> None:
+        print(address, flush=True)
+        output.narrate("serving until Ctrl-C")
+        if open_wanted:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    serve(store, host=host, port=port, allowed=allowed, token=os.environ.get(TOKEN_VARIABLE),
+          ready=ready)  # fmt: skip

@@ -1,0 +1,138 @@
+"""What a dashboard asks a store: how many runs, which names there are, one measure of many runs.
+
+Nothing here loads an array, and only the columns that are shown are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+
+from assay.errors import UsageError
+from assay.store.aggregates import canonical
+from assay.store.reading import NEWEST_FIRST, conditions
+from assay.store.schema import AGGREGATES, RUNS, TAGS
+
+__all__ = ["ORDERS", "Measured", "count_runs", "datasets", "in_order", "known", "measured",
+           "measures_of", "statuses"]  # fmt: skip
+
+ORDERS: Final = ("id", "created", "status", "task", "dataset", "model", "name", "n_queries",
+                 "seconds", "value")  # fmt: skip
+_MOST_NAMES: Final = 500
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measure of one finished run: its mean over all queries."""
+
+    id: int
+    uid: str
+    name: str
+    task: str
+    dataset: str
+    model: str
+    created: str
+    n_queries: int
+    conventions: str
+    git_commit: str
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float | None
+    chance: float | None
+    ceiling: float | None
+    n: int
+    empty: int
+    missing: int
+    tied: int
+
+
+def count_runs(connection: Connection, **filters: Any) -> int:
+    """How many runs pass the filters."""
+    statement = select(func.count()).select_from(RUNS).where(conditions(filters))
+    return int(connection.execute(statement).scalar_one())
+
+
+def statuses(connection: Connection) -> dict[str, int]:
+    """How many runs there are in each state."""
+    statement = select(RUNS.c.status, func.count()).group_by(RUNS.c.status)
+    return {status: int(number) for status, number in connection.execute(statement)}
+
+
+def known(connection: Connection, column: str) -> list[str]:
+    """The values of a column that runs have: task, dataset, model, tag or measure."""
+    own = {"tag": TAGS.c.tag, "measure": AGGREGATES.c.measure}
+    found = own[column] if column in own else RUNS.c[column]
+    statement = select(found).distinct().order_by(found).limit(_MOST_NAMES)
+    return [name for name in connection.execute(statement).scalars() if name]
+
+
+def in_order(name: str, *, descending: bool, measure: str = "") -> Sequence[ColumnElement[Any]]:
+    """An order of runs, by a column or by the mean of a measure; runs without one come last."""
+    if name not in ORDERS:
+        raise UsageError(f"Runs cannot be sorted by {name!r}; by {', '.join(ORDERS)}.")
+    column = _mean_of(measure) if name == "value" else RUNS.c[name]
+    turned = column.desc() if descending else column.asc()
+    return (turned.nulls_last(), *NEWEST_FIRST)
+
+
+def _mean_of(measure: str) -> ColumnElement[Any]:
+    mean = select(AGGREGATES.c.value).where(AGGREGATES.c.run_id == RUNS.c.id, _whole(measure))
+    return mean.limit(1).scalar_subquery()
+
+
+def _whole(measure: str) -> ColumnElement[bool]:
+    """The mean over all queries, not over groups or a part."""
+    return and_(
+        AGGREGATES.c.measure == canonical(measure),
+        AGGREGATES.c.average == "micro",
+        AGGREGATES.c.by_column == "",
+        AGGREGATES.c.subset == "",
+    )
+
+
+def datasets(connection: Connection) -> list[tuple[str, int, str]]:
+    """Datasets with finished runs, how many, and when the last one began; the newest first."""
+    last = func.max(RUNS.c.created)
+    statement = (
+        select(RUNS.c.dataset, func.count(), last)
+        .where(RUNS.c.status == "finished")
+        .group_by(RUNS.c.dataset)
+        .order_by(last.desc())
+        .limit(_MOST_NAMES)
+    )
+    return [(name, int(number), moment) for name, number, moment in connection.execute(statement)]
+
+
+def measures_of(connection: Connection, **filters: Any) -> list[str]:
+    """The measures that runs have, those of most runs first, else as they were asked for."""
+    number, place = func.count(), func.min(AGGREGATES.c.position)
+    statement = (
+        select(AGGREGATES.c.measure)
+        .join(RUNS, RUNS.c.id == AGGREGATES.c.run_id)
+        .where(conditions(filters), AGGREGATES.c.average == "micro", AGGREGATES.c.subset == "")
+        .group_by(AGGREGATES.c.measure)
+        .order_by(number.desc(), place, AGGREGATES.c.measure)
+        .limit(_MOST_NAMES)
+    )
+    return list(connection.execute(statement).scalars())
+
+
+def measured(connection: Connection, measure: str, **filters: Any) -> list[Measured]:
+    """One measure of every finished run that passes the filters, the newest first."""
+    filters |= {"status": "finished"}
+    return [Measured(*row) for row in connection.execute(_measured(measure, filters))]
+
+
+def _measured(measure: str, filters: dict[str, Any]) -> Select[Any]:
+    names = list(Measured.__dataclass_fields__)
+    columns = [RUNS.c[name] if name in RUNS.c else AGGREGATES.c[name] for name in names]
+    return (
+        select(*columns)
+        .join(AGGREGATES, AGGREGATES.c.run_id == RUNS.c.id)
+        .where(conditions(filters), _whole(measure))
+        .order_by(*NEWEST_FIRST)
+    )

@@ -1,0 +1,107 @@
+"""Values of queries: loaded once, since finished runs do not change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+import numpy as np
+
+from assay.comparison import Comparison, compare
+from assay.errors import StorageError, UsageError
+from assay.ids import Ids
+from assay.scores import Scores
+from assay.store import Run, Store
+from assay.store.packing import unpack_scores
+from assay.store.reading import read_blobs
+from assay.web.kept import Kept
+
+__all__ = ["Values", "place_of"]
+
+_MOST_VALUES: Final = 10**7  # 80 MB
+_MOST_COMPARISONS: Final = 64
+_WORKERS: Final = 2
+
+
+class Values:
+    """Scores and comparisons of stored runs."""
+
+    def __init__(self) -> None:
+        self._scores: Kept[Scores | None] = Kept(_MOST_VALUES, _weight)
+        self._comparisons: Kept[Future[Comparison]] = Kept(_MOST_COMPARISONS)
+        self._workers = ThreadPoolExecutor(_WORKERS, "assay-compare")
+
+    def scores(self, store: Store, run: Run, measure: str | None = None) -> Scores | None:
+        """The scores of a finished run, all or those of one measure; None where it has none."""
+        if run.status != "finished":
+            return None
+        whole = (run.uid, None)
+        key = whole if whole in self._scores else (run.uid, measure)
+        return self._scores.get(key, lambda: _loaded(store, run, measure))
+
+    def comparison(
+        self, store: Store, runs: Sequence[Run], names: Sequence[str], *, measure: str,
+        baseline: str | None = None, patience: float | None = None,
+    ) -> Comparison | None:  # fmt: skip
+        """Runs compared on one measure as `assay runs compare` does.
+
+        None where that takes longer than `patience`, in seconds; it goes on, for the next who asks.
+        """
+        key = (tuple(run.uid for run in runs), tuple(names), measure, baseline)
+        found = self._comparisons.get(key, lambda: self._workers.submit(
+            self._compared, store, runs, names, measure, baseline))  # fmt: skip
+        try:
+            return found.result(patience)
+        except TimeoutError:
+            return None
+        except BaseException:
+            self._comparisons.drop(key)
+            raise
+
+    def _compared(
+        self, store: Store, runs: Sequence[Run], names: Sequence[str], measure: str,
+        baseline: str | None,
+    ) -> Comparison:  # fmt: skip
+        found = [self._needed(store, run, measure) for run in runs]
+        first, second, *more = found
+        return compare(first, second, *more, names=names, measures=[measure], baseline=baseline)
+
+    def _needed(self, store: Store, run: Run, measure: str) -> Scores:
+        scores = self.scores(store, run, measure)
+        if scores is None:
+            raise UsageError(
+                f"Run {run.id} ({run.name!r}) is {run.status} and has no values of queries: "
+                "there is nothing to compare."
+            )
+        return scores
+
+
+def _weight(scores: Scores | None) -> int:
+    return 1 if scores is None else 1 + 2 * int(scores.values.size)
+
+
+def _loaded(store: Store, run: Run, measure: str | None) -> Scores | None:
+    with store.database.reading() as connection:
+        blobs = read_blobs(connection, run.id, measure=measure)
+    if not any(blob.kind == "values" for blob in blobs):
+        return None
+    try:
+        return unpack_scores(blobs, run.conventions, search=run.search)
+    except StorageError as error:
+        raise StorageError(f"Run {run.id} ({run.name!r}): {error}") from None
+
+
+def place_of(ids: Ids, query: str) -> int | None:
+    """Where a query stands among the ids of a run; None where it does not."""
+    if ids.kind == "integer":
+        digits = query.removeprefix("-")
+        if not (digits.isascii() and digits.isdecimal() and len(digits) < 19):
+            return None
+        found = np.flatnonzero(ids.numbers == int(query))
+        return int(found[0]) if len(found) else None
+    try:
+        place = int(Ids.of([query], "query").match(ids)[0])
+    except ValueError:  # what no id can be is no id
+        return None
+    return None if place < 0 else place

@@ -1,0 +1,252 @@
+"""The dashboard in a real browser: navigation, filters, comparison, attack, dark, phone, live."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+import assay.store
+from assay.report.tables import printable
+from assay.store import About, RunningRun
+from tests.hostile import HOSTILE
+from tests.web.samples import hostile_store, made_scores, save_demo
+
+
+def _started(place: Path) -> tuple[str, subprocess.Popen]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "assay", "serve", "--store", str(place), "--port", "0"],
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "ASSAY_TOKEN": ""},
+    )  # fmt: skip
+    return process.stdout.readline().strip().rstrip("/"), process
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory) -> Iterator[dict[str, str]]:
+    """The addresses of two dashboards: one with demo runs, one with hostile ones."""
+    folder = tmp_path_factory.mktemp("stores")
+    with assay.store.open(folder / "demo.db") as store:
+        save_demo(store)
+    hostile_store(folder / "hostile.db")
+    found, processes = {"folder": str(folder)}, []
+    for name in ("demo", "hostile"):
+        found[name], process = _started(folder / f"{name}.db")
+        processes.append(process)
+    yield found
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def rows_of(page, table: str) -> list[list[str]]:
+    return page.locator(f"#{table} tbody").evaluate(
+        "body => [...body.rows].map(row => [...row.cells].map(cell => cell.innerText.trim()))"
+    )
+
+
+def test_from_the_list_to_a_comparison_to_a_query_and_back(visited, sites, picture):
+    page = visited(sites["demo"])
+    assert page.url == f"{sites['demo']}/runs"
+    picture(page, "dashboard-runs")
+    assert page.locator("#compare-chosen").is_disabled()
+    page.get_by_label("Compare run 1: dense").check()
+    page.get_by_label("Compare run 2: lexical").check()
+    page.click("text=Compare 2 runs")
+    page.wait_for_selector("#systems")
+    assert "dense is better than lexical on nDCG@10" in page.locator(".verdict").inner_text()
+    picture(page, "dashboard-compare")
+    page.select_option("select[name=measure]", "AP")
+    page.wait_for_url("**measure=AP**")
+    page.wait_for_selector("#systems")
+    assert "on AP" in page.locator(".verdict").inner_text()
+    page.locator("#queries td.name a").first.click()
+    page.wait_for_selector(".lists")
+    assert page.locator(".list").count() == 2
+    assert page.locator(".badge.only").count() > 0
+    assert page.locator("li.relevant .judged").count() > 0
+    picture(page, "dashboard-query")
+    page.click("text=the comparison")
+    page.wait_for_selector("#systems")
+    assert "measure=AP" in page.url
+    page.click("nav >> text=Leaderboard")
+    page.wait_for_selector("#leaderboard")
+    page.select_option("select[name=dataset]", "demo")
+    page.wait_for_url("**dataset=demo**")
+    page.wait_for_selector("th:has-text('tie group')")
+    assert [row[1] for row in rows_of(page, "leaderboard")] == ["dense", "coarse", "lexical"]
+    picture(page, "dashboard-leaderboard")
+    page.click("#leaderboard >> text=dense")
+    page.wait_for_selector("#numbers")
+    picture(page, "dashboard-run")
+    assert page.complaints == []
+    assert all(url.startswith(sites["demo"]) for url in page.requests)
+
+
+def test_filters_and_sorting(visited, sites):
+    page = visited(f"{sites['demo']}/runs")
+    page.select_option("select[name=dataset]", "cranfield")
+    page.select_option("select[name=measure]", "AP")
+    page.click("button:text-is('Filter')")
+    page.wait_for_url("**dataset=cranfield&measure=AP")
+    assert len(rows_of(page, "runs")) == 6
+    for turn, order in ((True, "descending"), (False, "ascending")):
+        page.click("#runs th a:has-text('AP')")
+        page.wait_for_selector(f"#runs th[aria-sort={order}] a:has-text('AP')")
+        heads = page.locator("#runs th").all_inner_texts()
+        column = next(i for i, text in enumerate(heads) if text.startswith("AP"))
+        values = [float(row[column]) for row in rows_of(page, "runs")]
+        assert values == sorted(values, reverse=turn)
+    page.fill("input[name=named_like]", "nothing")
+    page.click("button:text-is('Filter')")
+    page.wait_for_selector("text=No run passes these filters")
+
+
+def test_trends_mark_regressions_by_shape_and_word(visited, sites, picture):
+    page = visited(f"{sites['demo']}/trends?dataset=cranfield")
+    assert "Regression in run 7" in page.locator(".verdict").inner_text()
+    assert page.locator(".trend a.worse path").count() == 1
+    assert page.locator(".trend a").count() == 6
+    assert "▼" in page.evaluate(
+        "getComputedStyle(document.querySelector('td.change.worse'), '::before').content"
+    )
+    picture(page, "dashboard-trends")
+    page.locator(".trend a.worse").click()
+    page.wait_for_url("**/run/7?**")
+
+
+def test_62_hostile_names_are_read_as_they_are_and_nothing_runs(visited, sites, picture):
+    site = sites["hostile"]
+    page = visited(f"{site}/runs")
+    picture(page, "dashboard-hostile-runs")
+    shown = page.locator("main").inner_text()
+    for text in HOSTILE:
+        assert " ".join(printable(text).split()) in " ".join(shown.split())
+    query = quote(f"{HOSTILE[0]}0")
+    for path in ("run/1", "run/4", "leaderboard", "compare?run=1&run=2&run=3", "trends",
+                 f"query?run=1&run=5&query={query}", "run/%3Cimg%20src=x%20onerror=alert(1)%3E",
+                 f"runs?dataset={quote(HOSTILE[4])}"):  # fmt: skip
+        page.goto(f"{site}/{path}")
+        page.wait_for_selector("html[data-ready]")
+        assert page.evaluate("window.pwned") is None
+        assert page.evaluate("document.scripts.length") == 2
+        assert page.evaluate("document.querySelectorAll('main img').length") == 0
+    picture(page, "dashboard-hostile")
+    assert [text for text in page.complaints if "404" not in text] == []
+    assert all(url.startswith(site) for url in page.requests)
+
+
+def test_69_a_script_that_got_in_would_not_run(visited, sites):
+    page = visited(f"{sites['demo']}/runs")
+    page.evaluate(
+        "() => { const s = document.createElement('script'); s.textContent = 'window.pwned = 1';"
+        " document.body.append(s); document.body.insertAdjacentHTML('beforeend',"
+        " '<img src=x onerror=\"window.pwned = 1\">'); }"
+    )
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.pwned") is None
+    assert any("Content Security Policy" in text for text in page.complaints)
+    outside = page.evaluate("fetch('https://example.org/').then(() => 'sent', error => 'refused')")
+    assert outside == "refused"
+
+
+@pytest.mark.parametrize("path", [
+    "runs", "leaderboard?dataset=demo", "run/1", "compare?run=1&run=2&run=3",
+    "query?run=1&run=2&query=q07", "trends?dataset=cranfield", "run/10", "nothing",
+])  # fmt: skip
+def test_fits_a_phone(visited, sites, picture, path):
+    page = visited(f"{sites['demo']}/{path}", width=400)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    picture(page, f"dashboard-phone-{re.split('[/?]', path)[0]}-{len(path)}")
+
+
+def test_hostile_names_fit_a_phone(visited, sites, picture):
+    for path in ("runs", "run/2", "compare?run=2&run=4", "leaderboard"):
+        page = visited(f"{sites['hostile']}/{path}", width=400)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    picture(page, "dashboard-hostile-phone")
+
+
+def test_dark_by_preference_and_by_switch_which_is_remembered(visited, sites, picture):
+    def brightness(page, what):
+        colour = page.evaluate(f"getComputedStyle(document.body).{what}")
+        return sum(map(int, re.findall(r"\d+", colour)[:3])) / 3
+
+    page = visited(f"{sites['demo']}/trends?dataset=cranfield", color_scheme="dark")
+    picture(page, "dashboard-dark")
+    assert brightness(page, "backgroundColor") < 60
+    assert brightness(page, "color") > 180
+    page.click("#theme")
+    assert brightness(page, "backgroundColor") > 200
+    page.goto(f"{sites['demo']}/runs")
+    assert brightness(page, "backgroundColor") > 200
+    page.emulate_media(media="print", color_scheme="dark")
+    assert brightness(page, "backgroundColor") > 200
+
+
+def test_everything_by_keyboard(visited, sites):
+    page = visited(f"{sites['demo']}/runs?dataset=demo")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "brand"
+    for name in ("dense", "lexical"):
+        page.locator(f"input[aria-label$=' {name}']").focus()
+        page.keyboard.press("Space")
+    page.locator("#compare-chosen").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#systems")
+    page.locator("#queries th a").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#queries th[aria-sort=ascending]")
+    assert rows_of(page, "queries")[0][0] == "q00"
+
+
+def test_works_without_script(visited, sites):
+    page = visited(f"{sites['demo']}/runs?dataset=demo", java_script_enabled=False)
+    page.get_by_label("Compare run 1: dense").check()
+    page.get_by_label("Compare run 3: coarse").check()
+    page.click("text=Compare the ticked runs")
+    page.wait_for_selector("#systems")
+    page.goto(f"{sites['demo']}/leaderboard")
+    page.select_option("select[name=dataset]", "demo")
+    page.click("text=Show")
+    page.wait_for_selector("h1:has-text('Leaderboard of demo')")
+    page.goto(f"{sites['demo']}/run/10")
+    assert "37 of 100 done" in page.locator("main").inner_text()
+    assert page.locator("progress").get_attribute("value") == "37"
+
+
+def test_a_running_run_is_followed_until_it_ends(visited, sites):
+    with assay.store.open(f"{sites['folder']}/demo.db") as store:
+        run = RunningRun(store, store.begin(About("live", dataset="live")))
+        run.progress(1, 4)
+        listed = visited(f"{sites['demo']}/runs?dataset=live")
+        page = visited(f"{sites['demo']}/run/{run.id}")
+        assert page.locator("progress").get_attribute("value") == "1"
+        run.progress(3, 4)
+        page.wait_for_selector("text=running 75 %")
+        listed.wait_for_selector("td:has-text('running 75 %')")
+        assert page.evaluate("document.querySelector('progress').value") == 3
+        run.result(made_scores(5))
+        run.finish()
+        page.wait_for_selector("#numbers")
+        listed.wait_for_selector("td.finished")
+        assert page.complaints == listed.complaints == []
+        store.delete(run.id)
+
+
+def test_63_tables_can_be_downloaded(visited, sites):
+    page = visited(f"{sites['hostile']}/runs")
+    with page.expect_download() as event:
+        page.click("#runs .tools a")
+    with open(event.value.path(), encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert len(rows) == len(HOSTILE) + 3
+    assert not [cell for row in rows for cell in row if re.match(r"[=+\-@\t\r]", cell)]

@@ -1,0 +1,341 @@
+"""What the pages say is what the store and the library say, in HTML, JSON and CSV alike."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from html import unescape
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+import assay.store
+from assay import compare
+from assay.store import About, RunningRun
+from tests.store.private_postgres import new_database
+from tests.web.samples import Ask, made_scores, save_demo
+
+PAGES = ("/runs", "/leaderboard?dataset=demo", "/run/1", "/compare?run=1&run=2",
+         "/query?run=1&run=2&query=q07", "/trends?dataset=cranfield")  # fmt: skip
+
+
+def twin(address: str, ending: str) -> str:
+    path, _, query = address.partition("?")
+    return f"{path}{ending}?{query}"
+
+
+def rows_of(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text)))
+
+
+def shown_rows(page: str, table: str) -> list[list[str]]:
+    """The cells of a table of a page, without boxes and pictures."""
+    figure = re.search(rf'<figure class="table" id="{table}">(.*?)</figure>', page, re.S).group(1)
+    body = re.search(r"<tbody>(.*?)</tbody>", figure, re.S).group(1)
+    cells = [re.findall(r'<td class="(?!pick|picture)[^"]*">(.*?)</td>', row, re.S)
+             for row in re.findall(r"<tr>(.*?)</tr>", body, re.S)]  # fmt: skip
+    return [[unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in cells]
+
+
+@pytest.mark.parametrize("address", PAGES)
+def test_every_page_has_a_twin_in_json_and_its_tables_in_csv(asked: Ask, address: str):
+    page = asked(address)
+    assert page.status == 200, page.text
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    data = asked(twin(address, ".json"))
+    assert data.headers["content-type"] == "application/json"
+    assert data.json["schema_version"] == 1
+    links = re.findall(r'<a href="([^"]+\.csv[^"]*)"', page.text)
+    assert links
+    for link in map(unescape, links):
+        table = asked(link)
+        assert table.status == 200, table.text
+        assert table.headers["content-type"] == "text/csv; charset=utf-8"
+        assert len({len(row) for row in rows_of(table.text)}) == 1
+    assert unescape(re.search(r'<a href="([^"]+\.json[^"]*)"', page.text).group(1)).startswith(
+        address.partition("?")[0]
+    )
+
+
+class Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag, attributes):
+        self.found += [value for key, value in attributes if key in ("href", "src", "action")]
+
+
+def test_every_link_leads_somewhere(asked: Ask):
+    seen: set[str] = set()
+    new = ["/"]
+    while new and len(seen) < 90:
+        address = new.pop(0)
+        seen.add(address)
+        answer = asked(address)
+        assert answer.status in (200, 303), (address, answer.text[:300])
+        if answer.status == 303:
+            new.append(answer.headers["location"])
+        if "html" in answer.headers.get("content-type", ""):
+            links = Links()
+            links.feed(answer.text)
+            inside = [link.partition("#")[0] for link in links.found]
+            assert all(link.startswith("/") for link in inside if link), inside
+            new += [link for link in dict.fromkeys(inside)
+                    if link and link not in seen and link not in new]  # fmt: skip
+    assert len(seen) == 90
+
+
+def test_runs_are_filtered_sorted_and_paged_as_the_store_says(tmp_path):
+    with assay.store.open(tmp_path / "s.db") as store:
+        rng = np.random.default_rng(0)
+        for i in range(7):
+            scores = made_scores(i, skill=float(rng.random()), n=8)
+            store.save(scores, f"name {i % 3}", dataset=["a", "b"][i % 2], tags=[f"t{i % 2}"],
+                       model=f"m{6 - i}")  # fmt: skip
+        store.save(None, "bare")
+        for i in range(60):
+            store.begin(About(f"waiting {i}", dataset="many"))
+        everything = store.runs()
+    ask = Ask(tmp_path / "s.db")
+    data = ask("/runs.json").json
+    assert data["total"] == 68
+    assert [row["id"] for row in data["runs"]] == [run.id for run in everything][:50]
+    second = ask("/runs.json?page=2").json
+    assert [row["id"] for row in second["runs"]] == [run.id for run in everything][50:]
+    assert ask("/runs.json?page=99").json["number"] == 2
+    assert len(rows_of(ask("/runs.csv").text)) == 69
+    values = {run.id: run.means().get("nDCG@10") for run in everything}
+    found = ask("/runs.json?measure=nDCG%4010&sort=value").json["runs"]
+    assert [values[row["id"]] for row in found] == sorted(
+        (v for v in values.values() if v is not None), reverse=True
+    )
+    found = ask("/runs.json?status=finished&sort=name&order=up").json["runs"]
+    names = [row["name"] for row in found]
+    assert names == sorted(names)
+    assert len(names) == 8
+    for query, expected in {"dataset=a": 4, "tag=t1": 3, "model=m6": 1, "status=running": 60,
+                            "named_like=NAME": 7, "named_like=%25": 0, "measure=ndcg_cut_10": 7,
+                            "dataset=a&tag=t1": 0, "since=2999-01-01": 0, "until=2999-01-01": 68,
+                            "dataset=none": 0}.items():  # fmt: skip
+        assert ask(f"/runs.json?{query}").json["total"] == expected, query
+    assert "No run passes these filters" in ask("/runs?dataset=none").text
+
+
+@pytest.mark.parametrize(
+    "wrong", ["page=0", "page=x", "page=1e9", "page=²", "sort=password", "order=sideways",
+              "since=yesterday", "named_like=%FF", "&".join(["tag=x"] * 300)],
+)  # fmt: skip
+def test_what_makes_no_sense_is_said_so(asked: Ask, wrong: str):
+    answer = asked(f"/runs?{wrong}")
+    assert answer.status == 400
+    assert "This cannot be shown" in answer.text
+    assert asked(f"/runs.json?{wrong}").json["error"]
+
+
+def test_leaderboard_is_that_of_the_store_with_tie_groups_of_the_library(demo, asked: Ask):
+    data = asked("/leaderboard.json?dataset=demo&measure=AP").json
+    with assay.store.open(demo) as store:
+        runs = {run.name: run for run in store.runs(dataset="demo", status="finished")}
+        expected = sorted(runs.values(), key=lambda run: -run.means()["AP"])
+        found = compare(*(run.scores() for run in expected), measures=["AP"],
+                        names=[run.name for run in expected])  # fmt: skip
+    assert [row["id"] for row in data["runs"]] == [run.id for run in expected]
+    for row, run, standing in zip(data["runs"], expected, found.standings, strict=True):
+        one = run.aggregate("AP")
+        assert (row["value"], row["low"], row["high"]) == (one.value, one.low, one.high)
+        assert row["chance"] == one.chance
+        assert row["tie_group"] == standing.letters
+    page = asked("/leaderboard?dataset=demo&measure=AP").text
+    rows = shown_rows(page, "leaderboard")
+    assert [row[0] for row in rows] == [run.name for run in expected]
+    assert rows[0][3] == f"{expected[0].means()['AP']:.4f}"
+
+
+def test_leaderboard_takes_the_newest_run_of_a_name_or_all(asked: Ask):
+    newest = asked("/leaderboard.json?dataset=cranfield").json
+    assert [row["id"] for row in newest["runs"]] == [9]
+    everything = asked("/leaderboard.json?dataset=cranfield&of=all").json
+    assert len(everything["runs"]) == 6
+    means = [row["value"] for row in everything["runs"]]
+    assert means == sorted(means, reverse=True)
+
+
+def test_run_page_has_its_numbers_groups_and_queries(demo, asked: Ask):
+    with assay.store.open(demo) as store:
+        run = store.run(1)
+        scores = run.scores()
+    page = asked("/run/1")
+    for one in run.aggregates:
+        assert f"{one.value:.4f}" in page.text
+    assert "assay eval dense.run -r qrels.txt" in page.text
+    assert run.signature in unescape(page.text)
+    assert "before the new tokeniser" in page.text
+    data = asked("/run/1.json").json
+    groups = {row["kind"]: row["nDCG@10"] for row in data["groups"]}
+    expected = scores.mean(by="kind").groups
+    assert groups == {name: means["nDCG@10"] for name, means in expected.items()}
+    queries = asked("/run/1.json?sort=AP").json["queries"]
+    values = [row["AP"] for row in queries["rows"]]
+    assert values == sorted(scores["AP"].tolist(), reverse=True)[:50]
+    table = rows_of(asked("/run/1.csv?table=queries").text)
+    assert [float(row[1]) for row in table[1:]] == scores["nDCG@10"].tolist()
+    assert asked(f"/run/{run.uid[:10]}").status == 200
+
+
+def test_running_and_failed_runs_say_so(demo, asked: Ask):
+    data = asked("/run/10.json").json["run"]
+    assert (data["status"], data["done"], data["total"]) == ("running", 37, 100)
+    page = asked("/run/10").text
+    assert '<progress max="100" value="37">' in page
+    assert 'data-live="/run/10.json"' in page
+    assert "ValueError: no such index" in asked("/run/11").text
+    assert "running 37 %" in asked("/runs").text
+    with assay.store.open(demo) as store:
+        RunningRun(store, 10).progress(38, 100)
+    assert asked("/run/10.json").json["run"]["done"] == 38
+    with assay.store.open(demo) as store:
+        RunningRun(store, 10).progress(37, 100)
+
+
+def test_comparison_is_that_of_the_library(demo, asked: Ask):
+    data = asked("/compare.json?run=1&run=2&run=3&measure=AP").json
+    with assay.store.open(demo) as store:
+        runs = [store.run(i) for i in (1, 2, 3)]
+        expected = compare(*(run.scores() for run in runs), names=[run.name for run in runs],
+                           measures=["AP"])  # fmt: skip
+    assert data["comparison"] == expected.to_dict()
+    page = asked("/compare?run=1&run=2&run=3&measure=AP").text
+    assert expected.verdict in unescape(page)
+    best, second = (one.name for one in expected.standings[:2])
+    differences = expected.differences("AP", best, second)
+    assert [row["query"] for row in data["queries"]["rows"]] == [
+        row.query for row in differences.rows
+    ]
+    based = asked("/compare.json?run=1&run=2&run=3&measure=AP&baseline=2").json
+    assert based["comparison"]["baseline"] == "lexical"
+    table = rows_of(asked("/compare.csv?run=1&run=2&table=pairs").text)
+    assert "p_uncorrected" in table[0]
+
+
+def test_comparisons_that_cannot_be_are_explained(asked: Ask, tmp_path):
+    assert "Tick two or more runs" in asked("/compare").text
+    assert "needs two" in asked("/compare?run=1&run=1").text
+    assert asked("/compare?run=1&run=99").status == 404
+    waiting = asked("/compare?run=1&run=10")
+    assert waiting.status == 400
+    assert "no measure in common" in waiting.text
+    other = asked("/compare?run=1&run=9")
+    assert other.status == 400
+    assert "Mismatch" not in other.text
+    assert asked("/compare?run=1&run=2&baseline=3").status == 400
+    assert asked("/compare?run=1&run=2&baseline=zzz").status == 404
+
+
+def test_a_page_does_not_wait_for_long_statistics(demo, monkeypatch):
+    import threading
+
+    from assay.web import values
+
+    done = threading.Event()
+    real = values.compare
+
+    def slow(*arguments, **named):
+        assert done.wait(60)
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(values, "compare", slow)
+    ask = Ask(demo)
+    page = ask("/compare?run=1&run=2")
+    assert page.status == 200
+    assert "being compared" in page.text
+    assert '<meta http-equiv="refresh"' in page.text
+    board = ask("/leaderboard?dataset=demo").text
+    assert "Tie groups are being computed" in board
+    done.set()
+    assert ask("/compare.json?run=1&run=2").json["comparison"]["systems"] == ["dense", "lexical"]
+    page = ask("/compare?run=1&run=2").text
+    assert "is better than" in page
+    assert "refresh" not in page
+
+
+def test_one_query_shows_what_each_run_retrieved(demo, asked: Ask):
+    data = asked("/query.json?run=1&run=2&run=3&query=q07").json
+    with assay.store.open(demo) as store:
+        shown = [store.run(i).shown("q07") for i in (1, 2, 3)]
+        value = store.run(2).scores()["AP"][7]
+    assert data["text"] == shown[0].text
+    assert data["values"][1]["AP"] == value
+    assert [one["stored"] for one in data["retrieved"]] == [True, True, False]
+    lists = [[doc.doc for doc in one.results] for one in shown[:2]]
+    for own, other, column in zip(lists, lists[::-1], data["retrieved"], strict=False):
+        assert [one["doc"] for one in column["results"]] == own
+        assert [one["only_here"] for one in column["results"]] == [doc not in other for doc in own]
+    page = asked("/query?run=1&run=2&run=3&query=q07").text
+    assert "only here" in page
+    assert "relevant (" in page
+    assert "Relevant, but not among these" in page
+    assert "kept no texts" in page
+    assert asked("/query?run=9&query=q007").status == 200
+    assert "kept no texts" in asked("/query?run=9&query=q007").text
+
+
+@pytest.mark.parametrize("address", [
+    "/query?run=1&query=nothing", "/query?run=1&query=%20", "/run/99", "/run/abc", "/run/0",
+    "/run/..%2fetc", "/run/99999999999999999999", "/leaderboard?dataset=none", "/nothing",
+    "/runs/", "/static/none.js", "/run/", "/query?run=77&query=q07", "/trends?dataset=none",
+])  # fmt: skip
+def test_what_is_not_there_is_a_clear_404(asked: Ask, address: str):
+    answer = asked(address)
+    assert answer.status == 404
+    assert "There is no" in answer.text
+    assert "Traceback" not in answer.text
+    assert '<a href="/runs">' in answer.text
+
+
+def test_integer_query_ids_are_found(tmp_path):
+    from dataclasses import replace
+
+    from assay import Ids
+
+    scores = replace(made_scores(1, n=5), query_ids=Ids.of(np.arange(5) * 10**12 - 10**12, "query"))
+    with assay.store.open(tmp_path / "s.db") as store:
+        store.save(scores, "numbers")
+    ask = Ask(tmp_path / "s.db")
+    for query in ("-1000000000000", "0", "3000000000000"):
+        assert ask(f"/query.json?run=1&query={query}").status == 200
+    for query in ("7", "0.0", "x", "9" * 30, "%C2%B2"):
+        assert ask(f"/query?run=1&query={query}").status == 404
+
+
+def test_runs_without_values_of_queries_have_pages(tmp_path):
+    with assay.store.open(tmp_path / "s.db") as store:
+        store.save(None, "bare", dataset="d", aggregates=[assay.store.Aggregate("AP", 0.5, n=3)])
+        store.save(None, "empty", dataset="d")
+        store.save(None, "other", dataset="d", aggregates=[assay.store.Aggregate("AP", 0.4, n=3)])
+    ask = Ask(tmp_path / "s.db")
+    for address in ("/run/1", "/run/2", "/leaderboard", "/trends", "/runs"):
+        assert ask(address).status == 200, address
+    assert "has no values of queries" in unescape(ask("/compare?run=1&run=3").text)
+
+
+def test_an_empty_store_has_pages(tmp_path):
+    assay.store.open(tmp_path / "s.db").close()
+    ask = Ask(tmp_path / "s.db")
+    assert "The store is empty" in ask("/runs").text
+    for address in ("/leaderboard", "/trends", "/compare", "/runs.csv", "/leaderboard.json"):
+        assert ask(address).status == 200, address
+
+
+def test_pages_over_postgres(request):
+    place = new_database(request.config)
+    with assay.store.open(place) as store:
+        save_demo(store)
+    ask = Ask(place)
+    for address in (*PAGES, "/runs?sort=value&measure=AP&named_like=N&tag=ci&task=retrieval",
+                    "/runs.csv", "/leaderboard.json?of=all&dataset=cranfield"):  # fmt: skip
+        assert ask(address).status == 200, address
+    assert ask("/runs.json?named_like=NIGHT").json["total"] == 6
+    ask.source.close()

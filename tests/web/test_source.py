@@ -1,0 +1,148 @@
+"""A store that is written, upgraded, locked, damaged or removed while it is served."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import assay.store
+from assay.errors import StorageError
+from assay.web import source
+from assay.web.source import Source
+from tests.web.samples import Ask, made_scores
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    with assay.store.open(tmp_path / "s.db") as store:
+        store.save(made_scores(1), "first", dataset="d")
+    return tmp_path / "s.db"
+
+
+def test_new_runs_are_seen_at_once(place):
+    ask = Ask(place)
+    assert ask("/runs.json").json["total"] == 1
+    with assay.store.open(place) as store, store.running("second") as run:
+        run.progress(1, 2)
+        assert ask("/runs.json").json["runs"][0]["status"] == "running"
+        run.result(made_scores(2))
+    data = ask("/runs.json").json
+    assert [(row["name"], row["status"]) for row in data["runs"]] == [
+        ("second", "finished"), ("first", "finished"),
+    ]  # fmt: skip
+    with assay.store.open(place) as store:
+        store.delete(1)
+    assert ask("/run/1").status == 404
+    assert ask("/run/2").status == 200
+
+
+def test_a_removed_store_is_said_to_be_gone_and_found_again(place, tmp_path):
+    ask = Ask(place)
+    assert ask("/runs").status == 200
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    for file in tmp_path.glob("s.db*"):
+        shutil.move(file, aside)
+    gone = ask("/runs")
+    assert gone.status == 503
+    assert "There is no store at" in gone.text
+    assert ask("/runs.json").json["status"] == 503
+    for file in aside.glob("s.db*"):
+        shutil.move(file, tmp_path)
+    assert ask("/runs").status == 200
+
+
+def test_a_replaced_store_is_the_new_one(place, tmp_path):
+    ask = Ask(place)
+    assert ask("/runs.json").json["runs"][0]["name"] == "first"
+    with assay.store.open(tmp_path / "other.db") as store:
+        store.save(made_scores(3), "another")
+    for file in tmp_path.glob("s.db-*"):
+        file.unlink()
+    os.replace(tmp_path / "other.db", place)
+    assert ask("/runs.json").json["runs"][0]["name"] == "another"
+
+
+def test_a_store_that_a_newer_version_upgrades_is_still_shown_with_a_word(place):
+    ask = Ask(place)
+    assert "newer version" not in ask("/runs").text
+    with closing(sqlite3.connect(place)) as connection:
+        connection.execute("ALTER TABLE runs ADD COLUMN mood TEXT")
+        connection.execute("UPDATE assay_schema SET version_num = '9999'")
+        connection.commit()
+    page = ask("/runs")
+    assert page.status == 200
+    assert "newer version" in page.text
+
+
+def test_an_old_store_is_not_changed_but_explained(place):
+    with closing(sqlite3.connect(place)) as connection:
+        connection.execute("UPDATE assay_schema SET version_num = '0001'")
+        connection.commit()
+    before = place.read_bytes()
+    answer = Ask(place)("/runs")
+    assert answer.status == 503
+    assert "old schema" in answer.text
+    assert place.read_bytes() == before
+
+
+def test_a_locked_store_is_said_to_be_locked(place, monkeypatch):
+    monkeypatch.setattr(source, "_PATIENCE", 50)
+    ask = Ask(place)
+    with closing(sqlite3.connect(place, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+    assert ask("/runs").status == 200
+    with closing(sqlite3.connect(place, isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        answer = ask("/runs")
+        assert answer.status == 503
+        assert "Try again" in answer.text
+        connection.execute("ROLLBACK")
+    assert ask("/runs").status == 200
+
+
+def test_garbage_is_said_to_be_garbage(place):
+    ask = Ask(place)
+    assert ask("/runs").status == 200
+    for file in place.parent.glob("s.db-*"):
+        file.unlink()
+    place.unlink()
+    place.write_bytes(b"garbage " * 1000)
+    answer = ask("/runs")
+    assert answer.status == 503
+    assert "not an SQLite database" in answer.text
+
+
+def test_a_damaged_array_is_named(place):
+    with closing(sqlite3.connect(place)) as connection:
+        connection.execute("DROP TRIGGER IF EXISTS blobs_stay_update")
+        connection.execute("UPDATE blobs SET content = x'00' WHERE kind = 'values'")
+        connection.commit()
+    answer = Ask(place)("/run/1")
+    assert answer.status == 503
+    assert "checksum" in answer.text
+    assert "Run 1" in answer.text
+
+
+def test_nothing_is_written(place):
+    before = place.read_bytes()
+    ask = Ask(place)
+    for address in ("/runs", "/run/1", "/leaderboard", "/trends", "/compare", "/runs.csv"):
+        assert ask(address).status == 200
+    store = ask.source.store()
+    assert store.only_reads
+    with pytest.raises(StorageError):
+        store.tag(1, "x")
+    ask.source.close()
+    assert place.read_bytes() == before
+
+
+def test_a_store_must_be_there_at_the_start(tmp_path):
+    with pytest.raises(StorageError, match="There is no store"):
+        Source(tmp_path / "none.db").store()
+    assert not (tmp_path / "none.db").exists()
