@@ -18,10 +18,11 @@ from assay.chance import ceiling, chance
 from assay.conventions import Conventions, as_conventions, preset
 from assay.errors import MismatchError, UsageError
 from assay.evaluation import score
+from assay.exact_sums import exact_sum
 from assay.hits import Hits, judge_ranks
 from assay.ids import Ids
 from assay.measures import Measure, parse_many
-from assay.scores import Mean, Scores, exact_sum
+from assay.scores import Mean, Scores
 from assay.tasks.descriptors_lists import counts_among, list_hits
 from assay.tasks.descriptors_names import as_id
 from assay.tasks.descriptors_pooled import CandidateCounts, PooledResult
