@@ -18,8 +18,9 @@ __all__ = ["fingerprints", "git_commit", "versions"]
 # Packages whose version may change a number or an order; only those in use are named.
 _PACKAGES: Final = (
     "numpy", "narwhals", "pandas", "polars", "pyarrow", "zstandard", "wordllama", "torch",
-    "sentence_transformers", "model2vec", "safetensors", "sqlalchemy", "bm25s", "sklearn",
-    "tokenizers", "onnxruntime",
+    "sentence_transformers", "model2vec", "safetensors", "sqlalchemy", "onnxruntime", "tokenizers",
+    "bm25s", "faiss", "usearch", "lancedb", "qdrant_client", "sqlite_vec", "pgvector", "cv2",
+    "skimage", "sklearn", "scipy", "ray",
 )  # fmt: skip
 
 
