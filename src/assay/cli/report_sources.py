@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from assay.cli.opened_store import opened_store
+
 if TYPE_CHECKING:
     from assay.store import Run, Store
 
@@ -74,7 +76,7 @@ def find_sources(
             raise click.UsageError("--store is for stored runs, but all of these are files.")
         yield _with_baseline(tuple(runs), baseline, None)
         return
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         items = [_resolved(text, opened) for text in runs]
         if from_store and not named:
             items += _passing(opened, chosen)
@@ -83,17 +85,6 @@ def find_sources(
 
 def _is_key(baseline: str | None) -> bool:
     return baseline is not None and stored_key(baseline) is not None
-
-
-@contextmanager
-def _opened(place: str | None) -> Iterator[Store]:
-    import assay.store
-    from assay.cli import output
-
-    with assay.store.open(place, create=False) as opened:
-        if opened.only_reads:
-            output.narrate(opened.only_reads)
-        yield opened
 
 
 def _resolved(text: str, store: Store | None) -> str | Run:

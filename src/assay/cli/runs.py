@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from assay.cli import options, output
+from assay.cli.opened_store import opened_store
 from assay.cli.run_filters import filter_options
 from assay.report.tables import printable
 
 if TYPE_CHECKING:
     from assay.report.page import Page
-    from assay.store import Store
 
 __all__ = ["command"]
 
@@ -24,17 +23,6 @@ _FORMATS = ("text", "markdown", "csv", "tsv", "json")
 _PAGES = ("text", "markdown", "json")
 _COMPARISONS = ("text", "markdown", "latex", "json")
 _STATUSES = ("running", "finished", "failed")
-
-
-@contextmanager
-def _opened(place: str | None) -> Iterator[Store]:
-    """The store, if there is one; say so if it is of a newer version."""
-    import assay.store
-
-    with assay.store.open(place, create=False) as store:
-        if store.only_reads:
-            output.narrate(store.only_reads)
-        yield store
 
 
 def _filters(command: Command) -> Command:
@@ -75,7 +63,7 @@ def list_(
     layout = output.chosen_format(named, json_wanted, file)
     wanted = [str(one) for one in parse_many(measures)] if measures else []
     filters |= {"measure": wanted[0] if wanted else None, "limit": limit}
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         runs = opened.lines(measures=wanted, **filters)
         where = str(opened.database.location)
     if layout == "json":
@@ -111,7 +99,7 @@ def show(
     from assay.cli import run_tables
 
     layout = output.chosen_format(named, json_wanted, file, known=_PAGES)
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         found = opened.run(run)
         if layout == "json":
             data = run_tables.run_data(found, per_query=per_query)
@@ -163,7 +151,7 @@ def compare(
 
     layout = output.chosen_format(named, json_wanted, file, known=_COMPARISONS)
     keys = [*runs, *([baseline] if baseline else [])]
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         found = list({run.id: run for run in map(opened.run, keys)}.values())
         if len(found) < 2:
             raise click.UsageError("There is one run; a comparison needs two.")
@@ -188,7 +176,7 @@ def compare(
 @options.store_option
 def tag(*, run: str, tags: tuple[str, ...], remove: bool, store: str | None) -> None:
     """Tag a run."""
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         (opened.untag if remove else opened.tag)(run, *tags)
 
 
@@ -198,7 +186,7 @@ def tag(*, run: str, tags: tuple[str, ...], remove: bool, store: str | None) -> 
 @options.store_option
 def note(*, run: str, text: str, store: str | None) -> None:
     """Write the notes of a run; they replace the old ones."""
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         opened.note(run, text)
 
 
@@ -208,7 +196,7 @@ def note(*, run: str, text: str, store: str | None) -> None:
 @options.store_option
 def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
     """Delete runs with all their values."""
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         found = [opened.run(run) for run in runs]
         if not yes:
             names = ", ".join(f"{run.id} ({printable(run.name)})" for run in found)
@@ -226,7 +214,7 @@ def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
               )  # fmt: skip
 def export(*, runs: tuple[str, ...], store: str | None, file: str, **filters: Any) -> None:
     """Write runs to a file: those named, or all that pass the filters."""
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         if runs:
             filters["id"] = [opened.run(run).id for run in runs]
         number = opened.export(file, **filters)
@@ -257,5 +245,5 @@ def rerun(*, run: str, yes: bool, store: str | None) -> int:
     """
     from assay.cli.rerun import rerun as repeated
 
-    with _opened(store) as opened:
+    with opened_store(store) as opened:
         return repeated(opened, opened.run(run), trusted=yes)
