@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from assay.pairs import Pair, Settings
+from assay.report.tables import signed
 
-__all__ = ["METHOD_NAMES", "figures", "method_words", "pair_verdict", "signed", "spelled_p",
+__all__ = ["METHOD_NAMES", "figures", "method_words", "pair_verdict", "spelled_p",
            "verdict_against", "verdict_of_all"]  # fmt: skip
 
 METHOD_NAMES: Final = {
@@ -64,16 +65,6 @@ def method_words(settings: Settings, n_pairs: int) -> str:
     if settings.correction == "none":
         return f"{test}, not corrected for {n_pairs} pairs"
     return f"{test}, {METHOD_NAMES[settings.correction]}"
-
-
-def signed(value: float) -> str:
-    """Four decimals and a sign; no sign where nothing is left of the number.
-
-    >>> signed(0.0312), signed(-0.00001)
-    ('+0.0312', '0.0000')
-    """
-    text = f"{value:+.4f}"
-    return text if text.strip("+-0.") else text[1:]
 
 
 def spelled_p(p: float) -> str:

@@ -295,6 +295,33 @@ def test_what_is_not_there_is_a_clear_404(asked: Ask, address: str):
     assert '<a href="/runs">' in answer.text
 
 
+def test_lists_of_queries_show_their_texts(demo, asked: Ask):
+    for address in ("/run/1", "/compare?run=3&run=1"):
+        page = asked(address).text
+        assert '<span class="beside">what is known about q07, and since when</span>' in page
+        data = asked(twin(address, ".json")).json
+        assert data["queries"]["texts"]["q07"] == "what is known about q07, and since when"
+    assert "beside" not in asked("/run/3").text
+    assert asked("/run/3.json").json["queries"]["texts"] == {}
+
+
+def test_sums_are_no_measures_to_compare(tmp_path):
+    from assay import evaluate
+
+    runs = [{f"q{i}": {"a": 2.0 - turn, "b": 1.0} for i in range(9)} for turn in (0, 2)]
+    qrels = {f"q{i}": {"a": 1} for i in range(9)}
+    with assay.store.open(tmp_path / "s.db") as store:
+        for run in runs:
+            store.save(evaluate(run, qrels, ["num_ret", "AP"]), "x", dataset="d")
+    ask = Ask(tmp_path / "s.db")
+    assert ask("/compare.json?run=1&run=2").json["measures"] == ["AP"]
+    assert "is better than" in ask("/compare?run=1&run=2").text
+    trend = ask("/trends.json?measure=num_ret").json["runs"]
+    assert trend[1]["change"]["words"] == "not tested"
+    for address in ("/leaderboard?measure=num_ret", "/run/1?measure=num_ret&sort=num_ret"):
+        assert ask(address).status == 200
+
+
 def test_integer_query_ids_are_found(tmp_path):
     from dataclasses import replace
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -133,11 +134,12 @@ def test_open_opens_the_page(place, assay, monkeypatch):
 
     from assay.web import server
 
-    opened = []
-    monkeypatch.setattr(webbrowser, "open", opened.append)
+    opened, called = [], threading.Event()
+    monkeypatch.setattr(webbrowser, "open", lambda url: (opened.append(url), called.set()))
     monkeypatch.setattr(server, "_run", lambda app, listener: None)
     answer = assay("serve", "--store", place, "--port", "0", "--open")
     assert answer.code == 0
+    assert called.wait(60)
     assert opened == [answer.out.strip()]
 
 

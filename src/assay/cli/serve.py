@@ -42,8 +42,10 @@ def command(
         output.narrate("serving until Ctrl-C")
         if open_wanted:
             import webbrowser
+            from threading import Thread
 
-            webbrowser.open(address)
+            # Some browsers return only when they are closed.
+            Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     serve(store, host=host, port=port, allowed=allowed, token=os.environ.get(TOKEN_VARIABLE),
           ready=ready)  # fmt: skip

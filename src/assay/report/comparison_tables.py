@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from assay.pairs import POWER
 from assay.report.page import Page, Words
-from assay.report.tables import Cell, Table
-from assay.verdict import METHOD_NAMES, method_words, signed
+from assay.report.tables import Cell, Table, signed
+from assay.verdict import METHOD_NAMES, method_words
 
 if TYPE_CHECKING:
     from assay.comparison import Comparison, Standing

@@ -21,6 +21,7 @@ __all__ = [
     "markdown_text",
     "not_a_formula",
     "printable",
+    "signed",
 ]
 
 UNDEFINED = "–"
@@ -42,6 +43,16 @@ def printable(text: object) -> str:
     return _CONTROLS.sub(lambda found: repr(found.group())[1:-1], str(text))
 
 
+def signed(value: float) -> str:
+    """Four decimals and a sign; no sign where nothing is left of the number.
+
+    >>> signed(0.0312), signed(-0.00001)
+    ('+0.0312', '0.0000')
+    """
+    text = f"{value:+.4f}"
+    return text if text.strip("+-0.") else text[1:]
+
+
 @dataclass(frozen=True)
 class Cell:
     """A value and how people see it.
@@ -61,7 +72,7 @@ class Cell:
         if self.kind == "fraction":
             return f"{self.value:.4f}"
         if self.kind == "difference":
-            return f"{self.value:+.4f}"
+            return signed(float(self.value))
         if self.kind == "percent":
             return f"{100 * float(self.value):.2f}"
         if self.kind == "count":

@@ -13,11 +13,12 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from assay.errors import UsageError
 from assay.store.aggregates import canonical
-from assay.store.reading import NEWEST_FIRST, conditions
+from assay.store.reading import NEWEST_FIRST, conditions, read_shown
 from assay.store.schema import AGGREGATES, RUNS, TAGS
+from assay.store.shown import key_of, unpack_shown
 
 __all__ = ["ORDERS", "Measured", "count_runs", "datasets", "in_order", "known", "measured",
-           "measures_of", "statuses"]  # fmt: skip
+           "measures_of", "query_texts", "statuses"]  # fmt: skip
 
 ORDERS: Final = ("id", "created", "status", "task", "dataset", "model", "name", "n_queries",
                  "seconds", "value")  # fmt: skip
@@ -119,6 +120,16 @@ def measures_of(connection: Connection, **filters: Any) -> list[str]:
         .limit(_MOST_NAMES)
     )
     return list(connection.execute(statement).scalars())
+
+
+def query_texts(connection: Connection, run: int, queries: Sequence[str]) -> dict[str, str]:
+    """The texts of some queries of a run, by query id; those that were not stored are left out."""
+    wanted = [key_of(query) for query in queries]
+    return {
+        query: shown.text
+        for query, shown in map(unpack_shown, read_shown(connection, run, wanted))
+        if shown.text
+    }
 
 
 def measured(connection: Connection, measure: str, **filters: Any) -> list[Measured]:

@@ -220,11 +220,13 @@ def has_shown(connection: Connection, run: int) -> bool:
     return bool(connection.execute(select(exists().where(SHOWN.c.run_id == run))).scalar())
 
 
-def read_shown(connection: Connection, run: int, key: str | None = None) -> Iterator[Blob]:
-    """What is shown of the queries of a run, or of the one with this key."""
+def read_shown(
+    connection: Connection, run: int, keys: Iterable[str] | None = None
+) -> Iterator[Blob]:
+    """What is shown of the queries of a run, or of those with these keys."""
     statement = select(SHOWN).where(SHOWN.c.run_id == run).order_by(SHOWN.c.position)
-    if key is not None:
-        statement = statement.where(SHOWN.c.query_key == key)
+    if keys is not None:
+        statement = statement.where(SHOWN.c.query_key.in_(list(keys)))
     for row in connection.execute(statement):
         yield Blob("shown", row.position, row.query_key, "json", 1, row.raw_bytes, row.checksum,
                    row.content)  # fmt: skip

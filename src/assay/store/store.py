@@ -285,7 +285,7 @@ class Store:
     def shown_of(self, run: Run, query: str) -> ShownQuery | None:
         """What is shown of one query; nothing else is read."""
         with self.database.reading() as connection:
-            blobs = list(reading.read_shown(connection, run.id, key_of(query)))
+            blobs = list(reading.read_shown(connection, run.id, [key_of(query)]))
         with _named(run):
             return unpack_shown(blobs[0])[1] if blobs else None
 

@@ -10,10 +10,9 @@ import numpy as np
 from assay.comparison import Comparison
 from assay.report.comparison_tables import method_note, shown_p
 from assay.report.page import Page, Words
-from assay.report.tables import Cell, Table
+from assay.report.tables import Cell, Table, signed
 from assay.stats import Interval
 from assay.tasks.codes_loss import FLOAT, CodeLoss, CodesReport
-from assay.verdict import signed
 
 __all__ = ["data_table", "report_data", "report_page"]
 

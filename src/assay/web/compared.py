@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.alignment import comparable
 from assay.comparison import Comparison
-from assay.errors import UsageError
+from assay.errors import MeasureError, UsageError
+from assay.measures import parse
 from assay.report.comparison_tables import data_table, method_note, pair_table, system_table
 from assay.report.tables import Cell, Table
 from assay.store import Run
@@ -20,6 +22,7 @@ from assay.web.lookups import chosen_measure, find_run, find_runs
 from assay.web.page import Page, View
 from assay.web.pictures import Span, bars, strip
 from assay.web.sheets import Paging, Sheet, by_number, plain_rows, sorting
+from assay.web.texts import beside, texts_of
 
 __all__ = ["compared_page"]
 
@@ -77,13 +80,22 @@ def _too_few(view: View, runs: Sequence[Run]) -> Page:
 
 
 def _shared_measures(runs: Sequence[Run]) -> list[str]:
-    """Measures that every run has for its queries."""
+    """Measures that every run has for its queries, and that can be compared."""
     have = [
         [one.measure for one in run.aggregates
          if one.average == "micro" and not one.by_column and not one.subset]
         for run in runs
     ]  # fmt: skip
-    return [name for name in dict.fromkeys(have[0]) if all(name in own for own in have)]
+    shared = [name for name in dict.fromkeys(have[0]) if all(name in own for own in have)]
+    return [name for name in shared if _testable(name)]
+
+
+def _testable(name: str) -> bool:
+    """Whether a measure is a mean over queries, which alone can be tested."""
+    try:
+        return comparable(parse(name))
+    except MeasureError:
+        return False
 
 
 def _baseline(view: View, runs: Sequence[Run], names: Sequence[str]) -> str | None:
@@ -131,14 +143,15 @@ def _overview(
         name: max((mean for own in means if (mean := own[name]) is not None), default=None)
         for name in measures
     }
+    several = len({run.dataset for run in runs}) > 1
     rows = tuple(
-        (Cell(name), Cell(run.dataset),
+        (Cell(name), *([Cell(run.dataset)] if several else []),
          *(Cell(own[m], "fraction", own[m] is not None and own[m] == best[m]) for m in measures))
         for name, run, own in zip(names, runs, means, strict=True)
     )  # fmt: skip
     csv = view.asked.but(f"{view.path}.csv", table="measures", page=None)
-    return Sheet("measures", "Means of all measures", Table(("run", "dataset", *measures), rows),
-                 csv=csv)  # fmt: skip
+    columns = ("run", *(["dataset"] if several else []), *measures)
+    return Sheet("measures", "Means of all measures", Table(columns, rows), csv=csv)
 
 
 class _Queries:
@@ -189,10 +202,18 @@ class _Queries:
     def _paging(self) -> Paging:
         return Paging.of(self._view.asked, self._view.path, self._found.n_queries)
 
+    @cached_property
+    def _shown(self) -> Table:
+        return self._table(self._places()[self._paging().rows])
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        ids = [row[0].value for row in self._shown.rows]
+        return texts_of(self._view.store, self._runs, ids)
+
     def sheet(self) -> Sheet:
         """The queries that are shown."""
-        view, paging = self._view, self._paging()
-        table = self._table(self._places()[paging.rows])
+        view, paging, table = self._view, self._paging(), self._shown
         last = len(table.columns) - 1
         keys = {0: "query", **{i: str(i) for i in range(1, last)}, last: "difference"}
         runs = [run.id for run in self._runs]
@@ -205,15 +226,15 @@ class _Queries:
             marks=[{last: _sign(row[last].value)} for row in table.rows],
             heads=sorting(view.asked, view.path, keys, by=self._by, descending=self._descending,
                           texts=["query"]),
-            paging=paging,
+            paging=paging, notes=beside(self._texts, [row[0].value for row in table.rows]),
         )  # fmt: skip
 
     def data(self) -> dict[str, Any]:
         """The same for programs."""
         paging = self._paging()
-        rows = plain_rows(self._table(self._places()[paging.rows]))
         return {"total": paging.total, "number": paging.number, "sort": self._by,
-                "descending": self._descending, "rows": rows}  # fmt: skip
+                "descending": self._descending, "rows": plain_rows(self._shown),
+                "texts": self._texts}  # fmt: skip
 
     def chart(self) -> Any:
         """Differences of all queries, sorted."""

@@ -82,7 +82,10 @@ def _made(run: Run) -> list[tuple[str, str]]:
 
 
 def _spelled(settings: dict[str, Any]) -> str:
-    return "\n".join(f"{key} = {json.dumps(value)}" for key, value in settings.items())
+    """Settings, a line each; what was not set is not said."""
+    unset: tuple[Any, ...] = (None, [], {}, "")
+    given = {key: value for key, value in settings.items() if value not in unset}
+    return "\n".join(f"{key} = {json.dumps(value)}" for key, value in given.items())
 
 
 def _fingerprint(mark: Any) -> str:

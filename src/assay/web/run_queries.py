@@ -18,6 +18,7 @@ from assay.web.asked import Asked, address
 from assay.web.page import Page, View
 from assay.web.pictures import histogram
 from assay.web.sheets import Paging, Sheet, by_number, plain_rows, sorting
+from assay.web.texts import beside, texts_of
 
 __all__ = ["with_queries"]
 
@@ -33,14 +34,15 @@ def with_queries(page: Page, view: View, stored: Scores) -> Page:
     places = _places(scores, by, descending)
     paging = Paging.of(view.asked, view.path, scores.n_queries)
     table = _table(scores, places[paging.rows])
-    sheet = _sheet(view, table, paging, sorting(
+    texts = texts_of(view.store, [page.more["run"]], [row[0].value for row in table.rows])
+    sheet = _sheet(view, table, texts, paging, sorting(
         view.asked, view.path, dict(enumerate(["query", *names])), by=by, descending=descending,
         texts=["query"],
     ))  # fmt: skip
     column, groups = _groups(view, scores)
     remarks = list(disclosures(scores))
     queries = {"total": paging.total, "number": paging.number, "sort": by,
-               "descending": descending, "rows": plain_rows(table)}  # fmt: skip
+               "descending": descending, "rows": plain_rows(table), "texts": texts}  # fmt: skip
     return replace(
         page,
         data={**page.data, "remarks": remarks, "by": column, "queries": queries,
@@ -88,12 +90,12 @@ def _table(scores: Scores, places: NDArray[np.int64]) -> Table:
     return Table(("query", *map(str, scores.measures), *scores.groups), rows)
 
 
-def _sheet(view: View, table: Table, paging: Paging, heads: Any) -> Sheet:
+def _sheet(view: View, table: Table, texts: dict[str, str], paging: Paging, heads: Any) -> Sheet:
     return Sheet(
         "queries", "Queries", table,
         csv=view.asked.but(f"{view.path}.csv", table="queries", page=None),
         links=[{0: address("/query", run=view.key, query=row[0].value)} for row in table.rows],
-        heads=heads, paging=paging,
+        heads=heads, paging=paging, notes=beside(texts, [row[0].value for row in table.rows]),
     )  # fmt: skip
 
 

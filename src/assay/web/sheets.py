@@ -67,7 +67,8 @@ class Sheet:
     """A table with a caption, which can be had as CSV under its name.
 
     `links` and `marks` (a class of the style sheet) are by row, then by column; `pictures` stand in
-    a column of their own after column `pictured`; `picks` are the values of boxes to tick.
+    a column of their own after column `pictured`; `picks` are the values of boxes to tick; `notes`
+    stand small beside the first cell of each row.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Sheet:
     picture_head: str = ""
     picks: Sequence[int] = ()
     pick_labels: Sequence[str] = ()
+    notes: Sequence[str] = ()
     paging: Paging | None = None
 
     def link(self, row: int, column: int) -> str:

@@ -32,8 +32,10 @@ class Source:
 
     def store(self) -> Store:
         """The store, opened for reading; a StorageError says why it cannot be."""
+        held = self._store
+        changed = held is not None and self._is_another(held)  # may take a while if it is locked
         with self._lock:
-            if self._store is not None and self._is_another(self._store):
+            if changed and self._store is held:
                 self._close()
             if self._store is None:
                 self._identity = self._identified()

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, and_, or_, select
 
+from assay.errors import MeasureError
+from assay.measures import parse
 from assay.report.tables import Cell, Table
 from assay.stats import intervals
 from assay.store.blobs import unpacked
@@ -89,17 +91,30 @@ def trend_page(view: View) -> Page:
 def _changes(connection: Connection, series: Sequence[Measured], measure: str) -> list[Change]:
     """How each run differs from the one before."""
     known = _query_values(connection, series, measure)
-    found = [_change(old, new, known) for old, new in pairwise(series)]
+    is_mean = _is_mean(measure)
+    found = [_change(old, new, known, is_mean) for old, new in pairwise(series)]
     return [Change(), *found] if series else []
 
 
-def _change(old: Measured, new: Measured, known: Mapping[int, QueryValues]) -> Change:
+def _change(
+    old: Measured, new: Measured, known: Mapping[int, QueryValues], is_mean: bool
+) -> Change:
     if old.conventions != new.conventions:
         return Change("same", _difference(old, new), note="other conventions")
+    if not is_mean:
+        return Change("same", _difference(old, new), note="not tested")
     left, right = known.get(old.id), known.get(new.id)
     if left is None or right is None or left.queries != right.queries:
         return _unpaired(old, new)
     return _paired(right.values - left.values)
+
+
+def _is_mean(measure: str) -> bool:
+    """Whether the number of a run is a mean of its queries, and not a sum or a name of its own."""
+    try:
+        return parse(measure).definition.aggregate == "mean"
+    except MeasureError:
+        return False
 
 
 @dataclass(frozen=True)
@@ -151,7 +166,7 @@ def _unpaired(old: Measured, new: Measured) -> Change:
     difference = _difference(old, new)
     ends = (old.low, old.high, new.low, new.high)
     if any(end is None for end in ends):
-        return Change("same", difference)
+        return Change("same", difference, note="not tested")
     low, high, new_low, new_high = (float(end or 0.0) for end in ends)
     kind = "worse" if new_high < low else "better" if new_low > high else "same"
     return Change(kind, difference)
