@@ -280,3 +280,8 @@ def test_explanations_that_make_no_sense(
     config(home, WHOLE)
     done = assay(*words)
     assert (done.code, message in done.err) == (code, True), done.err
+
+
+def test_the_report_holds_the_diagnosis(home: Path, assay: Callable[..., Any]) -> None:
+    assert assay(*ONE, "--html", "r.md").code == 0
+    assert "2 documents without any text" in (home / "r.md").read_text("utf-8")

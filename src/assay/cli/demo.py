@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_MODELS: Final = ("bm25", "tfidf", "lsa:100", "wordllama")
+_MODELS: Final = ("bm25", "tfidf", "lsa:200", "wordllama")
 _FUSIONS: Final = ("hybrid=rrf:bm25+wordllama",)
 _NEEDED: Final = ("bm25s", "sklearn", "wordllama", "sqlalchemy", "alembic", "altair", "vl_convert")
 _STORY: Final = (
@@ -158,18 +160,27 @@ def _show(result: BenchResult, report: Report) -> None:
     output.put(text_page(result.page(report)), None)
 
 
+def _program() -> str:
+    """How this program is called from here."""
+    name = Path(sys.argv[0])
+    if name.name != "assay" or shutil.which("assay"):
+        return "assay"
+    return os.path.relpath(name)
+
+
 def _next_steps(result: BenchResult, folder: Path, report: Path) -> None:
     """Where things are, and what to type next."""
     from assay.tasks.bench_found import disagreements
 
     query = disagreements(result)[0][0]
-    store = os.path.join(folder, "assay.db")
+    assay, store = _program(), shlex.quote(os.path.join(folder, "assay.db"))
+    asked = f"--store {store} --query {shlex.quote(query)}"
     steps = {
         "The report": f"{report}",
-        "The saved runs": f"assay runs list --store {store}",
-        "A query they disagree on": f"assay explain --saved --store {store} --query {query}",
-        "These documents as files, to try more models": "assay demo --export stdlib",
-        "Your own, in BEIR's layout or in files": "assay bench --corpus FOLDER --model bm25",
+        "The saved runs": f"{assay} runs list --store {store}",
+        "A query they disagree on": f"{assay} explain --saved {asked}",
+        "These documents as files, to try more models": f"{assay} demo --export stdlib",
+        "Your own, in BEIR's layout or in files": f"{assay} bench --corpus FOLDER --model bm25",
     }
     if output.on_terminal():
         from assay.cli.bench_terminal import print_steps

@@ -43,6 +43,7 @@ class Report:
     comparison: Comparison | None
     settings: Settings
     command: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -104,7 +105,7 @@ class Report:
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """What a mean alone would hide, of each run and of the comparison."""
+        """What a task noted, and what a mean alone would hide of each run and the comparison."""
         several = len(self.runs) > 1
         own = [
             f"{run.name}: {remark}" if several else remark
@@ -112,7 +113,7 @@ class Report:
             for remark in disclosures(run.scores)
         ]
         between = self.aligned.remarks if self.comparison is None else self.comparison.remarks
-        return (*_mixed_data(self.runs), *own, *between)
+        return (*self.notes, *_mixed_data(self.runs), *own, *between)
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -187,11 +188,13 @@ def make_report(
     margin: float | None = None,
     by: str | None = None,
     command: str = "",
+    notes: Iterable[str] = (),
 ) -> Report:
     """Compare runs as `assay.compare` does and gather all that a report shows.
 
     Runs of a store are taken as they are, with the measures that all of them have. One run is
-    reported on alone. `command` is what a reader would type to make the report again.
+    reported on alone. `command` is what a reader would type to make the report again; `notes` are
+    what a task wants its readers to know, a sentence each without a full stop.
 
     >>> from assay import evaluate
     >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
@@ -213,7 +216,8 @@ def make_report(
     elif baseline is not None:
         raise UsageError(f"There is one run; the baseline {baseline!r} has nothing to compare.")
     aligned = align(scores, names=names, measures=None, by=by)
-    return Report(title or _title(names), given, aligned, comparison, settings, command)
+    name = title or _title(names)
+    return Report(name, given, aligned, comparison, settings, command, tuple(notes))
 
 
 def _checked(runs: Iterable[ReportRun | Run]) -> tuple[ReportRun, ...]:

@@ -74,9 +74,9 @@ def run_bench(
     `models` are specs such as "bm25", "wordllama" or "NAME=st:MODEL", or `Model`s with settings;
     `fusions` such as "rrf:bm25+wordllama"; with `indexes`, models with vectors are also searched by
     these. `chunk` cuts documents, `fold` brings scores of chunks back to documents: "max" or
-    "sum:N". `depth` is how many documents are retrieved: without it 100 or the largest cut-off, and
-    1000 for a measure without one. In the folder `parts`, finished contestants of a bench that was
-    interrupted are found again.
+    "sum:N". `depth` is how many documents are retrieved: without it 100 or the largest cut-off,
+    1000 for a measure without one, and all where ties count other than in order. In the folder
+    `parts`, finished contestants of a bench that was interrupted are found again.
     """
     checks.require(collection, Collection, "collection", "what load_collection() returns")
     chosen, fused = as_models(models), as_fusions(fusions)
@@ -85,7 +85,7 @@ def run_bench(
     rule = ChunkRule.parse(chunk) if isinstance(chunk, str) else chunk
     folding = Fold.parse(fold) if isinstance(fold, str) else fold
     rules = as_conventions(conventions)
-    deep = _depth(wanted, rules, depth)
+    deep = _depth(wanted, rules, depth, len(collection.doc_ids))
     rules = rules.but(depth=deep)
     data = prepare(collection, rules, rule)
     choices = Choices(deep, folding, metric, rules.tiebreak, threads, device, cache, watch)
@@ -115,11 +115,15 @@ def run_bench(
     )
 
 
-def _depth(measures: tuple[Measure, ...], rules: Conventions, asked: int | None) -> int:
-    """How many documents to retrieve; never fewer than a measure looks at."""
+def _depth(
+    measures: tuple[Measure, ...], rules: Conventions, asked: int | None, n_docs: int
+) -> int:
+    """How many documents to retrieve; all of them where a cut could divide ties that count."""
     given = asked or rules.depth
     if given:
         return checks.check_cutoff(given, "depth")
+    if rules.ties != "order":
+        return n_docs
     if any(measure.cutoff is None for measure in measures):
         return _DEPTH_WITHOUT_CUTOFF
     return max(_LEAST_DEPTH, *(int(measure.cutoff or 0) for measure in measures))

@@ -119,10 +119,14 @@ def _about_unjudged(result: BenchResult) -> Iterator[Finding]:
     qrels = result.collection.qrels
     if isinstance(qrels, Qrels) and qrels.exhaustive:
         return
-    shares = {
-        one.name: 1 - float(np.nanmean(score(one.hits, f"Judged@{_PLACES}").values[0]))
-        for one in result.contestants
-    }
+    shares = {}
+    for one in result.contestants:
+        values = score(one.hits, f"Judged@{_PLACES}").values[0]
+        known = values[np.isfinite(values)]  # a query that found nothing has no such share
+        if len(known):
+            shares[one.name] = 1 - float(known.mean())
+    if not shares:
+        return
     low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
     if shares[high] <= 0:
         return

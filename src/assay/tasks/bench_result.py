@@ -88,7 +88,10 @@ class BenchResult:
             ReportRun(one.name, one.scores, self.chance, one.hits, one.details())
             for one in self.contestants
         ]
-        return make_report(runs, title=title or self.title, command=command, **settings)
+        notes = [str(finding).removesuffix(".") for finding in self.diagnosis.findings]
+        return make_report(
+            runs, title=title or self.title, command=command, notes=notes, **settings
+        )
 
     @property
     def title(self) -> str:

@@ -127,10 +127,11 @@ def search_words(name: str, words: Words, data: Prepared, choices: Choices) -> F
     """Search by words; a document that shares none with the query is not found."""
 
     def search(rows: slice, k: int) -> Ranking:
-        docs, scores = words.fitted.search(list(data.query_texts[rows]), k)
-        return Ranking.from_arrays(
+        docs, scores = words.fitted.search(list(data.query_texts[rows]), k + 1)
+        found = Ranking.from_arrays(
             docs, scores, query_ids=_part(data.query_ids, rows), n_docs=data.n_units
         )
+        return found.first(k)  # the one more tells whether the cut divides a tie
 
     ranking, seconds = _timed(search, name, data, choices)
     return Found(ranking, words.costs.searched(seconds), words.fingerprint, data.n_units)

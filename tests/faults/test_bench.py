@@ -1,0 +1,260 @@
+"""Faults of collections and benches, by their numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assay.conventions import preset
+from assay.errors import FormatError, IdError, StorageError, UsageError
+from assay.io.beir import write_collection
+from assay.io.collections import Collection, load_collection
+from assay.judgments import Judgments
+from assay.tasks.bench import Model, run_bench
+from tests.hostile import HOSTILE
+from tests.tasks.bench_samples import letters, small
+
+ROOT = Path(__file__).resolve().parents[2]
+ASSAY = [sys.executable, "-m", "assay"]
+LETTERS = "letters=py:tests.tasks.bench_samples:letters"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_collection(small(), tmp_path / "made")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def zeros(texts: list[str]) -> np.ndarray:
+    """A model that gives some texts no direction."""
+    rows = letters(texts)
+    rows[::3] = 0
+    return rows
+
+
+def nothing(texts: list[str]) -> np.ndarray:
+    """A model that gives no text a direction."""
+    return np.zeros((len(texts), 3))
+
+
+def slow(texts: list[str]) -> np.ndarray:
+    """A model that never ends."""
+    print("encoding", file=sys.stderr, flush=True)
+    time.sleep(600)
+    return letters(texts)
+
+
+def test_02_a_zero_vector_is_neither_first_nor_found() -> None:
+    result = run_bench(small(), ["zeros=py:tests.faults.test_bench:zeros"])
+    found = result["zeros"]
+    assert found.found.n_without == 14
+    assert result.diagnosis["zero-vectors"].count == 14
+    assert set(found.ranking.lengths.tolist()) <= {0, 26}
+    with pytest.raises(UsageError, match="a vector of zeros: nothing can be found"):
+        run_bench(small(), ["nothing=py:tests.faults.test_bench:nothing"])
+
+
+def test_11_12_13_ids(tmp_path: Path) -> None:
+    queries, qrels = tmp_path / "q.csv", tmp_path / "q.txt"
+    queries.write_text("q1,x\n")
+    qrels.write_text("q1 0 a 1\n")
+    corpus = tmp_path / "c.jsonl"
+    for text, words in {
+        '{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n': "second time",
+        '{"id": "1", "text": "x"}\n{"id": 1, "text": "y"}\n': "mix text and integers",
+        '{"id": "a\\tb", "text": "x"}\n': "line 1",
+        '{"id": "", "text": "x"}\n': "line 1",
+        '{"id": null, "text": "x"}\n': "line 1",
+    }.items():
+        corpus.write_text(text)
+        with pytest.raises(IdError, match=words):
+            load_collection(corpus, queries, qrels)
+
+
+def test_14_forms_of_accents_stay_distinct(tmp_path: Path) -> None:
+    rows = {"caf\u00e9": "one", "cafe\u0301": "two"}
+    (tmp_path / "c.json").write_text(json.dumps(rows))
+    (tmp_path / "q.csv").write_text("q1,x\n")
+    (tmp_path / "q.json").write_text(json.dumps({"q1": {"caf\u00e9": 1}}))
+    found = load_collection(tmp_path / "c.json", tmp_path / "q.csv", tmp_path / "q.json")
+    assert len(found.doc_ids) == 2
+
+
+def test_19_a_constant_scorer_does_not_look_good() -> None:
+    model = "same=py:tests.faults.test_bench:same"
+    result = run_bench(small(), [model], measures=["RR", "R@10"])
+    assert result["same"].scores.tied.all()
+    rules = preset("trec_eval").but(ties="expected")
+    expected = run_bench(small(n_docs=300), [model], measures=["RR", "R@10"], conventions=rules)
+    for name, value in expected["same"].scores.mean().items():
+        assert value == pytest.approx(expected.chance.mean()[name], abs=1e-12)
+
+
+def same(texts: list[str]) -> np.ndarray:
+    """A model to which all texts are one."""
+    return np.ones((len(texts), 4))
+
+
+def test_23_fewer_documents_than_the_cut_off() -> None:
+    result = run_bench(small(n_docs=30), [LETTERS], measures=["P@100", "nDCG@100"])
+    assert set(result["letters"].ranking.lengths.tolist()) == {30}
+    assert result["letters"].scores.mean()["P@100"] == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("name", ["c.jsonl", "c.csv", "c.tsv", "c.json"])
+def test_38_truncated_files(tmp_path: Path, name: str) -> None:
+    import gzip
+
+    data = gzip.compress(b'{"id": "a", "text": "x"}\n' * 50, mtime=0)
+    path = tmp_path / f"{name}.gz"
+    for cut in (1, 10, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:cut])
+        with pytest.raises((FormatError, StorageError)):
+            load_collection(path, path, path)
+
+
+def test_42_json_that_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    for text in ('{"id": "a", "text": NaN}', '{"id": "a", "id": "b", "text": "x"}', "[" * 100_000):
+        path.write_text(text)
+        with pytest.raises(FormatError):
+            load_collection(path, path, path)
+
+
+def test_44_what_is_no_file_of_texts(tmp_path: Path) -> None:
+    good = tmp_path / "good.csv"
+    good.write_text("a,x\n")
+    (tmp_path / "empty").mkdir()
+    latin = tmp_path / "latin.csv"
+    latin.write_bytes(b"a,caf\xe9\n")
+    os.mkfifo(tmp_path / "pipe.csv")
+    for path, words in {
+        tmp_path / "absent.csv": "does not exist",
+        tmp_path / "empty": "holds no .txt",
+        latin: "line 1: the text is not UTF-8",
+        tmp_path / "pipe.csv": "pipe",
+    }.items():
+        with pytest.raises((FormatError, StorageError), match=words):
+            load_collection(path, good, good)
+
+
+def test_44_links_and_hidden_files_are_not_followed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret")
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "a.txt").write_text("public")
+    (folder / "link.txt").symlink_to(secret)
+    (tmp_path / "q.csv").write_text("q1,x\n")
+    (tmp_path / "q.txt").write_text("q1 0 a.txt 1\n")
+    found = load_collection(folder, tmp_path / "q.csv", tmp_path / "q.txt")
+    assert list(found.doc_texts) == ["public"]
+
+
+def test_53_control_c(home: Path) -> None:
+    command = [*ASSAY, "bench", "--corpus", "made", "--model", "py:tests.faults.test_bench:slow",
+               "--save"]  # fmt: skip
+    with subprocess.Popen(
+        command, cwd=home, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        while process.stderr.readline().strip() != "encoding":
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    listed = subprocess.run([*ASSAY, "runs", "list", "--json"], cwd=home, capture_output=True,
+                            text=True, check=True)  # fmt: skip
+    assert json.loads(listed.stdout)["runs"][0]["status"] == "failed"
+
+
+def hostile_collection() -> Collection:
+    texts = [text.encode(errors="replace").decode() for text in HOSTILE]
+    ids = [f"{i}:{''.join(text.split())}" for i, text in enumerate(texts)]
+    docs = [f"{text} wing {i}" for i, text in enumerate(texts)]
+    qrels = Judgments.from_targets(ids[:3], query_ids=ids[:3], doc_ids=ids)
+    return Collection(ids, docs, ids[:3], texts[:3], qrels, HOSTILE[0])
+
+
+def test_62_63_65_hostile_names_and_texts(home: Path, assay: Callable[..., Any]) -> None:
+    collection = hostile_collection()
+    names = [text.encode(errors="replace").decode() for text in HOSTILE[:6]]
+    result = run_bench(
+        collection, [Model(f"{name} {i}", "bm25") for i, name in enumerate(names)], measures="RR"
+    )
+    page = result.standing.to_html()
+    assert "<script>window.pwned" not in page
+    assert "<img src=x" not in page
+    text = repr(result)
+    assert "\x1b" not in text
+    from assay.report.tables import as_csv
+
+    cells = as_csv(result.query_table()).splitlines()
+    assert not any(cell.startswith(("=", "@")) for line in cells for cell in line.split(","))
+    from assay.tasks.bench_explained import answers_of_bench
+
+    answers = answers_of_bench(result, str(collection.query_ids[0]))
+    from assay.report.page import text_page
+
+    assert "\x1b" not in text_page(answers.page())
+
+
+def test_72_no_terminal_no_bar(home: Path, assay: Callable[..., Any]) -> None:
+    done = assay("bench", "--corpus", "made", "--model", "bm25")
+    assert "━" not in done.err + done.out
+    assert "\x1b" not in done.err + done.out
+
+
+def test_73_the_decimal_point_stays(home: Path) -> None:
+    done = subprocess.run(
+        [*ASSAY, "bench", "--corpus", "made", "--model", "bm25", "--csv"], cwd=home, text=True,
+        capture_output=True, check=True, env={**os.environ, "LANG": "C", "LC_ALL": "C"},
+    )  # fmt: skip
+    assert "0." in done.stdout
+
+
+def test_75_a_misspelt_measure(home: Path, assay: Callable[..., Any]) -> None:
+    done = assay("bench", "--corpus", "made", "--model", "bm25", "-m", "nDGC@10")
+    assert done.code == 2
+    assert "nDCG" in done.err
+
+
+def test_80_empty_long_and_broken_texts(tmp_path: Path) -> None:
+    rows = {"empty": "", "long": "wing " * 250_000, "plain": "wing lift"}
+    (tmp_path / "c.jsonl").write_text(
+        "".join(json.dumps({"id": key, "text": text}) + "\n" for key, text in rows.items())
+    )
+    (tmp_path / "q.csv").write_text("q1,wing lift\n")
+    (tmp_path / "q.txt").write_text("q1 0 plain 1\n")
+    found = load_collection(tmp_path / "c.jsonl", tmp_path / "q.csv", tmp_path / "q.txt")
+    result = run_bench(found, ["bm25"], chunk="tokens:50000")
+    assert result["bm25"].ranking.row("q1")[0][0] == "plain"
+    (tmp_path / "c.csv").write_text(f"long,{rows['long']}\nplain,x\n")
+    again = load_collection(tmp_path / "c.csv", tmp_path / "q.csv", tmp_path / "q.txt")
+    assert len(again.doc_texts[0]) == 1_250_000
+    (tmp_path / "c.jsonl").write_text('{"id": "plain", "text": "\\udc80"}\n')
+    with pytest.raises(FormatError, match="half a character"):
+        load_collection(tmp_path / "c.jsonl", tmp_path / "q.csv", tmp_path / "q.txt")
+
+
+def test_82_a_missing_package(
+    home: Path, assay: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "bm25s", None)
+    done = assay("bench", "--corpus", "made", "--model", "bm25")
+    assert done.code == 4
+    assert "pip install 'assay[lexical]'" in done.err
