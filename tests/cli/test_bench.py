@@ -285,3 +285,34 @@ def test_explanations_that_make_no_sense(
 def test_the_report_holds_the_diagnosis(home: Path, assay: Callable[..., Any]) -> None:
     assert assay(*ONE, "--html", "r.md").code == 0
     assert "2 documents without any text" in (home / "r.md").read_text("utf-8")
+
+
+def test_judgments_of_chunks(home: Path, assay: Callable[..., Any]) -> None:
+    (home / "q.txt").write_text("q00 0 d00#1 1\nq01 0 d01#2 1\n")
+    words = ("bench", "--corpus", "made/corpus.jsonl", "--queries", "made/queries.jsonl",
+             "-r", "q.txt", "--model", "bm25", "-m", "RR", "--chunk", "tokens:6")  # fmt: skip
+    data = json.loads(assay(*words, "--judged", "chunks", "--json").out)
+    assert data["settings"] == {
+        "depth": 1000, "metric": "cosine", "chunk": "tokens:6:0", "fold": "max", "judged": "chunks",
+    }  # fmt: skip
+    assert data["collection"]["documents"] > 40
+    assert assay(*words).code == 3, "documents are not called d00#1"
+
+
+@pytest.mark.parametrize(
+    "words", [["-b", "bm52"], ["--level", "2"], ["--correction", "tukey", "--test", "t"]]
+)
+def test_statistics_are_checked_before_the_work(
+    home: Path, assay: Callable[..., Any], words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("assay.tasks.bench_request.load_collection", None)  # would fail if called
+    done = assay(*TWO, *words)
+    assert done.code == 2, done.err
+
+
+def test_79_a_password_in_an_address_is_never_stored(home: Path, assay: Callable[..., Any]) -> None:
+    done = assay(*ONE, "--base-url", "https://me:hidden@host/v1", "--save")
+    assert done.code == 2
+    assert "hidden" not in done.err + done.out
+    stored = b"".join(path.read_bytes() for path in home.glob("assay.db*"))
+    assert b"hidden" not in stored

@@ -45,6 +45,15 @@ def _input_options(command: Any) -> Any:
     return command
 
 
+def _without_password(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
+    """Refuse an address with a password before --save could write it down."""
+    from urllib.parse import urlsplit
+
+    if url and "@" in urlsplit(url).netloc:
+        raise click.BadParameter("an address holds no name and no password; see docs/bench.md.")
+    return url
+
+
 def _model_options(command: Any) -> Any:
     """The contestants."""
     for option in reversed(
@@ -67,7 +76,8 @@ def _model_options(command: Any) -> Any:
                          help="Vectors of length 1, or as they are."),
             click.option("--dimensions", type=click.IntRange(min=1), metavar="N",
                          help="Keep the first N numbers of vectors (Matryoshka)."),
-            click.option("--base-url", metavar="URL", help="Endpoint of openai: models."),
+            click.option("--base-url", metavar="URL", callback=_without_password,
+                         help="Endpoint of openai: models."),
             click.option("--metric", type=click.Choice(["cosine", "dot", "l2"]),
                          help="How vectors are compared. [cosine]"),
             click.option("--device", metavar="NAME", help="Where models run."),
@@ -168,6 +178,14 @@ def _request(chosen: dict[str, Any]) -> BenchRequest:
 
 
 def _refuse_senseless(chosen: dict[str, Any], request: BenchRequest) -> None:
+    from assay.pairs import Settings
+
+    Settings(**{key: chosen[key] for key in _STATISTICS if key != "baseline"})
+    if chosen["baseline"] not in (None, *request.names):
+        raise click.UsageError(
+            f"The baseline {chosen['baseline']!r} is none of the contestants: "
+            f"{', '.join(request.names)}."
+        )
     if chosen["cache"] and chosen["no_cache"]:
         raise click.UsageError("--cache and --no-cache exclude each other.")
     written = [chosen[key] for key in ("file", "html", "per_query")]

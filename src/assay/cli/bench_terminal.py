@@ -89,8 +89,9 @@ def _drawn(table: Table, report: Report, width: int) -> RichTable:
         else:
             made.add_column(Text(printable(name)), justify="left" if number in (0, 3) else "right",
                             overflow="fold")  # fmt: skip
-    for row in table.rows:
-        one = standings.get(str(row[0].value)) if row[0].value != "chance" else None
+    for number, row in enumerate(table.rows, 1):
+        last = number == len(table.rows)  # a random order
+        one = None if last else standings[str(row[0].value)]
         style = "dim" if one is None else "bold green" if row[1].best else ""
         cells = [Text(cell.shown, style="bold green" if cell.best else style if one is None else "")
                  for cell in row]  # fmt: skip

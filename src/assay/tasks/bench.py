@@ -96,7 +96,7 @@ def run_bench(
     truth = _asked(collection)
     found = []
     for name, spec, one in run_all(
-        chosen, fused, tuple(indexes), data=data, choices=choices, parts=kept
+        chosen, fused, tuple(dict.fromkeys(indexes)), data=data, choices=choices, parts=kept
     ):
         hits = judge(one.ranking, truth, conventions=rules)
         found.append(Contestant(name, spec, one, hits, score(hits, wanted, conventions=rules)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +11,7 @@ from assay.chunking import ChunkRule
 from assay.errors import UsageError
 from assay.io.beir import find_layout
 from assay.io.collections import Collection, load_collection
+from assay.measures import parse_many
 from assay.tasks.bench_plan import Fusion, Model, as_fusions, as_models, check_names
 
 if TYPE_CHECKING:
@@ -50,6 +51,12 @@ class BenchRequest:
             return list(map(str, find_layout(self.corpus, self.split)))
         return [path for path in (self.corpus, self.queries, self.qrels) if path]
 
+    @property
+    def names(self) -> list[str]:
+        """What the contestants will be called; those behind an index only if they have vectors."""
+        indexed = [f"{one.name} @ {index}" for one in self.models for index in self.indexes]
+        return [*(one.name for one in self.models), *indexed, *(one.name for one in self.fusions)]
+
     def load(self) -> Collection:
         """Read the collection."""
         return load_collection(
@@ -69,7 +76,7 @@ class BenchRequest:
         """Run it on the collection; with a cache, what was interrupted goes on."""
         from assay.tasks.bench import MEASURES, run_bench
 
-        return run_bench(
+        result = run_bench(
             collection,
             self.models,
             fusions=self.fusions,
@@ -82,6 +89,7 @@ class BenchRequest:
             watch=watch,
             **{**self.choices, **changes},
         )
+        return replace(result, chunk=self.chunk, judged=self.judged)
 
 
 def request_of(config: Mapping[str, Any], **given: Any) -> BenchRequest:
@@ -104,10 +112,11 @@ def request_of(config: Mapping[str, Any], **given: Any) -> BenchRequest:
     if chunk is None and (judged == "chunks" or "fold" in both):
         what = "fold" if "fold" in both else "judged = chunks"
         raise UsageError(f"{what} goes with chunks: say how documents are cut, with chunk.")
+    measures = parse_many(both["measures"]) if both.get("measures") else ()
     return BenchRequest(
         both["corpus"], both.get("queries"), both.get("qrels"), both.get("split", "test"),
-        both.get("name", ""), judged, models, fusions, tuple(both.get("index", ())),
-        tuple(both.get("measures", ())), None if chunk is None else ChunkRule.parse(chunk),
+        both.get("name", ""), judged, models, fusions, tuple(dict.fromkeys(both.get("index", ()))),
+        tuple(map(str, measures)), None if chunk is None else ChunkRule.parse(chunk),
         {key: both[key] for key in _SHARED if key in both},
     )  # fmt: skip
 

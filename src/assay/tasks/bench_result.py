@@ -69,6 +69,7 @@ class BenchResult:
     fold: Fold = field(default_factory=Fold)
     metric: str = "cosine"
     depth: int = 0
+    judged: str = "documents"
 
     def __getitem__(self, name: str) -> Contestant:
         """One contestant by name."""

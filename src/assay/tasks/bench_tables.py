@@ -242,11 +242,16 @@ def how(result: BenchResult) -> Iterator[str]:
         f"judged queries, {len(collection.qrels.docs):,} judgments; fingerprint "
         f"{collection.fingerprint}."
     )
-    cut = "" if result.chunk is None else (
-        f" Documents are cut by {result.chunk} and worth {_worth(result)}."
-    )  # fmt: skip
     first = f"The first {result.depth:,} documents of each query count"
-    yield f"{first}; vectors by {result.metric}.{cut}"
+    yield f"{first}; vectors by {result.metric}.{_cutting(result)}"
+
+
+def _cutting(result: BenchResult) -> str:
+    if result.chunk is None:
+        return ""
+    if result.judged == "chunks":
+        return f" Documents are cut by {result.chunk}; the judgments name chunks."
+    return f" Documents are cut by {result.chunk} and worth {_worth(result)}."
 
 
 def _worth(result: BenchResult) -> str:
@@ -270,6 +275,7 @@ def bench_data(result: BenchResult, report: Report, *, per_query: bool) -> dict[
             "metric": result.metric,
             "chunk": None if result.chunk is None else str(result.chunk),
             "fold": str(result.fold),
+            "judged": result.judged,
         },
         "verdicts": report.verdicts,
         "contestants": [_contestant(one, per_query) for one in result.contestants],
