@@ -101,6 +101,22 @@ def test_zeros_are_ignored_by_the_paper_and_wrong_in_the_program() -> None:
         result.mean("neither")
 
 
+def test_matches_of_failed_descriptors_are_lost_not_left_out() -> None:
+    """Two queries at 5; the match of the second, or the second itself, has no descriptor."""
+    rows, far = np.array([[5.0], [5.0]]), np.array([[9.0]])
+    images = [Candidates(np.array([[5.5]]), np.array([0, -2]))]
+    lost_match = count_candidates(rows, images, far, task="retrieval", scene="s")
+    images = [Candidates(np.array([[5.5], [5.6]]), np.array([0, 1]))]
+    lost_query = count_candidates(
+        rows, images, far, task="retrieval", scene="s", failed=np.array([False, True])
+    )
+    for counts in (lost_match, lost_query):
+        result = PooledResult((counts,), default_conventions())
+        assert result.counts()["+1"] == 2
+        assert result.mean("paper") == 0.5
+        assert result.query_mean("paper") == 0.5
+
+
 def test_a_constant_descriptor_verifies_at_chance() -> None:
     same = np.full((30, 4), 2.5, np.float32)
     images = [Candidates(same, np.arange(30))]

@@ -15,7 +15,7 @@ __all__ = ["command"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _FORMATS = ("text", "markdown", "csv", "tsv", "json")
-_DEMO_DESCRIPTORS = ("SIFT", "RootSIFT", "ORB", "BRISK")
+_DEMO_DESCRIPTORS = ("SIFT", "RootSIFT", "ORB")
 
 
 @click.group("descriptors")
@@ -92,7 +92,7 @@ def run(
 @command.command("demo")
 @click.option("--descriptor", "descriptors", multiple=True, default=_DEMO_DESCRIPTORS,
               show_default=True, metavar="NAME", help="May be repeated.")  # fmt: skip
-@click.option("--strongest", type=click.IntRange(min=1), default=400, show_default=True,
+@click.option("--strongest", type=click.IntRange(min=1), default=300, show_default=True,
               metavar="N", help="Keypoints of each image.")  # fmt: skip
 @click.option("--write", "folder", metavar="FOLDER", help="Also write the scenes as folders.")
 @_report_options

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "evaluate_and_show"]
 
+_MOST_NOTES = 3
+
 
 def evaluate_and_show(
     experiment: Experiment, folder: str | None, saving: Saving, chosen: dict[str, Any], *,
@@ -104,7 +106,9 @@ class Report:
         """What a reader of the numbers should know, a line each."""
         found = self.found
         lines = [f"scenes evaluated: {found.n_computed}, kept from before: {found.n_reused}"]
-        lines += found.notes
+        lines += found.notes[:_MOST_NOTES]
+        if len(found.notes) > _MOST_NOTES:
+            lines.append(f"… and {len(found.notes) - _MOST_NOTES} more such images")
         for name, failure in found.failures:
             lines.append(f"FAILED {name} {failure.scene} {failure.pair}: {failure.reason}")
         if self.comparison is None and len(found.headline) > 1:

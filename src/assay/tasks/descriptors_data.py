@@ -67,7 +67,7 @@ def _task(result: DescriptorResult, found: PooledResult) -> dict[str, Any]:
             one.scene: {
                 "scenes": list(one.chosen),
                 "seed": one.seed,
-                "keypoints": one.n_distractors,
+                "keypoints": int(one.query_negatives.max(initial=0)),
             }
             for one in found.scenes
         },

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
-__all__ = ["as_id", "as_key"]
+__all__ = ["as_id", "as_ids", "as_key"]
 
 _NOT_IN_ID: Final = re.compile(r"[%\s\0]")
 _NOT_IN_KEY: Final = re.compile(r"[%\s\0=;]")
@@ -19,6 +20,18 @@ def as_id(name: str) -> str:
     ('my%20scene', 'v_wall')
     """
     return _NOT_IN_ID.sub(_written_out, name)
+
+
+def as_ids(start: str, names: Sequence[str]) -> list[str]:
+    """Ids of many names that share a start.
+
+    >>> as_ids("v_wall/", ["1", "2 b"])
+    ['v_wall/1', 'v_wall/2%20b']
+    """
+    head = as_id(start)
+    if _NOT_IN_ID.search("".join(names)) is None:
+        return [head + name for name in names]
+    return [head + as_id(name) for name in names]
 
 
 def as_key(name: str) -> str:

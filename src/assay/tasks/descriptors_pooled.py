@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal
 
@@ -22,9 +22,18 @@ from assay.evaluation import score
 from assay.scores import Scores
 from assay.tasks.descriptors_distances import largest_distance, pair_distances, row_distances
 from assay.tasks.descriptors_lists import counts_among, list_hits
-from assay.tasks.descriptors_names import as_id
+from assay.tasks.descriptors_names import as_id, as_ids
 
-__all__ = ["RULES", "TASKS", "CandidateCounts", "Candidates", "PooledResult", "count_candidates"]
+__all__ = [
+    "LOST",
+    "NO_MATCH",
+    "RULES",
+    "TASKS",
+    "CandidateCounts",
+    "Candidates",
+    "PooledResult",
+    "count_candidates",
+]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -32,12 +41,16 @@ Rule = Literal["paper", "program"]
 
 RULES: Final = ("paper", "program")
 TASKS: Final = ("verification", "retrieval")
+NO_MATCH, LOST = -1, -2  # in place of the row of a true match
 _BLOCK = 1 << 22  # distances at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The keypoints of one other image of the scene, and which of them is each query's match."""
+    """The keypoints of one other image of the scene, and which of them is each query's match.
+
+    `truth` is a row of the vectors, −1 for none, −2 for a match whose descriptor failed.
+    """
 
     vectors: NDArray[Any]
     truth: Ints
@@ -49,8 +62,8 @@ class CandidateCounts:
 
     Column i is about the i-th true match, of query `query[i]` at `distance[i]`: `nearer` and
     `tied` count zeros and distractors (rows 0 and 1) in the list of the whole scene, `own_nearer`
-    and `own_tied` those in the list of the query alone. `n_zeros` and `n_distractors` are the
-    totals of the scene, `query_zeros` those of each query.
+    and `own_tied` those in the list of the query alone. `query_zeros` and `query_negatives` are
+    how many of either each query has, `query_lost` how many true matches a failed descriptor hides.
     """
 
     task: str
@@ -64,14 +77,15 @@ class CandidateCounts:
     own_nearer: Ints
     own_tied: Ints
     query_zeros: Ints
-    n_distractors: int
+    query_negatives: Ints
+    query_lost: Ints
     chosen: tuple[str, ...] = ()
     seed: int = 0
 
     @property
     def n_matches(self) -> int:
-        """How many candidates have the label +1."""
-        return len(self.query)
+        """How many candidates have the label +1, found or lost."""
+        return len(self.query) + int(self.query_lost.sum())
 
     @property
     def n_zeros(self) -> int:
@@ -81,7 +95,7 @@ class CandidateCounts:
     @property
     def n_negatives(self) -> int:
         """How many have the label −1."""
-        return self.n_distractors * len(self.query_ids)
+        return int(self.query_negatives.sum())
 
 
 def count_candidates(
@@ -96,31 +110,56 @@ def count_candidates(
     query_ids: Sequence[str] | None = None,
     chosen: Sequence[str] = (),
     seed: int = 0,
+    failed: NDArray[np.bool_] | None = None,
 ) -> CandidateCounts:
     """Count the labels before every true match of a scene; nothing is sorted but distractors.
 
     `distractors` are descriptors of other scenes, which every query meets; `chosen` and `seed`
-    record how they were drawn.
+    record how they were drawn. Queries that `failed` find nothing, and their matches count as lost.
     """
     if task not in TASKS:
         raise UsageError(f"task must be verification or retrieval, found {task!r}.")
-    pools = [image.vectors for image in images]
-    scale = largest_distance(query_vectors, *pools, distractors, metric=metric)
-    query, distance = _true_matches(query_vectors, images, metric, scale)
-    counts = [_counts(query_vectors, query, distance, pools, metric, scale)]
-    counts.append(_counts(query_vectors, query, distance, [distractors], metric, scale))
-    for whole, own in ((0, 2), (1, 3)):
-        # A true match is in its image's pool: it ties with itself there, and with other matches.
-        counts[0][whole] -= _matches_at(distance, query, whole == 1, own=False)
-        counts[0][own] -= _matches_at(distance, query, whole == 1, own=True)
-    every = np.full(len(query_vectors), sum(map(len, pools)), np.int64)
-    np.subtract.at(every, query, 1)
-    nearer, tied, own_nearer, own_tied = (np.stack(pair) for pair in zip(*counts, strict=True))
-    ids = tuple(map(str, range(len(query_vectors)) if query_ids is None else query_ids))
+    n = len(query_vectors)
+    gone = np.zeros(n, bool) if failed is None else failed
+    kept = np.flatnonzero(~gone)
+    answered = [Candidates(image.vectors, image.truth[kept]) for image in images]
+    query, distance, counts = _counted(query_vectors[kept], answered, distractors, metric)
+    zeros = np.zeros(n, np.int64)
+    zeros[kept] = sum(len(image.vectors) for image in images)
+    np.subtract.at(zeros, kept[query], 1)
+    ids = tuple(map(str, range(n) if query_ids is None else query_ids))
     return CandidateCounts(
-        task, scene, category, ids, query, distance, nearer, tied, own_nearer, own_tied,
-        query_zeros=every, n_distractors=len(distractors), chosen=tuple(chosen), seed=seed,
+        task, scene, category, ids, kept[query], distance, *counts,
+        query_zeros=zeros, query_lost=_lost(images, gone),
+        query_negatives=np.where(gone, 0, len(distractors)), chosen=tuple(chosen), seed=seed,
     )  # fmt: skip
+
+
+def _lost(images: Sequence[Candidates], failed: NDArray[np.bool_]) -> Ints:
+    """How many true matches of each query cannot be found, because a descriptor failed."""
+    lost = np.zeros(len(failed), np.int64)
+    for image in images:
+        lost += np.where(failed, image.truth != NO_MATCH, image.truth == LOST)
+    return lost
+
+
+def _counted(
+    queries: NDArray[Any], images: Sequence[Candidates], distractors: NDArray[Any], metric: str
+) -> tuple[Ints, Floats, tuple[Ints, Ints, Ints, Ints]]:
+    """The true matches, and before each of them zeros and distractors, in both kinds of lists."""
+    pools = [image.vectors for image in images]
+    scale = largest_distance(queries, *pools, distractors, metric=metric)
+    query, distance = _true_matches(queries, images, metric, scale)
+    zeros = _counts(queries, query, distance, pools, metric, scale)
+    others = _counts(queries, query, distance, [distractors], metric, scale)
+    for equal, (whole, own) in enumerate(((0, 2), (1, 3))):
+        # A true match is in its image's pool: it ties with itself there, and with other matches.
+        zeros[whole] -= _matches_at(distance, query, bool(equal), own=False)
+        zeros[own] -= _matches_at(distance, query, bool(equal), own=True)
+    nearer, tied, own_nearer, own_tied = (
+        np.stack(pair) for pair in zip(zeros, others, strict=True)
+    )
+    return query, distance, (nearer, tied, own_nearer, own_tied)
 
 
 def _true_matches(
@@ -179,6 +218,8 @@ class PooledResult:
 
     scenes: tuple[CandidateCounts, ...]
     conventions: Conventions
+    _pooled: dict[str, Scores] = field(default_factory=dict, init=False, repr=False)
+    _single: dict[str, Scores] = field(default_factory=dict, init=False, repr=False)
 
     def counts(self, category: str | None = None) -> dict[str, int]:
         """How many candidates have each label."""
@@ -191,8 +232,12 @@ class PooledResult:
 
     def pooled(self, rule: str = "paper") -> Scores:
         """AP of one list for each scene, all pairs of keypoints in it; columns as for keypoints."""
-        counted = _labels_of(rule)
-        rows = np.repeat(np.arange(len(self.scenes)), [one.n_matches for one in self.scenes])
+        if rule not in self._pooled:
+            self._pooled[rule] = self._scored_scenes(_labels_of(rule))
+        return self._pooled[rule]
+
+    def _scored_scenes(self, counted: tuple[int, ...]) -> Scores:
+        rows = np.repeat(np.arange(len(self.scenes)), [len(one.query) for one in self.scenes])
         hits = list_hits(
             list(self._lists), rows,
             distance=self._joined("distance"),
@@ -208,27 +253,27 @@ class PooledResult:
 
     def per_query(self, rule: str = "paper") -> Scores:
         """AP of one list for each keypoint of the first image; its matches of all others count."""
-        counted = _labels_of(rule)
+        if rule not in self._single:
+            self._single[rule] = self._scored_queries(_labels_of(rule))
+        return self._single[rule]
+
+    def _scored_queries(self, counted: tuple[int, ...]) -> Scores:
         starts = np.cumsum([0, *(len(one.query_ids) for one in self.scenes)])
         rows = [one.query + start for one, start in zip(self.scenes, starts, strict=False)]
         row = np.concatenate(rows)
-        n_relevant = np.bincount(row, minlength=int(starts[-1]))
-        sizes = np.concatenate([
-            one.n_distractors + (one.query_zeros if 0 in counted else 0 * one.query_zeros)
-            for one in self.scenes
-        ])  # fmt: skip
+        n_relevant = np.bincount(row, minlength=int(starts[-1])) + self._joined("query_lost")
+        sizes = self._joined("query_negatives")
+        if 0 in counted:
+            sizes = sizes + self._joined("query_zeros")
         hits = list_hits(
-            [as_id(f"{one.scene}/{name}") for one in self.scenes for name in one.query_ids], row,
+            list(self._queries), row,
             distance=self._joined("distance"),
             below=_added(self.scenes, "own_nearer", counted),
             tied=_added(self.scenes, "own_tied", counted),
             n_relevant=n_relevant, n_docs=sizes + n_relevant,
         )  # fmt: skip
         found = score(hits, "AP", conventions=self.conventions)
-        scenes = {
-            as_id(f"{one.scene}/{name}"): one.scene for one in self.scenes for name in one.query_ids
-        }
-        return self._grouped(found, scenes)
+        return self._grouped(found, self._queries)
 
     def mean(self, rule: str = "paper", *, category: str | None = None) -> float:
         """The mean over scenes of the pooled AP; NaN without any true match."""
@@ -242,13 +287,22 @@ class PooledResult:
     def _categories(self) -> dict[str, str]:
         return {one.scene: one.category for one in self.scenes}
 
-    def _joined(self, key: str) -> Floats:
+    def _joined(self, key: str) -> NDArray[Any]:
         return np.concatenate([getattr(one, key) for one in self.scenes])
 
     @property
     def _lists(self) -> dict[str, str]:
         """The scene of each pooled list, by its id."""
         return {as_id(one.scene): one.scene for one in self.scenes}
+
+    @cached_property
+    def _queries(self) -> dict[str, str]:
+        """The scene of each keypoint, by its id."""
+        return {
+            name: one.scene
+            for one in self.scenes
+            for name in as_ids(f"{one.scene}/", one.query_ids)
+        }
 
     def _grouped(self, scores: Scores, scene: dict[str, str]) -> Scores:
         known = self._categories

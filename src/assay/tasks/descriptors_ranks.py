@@ -164,8 +164,10 @@ def _failed(vectors: NDArray[Any], given: Any, metric: str, what: str) -> Flags:
         raise ValueRangeError(f"{what} must be True or False for each row, found {flags.dtype}.")
     if metric == "hamming":
         return flags.copy()
-    checks.check_finite(vectors[~flags].astype(np.float64), what.replace("failed_", "vectors of "))
-    return flags | ~vectors.any(axis=1)
+    if vectors.dtype.kind == "f":
+        kept = np.where(flags[:, None], 0, vectors) if flags.any() else vectors
+        checks.check_finite(kept, what.replace("failed_", "vectors of "))
+    return np.asarray(flags | ~vectors.any(axis=1))
 
 
 def _ids(query_ids: Any, n_queries: int) -> tuple[str, ...]:
@@ -193,7 +195,7 @@ def _counted(
     counts = tuple(np.full(len(queries), -1, np.int64) for _ in range(3))
     rows = np.flatnonzero(asked)
     if len(rows):
-        place = np.searchsorted(kept, wanted[rows])
+        place = wanted[rows] if len(kept) == len(docs) else np.searchsorted(kept, wanted[rows])
         left, right = _taken(queries, rows), _taken(docs, kept)
         if metric == "hamming":
             found = hamming_target_ranks(left, right, place)

@@ -24,7 +24,7 @@ from assay.ids import Ids
 from assay.measures import Measure, parse_many
 from assay.scores import Mean, Scores
 from assay.tasks.descriptors_lists import counts_among, list_hits
-from assay.tasks.descriptors_names import as_id
+from assay.tasks.descriptors_names import as_id, as_ids
 from assay.tasks.descriptors_pooled import CandidateCounts, PooledResult
 from assay.tasks.descriptors_ranks import MATCHED, OUTSIDE, PairRanks
 
@@ -165,9 +165,13 @@ class DescriptorResult:
         """An id for each keypoint of each pair, in the order of `pairs`."""
         names: list[str] = []
         for pair in self.pairs:
-            start = as_id(f"{pair.scene}/{pair.pair}/")
-            names += [start + as_id(name) for name in pair.query_ids]
+            names += as_ids(f"{pair.scene}/{pair.pair}/", pair.query_ids)
         return Ids.of(names, what="query")
+
+    @cached_property
+    def _order(self) -> Ints:
+        """The places of the keypoints in the order of their ids."""
+        return self._ids.order()
 
     @cached_property
     def hits(self) -> Hits:
@@ -180,21 +184,21 @@ class DescriptorResult:
             has_target=self._joined("status") == MATCHED,
             query_ids=self._ids,
         )
-        sizes = self._spread([pair.n_docs for pair in self.pairs])[self._ids.order()]
+        sizes = self._spread([pair.n_docs for pair in self.pairs])[self._order]
         return replace(found, n_docs=sizes, n_ret=sizes)
 
     @cached_property
     def scores(self) -> Scores:
         """A value for each measure and keypoint, with the columns scene, pair and category."""
         found = score(self.hits, self.measures, conventions=self.conventions)
-        order = self._ids.order()
         columns = {
             "scene": [pair.scene for pair in self.pairs],
             "pair": [f"{pair.scene}/{pair.pair}" for pair in self.pairs],
             "category": [pair.category for pair in self.pairs],
         }
         groups = {
-            name: self._spread(np.array(values, np.str_))[order] for name, values in columns.items()
+            name: self._spread(np.array(values, np.str_))[self._order]
+            for name, values in columns.items()
         }
         return replace(found, groups=groups)
 
@@ -288,23 +292,24 @@ class DescriptorResult:
             groups={"scene": np.array([scene[name] for name in names], np.str_)},
         )  # fmt: skip
 
-    def chance(self) -> dict[str, float]:
-        """What a random order is worth, in closed form, for the pool sizes of this keypoint set."""
-        return self._bound(chance)
+    def chance(self, category: str | None = None) -> dict[str, float]:
+        """What a random order is worth, in closed form, for the pool sizes of these keypoints."""
+        return self._bound(chance, category)
 
-    def ceiling(self) -> dict[str, float]:
+    def ceiling(self, category: str | None = None) -> dict[str, float]:
         """What a perfect order is worth; below 1 only for measures that a cut-off limits."""
-        return self._bound(ceiling)
+        return self._bound(ceiling, category)
 
-    def _bound(self, bound: Any) -> dict[str, float]:
-        """A mean over queries that is computed once for each size of the pool."""
-        sizes = self.hits.n_docs[self.hits.pool_row]
+    def _bound(self, bound: Any, category: str | None) -> dict[str, float]:
+        """A mean over queries with a match that is computed once for each size of the pool."""
+        rows = self.hits.pool_row
+        if category is not None:
+            rows = rows[self.scores.groups["category"][rows] == category]
+        sizes = self.hits.n_docs[rows]
         if not len(sizes):
             return {str(measure): math.nan for measure in self.measures}
         _, first, counts = np.unique(sizes, return_index=True, return_counts=True)
-        found = bound(
-            self.hits.select(self.hits.pool_row[first]), self.measures, conventions=self.conventions
-        )
+        found = bound(self.hits.select(rows[first]), self.measures, conventions=self.conventions)
         return {
             str(measure): exact_sum(found[measure] * counts / len(sizes))
             for measure in self.measures
@@ -352,8 +357,14 @@ class DescriptorResult:
 
     def task(self, name: str) -> PooledResult | None:
         """What verification or retrieval found; None where it was not asked for."""
-        found = tuple(one for one in self.pooled if one.task == name)
-        return PooledResult(found, self.conventions) if found else None
+        return self._tasks.get(name)
+
+    @cached_property
+    def _tasks(self) -> dict[str, PooledResult]:
+        found: dict[str, list[CandidateCounts]] = {}
+        for one in self.pooled:
+            found.setdefault(one.task, []).append(one)
+        return {name: PooledResult(tuple(f), self.conventions) for name, f in found.items()}
 
     def __repr__(self) -> str:
         """Name, sizes and mAP in one line."""

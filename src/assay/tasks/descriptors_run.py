@@ -84,6 +84,12 @@ def run_experiment(
     found = load_scenes(experiment.dataset) if scenes is None else list(scenes)
     if not found:
         raise UsageError("There are no scenes.")
+    how = experiment.evaluation
+    if len(found) < 2 and (how.verification or how.retrieval or how.image_retrieval):
+        raise UsageError(
+            "verification, retrieval and image_retrieval need other scenes, and there is only "
+            f"{found[0].name!r}. Leave them out, or add scenes."
+        )
     run = _Run(experiment, found, Parts(work_folder), threads, progress)
     results = [result for one in experiment.descriptors for result in run.descriptor(one)]
     return ExperimentResult(

@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 from assay.engine.codes import Codes
 from assay.errors import InputError, StorageError, UsageError
 from assay.tasks.descriptors_draws import choose_names, choose_rows
-from assay.tasks.descriptors_pooled import TASKS, CandidateCounts, Candidates, count_candidates
+from assay.tasks.descriptors_pooled import (
+    LOST,
+    NO_MATCH,
+    TASKS,
+    CandidateCounts,
+    Candidates,
+    count_candidates,
+)
 from assay.tasks.descriptors_ranks import OUTSIDE, PairRanks, rank_pair
 from assay.tasks.descriptors_result import Failure
 from assay.tasks.descriptors_settings import (
@@ -82,8 +89,6 @@ class Work:
         """Keypoints of the first images of other scenes, and which these are."""
         others = [name for name in self.scenes if name != scene]
         names = choose_names(chosen.seed, f"distractors of {scene}", others, chosen.scenes)
-        if not names:
-            raise UsageError("Distractors come from other scenes, and there is only one scene.")
         picked = []
         for name in names:
             rows = self._reference(name)
@@ -160,7 +165,7 @@ class _Done:
                 self.ranks[tau].append(self._ranked(k, side, truth, vectors, lost))
         self.samples.append(self._sample(side, k))
         headline = truths[self.work.evaluation.tau[0]]
-        self.images.append(_candidates(headline, side, self.lost))
+        self.images.append(_candidates(headline, side))
 
     def _ranked(
         self, k: int, side: Side, truth: Truth, vectors: Array, lost: NDArray[np.bool_]
@@ -199,21 +204,21 @@ class _Done:
 
     def _pooled(self, task: str, chosen: DistractorSettings) -> CandidateCounts:
         names, distractors = self.work.distractors(self.scene.name, chosen)
-        kept = np.flatnonzero(~self.lost)
-        ids = self.first.keypoints.ids
         return count_candidates(
-            self.vectors[kept], self.images, distractors, task=task, scene=self.scene.name,
+            self.vectors, self.images, distractors, task=task, scene=self.scene.name,
             category=self.scene.category, metric=self.metric,
-            query_ids=[str(ids[int(row)]) for row in kept], chosen=names, seed=chosen.seed,
+            query_ids=[str(one) for one in self.first.keypoints.ids], chosen=names,
+            seed=chosen.seed, failed=self.lost,
         )  # fmt: skip
 
 
-def _candidates(truth: Truth, side: Side, lost_queries: NDArray[np.bool_]) -> Candidates:
-    """Described keypoints of an image, and which is the match of each described query."""
+def _candidates(truth: Truth, side: Side) -> Candidates:
+    """Described keypoints of an image, and which of them is the match of each query."""
     ids = side.keypoints.ids
     place = ids.match(side.described.keypoints.ids)
-    found = np.where(truth.target >= 0, place[truth.target], -1)
-    return Candidates(usable_rows(side), found[~lost_queries])
+    place = np.where(place >= 0, place, LOST)
+    found = np.where(truth.target >= 0, place[truth.target], NO_MATCH)
+    return Candidates(usable_rows(side), found)
 
 
 def whole_rows(side: Side) -> tuple[Array, NDArray[np.bool_]]:

@@ -22,7 +22,7 @@ class CategorySummary:
     """One descriptor on the scenes of a category, or on all of them.
 
     `micro` is the mean over keypoints, `macro` the mean over scenes; both intervals draw scenes.
-    `chance` and `ceiling` are for the mean over all keypoints with a true match.
+    `chance` and `ceiling` are those of the mean over keypoints.
     """
 
     descriptor: str
@@ -58,16 +58,13 @@ def summarize(
 ) -> list[CategorySummary]:
     """A summary of all scenes, then one of each category."""
     settings = {"level": level, "resamples": resamples, "seed": seed}
-    bounds = {"chance": result.chance()["AP"], "ceiling": result.ceiling()["AP"]}
     names = [ALL, *(name for name in result.category_names)]
     if len(set(result.categories.values())) == 1:
         names = [ALL]
-    return [_summary(result, name, bounds, settings) for name in names]
+    return [_summary(result, name, settings) for name in names]
 
 
-def _summary(
-    result: DescriptorResult, category: str, bounds: dict[str, float], settings: dict[str, Any]
-) -> CategorySummary:
+def _summary(result: DescriptorResult, category: str, settings: dict[str, Any]) -> CategorySummary:
     scores = result.scores
     every = category == ALL
     rows = slice(None) if every else scores.groups["category"] == category
@@ -85,7 +82,8 @@ def _summary(
         means={
             str(measure): _mean(scores[measure][rows]) for measure in result.measures
         },
-        **(bounds if every else {"chance": math.nan, "ceiling": math.nan}),
+        chance=result.chance(None if every else category)["AP"],
+        ceiling=result.ceiling(None if every else category)["AP"],
     )  # fmt: skip
 
 
