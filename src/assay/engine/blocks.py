@@ -233,7 +233,11 @@ def prepared_queries(kernels: Kernels, block: Measured, metric: Metric, *, sizes
     find = _findable(block)
     if metric.name == "l2":
         power = (find.exponents - sizes.largest).astype(np.int32)
-        rows = np.ldexp(find.rows, power[:, None])
+        # As exact as ldexp of every element, which takes five times as long.
+        factor: Array = np.ldexp(1.0, power)[:, None]
+        if power.min(initial=0) > -_SANE_EXPONENT:
+            factor = factor.astype(np.float32)
+        rows: Array = find.rows * factor
         weight = np.full(len(rows), np.ldexp(0.5, -sizes.largest))
         shift = np.ldexp(block.square_hi, 2 * block.exponents)
     else:

@@ -44,8 +44,8 @@ def excluded(
             "query_ids and doc_ids, or none."
         )
     if exclude is None:
-        pairs = np.empty((0, 2), np.int64)
-    elif isinstance(exclude, str):
+        return Excluded(np.zeros(n_queries + 1, np.int64), np.empty(0, np.int64))
+    if isinstance(exclude, str):
         if exclude != "self":
             raise UsageError(f"exclude must be None, 'self' or a list of pairs, found {exclude!r}.")
         pairs = _own(n_queries, n_docs, query_ids, doc_ids)

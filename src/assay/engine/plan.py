@@ -31,6 +31,7 @@ from assay.native.signatures import Kernels
 __all__ = ["Plan", "checked_ids", "chosen_kernels", "plan"]
 
 _MOST_QUERIES: Final = 1008  # at a time: their packed rows stay in the last cache
+_SHORT: Final = 1 << 30  # multiplications
 _FEW_QUERIES: Final = 256  # below this many for each thread, threads share out the documents
 _BYTES: Final = 192 << 20  # work space of all threads together
 _MOST_PRUNED: Final = 4096
@@ -70,6 +71,11 @@ class Plan:
     def total(self) -> int | None:
         """How many pairs there are to score, where that is known."""
         return None if self.n_docs is None else self.n_queries * self.n_docs
+
+    @property
+    def is_short(self) -> bool:
+        """Whether all products together take a few hundredths of a second at most."""
+        return self.total is not None and self.total * self.queries.shape[1] < _SHORT
 
     def tiles(self) -> list[tuple[int, int]]:
         """The blocks of queries: first, and one past the last."""

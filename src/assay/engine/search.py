@@ -109,7 +109,14 @@ def run_on(
     control: Control,
     progress: Progress | None,
 ) -> None:
-    """Run tasks; numpy's BLAS is held at one thread where it does the products."""
+    """Run tasks; numpy's BLAS is held at one thread where it does the products.
+
+    What one thread does in a moment, it does here: to start another would take longer.
+    """
+    if ready.fused and ready.threads == 1 and progress is None and ready.is_short:
+        for task in tasks:
+            task(control)
+        return
     call = partial(
         run,
         tasks,

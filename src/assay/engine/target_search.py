@@ -133,8 +133,7 @@ def _counted(ready: Plan, targets: Ints, progress: Progress | None) -> TargetRan
     _refuse_infinite(counts.scores)
     _refuse_excluded_targets(ready, targets)
     control = Control.new()
-    for block in [first] if first is not None else ready.blocks():
-        docs = prepared_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
+    for docs in [first] if first is not None else map(partial(_prepared, ready), ready.blocks()):
         _count_block(ready, counts, docs, control, progress)
     _level_without_direction(ready, counts, n_docs)
     no_target = targets < 0
@@ -149,11 +148,15 @@ def _counted(ready: Plan, targets: Ints, progress: Progress | None) -> TargetRan
     )
 
 
-def _score_targets(ready: Plan, counts: _Counts) -> tuple[Measured | None, int]:
-    """Score every target canonically; the block, where there is only one, and the docs seen."""
+def _prepared(ready: Plan, block: Measured) -> Docs:
+    return prepared_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
+
+
+def _score_targets(ready: Plan, counts: _Counts) -> tuple[Docs | None, int]:
+    """Score every target canonically; the documents, if one block holds all; how many there are."""
     n_docs, seen, first = 0, 0, None
     for block in ready.blocks():
-        docs = prepared_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
+        docs = _prepared(ready, block)
         for start, stop in ready.tiles():
             local = counts.targets[start:stop] - block.first
             here = (local >= 0) & (local < len(docs))
@@ -168,7 +171,7 @@ def _score_targets(ready: Plan, counts: _Counts) -> tuple[Measured | None, int]:
                 local[here].astype(np.uint32),
             )
             counts.scores[start:stop][here] = scores
-        n_docs, seen, first = n_docs + len(docs), seen + 1, block
+        n_docs, seen, first = n_docs + len(docs), seen + 1, docs
     return (first if seen == 1 else None), n_docs
 
 
