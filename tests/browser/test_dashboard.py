@@ -207,7 +207,7 @@ def test_everything_by_keyboard(visited, sites):
     page.locator("#queries th a").first.focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("#queries th[aria-sort=ascending]")
-    assert rows_of(page, "queries")[0][0] == "q00"
+    assert rows_of(page, "queries")[0][0].split()[0] == "q00"
 
 
 def test_works_without_script(visited, sites):

@@ -16,6 +16,7 @@ from assay.errors import UsageError
 from assay.report.tables import as_csv, printable
 from assay.web.asked import Asked, address
 from assay.web.sheets import Sheet
+from assay.web.table_rows import table_rows
 
 __all__ = ["SCHEMA_VERSION", "Page", "View", "csv_answer", "html_answer", "json_answer"]
 
@@ -68,7 +69,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {"address": address}
+    made.globals |= {"address": address, "table_rows": table_rows}
     made.filters |= {"count": lambda number: f"{number:,}", "moment": _moment}
     return made
 

@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from assay.report.tables import Cell, Table
+from assay.report.tables import Table
 from assay.web.asked import Asked
 
 __all__ = ["PER_PAGE", "Head", "Paging", "Sheet", "by_number", "plain_rows", "sorting"]
@@ -93,11 +93,6 @@ class Sheet:
     def mark(self, row: int, column: int) -> str:
         """The class of a cell."""
         return self.marks[row].get(column, "") if self.marks else ""
-
-    @property
-    def rows(self) -> list[list[Cell]]:
-        """The cells."""
-        return [list(row) for row in self.table.rows]
 
 
 def sorting(

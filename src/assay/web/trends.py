@@ -38,6 +38,7 @@ Floats = NDArray[np.float64]
 
 _MOST_RUNS: Final = 100
 _LEVEL: Final = 0.95
+_LISTED: Final = 5
 
 
 @dataclass(frozen=True)
@@ -185,13 +186,21 @@ def _verdict(series: Sequence[Measured], changes: Sequence[Change], measure: str
     words = {"better": "better than", "worse": "worse than", "same": "no clear change from"}
     by = f", {change.difference:+.4f}{ends}" if change.difference is not None else ""
     falls = [one.id for one, c in zip(series, changes, strict=True) if c.kind == "worse"]
-    if not falls:
-        past = "No regression is seen"
-    else:
-        listed = ", ".join(map(str, falls[-5:]))
-        past = f"Regressions: {len(falls)}, the last in run {listed}" if len(falls) > 5 else (
-            f"Regression in run {listed}")  # fmt: skip
-    return f"{now}{words[change.kind]} the run before{by}. {past}."
+    return f"{now}{words[change.kind]} the run before{by}. {_regressions(falls)}."
+
+
+def _regressions(runs: Sequence[int]) -> str:
+    """Where it fell, the last few.
+
+    >>> _regressions([7]), _regressions([1, 2, 3, 4, 5, 6])
+    ('Regression in run 7', '6 regressions, the last in runs 2, 3, 4, 5, 6')
+    """
+    if not runs:
+        return "No regression is seen"
+    listed = ", ".join(map(str, runs[-_LISTED:]))
+    if len(runs) > _LISTED:
+        return f"{len(runs)} regressions, the last in runs {listed}"
+    return f"Regression in run {listed}" if len(runs) == 1 else f"Regressions in runs {listed}"
 
 
 def _chart(series: Sequence[Measured], changes: Sequence[Change], measure: str) -> Any:
