@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("cv2")
 
 from tests.conftest import Answer
-from tests.tasks.small_scenes import experiment_text, scene_folders
+from tests.tasks.small_scenes import experiment_text, scene_folders, small_scenes
 
 Assay = Callable[..., Answer]
 
@@ -111,6 +111,11 @@ def test_saved_runs_fill_the_wide_view(assay: Assay, there: Path) -> None:
         [row] = db.execute(query).fetchall()
     db.close()
     assert row == pytest.approx([result["wide"][column] for column in columns])
+    listed = json.loads(assay("runs", "list", "--store", "s.db", "--json").out)["runs"]
+    assert listed[-1]["name"] == "ORB τ=3"
+    again = assay("runs", "rerun", 1, "--store", "s.db")
+    assert again.code == 0, again.err
+    assert "bit by bit" in again.err
 
 
 def test_demo_needs_no_files(assay: Assay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,6 +149,29 @@ def test_patches(assay: Assay, tmp_path: Path) -> None:
     assert "FPR@95, wrong pairs of the same scene, tough" in answer.out
     data = json.loads(assay("descriptors", "patches", tmp_path / "sift", "--json").out)
     assert data["fpr95"]["same/easy"] <= data["fpr95"]["same/tough"]
+
+
+@pytest.mark.parametrize("descriptor", ["SIFT", "ORB"])
+def test_pictures_of_patches(assay: Assay, tmp_path: Path, descriptor: str) -> None:
+    import cv2
+
+    picture = small_scenes()[1].images[0][:, :, 0]
+    rng = np.random.default_rng(0)
+    (tmp_path / "v_a").mkdir()
+    corners = rng.integers(0, 130, (8, 2))
+    strip = np.vstack([picture[y : y + 65, x : x + 65] for x, y in corners])
+    for name, noise in (("ref", 0), ("e1", 4), ("h1", 60)):
+        noisy = strip + rng.normal(0, noise, strip.shape) if noise else strip
+        cv2.imwrite(str(tmp_path / "v_a" / f"{name}.png"), np.clip(noisy, 0, 255).astype(np.uint8))
+    answer = assay("descriptors", "patches", tmp_path, "--describe", descriptor, "--json")
+    assert answer.code == 0, answer.err
+    result = json.loads(answer.out)["result"]
+    assert result["metric"] == ("hamming" if descriptor == "ORB" else "l2")
+    [row] = result["scenes"]
+    assert (row["queries"], row["failed"]) == (16, 0)
+    assert row["AP"] > 0.7
+    cv2.imwrite(str(tmp_path / "v_a" / "t1.png"), strip[:-1])
+    assert assay("descriptors", "patches", tmp_path, "--describe", descriptor).code == 3
 
 
 def test_other_keypoints_are_compared_by_force_only(assay: Assay, there: Path) -> None:

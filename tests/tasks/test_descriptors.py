@@ -258,6 +258,7 @@ def test_intervals_draw_scenes_not_keypoints() -> None:
 def test_few_scenes_have_student_intervals_and_one_has_none() -> None:
     few = summarize(DescriptorResult.of("x", some_pairs(2)))[0]
     assert few.micro.method == "t"
+    assert 0 <= few.micro.low < few.micro.high <= 1
     [alone] = summarize(DescriptorResult.of("x", [_ranked(1, 2, scene="a")]))
     assert math.isnan(alone.micro.low)
     assert "too few" in alone.micro.note

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from assay.cli import options, output
-from assay.cli.saved import Saving
+from assay.cli.saved import Saving, repeated_batch
 
 __all__ = ["command"]
 
@@ -85,7 +85,8 @@ def run(
     if fresh and work:
         raise click.UsageError("--fresh keeps nothing, so --work changes nothing.")
     read = read_experiment(experiment)
-    folder = None if fresh else work or f"{experiment}.parts"
+    # What is repeated to see whether the same numbers come out is computed again.
+    folder = None if fresh or repeated_batch.get() else work or f"{experiment}.parts"
     return evaluate_and_show(read, folder, saving, chosen, inputs=[experiment])
 
 
@@ -125,31 +126,37 @@ def demo(
 @command.command("patches")
 @click.argument("folder")
 @click.option("--name", metavar="NAME", help="What the descriptor is called. [the folder's name]")
-@click.option("--metric", type=click.Choice(["l2", "cosine", "hamming"]), default="l2",
-              show_default=True, help="What descriptors are compared by.")  # fmt: skip
+@click.option("--describe", "descriptor", metavar="NAME",
+              help="FOLDER holds pictures of patches: describe them by SIFT, ORB, …")  # fmt: skip
+@click.option("--metric", type=click.Choice(["l2", "cosine", "hamming"]),
+              help="What descriptors are compared by. [l2; hamming for bits]")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
               help="For the wrong pairs of verification.")  # fmt: skip
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
 @options.output_option
 def patches(
-    *, folder: str, name: str | None, metric: str, seed: int, named: str | None,
-    json_wanted: bool, file: str | None,
+    *, folder: str, name: str | None, descriptor: str | None, metric: str | None, seed: int,
+    named: str | None, json_wanted: bool, file: str | None,
 ) -> None:  # fmt: skip
     """Evaluate descriptors of patches whose row is their identity, as HPatches has them.
 
     FOLDER holds a folder for each scene with ref.csv, e1.csv, h1.csv, t1.csv, … (or .npy): row i
-    of each is the same point. Prints patch mAP, matching mAP and FPR@95.
+    of each is the same point. With --describe they are .png, each a strip of square patches, as
+    HPatches ships them. Prints patch mAP, matching mAP and FPR@95.
     """
     from pathlib import Path
 
     from assay.cli.descriptors_patches import show_patches
+    from assay.tasks.descriptors_patch_images import describe_patch_scenes
     from assay.tasks.descriptors_patches import evaluate_patches, read_patch_scenes
 
     layout = output.chosen_format(named, json_wanted, file)
+    scenes = describe_patch_scenes(folder, descriptor) if descriptor else read_patch_scenes(folder)
+    bits = scenes[0].vectors["ref"].dtype == "uint8"
     found = evaluate_patches(
-        read_patch_scenes(folder), name=name or Path(folder).resolve().name, metric=metric,
-        seed=seed,
+        scenes, name=name or descriptor or Path(folder).resolve().name,
+        metric=metric or ("hamming" if bits else "l2"), seed=seed,
     )  # fmt: skip
     show_patches(found, layout, file)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -44,7 +44,7 @@ def rerun(store: Store, run: Run, *, trusted: bool) -> int:
 def _refuse_unfit(run: Run, trusted: bool) -> None:
     if not run.command:
         raise UsageError(f"Run {run.id} was not saved by a command: there is nothing to repeat.")
-    if not _can_save(run.command[0]):
+    if not _can_save(run.command):
         raise UsageError(
             f"Run {run.id} was saved by {run.command[0]!r}, which is not repeated; only commands "
             "with --save are."
@@ -58,11 +58,15 @@ def _refuse_unfit(run: Run, trusted: bool) -> None:
     output.narrate(f"repeating: {words}")
 
 
-def _can_save(name: str) -> bool:
+def _can_save(arguments: Sequence[str]) -> bool:
     """Whether the command has --save: a stored one is data, and may come from anybody's file."""
     from assay.cli.group import COMMANDS, assay
 
-    command = assay.get_command(click.Context(assay), name) if name in COMMANDS else None
+    name, *rest = arguments
+    context = click.Context(assay)
+    command = assay.get_command(context, name) if name in COMMANDS else None
+    if isinstance(command, click.Group):
+        command = command.get_command(context, rest[0]) if rest else None
     return command is not None and any(one.name == "save" for one in command.params)
 
 

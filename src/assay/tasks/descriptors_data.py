@@ -94,11 +94,11 @@ def aggregates_of_result(result: DescriptorResult, rule: str) -> list[Aggregate]
             found.append(
                 Aggregate("PooledAP", value, average="pooled", subset=subset, note=f"rule {rule}")
             )
-    for name, scores in (("image matching", result.matching),
-                         ("image retrieval", result.image_retrieval)):  # fmt: skip
+    for name, scores in (("image_matching_map", result.matching),
+                         ("image_retrieval_map", result.image_retrieval)):  # fmt: skip
         if scores is not None:
             value = scores.mean(empty="skip")["AP"]
-            found.append(Aggregate("AP", value, average=name, n=scores.n_queries))
+            found.append(Aggregate(name, value, average="images", n=scores.n_queries))
     row = wide_row(result, rule=rule)
     precision, by_scene = row["mean_precision"], row["legacy_macro_precision_by_scene"]
     found.append(Aggregate("mean_precision", precision, n=len(result.pairs)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +26,14 @@ from assay.tasks.descriptors_lists import false_positive_rate
 from assay.tasks.descriptors_ranks import PairRanks, rank_pair
 from assay.tasks.descriptors_result import DescriptorResult
 
-__all__ = ["PatchResult", "PatchScene", "evaluate_patches", "read_patch_scenes"]
+__all__ = [
+    "PatchResult",
+    "PatchScene",
+    "evaluate_patches",
+    "patch_folders",
+    "read_patch_scenes",
+    "read_scenes",
+]
 
 Floats = NDArray[np.float64]
 
@@ -78,30 +85,43 @@ class PatchResult:
 
 def read_patch_scenes(folder: str | os.PathLike[str]) -> list[PatchScene]:
     """Scenes of a folder, one a sub-folder, with files such as ref.csv, e1.csv or e1.npy."""
+    return read_scenes(patch_folders(folder), (".csv", ".npy"), _read)
+
+
+def patch_folders(folder: str | os.PathLike[str]) -> list[Path]:
+    """The folders of a folder, by name."""
     root = Path(folder)
     try:
-        folders = sorted(path for path in root.iterdir() if path.is_dir())
+        return sorted(path for path in root.iterdir() if path.is_dir())
     except OSError as error:
         raise StorageError(f"{root} cannot be read: {error.strerror or error}.") from None
-    found = [_scene(path) for path in folders]
+
+
+def read_scenes(
+    folders: Sequence[Path], endings: tuple[str, ...], read: Callable[[Path], NDArray[Any]]
+) -> list[PatchScene]:
+    """A scene of each folder that has a file ref with one of the endings."""
+    found = [_scene(path, endings, read) for path in folders]
     scenes = [scene for scene in found if scene is not None]
     if not scenes:
-        raise FormatError(f"{root} holds no scenes: no folder has ref.csv or ref.npy.")
+        names = " or ".join(f"{REFERENCE}{ending}" for ending in endings)
+        raise FormatError(f"There are no scenes of patches: no folder has {names}.")
     return scenes
 
 
-def _scene(folder: Path) -> PatchScene | None:
+def _scene(
+    folder: Path, endings: tuple[str, ...], read: Callable[[Path], NDArray[Any]]
+) -> PatchScene | None:
     from assay.vision.categories import category_of
 
     files = {
         path.stem: path
         for path in sorted(folder.iterdir())
-        if path.suffix in (".csv", ".npy")
-        and (path.stem == REFERENCE or _TARGET.fullmatch(path.stem))
+        if path.suffix in endings and (path.stem == REFERENCE or _TARGET.fullmatch(path.stem))
     }
     if REFERENCE not in files:
         return None
-    vectors = {name: _read(path) for name, path in files.items()}
+    vectors = {name: read(path) for name, path in files.items()}
     return PatchScene(folder.name, category_of(folder.name), vectors)
 
 

@@ -105,7 +105,7 @@ def rank_pair(
     stands behind all others, a failed query finds nothing. `matching` also looks for the nearest
     target of each query.
 
-    >>> found = rank_pair([[0.0], [5.0]], [[1.0], [4.0]], truth=[0, 0], scene="s", pair="1-2")
+    >>> found = rank_pair([[0.5], [5.0]], [[1.0], [4.0]], truth=[0, 0], scene="s", pair="1-2")
     >>> found.above.tolist()
     [0, 1]
     """

@@ -100,7 +100,7 @@ class DescriptorResult:
         """From the ranks of image pairs, in any order.
 
         >>> from assay.tasks.descriptors_ranks import rank_pair
-        >>> pair = rank_pair([[0.0], [5.0]], [[1.0], [4.0]], truth=[0, 0], scene="s", pair="1-2")
+        >>> pair = rank_pair([[0.5], [5.0]], [[1.0], [4.0]], truth=[0, 0], scene="s", pair="1-2")
         >>> DescriptorResult.of("mine", [pair]).mean()["AP"]
         0.75
         """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -77,14 +77,20 @@ def _summary(result: DescriptorResult, category: str, settings: dict[str, Any]) 
         queries=sum(pair.n_queries for pair in pairs),
         excluded=sum(pair.n_excluded for pair in pairs),
         failed=sum(pair.n_failed for pair in pairs),
-        micro=interval(values, method=_method(scenes), clusters=clusters, **settings),
-        macro=interval(means, method=_method(scenes), **settings),
+        micro=_within(interval(values, method=_method(scenes), clusters=clusters, **settings)),
+        macro=_within(interval(means, method=_method(scenes), **settings)),
         means={
             str(measure): _mean(scores[measure][rows]) for measure in result.measures
         },
         chance=result.chance(None if every else category)["AP"],
         ceiling=result.ceiling(None if every else category)["AP"],
     )  # fmt: skip
+
+
+def _within(found: Interval) -> Interval:
+    """Ends that no mean can lie beyond: Student's interval knows nothing of 0 and 1."""
+    low, high = np.clip([found.low, found.high], 0.0, 1.0).tolist()  # NaN stays NaN
+    return replace(found, low=low, high=high)
 
 
 def _method(scenes: list[str]) -> str:
