@@ -12,7 +12,8 @@
     │   └── ConventionError   a convention, preset or signature is not known
     ├── MissingPackageError   an optional package is needed; exit code 4
     ├── StorageError          a file could not be read or written; exit code 5
-    └── EndpointError         a server did not answer, or not as it should; exit code 5
+    ├── EndpointError         a server did not answer, or not as it should; exit code 5
+    └── ClusterError          a cluster cannot be reached, or lost a task for good; exit code 5
 
 A message says what is wrong, where, what was found, and what to do about it.
 """
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 __all__ = [
     "AssayError",
+    "ClusterError",
     "ConventionError",
     "EndpointError",
     "FormatError",
@@ -105,5 +107,11 @@ class StorageError(AssayError, OSError):
 
 class EndpointError(AssayError):
     """A server that was asked did not answer, or not as it should."""
+
+    exit_code = 5
+
+
+class ClusterError(AssayError):
+    """A cluster cannot be reached, or lost a task for good."""
 
     exit_code = 5

@@ -15,7 +15,7 @@ from assay.engine.plan import checked_ids
 from assay.engine.search import rank
 from assay.errors import UsageError
 
-__all__ = ["LabelCounts", "count_labels"]
+__all__ = ["LabelCounts", "count_labels", "cutoffs", "found_labels", "n_relevant", "numbered"]
 
 Ints = NDArray[np.int64]
 
@@ -55,8 +55,8 @@ def count_labels(
     ...              exclude="self").found.tolist()
     [[1, 1], [1, 1], [0, 0]]
     """
-    cuts = _cutoffs(k)
-    left, right = _numbered(query_labels, doc_labels)
+    cuts = cutoffs(k)
+    left, right = numbered(query_labels, doc_labels)
     ranking = rank(
         queries,
         docs,
@@ -68,10 +68,7 @@ def count_labels(
     )
     checks.check_lengths(query_labels=len(left), queries=ranking.n_queries)
     checks.check_lengths(doc_labels=len(right), docs=ranking.n_docs)
-    rows = order.rows_of(ranking.offsets)
-    same = right[ranking.docs] == left[rows]
-    place = np.arange(len(rows)) - ranking.offsets[rows]
-    found = [np.bincount(rows[same & (place < cut)], minlength=len(left)) for cut in cuts]
+    found = found_labels(ranking.offsets, right[ranking.docs], left, cuts)
     barred = excluded(
         exclude,
         n_queries=len(left),
@@ -79,10 +76,20 @@ def count_labels(
         query_ids=checked_ids(query_ids, len(left), "query"),
         doc_ids=checked_ids(doc_ids, len(right), "doc"),
     )
-    return LabelCounts(cuts, np.stack(found, axis=1), _n_rel(left, right, barred))
+    return LabelCounts(cuts, found, n_relevant(left, right, barred))
 
 
-def _cutoffs(k: int | Sequence[int]) -> tuple[int, ...]:
+def found_labels(offsets: Ints, labels: Ints, wanted: Ints, cuts: Sequence[int]) -> Ints:
+    """How many of the first documents of each row have the row's label, for each cut."""
+    rows = order.rows_of(offsets)
+    same = labels == wanted[rows]
+    place = np.arange(len(rows)) - offsets[rows]
+    found = [np.bincount(rows[same & (place < cut)], minlength=len(wanted)) for cut in cuts]
+    return np.stack(found, axis=1)
+
+
+def cutoffs(k: int | Sequence[int]) -> tuple[int, ...]:
+    """One or several cut-offs, checked."""
     many = k if isinstance(k, Sequence | np.ndarray) else [k]
     cuts = tuple(checks.check_cutoff(cut) for cut in many)
     if not cuts:
@@ -90,7 +97,7 @@ def _cutoffs(k: int | Sequence[int]) -> tuple[int, ...]:
     return cuts
 
 
-def _numbered(query_labels: Any, doc_labels: Any) -> tuple[Ints, Ints]:
+def numbered(query_labels: Any, doc_labels: Any) -> tuple[Ints, Ints]:
     """Labels as numbers; equal labels have equal numbers on both sides."""
     left = checks.check_labels(query_labels, "query_labels")
     right = checks.check_labels(doc_labels, "doc_labels")
@@ -99,7 +106,7 @@ def _numbered(query_labels: Any, doc_labels: Any) -> tuple[Ints, Ints]:
     return numbers[: len(left)], numbers[len(left) :]
 
 
-def _n_rel(left: Ints, right: Ints, barred: Excluded) -> Ints:
+def n_relevant(left: Ints, right: Ints, barred: Excluded) -> Ints:
     """How many documents share each query's label, without those that it must not find."""
     sizes = np.bincount(right, minlength=int(left.max(initial=0)) + 1)
     rows = order.rows_of(barred.offsets)

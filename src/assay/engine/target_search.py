@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from assay import checks
 from assay.engine.blas_scan import candidates_near
 from assay.engine.blocks import Docs, Measured, prepared_docs
+from assay.engine.exclusion import Excluded
 from assay.engine.plan import Plan, plan
 from assay.engine.ranks import TargetRanks
 from assay.engine.search import run_on
@@ -26,7 +27,15 @@ from assay.ids import Ids
 from assay.native import Engine
 from assay.native.search_twin import limits_of
 
-__all__ = ["target_ranks"]
+__all__ = [
+    "count_against",
+    "excluded_everywhere",
+    "refuse_excluded_targets",
+    "refuse_infinite",
+    "row_targets",
+    "target_ranks",
+    "target_scores",
+]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -41,6 +50,11 @@ class _Counts:
     above: Ints
     tied: Ints
     before: Ints
+
+    @classmethod
+    def new(cls, targets: Ints, scores: Floats) -> _Counts:
+        """Nothing counted yet."""
+        return cls(targets, scores, *(np.zeros(len(targets), np.int64) for _ in range(3)))
 
     def part(self, start: int, stop: int) -> tuple[NDArray[Any], ...]:
         """Views of some queries, in the order that the kernels take."""
@@ -97,19 +111,25 @@ def target_ranks(
 def _targets(targets: Any, ready: Plan) -> Ints:
     """Document numbers, −1 for none."""
     if ready.doc_ids is None:
-        array = checks.plain_array(targets, "targets")
-        if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise ShapeError(
-                f"targets must be one row number per query, found shape {array.shape} of "
-                f"{array.dtype}. Ids need doc_ids."
-            )
-        found = array.astype(np.int64)
-        if found.size and found.min() < -1:
-            row = int(np.argmin(found))
-            raise ValueRangeError(f"targets row {row} is {found[row]}; −1 marks no target.")
+        found = row_targets(targets)
     else:
         found = _numbers_of(checks.listed(targets, "targets"), ready.doc_ids)
     checks.check_lengths(targets=len(found), queries=ready.n_queries)
+    return found
+
+
+def row_targets(targets: Any) -> Ints:
+    """Row numbers of targets, checked but for the number of documents; −1 for none."""
+    array = checks.plain_array(targets, "targets")
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ShapeError(
+            f"targets must be one row number per query, found shape {array.shape} of "
+            f"{array.dtype}. Ids need doc_ids."
+        )
+    found = array.astype(np.int64)
+    if found.size and found.min() < -1:
+        row = int(np.argmin(found))
+        raise ValueRangeError(f"targets row {row} is {found[row]}; −1 marks no target.")
     return found
 
 
@@ -124,14 +144,12 @@ def _numbers_of(targets: list[Any], doc_ids: Ids) -> Ints:
 
 
 def _counted(ready: Plan, targets: Ints, progress: Progress | None) -> TargetRanks:
-    counts = _Counts(
-        targets, np.zeros(len(targets)), *(np.zeros(len(targets), np.int64) for _ in range(3))
-    )
+    counts = _Counts.new(targets, np.zeros(len(targets)))
     first, n_docs = _score_targets(ready, counts)
     ready.check_docs(n_docs)
     checks.check_numbers(targets[targets >= 0], n_docs, "targets")
-    _refuse_infinite(counts.scores)
-    _refuse_excluded_targets(ready, targets)
+    refuse_infinite(counts.scores)
+    refuse_excluded_targets(ready.excluded, targets)
     control = Control.new()
     for docs in [first] if first is not None else map(partial(_prepared, ready), ready.blocks()):
         _count_block(ready, counts, docs, control, progress)
@@ -143,13 +161,36 @@ def _counted(ready: Plan, targets: Ints, progress: Progress | None) -> TargetRan
         counts.above,
         counts.tied,
         counts.before,
-        n_docs - _excluded_everywhere(ready),
+        n_docs - excluded_everywhere(ready.excluded),
         search=f"{ready.engine}-certified",
     )
 
 
 def _prepared(ready: Plan, block: Measured) -> Docs:
     return prepared_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
+
+
+def target_scores(queries: Any, docs: Any, targets: Ints, **options: Any) -> Floats:
+    """Canonical scores of targets among some documents; 0 where the target is −1."""
+    ready = plan(queries, docs, k=1, exclude=None, query_ids=None, doc_ids=None, **options)
+    counts = _Counts.new(targets, np.zeros(len(targets)))
+    _score_targets(ready, counts)
+    return counts.scores
+
+
+def count_against(
+    queries: Any, docs: Any, targets: Ints, *, scores: Floats, exclude: Any, **options: Any
+) -> tuple[Ints, Ints, Ints]:
+    """Count some documents against targets whose scores are known: above, tied, before.
+
+    A target that is not among these documents has a number beyond theirs, so that all that tie
+    with it count as before it.
+    """
+    ready = plan(queries, docs, k=1, exclude=exclude, query_ids=None, doc_ids=None, **options)
+    counts, control = _Counts.new(targets, scores), Control.new()
+    for block in ready.blocks():
+        _count_block(ready, counts, _prepared(ready, block), control, None)
+    return counts.above, counts.tied, counts.before
 
 
 def _score_targets(ready: Plan, counts: _Counts) -> tuple[Docs | None, int]:
@@ -175,7 +216,8 @@ def _score_targets(ready: Plan, counts: _Counts) -> tuple[Docs | None, int]:
     return (first if seen == 1 else None), n_docs
 
 
-def _refuse_infinite(scores: Floats) -> None:
+def refuse_infinite(scores: Floats) -> None:
+    """Refuse targets whose score float64 cannot hold."""
     if not np.isfinite(scores).all():
         query = int(np.argmax(~np.isfinite(scores)))
         raise ValueRangeError(
@@ -192,9 +234,10 @@ def _level_without_direction(ready: Plan, counts: _Counts, n_docs: int) -> None:
         counts.before[nowhere] += counts.targets[nowhere]
 
 
-def _refuse_excluded_targets(ready: Plan, targets: Ints) -> None:
-    queries = np.repeat(np.arange(ready.n_queries), np.diff(ready.excluded.offsets))
-    barred = targets[queries] == ready.excluded.docs
+def refuse_excluded_targets(excluded: Excluded, targets: Ints) -> None:
+    """Refuse a target that its query must not find."""
+    queries = np.repeat(np.arange(len(targets)), np.diff(excluded.offsets))
+    barred = targets[queries] == excluded.docs
     if barred.any():
         query = int(queries[np.argmax(barred)])
         raise UsageError(
@@ -203,9 +246,9 @@ def _refuse_excluded_targets(ready: Plan, targets: Ints) -> None:
         )
 
 
-def _excluded_everywhere(ready: Plan) -> int:
+def excluded_everywhere(excluded: Excluded) -> int:
     """How many documents each query passes over, where that is the same number for all."""
-    counts = np.diff(ready.excluded.offsets)
+    counts = np.diff(excluded.offsets)
     return int(counts[0]) if (counts == counts[0]).all() else 0
 
 

@@ -1,0 +1,172 @@
+"""Corpus: what the shards hold, found out by one task for each shard before anything is searched.
+
+A survey tells sizes, fingerprints, and where documents stand that a request names by id: those of
+the queries themselves, targets, exclusions. The ids of the corpus never travel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay import checks
+from assay.cluster.executors.base import Executor
+from assay.cluster.remote_files import file_facts, local_file
+from assay.cluster.shard_files import opened
+from assay.cluster.shards import Shard, open_shards
+from assay.engine.vectors import check_shape
+from assay.errors import IdError, MismatchError, StorageError, UsageError
+from assay.ids import Ids
+
+__all__ = ["Corpus", "Piece", "survey"]
+
+Longs = NDArray[np.int64]
+
+
+class Piece(NamedTuple):
+    """A shard, where its documents begin in the corpus, and what must not change meanwhile."""
+
+    shard: Shard
+    first: int
+    rows: int
+    n_bytes: int
+    mark: str
+
+    def check_unchanged(self) -> None:
+        """Refuse a file that is not the one that was surveyed."""
+        if file_facts(self.shard.path) != (self.n_bytes, self.mark):
+            raise StorageError(
+                f"Shard {self.shard.path} changed while the work was going on. Start again."
+            )
+
+
+class Facts(NamedTuple):
+    """What a survey finds in one shard; `found` are (number of the id asked for, row) by name."""
+
+    shape: tuple[int, ...]
+    n_bytes: int
+    mark: str
+    sha256: str
+    id_kind: str
+    found: dict[str, tuple[Longs, Longs]]
+
+
+@dataclass(frozen=True, eq=False)
+class Corpus:
+    """All shards in order, and where the documents stand that were asked for by id."""
+
+    pieces: tuple[Piece, ...]
+    columns: int
+    id_kind: str  # "text", "integer", or "" where documents have no ids
+    sha256: tuple[str, ...]
+    found: Mapping[str, Longs]  # the document's number for every id asked for, or −1
+
+    @property
+    def n_docs(self) -> int:
+        """Number of documents."""
+        return self.pieces[-1].first + self.pieces[-1].rows
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all shards."""
+        return sum(piece.n_bytes for piece in self.pieces)
+
+    def shard_of(self, docs: Longs) -> Longs:
+        """The number of the shard that holds each document."""
+        firsts = np.array([piece.first for piece in self.pieces])
+        return np.searchsorted(firsts, docs, side="right") - 1
+
+
+def survey(
+    executor: Executor, source: Any, wanted: Mapping[str, Ids] | None = None, *, hashed: bool
+) -> Corpus:
+    """Look at every shard; with `hashed`, compute the SHA-256 of each and compare it."""
+    if isinstance(source, Corpus):
+        raise UsageError("Give the shards: a manifest, a pattern, or a list of files.")
+    shards = open_shards(source)
+    wanted = dict(wanted or {})
+    asked = executor.put(wanted)
+    facts: list[Facts | None] = [None] * len(shards)
+    for number, one in executor.map(_look, [(shard, asked, hashed) for shard in shards]):
+        facts[number] = one
+    return _corpus(shards, [one for one in facts if one is not None], wanted)
+
+
+def _look(shard: Shard, wanted: Mapping[str, Ids], hashed: bool) -> Facts:
+    n_bytes, mark = file_facts(shard.path)
+    with opened(shard) as content:
+        check_shape(content.shape, "docs")
+        found = {}
+        if content.ids is not None:
+            checks.check_unique(content.ids, "doc")
+            for name, ids in wanted.items():
+                places = ids.match(content.ids)
+                here = np.flatnonzero(places >= 0)
+                found[name] = here, places[here]
+        kind = "" if content.ids is None else content.ids.kind
+        digest = _checked_digest(shard) if hashed else ""
+        return Facts(content.shape, n_bytes, mark, digest, kind, found)
+
+
+def _checked_digest(shard: Shard) -> str:
+    """SHA-256 of the bytes, and of the ids beside them; the manifest's must be the same."""
+    with local_file(shard.path) as path, open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if shard.sha256 is not None and shard.sha256.lower() != digest:
+        raise StorageError(
+            f"Shard {shard.path} has the SHA-256 {digest}, but the manifest says {shard.sha256}. "
+            "It was changed or damaged: fetch or write it again."
+        )
+    if shard.ids is None:
+        return digest
+    with local_file(shard.ids) as path, open(path, "rb") as file:
+        return f"{digest}+{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def _corpus(shards: tuple[Shard, ...], facts: list[Facts], wanted: Mapping[str, Ids]) -> Corpus:
+    _refuse_differences(shards, facts)
+    rows = [one.shape[0] for one in facts]
+    firsts = np.concatenate([[0], np.cumsum(rows)]).tolist()
+    pieces = tuple(
+        Piece(shard, first, one.shape[0], one.n_bytes, one.mark)
+        for shard, first, one in zip(shards, firsts, facts, strict=False)
+    )
+    found = {name: _places(name, ids, pieces, facts) for name, ids in wanted.items()}
+    digests = tuple(one.sha256 for one in facts)
+    return Corpus(pieces, facts[0].shape[1], facts[0].id_kind, digests, found)
+
+
+def _refuse_differences(shards: tuple[Shard, ...], facts: list[Facts]) -> None:
+    for shard, one in zip(shards, facts, strict=True):
+        if one.shape[1] != facts[0].shape[1]:
+            raise MismatchError(
+                f"Shard {shard.path} has {one.shape[1]} columns, and {shards[0].path} has "
+                f"{facts[0].shape[1]}. All shards of a corpus have the same."
+            )
+        if one.id_kind != facts[0].id_kind:
+            kinds = [kind or "no" for kind in (one.id_kind, facts[0].id_kind)]
+            raise MismatchError(
+                f"Shard {shard.path} has {kinds[0]} ids, and {shards[0].path} has {kinds[1]} ids. "
+                "All shards of a corpus have ids of one kind, or none."
+            )
+
+
+def _places(name: str, ids: Ids, pieces: tuple[Piece, ...], facts: list[Facts]) -> Longs:
+    """The document of each id, or −1; an id in two shards is refused."""
+    places = np.full(len(ids), -1, np.int64)
+    for piece, one in zip(pieces, facts, strict=True):
+        numbers, rows = one.found.get(name, (np.zeros(0, np.int64),) * 2)
+        again = numbers[places[numbers] >= 0]
+        if len(again):
+            other = next(p for p in pieces if p.first + p.rows > places[again[0]])
+            raise IdError(
+                f"The doc id {ids[int(again[0])]!r} stands in shard {other.shard.path} and in "
+                f"{piece.shard.path}. Each doc id must be unique."
+            )
+        places[numbers] = rows + piece.first
+    return places

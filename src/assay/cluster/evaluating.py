@@ -1,0 +1,172 @@
+"""evaluate_shards: from queries and shards to Scores; lists are judged where they are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.cluster.lists import Lists
+from assay.cluster.requests import Request
+from assay.cluster.searching import VectorWork, found_vectors
+from assay.cluster.settings import Cluster
+from assay.conventions import Conventions, as_conventions
+from assay.evaluation import evaluate
+from assay.ids import Ids, IntegerIds
+from assay.judgments import Judgments, Labels, Qrels
+from assay.measures import Measure, parse_many
+from assay.ranking import Ranking
+from assay.scores import Scores
+
+__all__ = ["evaluate_shards"]
+
+Longs = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class EvaluationWork(VectorWork):
+    """A search of which only scores come back."""
+
+    measures: tuple[str, ...]
+    conventions: Conventions
+    n_docs: int
+    has_ids: bool
+    search_name: str
+
+    def finish(self, part: Lists, *extra: Any) -> Scores:
+        """Judge a block."""
+        query_ids, own, judged, docs = extra
+        judgments = judged if docs is None else replace(judged, doc_ids=docs[0], doc_labels=docs[1])
+        ranking = self._ranking(part, query_ids, own)
+        return evaluate(ranking, judgments, self.measures, conventions=self.conventions)
+
+    def _ranking(self, part: Lists, query_ids: Ids, own: Longs) -> Ranking:
+        """The block as a ranking of the documents it found, and of the queries' own."""
+        rows, ids = _known(part, query_ids, own)
+        return Ranking(
+            query_ids, ids, part.offsets, np.searchsorted(rows, part.docs).astype(np.int32),
+            part.scores, n_docs=self.n_docs, has_ids=self.has_ids, search=self.search_name,
+            divided=part.divided if part.divided.any() else None,
+        )  # fmt: skip
+
+
+def _known(part: Lists, query_ids: Ids, own: Longs) -> tuple[Longs, Ids]:
+    """Numbers and ids of found documents; a query's own counts in the size of its collection."""
+    if part.ids is None:
+        rows = np.unique(part.docs)
+        return rows, IntegerIds(rows, rising=True)
+    here = np.flatnonzero(own >= 0)
+    rows, first = np.unique(np.concatenate([part.rows, own[here]]), return_index=True)
+    return rows, Ids.concat([part.ids, query_ids.take(here)]).take(first)
+
+
+def evaluate_shards(
+    queries: Any,
+    shards: Any,
+    qrels: Any,
+    measures: str | Measure | Iterable[str | Measure] = "default",
+    *,
+    k: int = 1000,
+    conventions: str | Conventions = "trec_eval",
+    metric: Literal["cosine", "dot", "l2"] = "cosine",
+    exclude: Any = None,
+    query_ids: Any = None,
+    keep_ties: bool = False,
+    zero: Literal["error", "drop", "last"] = "error",
+    cluster: Cluster | None = None,
+) -> Scores:
+    """Scores of the best k of each query, as `evaluate(rank(…), qrels, measures)` gives them.
+
+    Only scores come back to the driver. The arguments are those of `rank_shards` and `evaluate`.
+    """
+    from assay.io.sources import as_judgments
+
+    cluster = cluster or Cluster()
+    judgments = as_judgments(qrels)
+    wanted = tuple(str(measure) for measure in parse_many(measures))
+    rules = as_conventions(conventions)
+    found = found_vectors(
+        queries, shards, k, metric=metric, exclude=exclude, query_ids=query_ids,
+        keep_ties=keep_ties, zero=zero, cluster=cluster,
+    )  # fmt: skip
+    request = found.request
+    work = EvaluationWork(
+        **vars(found.work), measures=wanted, conventions=rules, n_docs=request.corpus.n_docs,
+        has_ids=request.has_ids, search_name=f"{found.engine}-certified",
+    )  # fmt: skip
+    rest = _without_ranking(request, judgments, work)
+    extra = _Extras(request, judgments, cluster)
+    return _joined([*found.blocks(work, finish_extra=extra.of), rest])
+
+
+class _Extras:
+    """What a block needs to be judged: its ids and judgments, and where labels of docs lie."""
+
+    def __init__(self, request: Request, judgments: Judgments, cluster: Cluster) -> None:
+        self._request, self._judgments, self._docs = request, judgments, None
+        self._places = request.names.match(judgments.query_ids)
+        if isinstance(judgments, Labels):
+            self._docs = cluster.executor.put((judgments.doc_ids, judgments.doc_labels))
+
+    def of(self, block: int) -> tuple[Any, ...]:
+        """The arguments of `finish`."""
+        inside = slice(*self._request.blocks[block])
+        names = self._request.names.take(np.arange(inside.start, inside.stop))
+        found = self._request.corpus.found.get("query")
+        own = np.full(len(names), -1, np.int64) if found is None else found[inside]
+        places = self._places[inside]
+        return names, own, _some(self._judgments, places[places >= 0]), self._docs
+
+
+def _some(judgments: Judgments, rows: Longs) -> Judgments:
+    """The judgments of some queries; labels of documents travel apart."""
+    names = judgments.query_ids.take(rows)
+    if isinstance(judgments, Labels):
+        nothing = np.zeros(0, np.int64)
+        return replace(
+            judgments, query_ids=names, query_labels=judgments.query_labels[rows],
+            doc_ids=Ids.count(0), doc_labels=nothing,
+        )  # fmt: skip
+    if not isinstance(judgments, Qrels):
+        return judgments
+    lengths = np.diff(judgments.offsets)[rows]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    at = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - judgments.offsets[rows], lengths)
+    docs, numbers = np.unique(judgments.docs[at], return_inverse=True)
+    return replace(
+        judgments, query_ids=names, doc_ids=judgments.doc_ids.take(docs), offsets=offsets,
+        docs=numbers.astype(np.int64), grades=judgments.grades[at],
+    )  # fmt: skip
+
+
+def _without_ranking(request: Request, judgments: Judgments, work: EvaluationWork) -> Scores:
+    """Scores of judged queries that are not among the queries."""
+    places = request.names.match(judgments.query_ids)
+    missing = np.setdiff1d(np.arange(judgments.n_queries), places)
+    strangers = (places < 0).all()  # then all queries are told, to be refused
+    names = request.names if strangers else Ids.count(0)
+    nothing = Ranking(
+        names, Ids.count(0), np.zeros(len(names) + 1, np.int64), np.zeros(0, np.int32),
+        np.zeros(0), n_docs=work.n_docs, has_ids=work.has_ids, search=work.search_name,
+    )  # fmt: skip
+    some = _some(judgments, missing)
+    if isinstance(judgments, Labels) and isinstance(some, Labels):
+        some = replace(some, doc_ids=judgments.doc_ids, doc_labels=judgments.doc_labels)
+    return evaluate(nothing, some, work.measures, conventions=work.conventions)
+
+
+def _joined(parts: list[Scores]) -> Scores:
+    """Scores of different queries, in the order of their ids."""
+    names = Ids.concat([part.query_ids for part in parts])
+    by_id = names.order()
+    return replace(
+        parts[0],
+        query_ids=names.take(by_id),
+        values=np.concatenate([part.values for part in parts], axis=1)[:, by_id],
+        tied=np.concatenate([part.tied for part in parts], axis=1)[:, by_id],
+        missing=np.concatenate([part.missing for part in parts])[by_id],
+        extra=Ids.concat([part.extra for part in parts]),
+    )

@@ -1,0 +1,174 @@
+"""What all kinds of jobs share: checked queries, exclusions, blocks, and the checkpoint's job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay import checks
+from assay.cluster.checkpoint import Checkpoint, digest_of
+from assay.cluster.corpus import Corpus
+from assay.cluster.settings import Cluster
+from assay.engine.blocks import Metric, measured
+from assay.engine.exclusion import Excluded, excluded
+from assay.engine.plan import checked_ids, chosen_kernels
+from assay.engine.vectors import Rows, Vectors, matrix_of, widened
+from assay.errors import IdError, ShapeError, UsageError
+from assay.ids import Ids
+
+__all__ = ["Request", "cut", "excluded_docs", "opened_checkpoint", "wanted_ids"]
+
+Longs = NDArray[np.int64]
+
+
+def cut(count: int, most: int) -> list[tuple[int, int]]:
+    """Blocks of at most `most`, all of about one size.
+
+    >>> cut(10, 4)
+    [(0, 3), (3, 6), (6, 10)]
+    """
+    n_blocks = -(-count // most)
+    edges = [count * block // n_blocks for block in range(n_blocks + 1)]
+    return list(pairwise(edges))
+
+
+def checked_queries(queries: Any, metric: Metric, cluster: Cluster, ids: Ids | None) -> Vectors:
+    """Queries that can be searched for; NaN, Inf and zero rows are named before work begins."""
+    matrix = matrix_of(queries, "queries")
+    _, kernels = chosen_kernels(cluster.engine)
+    for start, stop in cut(matrix.shape[0], cluster.query_block):
+        rows = Rows(widened(matrix[start:stop], "queries"), start, "queries")
+        measured(kernels, rows, metric, ids=ids, threads=cluster.threads)
+    return matrix
+
+
+def wanted_ids(query_ids: Ids | None, exclude: Any) -> dict[str, Ids]:
+    """Ids of documents that must be found in the shards before the search."""
+    wanted = {} if query_ids is None else {"query": query_ids}
+    if exclude is None or isinstance(exclude, str) or query_ids is None:
+        return wanted
+    named = list(dict.fromkeys(doc for _, doc in _listed_pairs(exclude)))
+    return {**wanted, "excluded": Ids.of(named, what="doc")} if named else wanted
+
+
+def excluded_docs(
+    exclude: Any, *, n_queries: int, query_ids: Ids | None, corpus: Corpus
+) -> Excluded:
+    """What `exclude` asks for, by document numbers of the whole corpus."""
+    if exclude is not None and (query_ids is None) != (not corpus.id_kind):
+        raise UsageError(
+            "exclude goes by id where both sides have ids, by row where neither has. Give query "
+            "ids and shards with ids, or none."
+        )
+    if query_ids is None or exclude is None:
+        return excluded(
+            exclude, n_queries=n_queries, n_docs=corpus.n_docs, query_ids=None, doc_ids=None
+        )
+    if isinstance(exclude, str):
+        if exclude != "self":
+            raise UsageError(f"exclude must be None, 'self' or a list of pairs, found {exclude!r}.")
+        own = corpus.found["query"]
+        known = np.flatnonzero(own >= 0)
+        pairs = np.stack([known, own[known]], axis=1)
+    else:
+        pairs = _named_pairs(exclude, query_ids, corpus)
+    return excluded(pairs, n_queries=n_queries, n_docs=corpus.n_docs, query_ids=None, doc_ids=None)
+
+
+def _listed_pairs(exclude: Any) -> list[list[Any]]:
+    """Pairs (query id, doc id), one by one."""
+    listed = [checks.listed(one, "a pair in exclude") for one in checks.listed(exclude, "exclude")]
+    if any(len(pair) != 2 for pair in listed):
+        raise ShapeError("exclude must hold pairs (query id, doc id).")
+    return listed
+
+
+def _named_pairs(exclude: Any, query_ids: Ids, corpus: Corpus) -> Longs:
+    listed = _listed_pairs(exclude)
+    if not listed:
+        return np.empty((0, 2), np.int64)
+    queries = Ids.of([pair[0] for pair in listed], what="query").match(query_ids)
+    place = {doc: row for row, doc in enumerate(dict.fromkeys(pair[1] for pair in listed))}
+    docs = corpus.found["excluded"][[place[pair[1]] for pair in listed]]
+    for side, found in enumerate((queries, docs)):
+        if (found < 0).any():
+            what = ("query", "doc")[side]
+            stranger = listed[int(np.argmax(found < 0))][side]
+            raise IdError(f"exclude names the {what} {stranger!r}, which is not among the {what}s.")
+    return np.stack([queries, docs], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """Checked queries, cut into blocks, and what they must not find."""
+
+    queries: Any  # has len() and slices; a block of it is what workers get
+    query_ids: Ids | None
+    corpus: Corpus
+    excluded: Excluded
+    blocks: list[tuple[int, int]]
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return self.blocks[-1][1]
+
+    @property
+    def names(self) -> Ids:
+        """Ids of the queries; their numbers where they have none."""
+        return Ids.count(self.n_queries) if self.query_ids is None else self.query_ids
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether queries and documents have ids."""
+        return self.query_ids is not None and bool(self.corpus.id_kind)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Queries of each block."""
+        return [stop - start for start, stop in self.blocks]
+
+    def block(self, number: int) -> NDArray[Any]:
+        """The queries of a block."""
+        start, stop = self.blocks[number]
+        return np.ascontiguousarray(self.queries[start:stop])
+
+    def pairs(self, block: int, shard: int) -> Longs | None:
+        """What a block must not find in a shard: (query, document), counted from their first."""
+        piece = self.corpus.pieces[shard]
+        offsets, docs = self.excluded.part(*self.blocks[block]).within(piece.first, piece.rows)
+        if not len(docs):
+            return None
+        rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        return np.stack([rows, docs.astype(np.int64)], axis=1)
+
+
+def opened_checkpoint(
+    cluster: Cluster, request: Request, job: Mapping[str, Any], *more: NDArray[Any]
+) -> Checkpoint | None:
+    """The checkpoint of a request, where one is wanted."""
+    if cluster.checkpoint is None:
+        return None
+    digests = [digest_of(request.block(block)) for block in range(len(request.blocks))]
+    excluded = digest_of(request.excluded.offsets, request.excluded.docs, *more)
+    shards = [
+        {"path": piece.shard.path, "rows": piece.rows, "sha256": sha256}
+        for piece, sha256 in zip(request.corpus.pieces, request.corpus.sha256, strict=True)
+    ]
+    about = {**job, "query_blocks": request.blocks, "queries": digests, "excluded": excluded}
+    return Checkpoint(cluster.checkpoint, {**about, "shards": shards})
+
+
+def request_of(
+    queries: Any, *, query_ids: Any, exclude: Any, corpus: Corpus, cluster: Cluster
+) -> Request:
+    """A request for queries that were checked."""
+    n_queries = queries.shape[0]
+    ids = checked_ids(query_ids, n_queries, "query")
+    barred = excluded_docs(exclude, n_queries=n_queries, query_ids=ids, corpus=corpus)
+    return Request(queries, ids, corpus, barred, cut(n_queries, cluster.query_block))

@@ -1,0 +1,249 @@
+"""rank_shards and rank_code_shards: the exact best k of each query in a corpus of shards."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay import checks
+from assay.cluster.corpus import Corpus, Piece, survey
+from assay.cluster.flow import Flow
+from assay.cluster.lists import Arrays, Lists, joined, lists_of, merge_lists
+from assay.cluster.requests import (
+    Request,
+    checked_queries,
+    opened_checkpoint,
+    request_of,
+    wanted_ids,
+)
+from assay.cluster.settings import Cluster
+from assay.cluster.shard_files import opened
+from assay.engine.blocks import Metric
+from assay.engine.code_search import rank_codes
+from assay.engine.codes import Codes, as_codes
+from assay.engine.plan import checked_ids, chosen_kernels
+from assay.engine.search import rank
+from assay.engine.vectors import check_columns
+from assay.errors import MismatchError
+from assay.ids import Ids, IntegerIds
+from assay.native import Engine
+from assay.ranking import Ranking
+
+__all__ = ["Found", "rank_code_shards", "rank_shards"]
+
+_LARGEST_DOC = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True)
+class ListWork(ABC):
+    """Searching by lists: what all kinds of search do with their partial results."""
+
+    k: int
+    keep_ties: bool
+    threads: int
+    engine: Engine | None
+
+    @abstractmethod
+    def search(self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None) -> Lists:
+        """A block of queries in one shard; `barred` are pairs that must not meet."""
+
+    def merge(self, *parts: Lists) -> Lists:
+        """The best of some shards."""
+        return merge_lists(parts, self.k, keep_ties=self.keep_ties)
+
+    def finish(self, part: Lists, *extra: Any) -> Any:
+        """The lists themselves."""
+        return part
+
+    def restored(self, arrays: Arrays) -> Lists:
+        """Lists from a checkpoint."""
+        return Lists.of(arrays)
+
+
+@dataclass(frozen=True)
+class VectorWork(ListWork):
+    """Search among vectors."""
+
+    metric: Literal["cosine", "dot", "l2"]
+    zero: Literal["error", "drop", "last"]
+
+    def search(self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None) -> Lists:
+        """A block of queries in one shard."""
+        with opened(piece.shard) as content:
+            piece.check_unchanged()
+            found = rank(
+                queries, content.docs, self.k,
+                metric=self.metric, zero=self.zero, exclude=barred, keep_ties=self.keep_ties,
+                threads=self.threads, engine=self.engine,
+            )  # fmt: skip
+            return lists_of(found, piece.first, content.ids)
+
+
+@dataclass(frozen=True)
+class CodeWork(ListWork):
+    """Search among binary codes; `bits` where the shards hold packed bytes."""
+
+    query_bits: int
+    bits: int | None
+
+    def search(self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None) -> Lists:
+        """A block of packed queries in one shard."""
+        with opened(piece.shard) as content:
+            piece.check_unchanged()
+            found = rank_codes(
+                Codes(queries, self.query_bits), codes_of(content.docs, self.bits), self.k,
+                exclude=barred, keep_ties=self.keep_ties, threads=self.threads, engine=self.engine,
+            )  # fmt: skip
+            return lists_of(found, piece.first, content.ids)
+
+
+def codes_of(docs: Any, bits: int | None) -> Codes:
+    """The codes of a shard."""
+    from assay.io.arrays import load_npy
+
+    array = load_npy(docs) if isinstance(docs, str) else docs
+    return as_codes(array, "docs") if bits is None else Codes(array, bits)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A job that is ready to run: what workers do, for which blocks."""
+
+    request: Request
+    work: ListWork
+    cluster: Cluster
+    kind: str
+    engine: str
+
+    def blocks(self, work: ListWork | None = None, **extras: Any) -> list[Any]:
+        """The result of every block; another `work` may finish blocks in another way."""
+        job = {"kind": self.kind, **asdict(self.work)}
+        for irrelevant in ("threads", "engine"):  # neither changes a byte
+            del job[irrelevant]
+        flow = Flow(
+            self.cluster, work or self.work, self.request.corpus.pieces, self.request.sizes,
+            self.request.block, lambda block, shard: (self.request.pairs(block, shard),),
+            checkpoint=opened_checkpoint(self.cluster, self.request, job), **extras,
+        )  # fmt: skip
+        return flow.in_order()
+
+    def ranking(self) -> Ranking:
+        """All blocks as one ranking."""
+        lists = joined(self.blocks())
+        docs, names = named_docs(lists, self.request.corpus)
+        return Ranking(
+            self.request.names,
+            names,
+            lists.offsets,
+            docs,
+            lists.scores,
+            n_docs=self.request.corpus.n_docs,
+            has_ids=self.request.has_ids,
+            divided=lists.divided if self._tells_divided(lists) else None,
+            search=f"{self.engine}-certified",
+        )
+
+    def _tells_divided(self, lists: Lists) -> bool:
+        """As the engine does: rankings of vectors only where there is something to tell."""
+        return bool(lists.divided.any()) if self.kind == "vectors" else not self.work.keep_ties
+
+
+def rank_shards(
+    queries: Any,
+    shards: Any,
+    k: int,
+    *,
+    metric: Literal["cosine", "dot", "l2"] = "cosine",
+    exclude: Any = None,
+    query_ids: Any = None,
+    keep_ties: bool = False,
+    zero: Literal["error", "drop", "last"] = "error",
+    cluster: Cluster | None = None,
+) -> Ranking:
+    """The exact best k documents of each query in a corpus of shards: the bytes of `rank`.
+
+    `shards` is a manifest, a pattern or a list of files, in any order; ids come from the files.
+    Where documents have ids, the ranking names only those that were found. `cluster` says where
+    this runs and how; the other arguments are those of `rank`.
+    """
+    return found_vectors(
+        queries, shards, k, metric=metric, exclude=exclude, query_ids=query_ids,
+        keep_ties=keep_ties, zero=zero, cluster=cluster,
+    ).ranking()  # fmt: skip
+
+
+def found_vectors(
+    queries: Any, shards: Any, k: int, *, metric: Any, exclude: Any, query_ids: Any,
+    keep_ties: bool, zero: Any, cluster: Cluster | None,
+) -> Found:  # fmt: skip
+    """Check everything that can be checked before the search, and look at the shards."""
+    cluster = cluster or Cluster()
+    k = min(checks.check_cutoff(k), _LARGEST_DOC)
+    chosen = Metric.of(metric, zero)
+    name, _ = chosen_kernels(cluster.engine)
+    ids = None if query_ids is None else Ids.of(query_ids, what="query")
+    matrix = checked_queries(queries, chosen, cluster, ids)
+    checked_ids(ids, matrix.shape[0], "query")
+    corpus = survey(
+        cluster.executor, shards, wanted_ids(ids, exclude), hashed=cluster.checkpoint is not None
+    )
+    check_columns(corpus.columns, matrix.shape[1])
+    request = request_of(matrix, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster)
+    work = VectorWork(k, bool(keep_ties), cluster.threads, cluster.engine, metric, zero)
+    return Found(request, work, cluster, "vectors", name)
+
+
+def rank_code_shards(
+    queries: Any,
+    shards: Any,
+    k: int,
+    *,
+    bits: int | None = None,
+    exclude: Any = None,
+    query_ids: Any = None,
+    keep_ties: bool = False,
+    cluster: Cluster | None = None,
+) -> Ranking:
+    """The k documents at the smallest Hamming distance, in a corpus of shards of codes.
+
+    Shards hold {0, 1}, booleans or ±1; with `bits`, packed bytes of codes of that many bits. The
+    other arguments are those of `rank_codes` and `rank_shards`.
+    """
+    cluster = cluster or Cluster()
+    k = min(checks.check_cutoff(k), _LARGEST_DOC)
+    left = as_codes(queries, "queries")
+    name, _ = chosen_kernels(cluster.engine)
+    ids = checked_ids(query_ids, len(left), "query")
+    corpus = survey(
+        cluster.executor, shards, wanted_ids(ids, exclude), hashed=cluster.checkpoint is not None
+    )
+    _check_bits(left.bits, bits, corpus)
+    request = request_of(
+        left.packed, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster
+    )
+    work = CodeWork(k, bool(keep_ties), cluster.threads, cluster.engine, left.bits, bits)
+    return Found(request, work, cluster, "codes", name).ranking()
+
+
+def _check_bits(query_bits: int, bits: int | None, corpus: Corpus) -> None:
+    found = corpus.columns if bits is None else checks.check_cutoff(bits, "bits")
+    if found != query_bits:
+        raise MismatchError(
+            f"Queries have {query_bits} bits and docs have {found}; only codes of one length can "
+            "be compared. Packed shards need bits=."
+        )
+
+
+def named_docs(lists: Lists, corpus: Corpus) -> tuple[NDArray[np.int32], Ids]:
+    """Numbers of documents, and the ids that they number: of those found, where there are ids."""
+    if lists.ids is not None:
+        checks.check_unique(lists.ids, "doc")
+        return np.searchsorted(lists.rows, lists.docs).astype(np.int32), lists.ids
+    if corpus.n_docs <= _LARGEST_DOC:
+        return lists.docs.astype(np.int32), Ids.count(corpus.n_docs)
+    rows, docs = np.unique(lists.docs, return_inverse=True)
+    return docs.astype(np.int32), IntegerIds(rows, rising=True)

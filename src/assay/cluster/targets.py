@@ -1,0 +1,224 @@
+"""target_rank_shards: where the one target of each query stands in a corpus of shards.
+
+Targets are scored first, each in the shard that holds it; then every shard counts what stands
+above the targets and ties with them. Counts add up, so nothing is sorted and little travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay import checks
+from assay.cluster.corpus import Corpus, Piece, survey
+from assay.cluster.flow import Flow
+from assay.cluster.requests import (
+    Request,
+    checked_queries,
+    opened_checkpoint,
+    request_of,
+    wanted_ids,
+)
+from assay.cluster.settings import Cluster
+from assay.cluster.shard_files import opened
+from assay.engine.blocks import Metric
+from assay.engine.plan import checked_ids, chosen_kernels
+from assay.engine.ranks import TargetRanks
+from assay.engine.target_search import (
+    count_against,
+    excluded_everywhere,
+    refuse_excluded_targets,
+    refuse_infinite,
+    row_targets,
+    target_scores,
+)
+from assay.engine.vectors import check_columns, matrix_of
+from assay.errors import IdError, UsageError
+from assay.ids import Ids
+from assay.native import Engine
+
+__all__ = ["target_rank_shards"]
+
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Tally(NamedTuple):
+    """Documents above each target, tied with it, and of these those before it."""
+
+    above: Longs
+    tied: Longs
+    before: Longs
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes that travel."""
+        return sum(array.nbytes for array in self)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Plain arrays, for a file."""
+        return self._asdict()
+
+
+@dataclass(frozen=True)
+class TargetWork:
+    """Counting against targets."""
+
+    metric: str
+    zero: str
+    threads: int
+    engine: Engine | None
+
+    def score(self, queries: Any, piece: Piece, rows: Longs, targets: Longs) -> Floats:
+        """Canonical scores of targets in one shard; `rows` are the rows that hold them."""
+        with opened(piece.shard) as content:
+            piece.check_unchanged()
+            docs = np.stack([matrix_of(content.docs, "docs")[row : row + 1][0] for row in rows])
+            return target_scores(queries, docs, targets, **self._options())
+
+    def search(
+        self, queries: Any, piece: Piece, targets: Longs, scores: Floats, barred: Any
+    ) -> Tally:
+        """Count one shard against the targets, numbered through the whole corpus."""
+        inside = (targets >= piece.first) & (targets < piece.first + piece.rows)
+        local = np.where(inside, targets - piece.first, piece.rows)
+        local[targets < 0] = -1
+        with opened(piece.shard) as content:
+            piece.check_unchanged()
+            above, tied, before = count_against(
+                queries, content.docs, local, scores=scores, exclude=barred, **self._options()
+            )
+        before[targets < piece.first] = 0  # the target stands in a shard before this one
+        return Tally(above, tied, before)
+
+    def merge(self, *parts: Tally) -> Tally:
+        """Counts add up."""
+        return Tally(*(np.sum(counts, axis=0) for counts in zip(*parts, strict=True)))
+
+    def finish(self, part: Tally) -> Tally:
+        """The counts themselves."""
+        return part
+
+    def restored(self, arrays: Mapping[str, NDArray[Any]]) -> Tally:
+        """Counts from a checkpoint."""
+        return Tally(**arrays)
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric,
+            "zero": self.zero,
+            "threads": self.threads,
+            "engine": self.engine,
+        }
+
+
+def target_rank_shards(
+    queries: Any,
+    shards: Any,
+    targets: Any,
+    *,
+    metric: Literal["cosine", "dot", "l2"] = "cosine",
+    exclude: Any = None,
+    query_ids: Any = None,
+    zero: Literal["error", "last"] = "error",
+    cluster: Cluster | None = None,
+) -> TargetRanks:
+    """For each query how many documents of all shards score above its target, and how many tie.
+
+    `targets` are document ids where the shards have ids, else row numbers of the whole corpus;
+    −1 or None is no target. The arguments are those of `target_ranks` and `rank_shards`.
+    """
+    if zero not in ("error", "last"):
+        raise UsageError("target_rank_shards takes zero='error' or 'last'.")
+    cluster = cluster or Cluster()
+    name, _ = chosen_kernels(cluster.engine)
+    ids = None if query_ids is None else Ids.of(query_ids, what="query")
+    matrix = checked_queries(queries, Metric.of(metric, zero), cluster, ids)
+    checked_ids(ids, matrix.shape[0], "query")
+    named = checks.listed(targets, "targets")
+    checks.check_lengths(targets=len(named), queries=matrix.shape[0])
+    known = list(dict.fromkeys(one for one in named if one is not None))
+    wanted = {**wanted_ids(ids, exclude), "target": Ids.of(known, what="target")}
+    corpus = survey(cluster.executor, shards, wanted, hashed=cluster.checkpoint is not None)
+    check_columns(corpus.columns, matrix.shape[1])
+    request = request_of(matrix, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster)
+    numbers = _numbers(named, known, corpus)
+    refuse_excluded_targets(request.excluded, numbers)
+    work = TargetWork(metric, zero, cluster.threads, cluster.engine)
+    tally = _counted(work, request, numbers, cluster)
+    return _leveled(tally, matrix, request, numbers, search=f"{name}-certified", metric=metric)
+
+
+def _numbers(named: list[Any], known: list[Any], corpus: Corpus) -> Longs:
+    """The targets as document numbers, −1 for none."""
+    if not corpus.id_kind:
+        numbers = row_targets([-1 if one is None else one for one in named])
+        checks.check_numbers(numbers[numbers >= 0], corpus.n_docs, "targets")
+        return numbers
+    place = dict(zip(known, corpus.found["target"].tolist(), strict=True))
+    numbers = np.array([-1 if one is None else place[one] for one in named], np.int64)
+    for row, one in enumerate(named):
+        if one is not None and numbers[row] < 0:
+            raise IdError(f"The target {one!r} of query row {row} is not among the docs.")
+    return numbers
+
+
+def _counted(work: TargetWork, request: Request, targets: Longs, cluster: Cluster) -> Tally:
+    scores = _scored(work, request, targets, cluster)
+    refuse_infinite(scores)
+
+    def extra(block: int, shard: int) -> tuple[Any, ...]:
+        inside = slice(*request.blocks[block])
+        return targets[inside], scores[inside], request.pairs(block, shard)
+
+    job = {"kind": "targets", "metric": work.metric, "zero": work.zero}
+    flow = Flow(
+        cluster, work, request.corpus.pieces, request.sizes, request.block, extra,
+        checkpoint=opened_checkpoint(cluster, request, job, targets),
+    )  # fmt: skip
+    return Tally(*(np.concatenate(parts) for parts in zip(*flow.in_order(), strict=True)))
+
+
+def _scored(work: TargetWork, request: Request, targets: Longs, cluster: Cluster) -> Floats:
+    """The score of every target, asked from the shard that holds it."""
+    scores = np.zeros(len(targets))
+    shard_of = np.where(targets < 0, -1, request.corpus.shard_of(targets))
+    pairs = [
+        (start + np.flatnonzero(shard_of[start:stop] == shard), shard)
+        for start, stop in request.blocks
+        for shard in np.unique(shard_of[start:stop])
+        if shard >= 0
+    ]
+    tasks = (_scoring(request, targets, queries, shard) for queries, shard in pairs)
+    for number, found in cluster.executor.map(work.score, tasks):
+        scores[pairs[number][0]] = found
+    return scores
+
+
+def _scoring(request: Request, targets: Longs, queries: Longs, shard: int) -> tuple[Any, ...]:
+    """Arguments of one task: some queries, and the rows of a shard that are their targets."""
+    piece = request.corpus.pieces[shard]
+    rows, local = np.unique(targets[queries] - piece.first, return_inverse=True)
+    first, last = int(queries[0]), int(queries[-1])
+    vectors = np.ascontiguousarray(request.queries[first : last + 1][queries - first])
+    return vectors, piece, rows, local.astype(np.int64)
+
+
+def _leveled(
+    tally: Tally, matrix: Any, request: Request, targets: Longs, *, search: str, metric: str
+) -> TargetRanks:
+    """Under cosine all documents tie for a query of zeros, which no product can find."""
+    n_docs = request.corpus.n_docs
+    if metric == "cosine":
+        nowhere = np.concatenate(
+            [~np.asarray(matrix[a:b]).astype(bool).any(axis=1) for a, b in request.blocks]
+        )
+        tally.tied[nowhere] += n_docs - 1
+        tally.before[nowhere] += targets[nowhere]
+    for counts in tally:
+        counts[targets < 0] = -1
+    return TargetRanks(*tally, n_docs - excluded_everywhere(request.excluded), search=search)

@@ -1,0 +1,112 @@
+"""Shards give the bytes of one machine, however queries are cut and wherever blocks run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from assay import write_run
+from assay.cluster import Cluster, SerialExecutor, ThreadExecutor, rank_shards
+from assay.engine import rank
+from tests.cluster.corpora import ranking_bytes, sample, write_npy, write_npz
+from tests.cluster.jobs import check, jobs
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return jobs(tmp_path_factory.mktemp("shards"))
+
+
+@pytest.mark.parametrize("query_block", [5, 100])
+def test_serial(found, query_block):
+    check(found, Cluster(SerialExecutor(), query_block=query_block))
+
+
+@pytest.mark.parametrize("in_flight", [3, None])
+def test_threads(found, in_flight):
+    with ThreadExecutor(3) as executor:
+        check(found, Cluster(executor, query_block=10, in_flight=in_flight))
+
+
+def test_numpy_engine(found):
+    name = ranking_bytes(rank([[1.0]], [[1.0]], 1, engine="numpy"))[6]
+    for job in ("rank-cosine-True", "targets-dot"):
+        got = found[job][0](Cluster(engine="numpy", query_block=20))
+        assert name in got
+        want = [name if part == "native-certified" else part for part in found[job][1]()]
+        assert list(got) == want
+
+
+@pytest.mark.parametrize("cuts", [(0, 240), (0, 1, 2, 3, 240), tuple(range(0, 241, 8))])
+def test_cuts_into_shards(cuts, tmp_path):
+    s = sample()
+    shards = write_npy(tmp_path, s.docs, cuts)
+    for ties in (False, True):
+        want = rank(s.queries, s.docs, 7, metric="dot", keep_ties=ties)
+        got = rank_shards(s.queries, shards, 7, metric="dot", keep_ties=ties,
+                          cluster=Cluster(query_block=16))  # fmt: skip
+        assert ranking_bytes(got) == ranking_bytes(want)
+        assert got.docs.tobytes() == want.docs.tobytes()
+
+
+def test_order_of_shards_does_not_matter(tmp_path):
+    s = sample()
+    write_npz(tmp_path, s.docs, s.doc_ids, tuple(range(0, 241, 16)))
+    files = sorted(str(path) for path in tmp_path.iterdir())
+    want = ranking_bytes(rank(s.queries, s.docs, 30, doc_ids=s.doc_ids, query_ids=s.query_ids))
+    for seed in range(3):
+        shuffled = np.random.default_rng(seed).permutation(files).tolist()
+        got = rank_shards(s.queries, shuffled, 30, query_ids=s.query_ids)
+        assert ranking_bytes(got) == want
+
+
+def test_written_runs_are_the_same_files(tmp_path):
+    s = sample()
+    shards = write_npz(tmp_path / "shards", s.docs, s.doc_ids)
+    one = rank(s.queries, s.docs, 20, query_ids=s.query_ids, doc_ids=s.doc_ids)
+    many = rank_shards(s.queries, shards, 20, query_ids=s.query_ids)
+    for ranking, name in ((one, "one"), (many, "many")):
+        for ending in ("txt", "csv", "jsonl"):
+            write_run(ranking, tmp_path / f"{name}.{ending}")
+    for ending in ("txt", "csv", "jsonl"):
+        assert (tmp_path / f"one.{ending}").read_bytes() == (
+            tmp_path / f"many.{ending}"
+        ).read_bytes()
+
+
+@pytest.mark.parametrize("zero", ["drop", "last"])
+@pytest.mark.parametrize("keep_ties", [False, True])
+def test_zero_rows(zero, keep_ties, tmp_path):
+    s = sample()
+    docs, queries = s.docs.copy(), s.queries.copy()
+    docs[[0, 40, 41, 239]] = 0
+    queries[[2, 20]] = 0
+    shards = write_npy(tmp_path, docs)
+    how = {"zero": zero, "keep_ties": keep_ties, "exclude": s.pairs}
+    want = rank(queries, docs, 240 if keep_ties else 12, **how)
+    got = rank_shards(queries, shards, 240 if keep_ties else 12, **how,
+                      cluster=Cluster(query_block=9))  # fmt: skip
+    assert ranking_bytes(got) == ranking_bytes(want)
+
+
+def test_zero_queries_and_targets(tmp_path):
+    from assay.cluster import target_rank_shards
+    from assay.engine import target_ranks
+
+    s = sample()
+    docs, queries = s.docs.copy(), s.queries.copy()
+    docs[[1, 60]] = 0
+    queries[[2, 20]] = 0
+    targets = s.targets.copy()
+    targets[2], targets[7] = 100, 60
+    want = target_ranks(queries, docs, targets, zero="last")
+    got = target_rank_shards(queries, write_npy(tmp_path, docs), targets, zero="last")
+    for name in ("above", "tied", "before", "n_docs"):
+        assert np.array_equal(getattr(got, name), getattr(want, name)), name
+
+
+@pytest.mark.parametrize("k", [1, 240, 100_000])
+def test_k_beyond_shards_and_corpus(k, tmp_path):
+    s = sample()
+    got = rank_shards(s.queries, write_npy(tmp_path, s.docs), k)
+    assert ranking_bytes(got) == ranking_bytes(rank(s.queries, s.docs, k))

@@ -1,0 +1,225 @@
+"""Shards of every format, from manifests, patterns, lists and other file systems."""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from assay.cluster import Shard, open_shards, rank_shards
+from assay.engine import rank
+from assay.errors import AssayError, FormatError, IdError, MismatchError, StorageError, UsageError
+from tests.cluster.corpora import CUTS, ranking_bytes, sample, write_npy, write_npz
+
+
+def paths(source) -> list[str]:
+    return [shard.path for shard in open_shards(source)]
+
+
+def write_manifest(folder, entries) -> str:
+    path = folder / "corpus.json"
+    path.write_text(json.dumps({"shards": entries}))
+    return str(path)
+
+
+def test_numbers_in_names_count_as_numbers(tmp_path):
+    names = ["x-10.npy", "x-9.npy", "x-1.npy", "x-02.npy", "a.npy"]
+    for name in names:
+        np.save(tmp_path / name, np.ones((1, 1)))
+    wanted = ["a.npy", "x-1.npy", "x-02.npy", "x-9.npy", "x-10.npy"]
+    for source in (str(tmp_path / "*.npy"), [tmp_path / name for name in names]):
+        assert [os.path.basename(path) for path in paths(source)] == wanted
+
+
+def test_a_manifest_is_relative_to_itself(tmp_path):
+    source = write_manifest(tmp_path, [{"path": "b.npz", "key": "v"}, "a.npy", {"path": "/c.npy"}])
+    assert open_shards(source) == (
+        Shard("/c.npy"),
+        Shard(f"{tmp_path}/a.npy"),
+        Shard(f"{tmp_path}/b.npz", key="v"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"shard": []}', "a manifest is"),
+        ("[1]", "a manifest is"),
+        ('{"shards": [{"file": "a.npy"}]}', "shard 0: expected an object with a path"),
+        ('{"shards": [{"path": "a.npy", "row": 3}]}', "Did you mean 'rows'"),
+        ('{"shards": [{"path": "a.npy", "rows": "3"}]}', "rows must be int"),
+        ('{"shards": [{"path": "a.npy"}, {"path": "a.npy"}]}', "listed twice"),
+        ('{"shards": [{"path": "a.txt"}]}', "is no shard"),
+        ('{"shards": []}', "no shards"),
+        ('{"shards": [NaN]}', "NaN is not JSON"),
+    ],
+)
+def test_bad_manifests(content, words, tmp_path):
+    path = tmp_path / "m.json"
+    path.write_text(content)
+    with pytest.raises(AssayError, match=words):
+        open_shards(path)
+
+
+@pytest.mark.parametrize("source", [7, None, "nothing-*.npy", b"x"])
+def test_no_shards(source):
+    with pytest.raises((UsageError, StorageError)):
+        open_shards(source)
+
+
+def write_format(folder, kind: str, rows, ids, number: int) -> dict[str, str]:
+    """One shard; what a manifest says of it."""
+    name = f"part-{number}.{kind}"
+    if kind == "npy":
+        np.save(folder / name, rows)
+        (folder / f"part-{number}.txt").write_text("".join(f"{one}\n" for one in ids))
+        return {"path": name, "ids": f"part-{number}.txt"}
+    if kind == "npz":
+        np.savez_compressed(folder / name, embeddings=rows, ids=np.array(ids), other=np.ones(3))
+        return {"path": name}
+    if kind == "safetensors":
+        pytest.importorskip("safetensors.numpy").save_file({"embeddings": rows}, folder / name)
+        (folder / f"part-{number}.txt").write_text("".join(f"{one}\n" for one in ids))
+        return {"path": name, "ids": f"part-{number}.txt"}
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    lists = pyarrow.FixedSizeListArray.from_arrays(rows.ravel(), rows.shape[1])
+    if number % 2:
+        lists = lists.cast(pyarrow.list_(pyarrow.float32()))
+    parquet.write_table(pyarrow.table({"id": ids, "note": ids, "vector": lists}), folder / name)
+    return {"path": name}
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "parquet", "safetensors"])
+def test_every_format(kind, tmp_path):
+    s = sample()
+    entries = [
+        write_format(tmp_path, kind, s.docs[a:b], s.doc_ids[a:b], number)
+        for number, (a, b) in enumerate(pairwise(CUTS))
+    ]
+    how = {"query_ids": s.query_ids, "exclude": "self"}
+    want = ranking_bytes(rank(s.queries, s.docs, 9, doc_ids=s.doc_ids, **how))
+    manifest = write_manifest(tmp_path, entries[::-1])
+    assert ranking_bytes(rank_shards(s.queries, manifest, 9, **how)) == want
+
+
+def test_formats_may_be_mixed(tmp_path):
+    s = sample()
+    kinds = ["parquet", "npz", "safetensors", "npy"] * 2
+    entries = [
+        write_format(tmp_path, kind, s.docs[a:b], s.doc_ids[a:b], number)
+        for number, ((a, b), kind) in enumerate(zip(pairwise(CUTS), kinds, strict=False))
+    ]
+    want = rank(s.queries, s.docs, 9, doc_ids=s.doc_ids, query_ids=s.query_ids)
+    got = rank_shards(s.queries, write_manifest(tmp_path, entries), 9, query_ids=s.query_ids)
+    assert ranking_bytes(got) == ranking_bytes(want)
+
+
+def test_integer_ids(tmp_path):
+    s = sample()
+    numbers = np.arange(1000, 1000 + len(s.docs))[::-1].copy()
+    for place, (a, b) in enumerate(pairwise(CUTS)):
+        np.savez(tmp_path / f"{place}.npz", vectors=s.docs[a:b], ids=numbers[a:b])
+    got = rank_shards(s.queries, str(tmp_path / "*.npz"), 9, query_ids=np.arange(37))
+    want = rank(s.queries, s.docs, 9, doc_ids=numbers, query_ids=np.arange(37))
+    assert ranking_bytes(got) == ranking_bytes(want)
+
+
+def test_other_file_systems(tmp_path):
+    """Anything that fsspec reaches; here its file system in memory."""
+    fsspec = pytest.importorskip("fsspec")
+    s = sample()
+    write_npz(tmp_path, s.docs, s.doc_ids)
+    memory = fsspec.filesystem("memory")
+    memory.put(str(tmp_path), "/corpus-of-test", recursive=True)
+    want = rank(s.queries, s.docs, 9, doc_ids=s.doc_ids, query_ids=s.query_ids)
+    try:
+        for source in ("memory://corpus-of-test/*.npz", paths("memory://corpus-of-test/*.npz")):
+            got = rank_shards(s.queries, source, 9, query_ids=s.query_ids)
+            assert ranking_bytes(got) == ranking_bytes(want)
+        with pytest.raises(StorageError, match=r"memory://corpus-of-test/none\.npy does not exist"):
+            rank_shards(s.queries, "memory://corpus-of-test/none.npy", 9)
+    finally:
+        memory.rm("/corpus-of-test", recursive=True)
+
+
+def test_a_file_system_that_nobody_installed():
+    with pytest.raises(StorageError, match="cannot be read"):
+        rank_shards(np.ones((1, 2)), "nosuchsystem://a/b.npy", 1)
+
+
+def test_shards_of_one_corpus_fit_together(tmp_path):
+    s = sample()
+    shards = write_npy(tmp_path, s.docs)
+    np.save(tmp_path / "part-3.npy", np.ones((4, COLUMNS_TOO_FEW := 5)))
+    with pytest.raises(MismatchError, match=rf"part-3\.npy has {COLUMNS_TOO_FEW} columns"):
+        rank_shards(s.queries, shards, 3)
+    np.savez(tmp_path / "part-3.npz", vectors=s.docs[:2], ids=np.array(["a", "b"]))
+    (tmp_path / "part-3.npy").unlink()
+    with pytest.raises(MismatchError, match=r"part-3\.npz has text ids, and .* has no ids"):
+        rank_shards(s.queries, str(tmp_path / "part-*.np?"), 3)
+
+
+def test_queries_and_shards_fit_together(tmp_path):
+    s = sample()
+    with pytest.raises(MismatchError, match="queries have 4 columns and docs have 13"):
+        rank_shards(np.ones((2, 4)), write_npy(tmp_path, s.docs), 3)
+
+
+def test_a_row_that_is_no_vector_is_named_with_its_shard(tmp_path):
+    s = sample()
+    docs = s.docs.copy()
+    docs[95, 3] = np.nan
+    with pytest.raises(AssayError, match=r"Shard .*part-4\.npy: docs holds nan at row 5, column 3"):
+        rank_shards(s.queries, write_npy(tmp_path, docs), 3)
+    with pytest.raises(AssayError, match="queries row 1 is all zeros"):
+        rank_shards(np.array([[1.0], [0.0]]), write_npy(tmp_path, docs[:, :1] + 1), 3)
+
+
+def test_ids_that_stand_twice(tmp_path):
+    s = sample()
+    ids = list(s.doc_ids)
+    ids[100] = ids[99]
+    with pytest.raises(IdError, match=r"Shard .*part-4\.npz.*stands twice"):
+        rank_shards(s.queries, write_npz(tmp_path / "a", s.docs, ids), 3)
+    ids = list(s.doc_ids)
+    ids[200] = ids[3]
+    shards = write_npz(tmp_path / "b", s.docs, ids)
+    with pytest.raises(IdError, match=r"stands in shard .*part-1\.npz and in .*part-6\.npz"):
+        rank_shards(s.queries[:1], shards, 3, query_ids=[ids[3]], exclude="self")
+    with pytest.raises(IdError, match="stands twice"):
+        rank_shards(s.queries, shards, 240)
+
+
+@pytest.mark.parametrize("rows", [3, 10**12])
+def test_a_manifest_that_is_wrong_about_rows(rows, tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((4, 2)))
+    source = write_manifest(tmp_path, [{"path": "a.npy", "rows": rows}])
+    with pytest.raises(FormatError, match=rf"a\.npy: it has 4 rows, but the manifest says {rows}"):
+        rank_shards(np.ones((1, 2)), source, 1)
+
+
+def test_a_file_of_ids_of_another_length(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((4, 2)))
+    (tmp_path / "a.txt").write_text("x\ny\n")
+    source = write_manifest(tmp_path, [{"path": "a.npy", "ids": "a.txt"}])
+    with pytest.raises(FormatError, match="4 rows and 2 ids"):
+        rank_shards(np.ones((1, 2)), source, 1)
+
+
+def test_damaged_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 nothing PAR1")
+    with pytest.raises(FormatError, match=r"Shard .*a\.parquet: it is no sound parquet file"):
+        rank_shards(np.ones((1, 2)), str(tmp_path / "a.parquet"), 1)
+
+
+def test_pickled_arrays_are_never_loaded(tmp_path):
+    """Fault 10."""
+    np.save(tmp_path / "a.npy", np.array([{1: 2}], dtype=object), allow_pickle=True)
+    with pytest.raises(FormatError, match=r"Shard .*a\.npy.*pickled"):
+        rank_shards(np.ones((1, 2)), str(tmp_path / "a.npy"), 1)
