@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from assay.cluster.encoding import Encoding, encode_shards
 from assay.cluster.evaluating import evaluate_shards
 from assay.cluster.executors import Executor, RayExecutor, SerialExecutor, ThreadExecutor
 from assay.cluster.journal import Journal
 from assay.cluster.labels import count_label_shards
+from assay.cluster.planning import ShardPlan, plan_shards
+from assay.cluster.sampling import SampledRecall, sample_queries, sampled_recall
 from assay.cluster.searching import rank_code_shards, rank_shards
 from assay.cluster.settings import Cluster, open_cluster
 from assay.cluster.shards import Shard, open_shards
@@ -13,17 +16,24 @@ from assay.cluster.targets import target_rank_shards
 
 __all__ = [
     "Cluster",
+    "Encoding",
     "Executor",
     "Journal",
     "RayExecutor",
+    "SampledRecall",
     "SerialExecutor",
     "Shard",
+    "ShardPlan",
     "ThreadExecutor",
     "count_label_shards",
+    "encode_shards",
     "evaluate_shards",
     "open_cluster",
     "open_shards",
+    "plan_shards",
     "rank_code_shards",
     "rank_shards",
+    "sample_queries",
+    "sampled_recall",
     "target_rank_shards",
 ]

@@ -50,7 +50,12 @@ class Cluster:
     @property
     def most_held(self) -> int:
         """How many partial results may be there at one time."""
-        return self.in_flight or 4 * self.executor.workers + _WAITING
+        return self.in_flight or self.most_held_by(self.executor.workers)
+
+    @staticmethod
+    def most_held_by(workers: int) -> int:
+        """The same where nothing else is stated."""
+        return 4 * workers + _WAITING
 
 
 @contextmanager

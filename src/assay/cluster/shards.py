@@ -23,7 +23,7 @@ from assay.errors import FormatError, StorageError, UsageError
 from assay.io.json_text import parse_json
 from assay.io.text_lines import read_text
 
-__all__ = ["Shard", "open_shards"]
+__all__ = ["Shard", "natural_order", "open_shards"]
 
 _ENDINGS: Final = (".npy", ".npz", ".parquet", ".pq", ".safetensors")
 _PATTERN: Final = re.compile(r"[*?\[]")
@@ -53,7 +53,7 @@ def open_shards(source: Any) -> tuple[Shard, ...]:
             raise FormatError(
                 f"{shard.path} is no shard: shards are {', '.join(_ENDINGS)} files of vectors."
             )
-    ordered = sorted(shards, key=lambda shard: _natural(shard.path))
+    ordered = sorted(shards, key=lambda shard: natural_order(shard.path))
     for before, after in pairwise(ordered):
         if before.path == after.path:
             raise UsageError(f"The shard {after.path} is listed twice. List it once.")
@@ -80,8 +80,12 @@ def _listed(source: Any) -> list[Shard]:
     )
 
 
-def _natural(path: str) -> list[tuple[int, int, str]]:
-    """Numbers in a name compare as numbers; names that differ only in zeros stay distinct."""
+def natural_order(path: str) -> list[tuple[int, int, str]]:
+    """A key to sort by: numbers in a name compare as numbers.
+
+    >>> sorted(["part-10", "part-9"], key=natural_order)
+    ['part-9', 'part-10']
+    """
     parts = re.split(r"(\d+)", path)
     return [(int(p), 1, p) if p.isdigit() and p.isascii() else (-1, 0, p) for p in parts]
 

@@ -22,7 +22,7 @@ _ALL = (1 << 64) - 1
 # Each use of chance has a stream of its own, so that a test and an interval with the same seed
 # never share their draws.
 _STREAMS = {"bootstrap": 1, "sign flips": 2, "shuffles": 3, "seeds of a": 4, "seeds of b": 5,
-            "keypoints": 16, "demo scenes": 17}  # fmt: skip
+            "sampled queries": 6, "keypoints": 16, "demo scenes": 17}  # fmt: skip
 
 
 def stream_key(seed: int, stream: str) -> int:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from itertools import count
-from typing import Any
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Final
 
 from assay.cluster.executors.base import Executor, Handle, Receipt, Ticket, called
 from assay.engine.workers import thread_count
 
 __all__ = ["ThreadExecutor"]
 
+_LONGEST_SLEEP: Final = 0.02  # seconds
+
 
 class ThreadExecutor(Executor):
     """Runs tasks in `workers` threads, by default one for each core.
+
+    Whoever waits does so by sleeping: Ctrl-C can leave no lock held.
 
     >>> with ThreadExecutor(2) as executor:
     ...     sorted(executor.map(pow, [(2, 3), (3, 2)]))
@@ -23,8 +29,18 @@ class ThreadExecutor(Executor):
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = thread_count(workers)
-        self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="assay-block")
         self._numbers = count()
+        self._waiting: SimpleQueue[tuple[int, Callable[..., Any], tuple[Any, ...]] | None]
+        self._waiting = SimpleQueue()
+        self._ended: dict[int, tuple[Any, Receipt]] = {}
+        self._threads = [Thread(target=self._work, daemon=True) for _ in range(self.workers)]
+        for thread in self._threads:
+            thread.start()
+
+    def _work(self) -> None:
+        while (task := self._waiting.get()) is not None:
+            number, function, arguments = task
+            self._ended[number] = called(function, *arguments)
 
     def put(self, value: Any) -> Handle:
         """The value itself."""
@@ -32,17 +48,20 @@ class ThreadExecutor(Executor):
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Ticket:
         """Queue the task."""
-        future = self._pool.submit(called, function, *arguments)
-        return Ticket(next(self._numbers), future, future)
+        number = next(self._numbers)
+        self._waiting.put((number, function, arguments))
+        return Ticket(number, None, None)
 
     def wait(self, tickets: Sequence[Ticket]) -> list[tuple[Ticket, Receipt]]:
         """Tasks that have ended."""
-        ended = wait([ticket.receipt for ticket in tickets], return_when=FIRST_COMPLETED).done
-        return [(one, one.receipt.result()[1]) for one in tickets if one.receipt in ended]
+        start = time.monotonic()
+        while not (found := [one for one in tickets if one.number in self._ended]):
+            time.sleep(min(_LONGEST_SLEEP, 0.0002 + (time.monotonic() - start) / 50))
+        return [(one, self._ended[one.number][1]) for one in found]
 
     def result(self, ticket: Ticket) -> Handle:
         """The value itself."""
-        return ticket.value.result()[0]
+        return self._ended.pop(ticket.number)[0]
 
     def fetch(self, handle: Handle) -> Any:
         """The value itself."""
@@ -50,4 +69,11 @@ class ThreadExecutor(Executor):
 
     def close(self) -> None:
         """Drop what is queued; what runs comes to its end."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        try:
+            while True:
+                self._waiting.get_nowait()
+        except Empty:
+            for _ in self._threads:
+                self._waiting.put(None)
+        for thread in self._threads:
+            thread.join()

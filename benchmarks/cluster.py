@@ -1,0 +1,288 @@
+"""What a cluster costs beside the thread engine on the same cores, and how it grows.
+
+    python benchmarks/cluster.py --quick     a minute, small sizes
+    python benchmarks/cluster.py             10,000 × 1,000,000 × 128, as in docs/scaling.md
+
+Four parts: overhead (Ray and threads over shards against `rank` on one array), shards (time
+against their number), memory (of the driver while the corpus grows four times), and model (the
+cost model against measured times). Start-up of Ray is timed apart. benchmarks/README.md says more.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if sys.path and sys.path[0].endswith("benchmarks"):
+    sys.path.append(sys.path.pop(0))  # last, or files here would hide standard modules
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PARTS = ("overhead", "shards", "memory", "model")
+_PART_ROWS = 50_000  # made at a time
+
+
+def make_docs(path: Path, rows: int, columns: int) -> None:
+    """Unit vectors in one .npy file, made piece by piece."""
+    docs = np.lib.format.open_memmap(path, "w+", np.float32, (rows, columns))
+    rng = np.random.default_rng(1)
+    for start in range(0, rows, _PART_ROWS):
+        part = rng.standard_normal((min(_PART_ROWS, rows - start), columns), dtype=np.float32)
+        docs[start : start + len(part)] = part / np.linalg.norm(part, axis=1, keepdims=True)
+    docs.flush()
+
+
+def write_shards(docs: Path, folder: Path, count: int) -> str:
+    """The same rows in so many files."""
+    rows = np.load(docs, mmap_mode="r")
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        first, last = len(rows) * number // count, len(rows) * (number + 1) // count
+        np.save(folder / f"part-{number}.npy", rows[first:last])
+    return str(folder / "part-*.npy")
+
+
+def make_queries(count: int, columns: int) -> np.ndarray:
+    return np.random.default_rng(2).standard_normal((count, columns), dtype=np.float32)
+
+
+def timed(function: Any) -> tuple[float, Any]:
+    start = time.perf_counter()
+    value = function()
+    return time.perf_counter() - start, value
+
+
+def same(left: Any, right: Any) -> bool:
+    return (
+        left.docs.tobytes() == right.docs.tobytes()
+        and left.scores.tobytes() == right.scores.tobytes()
+    )
+
+
+def overhead(sizes: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+    """One array on threads, then shards on threads and on Ray; they take turns."""
+    from assay.cluster import open_cluster, rank_shards
+    from assay.engine import rank
+
+    docs = folder / "docs.npy"
+    shards = write_shards(docs, folder / "overhead", sizes.shards)
+    queries = make_queries(sizes.queries, sizes.columns)
+    times: dict[str, list[float]] = {}
+    journals: dict[str, Any] = {}
+    for turn in range(sizes.repeats):
+        seconds, want = timed(lambda: rank(queries, docs, sizes.k, threads=sizes.workers))
+        times.setdefault("rank, threads", []).append(seconds)
+        for where in ("threads", "local"):
+            start_up, (cluster, close) = timed(lambda where=where: _entered(open_cluster(
+                where, workers=sizes.workers, query_block=sizes.query_block)))  # fmt: skip
+            try:
+                if where == "local":  # workers import what they need before the clock starts
+                    rank_shards(queries[:64], shards, 1, cluster=cluster)
+                    cluster.journal.steps.clear()
+                seconds, got = timed(
+                    lambda cluster=cluster: rank_shards(queries, shards, sizes.k, cluster=cluster)
+                )
+            finally:
+                close()
+            if not same(want, got):
+                raise SystemExit(f"{where}: not the same bytes")
+            name = "shards, Ray" if where == "local" else "shards, threads"
+            times.setdefault(name, []).append(seconds)
+            journals[name] = {"start_up": start_up, **cluster.journal.totals()}
+        print(f"turn {turn + 1}: " + ", ".join(f"{k} {v[-1]:.2f} s" for k, v in times.items()))
+    base = min(times["rank, threads"])
+    return [
+        {"way": name, "seconds": min(found), "ratio": min(found) / base, **journals.get(name, {})}
+        for name, found in times.items()
+    ]
+
+
+def _entered(manager: Any) -> tuple[Any, Any]:
+    return manager.__enter__(), lambda: manager.__exit__(None, None, None)
+
+
+def by_shards(sizes: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+    """Time against the number of shards, on Ray that is started once."""
+    from assay.cluster import Cluster, RayExecutor, rank_shards
+
+    queries = make_queries(sizes.queries, sizes.columns)
+    found = []
+    with RayExecutor("local", workers=sizes.workers) as executor:
+        for count in sizes.shard_counts:
+            shards = write_shards(folder / "docs.npy", folder / f"by-{count}", count)
+            cluster = Cluster(executor, query_block=sizes.query_block)
+            rank_shards(queries[:64], shards, 1, cluster=Cluster(executor))
+            seconds, _ = timed(
+                lambda cluster=cluster, shards=shards: rank_shards(
+                    queries, shards, sizes.k, cluster=cluster
+                )
+            )
+            shutil.rmtree(folder / f"by-{count}")
+            totals = cluster.journal.totals()
+            busy = sum(kind["seconds"] for kind in totals.values())
+            found.append({
+                "shards": count, "tasks": int(totals["search"]["tasks"]), "seconds": seconds,
+                "search": totals["search"]["seconds"],
+                "merge": totals.get("merge", {}).get("seconds", 0.0),
+                "idle and moving": sizes.workers * seconds - busy,
+                "most held": cluster.journal.most_held,
+            })  # fmt: skip
+    return found
+
+
+_DRIVER = """
+import sys
+import numpy as np
+from assay.cluster import open_cluster, rank_shards, evaluate_shards
+from assay import Judgments
+
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(line.split()[1] for line in lines if line.startswith("VmHWM"))
+
+shards, workers, n, columns, k, block = sys.argv[1], *map(int, sys.argv[2:])
+queries = np.random.default_rng(2).standard_normal((n, columns), dtype=np.float32)
+with open_cluster("local", workers=workers, query_block=block) as cluster:
+    rank_shards(queries[:64], shards, 1, cluster=cluster)
+    found = [peak()]
+    judged = Judgments.from_targets(np.arange(n) % 1000)
+    evaluate_shards(queries, shards, judged, "RR", k=k, cluster=cluster)
+    found.append(peak())
+    rank_shards(queries, shards, k, cluster=cluster)
+    print(*found, peak())
+"""
+
+
+def driver_memory(sizes: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+    """Peak memory of the driver, in a process of its own, while the corpus grows four times."""
+    found = []
+    rows = len(np.load(folder / "docs.npy", mmap_mode="r"))
+    for share in (4, 2, 1):
+        part = folder / f"memory-{share}.npy"
+        docs = np.load(folder / "docs.npy", mmap_mode="r")[: rows // share]
+        np.save(part, docs)
+        shards = write_shards(part, folder / f"memory-{share}", sizes.shards * 4 // share)
+        part.unlink()
+        arguments = [shards, sizes.workers, sizes.queries // 4, sizes.columns, sizes.k,
+                     sizes.query_block]  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", _DRIVER, *map(str, arguments)],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        before, scores, after = (int(word) / 1024 for word in done.stdout.split())
+        found.append({"docs": rows // share, "before MB": before, "evaluate MB": scores,
+                      "rank MB": after})  # fmt: skip
+        shutil.rmtree(folder / f"memory-{share}")
+    return found
+
+
+def model(sizes: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+    """What the cost model says of two sizes, and what was measured."""
+    from assay.cluster import Cluster, ThreadExecutor, plan_shards, rank_shards
+
+    found = []
+    for part in (2, 1):
+        queries = make_queries(sizes.queries // part, sizes.columns)
+        shards = write_shards(folder / "docs.npy", folder / "model", sizes.shards)
+        plan = plan_shards(queries, shards, sizes.k, workers=sizes.workers,
+                           query_block=sizes.query_block)  # fmt: skip
+        with ThreadExecutor(sizes.workers) as executor:
+            cluster = Cluster(executor, query_block=sizes.query_block)
+            seconds, _ = timed(
+                lambda cluster=cluster, queries=queries, shards=shards: rank_shards(
+                    queries, shards, sizes.k, cluster=cluster
+                )
+            )
+        found.append({
+            "queries": len(queries), "docs": plan.n_docs, "model s": plan.seconds,
+            "measured s": seconds, "ratio": seconds / plan.seconds,
+            "Gflop/s per worker": plan.flops / seconds / sizes.workers / 1e9,
+            **plan.rates._asdict(),
+        })  # fmt: skip
+        shutil.rmtree(folder / "model")
+    return found
+
+
+def constants(sizes: argparse.Namespace, folder: Path) -> dict[str, float]:
+    """Speed of reading a shard (from the page cache) and of merging lists, on one core."""
+    from assay.cluster.lists import lists_of, merge_lists
+    from assay.engine import rank
+
+    docs = np.load(folder / "docs.npy", mmap_mode="r")
+    seconds, _ = timed(lambda: float(np.asarray(docs[: 1 << 18]).sum()))
+    queries = make_queries(2000, sizes.columns)
+    some = np.array(docs[:40_000])
+    parts = [lists_of(rank(queries, some[a : a + 5000], sizes.k), a, None)
+             for a in range(0, len(some), 5000)]  # fmt: skip
+    merging, _ = timed(lambda: merge_lists(parts, sizes.k, keep_ties=False))
+    entries = sum(len(part.docs) for part in parts)
+    return {"read GB/s": docs[: 1 << 18].nbytes / seconds / 1e9,
+            "merged entries/s": entries / merging}  # fmt: skip
+
+
+def show(title: str, rows: list[dict[str, Any]]) -> None:
+    print(f"\n{title}")
+    for row in rows:
+        flat = {key: value for key, value in row.items() if not isinstance(value, dict)}
+        print("  " + "  ".join(f"{key} {_short(value)}" for key, value in flat.items()))
+        for key, value in row.items():
+            if isinstance(value, dict):
+                print(f"    {key}: " + "  ".join(f"{k} {_short(v)}" for k, v in value.items()))
+
+
+def _short(value: Any) -> str:
+    return (
+        f"{value:.4g}"
+        if isinstance(value, float)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--queries", type=int, default=10_000)
+    parser.add_argument("--docs", type=int, default=1_000_000)
+    parser.add_argument("--columns", type=int, default=128)
+    parser.add_argument("--k", type=int, default=100)
+    parser.add_argument("--shards", type=int, default=8)
+    parser.add_argument("--shard-counts", type=int, nargs="+", default=[2, 8, 32, 128])
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--query-block", type=int, default=8192)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--json", action="store_true")
+    sizes = parser.parse_args()
+    if sizes.quick:
+        sizes.queries, sizes.docs, sizes.repeats = 2000, 100_000, 1
+        sizes.shard_counts, sizes.query_block = [2, 8, 32], 1024
+    ways = {"overhead": overhead, "shards": by_shards, "memory": driver_memory, "model": model}
+    print(f"{sizes.queries:,} × {sizes.docs:,} × {sizes.columns}, k {sizes.k}, {sizes.workers} "
+          f"workers; load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    results: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="assay-cluster-") as name:
+        folder = Path(name)
+        make_docs(folder / "docs.npy", sizes.docs, sizes.columns)
+        results["constants"] = [constants(sizes, folder)]
+        show("constants", results["constants"])
+        for part in sizes.parts:
+            results[part] = ways[part](sizes, folder)
+            show(part, results[part])
+    print(f"load {os.getloadavg()[0]:.1f}")
+    if sizes.json:
+        print(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""`assay encode`: shards of texts in, shards of vectors out; `assay.cluster.encode_shards`."""
+
+from __future__ import annotations
+
+import click
+
+from assay.cli import output
+from assay.cli.shard_rank import opened
+
+__all__ = ["command"]
+
+
+@click.command("encode")
+@click.argument("texts", nargs=-1, required=True, metavar="TEXTS...")
+@click.option(
+    "-e",
+    "--encoder",
+    "spec",
+    required=True,
+    metavar="SPEC",
+    help="The text model, such as wordllama, st:MODEL or py:MODULE:FUNCTION.",
+)
+@click.option(
+    "-o",
+    "--output",
+    "folder",
+    required=True,
+    metavar="DIR",
+    help="Folder for the vectors, reached by all workers.",
+)
+@click.option(
+    "--batch-size",
+    type=click.IntRange(min=1),
+    default=1024,
+    show_default=True,
+    metavar="N",
+    help="Texts that the model gets at a time.",
+)
+@click.option(
+    "--cluster",
+    "where",
+    metavar="WHERE",
+    help="threads, serial, auto (Ray), or Ray's address. [serial]",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --cluster: how many workers. [all cores]",
+)
+@click.option("--timings", metavar="FILE", help="Write time and bytes of every task as JSON.")
+def command(
+    *,
+    texts: tuple[str, ...],
+    spec: str,
+    folder: str,
+    batch_size: int,
+    where: str | None,
+    workers: int | None,
+    timings: str | None,
+) -> None:  # fmt: skip
+    """Encode shards of texts into shards of vectors, for `assay rank`.
+
+    TEXTS are .txt (one a line), .jsonl or .parquet files with ids, or patterns in quotes. The
+    folder gets part-N.npy with checksums, and manifest.json. Called again it makes only what is
+    missing, damaged or made of other texts.
+
+    \b
+    Examples:
+      assay encode 'corpus-*.jsonl' -e wordllama -o vectors
+      assay encode 'corpus-*.jsonl' -e st:all-MiniLM-L6-v2 -o vectors --cluster auto
+      assay rank queries.npy vectors/manifest.json -o run.txt
+    """
+    from assay.cluster import encode_shards
+
+    with opened(where, workers, {}, timings, "encoding") as cluster:
+        done = encode_shards(texts, spec, folder, batch_size=batch_size, cluster=cluster)
+    output.narrate(
+        f"{done.manifest}: {done.n_texts} texts, {done.made} shards made, {done.resumed} were ready"
+    )

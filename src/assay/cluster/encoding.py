@@ -1,0 +1,203 @@
+"""encode_shards: a text model mapped over shards of texts, giving shards of vectors.
+
+Beside each part-N.npy lie its ids and a receipt, part-N.json, which says what it was made of. A
+shard whose receipt fits is not made again; manifest.json lists them all for `rank_shards`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from assay import checks
+from assay.cluster.journal import Step
+from assay.cluster.remote_files import expand, is_remote, local_file
+from assay.cluster.settings import Cluster
+from assay.cluster.shards import natural_order
+from assay.cluster.text_shards import ENDINGS, read_texts
+from assay.encoders import Encoder, encoder
+from assay.errors import AssayError, InputError, StorageError, UsageError
+from assay.ids import Ids
+from assay.io.atomic import atomic_write
+from assay.io.json_text import parse_json
+from assay.io.sources import ending_of
+from assay.io.text_lines import read_text
+
+__all__ = ["Encoding", "encode_shards"]
+
+_MANIFEST: Final = "manifest.json"
+
+
+class _Task(NamedTuple):
+    source: str
+    target: str  # path of the vectors, without its ending
+    spec: str
+    batch_size: int
+
+    @property
+    def name(self) -> str:
+        """The part's name in the manifest."""
+        return os.path.basename(self.target)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What was made: the manifest's path, texts in all, shards made now and found ready."""
+
+    manifest: str
+    n_texts: int
+    made: int
+    resumed: int
+
+
+def encode_shards(
+    texts: Any,
+    spec: str,
+    folder: str | os.PathLike[str],
+    *,
+    batch_size: int = 1024,
+    cluster: Cluster | None = None,
+) -> Encoding:
+    """Encode shards of texts (.txt, .jsonl, .parquet) into shards of float32 vectors in a folder.
+
+    `spec` names the encoder (see `assay.encoders`); the folder must be one that all workers reach.
+    Called again, it makes only what is missing, damaged, or made of other texts.
+    """
+    cluster = cluster or Cluster()
+    size = checks.check_cutoff(batch_size, "batch_size")
+    checks.require(spec, str, "An encoder", "a spec such as 'wordllama'")
+    target = os.path.abspath(os.fspath(folder))
+    try:
+        os.makedirs(target, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{target} cannot be made: {error.strerror}.") from None
+    tasks = [
+        _Task(source, os.path.join(target, f"part-{number:05}"), spec, size)
+        for number, source in enumerate(_sources(texts))
+    ]
+    entries = dict(_encoded(tasks, cluster))
+    listed = [entries[number][0] for number in range(len(tasks))]
+    manifest = os.path.join(target, _MANIFEST)
+    with atomic_write(manifest) as file:
+        file.write(json.dumps({"shards": listed}, indent=1).encode())
+    made = sum(is_new for _, is_new in entries.values())
+    return Encoding(manifest, sum(one["rows"] for one in listed), made, len(tasks) - made)
+
+
+def _encoded(tasks: list[_Task], cluster: Cluster) -> Iterator[tuple[int, Any]]:
+    """(number, (entry of the manifest, whether it was made now)), as shards get ready."""
+    cluster.journal.blocks += len(tasks)
+    for done, (number, result) in enumerate(
+        cluster.executor.map(_encode, [(task,) for task in tasks]), 1
+    ):
+        entry, is_new, seconds, n_bytes = result
+        cluster.journal.computed += is_new
+        cluster.journal.resumed += not is_new
+        cluster.journal.steps.append(Step("encode", 0, number, seconds, 0, n_bytes, ""))
+        if cluster.progress is not None:
+            cluster.progress(done, len(tasks))
+        yield number, (entry, is_new)
+
+
+def _sources(texts: Any) -> list[str]:
+    named = [texts] if isinstance(texts, str | os.PathLike) else list(texts)
+    found: list[str] = []
+    for given in named:
+        one = os.fspath(given)
+        pattern = any(sign in one for sign in "*?[") and not os.path.exists(one)
+        found += expand(one) if pattern else [one]
+    if not found:
+        raise StorageError(f"{texts!r} names no texts: no file matches. Check the pattern.")
+    ordered = sorted({os.path.abspath(one) if not is_remote(one) else one for one in found},
+                     key=natural_order)  # fmt: skip
+    for one in ordered:
+        if ending_of(one) not in ENDINGS:
+            raise UsageError(f"{one}: texts are read from {', '.join(ENDINGS)} files.")
+    return ordered
+
+
+@lru_cache(maxsize=1)
+def _model(spec: str) -> Encoder:
+    """The encoder, loaded once by each worker."""
+    return encoder(spec)
+
+
+def _encode(task: _Task) -> tuple[dict[str, Any], bool, float, int]:
+    """Make one shard, unless it is there: entry, whether it was made, seconds, bytes."""
+    start = time.perf_counter()
+    wanted = {"source_sha256": _digest_of(task.source), "encoder": task.spec}
+    entry = _ready(task, wanted)
+    if entry is not None:
+        return entry, False, time.perf_counter() - start, 0
+    try:
+        found = read_texts(task.source)
+        ids = None if found.ids is None else Ids.of(found.ids, what="doc")
+        if ids is not None:
+            checks.check_unique(ids, "doc")
+        vectors = _model(task.spec).encode(found.texts, batch_size=task.batch_size)
+    except AssayError as error:
+        raise _named(error, task.source) from error
+    entry = _written(task, vectors, found.ids)
+    receipt = {**wanted, **entry}
+    with atomic_write(f"{task.target}.json") as file:
+        file.write(json.dumps(receipt, indent=1).encode())
+    return entry, True, time.perf_counter() - start, vectors.nbytes
+
+
+def _named(error: AssayError, source: str) -> AssayError:
+    message = str(error)
+    if isinstance(error, InputError | UsageError) and source not in message:
+        return type(error)(f"{source}: {message}")
+    return error
+
+
+def _ready(task: _Task, wanted: dict[str, str]) -> dict[str, Any] | None:
+    """The entry of a shard that was made before, if it is what would be made now, and sound."""
+    path = f"{task.target}.json"
+    if not os.path.exists(path):
+        return None
+    with suppress(InputError, StorageError, OSError, KeyError, TypeError):
+        receipt = parse_json(read_text(path), path)
+        entry = {key: value for key, value in receipt.items() if key not in wanted}
+        fits = all(receipt[key] == value for key, value in wanted.items())
+        if fits and _digest_of(f"{task.target}.npy") == entry["sha256"]:
+            return entry
+    return None
+
+
+def _written(task: _Task, vectors: Any, ids: list[str] | None) -> dict[str, Any]:
+    buffer = io.BytesIO()
+    np.save(buffer, vectors)
+    data = buffer.getvalue()
+    with atomic_write(f"{task.target}.npy") as file:
+        file.write(data)
+    entry: dict[str, Any] = {
+        "path": f"{task.name}.npy",
+        "rows": len(vectors),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+    if ids is not None:
+        with atomic_write(f"{task.target}.ids.txt") as file:
+            file.write("".join(f"{one}\n" for one in ids).encode())
+        entry["ids"] = f"{task.name}.ids.txt"
+    return entry
+
+
+def _digest_of(name: str) -> str:
+    try:
+        with local_file(name) as path, open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"{name} cannot be read: {error.strerror}.") from None
