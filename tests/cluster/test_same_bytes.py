@@ -17,7 +17,7 @@ def found(tmp_path_factory):
     return jobs(tmp_path_factory.mktemp("shards"))
 
 
-@pytest.mark.parametrize("query_block", [5, 100])
+@pytest.mark.parametrize("query_block", [13, 100])
 def test_serial(found, query_block):
     check(found, Cluster(SerialExecutor(), query_block=query_block))
 

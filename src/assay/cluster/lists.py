@@ -88,7 +88,7 @@ def merge_lists(parts: Sequence[Lists], k: int, *, keep_ties: bool) -> Lists:
     """The best k of what was found in different shards; with `keep_ties` all that tie with them."""
     if len(parts) == 1:
         return parts[0]
-    lengths, docs, scores = _side_by_side(parts)
+    lengths, docs, scores = _side_by_side(_pruned(parts, k))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     by_rank = order.sort_rows(offsets, scores, docs)
     docs, scores = docs[by_rank], scores[by_rank]
@@ -106,6 +106,29 @@ def merge_lists(parts: Sequence[Lists], k: int, *, keep_ties: bool) -> Lists:
     lengths = np.bincount(order.rows_of(offsets)[kept], minlength=len(lengths)).astype(np.int64)
     docs = docs[kept]
     return Lists(lengths, docs, scores[kept], divided, *_named(parts, docs))
+
+
+def _pruned(parts: Sequence[Lists], k: int) -> list[Lists]:
+    """Parts without what cannot be among the best k, which is most of it.
+
+    If every one of p parts holds ⌈k/p⌉ documents that score at least x, at least k do in all.
+    """
+    place = -(-k // len(parts)) - 1
+    least = np.min([_scores_at(part, place) for part in parts], axis=0)
+    found = []
+    for part in parts:
+        kept = part.scores >= np.repeat(least, part.lengths)
+        lengths = np.add.reduceat(np.append(kept, False), part.offsets[:-1]) * (part.lengths > 0)
+        found.append(part._replace(lengths=lengths, docs=part.docs[kept], scores=part.scores[kept]))
+    return found
+
+
+def _scores_at(part: Lists, place: int) -> NDArray[np.float64]:
+    """The score at one place of each row; −∞ where a row is shorter."""
+    found = np.full(len(part.lengths), -np.inf)
+    longer = part.lengths > place
+    found[longer] = part.scores[part.offsets[:-1][longer] + place]
+    return found
 
 
 def _side_by_side(parts: Sequence[Lists]) -> tuple[Longs, Longs, NDArray[np.float64]]:

@@ -15,6 +15,8 @@ from assay.io.packages import need
 __all__ = ["expand", "file_facts", "is_remote", "join", "local_file"]
 
 _CHUNK: Final = 8 << 20
+_PACKAGES: Final = {"s3": ("s3fs", "s3"), "s3a": ("s3fs", "s3"), "gs": ("gcsfs", "gs"),
+                    "gcs": ("gcsfs", "gs")}  # fmt: skip
 
 
 def is_remote(name: str) -> bool:
@@ -78,7 +80,10 @@ def _system(name: str) -> tuple[Any, str]:
     fsspec = need("fsspec", f"reading {name}", "cluster")
     try:
         system, inside = fsspec.core.url_to_fs(name)
-    except ImportError as error:  # s3 and gs need packages of their own
+    except ImportError as error:
+        package, extra = _PACKAGES.get(name.partition("://")[0], ("", ""))
+        if package:
+            raise MissingPackageError(package, f"reading {name}", extra) from None
         raise StorageError(f"{name} cannot be read: {error}.") from None
     return system, str(inside)
 
@@ -88,7 +93,7 @@ def _faults_of(name: str) -> Iterator[None]:
     """Whatever a file system raises is about this file."""
     try:
         yield
-    except (AssayError, MissingPackageError, MemoryError):
+    except (AssayError, MemoryError):
         raise
     except FileNotFoundError:
         raise StorageError(f"{name} does not exist. Check the name.") from None

@@ -21,7 +21,7 @@ from assay.engine.vectors import Rows, Vectors, matrix_of, widened
 from assay.errors import IdError, ShapeError, UsageError
 from assay.ids import Ids
 
-__all__ = ["Request", "cut", "excluded_docs", "opened_checkpoint", "wanted_ids"]
+__all__ = ["Request", "cut", "distinct", "excluded_docs", "opened_checkpoint", "wanted_ids"]
 
 Longs = NDArray[np.int64]
 
@@ -52,7 +52,7 @@ def wanted_ids(query_ids: Ids | None, exclude: Any) -> dict[str, Ids]:
     wanted = {} if query_ids is None else {"query": query_ids}
     if exclude is None or isinstance(exclude, str) or query_ids is None:
         return wanted
-    named = list(dict.fromkeys(doc for _, doc in _listed_pairs(exclude)))
+    named = distinct([doc for _, doc in _listed_pairs(exclude)], "exclude")
     return {**wanted, "excluded": Ids.of(named, what="doc")} if named else wanted
 
 
@@ -80,6 +80,14 @@ def excluded_docs(
     return excluded(pairs, n_queries=n_queries, n_docs=corpus.n_docs, query_ids=None, doc_ids=None)
 
 
+def distinct(ids: list[Any], what: str) -> list[Any]:
+    """Each id once, in the order in which they come first."""
+    try:
+        return list(dict.fromkeys(ids))
+    except TypeError:
+        raise IdError(f"{what} must name documents by ids: text or whole numbers.") from None
+
+
 def _listed_pairs(exclude: Any) -> list[list[Any]]:
     """Pairs (query id, doc id), one by one."""
     listed = [checks.listed(one, "a pair in exclude") for one in checks.listed(exclude, "exclude")]
@@ -93,7 +101,7 @@ def _named_pairs(exclude: Any, query_ids: Ids, corpus: Corpus) -> Longs:
     if not listed:
         return np.empty((0, 2), np.int64)
     queries = Ids.of([pair[0] for pair in listed], what="query").match(query_ids)
-    place = {doc: row for row, doc in enumerate(dict.fromkeys(pair[1] for pair in listed))}
+    place = {doc: row for row, doc in enumerate(distinct([doc for _, doc in listed], "exclude"))}
     docs = corpus.found["excluded"][[place[pair[1]] for pair in listed]]
     for side, found in enumerate((queries, docs)):
         if (found < 0).any():

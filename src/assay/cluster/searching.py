@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,8 @@ from assay.ranking import Ranking
 
 __all__ = ["Found", "rank_code_shards", "rank_shards"]
 
-_LARGEST_DOC = np.iinfo(np.int32).max
+_LARGEST_DOC: Final = np.iinfo(np.int32).max
+_MOST_NUMBERED: Final = 1 << 27  # documents that are all numbered here: a gigabyte
 
 
 @dataclass(frozen=True)
@@ -239,11 +240,14 @@ def _check_bits(query_bits: int, bits: int | None, corpus: Corpus) -> None:
 
 
 def named_docs(lists: Lists, corpus: Corpus) -> tuple[NDArray[np.int32], Ids]:
-    """Numbers of documents, and the ids that they number: of those found, where there are ids."""
+    """Numbers of documents, and the ids that they number.
+
+    Where there are ids, or too many documents, these are the documents that were found.
+    """
     if lists.ids is not None:
         checks.check_unique(lists.ids, "doc")
         return np.searchsorted(lists.rows, lists.docs).astype(np.int32), lists.ids
-    if corpus.n_docs <= _LARGEST_DOC:
+    if corpus.n_docs <= _MOST_NUMBERED:
         return lists.docs.astype(np.int32), Ids.count(corpus.n_docs)
     rows, docs = np.unique(lists.docs, return_inverse=True)
     return docs.astype(np.int32), IntegerIds(rows, rising=True)

@@ -19,6 +19,7 @@ from assay.cluster.flow import Flow
 from assay.cluster.requests import (
     Request,
     checked_queries,
+    distinct,
     opened_checkpoint,
     request_of,
     wanted_ids,
@@ -141,7 +142,7 @@ def target_rank_shards(
     checked_ids(ids, matrix.shape[0], "query")
     named = checks.listed(targets, "targets")
     checks.check_lengths(targets=len(named), queries=matrix.shape[0])
-    known = list(dict.fromkeys(one for one in named if one is not None))
+    known = distinct([one for one in named if one is not None], "targets")
     wanted = {**wanted_ids(ids, exclude), "target": Ids.of(known, what="target")}
     corpus = survey(cluster.executor, shards, wanted, hashed=cluster.checkpoint is not None)
     check_columns(corpus.columns, matrix.shape[1])

@@ -77,6 +77,11 @@ class RayExecutor(Executor):
         """Bring a value here."""
         try:
             return self._ray.get(handle)
+        except self._ray.exceptions.RayTaskError as error:
+            raise ClusterError(
+                f"A worker could not run a task: {_first_line(error.cause)} Is the same version "
+                "of Assay, with the packages that this needs, installed on all nodes?"
+            ) from error
         except self._ray.exceptions.RayError as error:
             raise ClusterError(
                 f"A task was lost with its worker more than {_RETRIES} times, or the cluster is "
@@ -93,9 +98,9 @@ class RayExecutor(Executor):
             self._started = False
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     words = (str(error).strip().splitlines() or [""])[0]
-    return f"{type(error).__name__}: {words:.200}"
+    return f"{type(error).__name__}: {words:.200}."
 
 
 def _connect(ray: Any, address: str, workers: int | None) -> None:
@@ -114,7 +119,7 @@ def _connect(ray: Any, address: str, workers: int | None) -> None:
             ray.init(address=address, **common)
     except (RuntimeError, ValueError, OverflowError, OSError) as error:
         raise ClusterError(
-            f"No Ray cluster answers at {address!r} ({_first_line(error)}). Start one with 'ray "
+            f"No Ray cluster answers at {address!r} ({_first_line(error)}) Start one with 'ray "
             "start --head', or use 'auto' or 'threads'."
         ) from error
 
