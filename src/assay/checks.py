@@ -24,6 +24,7 @@ __all__ = [
     "check_ranks",
     "check_unique",
     "exact_scores",
+    "flaw_of",
     "listed",
     "plain_array",
     "real_matrix",
@@ -67,6 +68,17 @@ def listed(values: Any, what: str) -> list[Any]:
     if single or isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise ShapeError(f"{what} must be a list or an array, found {values!r}.")
     return list(values.tolist() if isinstance(values, np.ndarray) else values)
+
+
+def flaw_of(text: Any) -> str:
+    """Why something is no text that can be written down; "" for text, empty or not."""
+    if not isinstance(text, str):
+        return f"is {type(text).__name__}, not text: {text!r:.60}"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return f"holds half a character (a lone surrogate): {text!a:.60}. Decode it as UTF-8"
+    return ""
 
 
 def real_matrix(values: Any, what: str) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from assay import checks
 from assay.errors import AssayError, ShapeError, UsageError, ValueRangeError
 
-__all__ = ["Batch", "Encode", "Encoder", "Progress", "as_vectors", "flaw_of", "told"]
+__all__ = ["Batch", "Encode", "Encoder", "Progress", "as_vectors", "told"]
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
@@ -96,23 +96,12 @@ def _checked_texts(texts: Sequence[str], spec: str) -> list[str]:
     if not found:
         raise ShapeError(f"There are no texts for encoder {spec!r} to encode. Give at least one.")
     for row, text in enumerate(found):
-        flaw = flaw_of(text)
+        flaw = checks.flaw_of(text)
         if not flaw and not text.strip():
             flaw = "is empty, and an empty text has no meaning to encode. Remove it"
         if flaw:
             raise ValueRangeError(f"Text {row} for encoder {spec!r} {flaw}.")
     return [str(text) for text in found]
-
-
-def flaw_of(text: Any) -> str:
-    """Why something is no text that can be written down; "" for text, empty or not."""
-    if not isinstance(text, str):
-        return f"is {type(text).__name__}, not text: {text!r:.60}"
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return f"holds half a character (a lone surrogate): {text!a:.60}. Decode it as UTF-8"
-    return ""
 
 
 def as_vectors(made: Any, n_texts: int, spec: str) -> Floats:

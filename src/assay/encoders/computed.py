@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import checks
-from assay.encoders.base import Encoder, Progress, flaw_of
+from assay.encoders.base import Encoder, Progress
 from assay.encoders.cache import EmbeddingCache, Kept, Keys, content_keys
 from assay.encoders.fingerprints import fingerprint_of
 from assay.encoders.settings import EncoderSettings
@@ -108,7 +108,7 @@ def checked_texts(texts: Any, spec: str) -> list[str]:
     if not found:
         raise ShapeError(f"There are no texts for encoder {spec!r} to encode. Give at least one.")
     for row, text in enumerate(found):
-        flaw = flaw_of(text)
+        flaw = checks.flaw_of(text)
         if flaw:
             raise ValueRangeError(f"Text {row} for encoder {spec!r} {flaw}.")
     return found

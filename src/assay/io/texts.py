@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Literal, NamedTuple
 
+from assay import checks
 from assay.errors import FormatError, IdError, UsageError
 from assay.ids import Ids
 from assay.io.json_text import parse_json
@@ -81,21 +82,10 @@ def _checked(ids: Sequence[Any], texts: Sequence[Any], role: Role, where: Where)
             f"first is {where(pair[0])}. Each {role} id must be unique."
         )
     for row, text in enumerate(texts):
-        flaw = _flaw(text)
+        flaw = checks.flaw_of(text)  # an empty text has none, and is counted later
         if flaw:
             raise FormatError(f"{where(row)}: the text of {packed[row]!r} {flaw}.")
     return Texts(packed, tuple(texts))
-
-
-def _flaw(text: Any) -> str:
-    """What is wrong with a text; nothing is wrong with an empty one, which is counted later."""
-    if not isinstance(text, str):
-        return f"is {type(text).__name__}, not text: {text!r:.60}"
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return f"holds half a character (a lone surrogate): {text!a:.60}. Decode it as UTF-8"
-    return ""
 
 
 def _of_json_lines(path: Path, role: Role) -> Texts:
