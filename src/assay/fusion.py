@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,16 @@ from assay.errors import UsageError, ValueRangeError
 from assay.ids import Ids
 from assay.ranking import Ranking
 
-__all__ = ["METHODS", "NORMALIZATIONS", "fuse"]
+__all__ = ["METHODS", "NORMALIZATIONS", "Method", "Normalization", "fuse"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-METHODS: Final = ("rrf", "combsum", "combmnz")
-NORMALIZATIONS: Final = ("minmax", "zscore")
+Method = Literal["rrf", "combsum", "combmnz"]
+Normalization = Literal["minmax", "zscore"]
+
+METHODS: Final[tuple[Method, ...]] = get_args(Method)
+NORMALIZATIONS: Final[tuple[Normalization, ...]] = get_args(Normalization)
 
 
 class _Doubled(NamedTuple):
@@ -39,8 +42,8 @@ class _Doubled(NamedTuple):
 def fuse(
     rankings: Sequence[Ranking],
     *,
-    method: Literal["rrf", "combsum", "combmnz"] = "rrf",
-    normalize: Literal["minmax", "zscore"] | None = "minmax",
+    method: Method = "rrf",
+    normalize: Normalization | None = "minmax",
     weights: Sequence[float] | None = None,
     rrf_k: int = 60,
     depth: int | None = None,

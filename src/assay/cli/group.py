@@ -20,6 +20,7 @@ COMMANDS: Final[dict[str, str]] = {
     "compare": "Compare runs: which is better, by how much, and how sure is that?",
     "rank": "Find the exact best documents of each query and write them as a run.",
     "encode": "Encode shards of texts into shards of vectors, for rank.",
+    "fuse": "Make one run of several by adding reciprocal ranks or scores.",
     "report": "Write runs and their comparison as one page with charts that opens offline.",
     "crossmodal": "Label retrieval across modalities: do an item's neighbours carry its label?",
     "predict": "Score predictions of one class per sample: Acc@k, MRR, nDCG, F1.",

@@ -1,0 +1,76 @@
+"""`assay fuse`: one run from several; `assay.fuse` for files."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import click
+
+from assay.cli import output
+
+__all__ = ["command"]
+
+_FORMATS = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz")
+
+
+@click.command("fuse")
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("-o", "--output", "target", required=True, help="The run to write.")
+@click.option(
+    "--method",
+    type=click.Choice(["rrf", "combsum", "combmnz"]),
+    default="rrf",
+    show_default=True,
+    help="Add reciprocal ranks, or scores; combmnz also counts the runs.",
+)
+@click.option(
+    "--normalize",
+    type=click.Choice(["minmax", "zscore", "none"]),
+    default="minmax",
+    show_default=True,
+    help="What is done with the scores of each query first; rrf needs none.",
+)
+@click.option("-w", "--weight", "weights", type=float, multiple=True, help="One for each run.")
+@click.option(
+    "--rrf-k", type=click.IntRange(min=0), default=60, show_default=True, help="Added to ranks."
+)
+@click.option("--depth", type=click.IntRange(min=1), help="Documents to keep for each query.")
+@click.option("--to", "target_format", type=click.Choice(_FORMATS), help="If not as named.")
+@click.option("--tag", help="Last column of a TREC run; by default the method.")
+def command(
+    *,
+    runs: tuple[str, ...],
+    target: str,
+    method: str,
+    normalize: str,
+    weights: tuple[float, ...],
+    rrf_k: int,
+    depth: int | None,
+    target_format: str | None,
+    tag: str | None,
+) -> None:
+    """Make one run of several by adding reciprocal ranks or scores.
+
+    Queries and documents are joined by id. A document that a run does not hold gets nothing from
+    it. The order of the runs does not matter.
+
+    \b
+    Examples:
+      assay fuse bm25.run dense.run -o both.run
+      assay fuse bm25.run dense.run --method combsum --normalize zscore -w 0.3 -w 0.7 -o both.run
+    """
+    from assay.fusion import Method, Normalization, fuse
+    from assay.io.sources import read_run
+    from assay.io.writers import write_run
+
+    output.refuse_input(target, *runs)
+    fused = fuse(
+        [read_run(run) for run in runs],
+        method=cast("Method", method),
+        normalize=None if normalize == "none" else cast("Normalization", normalize),
+        weights=weights or None,
+        rrf_k=rrf_k,
+        depth=depth,
+    )
+    write_run(fused, target, format=target_format, tag=tag or method)
+    output.narrate(f"{target}: {fused.n_queries} queries, {len(fused.docs)} results")
