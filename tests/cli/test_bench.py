@@ -316,3 +316,30 @@ def test_79_a_password_in_an_address_is_never_stored(home: Path, assay: Callable
     assert "hidden" not in done.err + done.out
     stored = b"".join(path.read_bytes() for path in home.glob("assay.db*"))
     assert b"hidden" not in stored
+
+
+def test_79_a_password_of_a_database_is_neither_shown_nor_stored(
+    home: Path, assay: Callable[..., Any]
+) -> None:
+    secret = "pgvector:postgresql://me:hidden@127.0.0.1:9/db"
+    done = assay(*TWO, "--index", secret, "--save")
+    assert done.code == 2
+    assert "hidden" not in done.err + done.out
+    text = WHOLE.replace("index = []", f'index = ["{secret}"]')
+    done = assay("bench", config(home, text), "--save")
+    assert done.code != 0, "nobody listens there"
+    assert "hidden" not in done.err + done.out
+    stored = b"".join(path.read_bytes() for path in home.glob("assay.db*"))
+    assert b"hidden" not in stored
+
+
+def test_behind_an_index(home: Path, assay: Callable[..., Any]) -> None:
+    done = assay(*TWO, "--index", "exact", "--index", "exact", "--json", "-m", "nDCG@10")
+    data = json.loads(done.out)
+    names = [one["name"] for one in data["contestants"]]
+    assert names == ["bm25", "letters", "letters @ exact"]
+    exact, behind = data["contestants"][1:]
+    assert behind["index"]["recall"] == 1.0
+    assert behind["per_query"] == exact["per_query"]
+    assert "recall" in assay(*TWO, "--index", "exact", "-m", "RR").out
+    assert assay(*TWO, "--index", "fiass:Flat").code == 2

@@ -54,6 +54,18 @@ def _without_password(_: click.Context, __: click.Parameter, url: str | None) ->
     return url
 
 
+def _without_secret(
+    _: click.Context, __: click.Parameter, specs: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The same for the address of a database."""
+    from assay.indexes.specs import without_secrets
+
+    if any(without_secrets(spec) != spec for spec in specs):
+        raise click.BadParameter("give a password by PGPASSWORD or in a bench.toml: what is typed "
+                                 "may be stored.")  # fmt: skip
+    return specs
+
+
 def _model_options(command: Any) -> Any:
     """The contestants."""
     for option in reversed(
@@ -65,7 +77,7 @@ def _model_options(command: Any) -> Any:
             click.option("--fusion", multiple=True, metavar="[NAME=]METHOD:A+B",
                          help="A fusion of models: rrf:bm25+wordllama, "
                          "combsum/zscore:0.3*bm25+0.7*mini. May be repeated."),
-            click.option("--index", multiple=True, metavar="SPEC",
+            click.option("--index", multiple=True, metavar="SPEC", callback=_without_secret,
                          help="Search vectors also by faiss:HNSW32, usearch, lancedb, ... "
                          "May be repeated."),
             click.option("--query-prefix", metavar="TEXT", help="Before every query."),

@@ -147,10 +147,10 @@ def _of_files(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
 
 
 def _of_store(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
-    import assay.store
+    from assay.cli.opened_store import opened_store
     from assay.tasks.bench_explained import answers_of_runs
 
-    with assay.store.open(chosen["store"], create=False) as store:
+    with opened_store(chosen["store"]) as store:
         if runs:
             found = [store.run(run) for run in runs]
         else:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from assay.errors import UsageError
 
-__all__ = ["Fusion", "Model", "as_fusions", "as_models", "check_names"]
+__all__ = ["Fusion", "Model", "as_fusions", "as_models", "check_names", "indexed_name"]
 
 _NAME: Final = re.compile(r"([\w.-]+)=(.+)", re.S)
 _WEIGHTED: Final = re.compile(r"(?:(\d+(?:\.\d+)?)\*)?(.+)")
@@ -100,6 +100,17 @@ def _named(text: str) -> tuple[str, str]:
         )
     found = _NAME.fullmatch(text.strip())
     return (found.group(1), found.group(2)) if found else ("", text.strip())
+
+
+def indexed_name(name: str, index: str) -> str:
+    """What a model behind an index is called; a password in an address is not shown.
+
+    >>> indexed_name("mini", "usearch")
+    'mini @ usearch'
+    """
+    from assay.indexes.specs import without_secrets
+
+    return f"{name} @ {without_secrets(index)}"
 
 
 def as_models(models: Iterable[str | Model]) -> tuple[Model, ...]:

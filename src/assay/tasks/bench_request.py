@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from assay.chunking import ChunkRule
 from assay.errors import UsageError
+from assay.indexes.specs import parse_spec
 from assay.io.beir import find_layout
 from assay.io.collections import Collection, load_collection
 from assay.measures import parse_many
-from assay.tasks.bench_plan import Fusion, Model, as_fusions, as_models, check_names
+from assay.tasks.bench_plan import (
+    Fusion,
+    Model,
+    as_fusions,
+    as_models,
+    check_names,
+    indexed_name,
+)
 
 if TYPE_CHECKING:
     from assay.encoders import EmbeddingCache
@@ -54,7 +62,7 @@ class BenchRequest:
     @property
     def names(self) -> list[str]:
         """What the contestants will be called; those behind an index only if they have vectors."""
-        indexed = [f"{one.name} @ {index}" for one in self.models for index in self.indexes]
+        indexed = [indexed_name(one.name, index) for one in self.models for index in self.indexes]
         return [*(one.name for one in self.models), *indexed, *(one.name for one in self.fusions)]
 
     def load(self) -> Collection:
@@ -112,6 +120,8 @@ def request_of(config: Mapping[str, Any], **given: Any) -> BenchRequest:
     if chunk is None and (judged == "chunks" or "fold" in both):
         what = "fold" if "fold" in both else "judged = chunks"
         raise UsageError(f"{what} goes with chunks: say how documents are cut, with chunk.")
+    for index in both.get("index", ()):
+        parse_spec(index)
     measures = parse_many(both["measures"]) if both.get("measures") else ()
     return BenchRequest(
         both["corpus"], both.get("queries"), both.get("qrels"), both.get("split", "test"),

@@ -10,7 +10,7 @@ from assay.encoders import EncoderSettings, text_model
 from assay.lexical import is_lexical, lexical_model
 from assay.tasks import bench_search
 from assay.tasks.bench_costs import Costs, Timer
-from assay.tasks.bench_plan import Fusion, Model
+from assay.tasks.bench_plan import Fusion, Model, indexed_name
 from assay.tasks.bench_prepared import Prepared
 from assay.tasks.bench_search import Choices, Dense, Found
 
@@ -91,10 +91,10 @@ def run_all(
         rankings[model.name] = found
         yield model.name, model.spec, found
         for index in indexes:
-            name = f"{model.name} @ {index}"
+            name = indexed_name(model.name, index)
             searched = kept.get_or(f"{runner.fingerprint} {index}", _by_index(runner, name, index))
             if searched is not None:
-                yield name, f"{model.spec} @ {index}", searched
+                yield name, indexed_name(model.spec, index), searched
     for fusion in fusions:
         members = [rankings[name] for name in fusion.members]
         yield fusion.name, _spec_of(fusion), _fused(fusion, members, choices)

@@ -216,8 +216,9 @@ def search_index(name: str, spec: str, dense: Dense, data: Prepared, choices: Ch
         build_seconds=report.build_seconds,
         bytes=report.memory_bytes or report.disk_bytes or dense.costs.bytes,
     )
-    return Found(ranking, costs.searched(seconds), f"{dense.fingerprint} {spec}", data.n_units,
-                 dense.n_cut, data.n_units - len(usable), report)  # fmt: skip
+    fingerprint = f"{dense.fingerprint} {report.spec}"
+    return Found(ranking, costs.searched(seconds), fingerprint, data.n_units, dense.n_cut,
+                 data.n_units - len(usable), report)  # fmt: skip
 
 
 def _renumbered(made: Ranking, units: NDArray[np.int64], query_ids: Ids) -> Ranking:

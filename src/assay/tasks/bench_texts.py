@@ -106,7 +106,7 @@ def _about_copies(collection: Collection) -> Iterator[Finding]:
         yield Finding(
             "warning", "duplicate-docs",
             f"{_count(sum(map(len, same)), 'document')} in {_count(len(same), 'group')} of equal "
-            "words", effect, sum(map(len, same)), total, _groups(ids, same),
+            "words", effect, len(same), total, _groups(ids, same),
         )  # fmt: skip
     near = near_duplicates(texts, known=same)
     if near:
@@ -114,7 +114,7 @@ def _about_copies(collection: Collection) -> Iterator[Finding]:
         yield Finding(
             "note", "near-duplicate-docs",
             f"{_count(number, 'document')} that share most of their words with another", effect,
-            number, total, _groups(ids, near),
+            len(near), total, _groups(ids, near),
         )  # fmt: skip
 
 
