@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ from assay.io.beir import write_collection
 from tests.tasks.bench_samples import small
 
 LETTERS = "letters=py:tests.tasks.bench_samples:letters"
+ROOT = Path(__file__).resolve().parents[2]
 ONE = ("bench", "--corpus", "made", "--model", "bm25")
 TWO = (*ONE, "--model", LETTERS)
 
@@ -343,3 +348,33 @@ def test_behind_an_index(home: Path, assay: Callable[..., Any]) -> None:
     assert behind["per_query"] == exact["per_query"]
     assert "recall" in assay(*TWO, "--index", "exact", "-m", "RR").out
     assert assay(*TWO, "--index", "fiass:Flat").code == 2
+
+
+def on_terminal(home: Path, *words: str) -> str:
+    """What a command writes to a terminal of 80 columns."""
+    ours, theirs = os.openpty()
+    env = {**os.environ, "COLUMNS": "80", "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "assay", *words], cwd=home, env=env, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        parts = []
+        while True:
+            try:
+                parts.append(os.read(ours, 65536))
+            except OSError:  # the other end is closed
+                break
+            if not parts[-1]:
+                break
+    os.close(ours)
+    assert process.returncode == 0
+    return b"".join(parts).decode()
+
+
+def test_on_a_terminal_there_are_bars_and_a_picture(home: Path) -> None:
+    text = on_terminal(home, *TWO, "-m", "nDCG@10")
+    assert "✓" in text
+    assert "├" in text
+    assert "●" in text
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
+    assert max(map(len, re.split(r"[\r\n]+", plain.partition("preset:")[0]))) <= 80

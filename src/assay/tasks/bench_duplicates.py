@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -20,6 +19,7 @@ _FEWEST: Final = 8  # shingles; shorter texts are alike by accident
 _BANDS, _ROWS = 8, 4
 _ALIKE: Final = 0.8
 _MOST_DOCS: Final = 50_000
+_FACTORS: Final = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93], np.uint64)
 _PRIME: Final = np.uint64((1 << 61) - 1)
 
 
@@ -48,19 +48,31 @@ def near_duplicates(
     if len(texts) > _MOST_DOCS:
         return []
     same = {number: group[0] for group in known for number in group}
+    words = _Words()
     shingles = {
         number: found
         for number, text in enumerate(texts)
-        if same.get(number, number) == number and len(found := _shingles(text)) >= _FEWEST
+        if same.get(number, number) == number and len(found := words.shingles(text)) >= _FEWEST
     }
     pairs = {pair for group in _candidates(shingles) for pair in combinations(group[:50], 2)}
     return sorted(pair for pair in pairs if _overlap(*(shingles[i] for i in pair)) >= _ALIKE)
 
 
-def _shingles(text: str) -> NDArray[np.uint64]:
-    words = _WORD.findall(text.casefold())
-    runs = zip(*(words[i:] for i in range(_SHINGLE)), strict=False)
-    return np.unique(np.array([zlib.crc32(" ".join(run).encode()) for run in runs], np.uint64))
+class _Words:
+    """Words as numbers, in the order in which they are first seen."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def shingles(self, text: str) -> NDArray[np.uint64]:
+        """A number for each run of words, without repeats; another run may have it by accident."""
+        numbers = self._numbers
+        words = _WORD.findall(text.casefold())
+        found = np.array([numbers.setdefault(word, len(numbers)) for word in words], np.uint64)
+        if len(found) < _SHINGLE:
+            return np.empty(0, np.uint64)
+        runs = (found[:-2] * _FACTORS[0] + found[1:-1]) * _FACTORS[1] + found[2:]  # modulo 2^64
+        return np.unique((runs * _FACTORS[2]) >> np.uint64(32))
 
 
 def _candidates(shingles: dict[int, NDArray[np.uint64]]) -> Iterator[list[int]]:

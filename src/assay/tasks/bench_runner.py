@@ -89,6 +89,7 @@ def run_all(
         if found is None:
             continue
         rankings[model.name] = found
+        bench_search.tell(choices, f"{model.name}: searching", 1, 1)  # also if it was found again
         yield model.name, model.spec, found
         for index in indexes:
             name = indexed_name(model.name, index)
