@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from assay.cli.saved import Result
-from assay.tasks.bench_shown import shown_queries
+from assay.tasks.bench_shown import Showing
 
 if TYPE_CHECKING:
     from assay.tasks.bench_result import BenchResult, Contestant
@@ -16,11 +16,16 @@ __all__ = ["as_results"]
 
 def as_results(result: BenchResult, files: Sequence[str | None], *, seed: int = 0) -> list[Result]:
     """One result for each contestant, best documents and missed ones with snippets."""
-    return [_as_result(result, one, files, seed) for one in result.contestants]
+    showing = Showing(result.collection)
+    return [_as_result(result, one, showing, files, seed) for one in result.contestants]
 
 
 def _as_result(
-    result: BenchResult, one: Contestant, files: Sequence[str | None], seed: int
+    result: BenchResult,
+    one: Contestant,
+    showing: Showing,
+    files: Sequence[str | None],
+    seed: int,
 ) -> Result:
     return Result(
         one.name,
@@ -37,5 +42,5 @@ def _as_result(
         chance=result.chance.mean(),
         ceiling=result.ceiling.mean(),
         model=one.spec,
-        shown=shown_queries(result.collection, one.ranking),
+        shown=showing.all(one.ranking),
     )

@@ -11,7 +11,7 @@ from assay.errors import IdError, UsageError
 from assay.report.page import Page, Words
 from assay.report.tables import Cell, Table
 from assay.store.shown import ShownDoc, ShownQuery
-from assay.tasks.bench_shown import PLACES, shown_query
+from assay.tasks.bench_shown import PLACES, Showing
 
 if TYPE_CHECKING:
     from assay.io.collections import Collection
@@ -146,10 +146,8 @@ def answers_of_rankings(
     known = [str(id) for id in collection.query_ids]
     if query not in known:
         raise _unknown(query, known)
-    found = {
-        name: shown_query(collection, ranking, query, places=places)
-        for name, ranking in rankings.items()
-    }
+    showing = Showing(collection)
+    found = {name: showing.one(ranking, query, places=places) for name, ranking in rankings.items()}
     return Answers(query, found, {})
 
 
