@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from assay.cluster import Cluster, ThreadExecutor, encode_shards, open_shards, rank_shards
+from assay.encoders import EncoderSettings
 from assay.engine import rank
 from assay.errors import AssayError, FormatError, IdError, StorageError, UsageError
 from tests.cluster.encoders import letters
@@ -34,7 +35,7 @@ def all_texts() -> list[str]:
 
 def test_vectors_of_all_texts_in_order(corpus, tmp_path):
     with ThreadExecutor(3) as executor:
-        done = encode_shards(corpus, SPEC, tmp_path / "v", cluster=Cluster(executor), batch_size=3)
+        done = encode_shards(corpus, SPEC, tmp_path / "v", cluster=Cluster(executor))
     assert (done.n_texts, done.made, done.resumed) == (48, 12, 0)
     shards = open_shards(done.manifest)
     vectors = np.concatenate([np.load(shard.path) for shard in shards])
@@ -72,8 +73,8 @@ def test_only_what_is_missing_damaged_or_changed_is_made_again(corpus, tmp_path)
 
 
 def test_a_failure_leaves_the_finished_shards(corpus, tmp_path):
-    (tmp_path / "texts-9.jsonl").write_text('{"_id": "x", "text": " "}\n')
-    with pytest.raises(AssayError, match=r"texts-9\.jsonl: Text 0 .* is empty"):
+    (tmp_path / "texts-9.jsonl").write_text('{"_id": "x", "text": 5}\n')
+    with pytest.raises(AssayError, match=r"texts-9\.jsonl, line 1: the text of 'x' is int"):
         encode_shards(corpus, SPEC, tmp_path / "v")
     assert not (tmp_path / "v" / "manifest.json").exists()
     (tmp_path / "texts-9.jsonl").write_text('{"_id": "x", "text": "full"}\n')
@@ -85,10 +86,10 @@ def test_a_failure_leaves_the_finished_shards(corpus, tmp_path):
     ("name", "content", "error", "words"),
     [
         ("a.jsonl", "[1]\n", FormatError, "line 1: expected an object"),
-        ("a.jsonl", '{"text": "x"}\n', FormatError, "needs an id"),
-        ("a.jsonl", '{"id": "1", "text": 5}\n', FormatError, "record 0"),
-        ("a.jsonl", '{"id": "1", "text": "x"}\n{"id": "2"}\n', FormatError, "record 1"),
-        ("a.jsonl", '{"id": "1", "text": "x"}\n' * 2, IdError, "stands twice"),
+        ("a.jsonl", '"bare text"\n', FormatError, "expected objects"),
+        ("a.jsonl", '{"id": "x"}\n', FormatError, "cannot tell which field holds the text"),
+        ("a.jsonl", '{"id": "1", "text": "x"}\n{"id": "2"}\n', FormatError, "line 2"),
+        ("a.jsonl", '{"id": "1", "text": "x"}\n' * 2, IdError, "second time"),
         ("a.jsonl", '{"id": "1 2", "text": "x"}\n', IdError, "white space"),
         ("a.jsonl", "{\n", FormatError, "not JSON"),
         ("a.doc", "x", UsageError, "texts are read from"),
@@ -108,20 +109,35 @@ def test_nothing_to_read(tmp_path):
         encode_shards(tmp_path / "none.txt", SPEC, tmp_path / "v")
 
 
-def test_lines_of_text_have_no_ids(tmp_path):
-    (tmp_path / "a.txt").write_text("one text\nanother text\n")
-    done = encode_shards([tmp_path / "a.txt"], SPEC, tmp_path / "v")
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.txt", "one text\nanother text\n"), ("a.jsonl", '{"text": "one"}\n{"text": "two"}\n')],
+)
+def test_texts_without_ids(name, content, tmp_path):
+    (tmp_path / name).write_text(content)
+    done = encode_shards([tmp_path / name], SPEC, tmp_path / "v")
     (shard,) = open_shards(done.manifest)
     assert (shard.rows, shard.ids) == (2, None)
 
 
-def test_parquet(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
+def test_empty_texts_are_counted(tmp_path):
+    """Fault 80."""
+    (tmp_path / "a.txt").write_text("one text\n \nanother text\n")
+    for _ in range(2):
+        done = encode_shards(tmp_path / "a.txt", SPEC, tmp_path / "v")
+        assert (done.n_texts, done.empty) == (3, 1)
+    assert not np.load(tmp_path / "v" / "part-00000.npy")[1].any()
 
-    table = pyarrow.table({"id": [7, 8], "text": ["aaa", "eee"], "other": [1, 2]})
-    parquet.write_table(table, tmp_path / "a.parquet")
-    done = encode_shards(tmp_path / "a.parquet", SPEC, tmp_path / "v")
-    (shard,) = open_shards(done.manifest)
-    assert np.load(shard.path).tolist() == letters(["aaa", "eee"])
-    assert Path(shard.ids).read_text() == "7\n8\n"
+
+def test_prefixes_make_other_vectors(corpus, tmp_path):
+    encode_shards(corpus, SPEC, tmp_path / "v")
+    settings = EncoderSettings(doc_prefix="aaa: ")
+    assert encode_shards(corpus, SPEC, tmp_path / "v", settings=settings).made == 12
+    first = np.load(tmp_path / "v" / "part-00000.npy")
+    assert first.tolist() == letters([f"aaa: {text}" for text in all_texts()[:4]])
+
+
+def test_a_model_without_a_fingerprint_is_asked_again(corpus, tmp_path):
+    spec = "py:tests.cluster.encoders:unknown"
+    for _ in range(2):
+        assert encode_shards(corpus, spec, tmp_path / "v").made == 12

@@ -110,3 +110,24 @@ def test_k_beyond_shards_and_corpus(k, tmp_path):
     s = sample()
     got = rank_shards(s.queries, write_npy(tmp_path, s.docs), k)
     assert ranking_bytes(got) == ranking_bytes(rank(s.queries, s.docs, k))
+
+
+def test_real_vectors(data_dir, tmp_path):
+    """MiniLM's vectors of SciFact, in float16."""
+    with np.load(data_dir("scifact") / "minilm.npz") as arrays:
+        queries, docs = arrays["queries"], arrays["docs"]
+    shards = write_npy(tmp_path, docs, (0, 700, 2000, 2001, 5183))
+    for metric in ("cosine", "l2"):
+        got = rank_shards(queries, shards, 50, metric=metric, cluster=Cluster(query_block=128))
+        assert ranking_bytes(got) == ranking_bytes(rank(queries, docs, 50, metric=metric))
+
+
+def test_more_documents_than_are_numbered_here(tmp_path, monkeypatch):
+    """The ranking then lists the documents that were found, by their numbers."""
+    from assay.cluster import searching
+
+    monkeypatch.setattr(searching, "_MOST_NUMBERED", 100)
+    s = sample()
+    got = rank_shards(s.queries, write_npy(tmp_path, s.docs), 3)
+    assert len(got.doc_ids) < len(s.docs)
+    assert ranking_bytes(got) == ranking_bytes(rank(s.queries, s.docs, 3))

@@ -28,14 +28,7 @@ __all__ = ["command"]
     metavar="DIR",
     help="Folder for the vectors, reached by all workers.",
 )
-@click.option(
-    "--batch-size",
-    type=click.IntRange(min=1),
-    default=1024,
-    show_default=True,
-    metavar="N",
-    help="Texts that the model gets at a time.",
-)
+@click.option("--doc-prefix", default="", metavar="TEXT", help="Put before every text.")
 @click.option(
     "--cluster",
     "where",
@@ -54,14 +47,14 @@ def command(
     texts: tuple[str, ...],
     spec: str,
     folder: str,
-    batch_size: int,
+    doc_prefix: str,
     where: str | None,
     workers: int | None,
     timings: str | None,
 ) -> None:  # fmt: skip
     """Encode shards of texts into shards of vectors, for `assay rank`.
 
-    TEXTS are .txt (one a line), .jsonl or .parquet files with ids, or patterns in quotes. The
+    TEXTS are .jsonl files with ids, or .txt files with a text a line, or patterns in quotes. The
     folder gets part-N.npy with checksums, and manifest.json. Called again it makes only what is
     missing, damaged or made of other texts.
 
@@ -72,9 +65,13 @@ def command(
       assay rank queries.npy vectors/manifest.json -o run.txt
     """
     from assay.cluster import encode_shards
+    from assay.encoders import EncoderSettings
 
+    settings = EncoderSettings(doc_prefix=doc_prefix)
     with opened(where, workers, {}, timings, "encoding") as cluster:
-        done = encode_shards(texts, spec, folder, batch_size=batch_size, cluster=cluster)
+        done = encode_shards(texts, spec, folder, settings=settings, cluster=cluster)
     output.narrate(
         f"{done.manifest}: {done.n_texts} texts, {done.made} shards made, {done.resumed} were ready"
     )
+    if done.empty:
+        output.narrate(f"{done.empty} texts are empty; their vectors are zero (assay rank --zero)")

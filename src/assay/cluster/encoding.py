@@ -20,12 +20,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay import checks
+from assay.cluster.executors.base import worker_name
 from assay.cluster.journal import Step
 from assay.cluster.remote_files import expand, is_remote, local_file
 from assay.cluster.settings import Cluster
 from assay.cluster.shards import natural_order
-from assay.cluster.text_shards import ENDINGS, read_texts
-from assay.encoders import Encoder, encoder
+from assay.cluster.text_shards import ENDINGS, read_text_shard
+from assay.encoders import EncoderSettings, TextModel, text_model
 from assay.errors import AssayError, InputError, StorageError, UsageError
 from assay.ids import Ids
 from assay.io.atomic import atomic_write
@@ -42,7 +43,7 @@ class _Task(NamedTuple):
     source: str
     target: str  # path of the vectors, without its ending
     spec: str
-    batch_size: int
+    settings: EncoderSettings
 
     @property
     def name(self) -> str:
@@ -52,10 +53,14 @@ class _Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Encoding:
-    """What was made: the manifest's path, texts in all, shards made now and found ready."""
+    """What was made: the manifest's path, texts in all, shards made now and found ready.
+
+    `empty` texts have nothing in them; their vectors are zero (see `zero` of `rank_shards`).
+    """
 
     manifest: str
     n_texts: int
+    empty: int
     made: int
     resumed: int
 
@@ -65,24 +70,26 @@ def encode_shards(
     spec: str,
     folder: str | os.PathLike[str],
     *,
-    batch_size: int = 1024,
+    settings: EncoderSettings | None = None,
     cluster: Cluster | None = None,
 ) -> Encoding:
-    """Encode shards of texts (.txt, .jsonl, .parquet) into shards of float32 vectors in a folder.
+    """Encode shards of texts (.jsonl, .txt) into shards of float32 vectors in a folder.
 
-    `spec` names the encoder (see `assay.encoders`); the folder must be one that all workers reach.
-    Called again, it makes only what is missing, damaged, or made of other texts.
+    `spec` names the text model, `settings` its prefixes and the like; the folder must be one that
+    all workers reach. Called again, it makes only what is missing, damaged, or made of other texts
+    or by another model. A model of your own must tell its fingerprint for that.
     """
     cluster = cluster or Cluster()
-    size = checks.check_cutoff(batch_size, "batch_size")
-    checks.require(spec, str, "An encoder", "a spec such as 'wordllama'")
+    checks.require(spec, str, "A text model", "a spec such as 'wordllama'")
     target = os.path.abspath(os.fspath(folder))
     try:
         os.makedirs(target, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{target} cannot be made: {error.strerror}.") from None
     tasks = [
-        _Task(source, os.path.join(target, f"part-{number:05}"), spec, size)
+        _Task(
+            source, os.path.join(target, f"part-{number:05}"), spec, settings or EncoderSettings()
+        )
         for number, source in enumerate(_sources(texts))
     ]
     entries = dict(_encoded(tasks, cluster))
@@ -90,8 +97,10 @@ def encode_shards(
     manifest = os.path.join(target, _MANIFEST)
     with atomic_write(manifest) as file:
         file.write(json.dumps({"shards": listed}, indent=1).encode())
-    made = sum(is_new for _, is_new in entries.values())
-    return Encoding(manifest, sum(one["rows"] for one in listed), made, len(tasks) - made)
+    made = sum(is_new for _, is_new, _ in entries.values())
+    empty = sum(count for _, _, count in entries.values())
+    rows = sum(one["rows"] for one in listed)
+    return Encoding(manifest, rows, empty, made, len(tasks) - made)
 
 
 def _encoded(tasks: list[_Task], cluster: Cluster) -> Iterator[tuple[int, Any]]:
@@ -100,13 +109,14 @@ def _encoded(tasks: list[_Task], cluster: Cluster) -> Iterator[tuple[int, Any]]:
     for done, (number, result) in enumerate(
         cluster.executor.map(_encode, [(task,) for task in tasks]), 1
     ):
-        entry, is_new, seconds, n_bytes = result
-        cluster.journal.computed += is_new
-        cluster.journal.resumed += not is_new
-        cluster.journal.steps.append(Step("encode", 0, number, seconds, 0, n_bytes, ""))
+        cluster.journal.computed += result.is_new
+        cluster.journal.resumed += not result.is_new
+        cluster.journal.steps.append(
+            Step("encode", 0, number, result.seconds, 0, result.n_bytes, result.worker)
+        )
         if cluster.progress is not None:
             cluster.progress(done, len(tasks))
-        yield number, (entry, is_new)
+        yield number, (result.entry, result.is_new, result.empty)
 
 
 def _sources(texts: Any) -> list[str]:
@@ -126,32 +136,43 @@ def _sources(texts: Any) -> list[str]:
     return ordered
 
 
+class _Made(NamedTuple):
+    """One shard: its entry in the manifest, and what making it took."""
+
+    entry: dict[str, Any]
+    empty: int
+    is_new: bool
+    seconds: float
+    n_bytes: int
+    worker: str
+
+
 @lru_cache(maxsize=1)
-def _model(spec: str) -> Encoder:
-    """The encoder, loaded once by each worker."""
-    return encoder(spec)
+def _model(spec: str, settings: EncoderSettings) -> TextModel:
+    """The text model, loaded once by each worker."""
+    return text_model(spec, settings=settings)
 
 
-def _encode(task: _Task) -> tuple[dict[str, Any], bool, float, int]:
-    """Make one shard, unless it is there: entry, whether it was made, seconds, bytes."""
-    start = time.perf_counter()
-    wanted = {"source_sha256": _digest_of(task.source), "encoder": task.spec}
-    entry = _ready(task, wanted)
-    if entry is not None:
-        return entry, False, time.perf_counter() - start, 0
+def _encode(task: _Task) -> _Made:
+    """Make one shard, unless it is there."""
+    start, worker = time.perf_counter(), worker_name()
     try:
-        found = read_texts(task.source)
-        ids = None if found.ids is None else Ids.of(found.ids, what="doc")
-        if ids is not None:
-            checks.check_unique(ids, "doc")
-        vectors = _model(task.spec).encode(found.texts, batch_size=task.batch_size)
+        model = _model(task.spec, task.settings)
+        wanted = {"source_sha256": _digest_of(task.source), "model": model.fingerprint}
+        ready = _ready(task, wanted) if model.repeatable else None
+        if ready is not None:
+            empty = ready.pop("empty")
+            return _Made(ready, empty, False, time.perf_counter() - start, 0, worker)
+        found = read_text_shard(task.source)
+        encoded = model.encode_docs(found.texts, ids=found.ids)
     except AssayError as error:
         raise _named(error, task.source) from error
-    entry = _written(task, vectors, found.ids)
-    receipt = {**wanted, **entry}
+    entry = _written(task, encoded.vectors, found.ids)
+    empty = int(encoded.empty.sum())
     with atomic_write(f"{task.target}.json") as file:
-        file.write(json.dumps(receipt, indent=1).encode())
-    return entry, True, time.perf_counter() - start, vectors.nbytes
+        file.write(json.dumps({**wanted, **entry, "empty": empty}, indent=1).encode())
+    seconds = time.perf_counter() - start
+    return _Made(entry, empty, True, seconds, encoded.vectors.nbytes, worker)
 
 
 def _named(error: AssayError, source: str) -> AssayError:
@@ -170,12 +191,12 @@ def _ready(task: _Task, wanted: dict[str, str]) -> dict[str, Any] | None:
         receipt = parse_json(read_text(path), path)
         entry = {key: value for key, value in receipt.items() if key not in wanted}
         fits = all(receipt[key] == value for key, value in wanted.items())
-        if fits and _digest_of(f"{task.target}.npy") == entry["sha256"]:
+        if fits and _digest_of(f"{task.target}.npy") == entry["sha256"] and "empty" in entry:
             return entry
     return None
 
 
-def _written(task: _Task, vectors: Any, ids: list[str] | None) -> dict[str, Any]:
+def _written(task: _Task, vectors: Any, ids: Ids | None) -> dict[str, Any]:
     buffer = io.BytesIO()
     np.save(buffer, vectors)
     data = buffer.getvalue()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from assay.cluster.lists import Lists
 from assay.cluster.requests import Request
-from assay.cluster.searching import VectorWork, found_vectors
+from assay.cluster.searching import VectorWork, prepared_search
 from assay.cluster.settings import Cluster
 from assay.conventions import Conventions, as_conventions
 from assay.evaluation import evaluate
@@ -88,7 +88,7 @@ def evaluate_shards(
     judgments = as_judgments(qrels)
     wanted = tuple(str(measure) for measure in parse_many(measures))
     rules = as_conventions(conventions)
-    found = found_vectors(
+    found = prepared_search(
         queries, shards, k, metric=metric, exclude=exclude, query_ids=query_ids,
         keep_ties=keep_ties, zero=zero, cluster=cluster,
     )  # fmt: skip

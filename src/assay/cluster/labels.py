@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from assay import checks
 from assay.cluster.lists import Lists
-from assay.cluster.searching import VectorWork, found_vectors
+from assay.cluster.searching import VectorWork, prepared_search
 from assay.cluster.settings import Cluster
 from assay.engine.labels import LabelCounts, cutoffs, found_labels, n_relevant, numbered
 
@@ -51,7 +51,7 @@ def count_label_shards(
     cuts = cutoffs(k)
     left, right = numbered(query_labels, doc_labels)
     chosen = {"metric": "cosine", "zero": "error", "exclude": None, "query_ids": None}
-    found = found_vectors(
+    found = prepared_search(
         queries, shards, max(cuts), **{**chosen, **options}, keep_ties=False, cluster=cluster
     )
     request, work = found.request, found.work

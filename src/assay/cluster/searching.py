@@ -33,7 +33,7 @@ from assay.ids import Ids, IntegerIds
 from assay.native import Engine
 from assay.ranking import Ranking
 
-__all__ = ["Found", "rank_code_shards", "rank_shards"]
+__all__ = ["Search", "prepared_search", "rank_code_shards", "rank_shards"]
 
 _LARGEST_DOC: Final = np.iinfo(np.int32).max
 _MOST_NUMBERED: Final = 1 << 27  # documents that are all numbered here: a gigabyte
@@ -111,7 +111,7 @@ def codes_of(docs: Any, bits: int | None) -> Codes:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Search:
     """A job that is ready to run: what workers do, for which blocks."""
 
     request: Request
@@ -171,16 +171,16 @@ def rank_shards(
     Where documents have ids, the ranking names only those that were found. `cluster` says where
     this runs and how; the other arguments are those of `rank`.
     """
-    return found_vectors(
+    return prepared_search(
         queries, shards, k, metric=metric, exclude=exclude, query_ids=query_ids,
         keep_ties=keep_ties, zero=zero, cluster=cluster,
     ).ranking()  # fmt: skip
 
 
-def found_vectors(
+def prepared_search(
     queries: Any, shards: Any, k: int, *, metric: Any, exclude: Any, query_ids: Any,
     keep_ties: bool, zero: Any, cluster: Cluster | None,
-) -> Found:  # fmt: skip
+) -> Search:  # fmt: skip
     """Check everything that can be checked before the search, and look at the shards."""
     cluster = cluster or Cluster()
     k = min(checks.check_cutoff(k), _LARGEST_DOC)
@@ -195,7 +195,7 @@ def found_vectors(
     check_columns(corpus.columns, matrix.shape[1])
     request = request_of(matrix, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster)
     work = VectorWork(k, bool(keep_ties), cluster.threads, cluster.engine, metric, zero)
-    return Found(request, work, cluster, "vectors", name)
+    return Search(request, work, cluster, "vectors", name)
 
 
 def rank_code_shards(
@@ -227,7 +227,7 @@ def rank_code_shards(
         left.packed, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster
     )
     work = CodeWork(k, bool(keep_ties), cluster.threads, cluster.engine, left.bits, bits)
-    return Found(request, work, cluster, "codes", name).ranking()
+    return Search(request, work, cluster, "codes", name).ranking()
 
 
 def _check_bits(query_bits: int, bits: int | None, corpus: Corpus) -> None:

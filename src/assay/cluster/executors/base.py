@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from assay import checks, errors
 from assay.errors import AssayError, ClusterError
 
-__all__ = ["Executor", "Receipt", "Ticket", "called"]
+__all__ = ["Executor", "Receipt", "Ticket", "called", "worker_name"]
 
 Handle = Any  # of a value: the value itself, or where it lies in the cluster
 
@@ -124,5 +124,9 @@ def called(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Receipt]
     except Exception as error:  # it is raised again where somebody waits for the task
         fault = type(error).__name__, str(error)
     seconds = time.perf_counter() - start
-    worker = f"{socket.gethostname()}:{os.getpid()}"
-    return value, Receipt(seconds, int(getattr(value, "n_bytes", 0)), worker, fault)
+    return value, Receipt(seconds, int(getattr(value, "n_bytes", 0)), worker_name(), fault)
+
+
+def worker_name() -> str:
+    """The machine and the process that this runs in."""
+    return f"{socket.gethostname()}:{os.getpid()}"
