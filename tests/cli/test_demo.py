@@ -62,6 +62,7 @@ def test_files_of_the_documentation(quick: Path, assay: Callable[..., Any]) -> N
     done = assay("demo", "--files", "runs")
     assert done.code == 0, done.err
     assert "$ assay explain dense.run" in done.out
+    assert "nDCG@5 of query q07" in done.out
     assert (quick / "runs" / "qrels.txt").exists()
 
 

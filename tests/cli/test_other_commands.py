@@ -128,12 +128,6 @@ def test_convert_refuses_what_it_cannot(assay, folder):
     assert assay("convert", "qrels.txt", "q.csv", "--kind", "qrels", "--tag", "x").code == 2
 
 
-def test_demo_runs(assay):
-    answer = assay("demo")
-    assert answer.code == 0
-    assert "nDCG@5 of query q07" in answer.out
-
-
 @pytest.mark.parametrize(
     "command",
     [

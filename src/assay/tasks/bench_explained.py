@@ -11,7 +11,7 @@ from assay.errors import IdError, UsageError
 from assay.report.page import Page, Words
 from assay.report.tables import Cell, Table
 from assay.store.shown import ShownDoc, ShownQuery
-from assay.tasks.bench_shown import PLACES, Showing
+from assay.tasks.bench_shown import PLACES, Showing, snippet
 
 if TYPE_CHECKING:
     from assay.io.collections import Collection
@@ -54,7 +54,7 @@ class Answers:
                 Cell(doc.doc),
                 Cell(f"{doc.grade:g}", "figure"),
                 *(Cell(_rank(one, doc.doc), "figure") for one in self.found.values()),
-                Cell(_short(doc.snippet)),
+                Cell(snippet(doc.snippet, _SNIPPET)),
             )
             for doc in self.relevant
         ]
@@ -68,7 +68,7 @@ class Answers:
                 Cell(doc.doc),
                 Cell(_judged(doc.grade)),
                 Cell(None if doc.score is None else f"{doc.score:.4f}", "figure"),
-                Cell(_short(doc.snippet)),
+                Cell(snippet(doc.snippet, _SNIPPET)),
             )
             for rank, doc in enumerate(self.found[name].results, 1)
         ]
@@ -125,10 +125,6 @@ def _judged(grade: float | None) -> str:
     if grade is None:
         return "·"
     return f"✓ {grade:g}" if grade > 0 else f"✗ {grade:g}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SNIPPET else f"{text[: _SNIPPET - 2].rsplit(' ', 1)[0]} …"
 
 
 def answers_of_bench(result: BenchResult, query: str, *, places: int = PLACES) -> Answers:

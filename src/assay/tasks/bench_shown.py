@@ -130,4 +130,4 @@ def snippet(text: str, length: int = _LENGTH) -> str:
     line = _BLANKS.sub(" ", text[: 4 * length]).strip()
     if len(line) <= length:
         return line
-    return f"{line[: length - 2].rsplit(' ', 1)[0]} …"
+    return f"{line[: length - 1].rsplit(' ', 1)[0]} …"
