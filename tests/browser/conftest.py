@@ -41,7 +41,7 @@ def opened(browser: Any) -> Iterator[Callable[..., Any]]:
     def open_file(path: Path, *, width: int = 1100, **options: Any) -> Any:
         page = _watched(browser, width=width, offline=True, **options)
         contexts.append(page.context)
-        return _shown(page, path.as_uri())
+        return shown(page, path.as_uri())
 
     yield open_file
     for context in contexts:
@@ -56,7 +56,7 @@ def visited(browser: Any) -> Iterator[Callable[..., Any]]:
     def visit(address: str, *, width: int = 1280, **options: Any) -> Any:
         page = _watched(browser, width=width, **options)
         contexts.append(page.context)
-        return _shown(page, address)
+        return shown(page, address)
 
     yield visit
     for context in contexts:
@@ -76,10 +76,21 @@ def _watched(browser: Any, *, width: int, **options: Any) -> Any:
     return page
 
 
-def _shown(page: Any, address: str) -> Any:
-    page.goto(address)
-    if page.scripted:
-        page.wait_for_selector("html[data-ready]")
+def shown(page: Any, address: str) -> Any:
+    """Go there and wait until the page is whole.
+
+    A page that waits for statistics loads itself anew, which may happen before a slow machine has
+    told of its first load: only the last page counts.
+    """
+    page.goto(address, wait_until="commit")
+    return settled(page)
+
+
+def settled(page: Any) -> Any:
+    """Wait for a page that is whole and will not load itself anew."""
+    ready = "html[data-ready]" if page.scripted else "html"
+    page.wait_for_selector(f"{ready}:not(:has(meta[http-equiv=refresh])):has(body)")
+    page.wait_for_load_state()
     return page
 
 

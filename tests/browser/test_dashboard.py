@@ -16,6 +16,7 @@ import pytest
 import assay.store
 from assay.report.tables import printable
 from assay.store import About, RunningRun
+from tests.browser.conftest import settled, shown
 from tests.hostile import HOSTILE
 from tests.web.samples import hostile_store, made_scores, save_demo
 
@@ -45,11 +46,6 @@ def sites(tmp_path_factory) -> Iterator[dict[str, str]]:
     for process in processes:
         process.kill()
         process.communicate()
-
-
-def settled(page) -> None:
-    """Wait for a page that is whole: one that waits for statistics would load itself anew."""
-    page.wait_for_selector("html[data-ready]:not(:has(meta[http-equiv=refresh]))")
 
 
 def rows_of(page, table: str) -> list[list[str]]:
@@ -133,15 +129,14 @@ def test_62_hostile_names_are_read_as_they_are_and_nothing_runs(visited, sites, 
     site = sites["hostile"]
     page = visited(f"{site}/runs")
     picture(page, "dashboard-hostile-runs")
-    shown = page.locator("main").inner_text()
+    words = " ".join(page.locator("main").inner_text().split())
     for text in HOSTILE:
-        assert " ".join(printable(text).split()) in " ".join(shown.split())
+        assert " ".join(printable(text).split()) in words
     for path in ("run/1", "run/4", "leaderboard", "compare?run=1&run=2&run=3", "trends",
                  f"query?run=1&run=5&query={QUERIES['hostile']}",
                  "run/%3Cimg%20src=x%20onerror=alert(1)%3E",
                  f"runs?dataset={quote(HOSTILE[4])}"):  # fmt: skip
-        page.goto(f"{site}/{path}")
-        settled(page)
+        shown(page, f"{site}/{path}")
         assert page.evaluate("window.pwned") is None
         assert page.evaluate("document.scripts.length") == 2
         assert page.evaluate("document.querySelectorAll('main img').length") == 0
@@ -169,8 +164,7 @@ def test_fits_a_phone(visited, sites, picture, site):
     page = visited(f"{sites[site]}/runs", width=400)
     for path in ("runs", "leaderboard", "run/1", "compare?run=1&run=2", "run/10", "nothing",
                  "trends", f"query?run=1&run=2&query={QUERIES[site]}"):  # fmt: skip
-        page.goto(f"{sites[site]}/{path}")
-        settled(page)
+        shown(page, f"{sites[site]}/{path}")
         assert page.evaluate("document.documentElement.scrollWidth") <= 400, path
         picture(page, f"dashboard-{site}-phone-{path.partition('?')[0].replace('/', '-')}")
 
@@ -186,7 +180,7 @@ def test_dark_by_preference_and_by_switch_which_is_remembered(visited, sites, pi
     assert brightness(page, "color") > 180
     page.click("#theme")
     assert brightness(page, "backgroundColor") > 200
-    page.goto(f"{sites['demo']}/runs")
+    shown(page, f"{sites['demo']}/runs")
     assert brightness(page, "backgroundColor") > 200
     page.emulate_media(media="print", color_scheme="dark")
     assert brightness(page, "backgroundColor") > 200
@@ -216,11 +210,11 @@ def test_works_without_script(visited, sites):
     page.get_by_label("Compare run 3: coarse").check()
     page.click("text=Compare the ticked runs")
     page.wait_for_selector("#systems")
-    page.goto(f"{sites['demo']}/trends")
+    shown(page, f"{sites['demo']}/trends")
     page.select_option("select[name=dataset]", "demo")
     page.click("text=Show")
     page.wait_for_url("**dataset=demo**")
-    page.goto(f"{sites['demo']}/run/10")
+    shown(page, f"{sites['demo']}/run/10")
     assert "37 of 100 done" in page.locator("main").inner_text()
     assert page.locator("progress").get_attribute("value") == "37"
 

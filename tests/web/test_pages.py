@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import time
 from html import unescape
 from html.parser import HTMLParser
 
@@ -251,7 +252,9 @@ def test_a_page_does_not_wait_for_long_statistics(demo, monkeypatch):
     page = ask("/compare?run=1&run=2")
     assert page.status == 200
     assert "being compared" in page.text
-    assert '<meta http-equiv="refresh"' in page.text
+    assert '<meta http-equiv="refresh" content="1">' in page.text
+    monkeypatch.setattr(values, "monotonic", lambda: time.monotonic() + 30)
+    assert '<meta http-equiv="refresh" content="10">' in ask("/compare?run=1&run=2").text
     board = ask("/leaderboard?dataset=demo").text
     assert "Tie groups are being computed" in board
     done.set()

@@ -15,6 +15,7 @@ from assay.web.lookups import asked_dataset, chosen_measure
 from assay.web.page import Page, View
 from assay.web.pictures import Span, strip
 from assay.web.sheets import Paging, Sheet
+from assay.web.values import Unfinished
 
 __all__ = ["board_page"]
 
@@ -22,7 +23,6 @@ __all__ = ["board_page"]
 # a moment; the page of a comparison does it for any.
 _MOST_TESTED: Final = 8
 _MOST_VALUES: Final = 20_000
-_PENDING: Final = "Tie groups are being computed."
 _KINDS: Final = {"newest": "the newest run of each name", "all": "all runs"}
 
 
@@ -36,7 +36,7 @@ def board_page(view: View) -> Page:
         rows = measured(connection, measure, dataset=dataset) if measure else []
     kind = view.asked.choice("of", _KINDS, "newest")
     ranked = _ranked(rows, newest=kind == "newest")
-    letters, note = _letters(view, ranked, measure)
+    letters, note, ask_again = _letters(view, ranked, measure)
     paging = Paging.of(view.asked, view.path, len(ranked))
     whole = _table(ranked, letters)
     part = Table(whole.columns, whole.rows[paging.rows])
@@ -51,7 +51,7 @@ def board_page(view: View) -> Page:
     return Page(
         "leaderboard", title, data,
         [_sheet(view, ranked[paging.rows], part, measure, paging, bool(letters))],
-        {"kinds": _KINDS, "note": note, "pending": note == _PENDING,
+        {"kinds": _KINDS, "note": note, "ask_again": ask_again,
          "compare": _compare_link(ranked, measure),
          "several_rules": len({one.conventions for one in ranked}) > 1},
         {"leaderboard": lambda: whole},
@@ -66,13 +66,15 @@ def _ranked(rows: Sequence[Measured], *, newest: bool) -> list[Measured]:
     return sorted(found, key=lambda one: (one.value is None, -(one.value or 0.0), -one.id))
 
 
-def _letters(view: View, ranked: Sequence[Measured], measure: str) -> tuple[dict[int, str], str]:
-    """Tie groups of the best runs, and what to know about them."""
+def _letters(
+    view: View, ranked: Sequence[Measured], measure: str
+) -> tuple[dict[int, str], str, int]:
+    """Tie groups of the best runs, what to know about them, and seconds until they are there."""
     best = [one for one in ranked if one.value is not None][:_MOST_TESTED]
     if len(best) < 2:
-        return {}, ""
+        return {}, "", 0
     if len(best) * max(one.n_queries for one in best) > _MOST_VALUES:
-        return {}, "Compare runs to see which of them can be told apart."
+        return {}, "Compare runs to see which of them can be told apart.", 0
     runs = view.store.runs(id=[one.id for one in best], shown=[measure])
     names = [f"{name} ({run.id})" for name, run in zip(names_of(runs), runs, strict=True)]
     try:
@@ -80,13 +82,14 @@ def _letters(view: View, ranked: Sequence[Measured], measure: str) -> tuple[dict
             view.store, runs, names, measure=measure, patience=view.patience
         )
     except AssayError as error:
-        return {}, f"No tie groups: {error}"
-    if found is None:
-        return {}, _PENDING
+        return {}, f"No tie groups: {error}", 0
+    if isinstance(found, Unfinished):
+        return {}, "Tie groups are being computed.", found.ask_again
     own = dict(zip(names, runs, strict=True))
     letters = {own[one.name].id: one.letters for one in found.standings_on(measure)}
     how = "randomisation test, Holm's correction"
-    return letters, f"Of the best {len(best)}, runs that share a letter are not separable ({how})."
+    note = f"Of the best {len(best)}, runs that share a letter are not separable ({how})."
+    return letters, note, 0
 
 
 def _table(ranked: Sequence[Measured], letters: dict[int, str]) -> Table:

@@ -23,6 +23,7 @@ from assay.web.page import Page, View
 from assay.web.pictures import Span, bars, strip
 from assay.web.sheets import Paging, Sheet, by_number, plain_rows, sorting
 from assay.web.texts import beside, texts_of
+from assay.web.values import Unfinished
 
 __all__ = ["compared_page"]
 
@@ -49,9 +50,9 @@ def compared_page(view: View) -> Page:
         view.store, runs, names, measure=measure, baseline=baseline, patience=view.patience
     )
     title = f"{len(runs)} runs compared"
-    if found is None:
+    if isinstance(found, Unfinished):
         return Page("compare", title, {**data, "comparison": None}, [overview],
-                    {**shared, "pending": True})  # fmt: skip
+                    {**shared, "ask_again": found.ask_again})  # fmt: skip
     queries = _Queries.of(view, found, runs)
     return Page(
         "compare",
@@ -60,7 +61,7 @@ def compared_page(view: View) -> Page:
         [_systems(view, found, runs, measure), _pairs(view, found), overview, queries.sheet()],
         {**shared, "verdict": found.verdict, "remarks": found.remarks,
          "method": method_note(found), "chart": queries.chart(), "counted": queries.counted(),
-         "signature": found.signature, "pending": False},
+         "signature": found.signature, "ask_again": 0},
         {"queries": queries.whole, "pairs": partial(data_table, found)},
     )  # fmt: skip
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from time import monotonic
 from typing import Final
 
 import numpy as np
@@ -17,11 +19,30 @@ from assay.store.packing import unpack_scores
 from assay.store.reading import read_blobs
 from assay.web.kept import Kept
 
-__all__ = ["Values", "place_of"]
+__all__ = ["Unfinished", "Values", "place_of"]
 
 _MOST_VALUES: Final = 10**7  # 80 MB
 _MOST_COMPARISONS: Final = 64
 _WORKERS: Final = 2
+_LONGEST_WAIT: Final = 10  # seconds
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A comparison that is still being computed, and for how long."""
+
+    seconds: float
+
+    @property
+    def ask_again(self) -> int:
+        """After how many seconds to ask again: the longer it takes, the less often.
+
+        A slow machine would otherwise be busy with pages that say that nothing is there yet.
+
+        >>> [Unfinished(seconds).ask_again for seconds in (0.1, 3, 7.9, 600)]
+        [1, 2, 4, 10]
+        """
+        return min(1 + int(self.seconds / 2), _LONGEST_WAIT)
 
 
 class Values:
@@ -29,7 +50,7 @@ class Values:
 
     def __init__(self) -> None:
         self._scores: Kept[Scores | None] = Kept(_MOST_VALUES, _weight)
-        self._comparisons: Kept[Future[Comparison]] = Kept(_MOST_COMPARISONS)
+        self._comparisons: Kept[tuple[float, Future[Comparison]]] = Kept(_MOST_COMPARISONS)
         self._workers = ThreadPoolExecutor(_WORKERS, "assay-compare")
 
     def scores(self, store: Store, run: Run, measure: str | None = None) -> Scores | None:
@@ -43,18 +64,19 @@ class Values:
     def comparison(
         self, store: Store, runs: Sequence[Run], names: Sequence[str], *, measure: str,
         baseline: str | None = None, patience: float | None = None,
-    ) -> Comparison | None:  # fmt: skip
+    ) -> Comparison | Unfinished:  # fmt: skip
         """Runs compared on one measure as `assay runs compare` does.
 
-        None where that takes longer than `patience`, in seconds; it goes on, for the next who asks.
+        Unfinished where that takes longer than `patience`, in seconds; it goes on, for the next
+        who asks.
         """
         key = (tuple(run.uid for run in runs), tuple(names), measure, baseline)
-        found = self._comparisons.get(key, lambda: self._workers.submit(
-            self._compared, store, runs, names, measure, baseline))  # fmt: skip
+        begun, found = self._comparisons.get(key, lambda: (monotonic(), self._workers.submit(
+            self._compared, store, runs, names, measure, baseline)))  # fmt: skip
         try:
             return found.result(patience)
         except TimeoutError:
-            return None
+            return Unfinished(monotonic() - begun)
         except BaseException:
             self._comparisons.drop(key)
             raise
