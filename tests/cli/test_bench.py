@@ -145,6 +145,36 @@ def test_saved_with_what_was_found(home: Path, assay: Callable[..., Any]) -> Non
         assert run.config["collection"]
 
 
+def test_a_saved_bench_is_filed_under_the_collection(home: Path, assay: Callable[..., Any]) -> None:
+    from assay.store import open as opened
+
+    for more in ([], ["--name", "notes"], ["--name", "notes", "--dataset", "made 2"]):
+        assert assay(*ONE, "--save", *more).code == 0
+    with opened(home / "assay.db") as store:
+        assert [run.dataset for run in store.runs()] == ["made 2", "notes", "made"]
+
+
+def test_one_query_of_a_saved_run(home: Path, assay: Callable[..., Any]) -> None:
+    from assay.store import open as opened
+
+    assert assay(*ONE, "--save").code == 0
+    text = assay("runs", "show", "1", "--query", "q03").out
+    with opened(home / "assay.db") as store:
+        run = store.run(1)
+        shown = run.shown("q03")
+        assert shown is not None
+        value = run.scores()["nDCG@10"][3]
+    assert "query q03 of run 1: bm25" in text
+    for part in (shown.text, f"{value:.4f}", *(doc.doc for doc in shown.results)):
+        assert part in text
+    data = json.loads(assay("runs", "show", "1", "--query", "q03", "--json").out)
+    assert (data["query"], data["text"], data["values"]["nDCG@10"]) == ("q03", shown.text, value)
+    assert [(one["doc"], one["grade"]) for one in data["results"]] == [
+        (one.doc, one.grade) for one in shown.results
+    ]
+    assert len(data["missed"]) == len(shown.missed)
+
+
 def test_html(home: Path, assay: Callable[..., Any]) -> None:
     done = assay(*TWO, "--html", "r.html", "--resamples", "200")
     assert done.code == 0, done.err

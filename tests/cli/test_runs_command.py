@@ -239,6 +239,25 @@ def test_show(assay):
     assert "There is no run '9'; the last one is 2" in missing.err
 
 
+def test_show_one_query(assay):
+    save(assay)
+    text = assay("runs", "show", "1", "--query", "q1").out
+    assert "query q1 of run 1: run" in text
+    assert "1.0000" in text
+    assert "What was retrieved is not stored" in text
+    data = json.loads(assay("runs", "show", "1", "--query", "q1", "--json").out)
+    assert (data["values"]["RR"], data["results"], data["missing"]) == (1.0, None, False)
+    both = assay("runs", "show", "1", "--query", "q1", "-q")
+    assert both.code == 2
+    unknown = assay("runs", "show", "1", "--query", "nothing")
+    assert unknown.code == 2
+    assert "There is no query 'nothing' in run 1; there are q1" in unknown.err
+    assert assay("eval", "absent.txt", "-r", "qrels.txt", "--save").code != 0
+    failed = assay("runs", "show", "3", "--query", "q1")
+    assert failed.code == 2
+    assert "is failed: there is no query to show" in failed.err
+
+
 def test_compare_of_stored_runs_is_compare(assay):
     save(assay)
     settings = ["-m", "RR", "--seed", "3", "--resamples", "500"]

@@ -14,6 +14,7 @@ from assay.report.tables import printable
 
 if TYPE_CHECKING:
     from assay.report.page import Page
+    from assay.report.stored_query import StoredQuery
 
 __all__ = ["command"]
 
@@ -57,8 +58,8 @@ def list_(
     json_wanted: bool, file: str | None, **filters: Any,
 ) -> None:  # fmt: skip
     """List runs, newest first."""
-    from assay.cli import run_tables
     from assay.measures import parse_many
+    from assay.report import stored_tables
 
     layout = output.chosen_format(named, json_wanted, file)
     wanted = [str(one) for one in parse_many(measures)] if measures else []
@@ -67,12 +68,12 @@ def list_(
         runs = opened.lines(measures=wanted, **filters)
         where = str(opened.database.location)
     if layout == "json":
-        output.put(output.as_json({"command": "runs list", "runs": run_tables.list_data(runs)}),
+        output.put(output.as_json({"command": "runs list", "runs": stored_tables.list_data(runs)}),
                    file)  # fmt: skip
         return
     if not runs:
         output.narrate(f"no such runs in {where}")
-    table = run_tables.list_table(runs, wanted)
+    table = stored_tables.list_table(runs, wanted)
     if layout in ("csv", "tsv"):
         from assay.report.tables import as_csv
 
@@ -84,28 +85,43 @@ def list_(
 @command.command("show")
 @click.argument("run")
 @click.option("-q", "--per-query", is_flag=True, help="A row for each query.")
+@click.option("--query", metavar="ID",
+              help="Only this query: its values and, if stored, its text and results."
+              )  # fmt: skip
 @options.store_option
 @click.option("--format", "named", type=click.Choice(_PAGES), help="Layout of the result.")
 @options.json_option
 @options.output_option
 def show(
-    *, run: str, per_query: bool, store: str | None, named: str | None, json_wanted: bool,
-    file: str | None,
+    *, run: str, per_query: bool, query: str | None, store: str | None, named: str | None,
+    json_wanted: bool, file: str | None,
 ) -> None:  # fmt: skip
-    """Show one run: what it is, its numbers, how they came about.
+    """Show one run: what it is, its numbers, how they came about; or one of its queries.
 
     RUN is its number, or 8 or more letters of its uid.
     """
-    from assay.cli import run_tables
+    from assay.report import stored_tables
+    from assay.report.stored_query import stored_query
 
+    if query is not None and per_query:
+        raise click.UsageError("--query and --per-query exclude each other.")
     layout = output.chosen_format(named, json_wanted, file, known=_PAGES)
     with opened_store(store) as opened:
         found = opened.run(run)
-        if layout == "json":
-            data = run_tables.run_data(found, per_query=per_query)
+        if query is not None:
+            _show_query(stored_query(found, query), layout, file)
+        elif layout == "json":
+            data = stored_tables.run_data(found, per_query=per_query)
             output.put(output.as_json({"command": "runs show", "run": data}), file)
         else:
-            _print(run_tables.run_page(found, per_query=per_query), layout, file)
+            _print(stored_tables.run_page(found, per_query=per_query), layout, file)
+
+
+def _show_query(found: StoredQuery, layout: str, file: str | None) -> None:
+    if layout == "json":
+        output.put(output.as_json({"command": "runs show", **found.to_dict()}), file)
+    else:
+        _print(found.page(), layout, file)
 
 
 def _print(page: Page, layout: str, file: str | None) -> None:

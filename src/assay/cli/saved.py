@@ -44,6 +44,7 @@ class Result:
     ceiling: Mapping[str, float] | None = None
     aggregates: Sequence[Aggregate] = ()
     model: str = ""
+    dataset: str = ""
     shown: Mapping[str, ShownQuery] | None = None
     details: Mapping[str, Any] | None = None
     timings: Mapping[str, float] | None = None
@@ -95,6 +96,7 @@ class Saving:
                 **self._about,
                 "name": one.name,
                 "model": one.model,
+                "dataset": self._about["dataset"] or one.dataset,
                 "config": {**self._about["config"], **one.config},
                 "seeds": one.seeds,
                 "data": {file: read[file] for file in one.files if file in read},

@@ -133,8 +133,8 @@ class Run:
         return plotted(found, "mean")
 
     def _repr_html_(self) -> str:
-        from assay.cli.run_tables import summary_page
         from assay.report.page import html_page
+        from assay.report.stored_tables import summary_page
 
         return html_page(summary_page(self))
 

@@ -34,8 +34,8 @@ class RunList(list[Run]):
         return found[0]
 
     def _repr_html_(self) -> str:
-        from assay.cli.run_tables import list_table
         from assay.report.page import html_page
+        from assay.report.stored_tables import list_table
 
         return html_page([list_table(self)])
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from assay.cli.run_tables import list_data, most_common
+from assay.report.stored_tables import list_data, most_common
 from assay.report.tables import Cell, Table
 from assay.store import Run
 from assay.store.aggregates import canonical

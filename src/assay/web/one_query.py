@@ -10,6 +10,7 @@ import numpy as np
 from starlette.exceptions import HTTPException
 
 from assay.errors import UsageError
+from assay.report.stored_query import place_of
 from assay.report.tables import Cell, Table
 from assay.scores import Scores
 from assay.store import Run
@@ -19,7 +20,6 @@ from assay.web.asked import address
 from assay.web.lookups import find_runs
 from assay.web.page import Page, View
 from assay.web.sheets import Sheet, plain_rows
-from assay.web.values import place_of
 
 __all__ = ["query_page"]
 

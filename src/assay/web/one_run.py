@@ -6,7 +6,7 @@ import json
 import shlex
 from typing import Any
 
-from assay.cli.run_tables import run_data
+from assay.report.stored_tables import run_data
 from assay.report.tables import Cell, Table
 from assay.store import Aggregate, Run
 from assay.web.asked import address

@@ -8,18 +8,15 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-import numpy as np
-
 from assay.comparison import Comparison, compare
 from assay.errors import StorageError, UsageError
-from assay.ids import Ids
 from assay.scores import Scores
 from assay.store import Run, Store
 from assay.store.packing import unpack_scores
 from assay.store.reading import read_blobs
 from assay.web.kept import Kept
 
-__all__ = ["Unfinished", "Values", "place_of"]
+__all__ = ["Unfinished", "Values"]
 
 _MOST_VALUES: Final = 10**7  # 80 MB
 _MOST_COMPARISONS: Final = 64
@@ -112,18 +109,3 @@ def _loaded(store: Store, run: Run, measure: str | None) -> Scores | None:
         return unpack_scores(blobs, run.conventions, search=run.search)
     except StorageError as error:
         raise StorageError(f"Run {run.id} ({run.name!r}): {error}") from None
-
-
-def place_of(ids: Ids, query: str) -> int | None:
-    """Where a query stands among the ids of a run; None where it does not."""
-    if ids.kind == "integer":
-        digits = query.removeprefix("-")
-        if not (digits.isascii() and digits.isdecimal() and len(digits) < 19):
-            return None
-        found = np.flatnonzero(ids.numbers == int(query))
-        return int(found[0]) if len(found) else None
-    try:
-        place = int(Ids.of([query], "query").match(ids)[0])
-    except ValueError:  # what no id can be is no id
-        return None
-    return None if place < 0 else place
