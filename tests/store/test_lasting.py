@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 import assay.store
 from assay.errors import StorageError
-from assay.store import ShownQuery
-from assay.store.schema import RUNS
+from assay.store import RunningRun, ShownQuery
+from assay.store.schema import OWN_TABLES, RUNS
 from tests.store.places import make_scores, same_scores
 
 SHOWN = {"q": ShownQuery("text", ())}
@@ -26,6 +29,9 @@ STATEMENTS = [
     "VALUES (1, 'k', 9, 0, '', '')",
     "INSERT INTO blobs (run_id, kind, position, content) VALUES (1, 'values', 99, '')",
     "UPDATE aggregates SET run_id = 1 WHERE run_id = 2",
+    "DELETE FROM aggregates WHERE run_id = 1 AND position = 0",
+    "DELETE FROM blobs WHERE run_id = 1",
+    "DELETE FROM shown",
 ]  # fmt: skip
 
 
@@ -68,8 +74,54 @@ def test_tags_notes_and_deletion_stay_possible(place):
         store.note(1, "seen")
         assert (store.run(1).tags, store.run(1).notes) == (("x",), "seen")
         store.untag(1, "x")
+        store.save(make_scores(2), "b", shown=SHOWN, tags=["y"])
         store.delete(1)
-        assert len(store) == 0
+        assert _owners(store) == {2}
+        with store.database.writing() as connection:
+            connection.execute(text("DELETE FROM runs"))
+        assert (len(store), _owners(store)) == (0, set())
+
+
+def _owners(store):
+    """The runs that rows belong to; only whole runs have any."""
+    with store.database.reading() as connection:
+        found = [set(connection.execute(select(table.c.run_id)).scalars()) for table in OWN_TABLES]
+    assert all(one == found[0] for one in found)
+    return found[0]
+
+
+def test_a_shell_that_knows_no_foreign_keys_leaves_no_rows_behind(tmp_path):
+    with assay.store.open(tmp_path / "s.db") as store:
+        store.save(make_scores(1), "a", shown=SHOWN, tags=["x"])
+        with closing(sqlite3.connect(tmp_path / "s.db")) as shell, shell:
+            with pytest.raises(sqlite3.IntegrityError, match="does not change"):
+                shell.execute("DELETE FROM blobs")
+            shell.execute("DELETE FROM runs")
+        assert _owners(store) == set()
+        assert store.damages() == []
+
+
+def test_lost_aggregates_are_a_damage(tmp_path):
+    with assay.store.open(tmp_path / "s.db") as store:
+        run = store.save(make_scores(1), "a")
+        with store.database.writing() as connection:
+            connection.execute(text("DROP TRIGGER aggregates_stay_delete"))
+            connection.execute(text("DELETE FROM aggregates WHERE measure = :one"),
+                               {"one": run.measures[0]})  # fmt: skip
+        (damage,) = store.damages()
+        assert f"no aggregate of {run.measures[0]}" in damage
+
+
+def test_rows_of_a_run_that_did_not_finish_may_go(place):
+    with assay.store.open(place) as store:
+        store.save(make_scores(1), "a")
+        run = RunningRun(store, store.begin(assay.store.About(name="b")))
+        run.keep("part", make_scores(2))
+        run.fail(ValueError("no more"))
+        with store.database.writing() as connection:
+            assert connection.execute(text("DELETE FROM blobs WHERE run_id = 2")).rowcount > 0
+        store.delete(2)
+        assert [run.id for run in store.runs()] == [1]
 
 
 def test_runs_that_did_not_finish_may_change(place):

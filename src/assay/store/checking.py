@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlalchemy import text
 
-from assay.errors import AssayError
+from assay.errors import AssayError, StorageError
 from assay.store.reading import find_runs
 
 if TYPE_CHECKING:
@@ -33,8 +34,15 @@ def damages(store: Store) -> Iterator[str]:
 
 def _damages_of(run: Run, store: Store, *, has_scores: bool) -> Iterator[str]:
     readers: list[Callable[[Run], object]] = [store.details_of, store.all_shown_of]
-    for read in [store.scores_of, *readers] if has_scores else readers:
+    for read in [partial(_check_scores, store), *readers] if has_scores else readers:
         try:
             read(run)
         except AssayError as error:
             yield str(error)
+
+
+def _check_scores(store: Store, run: Run) -> None:
+    """The values of queries can be read, and every measure of them has an aggregate."""
+    lost = [name for name in map(str, store.scores_of(run).measures) if name not in run.measures]
+    if lost:
+        raise StorageError(f"Run {run.id} ({run.name!r}): no aggregate of {', '.join(lost)}.")

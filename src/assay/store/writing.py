@@ -17,7 +17,7 @@ from assay.store.imports import Imported
 from assay.store.moments import now
 from assay.store.numbers import Numbers
 from assay.store.plain import as_text
-from assay.store.schema import AGGREGATES, BLOBS, OWN_TABLES, RUNS, SHOWN, TAGS
+from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS
 
 __all__ = [
     "add_blobs",
@@ -158,8 +158,5 @@ def set_notes(connection: Connection, run: int, notes: str) -> None:
 
 
 def remove_runs(connection: Connection, runs: Iterable[int]) -> None:
-    """Delete runs and all that belongs to them."""
-    numbers = list(runs)
-    for table in OWN_TABLES:
-        connection.execute(delete(table).where(table.c.run_id.in_(numbers)))
-    connection.execute(delete(RUNS).where(RUNS.c.id.in_(numbers)))
+    """Delete runs; the database takes all that belongs to them, and no part alone."""
+    connection.execute(delete(RUNS).where(RUNS.c.id.in_(list(runs))))

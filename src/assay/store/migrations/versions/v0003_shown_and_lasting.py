@@ -17,6 +17,7 @@ _FIXED = ("id", "uid", "batch", "rerun_of", "name", "task", "dataset", "model", 
           "signature", "search", "command", "folder", "origin", "git_commit", "config", "versions",
           "seeds", "data", "timings")  # fmt: skip
 _OWNED = ("aggregates", "blobs", "shown")
+_PARTS = (*_OWNED, "tags")
 
 
 def upgrade() -> None:
@@ -53,12 +54,17 @@ def _guard_sqlite() -> None:
         f"WHERE status = 'finished' AND (id = NEW.id OR uid = NEW.uid)) {refuse}"
     )
     for table in _OWNED:
-        for event, runs in (("INSERT", "NEW.run_id"), ("UPDATE", "OLD.run_id, NEW.run_id")):
+        for event, runs in (("INSERT", "NEW.run_id"), ("UPDATE", "OLD.run_id, NEW.run_id"),
+                            ("DELETE", "OLD.run_id")):  # fmt: skip
             _run(
                 f"CREATE TRIGGER {table}_stay_{event.lower()} BEFORE {event} ON {table} "
                 "WHEN EXISTS (SELECT 1 FROM runs WHERE status = 'finished' "
                 f"AND id IN ({runs})) {refuse}"
             )
+    # A whole run may go. What belongs to it goes after it, when there is no finished run any more;
+    # SQLite looks at foreign keys when the statement is done.
+    gone = " ".join(f"DELETE FROM {table} WHERE run_id = OLD.id;" for table in _PARTS)
+    _run(f"CREATE TRIGGER runs_go_whole AFTER DELETE ON runs BEGIN {gone} END")
 
 
 def _guard_postgres() -> None:
@@ -73,14 +79,21 @@ def _guard_postgres() -> None:
     # A condition of a trigger cannot look into another table; a function can.
     _run(
         "CREATE FUNCTION assay_part_stays() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-        "IF EXISTS (SELECT 1 FROM runs WHERE status = 'finished' AND id = NEW.run_id) "
-        "OR (TG_OP = 'UPDATE' AND EXISTS (SELECT 1 FROM runs WHERE status = 'finished' "
-        f"AND id = OLD.run_id)) THEN RAISE EXCEPTION '{_SAYING}'; END IF; RETURN NEW; END $$"
+        "IF EXISTS (SELECT 1 FROM runs WHERE status = 'finished' "
+        f"AND id IN (OLD.run_id, NEW.run_id)) THEN RAISE EXCEPTION '{_SAYING}'; END IF; "
+        "RETURN coalesce(NEW, OLD); END $$"
     )
     for table in _OWNED:
         _run(
-            f"CREATE TRIGGER {table}_stay BEFORE INSERT OR UPDATE ON {table} "
+            f"CREATE TRIGGER {table}_stay BEFORE INSERT OR UPDATE OR DELETE ON {table} "
             "FOR EACH ROW EXECUTE FUNCTION assay_part_stays()"
+        )
+    # A whole run may go. What belongs to it goes after it, when there is no finished run any more.
+    for table in _PARTS:
+        _run(
+            f"ALTER TABLE {table} DROP CONSTRAINT {table}_run_id_fkey, "
+            f"ADD CONSTRAINT {table}_run_id_fkey FOREIGN KEY (run_id) REFERENCES runs (id) "
+            "ON DELETE CASCADE"
         )
 
 
