@@ -34,7 +34,9 @@ def damages(store: Store) -> Iterator[str]:
 
 def _damages_of(run: Run, store: Store, *, has_scores: bool) -> Iterator[str]:
     readers: list[Callable[[Run], object]] = [store.details_of, store.all_shown_of]
-    for read in [partial(_check_scores, store), *readers] if has_scores else readers:
+    if has_scores:
+        readers.insert(0, partial(_check_scores, store))
+    for read in readers:
         try:
             read(run)
         except AssayError as error:
