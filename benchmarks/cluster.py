@@ -77,37 +77,51 @@ def overhead(sizes: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     shards = write_shards(docs, folder / "overhead", sizes.shards)
     queries = make_queries(sizes.queries, sizes.columns)
     times: dict[str, list[float]] = {}
+    cores: dict[str, list[float]] = {}
     journals: dict[str, Any] = {}
     for turn in range(sizes.repeats):
+        start = time.process_time()
         seconds, want = timed(lambda: rank(queries, docs, sizes.k, threads=sizes.workers))
         times.setdefault("rank, threads", []).append(seconds)
-        for where in ("threads", "local"):
-            start_up, (cluster, close) = timed(lambda where=where: _entered(open_cluster(
-                where, workers=sizes.workers, query_block=sizes.query_block)))  # fmt: skip
+        cores.setdefault("rank, threads", []).append(time.process_time() - start)
+        for where, name in (("threads", "shards, threads"), ("local", "shards, Ray")):
+            manager = open_cluster(where, workers=sizes.workers, query_block=sizes.query_block)
+            start_up, cluster = timed(manager.__enter__)
             try:
-                if where == "local":  # workers import what they need before the clock starts
-                    rank_shards(queries[:64], shards, 1, cluster=cluster)
-                    cluster.journal.steps.clear()
+                # Workers import what they need before the clock starts.
+                rank_shards(queries[:64], shards, 1, cluster=cluster)
+                workers = {step.worker for step in cluster.journal.steps}
+                cluster.journal.steps.clear()
+                before = _cpu_seconds(workers)
                 seconds, got = timed(
                     lambda cluster=cluster: rank_shards(queries, shards, sizes.k, cluster=cluster)
                 )
+                cores.setdefault(name, []).append(_cpu_seconds(workers) - before)
             finally:
-                close()
+                manager.__exit__(None, None, None)
             if not same(want, got):
                 raise SystemExit(f"{where}: not the same bytes")
-            name = "shards, Ray" if where == "local" else "shards, threads"
             times.setdefault(name, []).append(seconds)
             journals[name] = {"start_up": start_up, **cluster.journal.totals()}
         print(f"turn {turn + 1}: " + ", ".join(f"{k} {v[-1]:.2f} s" for k, v in times.items()))
-    base = min(times["rank, threads"])
+    base, least = min(times["rank, threads"]), min(cores["rank, threads"])
     return [
-        {"way": name, "seconds": min(found), "ratio": min(found) / base, **journals.get(name, {})}
+        {"way": name, "seconds": min(found), "ratio": min(found) / base,
+         "core seconds": min(cores[name]), "ratio of these": min(cores[name]) / least,
+         **journals.get(name, {})}
         for name, found in times.items()
-    ]
+    ]  # fmt: skip
 
 
-def _entered(manager: Any) -> tuple[Any, Any]:
-    return manager.__enter__(), lambda: manager.__exit__(None, None, None)
+def _cpu_seconds(workers: set[str]) -> float:
+    """Time of cores that this process and the workers, named host:process, have used so far."""
+    total = time.process_time()
+    for worker in workers:
+        pid = int(worker.rpartition(":")[2])
+        if pid != os.getpid():
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
 
 
 def by_shards(sizes: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
@@ -258,7 +272,7 @@ def main() -> None:
     parser.add_argument("--docs", type=int, default=1_000_000)
     parser.add_argument("--columns", type=int, default=128)
     parser.add_argument("--k", type=int, default=100)
-    parser.add_argument("--shards", type=int, default=8)
+    parser.add_argument("--shards", type=int, default=4)
     parser.add_argument("--shard-counts", type=int, nargs="+", default=[2, 8, 32, 128])
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--query-block", type=int, default=8192)
