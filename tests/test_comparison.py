@@ -242,6 +242,15 @@ def test_the_correction_counts_for_what_can_be_shown():
     assert compare(*systems, test="t").pairs[0].smallest_p == 0
 
 
+def test_the_smallest_p_is_capped_and_said_to_be_corrected():
+    systems = [scores_of(BASE[:4] * factor) for factor in (1, 0.5, 0.4, 0.3, 0.2)]
+    few = compare(*systems)
+    assert {pair.smallest_p for pair in few.pairs} == {1.0}  # 10 pairs × 2 / 2⁴ is no probability
+    assert "with 4 queries, as p, corrected for 10 pairs, is always 1" in few.verdict
+    three = compare(*systems[:3])
+    assert "as p, corrected for 3 pairs, is at least 0.3750" in three.verdict
+
+
 def test_too_few_queries_for_a_bootstrap_leave_no_interval():
     found = compare(scores_of(BETTER[:7]), scores_of(BASE[:7]))
     assert found.pairs[0].winner == "A"

@@ -136,8 +136,17 @@ class Pair:
             return ""
         return (
             f"no difference could be shown at {100 * self.settings.level:g} % with "
-            f"{self._what_is_short}, as p is at least {self.smallest_p:.4f}"
+            f"{self._what_is_short}, as {self._least_p}"
         )
+
+    @property
+    def _least_p(self) -> str:
+        """The smallest p that could come out, in words."""
+        times = _multiplied(self.settings, self.n_pairs)
+        corrected = f", corrected for {times:,} pairs," if times > 1 else ""
+        if self.smallest_p == 1:
+            return f"p{corrected} is always 1"
+        return f"p{corrected} is at least {self.smallest_p:.4f}"
 
     @property
     def _what_is_short(self) -> str:
@@ -303,7 +312,7 @@ def _smallest_p(test: TestResult, n_systems: int, settings: Settings, n_pairs: i
     if settings.correction == "tukey":
         # One system best on all n queries, one worst: as many of the shuffles leave such a pair.
         return max(_drawn(settings.resamples), (n_systems * (n_systems - 1.0)) ** (1 - test.n))
-    return _smallest_raw_p(test) * _multiplied(settings, n_pairs)
+    return min(1.0, _smallest_raw_p(test) * _multiplied(settings, n_pairs))
 
 
 def _multiplied(settings: Settings, n_pairs: int) -> int:
