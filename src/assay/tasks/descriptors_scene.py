@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -31,10 +28,9 @@ from assay.tasks.descriptors_settings import (
     DistractorSettings,
     EvaluationSettings,
 )
-from assay.vision.ground_truth import Status, Truth, match_truths
-from assay.vision.homography import inside, project_points
+from assay.vision.ground_truth import Truth
 from assay.vision.keypoint_sets import KeypointSettings
-from assay.vision.pair import Side, describe_image
+from assay.vision.pair import Side, describe_image, timed, true_matches
 from assay.vision.scenes import Scene
 
 __all__ = ["ScenePart", "Work", "evaluate_scene"]
@@ -158,7 +154,7 @@ class _Done:
         _add(self.seconds, side.seconds)
         self.notes += _notes(self.scene, k, self.work.descriptor, side)
         with timed(self.seconds, "truth"):
-            truths = true_matches(self.scene, k, self.first, side, self.work)
+            truths = self._truths(k, side)
         vectors, lost = whole_rows(side)
         with timed(self.seconds, "rank"):
             for tau, truth in truths.items():
@@ -166,6 +162,13 @@ class _Done:
         self.samples.append(self._sample(side, k))
         headline = truths[self.work.evaluation.tau[0]]
         self.images.append(_candidates(headline, side))
+
+    def _truths(self, k: int, side: Side) -> dict[float, Truth]:
+        how = self.work.evaluation
+        return true_matches(
+            self.scene, k, left=self.first, right=side, taus=how.tau, one_to_one=how.one_to_one,
+            symmetric=how.symmetric, by_id=self.work.keypoints.source == "project",
+        )  # fmt: skip
 
     def _ranked(
         self, k: int, side: Side, truth: Truth, vectors: Array, lost: NDArray[np.bool_]
@@ -232,23 +235,6 @@ def whole_rows(side: Side) -> tuple[Array, NDArray[np.bool_]]:
     return whole, lost
 
 
-def true_matches(scene: Scene, k: int, first: Side, other: Side, work: Work) -> dict[float, Truth]:
-    """The true match of every keypoint of image 1, described or not, for each tolerance."""
-    taus = work.evaluation.tau
-    if work.keypoints.source != "project":
-        return match_truths(
-            first.keypoints.xy, other.keypoints.xy, scene.homographies[k], taus=taus,
-            target_shape=other.shape, source_shape=first.shape,
-            one_to_one=work.evaluation.one_to_one, symmetric=work.evaluation.symmetric,
-        )  # fmt: skip
-    target = first.keypoints.ids.match(other.keypoints.ids)
-    status = np.where(target >= 0, Status.MATCHED, Status.NO_MATCH).astype(np.int8)
-    ahead = project_points(first.keypoints.xy, scene.homographies[k])
-    status[~inside(ahead, other.shape)] = Status.OUTSIDE
-    distance = np.where(target >= 0, 0.0, math.inf)
-    return {tau: Truth(tau, target, status, distance) for tau in taus}
-
-
 def _fingerprint(first: Side, other: Side, truth: Truth) -> str:
     """What was asked: both sets of keypoints and the true matches; never the descriptors."""
     digest = hashlib.sha256(np.ascontiguousarray(first.keypoints.xy).tobytes())
@@ -268,11 +254,3 @@ def _notes(scene: Scene, k: int, descriptor: DescriptorSettings, side: Side) -> 
 def _add(seconds: dict[str, float], more: Mapping[str, float]) -> None:
     for stage, spent in more.items():
         seconds[stage] = seconds.get(stage, 0.0) + spent
-
-
-@contextmanager
-def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
-    """Add the time of a block to a stage."""
-    start = perf_counter()
-    yield
-    _add(seconds, {stage: perf_counter() - start})

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     )
     from assay.vision.keypoint_sets import KeypointSettings
     from assay.vision.keypoints import Keypoints, project
-    from assay.vision.pair import PairCounts, PairData, Side, describe_image, join_sides, make_pair
+    from assay.vision.pair import (
+        PairCounts,
+        PairData,
+        Side,
+        describe_image,
+        join_sides,
+        make_pair,
+        true_matches,
+    )
     from assay.vision.scenes import Scene, find_scenes
 
 _HOME = {
@@ -58,6 +66,7 @@ _HOME = {
     "read_keypoints": "keypoint_files",
     "shared": "keypoint_filters",
     "strongest": "keypoint_filters",
+    "true_matches": "pair",
     "write_keypoints": "keypoint_files",
     "write_scenes": "demo_scenes",
 }
@@ -90,6 +99,7 @@ __all__ = [
     "read_keypoints",
     "shared",
     "strongest",
+    "true_matches",
     "write_keypoints",
     "write_scenes",
 ]

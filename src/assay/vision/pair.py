@@ -23,7 +23,16 @@ from assay.vision.keypoint_sets import KeypointSettings, keypoints_of, projected
 from assay.vision.keypoints import Keypoints, Longs
 from assay.vision.scenes import Scene
 
-__all__ = ["PairCounts", "PairData", "Side", "describe_image", "join_sides", "make_pair"]
+__all__ = [
+    "PairCounts",
+    "PairData",
+    "Side",
+    "describe_image",
+    "join_sides",
+    "make_pair",
+    "timed",
+    "true_matches",
+]
 
 Seconds = dict[str, float]
 
@@ -152,15 +161,11 @@ def join_sides(
     """The pair of two images that were described; `by_id` if the keypoints were projected."""
     radii = check_taus(taus)
     seconds = _added(left.seconds, right.seconds)
-    with _timed(seconds, "truth"):
-        if by_id:
-            whole = _truths_by_id(scene, k, left, right, radii)
-        else:
-            whole = match_truths(
-                left.keypoints.xy, right.keypoints.xy, scene.homographies[k], taus=radii,
-                target_shape=right.shape, source_shape=left.shape,
-                one_to_one=one_to_one, symmetric=symmetric,
-            )  # fmt: skip
+    with timed(seconds, "truth"):
+        whole = true_matches(
+            scene, k, left=left, right=right, taus=radii, one_to_one=one_to_one,
+            symmetric=symmetric, by_id=by_id,
+        )  # fmt: skip
         truths, counts = _of_described(whole, left, right)
     return PairData(
         scene.name, scene.category, k, descriptor, left.described, right.described, truths, counts,
@@ -180,11 +185,11 @@ def describe_image(
     """Read image k, find its keypoints (or project those of image 1) and describe them."""
     settings = keypoints or KeypointSettings()
     seconds: Seconds = {}
-    with _timed(seconds, "read"):
+    with timed(seconds, "read"):
         image = scene.image(k)
-    with _timed(seconds, "keypoints"):
+    with timed(seconds, "keypoints"):
         found = _keypoints(scene, k, image, settings, projected)
-    with _timed(seconds, "describe"):
+    with timed(seconds, "describe"):
         names = {"scene": scene.name, "image": k}
         described = describe(image, found, descriptor, options=options, names=names)
     return Side(image.shape, found, described, seconds)
@@ -199,7 +204,8 @@ def _keypoints(
 
 
 @contextmanager
-def _timed(seconds: Seconds, stage: str) -> Iterator[None]:
+def timed(seconds: Seconds, stage: str) -> Iterator[None]:
+    """Add the time of a block to a stage."""
     start = perf_counter()
     yield
     seconds[stage] = seconds.get(stage, 0.0) + perf_counter() - start
@@ -208,6 +214,31 @@ def _timed(seconds: Seconds, stage: str) -> Iterator[None]:
 def _added(*parts: Mapping[str, float]) -> Seconds:
     stages = dict.fromkeys(stage for part in parts for stage in part)
     return {stage: sum(part.get(stage, 0.0) for part in parts) for stage in stages}
+
+
+def true_matches(
+    scene: Scene,
+    k: int,
+    *,
+    left: Side,
+    right: Side,
+    taus: Iterable[float] = (3.0,),
+    one_to_one: bool = False,
+    symmetric: bool = False,
+    by_id: bool = False,
+) -> dict[float, Truth]:
+    """The true match of every keypoint of image 1 among all of image k, described or not.
+
+    `by_id` if the keypoints were projected: each is then the match of its own projection.
+    """
+    radii = check_taus(taus)
+    if by_id:
+        return _truths_by_id(scene, k, left, right, radii)
+    return match_truths(
+        left.keypoints.xy, right.keypoints.xy, scene.homographies[k], taus=radii,
+        target_shape=right.shape, source_shape=left.shape,
+        one_to_one=one_to_one, symmetric=symmetric,
+    )  # fmt: skip
 
 
 def _truths_by_id(
