@@ -118,6 +118,31 @@ def test_saved_runs_fill_the_wide_view(assay: Assay, there: Path) -> None:
     assert "bit by bit" in again.err
 
 
+def test_stored_runs_draw_scenes_as_the_command_does(assay: Assay, there: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    Path("level.yaml").write_text(
+        experiment_text("data", evaluation="{level: 0.9, resamples: 300, seed: 4}")
+    )
+    saved = assay("descriptors", "run", "level.yaml", "--save", "--store", "d.db", "--json")
+    assert saved.code == 0, saved.err
+    data = json.loads(saved.out)
+    for number, result in enumerate(data["results"], 1):
+        shown = json.loads(assay("runs", "show", number, "--store", "d.db", "--json").out)["run"]
+        stored = next(one for one in shown["aggregates"] if one["measure"] == "AP")
+        micro = result["categories"][0]["micro"]
+        for key in ("low", "high", "level"):
+            assert stored[key] == micro[key]
+        assert stored["method"] == "t by scene"
+    assert "whole groups of queries by scene" in assay("runs", "show", 1, "--store", "d.db").out
+    compared = assay("runs", "compare", 1, 2, "-m", "AP", "--store", "d.db", "--level", "0.1",
+                     "--resamples", 300, "--seed", 4, "--json")  # fmt: skip
+    again = json.loads(compared.out)
+    assert again["settings"]["by"] == "scene"
+    found, expected = (one["measures"]["AP"]["pairs"][0] for one in (again, data["comparison"]))
+    for key in ("difference", "low", "high", "p"):
+        assert found[key] == pytest.approx(expected[key], rel=1e-12)
+
+
 def test_demo_needs_no_files(assay: Assay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("skimage")
     monkeypatch.chdir(tmp_path)

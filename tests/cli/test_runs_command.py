@@ -110,6 +110,16 @@ def test_compare_saves_its_systems(assay):
     assert run.command[0] == "compare"
 
 
+def test_compare_by_a_column_saves_what_it_drew_by(assay):
+    with open("groups.tsv", "w", encoding="utf-8") as file:
+        file.write("query\tkind\nq1\tx\nq2\ty\n")
+    answer = assay("compare", "run.txt", "other.txt", "-r", "qrels.txt", "--by", "groups.tsv",
+                   "--save")  # fmt: skip
+    assert answer.code == 0, answer.err
+    with assay_store() as store:
+        assert [run.clusters for run in store.runs()] == ["kind"] * 2
+
+
 def test_predict_saves_every_model(assay):
     rng = np.random.default_rng(0)
     np.save("targets.npy", rng.integers(0, 5, 40))

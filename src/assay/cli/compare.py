@@ -120,7 +120,10 @@ def command(
     output.refuse_input(file, *paths, qrels, options.group_file(by))
     rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
     scored = score_runs(paths, qrels, _wanted(measures, rel, gate), rules=rules, by=by)
-    saving.keep_scored(scored, qrels, options.group_file(by), seeds={"seed": settings["seed"]})
+    saving.keep_scored(
+        scored, qrels, options.group_file(by), seeds={"seed": settings["seed"]},
+        clusters=scored[0].by or "",
+    )  # fmt: skip
     settings |= {"baseline": None if base is None else scored[base].name, "by": scored[0].by}
     comparison = _compared(scored, settings)
     extra = _Extra(

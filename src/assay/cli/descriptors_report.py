@@ -201,7 +201,9 @@ def _runs(found: ExperimentResult, rule: str, inputs: Sequence[str]) -> list[Res
             config={"tau": one.tau, "keypoints": one.keypoints, "metric": one.metric, "rule": rule,
                     "query_set": one.query_set, "experiment": _plain(asdict(found.experiment))},
             seeds={"intervals": evaluation.seed}, chance=one.chance(), ceiling=one.ceiling(),
-            aggregates=_aggregates(one, rule), model=one.name,
+            aggregates=_aggregates(one, rule), model=one.name, clusters="scene",
+            drawing={"level": evaluation.level, "resamples": evaluation.resamples,
+                     "seed": evaluation.seed},
         )
         for one in found.results
     ]  # fmt: skip

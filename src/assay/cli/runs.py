@@ -150,7 +150,11 @@ def _print(page: Page, layout: str, file: str | None) -> None:
 @click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True,
               metavar="N", help="How often to draw.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
-@click.option("--by", metavar="COLUMN", help="Draw and test whole groups of this stored column.")
+@click.option(
+    "--by",
+    metavar="COLUMN",
+    help="Draw and test whole groups of this stored column. [what the runs are drawn by]",
+)
 @options.store_option
 @click.option("--format", "named", type=click.Choice(_COMPARISONS), help="Layout of the result.")
 @options.json_option
@@ -160,6 +164,7 @@ def compare(
     named: str | None, json_wanted: bool, file: str | None, **settings: Any,
 ) -> None:  # fmt: skip
     """Compare stored runs: which is better, by how much, and how sure is that?"""
+    from assay.clustered import drawn_together
     from assay.comparison import compare as compared
     from assay.measures import parse_many
     from assay.report.comparison_tables import comparison_page
@@ -174,7 +179,12 @@ def compare(
         names = names_of(found)
         base = next((i for i, run in enumerate(found)
                      if baseline and run.id == opened.run(baseline).id), None)  # fmt: skip
-        first, second, *more = [run.scores() for run in found]
+        scores = [run.scores() for run in found]
+    if settings["by"] is None:
+        settings |= drawn_together(
+            (run.clusters, own) for run, own in zip(found, scores, strict=True)
+        )
+    first, second, *more = scores
     result = compared(
         first, second, *more, names=names, measures=parse_many(measures) if measures else None,
         baseline=None if base is None else names[base], **settings,

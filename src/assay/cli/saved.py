@@ -48,6 +48,8 @@ class Result:
     shown: Mapping[str, ShownQuery] | None = None
     details: Mapping[str, Any] | None = None
     timings: Mapping[str, float] | None = None
+    clusters: str = ""
+    drawing: Mapping[str, Any] | None = None
 
 
 class Saving:
@@ -103,7 +105,8 @@ class Saving:
             }
             numbers = Numbers.of(
                 one.scores, aggregates=one.aggregates, chance=one.chance, ceiling=one.ceiling,
-                shown=one.shown, details=one.details, timings=one.timings,
+                shown=one.shown, details=one.details, timings=one.timings, clusters=one.clusters,
+                drawing=one.drawing,
             )  # fmt: skip
             rows.append((About(**about), numbers))
         runs = self._store.finish_together(self.first, rows, seconds=seconds)
@@ -116,12 +119,13 @@ class Saving:
         scored: Iterable[ScoredRun],
         *files: str | None,
         seeds: Mapping[str, Any] | None = None,
+        clusters: str = "",
     ) -> None:
         """Runs that were scored against judgments."""
         self.keep(
             [
                 Result(one.name, one.scores, (one.path, *files), seeds=seeds or {},
-                       chance=one.chance, ceiling=one.ceiling)
+                       chance=one.chance, ceiling=one.ceiling, clusters=clusters)
                 for one in scored
             ]
         )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from assay import checks
 from assay.alignment import Aligned, align
+from assay.clustered import drawn_together
 from assay.comparison import Comparison, Standing, compare
 from assay.errors import UsageError
 from assay.measures import Measure
@@ -194,7 +195,8 @@ def make_report(
 
     Runs of a store are taken as they are, with the measures that all of them have. One run is
     reported on alone. `command` is what a reader would type to make the report again; `notes` are
-    what a task wants its readers to know, a sentence each without a full stop.
+    what a task wants its readers to know, a sentence each without a full stop. Without `by`, groups
+    that runs are drawn by (`clusters`) are kept together.
 
     >>> from assay import evaluate
     >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
@@ -205,6 +207,9 @@ def make_report(
     given = _checked(runs)
     names = [run.name for run in given]
     scores = [run.scores for run in given]
+    if by is None:
+        together = drawn_together((run.clusters, run.scores) for run in given)
+        by, interval = together.get("by"), _drawable(interval, together)
     settings = Settings(test, correction, level, interval, resamples, seed, margin, by)
     comparison = None
     if len(given) > 1:
@@ -218,6 +223,11 @@ def make_report(
     aligned = align(scores, names=names, measures=None, by=by)
     name = title or _title(names)
     return Report(name, given, aligned, comparison, settings, command, tuple(notes))
+
+
+def _drawable(interval: str, together: Mapping[str, str]) -> str:
+    """The interval that was asked for; Student's where there are too few groups to draw."""
+    return "t" if together.get("interval") == "t" else interval
 
 
 def _checked(runs: Iterable[ReportRun | Run]) -> tuple[ReportRun, ...]:

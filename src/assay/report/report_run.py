@@ -20,7 +20,8 @@ class ReportRun:
     `chance` holds what a random order scores, where the size of the collection is known, or its
     means by measure; with `hits` the report also shows where relevant documents landed and
     measures against k; `details` are shown as they are: file, checksum, model, settings. Runs of
-    different datasets are warned of.
+    different datasets are warned of. `clusters` names a group column whose queries are not
+    independent of each other: a report draws and tests its groups unless told otherwise.
     """
 
     name: str
@@ -29,3 +30,4 @@ class ReportRun:
     hits: Hits | None = None
     details: Mapping[str, str] = field(default_factory=dict)
     dataset: str = ""
+    clusters: str = ""

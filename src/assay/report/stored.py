@@ -31,8 +31,9 @@ def stored_report_run(run: Run, *, name: str | None = None) -> ReportRun:
         if one.chance is not None and not one.by_column and not one.subset
     }
     return ReportRun(
-        name or run.name, run.scores(), chance or None, details=_details(run), dataset=run.dataset
-    )
+        name or run.name, run.scores(), chance or None, details=_details(run), dataset=run.dataset,
+        clusters=run.clusters,
+    )  # fmt: skip
 
 
 def _details(run: Run) -> dict[str, str]:

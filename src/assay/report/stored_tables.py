@@ -95,6 +95,7 @@ def _facts(run: Run) -> Table:
         "finished": run.finished or "",
         "seconds": "" if run.seconds is None else f"{run.seconds:.3f}",
         "queries": str(run.n_queries or ""),
+        "intervals draw": f"whole groups of queries by {run.clusters}" if run.clusters else "",
         "tags": " ".join(run.tags),
         "notes": run.notes,
         "command": shlex.join(("assay", *run.command)) if run.command else "",

@@ -10,6 +10,7 @@ from assay.stats.intervals import (
     Interval,
     difference_interval,
     interval,
+    interval_method,
     intervals,
 )
 from assay.stats.letters import compact_letters
@@ -44,6 +45,7 @@ __all__ = [
     "effect",
     "equivalent",
     "interval",
+    "interval_method",
     "intervals",
     "minimum_detectable_difference",
     "non_inferior",

@@ -26,11 +26,19 @@ from assay.stats.samples import (
 )
 from assay.stats.special import normal_cdf, normal_quantile, t_quantile
 
-__all__ = ["INTERVAL_METHODS", "Interval", "difference_interval", "interval", "intervals"]
+__all__ = [
+    "INTERVAL_METHODS",
+    "Interval",
+    "difference_interval",
+    "interval",
+    "interval_method",
+    "intervals",
+]
 
 Floats = NDArray[np.float64]
 
 _BOOTSTRAPS = ("bca", "percentile", "studentised")
+_MOST_DRAWN = 5000  # with more, the mean is as good as normal, and drawing only takes longer
 _FEWEST_DRAWN = 8  # with fewer, a bootstrap is too narrow: resamples of one value reach its tails
 _CONSTANT = "all values are equal, so no variation was seen"
 INTERVAL_METHODS = ("bca", "percentile", "studentised", "t", "wilson")
@@ -69,6 +77,11 @@ class Interval:
         """Half the distance between the ends."""
         return (self.high - self.low) / 2
 
+    def within(self, low: float, high: float) -> Interval:
+        """The same with ends that no mean can lie beyond: Student's interval knows no limits."""
+        ends = np.clip([self.low, self.high], low, high).tolist()  # NaN stays NaN
+        return replace(self, low=ends[0], high=ends[1])
+
     def __contains__(self, value: float) -> bool:
         """Whether a value lies inside; nothing lies inside an undefined interval."""
         return self.low <= value <= self.high
@@ -80,6 +93,15 @@ class Interval:
         removed = f", {self.n_removed} removed" if self.n_removed else ""
         note = f"; {self.note}" if self.note else ""
         return f"Interval({spell(self.estimate)} {ends}, {what}{removed}{note})"
+
+
+def interval_method(n: int) -> str:
+    """The method for n independent values, or n clusters: bca where drawing is worth it, else t.
+
+    >>> interval_method(7), interval_method(8)
+    ('t', 'bca')
+    """
+    return "bca" if _FEWEST_DRAWN <= n <= _MOST_DRAWN else "t"
 
 
 def interval(

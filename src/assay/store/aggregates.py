@@ -9,17 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from assay.clustered import labels_of, method_by, n_clusters
 from assay.conventions import Conventions
 from assay.errors import MeasureError, UsageError
-from assay.measures import parse
+from assay.measures import Measure, parse
 from assay.scores import Floats, Mean, Scores
-from assay.stats import Interval, intervals
+from assay.stats import Interval, interval_method, intervals
 
 __all__ = ["Aggregate", "aggregates_of", "canonical"]
-
-# Beyond this many queries the mean is as good as normal, and a bootstrap only takes longer.
-_BOOTSTRAPPED: Final = 5000
-_FEWEST_DRAWN: Final = 8
 
 
 @dataclass(frozen=True)
@@ -29,6 +26,7 @@ class Aggregate:
     `average` is micro (over queries), macro (over the groups of `by_column`) or what a task calls
     its own; `subset` names the part of the data that was averaged, and is empty for all of it.
     `value_skip` and `value_zero` are the value with empty queries left out and counted as 0.
+    `method` is that of the interval, with the column whose groups were drawn: `bca by scene`.
     """
 
     measure: str
@@ -103,16 +101,22 @@ def aggregates_of(
     *,
     chance: Mapping[str, float] | None = None,
     ceiling: Mapping[str, float] | None = None,
+    clusters: str = "",
+    drawing: Mapping[str, Any] | None = None,
 ) -> list[Aggregate]:
-    """Means over queries with intervals, and means over the groups of each column."""
+    """Means over queries with intervals, and means over the groups of each column.
+
+    Intervals draw whole groups of the column `clusters`; `drawing` may set their level, resamples
+    and seed.
+    """
     found = list(_averaged(scores, None))
-    spans = _intervals(scores)
+    spans = _intervals(scores, clusters, drawing or {})
     found = [
         replace(
             one,
             chance=None if chance is None else chance.get(one.measure),
             ceiling=None if ceiling is None else ceiling.get(one.measure),
-            **_span(spans[one.measure]),
+            **_span(spans[one.measure], clusters),
         )
         for one in found
     ]
@@ -146,16 +150,27 @@ def _tolerant(rules: Conventions) -> Conventions:
     )
 
 
-def _intervals(scores: Scores) -> dict[str, Interval | None]:
+def _intervals(
+    scores: Scores, clusters: str, drawing: Mapping[str, Any]
+) -> dict[str, Interval | None]:
     """An interval for each plain mean; sums and geometric means have none."""
     table = _averaged_values(scores)
-    n = int((~np.isnan(table)).sum(axis=1).max(initial=0))
-    method = "bca" if _FEWEST_DRAWN <= n <= _BOOTSTRAPPED else "t"
-    found = intervals(table, method=method)
+    labels = labels_of(scores, clusters)
+    if labels is None:
+        n = int((~np.isnan(table)).sum(axis=1).max(initial=0))
+    else:
+        n = n_clusters(table, labels)
+    found = intervals(table, method=interval_method(n), clusters=labels, **drawing)
     return {
-        str(measure): one if measure.definition.aggregate == "mean" else None
+        str(measure): _possible(one, measure) if measure.definition.aggregate == "mean" else None
         for measure, one in zip(scores.measures, found, strict=True)
     }
+
+
+def _possible(one: Interval, measure: Measure) -> Interval:
+    """Ends that the mean of such values can reach."""
+    high = measure.definition.high
+    return one if high is None else one.within(0.0, high)
 
 
 def _averaged_values(scores: Scores) -> Floats:
@@ -169,8 +184,9 @@ def _averaged_values(scores: Scores) -> Floats:
     return table
 
 
-def _span(interval: Interval | None) -> dict[str, Any]:
+def _span(interval: Interval | None, clusters: str) -> dict[str, Any]:
     if interval is None:
         return {}
-    keys = ("low", "high", "level", "method", "note")
-    return {key: getattr(interval, key) for key in keys}
+    keys = ("low", "high", "level", "note")
+    found = {key: getattr(interval, key) for key in keys}
+    return {**found, "method": method_by(interval.method, clusters)}

@@ -38,8 +38,13 @@ class Numbers:
         details: Mapping[str, Any] | None = None,
         shown: Mapping[str, ShownQuery] | None = None,
         timings: Mapping[str, float] | None = None,
+        clusters: str = "",
+        drawing: Mapping[str, Any] | None = None,
     ) -> Numbers:
-        """Means, counts and intervals of the scores, and what is given beside them."""
+        """Means, counts and intervals of the scores, and what is given beside them.
+
+        `clusters` and `drawing` say how the intervals are drawn; see `aggregates_of`.
+        """
         found = list(aggregates)
         for one in found:
             checks.require(one, Aggregate, "every aggregate", "an Aggregate")
@@ -47,7 +52,10 @@ class Numbers:
         if scores is not None:
             checks.require(scores, Scores, "scores", "a Scores")
             blobs += pack_scores(scores)
-            found = [*aggregates_of(scores, chance=chance, ceiling=ceiling), *found]
+            own = aggregates_of(
+                scores, chance=chance, ceiling=ceiling, clusters=clusters, drawing=drawing
+            )
+            found = [*own, *found]
         if details:
             blobs.append(packed_json("details", as_text(details, "details")))
         columns = _columns(scores)

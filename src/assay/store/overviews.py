@@ -43,6 +43,7 @@ class Measured:
     low: float | None
     high: float | None
     level: float | None
+    method: str
     chance: float | None
     ceiling: float | None
     n: int

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from assay.clustered import clusters_in
 from assay.errors import UsageError
 from assay.store.aggregates import Aggregate, canonical
 
@@ -83,6 +84,12 @@ class Run:
             for one in self.aggregates
             if not one.by_column and not one.subset
         }
+
+    @property
+    def clusters(self) -> str:
+        """The group column by which intervals were drawn; empty if query by query."""
+        whole = (one for one in self.aggregates if not one.by_column and not one.subset)
+        return next((name for one in whole if (name := clusters_in(one.method))), "")
 
     def scores(self) -> Scores:
         """The scores with every value of every query, bit for bit as they were saved."""

@@ -45,16 +45,18 @@ class RunningRun:
         ceiling: Mapping[str, float] | None = None,
         details: Mapping[str, Any] | None = None,
         shown: Mapping[str, ShownQuery] | None = None,
+        clusters: str = "",
     ) -> None:
         """The numbers of the run; they are stored when the block ends.
 
         Means, counts and intervals are computed of the scores; `aggregates` adds others, `details`
         whatever else a task wants to keep, `shown` the text of queries by their id and what was
-        retrieved for them.
+        retrieved for them. `clusters` names a group column of the scores whose queries are not
+        independent of each other: intervals then draw whole groups.
         """
         self._numbers = Numbers.of(
             scores, aggregates=aggregates, chance=chance, ceiling=ceiling, details=details,
-            shown=shown,
+            shown=shown, clusters=clusters,
         )  # fmt: skip
 
     def progress(self, done: int, total: int) -> None:

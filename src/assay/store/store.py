@@ -79,17 +79,20 @@ class Store:
         shown: Mapping[str, ShownQuery] | None = None,
         seconds: float | None = None,
         timings: Mapping[str, float] | None = None,
+        clusters: str = "",
         **about: Any,
     ) -> Run:
         """Store scores as a finished run; `about` is what `About` describes: task, dataset, …
 
         The run is on disk when this returns. With `seconds`, how long it took to compute; with
-        `shown`, the text of queries by their id and what was retrieved for them.
+        `shown`, the text of queries by their id and what was retrieved for them. `clusters` names
+        a group column of the scores whose queries are not independent of each other, such as the
+        scene of keypoints: intervals, and comparisons of such runs, then draw whole groups.
         """
         known = About.of(name=name, **about)
         numbers = Numbers.of(
             scores, aggregates=aggregates, chance=chance, ceiling=ceiling, details=details,
-            shown=shown, timings=timings,
+            shown=shown, timings=timings, clusters=clusters,
         )  # fmt: skip
         row = writing.first_row(known)
         with self.database.writing() as connection:

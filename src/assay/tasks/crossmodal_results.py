@@ -6,20 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from assay.scores import Mean, Scores
-from assay.stats import Interval, intervals
+from assay.stats import Interval, interval_method, intervals
 from assay.tasks.crossmodal_confusion import Confusion
 from assay.tasks.crossmodal_directions import PROTOTYPE, Direction
 
 __all__ = ["DirectionResult", "LabelResults"]
-
-# Beyond this many queries the mean is as good as normal, and a bootstrap only takes longer.
-_BOOTSTRAPPED: Final = 5000
-_FEWEST_DRAWN: Final = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +76,7 @@ class DirectionResult(Mapping[int, float]):
         BCa bootstrap from 8 to 5000 queries, else Student t.
         """
         n = int((~np.isnan(self.scores.values[0])).sum())
-        method = "bca" if _FEWEST_DRAWN <= n <= _BOOTSTRAPPED else "t"
+        method = interval_method(n)
         return intervals(self.scores.values, method=method, level=level, seed=seed)
 
     @property

@@ -8,22 +8,17 @@ from typing import Any
 import numpy as np
 
 from assay import checks
+from assay.clustered import n_clusters
 from assay.comparison import Comparison, compare
 from assay.errors import MismatchError, UsageError
 from assay.ids import Ids
 from assay.measures import parse_many
 from assay.scores import Scores
+from assay.stats import interval_method
 from assay.tasks.descriptors_names import as_id
 from assay.tasks.descriptors_result import DescriptorResult
 
-__all__ = ["FEWEST_DRAWN", "compare_descriptors", "interval_method"]
-
-FEWEST_DRAWN = 8  # scenes; with fewer a bootstrap of scenes is too narrow
-
-
-def interval_method(n_scenes: int) -> str:
-    """The bootstrap where there are scenes enough, else Student's interval."""
-    return "bca" if n_scenes >= FEWEST_DRAWN else "t"
+__all__ = ["compare_descriptors"]
 
 
 def compare_descriptors(
@@ -44,7 +39,7 @@ def compare_descriptors(
     for one in results:
         checks.require(one, DescriptorResult, "every result", "a DescriptorResult")
     names = [one.name for one in results]
-    fewest = min(len(one.scene_names) for one in results)
+    fewest = min(n_clusters(one.scores.values, one.scores.groups["scene"]) for one in results)
     settings = {"interval": interval_method(fewest), **settings}
     if len({one.query_set for one in results}) == 1:
         return compare(

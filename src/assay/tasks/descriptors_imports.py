@@ -26,8 +26,8 @@ from assay.io.sources import checked_path
 from assay.io.text_lines import read_lines
 from assay.measures import parse_many
 from assay.scores import Scores
+from assay.stats import interval_method
 from assay.stats.samples import check_choice
-from assay.tasks.descriptors_compare import interval_method
 from assay.tasks.descriptors_names import as_id
 from assay.tasks.descriptors_result import default_conventions
 from assay.tasks.descriptors_wide import read_metadata

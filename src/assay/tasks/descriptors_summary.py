@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from assay.stats import Interval, interval
-from assay.tasks.descriptors_compare import interval_method
+from assay.stats import Interval, interval, interval_method
 from assay.tasks.descriptors_result import DescriptorResult
 
 __all__ = ["ALL", "CategorySummary", "summarize"]
@@ -71,30 +70,21 @@ def _summary(result: DescriptorResult, category: str, settings: dict[str, Any]) 
     scenes = [s for s, own in result.categories.items() if every or own == category]
     values, clusters = scores["AP"][rows], scores.groups["scene"][rows]
     means = np.array([result.scene_means()[scene] for scene in scenes])
+    method = interval_method(int((~np.isnan(means)).sum()))  # some scenes have no true match
     pairs = [pair for pair in result.pairs if every or pair.category == category]
     return CategorySummary(
         result.name, category, len(scenes),
         queries=sum(pair.n_queries for pair in pairs),
         excluded=sum(pair.n_excluded for pair in pairs),
         failed=sum(pair.n_failed for pair in pairs),
-        micro=_within(interval(values, method=_method(scenes), clusters=clusters, **settings)),
-        macro=_within(interval(means, method=_method(scenes), **settings)),
+        micro=interval(values, method=method, clusters=clusters, **settings).within(0.0, 1.0),
+        macro=interval(means, method=method, **settings).within(0.0, 1.0),
         means={
             str(measure): _mean(scores[measure][rows]) for measure in result.measures
         },
         chance=result.chance(None if every else category)["AP"],
         ceiling=result.ceiling(None if every else category)["AP"],
     )  # fmt: skip
-
-
-def _within(found: Interval) -> Interval:
-    """Ends that no mean can lie beyond: Student's interval knows nothing of 0 and 1."""
-    low, high = np.clip([found.low, found.high], 0.0, 1.0).tolist()  # NaN stays NaN
-    return replace(found, low=low, high=high)
-
-
-def _method(scenes: list[str]) -> str:
-    return interval_method(len(scenes))
 
 
 def _mean(values: Any) -> float:

@@ -87,7 +87,8 @@ def _letters(
         return {}, "Tie groups are being computed.", found.ask_again
     own = dict(zip(names, runs, strict=True))
     letters = {own[one.name].id: one.letters for one in found.standings_on(measure)}
-    how = "randomisation test, Holm's correction"
+    unit = "" if found.settings.by is None else f", whole groups by {found.settings.by}"
+    how = f"randomisation test, Holm's correction{unit}"
     note = f"Of the best {len(best)}, runs that share a letter are not separable ({how})."
     return letters, note, 0
 

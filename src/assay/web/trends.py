@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, and_, or_, select
 
+from assay.clustered import clusters_in
 from assay.errors import MeasureError
 from assay.measures import parse
 from assay.report.tables import Cell, Table
 from assay.stats import intervals
-from assay.store.blobs import unpacked
+from assay.store.blobs import unpacked, unpacked_texts
 from assay.store.overviews import Measured, datasets, measured, measures_of
 from assay.store.packing import conventions_of
 from assay.store.reading import read_many
@@ -107,7 +108,7 @@ def _change(
     left, right = known.get(old.id), known.get(new.id)
     if left is None or right is None or left.queries != right.queries:
         return _unpaired(old, new)
-    return _paired(right.values - left.values)
+    return _paired(right.values - left.values, right.labels or left.labels)
 
 
 def _is_mean(measure: str) -> bool:
@@ -120,10 +121,14 @@ def _is_mean(measure: str) -> bool:
 
 @dataclass(frozen=True)
 class QueryValues:
-    """The values that a mean is made of, and which queries they are of, by a checksum."""
+    """The values that a mean is made of, and which queries they are of, by a checksum.
+
+    `labels` are the groups that are drawn as a whole, where queries are not independent.
+    """
 
     queries: str
     values: Floats
+    labels: tuple[str, ...] | None = None
 
 
 def _query_values(
@@ -131,15 +136,24 @@ def _query_values(
 ) -> dict[int, QueryValues]:
     """The values of all runs in one question; runs without any are left out."""
     found: dict[int, dict[str, Any]] = {one.id: {} for one in series}
-    wanted = or_(BLOBS.c.kind == "missing", and_(BLOBS.c.kind == "values", BLOBS.c.name == measure))
+    columns = {one.id: clusters_in(one.method) for one in series}
+    wanted = or_(
+        BLOBS.c.kind == "missing",
+        and_(BLOBS.c.kind == "values", BLOBS.c.name == measure),
+        and_(BLOBS.c.kind == "group", BLOBS.c.name.in_(sorted({*columns.values()} - {""}))),
+    )
+    labels: dict[int, tuple[str, ...]] = {}
     for run, blob in read_many(connection, list(found), wanted):
-        found[run][blob.kind] = unpacked(blob)
+        if blob.kind != "group":
+            found[run][blob.kind] = unpacked(blob)
+        elif blob.name == columns[run]:
+            labels[run] = tuple(unpacked_texts(blob))
     statement = select(BLOBS.c.run_id, BLOBS.c.checksum).where(
         BLOBS.c.run_id.in_(list(found)), BLOBS.c.part == "", BLOBS.c.kind == "ids"
     )
     marks = {row.run_id: row.checksum for row in connection.execute(statement)}
     return {
-        one.id: QueryValues(marks[one.id], _counted(one, **found[one.id]))
+        one.id: QueryValues(marks[one.id], _counted(one, **found[one.id]), labels.get(one.id))
         for one in series
         if one.id in marks and found[one.id].keys() == {"missing", "values"}
     }
@@ -152,8 +166,8 @@ def _counted(one: Measured, values: Floats, missing: Any) -> Floats:
     return np.where(missing, np.nan, counted) if rules.missing != "zero" else counted
 
 
-def _paired(differences: Any) -> Change:
-    one = intervals(differences[None, :], method="t", level=_LEVEL)[0]
+def _paired(differences: Any, labels: Sequence[str] | None) -> Change:
+    one = intervals(differences[None, :], method="t", level=_LEVEL, clusters=labels)[0]
     if np.isnan(one.estimate):
         return Change()
     if np.isnan(one.low):

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
+from assay.clustered import drawn_together
 from assay.comparison import Comparison, compare
 from assay.errors import StorageError, UsageError
 from assay.scores import Scores
@@ -83,8 +84,10 @@ class Values:
         baseline: str | None,
     ) -> Comparison:  # fmt: skip
         found = [self._needed(store, run, measure) for run in runs]
+        together = drawn_together((run.clusters, s) for run, s in zip(runs, found, strict=True))
         first, second, *more = found
-        return compare(first, second, *more, names=names, measures=[measure], baseline=baseline)
+        how: dict[str, Any] = {"measures": [measure], "baseline": baseline, **together}
+        return compare(first, second, *more, names=names, **how)
 
     def _needed(self, store: Store, run: Run, measure: str) -> Scores:
         scores = self.scores(store, run, measure)
