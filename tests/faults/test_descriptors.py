@@ -13,6 +13,7 @@ pytest.importorskip("cv2")
 
 from assay.errors import InputError, MismatchError, ShapeError, ValueRangeError
 from assay.tasks.descriptors import DescriptorResult, experiment_from, rank_pair, run_experiment
+from assay.tasks.descriptors_draws import choose_names
 from assay.tasks.descriptors_parts import Parts
 from assay.vision import Scene
 from tests.conftest import Answer
@@ -131,6 +132,40 @@ def test_044_unreadable_images_are_listed_and_the_rest_goes_on(
     assert "v_astronaut" not in answer.out.split("FAILED", 1)[1]
     again = assay("descriptors", "run", "e.yaml")
     assert "scenes evaluated: 2, kept from before: 1" in again.out  # failures are tried again
+
+
+@pytest.mark.parametrize(("n_scenes", "words"), [(2, "fewer distractors"), (1, "not computed")])
+def test_044_a_broken_scene_gives_no_distractors_and_the_rest_goes_on(
+    n_scenes: int, words: str
+) -> None:
+    flat = np.full((200, 220), 128, np.uint8)
+    first, *others = small_scenes()
+    broken = Scene(first.name, first.category, (flat, *first.images[1:]), first.homographies)
+    found = run_experiment(
+        experiment_from({
+            "dataset": {"path": "unused"}, "descriptors": ["ORB"],
+            "keypoints": {"detector": "orb", "border": 20, "strongest": 60},
+            "evaluation": {"verification": {"scenes": n_scenes, "seed": _seed_with(broken.name)}},
+        }),
+        scenes=[broken, *others],
+    )  # fmt: skip
+    assert {failure.scene for _, failure in found.failures} == {broken.name}
+    assert any(f"{words}" in note and broken.name in note for note in found.notes)
+    result = found.headline[0]
+    assert set(result.scene_names) == {scene.name for scene in others}
+    pooled = result.task("verification")
+    for one in pooled.scenes if pooled is not None else ():
+        assert one.chosen
+        assert broken.name not in one.chosen
+
+
+def _seed_with(name: str) -> int:
+    """A seed by which the first choice of another scene is this one."""
+    others = [scene.name for scene in small_scenes()]
+    return next(
+        seed for seed in range(99)
+        if choose_names(seed, f"distractors of {others[1]}", [name, others[2]], 1) == [name]
+    )  # fmt: skip
 
 
 def test_052_a_run_that_was_stopped_goes_on(

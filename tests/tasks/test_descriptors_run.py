@@ -22,7 +22,7 @@ from assay.tasks.descriptors import (
     wide_row,
 )
 from assay.tasks.descriptors_settings import DistractorSettings
-from assay.vision import make_pair
+from assay.vision import describe_image, make_pair
 
 from .small_scenes import experiment_text, scene_folders, small_scenes
 
@@ -179,6 +179,40 @@ def test_other_settings_are_noticed(tmp_path: Path) -> None:
         assert run_experiment(other, scenes=scenes, work_folder=tmp_path).n_reused == 0
     stronger = replace(experiment, keypoints=replace(experiment.keypoints, strongest=50))
     assert run_experiment(stronger, scenes=scenes, work_folder=tmp_path).n_reused == 0
+
+
+def test_a_function_that_was_edited_is_called_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "import numpy\ndef describe(image, points):\n    return numpy.ones((len(points), 4))"
+    (tmp_path / "own_descriptor.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    experiment = _experiment(descriptors=[{"name": "own", "type": "own_descriptor:describe"}])
+    reused = []
+    for text in (code, code, code + " * 2"):
+        (tmp_path / "own_descriptor.py").write_text(text)
+        run = run_experiment(experiment, scenes=small_scenes(), work_folder=tmp_path / "parts")
+        reused.append(run.n_reused)
+    assert reused == [0, 3, 0]
+
+
+def test_distractors_from_a_file_that_changed_are_drawn_again(tmp_path: Path) -> None:
+    """What is given for one scene is a distractor of the others."""
+    sides = {(scene.name, k): describe_image(scene, k, keypoints=_experiment().keypoints)
+             for scene in small_scenes() for k in (1, 2, 3)}  # fmt: skip
+    for (scene, k), side in sides.items():
+        np.savez(tmp_path / f"{scene}-{k}.npz", vectors=side.described.vectors)
+    experiment = _experiment(
+        descriptors=[{"name": "net", "type": str(tmp_path / "{scene}-{image}.npz")}],
+        evaluation={"verification": {"scenes": 2}},
+    )
+    counts = []
+    for factor in (1, 1, 3):
+        rows = sides["v_brick", 1].described.vectors * factor
+        np.savez(tmp_path / "v_brick-1.npz", vectors=rows)
+        run = run_experiment(experiment, scenes=small_scenes(), work_folder=tmp_path / "parts")
+        counts.append(run.n_reused)
+    assert counts == [0, 3, 0]
 
 
 def test_kept_tasks_come_back_bit_by_bit(tmp_path: Path) -> None:

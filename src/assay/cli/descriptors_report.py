@@ -108,7 +108,7 @@ class Report:
         lines = [f"scenes evaluated: {found.n_computed}, kept from before: {found.n_reused}"]
         lines += found.notes[:_MOST_NOTES]
         if len(found.notes) > _MOST_NOTES:
-            lines.append(f"… and {len(found.notes) - _MOST_NOTES} more such images")
+            lines.append(f"… and {len(found.notes) - _MOST_NOTES} more such notes")
         for name, failure in found.failures:
             lines.append(f"FAILED {name} {failure.scene} {failure.pair}: {failure.reason}")
         if self.comparison is None and len(found.headline) > 1:

@@ -1,7 +1,7 @@
 """Scenes that are done, kept in a folder: one file for each descriptor and scene.
 
-A file is used again only if its fingerprint fits: settings, images, homographies and versions. A
-file that is damaged counts as none.
+A file is used again only if its fingerprint fits: settings, images, homographies, the code of a
+function of one's own, and versions. A file that is damaged counts as none.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.encoders.python_function import named_callable
 from assay.errors import AssayError, StorageError
 from assay.io.arrays import load_npz, npz_keys
 from assay.io.atomic import atomic_write
@@ -24,6 +26,8 @@ from assay.tasks.descriptors_pooled import CandidateCounts
 from assay.tasks.descriptors_ranks import PairRanks
 from assay.tasks.descriptors_result import Failure
 from assay.tasks.descriptors_scene import ScenePart, Work
+from assay.vision.describe_given import is_file
+from assay.vision.filled_paths import filled_path
 from assay.vision.scenes import Scene
 
 __all__ = ["Parts", "fingerprint"]
@@ -164,8 +168,10 @@ def fingerprint(scene: Scene, work: Work) -> str:
         if name not in work.prints:
             work.prints[name] = _scene_print(work.scenes[name])
         digest.update(f"{name}\0{work.prints[name]}\0".encode())
-    for file in _given_files(scene, work):
-        digest.update(f"{file}\0{_file_print(file)}\0".encode())
+        for file in _given_files(work.scenes[name], work):
+            digest.update(f"{file}\0{_file_print(file)}\0".encode())
+    code = _own_code(work.descriptor.type)
+    digest.update(f"{code}\0{_file_print(code)}\0".encode() if code else b"")
     return digest.hexdigest()
 
 
@@ -191,7 +197,16 @@ def _given_files(scene: Scene, work: Work) -> Iterator[str]:
         if spec is None or not spec.lower().endswith((".npy", ".npz", ".csv")):
             continue
         for k in range(1, len(scene.images) + 1):
-            yield spec.replace("{scene}", scene.name).replace("{image}", str(k))
+            yield filled_path(spec, {"scene": scene.name, "image": k})
+
+
+def _own_code(spec: str) -> str | None:
+    """The file of a descriptor that is a function of one's own: it is likely to change."""
+    module, colon, _ = spec.partition(":")
+    if not colon or is_file(spec):
+        return None
+    named_callable(spec, "module:function")
+    return getattr(sys.modules[module], "__file__", None)
 
 
 def _file_print(file: str | Path) -> str:

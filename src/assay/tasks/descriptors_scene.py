@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from assay import checks
 from assay.engine.codes import Codes
 from assay.errors import InputError, StorageError, UsageError
 from assay.tasks.descriptors_draws import choose_names, choose_rows
@@ -55,6 +56,13 @@ class ScenePart:
     seconds: Mapping[str, float] = field(default_factory=dict)
 
 
+class Distractors(NamedTuple):
+    """Descriptors from other scenes, by scene, and the chosen scenes that have none."""
+
+    rows: dict[str, Array]
+    broken: list[str]
+
+
 @dataclass(frozen=True, eq=False)
 class Work:
     """How every scene of a descriptor is evaluated; `scenes` are all of the experiment."""
@@ -65,7 +73,7 @@ class Work:
     evaluation: EvaluationSettings
     threads: int | None = None
     prints: dict[str, str] = field(default_factory=dict)
-    _references: dict[str, Array] = field(default_factory=dict)
+    _references: dict[str, Array | None] = field(default_factory=dict)
 
     def side(self, scene: Scene, k: int, reference: Side | None = None) -> Side:
         """Image k of a scene, described; `reference` is image 1, if its keypoints are projected."""
@@ -81,21 +89,25 @@ class Work:
         """Bits are compared by Hamming, floats as the descriptor says."""
         return "hamming" if side.described.kind == "binary" else self.descriptor.metric
 
-    def distractors(self, scene: str, chosen: DistractorSettings) -> tuple[list[str], Array]:
-        """Keypoints of the first images of other scenes, and which these are."""
+    def distractors(self, scene: str, chosen: DistractorSettings) -> Distractors:
+        """Keypoints of the first images of other scenes."""
         others = [name for name in self.scenes if name != scene]
         names = choose_names(chosen.seed, f"distractors of {scene}", others, chosen.scenes)
-        picked = []
+        picked = {}
         for name in names:
             rows = self._reference(name)
-            at = choose_rows(chosen.seed, f"distractors from {name}", len(rows), chosen.keypoints)
-            picked.append(rows[at])
-        return names, np.concatenate(picked)
+            if rows is not None:
+                label = f"distractors from {name}"
+                picked[name] = rows[choose_rows(chosen.seed, label, len(rows), chosen.keypoints)]
+        return Distractors(picked, [name for name in names if name not in picked])
 
-    def _reference(self, name: str) -> Array:
-        """Descriptors of the first image of a scene, computed once."""
+    def _reference(self, name: str) -> Array | None:
+        """Descriptors of the first image of a scene, computed once; None where that failed."""
         if name not in self._references:
-            self._references[name] = usable_rows(self.side(self.scenes[name], 1))
+            try:
+                self._references[name] = usable_rows(self.side(self.scenes[name], 1))
+            except _BROKEN:  # the scene itself says why
+                self._references[name] = None
         return self._references[name]
 
 
@@ -198,21 +210,29 @@ class _Done:
             chosen: DistractorSettings | None = getattr(self.work.evaluation, task)
             if chosen is not None and self.images:
                 with timed(self.seconds, task):
-                    pooled.append(self._pooled(task, chosen))
+                    pooled += self._pooled(task, chosen)
         return ScenePart(
             self.scene.name, {tau: tuple(found) for tau, found in self.ranks.items()},
             tuple(pooled), tuple(self.failures), tuple(self.notes), tuple(self.samples),
             self.metric, self.seconds,
         )  # fmt: skip
 
-    def _pooled(self, task: str, chosen: DistractorSettings) -> CandidateCounts:
-        names, distractors = self.work.distractors(self.scene.name, chosen)
-        return count_candidates(
-            self.vectors, self.images, distractors, task=task, scene=self.scene.name,
-            category=self.scene.category, metric=self.metric,
-            query_ids=[str(one) for one in self.first.keypoints.ids], chosen=names,
+    def _pooled(self, task: str, chosen: DistractorSettings) -> list[CandidateCounts]:
+        rows, broken = self.work.distractors(self.scene.name, chosen)
+        if broken:
+            what = "fewer distractors" if rows else "not computed, as there are no distractors"
+            self.notes.append(
+                f"{self.work.descriptor.name}: {task} of {self.scene.name}: {what}: the first "
+                f"image of {checks.named_few(broken)} could not be used"
+            )
+        if not rows:
+            return []
+        return [count_candidates(
+            self.vectors, self.images, np.concatenate(list(rows.values())), task=task,
+            scene=self.scene.name, category=self.scene.category, metric=self.metric,
+            query_ids=[str(one) for one in self.first.keypoints.ids], chosen=list(rows),
             seed=chosen.seed, failed=self.lost,
-        )  # fmt: skip
+        )]  # fmt: skip
 
 
 def _candidates(truth: Truth, side: Side) -> Candidates:
