@@ -143,6 +143,20 @@ def test_stored_runs_draw_scenes_as_the_command_does(assay: Assay, there: Path) 
         assert found[key] == pytest.approx(expected[key], rel=1e-12)
 
 
+def test_stored_runs_of_other_questions_are_not_compared(assay: Assay, there: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    saved = assay("descriptors", "run", "e.yaml", "--save", "--store", "q.db", "--dataset", "d")
+    assert saved.code == 0, saved.err
+    two = ("runs", "compare", 1, 2, "-m", "AP", "--store", "q.db")
+    refused = assay(*two)
+    assert refused.code == 3
+    assert "('ORB τ=3') and 2 ('ORB τ=1') answer different questions" in refused.err
+    assert assay(*two, "--force").code == 0
+    assert assay("runs", "compare", 1, 3, "-m", "AP", "--store", "q.db").code == 0
+    report = assay("report", 1, 2, "-m", "AP", "--store", "q.db", "-o", "q.md", "--json")
+    assert any("answer different questions" in one for one in json.loads(report.out)["remarks"])
+
+
 def test_demo_needs_no_files(assay: Assay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("skimage")
     monkeypatch.chdir(tmp_path)

@@ -155,20 +155,21 @@ def _print(page: Page, layout: str, file: str | None) -> None:
     metavar="COLUMN",
     help="Draw and test whole groups of this stored column. [what the runs are drawn by]",
 )
+@click.option("--force", is_flag=True, help="Also if the runs answer different questions.")
 @options.store_option
 @click.option("--format", "named", type=click.Choice(_COMPARISONS), help="Layout of the result.")
 @options.json_option
 @options.output_option
 def compare(
-    *, runs: tuple[str, ...], measures: tuple[str, ...], baseline: str | None, store: str | None,
-    named: str | None, json_wanted: bool, file: str | None, **settings: Any,
+    *, runs: tuple[str, ...], measures: tuple[str, ...], baseline: str | None, force: bool,
+    store: str | None, named: str | None, json_wanted: bool, file: str | None, **settings: Any,
 ) -> None:  # fmt: skip
     """Compare stored runs: which is better, by how much, and how sure is that?"""
     from assay.clustered import drawn_together
     from assay.comparison import compare as compared
     from assay.measures import parse_many
     from assay.report.comparison_tables import comparison_page
-    from assay.store.run import names_of
+    from assay.store.run import names_of, refuse_other_questions
 
     layout = output.chosen_format(named, json_wanted, file, known=_COMPARISONS)
     keys = [*runs, *([baseline] if baseline else [])]
@@ -176,6 +177,8 @@ def compare(
         found = list({run.id: run for run in map(opened.run, keys)}.values())
         if len(found) < 2:
             raise click.UsageError("There is one run; a comparison needs two.")
+        if not force:
+            refuse_other_questions(found)
         names = names_of(found)
         base = next((i for i, run in enumerate(found)
                      if baseline and run.id == opened.run(baseline).id), None)  # fmt: skip

@@ -114,7 +114,9 @@ class Report:
             for remark in disclosures(run.scores)
         ]
         between = self.aligned.remarks if self.comparison is None else self.comparison.remarks
-        return (*self.notes, *_mixed_data(self.runs), *own, *between)
+        return (
+            *self.notes, *_mixed_data(self.runs), *_mixed_questions(self.runs), *own, *between
+        )  # fmt: skip
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -246,6 +248,15 @@ def _mixed_data(runs: Iterable[ReportRun]) -> list[str]:
     return [
         f"the runs are said to be of {len(found)} datasets ({', '.join(found[:5])}): queries with "
         "the same id need not be the same queries"
+    ]
+
+
+def _mixed_questions(runs: Iterable[ReportRun]) -> list[str]:
+    if len({run.question for run in runs if run.question}) < 2:
+        return []
+    return [
+        "the runs answer different questions (their keypoints, pools or true matches differ): "
+        "their means are not comparable"
     ]
 
 

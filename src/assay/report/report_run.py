@@ -21,7 +21,8 @@ class ReportRun:
     means by measure; with `hits` the report also shows where relevant documents landed and
     measures against k; `details` are shown as they are: file, checksum, model, settings. Runs of
     different datasets are warned of. `clusters` names a group column whose queries are not
-    independent of each other: a report draws and tests its groups unless told otherwise.
+    independent of each other: a report draws and tests its groups unless told otherwise. Runs whose
+    `question` differs are warned of, too: their queries are called the same but ask other things.
     """
 
     name: str
@@ -31,3 +32,4 @@ class ReportRun:
     details: Mapping[str, str] = field(default_factory=dict)
     dataset: str = ""
     clusters: str = ""
+    question: str = ""

@@ -32,7 +32,7 @@ def stored_report_run(run: Run, *, name: str | None = None) -> ReportRun:
     }
     return ReportRun(
         name or run.name, run.scores(), chance or None, details=_details(run), dataset=run.dataset,
-        clusters=run.clusters,
+        clusters=run.clusters, question=run.question,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from assay.clustered import clusters_in
-from assay.errors import UsageError
+from assay.errors import MismatchError, UsageError
 from assay.store.aggregates import Aggregate, canonical
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from assay.store.shown import ShownQuery
     from assay.store.store import Store
 
-__all__ = ["Run", "names_of"]
+__all__ = ["Run", "names_of", "refuse_other_questions"]
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,11 @@ class Run:
         whole = (one for one in self.aggregates if not one.by_column and not one.subset)
         return next((name for one in whole if (name := clusters_in(one.method))), "")
 
+    @property
+    def question(self) -> str:
+        """A fingerprint of what was asked (keypoints, pools, truth), where a task stored one."""
+        return str(self.config.get("query_set", ""))
+
     def scores(self) -> Scores:
         """The scores with every value of every query, bit for bit as they were saved."""
         return self._opened().scores_of(self)
@@ -144,6 +149,18 @@ class Run:
         from assay.report.stored_tables import summary_page
 
         return html_page(summary_page(self))
+
+
+def refuse_other_questions(runs: Sequence[Run]) -> None:
+    """Refuse runs whose queries are called the same, but ask for something else."""
+    known = {run.question: run for run in runs if run.question}
+    if len(known) > 1:
+        first, second = list(known.values())[:2]
+        raise MismatchError(
+            f"Runs {first.id} ({first.name!r}) and {second.id} ({second.name!r}) answer different "
+            "questions: their keypoints, pools or true matches differ, so their means are not "
+            "comparable. Compare runs on one set of keypoints and one tolerance."
+        )
 
 
 def names_of(runs: Sequence[Run]) -> list[str]:

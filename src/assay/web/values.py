@@ -15,6 +15,7 @@ from assay.scores import Scores
 from assay.store import Run, Store
 from assay.store.packing import unpack_scores
 from assay.store.reading import read_blobs
+from assay.store.run import refuse_other_questions
 from assay.web.kept import Kept
 
 __all__ = ["Unfinished", "Values"]
@@ -83,6 +84,7 @@ class Values:
         self, store: Store, runs: Sequence[Run], names: Sequence[str], measure: str,
         baseline: str | None,
     ) -> Comparison:  # fmt: skip
+        refuse_other_questions(runs)
         found = [self._needed(store, run, measure) for run in runs]
         together = drawn_together((run.clusters, s) for run, s in zip(runs, found, strict=True))
         first, second, *more = found
