@@ -408,3 +408,43 @@ def test_on_a_terminal_there_are_bars_and_a_picture(home: Path) -> None:
     assert "●" in text
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     assert max(map(len, re.split(r"[\r\n]+", plain.partition("preset:")[0]))) <= 80
+
+
+def test_others_see_how_far_a_saved_bench_is(
+    home: Path, assay: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from assay.cli import saved
+    from assay.store import RunningRun
+    from assay.store import open as opened
+
+    seen = []
+    real = RunningRun.progress
+
+    def progress(self: RunningRun, done: int, total: int) -> None:
+        real(self, done, total)
+        with opened(home / "assay.db", only_reads=True) as store:
+            run = store.run(1)
+            seen.append((run.status, run.dataset, run.done, run.total))
+
+    monkeypatch.setattr(saved, "_BETWEEN", 0)
+    monkeypatch.setattr(RunningRun, "progress", progress)
+    assert assay(*TWO, "--save").code == 0
+    assert {one[:2] for one in seen} == {("running", "made")}
+    assert seen == sorted(seen)
+    assert seen[0][2:] == (0, 100)
+    assert seen[-1][2:] == (100, 100)
+    assert any(0 < done < 100 for *_, done, _ in seen)
+
+
+def test_a_store_that_cannot_be_told_does_not_stop_the_work(
+    home: Path, assay: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from assay.errors import StorageError
+    from assay.store import RunningRun
+
+    def locked(*_: Any) -> None:
+        raise StorageError("locked")
+
+    monkeypatch.setattr(RunningRun, "progress", locked)
+    done = assay(*TWO, "--save")
+    assert (done.code, "saved as runs 1 to 2" in done.err) == (0, True)

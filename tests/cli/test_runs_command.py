@@ -175,6 +175,7 @@ def test_crossmodal_saves_every_direction(assay):
         assert {key: one["micro"] for key, one in measures.items()} == run.means()
         assert run.aggregate("P@5").chance == measures["P@5"]["chance"]
         assert set(run.data) == {"s.npy", "t.npy", "l.npy"}
+    assert any(run.total > 0 for run in runs.values())  # it told how far it was
 
 
 @pytest.mark.parametrize("judged", [False, True])

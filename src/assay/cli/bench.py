@@ -153,7 +153,7 @@ def command(*, saving: Saving, **chosen: Any) -> None:
     layout = _layout(chosen)
     request = _request(chosen)
     _refuse_senseless(chosen, request)
-    result = _run(chosen, request)
+    result = _run(chosen, request, saving)
     settings = _statistics(chosen)
     result = _grouped(result, chosen["by"], settings)
     report = _report(result, settings)
@@ -215,7 +215,7 @@ def _refuse_senseless(chosen: dict[str, Any], request: BenchRequest) -> None:
                              known=("csv", "tsv", "markdown"))  # fmt: skip
 
 
-def _run(chosen: dict[str, Any], request: BenchRequest) -> BenchResult:
+def _run(chosen: dict[str, Any], request: BenchRequest, saving: Saving) -> BenchResult:
     from assay.cli.bench_progress import bench_bars
     from assay.cli.quiet import hush_packages
     from assay.encoders import EmbeddingCache
@@ -230,10 +230,11 @@ def _run(chosen: dict[str, Any], request: BenchRequest) -> BenchResult:
     )
     hush_packages()
     collection = request.load()
+    saving.runs_on(collection.name)
     changes: dict[str, Any] = {"conventions": rules}
     if chosen["depth"]:
         changes["depth"] = chosen["depth"]
-    with bench_bars() as watch:
+    with bench_bars(len(request.names)) as watch:
         return request.run(
             collection, cache=cache, threads=chosen["threads"], watch=watch, **changes
         )

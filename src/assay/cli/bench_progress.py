@@ -1,4 +1,4 @@
-"""Progress of a bench on a terminal: a bar for each contestant, a tick when it is done."""
+"""Progress of a bench: on a terminal a bar for each contestant, for others how far all are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from assay.cli.progress import Progress as Listener
+from assay.cli.progress import listener
 from assay.report.tables import printable
 
 if TYPE_CHECKING:
@@ -17,8 +19,42 @@ __all__ = ["bench_bars"]
 
 
 @contextmanager
-def bench_bars() -> Iterator[Watch | None]:
-    """Gives what a bench calls while it works, or None where there is no terminal."""
+def bench_bars(contestants: int = 0) -> Iterator[Watch | None]:
+    """Gives what a bench calls while it works, or None where nobody listens.
+
+    With the number of contestants, the run that --save began says how far all of them are.
+    """
+    heard = listener.get()
+    share = _Share(heard, contestants).watch if heard and contestants else None
+    with _terminal_bars() as drawn:
+        yield _both(drawn, share) if drawn and share else drawn or share
+
+
+def _both(first: Watch, second: Watch) -> Watch:
+    def watch(what: str, done: int, total: int | None) -> None:
+        first(what, done, total)
+        second(what, done, total)
+
+    return watch
+
+
+class _Share:
+    """How much of all contestants is done, in percent; it never goes back."""
+
+    def __init__(self, heard: Listener, contestants: int) -> None:
+        self._heard = heard
+        self._contestants = contestants
+        self._parts: dict[str, float] = {}
+
+    def watch(self, what: str, done: int, total: int | None) -> None:
+        name = what.rpartition(": ")[0]
+        part = max(done / total if total else 0.0, self._parts.get(name, 0.0))
+        self._parts = dict.fromkeys(self._parts, 1.0) | {name: part}  # one after the other
+        self._heard(int(100 * sum(self._parts.values()) / self._contestants), 100)
+
+
+@contextmanager
+def _terminal_bars() -> Iterator[Watch | None]:
     if not sys.stderr.isatty():
         yield None
         return

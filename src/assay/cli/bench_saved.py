@@ -42,6 +42,5 @@ def _as_result(
         chance=result.chance.mean(),
         ceiling=result.ceiling.mean(),
         model=one.spec,
-        dataset=result.collection.name,
         shown=showing.all(one.ranking),
     )

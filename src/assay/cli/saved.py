@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from assay.cli import output
+from assay.cli.progress import listener
+from assay.errors import AssayError
 
 if TYPE_CHECKING:
     from assay.cli.scored import ScoredRun
@@ -29,6 +31,7 @@ repeated_batch: ContextVar[str] = ContextVar("repeated_batch", default="")
 
 # Where things go does not belong to what was run, and a URL may hold a password.
 _NOT_CONFIG: Final = ("save", "store", "tags", "dataset", "file", "named", "json_wanted")
+_BETWEEN: Final = 1.0  # seconds from one word on progress to the next
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,6 @@ class Result:
     ceiling: Mapping[str, float] | None = None
     aggregates: Sequence[Aggregate] = ()
     model: str = ""
-    dataset: str = ""
     shown: Mapping[str, ShownQuery] | None = None
     details: Mapping[str, Any] | None = None
     timings: Mapping[str, float] | None = None
@@ -60,6 +62,7 @@ class Saving:
         self._about = dict(about or {})
         self._name = "" if store is None else str(click.get_current_context().info_name)
         self._began = time.perf_counter()
+        self._told = -_BETWEEN
         self.first = 0
         self.kept = False
 
@@ -74,6 +77,25 @@ class Saving:
             from assay.store import About
 
             self.first = self._store.begin(About(name=self._name, **self._about))
+
+    def runs_on(self, dataset: str) -> None:
+        """What the data is called, unless --dataset says it; others see it from now on."""
+        if self._store is not None and dataset and not self._about["dataset"]:
+            from assay.store import RunningRun
+
+            self._about["dataset"] = dataset
+            RunningRun(self._store, self.first).runs_on(dataset)
+
+    def progress(self, done: int, total: int | None) -> None:
+        """Let others see how far the run is, now and then; the work goes on if that fails."""
+        now = time.perf_counter() - self._began
+        if self._store is None or not total or now < self._told + _BETWEEN:
+            return
+        from assay.store import RunningRun
+
+        self._told = now
+        with suppress(AssayError):
+            RunningRun(self._store, self.first).progress(done, total)
 
     def refuse(self, why: str) -> None:
         """Say that this cannot be saved, if it was to be."""
@@ -98,7 +120,6 @@ class Saving:
                 **self._about,
                 "name": one.name,
                 "model": one.model,
-                "dataset": self._about["dataset"] or one.dataset,
                 "config": {**self._about["config"], **one.config},
                 "seeds": one.seeds,
                 "data": {file: read[file] for file in one.files if file in read},
@@ -222,6 +243,7 @@ def saving_runs(
     with assay.store.open(store) as opened:
         saving = Saving(opened, _about(task, dataset or "", tags))
         saving.begin()
+        heard = listener.set(saving.progress)
         try:
             yield saving
         except BaseException as error:
@@ -230,6 +252,8 @@ def saving_runs(
             elif not saving.kept:
                 opened.fail(saving.first, error)
             raise
+        finally:
+            listener.reset(heard)
 
 
 def _about(task: str, dataset: str, tags: tuple[str, ...]) -> dict[str, Any]:

@@ -64,6 +64,12 @@ class RunningRun:
         with self._store.database.writing() as connection:
             writing.change_running(connection, self.id, done=int(done), total=int(total))
 
+    def runs_on(self, dataset: str) -> None:
+        """Name the dataset, where it was not known when the run began."""
+        checked_name(dataset, "dataset")
+        with self._store.database.writing() as connection:
+            writing.change_running(connection, self.id, dataset=dataset)
+
     def timing(self, name: str, seconds: float) -> None:
         """Note how long a step took."""
         self._timings[name] = float(seconds)
