@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -315,6 +316,10 @@ def test_export_and_import(assay, ending):
         for number in (1, 2):
             assert same_scores(second.run(number).scores(), first.run(number).scores())
     assert assay("runs", "export", "-o", "x.xlsx").code == 2
+    kept = Path(f"one.{ending}").read_bytes()
+    nothing = assay("runs", "export", "--name", "nobody", "-o", f"one.{ending}")
+    assert (nothing.code, "nothing is written" in nothing.err) == (2, True)
+    assert Path(f"one.{ending}").read_bytes() == kept
     assert assay("runs", "import", "qrels.txt").code == 2
 
 

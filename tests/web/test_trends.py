@@ -62,6 +62,16 @@ def test_other_conventions_are_not_compared(tmp_path):
     second = replace(made_scores(2, skill=0.2), conventions=Conventions(depth=7))
     change = changes_of(tmp_path / "s.db", [first, second])[1]
     assert (change["kind"], change["words"]) == ("same", "other conventions")
+    page = Ask(tmp_path / "s.db")("/trends?measure=AP").text
+    assert "it cannot be held against the run before, other conventions." in page
+
+
+def test_equal_runs_are_called_equal(tmp_path):
+    change = changes_of(tmp_path / "s.db", [made_scores(1), made_scores(1)])[1]
+    assert (change["kind"], change["difference"], change["paired"]) == ("same", 0.0, True)
+    assert change["words"] == "the same values"
+    page = Ask(tmp_path / "s.db")("/trends?measure=AP").text
+    assert "on AP: the same values as the run before. No regression is seen." in page
 
 
 @pytest.mark.parametrize("rule", ["zero", "skip"])

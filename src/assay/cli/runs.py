@@ -246,6 +246,10 @@ def export(*, runs: tuple[str, ...], store: str | None, file: str, **filters: An
     with opened_store(store) as opened:
         if runs:
             filters["id"] = [opened.run(run).id for run in runs]
+        if not opened.lines(limit=1, **filters):  # a file from yesterday would be lost for nothing
+            raise click.UsageError(
+                f"No such runs in {opened.database.location}: nothing is written."
+            )
         number = opened.export(file, **filters)
     output.narrate(f"exported: {number}")
 

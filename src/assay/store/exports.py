@@ -38,7 +38,7 @@ def format_of(file: str | os.PathLike[str]) -> str:
     """json, csv or parquet, by the ending of the file."""
     ending = Path(file).suffix.lower()
     if ending not in FORMATS:
-        raise UsageError(f"{os.fspath(file)}: runs are written as {', '.join(FORMATS)}.")
+        raise UsageError(f"{os.fspath(file)}: files of runs end in {', '.join(FORMATS)}.")
     return FORMATS[ending]
 
 

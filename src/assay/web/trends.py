@@ -40,6 +40,7 @@ Floats = NDArray[np.float64]
 _MOST_RUNS: Final = 100
 _LEVEL: Final = 0.95
 _LISTED: Final = 5
+_EQUAL: Final = "the same values"
 
 
 @dataclass(frozen=True)
@@ -167,6 +168,8 @@ def _counted(one: Measured, values: Floats, missing: Any) -> Floats:
 
 
 def _paired(differences: Any, labels: Sequence[str] | None) -> Change:
+    if differences.size and not differences.any():  # what is not a number is no zero
+        return Change("same", 0.0, paired=True, note=_EQUAL)
     one = intervals(differences[None, :], method="t", level=_LEVEL, clusters=labels)[0]
     if np.isnan(one.estimate):
         return Change()
@@ -195,12 +198,20 @@ def _verdict(series: Sequence[Measured], changes: Sequence[Change], measure: str
     if len(series) < 2:
         return ""
     last, change = series[-1], changes[-1]
+    now = f"The newest run ({last.id}) reaches {last.value:.4f} on {measure}"
+    falls = [one.id for one, c in zip(series, changes, strict=True) if c.kind == "worse"]
+    return f"{now}: {_against(change)}. {_regressions(falls)}."
+
+
+def _against(change: Change) -> str:
+    if change.note == _EQUAL:
+        return f"{_EQUAL} as the run before"
+    if change.note:
+        return f"it cannot be held against the run before, {change.note}"
     ends = "" if change.low is None else f" [{change.low:+.4f}, {change.high:+.4f}]"
-    now = f"The newest run ({last.id}) reaches {last.value:.4f} on {measure}: "
     words = {"better": "better than", "worse": "worse than", "same": "no clear change from"}
     by = f", {change.difference:+.4f}{ends}" if change.difference is not None else ""
-    falls = [one.id for one, c in zip(series, changes, strict=True) if c.kind == "worse"]
-    return f"{now}{words[change.kind]} the run before{by}. {_regressions(falls)}."
+    return f"{words[change.kind]} the run before{by}"
 
 
 def _regressions(runs: Sequence[int]) -> str:
