@@ -97,6 +97,32 @@ def test_pictures_of_a_pair(assay: Assay, there: Path) -> None:
         assert assay("descriptors", "run", "e.yaml", "--show", pair).code == 2
 
 
+def test_pictures_are_refused_before_the_work_and_may_fail(assay: Assay, tmp_path: Path) -> None:
+    data = scene_folders(tmp_path / "data")
+    (data / "v_brick" / "3.png").write_text("no image")
+    (tmp_path / "e.yaml").write_text(experiment_text("data", descriptors="[ORB]"))
+    run = ("descriptors", "run", tmp_path / "e.yaml", "--show-to")
+    for folder, pair, words in ((tmp_path / "absent", "v_brick/1-2", "is no folder"),
+                                (tmp_path, "v_brick/1-9", "has no pair 1-9")):  # fmt: skip
+        refused = assay(*run, folder, "--show", pair)
+        assert (refused.code, refused.out) == (2, "")
+        assert words in refused.err
+    assert not (tmp_path / "e.yaml.parts").exists()  # nothing was computed
+    broken = assay(*run, tmp_path, "--show", "v_brick/1-3")
+    assert broken.code == 1
+    assert "no picture of v_brick/1-3 by ORB" in broken.err
+    assert "mAP (micro)" in broken.out
+
+
+def test_bits_have_no_cosine(assay: Assay, tmp_path: Path) -> None:
+    scene_folders(tmp_path / "data")
+    text = experiment_text("data", descriptors="[{name: mine, type: ORB, metric: cosine}]")
+    (tmp_path / "e.yaml").write_text(text)
+    answer = assay("descriptors", "run", tmp_path / "e.yaml")
+    assert answer.code == 2
+    assert "'mine' gives bits, which are compared by Hamming" in answer.err
+
+
 def test_saved_runs_fill_the_wide_view(assay: Assay, there: Path) -> None:
     pytest.importorskip("sqlalchemy")
     answer = assay("descriptors", "run", "e.yaml", "--save", "--store", "s.db", "--dataset", "demo")

@@ -3,38 +3,52 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
 from assay.cli import output
+from assay.errors import InputError
 
 if TYPE_CHECKING:
     from assay.tasks.descriptors_run import ExperimentResult
     from assay.tasks.descriptors_settings import DescriptorSettings
     from assay.vision.scenes import Scene
 
-__all__ = ["draw_pictures"]
+__all__ = ["check_pictures", "draw_pictures", "shown_pair"]
 
 
 def draw_pictures(found: ExperimentResult, pair: str, folder: str) -> None:
     """Draw a pair such as v_wall/1-4 for all descriptors; the pair is described again."""
-    scene, k = _pair(found, pair)
+    scene, k = shown_pair(found.scenes, pair)
     for descriptor in found.experiment.descriptors:
         name = "".join(c if c.isalnum() or c in "-_" else "_" for c in descriptor.name)
         path = os.path.join(folder, f"{scene.name}-1-{k}-{name}.png")
-        _draw(found, scene, k, descriptor, path)
-        output.narrate(f"wrote {path}")
+        try:
+            _draw(found, scene, k, descriptor, path)
+        except InputError as error:  # the pair is listed as failed, too
+            output.narrate(f"no picture of {pair} by {descriptor.name}: {error}")
+        else:
+            output.narrate(f"wrote {path}")
 
 
-def _pair(found: ExperimentResult, text: str) -> tuple[Scene, int]:
+def check_pictures(scenes: Sequence[Scene], pair: str, folder: str) -> None:
+    """Refuse a pair that is not there, and a folder, before hours of work."""
+    shown_pair(scenes, pair)
+    if not os.path.isdir(folder):
+        raise click.UsageError(f"--show-to {folder} is no folder. Make it first.")
+
+
+def shown_pair(found: Sequence[Scene], text: str) -> tuple[Scene, int]:
+    """The scene and the image that --show names."""
     name, slash, numbers = text.rpartition("/")
-    scenes = {scene.name: scene for scene in found.scenes}
+    scenes = {scene.name: scene for scene in found}
     number = numbers.removeprefix("1-")
     if not slash or name not in scenes or not number.isdecimal():
         raise click.UsageError(
-            f"--show takes a pair such as {found.scenes[0].name}/1-2; found {text!r}. Scenes: "
+            f"--show takes a pair such as {found[0].name}/1-2; found {text!r}. Scenes: "
             f"{', '.join(scenes)}."
         )
     if int(number) not in scenes[name].pairs:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from assay.cli import output
+from assay.cli.descriptors_pictures import check_pictures, draw_pictures
 from assay.cli.progress import progress_bar
 from assay.cli.saved import Result, Saving
 from assay.errors import MismatchError
@@ -16,7 +17,7 @@ from assay.report.tables import Table
 from assay.tasks import descriptors_tables as tables
 from assay.tasks.descriptors_compare import compare_descriptors
 from assay.tasks.descriptors_data import aggregates_of_result, result_data
-from assay.tasks.descriptors_run import ExperimentResult, run_experiment
+from assay.tasks.descriptors_run import ExperimentResult, load_scenes, run_experiment
 from assay.tasks.descriptors_settings import Experiment
 from assay.tasks.descriptors_summary import CategorySummary, summarize
 
@@ -38,15 +39,18 @@ def evaluate_and_show(
     for written in (file, wide):
         output.refuse_input(written, *inputs)
     output.refuse_one_file(file, wide)
+    scenes = load_scenes(experiment.dataset)
+    pair, pictures = chosen["show"], chosen["show_to"] or "."
+    if pair is not None:
+        check_pictures(scenes, pair, pictures)
     with progress_bar(f"{experiment.name}: scenes") as progress:
         found = run_experiment(
-            experiment, work_folder=folder, threads=chosen["threads"], progress=progress
-        )
+            experiment, work_folder=folder, scenes=scenes, threads=chosen["threads"],
+            progress=progress,
+        )  # fmt: skip
     report = Report(found, chosen)
-    if chosen["show"] is not None:
-        from assay.cli.descriptors_pictures import draw_pictures
-
-        draw_pictures(found, chosen["show"], chosen["show_to"] or ".")
+    if pair is not None:
+        draw_pictures(found, pair, pictures)
     if wide is not None:
         from assay.report.tables import as_csv
 

@@ -87,7 +87,14 @@ class Work:
 
     def metric(self, side: Side) -> str:
         """Bits are compared by Hamming, floats as the descriptor says."""
-        return "hamming" if side.described.kind == "binary" else self.descriptor.metric
+        if side.described.kind != "binary":
+            return self.descriptor.metric
+        if self.descriptor.metric == "cosine":
+            raise UsageError(
+                f"{self.descriptor.name!r} gives bits, which are compared by Hamming distance. "
+                "Leave metric: cosine out."
+            )
+        return "hamming"
 
     def distractors(self, scene: str, chosen: DistractorSettings) -> Distractors:
         """Keypoints of the first images of other scenes."""
