@@ -178,6 +178,7 @@ def _next_steps(result: BenchResult, folder: Path, report: Path) -> None:
     steps = {
         "The report": f"{report}",
         "The saved runs": f"{assay} runs list --store {store}",
+        "The same in a browser": f"{assay} serve --store {store} --open",
         "A query they disagree on": f"{assay} explain --saved {asked}",
         "These documents as files, to try more models": f"{assay} demo --export stdlib",
         "Your own, in BEIR's layout or in files": f"{assay} bench --corpus FOLDER --model bm25",

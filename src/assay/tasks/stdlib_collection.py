@@ -6,6 +6,7 @@ the one document relevant to it is the rest of the same docstring. Rules:
 - Looked at are the public functions, classes and methods of the public modules of
   `sys.stdlib_module_names`, if the standard library defines them. Modules that greet, open
   windows, change the terminal or are replaced by other packages are left alone.
+- They are read by a new Python process, because loaded packages change the standard library.
 - Equal bodies are one document, named after the first object that has it.
 - No query is made of a summary that is a signature (`f(x) -> y`), has fewer than three words,
   stands over two different bodies, or whose body stands under two different summaries: which
@@ -15,39 +16,27 @@ the one document relevant to it is the rest of the same docstring. Rules:
 
 from __future__ import annotations
 
-import inspect
+import json
 import random
 import re
+import subprocess
 import sys
-import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from importlib import import_module
-from io import StringIO
-from pkgutil import iter_modules
-from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 from assay import checks
 from assay.errors import UsageError
 from assay.ids import Ids
 from assay.io.collections import Collection
 from assay.judgments import Judgments
+from assay.tasks import stdlib_docstrings
+from assay.tasks.stdlib_docstrings import FEWEST_WORDS
 
 __all__ = ["SEED", "stdlib_collection"]
 
 SEED: Final = 20
 
-_LEFT_ALONE: Final = {
-    *("antigravity", "this"),  # a browser, a poem
-    *("idlelib", "tkinter", "turtle", "turtledemo"),  # windows
-    *("readline", "rlcompleter"),  # change the terminal
-    *("distutils", "ensurepip", "lib2to3", "pip", "venv"),  # replaced, or about installing
-    *("encodings", "pydoc_data", "test"),  # tables, and no library
-}
-_FEWEST_WORDS: Final = 3
 _SIGNATURE: Final = re.compile(r"^[\w.\[\]]+\s?\(|->|--\s*$")
 
 
@@ -70,9 +59,7 @@ def stdlib_collection(*, n_queries: int | None = None, seed: int = SEED) -> Coll
     """
     if sys.flags.optimize > 1:
         raise UsageError("python -OO drops docstrings, and they are the collection. Leave -OO out.")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # many modules, and some classes, are deprecated
-        docstrings = _collected()
+    docstrings = _collected()
     documents = {one.body: one.name for one in reversed(docstrings)}  # the first name stays
     queries = _answerable(docstrings)
     shuffle = random.Random(seed)
@@ -82,6 +69,16 @@ def stdlib_collection(*, n_queries: int | None = None, seed: int = SEED) -> Coll
     if n_queries is not None:
         queries = queries[: checks.check_cutoff(n_queries, "n_queries")]
     return _as_collection(bodies, documents, queries)
+
+
+def _collected() -> list[_Docstring]:
+    """The docstrings by name, found by a new Python that has loaded nothing else."""
+    program = [sys.executable, "-I", "-S", stdlib_docstrings.__file__]
+    done = subprocess.run(program, capture_output=True, text=True, encoding="utf-8", check=False)
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise UsageError(f"{sys.executable!r} could not read its standard library: {why}")
+    return [_Docstring(*one) for one in json.loads(done.stdout)]
 
 
 def _as_collection(
@@ -121,85 +118,4 @@ def _plain(text: str) -> str:
 
 
 def _is_summary(line: str) -> bool:
-    return len(line.split()) >= _FEWEST_WORDS and not _SIGNATURE.search(line)
-
-
-def _collected() -> list[_Docstring]:
-    """The docstrings with a summary line and a body, each once, by name."""
-    found: dict[str, _Docstring] = {}
-    modules = list(_modules(sys.stdlib_module_names - _LEFT_ALONE))
-    for module in modules:  # after all imports: `curses.has_key` the module hides the function
-        for name, value in _public(module):
-            parts = _split(value)
-            if parts is not None:
-                found.setdefault(name, _Docstring(name, *parts))
-    return sorted(found.values())
-
-
-def _modules(names: Iterable[str]) -> Iterator[ModuleType]:
-    """Public modules, and those inside public packages."""
-    for name in sorted(names):
-        module = None if name.rpartition(".")[2].startswith("_") else _imported(name)
-        if module is None:
-            continue
-        yield module
-        inner = iter_modules(getattr(module, "__path__", ()))
-        yield from _modules(f"{name}.{one.name}" for one in inner)
-
-
-def _imported(name: str) -> ModuleType | None:
-    """A module, if this platform has it; what it says when imported is not heard."""
-    try:
-        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-            return import_module(name)
-    except Exception:  # absent here, or broken: not part of the collection
-        return None
-
-
-def _public(module: ModuleType) -> Iterator[tuple[str, Any]]:
-    """Functions, classes and their methods that a module shows, under their full names."""
-    for name, value in sorted(vars(module).items()):
-        if name.startswith("_") or name.endswith("hook"):  # programs put their own hooks there
-            continue
-        if inspect.isclass(value) and _is_ours(value):
-            home = f"{_home(value, module)}.{value.__qualname__}"
-            yield home, value
-            yield from _methods(value, home)
-        elif inspect.isroutine(value) and _is_ours(value):
-            yield f"{_home(value, module)}.{name}", value
-
-
-def _methods(owner: type, home: str) -> Iterator[tuple[str, Any]]:
-    for name, value in sorted(vars(owner).items()):
-        function = getattr(value, "__func__", value)  # of a classmethod or staticmethod
-        if not name.startswith("_") and inspect.isroutine(function) and _is_ours(function):
-            yield f"{home}.{name}", function
-
-
-def _is_ours(value: Any) -> bool:
-    """Defined by the standard library; a method written in C names no module."""
-    module = getattr(value, "__module__", None)
-    return module is None or (
-        isinstance(module, str) and module.partition(".")[0] in sys.stdlib_module_names
-    )
-
-
-def _home(value: Any, shown_by: ModuleType) -> str:
-    """The public module an object is known by: what `_io` defines belongs to `io`."""
-    module = str(getattr(value, "__module__", None) or shown_by.__name__)
-    if not module.startswith("_"):
-        return "os" if module in ("posix", "nt") else module
-    public = module.lstrip("_")
-    return public if public in sys.stdlib_module_names else shown_by.__name__
-
-
-def _split(value: Any) -> tuple[str, str] | None:
-    """Summary line and body of an object's own docstring, if it has both."""
-    text = getattr(value, "__doc__", None)
-    if not isinstance(text, str):
-        return None
-    summary, _, rest = inspect.cleandoc(text).partition("\n")
-    blank, _, body = rest.partition("\n")
-    if not summary.strip() or blank.strip() or len(body.split()) < _FEWEST_WORDS:
-        return None
-    return summary.strip(), body.strip("\n").rstrip()
+    return len(line.split()) >= FEWEST_WORDS and not _SIGNATURE.search(line)
