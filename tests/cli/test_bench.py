@@ -85,6 +85,29 @@ def test_separate_files_and_measures(home: Path, assay: Callable[..., Any]) -> N
     assert len(data["contestants"][0]["per_query"]) == 25
 
 
+def test_on_a_cluster(home: Path, assay: Callable[..., Any]) -> None:
+    here = json.loads(assay(*TWO, "--no-cache", "--json").out)
+    done = assay(*TWO, "--no-cache", "--json", "--cluster", "threads", "--workers", "2")
+    assert done.code == 0, done.err
+    there = json.loads(done.out)
+    for one, other in zip(here["contestants"], there["contestants"], strict=True):
+        assert one["per_query"] == other["per_query"]
+        assert one["fingerprint"] == other["fingerprint"]
+    assert there["contestants"][1]["costs"]["n_encoded"] == 38 + 25
+
+
+def test_a_cluster_that_has_nothing_to_do(home: Path, assay: Callable[..., Any]) -> None:
+    alone = assay(*ONE, "--workers", "2")
+    assert alone.code == 2
+    assert "--workers changes nothing without --cluster" in alone.err
+    words = assay(*ONE, "--cluster", "auto")
+    assert words.code == 0
+    assert "--cluster: none of the models encodes texts" in words.err
+    nowhere = assay(*TWO, "--cluster", "nowhere")
+    assert nowhere.code != 0
+    assert "No Ray cluster answers at 'nowhere'" in nowhere.err
+
+
 def test_config_file(home: Path, assay: Callable[..., Any]) -> None:
     done = assay("bench", config(home, WHOLE), "--json")
     assert done.code == 0, done.err

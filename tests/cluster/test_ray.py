@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from assay.cluster import Cluster, RayExecutor, rank_shards
+from assay.cluster import Cluster, ClusterBatches, RayExecutor, rank_shards
+from assay.encoders import EncoderSettings
 from assay.engine import rank
-from assay.errors import FormatError, StorageError
-from tests.cluster import driver, tasks
+from assay.errors import ClusterError, FormatError, StorageError, UsageError
+from tests.cluster import benches, driver, tasks
 from tests.cluster.corpora import ranking_bytes, write_npy
+from tests.cluster.encoders import REFUSED
 from tests.cluster.executor_suite import ExecutorSuite
 from tests.cluster.jobs import check, jobs
 
@@ -69,6 +71,21 @@ def test_two_and_three_nodes(nodes, found):
     with RayExecutor(nodes.address) as executor:
         assert executor.workers == 3
         check(found, Cluster(executor, query_block=20, in_flight=4), FEW)
+
+
+def test_a_bench_encodes_on_all_nodes(nodes, tmp_path, monkeypatch):
+    if not nodes.added:
+        nodes.add()
+    benches.cut_small(monkeypatch)
+    with RayExecutor(nodes.address) as executor:
+        cluster = Cluster(executor)
+        benches.check(cluster, tmp_path)
+        assert str(os.getpid()) not in {step.worker.split(":")[1] for step in cluster.journal.steps}
+        with pytest.raises(UsageError, match=r"strict' failed: KeyError.*; on the text 'a text"):
+            benches.bench(cluster, None, [benches.STRICT], benches.with_text(REFUSED))
+        send = ClusterBatches(cluster, "py:no_such_module:encode", EncoderSettings())
+        with pytest.raises(ClusterError, match=r"The worker .* cannot load the model 'py:no_such"):
+            list(send("any", [(0, ["a text"])]))
 
 
 def test_a_node_is_removed_in_the_middle(nodes, tmp_path):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.cli import options, output
+from assay.cli.where import refuse_workers_alone, where_options
 
 if TYPE_CHECKING:
     from assay.cli.saved import Saving
+    from assay.cluster import Cluster
     from assay.report.contents import Report
     from assay.tasks.bench_request import BenchRequest
     from assay.tasks.bench_result import BenchResult
@@ -94,6 +98,7 @@ def _model_options(command: Any) -> Any:
                          help="How vectors are compared. [cosine]"),
             click.option("--device", metavar="NAME", help="Where models run."),
             click.option("--threads", type=click.IntRange(min=1), metavar="N", help="[all cores]"),
+            where_options("Encode on threads, serial, auto (Ray), or Ray's address. [here]"),
             click.option("--cache", metavar="DIR",
                          help="Where vectors are kept. [$ASSAY_CACHE, or the system's place]"),
             click.option("--no-cache", is_flag=True, help="Keep nothing, use nothing kept."),
@@ -149,6 +154,7 @@ def command(*, saving: Saving, **chosen: Any) -> None:
       assay bench --corpus scifact/ --model bm25 --model st:all-MiniLM-L6-v2 --html report.html
       assay bench --corpus notes/ --queries q.tsv -r qrels.txt --chunk sentences:5:1 --model tfidf
       assay bench bench.toml --save --per-query queries.csv
+      assay bench bench.toml --cluster auto --workers 8
     """
     layout = _layout(chosen)
     request = _request(chosen)
@@ -162,7 +168,7 @@ def command(*, saving: Saving, **chosen: Any) -> None:
 
         files = (chosen["config"], *request.files)
         saving.keep(as_results(result, files, seed=chosen["seed"]))
-    _narrate(result, request)
+    _narrate(result, request, chosen["where"])
     _write(result, report, chosen)
     _show(result, report, layout, chosen["file"])
 
@@ -198,6 +204,7 @@ def _refuse_senseless(chosen: dict[str, Any], request: BenchRequest) -> None:
             f"The baseline {chosen['baseline']!r} is none of the contestants: "
             f"{', '.join(request.names)}."
         )
+    refuse_workers_alone(chosen["where"], chosen["workers"])
     if chosen["cache"] and chosen["no_cache"]:
         raise click.UsageError("--cache and --no-cache exclude each other.")
     written = [chosen[key] for key in ("file", "html", "per_query")]
@@ -234,10 +241,23 @@ def _run(chosen: dict[str, Any], request: BenchRequest, saving: Saving) -> Bench
     changes: dict[str, Any] = {"conventions": rules}
     if chosen["depth"]:
         changes["depth"] = chosen["depth"]
-    with bench_bars(len(request.names)) as watch:
+    with _cluster(chosen, request) as cluster, bench_bars(len(request.names)) as watch:
         return request.run(
-            collection, cache=cache, threads=chosen["threads"], watch=watch, **changes
-        )
+            collection, cache=cache, threads=chosen["threads"], watch=watch, cluster=cluster,
+            **changes,
+        )  # fmt: skip
+
+
+@contextmanager
+def _cluster(chosen: dict[str, Any], request: BenchRequest) -> Iterator[Cluster | None]:
+    """Where texts are encoded; None stands for this process."""
+    if chosen["where"] is None or not request.encodes:
+        yield None
+        return
+    from assay.cluster import open_cluster
+
+    with open_cluster(chosen["where"], workers=chosen["workers"]) as cluster:
+        yield cluster
 
 
 def _typed(chosen: dict[str, Any], name: str) -> Any:
@@ -277,8 +297,10 @@ def _report(result: BenchResult, settings: dict[str, Any]) -> Report:
     return result.report(command=typed_command(), **settings)
 
 
-def _narrate(result: BenchResult, request: BenchRequest) -> None:
+def _narrate(result: BenchResult, request: BenchRequest, where: str | None) -> None:
     """Say which settings did nothing."""
+    if where is not None and not request.encodes:
+        output.narrate("--cluster: none of the models encodes texts, so workers had nothing to do")
     if request.indexes and not any(one.found.index for one in result.contestants):
         output.narrate("--index: none of the models has vectors, so there was nothing to index")
 

@@ -6,6 +6,7 @@ import click
 
 from assay.cli import output
 from assay.cli.shard_rank import opened
+from assay.cli.where import where_options
 
 __all__ = ["command"]
 
@@ -29,18 +30,7 @@ __all__ = ["command"]
     help="Folder for the vectors, reached by all workers.",
 )
 @click.option("--doc-prefix", default="", metavar="TEXT", help="Put before every text.")
-@click.option(
-    "--cluster",
-    "where",
-    metavar="WHERE",
-    help="threads, serial, auto (Ray), or Ray's address. [serial]",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="With --cluster: how many workers. [all cores]",
-)
+@where_options("threads, serial, auto (Ray), or Ray's address. [serial]")
 @click.option("--timings", metavar="FILE", help="Write time and bytes of every task as JSON.")
 def command(
     *,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from assay.cli import output
+from assay.cli.where import refuse_workers_alone, where_options
 
 if TYPE_CHECKING:
     from assay.cluster import Cluster, Journal, SampledRecall
@@ -27,10 +28,7 @@ def cluster_options(command: Command) -> Command:
     """Where blocks run, and how."""
     for option in reversed(
         [
-            click.option("--cluster", "where", metavar="WHERE",
-                         help="Run on shards: threads, serial, auto (Ray), or Ray's address."),
-            click.option("--workers", type=click.IntRange(min=1), metavar="N",
-                         help="With --cluster: how many workers. [all cores]"),
+            where_options("Run on shards: threads, serial, auto (Ray), or Ray's address."),
             click.option("--checkpoint", metavar="DIR",
                          help="Keep finished blocks in DIR, and go on from there."),
             click.option("--dry-run", is_flag=True,
@@ -136,8 +134,7 @@ def opened(
     from assay.cluster import open_cluster
     from assay.engine.workers import thread_count
 
-    if where is None and workers is not None:
-        raise click.UsageError("--workers changes nothing without --cluster. Add it.")
+    refuse_workers_alone(where, workers)
     chosen = {key: value for key, value in settings.items() if value is not None}
     if where in (None, "serial"):
         chosen["threads"] = thread_count(settings.get("threads"))

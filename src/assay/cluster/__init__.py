@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from assay.cluster.batches import ClusterBatches
 from assay.cluster.encoding import Encoding, encode_shards
 from assay.cluster.evaluating import evaluate_shards
 from assay.cluster.executors import Executor, RayExecutor, SerialExecutor, ThreadExecutor
@@ -16,6 +17,7 @@ from assay.cluster.targets import target_rank_shards
 
 __all__ = [
     "Cluster",
+    "ClusterBatches",
     "Encoding",
     "Executor",
     "Journal",

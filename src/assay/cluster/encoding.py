@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -26,7 +25,8 @@ from assay.cluster.remote_files import expand, is_remote, local_file
 from assay.cluster.settings import Cluster
 from assay.cluster.shards import natural_order
 from assay.cluster.text_shards import ENDINGS, read_text_shard
-from assay.encoders import EncoderSettings, TextModel, text_model
+from assay.cluster.worker_models import worker_model
+from assay.encoders import EncoderSettings
 from assay.errors import AssayError, InputError, StorageError, UsageError
 from assay.ids import Ids
 from assay.io.atomic import atomic_write
@@ -147,17 +147,11 @@ class _Made(NamedTuple):
     worker: str
 
 
-@lru_cache(maxsize=1)
-def _model(spec: str, settings: EncoderSettings) -> TextModel:
-    """The text model, loaded once by each worker."""
-    return text_model(spec, settings=settings)
-
-
 def _encode(task: _Task) -> _Made:
     """Make one shard, unless it is there."""
     start, worker = time.perf_counter(), worker_name()
     try:
-        model = _model(task.spec, task.settings)
+        model = worker_model(task.spec, task.settings)
         wanted = {"source_sha256": _digest_of(task.source), "model": model.fingerprint}
         ready = _ready(task, wanted) if model.repeatable else None
         if ready is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from assay import checks
 from assay.errors import AssayError, ShapeError, UsageError, ValueRangeError
 
-__all__ = ["Batch", "Encode", "Encoder", "Progress", "as_vectors", "told"]
+__all__ = ["Batch", "BatchMap", "Done", "Encode", "Encoder", "Progress", "as_vectors", "told"]
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
@@ -25,6 +25,19 @@ class Batch(NamedTuple):
 
     vectors: Any
     truncated: Flags | None = None
+
+
+class Done(NamedTuple):
+    """A batch that was encoded: its number, what became of it, and how long that took."""
+
+    number: int
+    batch: Batch
+    seconds: float
+
+
+# Encodes batches elsewhere, for the model of a fingerprint: (number of the first text, texts) in,
+# and what is done out, in any order.
+BatchMap = Callable[[str, Iterable[tuple[int, list[str]]]], Iterator[Done]]
 
 
 @dataclass(frozen=True)

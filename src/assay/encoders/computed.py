@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any, Final
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import checks
-from assay.encoders.base import Encoder, Progress
+from assay.encoders.base import BatchMap, Done, Encoder, Progress
 from assay.encoders.cache import EmbeddingCache, Kept, Keys, content_keys
 from assay.encoders.fingerprints import fingerprint_of
 from assay.encoders.settings import EncoderSettings
@@ -23,25 +23,31 @@ from assay.errors import ShapeError, ValueRangeError
 __all__ = ["ComputedModel", "checked_texts"]
 
 Floats = NDArray[np.float32]
+Batches = Iterable[tuple[int, list[str]]]  # number of the first text, texts
 
 _CANNOT_TELL: Final = 2  # among the flags; 1 is truncated, 0 is not
 
 
 class ComputedModel(TextModel):
-    """A text model whose vectors an encoder computes."""
+    """A text model whose vectors an encoder computes, here or where `elsewhere` sends batches."""
 
     def __init__(
-        self, encoder: Encoder, settings: EncoderSettings, cache: EmbeddingCache | None = None
+        self,
+        encoder: Encoder,
+        settings: EncoderSettings,
+        cache: EmbeddingCache | None = None,
+        elsewhere: BatchMap | None = None,
     ) -> None:
         self.spec = encoder.spec
         self.settings = settings
         self.repeatable = encoder.repeatable
-        self._encoder = encoder
+        self.encoder = encoder
         self._cache = cache
+        self._elsewhere = elsewhere
 
     @cached_property
     def _identity(self) -> dict[str, Any]:
-        return dict(self._encoder.identity())
+        return dict(self.encoder.identity())
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -89,7 +95,7 @@ class ComputedModel(TextModel):
         place = {text: row for row, text in enumerate(dict.fromkeys(filter(None, full)))}
         if not place:
             raise ShapeError(f"All {len(checked)} texts for encoder {self.spec!r} are empty.")
-        work = _Work(self._encoder, self._kept, list(place))
+        work = _Work(self.encoder, self._encode_batches, self._kept, list(place))
         work.run(progress)
         rows = np.fromiter((place.get(text, -1) for text in full), np.int64, len(full))
         flags = _spread(work.flags, rows)
@@ -100,6 +106,18 @@ class ComputedModel(TextModel):
             None if (flags == _CANNOT_TELL).any() else flags.astype(bool),
             rows < 0,
         )
+
+    def _encode_batches(self, batches: Batches) -> Iterator[Done]:
+        if self._elsewhere is not None:
+            return self._elsewhere(self.fingerprint, batches)
+        return _encode_here(self.encoder, batches)
+
+
+def _encode_here(encoder: Encoder, batches: Batches) -> Iterator[Done]:
+    for number, (first, texts) in enumerate(batches):
+        started = time.perf_counter()
+        made = encoder.encode_batch(texts, first)
+        yield Done(number, made, time.perf_counter() - started)
 
 
 def checked_texts(texts: Any, spec: str) -> list[str]:
@@ -126,8 +144,14 @@ def _spread(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
 class _Work:
     """Distinct texts on their way to vectors: from the cache, then from the model."""
 
-    def __init__(self, encoder: Encoder, kept: Kept | None, texts: list[str]) -> None:
-        self._encoder, self._kept, self._texts = encoder, kept, texts
+    def __init__(
+        self,
+        encoder: Encoder,
+        encode: Callable[[Batches], Iterator[Done]],
+        kept: Kept | None,
+        texts: list[str],
+    ) -> None:
+        self._encoder, self._encode, self._kept, self._texts = encoder, encode, kept, texts
         self.vectors: Floats = np.empty((len(texts), 0), np.float32)
         self.flags = np.zeros(len(texts), np.uint8)
         self.n_computed, self.seconds = 0, 0.0
@@ -140,13 +164,14 @@ class _Work:
         done = total - len(missing)
         if progress is not None and done:
             progress(done, total)
-        for start in range(0, len(missing), size):
-            batch = missing[start : start + size]
-            self._compute(batch)
+        batches = [missing[start : start + size] for start in range(0, len(missing), size)]
+        for made in self._encode((int(rows[0]), self._texts_of(rows)) for rows in batches):
+            batch = batches[made.number]
+            self._take(batch, made)
             if self._kept is not None and keys is not None:
                 self._kept.add(keys[batch], self.vectors[batch], self.flags[batch])
             if progress is not None:
-                progress(done + start + len(batch), total)
+                progress(done + self.n_computed, total)
 
     def _missing(self, keys: Keys | None) -> NDArray[np.int64]:
         if self._kept is None or keys is None:
@@ -156,10 +181,12 @@ class _Work:
             self.vectors, self.flags = found.vectors, found.flags
         return np.flatnonzero(~found.known)
 
-    def _compute(self, batch: NDArray[np.int64]) -> None:
-        started = time.perf_counter()
-        rows, truncated = self._encoder.encode_batch([self._texts[row] for row in batch])
-        self.seconds += time.perf_counter() - started
+    def _texts_of(self, rows: NDArray[np.int64]) -> list[str]:
+        return [self._texts[row] for row in rows]
+
+    def _take(self, batch: NDArray[np.int64], made: Done) -> None:
+        rows, truncated = made.batch
+        self.seconds += made.seconds
         self.n_computed += len(batch)
         self._make_room(rows.shape[1])
         self.vectors[batch] = rows

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import checks
-from assay.encoders.base import Progress
+from assay.encoders.base import BatchMap, Progress
 from assay.encoders.cache import EmbeddingCache
 from assay.encoders.settings import EncoderSettings
 from assay.encoders.specs import encoder, kind_of
@@ -78,11 +78,12 @@ def text_model(
     settings: EncoderSettings | None = None,
     cache: EmbeddingCache | None = None,
     device: str | None = None,
+    elsewhere: BatchMap | None = None,
 ) -> TextModel:
     """The text model that a spec names, e.g. "wordllama" or "st:all-MiniLM-L6-v2".
 
     With a cache, a text is computed once for all runs, and an interrupted run goes on where it
-    stopped.
+    stopped. `elsewhere` encodes batches where this is not: `assay.cluster.ClusterBatches`.
     """
     from assay.encoders.computed import ComputedModel
     from assay.encoders.precomputed import PrecomputedModel
@@ -91,4 +92,4 @@ def text_model(
     checks.require(given, EncoderSettings, "settings", "EncoderSettings(...)")
     if isinstance(spec, str) and kind_of(spec)[0] == "npy":
         return PrecomputedModel(spec, given)
-    return ComputedModel(encoder(spec, device=device, settings=given), given, cache)
+    return ComputedModel(encoder(spec, device=device, settings=given), given, cache, elsewhere)

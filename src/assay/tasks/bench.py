@@ -33,6 +33,7 @@ from assay.tasks.bench_runner import run_all
 from assay.tasks.bench_search import Choices, Metric, Watch
 
 if TYPE_CHECKING:
+    from assay.cluster import Cluster
     from assay.encoders import EmbeddingCache
 
 __all__ = [
@@ -68,6 +69,7 @@ def run_bench(
     device: str | None = None,
     threads: int | None = None,
     watch: Watch | None = None,
+    cluster: Cluster | None = None,
 ) -> BenchResult:
     """Run models on a collection and judge what they retrieve.
 
@@ -76,7 +78,8 @@ def run_bench(
     these. `chunk` cuts documents, `fold` brings scores of chunks back to documents: "max" or
     "sum:N". `depth` is how many documents are retrieved: without it 100 or the largest cut-off,
     1000 for a measure without one, and all where ties count other than in order. In the folder
-    `parts`, finished contestants of a bench that was interrupted are found again.
+    `parts`, finished contestants of a bench that was interrupted are found again. On a `cluster`
+    (`assay.cluster.open_cluster`), workers encode the texts.
     """
     checks.require(collection, Collection, "collection", "what load_collection() returns")
     chosen, fused = as_models(models), as_fusions(fusions)
@@ -88,7 +91,8 @@ def run_bench(
     deep = _depth(wanted, rules, depth, len(collection.doc_ids))
     rules = rules.but(depth=deep)
     data = prepare(collection, rules, rule)
-    choices = Choices(deep, folding, metric, rules.tiebreak, threads, device, cache, watch)
+    _check_cluster(cluster)
+    choices = Choices(deep, folding, metric, rules.tiebreak, threads, device, cache, watch, cluster)
     identity = (
         f"{__version__} {collection.fingerprint} {rule} {folding} {metric} {deep} {rules.tiebreak}"
     )
@@ -113,6 +117,13 @@ def run_bench(
         metric=metric,
         depth=deep,
     )
+
+
+def _check_cluster(cluster: Any) -> None:
+    if cluster is not None:
+        from assay.cluster import Cluster
+
+        checks.require(cluster, Cluster, "cluster", "what open_cluster() gives")
 
 
 def _depth(

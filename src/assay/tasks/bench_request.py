@@ -65,6 +65,11 @@ class BenchRequest:
         indexed = [indexed_name(one.name, index) for one in self.models for index in self.indexes]
         return [*(one.name for one in self.models), *indexed, *(one.name for one in self.fusions)]
 
+    @property
+    def encodes(self) -> bool:
+        """Whether some model makes vectors of texts; lexical ones and those of files do not."""
+        return any(not (_is_lexical(one) or one.spec.startswith("npy:")) for one in self.models)
+
     def load(self) -> Collection:
         """Read the collection."""
         return load_collection(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from assay.encoders import EncoderSettings, text_model
+from assay.encoders import EncoderSettings, TextModel, text_model
 from assay.lexical import is_lexical, lexical_model
 from assay.tasks import bench_search
 from assay.tasks.bench_costs import Costs, Timer
@@ -29,10 +29,7 @@ class _Runner:
         if is_lexical(model.spec):
             self._maker = lexical_model(model.spec, **model.settings)
         else:
-            settings = EncoderSettings(**model.settings)
-            self._maker = text_model(
-                model.spec, settings=settings, cache=choices.cache, device=choices.device
-            )
+            self._maker = _text_model(model, choices)
 
     @property
     def fingerprint(self) -> str:
@@ -69,6 +66,19 @@ class _Runner:
         if self.dense is None:
             return None
         return bench_search.search_index(name, spec, self.dense, self._data, self._choices)
+
+
+def _text_model(model: Model, choices: Choices) -> TextModel:
+    """The model, which encodes on the cluster where there is one."""
+    settings, elsewhere = EncoderSettings(**model.settings), None
+    if choices.cluster is not None:
+        from assay.cluster import ClusterBatches
+
+        elsewhere = ClusterBatches(choices.cluster, model.spec, settings, choices.device)
+    return text_model(
+        model.spec, settings=settings, cache=choices.cache, device=choices.device,
+        elsewhere=elsewhere,
+    )  # fmt: skip
 
 
 def run_all(

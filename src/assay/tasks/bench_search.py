@@ -19,6 +19,7 @@ from assay.tasks.bench_costs import Costs, Timer
 from assay.tasks.bench_prepared import Prepared
 
 if TYPE_CHECKING:
+    from assay.cluster import Cluster
     from assay.encoders import EmbeddingCache, Encoded, TextModel
     from assay.indexes import IndexReport
     from assay.lexical import LexicalModel
@@ -57,6 +58,7 @@ class Choices:
     device: str | None = None
     cache: EmbeddingCache | None = None
     watch: Watch | None = None
+    cluster: Cluster | None = None
 
 
 @dataclass(frozen=True, eq=False)
