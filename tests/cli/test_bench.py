@@ -168,6 +168,26 @@ def test_saved_with_what_was_found(home: Path, assay: Callable[..., Any]) -> Non
         assert run.config["collection"]
 
 
+def test_saved_with_the_groups_that_were_drawn_and_the_tasks_of_a_cluster(
+    home: Path, assay: Callable[..., Any]
+) -> None:
+    from assay.store import open as opened
+
+    queries = list(map(str, small(empty=2).query_ids))
+    rows = "".join(f"{query},g{row % 9}\n" for row, query in enumerate(queries))
+    (home / "groups.csv").write_text(f"query,group\n{rows}", "utf-8")
+    done = assay(*TWO, "--by", "groups.csv", "--cluster", "serial", "--no-cache", "--save")
+    assert done.code == 0, done.err
+    with opened(home / "assay.db") as store:
+        for run in store.runs():
+            assert run.clusters == "group"
+            assert run.config["cluster"]["totals"]["encode"]["tasks"] >= 2
+    assert assay(*TWO, "--save").code == 0
+    with opened(home / "assay.db") as store:
+        assert store.run(3).clusters == ""
+        assert "cluster" not in store.run(3).config
+
+
 def test_a_saved_bench_is_filed_under_the_collection(home: Path, assay: Callable[..., Any]) -> None:
     from assay.store import open as opened
 

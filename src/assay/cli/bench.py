@@ -13,7 +13,7 @@ from assay.cli.where import refuse_workers_alone, where_options
 
 if TYPE_CHECKING:
     from assay.cli.saved import Saving
-    from assay.cluster import Cluster
+    from assay.cluster import Cluster, Journal
     from assay.report.contents import Report
     from assay.tasks.bench_request import BenchRequest
     from assay.tasks.bench_result import BenchResult
@@ -159,7 +159,7 @@ def command(*, saving: Saving, **chosen: Any) -> None:
     layout = _layout(chosen)
     request = _request(chosen)
     _refuse_senseless(chosen, request)
-    result = _run(chosen, request, saving)
+    result, journal = _run(chosen, request, saving)
     settings = _statistics(chosen)
     result = _grouped(result, chosen["by"], settings)
     report = _report(result, settings)
@@ -167,7 +167,8 @@ def command(*, saving: Saving, **chosen: Any) -> None:
         from assay.cli.bench_saved import as_results
 
         files = (chosen["config"], *request.files)
-        saving.keep(as_results(result, files, seed=chosen["seed"]))
+        by = settings.get("by", "")
+        saving.keep(as_results(result, files, seed=chosen["seed"], clusters=by, journal=journal))
     _narrate(result, request, chosen["where"])
     _write(result, report, chosen)
     _show(result, report, layout, chosen["file"])
@@ -222,7 +223,10 @@ def _refuse_senseless(chosen: dict[str, Any], request: BenchRequest) -> None:
                              known=("csv", "tsv", "markdown"))  # fmt: skip
 
 
-def _run(chosen: dict[str, Any], request: BenchRequest, saving: Saving) -> BenchResult:
+def _run(
+    chosen: dict[str, Any], request: BenchRequest, saving: Saving
+) -> tuple[BenchResult, Journal | None]:
+    """What the contestants reach, and the tasks of the cluster if there was one."""
     from assay.cli.bench_progress import bench_bars
     from assay.cli.quiet import hush_packages
     from assay.encoders import EmbeddingCache
@@ -242,10 +246,11 @@ def _run(chosen: dict[str, Any], request: BenchRequest, saving: Saving) -> Bench
     if chosen["depth"]:
         changes["depth"] = chosen["depth"]
     with _cluster(chosen, request) as cluster, bench_bars(len(request.names)) as watch:
-        return request.run(
+        result = request.run(
             collection, cache=cache, threads=chosen["threads"], watch=watch, cluster=cluster,
             **changes,
         )  # fmt: skip
+    return result, None if cluster is None else cluster.journal
 
 
 @contextmanager
