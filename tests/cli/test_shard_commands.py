@@ -110,6 +110,7 @@ def test_encode_then_rank(folder, assay):
         (["q.npy", "none-*.npy", "-o", "r.txt"], 5, "no file matches"),
         (["q.npy", "s-*.npy"], 2, "Missing option '-o'"),
         (["q.npy", "s-*.npy", "--dry-run", "--recall-of", "x"], 2, "exclude each other"),
+        (["q.npy", "s-*.npy", "--dry-run", "-r", "x", "--save"], 2, "nothing to --save"),
         (["q.npy", "s-*.npy", "-o", "r.txt", "--workers", "2"], 2, "without --cluster"),
         (["q.npy", "s-*.npy", "-o", "r.txt", "--seed", "2"], 2, "without --sample"),
         (["q.npy", "s-*.npy", "-o", "r.txt", "--save"], 2, "go with --qrels"),

@@ -127,6 +127,8 @@ def command(
     )
     if qrels is None and (save or measures):
         raise click.UsageError("--save and -m go with --qrels, against which the run is scored.")
+    if dry_run and save:
+        raise click.UsageError("--dry-run searches nothing, so there is nothing to --save.")
     output.refuse_input(target, queries, docs, query_ids, doc_ids, recall_of, qrels)
     output.refuse_one_file(target, timings)
     how: dict[str, Any] = {
