@@ -133,7 +133,7 @@ def like_mteb() -> dict[str, str]:
 def assay_way(data: Sample, peer: str) -> Way:
     """Search and evaluate under the peer's conventions, as deep as the peer searches."""
     import assay
-    from assay.io.sources import as_judgments
+    from assay.io.formats import as_judgments
 
     names = like_mteb() if peer == "mteb" else like_sentence_transformers()
     rules, depth = ("mteb", max(MTEB_CUTS)) if peer == "mteb" else ("sentence_transformers", 100)
@@ -224,9 +224,14 @@ def mteb_way(data: Sample) -> Way:
     wrappers.create_dataloader = lambda dataset, **_: dataset
 
     evaluator = RetrievalEvaluator(
-        corpus, asked, task_metadata=metadata, hf_split="test", hf_subset="default",
-        top_k=max(MTEB_CUTS), timer=TimingStack(),
-    )  # fmt: skip
+        corpus,
+        asked,
+        task_metadata=metadata,
+        hf_split="test",
+        hf_subset="default",
+        top_k=max(MTEB_CUTS),
+        timer=TimingStack(),
+    )
 
     def search() -> Any:
         searcher = wrappers.SearchEncoderWrapper(Computed(), corpus_chunk_size=len(corpus))
@@ -286,8 +291,10 @@ def child(name: str, peer: str, data: str, repeats: int) -> dict[str, Any]:
 def in_own_process(name: str, peer: str, data: str, repeats: int) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, __file__, "--child", name, peer, data, str(repeats)],
-        stdout=subprocess.PIPE, text=True, check=True,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -316,10 +323,10 @@ def compared(peer: str, data: str, repeats: int) -> dict[str, Any]:
 def overhead(model: str, data: str, repeats: int) -> dict[str, Any]:
     """`run_bench` over encoding and searching alone, both in this process, taking turns."""
     import assay
-    from assay.encoders import text_model
     from assay.io.collections import load_collection
-    from assay.tasks.bench import run_bench
-    from assay.tasks.stdlib_collection import stdlib_collection
+    from assay.models import text_model
+    from assay.tasks.bench.evaluate import run_bench
+    from assay.tasks.bench.stdlib_collection import stdlib_collection
 
     if data == "scifact":
         folder = DATA / "scifact"

@@ -71,7 +71,7 @@ def same(left: Any, right: Any) -> bool:
 def overhead(sizes: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     """One array on threads, then shards on threads and on Ray; they take turns."""
     from assay.cluster import open_cluster, rank_shards
-    from assay.engine import rank
+    from assay.search.engine import rank
 
     docs = folder / "docs.npy"
     shards = write_shards(docs, folder / "overhead", sizes.shards)
@@ -106,11 +106,16 @@ def overhead(sizes: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
         print(f"turn {turn + 1}: " + ", ".join(f"{k} {v[-1]:.2f} s" for k, v in times.items()))
     base, least = min(times["rank, threads"]), min(cores["rank, threads"])
     return [
-        {"way": name, "seconds": min(found), "ratio": min(found) / base,
-         "core seconds": min(cores[name]), "ratio of these": min(cores[name]) / least,
-         **journals.get(name, {})}
+        {
+            "way": name,
+            "seconds": min(found),
+            "ratio": min(found) / base,
+            "core seconds": min(cores[name]),
+            "ratio of these": min(cores[name]) / least,
+            **journals.get(name, {}),
+        }
         for name, found in times.items()
-    ]  # fmt: skip
+    ]
 
 
 def _cpu_seconds(workers: set[str]) -> float:
@@ -143,13 +148,17 @@ def by_shards(sizes: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
             shutil.rmtree(folder / f"by-{count}")
             totals = cluster.journal.totals()
             busy = sum(kind["seconds"] for kind in totals.values())
-            found.append({
-                "shards": count, "tasks": int(totals["search"]["tasks"]), "seconds": seconds,
-                "search": totals["search"]["seconds"],
-                "merge": totals.get("merge", {}).get("seconds", 0.0),
-                "idle and moving": sizes.workers * seconds - busy,
-                "most held": cluster.journal.most_held,
-            })  # fmt: skip
+            found.append(
+                {
+                    "shards": count,
+                    "tasks": int(totals["search"]["tasks"]),
+                    "seconds": seconds,
+                    "search": totals["search"]["seconds"],
+                    "merge": totals.get("merge", {}).get("seconds", 0.0),
+                    "idle and moving": sizes.workers * seconds - busy,
+                    "most held": cluster.journal.most_held,
+                }
+            )
     return found
 
 
@@ -186,17 +195,26 @@ def driver_memory(sizes: argparse.Namespace, folder: Path) -> list[dict[str, Any
         np.save(part, docs)
         shards = write_shards(part, folder / f"memory-{share}", sizes.shards * 4 // share)
         part.unlink()
-        arguments = [shards, sizes.workers, sizes.queries // 4, sizes.columns, sizes.k,
-                     sizes.query_block]  # fmt: skip
+        arguments = [
+            shards,
+            sizes.workers,
+            sizes.queries // 4,
+            sizes.columns,
+            sizes.k,
+            sizes.query_block,
+        ]
         done = subprocess.run(
             [sys.executable, "-c", _DRIVER, *map(str, arguments)],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             raise SystemExit(done.stderr)
         before, scores, after = (int(word) / 1024 for word in done.stdout.split())
-        found.append({"docs": rows // share, "before MB": before, "evaluate MB": scores,
-                      "rank MB": after})  # fmt: skip
+        found.append(
+            {"docs": rows // share, "before MB": before, "evaluate MB": scores, "rank MB": after}
+        )
         shutil.rmtree(folder / f"memory-{share}")
     return found
 
@@ -218,31 +236,41 @@ def model(sizes: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
                 ),
                 time.process_time,
             )
-        found.append({
-            "queries": len(queries), "docs": plan.n_docs, "model core s": plan.seconds,
-            "measured core s": seconds, "ratio": seconds / plan.seconds,
-            "Gflop/s of a core": plan.flops / seconds / 1e9, **plan.rates._asdict(),
-        })  # fmt: skip
+        found.append(
+            {
+                "queries": len(queries),
+                "docs": plan.n_docs,
+                "model core s": plan.seconds,
+                "measured core s": seconds,
+                "ratio": seconds / plan.seconds,
+                "Gflop/s of a core": plan.flops / seconds / 1e9,
+                **plan.rates._asdict(),
+            }
+        )
         shutil.rmtree(folder / "model")
     return found
 
 
 def constants(sizes: argparse.Namespace, folder: Path) -> dict[str, float]:
     """Speed of reading a shard (from the page cache) and of merging lists, on one core."""
-    from assay.cluster.lists import lists_of, merge_lists
-    from assay.engine import rank
+    from assay.cluster.merging import lists_of, merge_lists
+    from assay.search.engine import rank
 
     docs = np.load(folder / "docs.npy", mmap_mode="r")
     float(np.asarray(docs[: 1 << 18]).sum())
     seconds, _ = timed(lambda: float(np.asarray(docs[: 1 << 18]).sum()), time.process_time)
     queries = make_queries(2000, sizes.columns)
     some = np.array(docs[:40_000])
-    parts = [lists_of(rank(queries, some[a : a + 5000], sizes.k), a, None)
-             for a in range(0, len(some), 5000)]  # fmt: skip
+    parts = [
+        lists_of(rank(queries, some[a : a + 5000], sizes.k), a, None)
+        for a in range(0, len(some), 5000)
+    ]
     merging, _ = timed(lambda: merge_lists(parts, sizes.k, keep_ties=False), time.process_time)
     entries = sum(len(part.docs) for part in parts)
-    return {"read GB/s": docs[: 1 << 18].nbytes / seconds / 1e9,
-            "merged entries/s": entries / merging}  # fmt: skip
+    return {
+        "read GB/s": docs[: 1 << 18].nbytes / seconds / 1e9,
+        "merged entries/s": entries / merging,
+    }
 
 
 def show(title: str, rows: list[dict[str, Any]]) -> None:
@@ -284,8 +312,10 @@ def main() -> None:
         sizes.queries, sizes.docs, sizes.repeats = 2000, 100_000, 1
         sizes.shard_counts, sizes.query_block = [2, 8, 32], 1024
     ways = {"overhead": overhead, "shards": by_shards, "memory": driver_memory, "model": model}
-    print(f"{sizes.queries:,} × {sizes.docs:,} × {sizes.columns}, k {sizes.k}, {sizes.workers} "
-          f"workers; load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    print(
+        f"{sizes.queries:,} × {sizes.docs:,} × {sizes.columns}, k {sizes.k}, {sizes.workers} "
+        f"workers; load {os.getloadavg()[0]:.1f}"
+    )
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="assay-cluster-") as name:
         folder = Path(name)

@@ -27,8 +27,13 @@ from threadpoolctl import threadpool_limits
 from assay.native import engine_name
 from assay.tasks.descriptors import DescriptorResult, rank_pair
 
-WORDS = {"assay": "assay", "ranks": "  ranks of all pairs", "means": "  all scores and means",
-         "products": "matrix products alone", "argsort": "numpy, stable argsort"}  # fmt: skip
+WORDS = {
+    "assay": "assay",
+    "ranks": "  ranks of all pairs",
+    "means": "  all scores and means",
+    "products": "matrix products alone",
+    "argsort": "numpy, stable argsort",
+}
 
 
 def make_pair(keypoints: int, dims: int, seed: int) -> tuple[Any, Any, Any]:
@@ -96,8 +101,13 @@ def check(result: DescriptorResult, sampled: dict[int, Any], args: argparse.Name
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    for name, value in (("scenes", 116), ("pairs", 5), ("keypoints", 2000), ("dims", 128),
-                        ("every", 20)):  # fmt: skip
+    for name, value in (
+        ("scenes", 116),
+        ("pairs", 5),
+        ("keypoints", 2000),
+        ("dims", 128),
+        ("every", 20),
+    ):
         parser.add_argument(f"--{name}", type=int, default=value)
     args = parser.parse_args()
     load = os.getloadavg()[0]

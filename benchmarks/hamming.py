@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from assay.engine import Codes, rank_codes
 from assay.native import engine_name
+from assay.search.engine import Codes, rank_codes
 
 Jobs = dict[str, tuple[Callable[[], Any], float]]  # what to do, and by what to multiply its time
 

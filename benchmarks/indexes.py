@@ -19,7 +19,7 @@ from bench import sample
 
 from assay import rank
 from assay.errors import MissingPackageError
-from assay.indexes import IndexReport, build_index, measure_index
+from assay.search.indexes import IndexReport, build_index, measure_index
 
 SPECS = [
     "exact",

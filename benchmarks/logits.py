@@ -26,9 +26,12 @@ from typing import Any
 
 import numpy as np
 
-from assay.engine import target_ranks_from_scores
 from assay.native import engine_name
-from assay.tasks.prediction import calculate_correct_total_prediction, evaluate_predictions
+from assay.search.engine import target_ranks_from_scores
+from assay.tasks.prediction.evaluate import (
+    calculate_correct_total_prediction,
+    evaluate_predictions,
+)
 
 CUTS = (1, 3, 5, 10)
 SLOW = 10.0

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 import assay
-from assay.encoders import text_model
-from assay.lexical import is_lexical, lexical_model
+from assay.models import is_lexical, lexical_model, text_model
 
 MODELS = ["bm25", "tfidf", "lsa:200", "wordllama", "minilm"]
 

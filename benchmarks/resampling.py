@@ -51,18 +51,28 @@ def scipy_test(a: Any, b: Any, resamples: int) -> Any:
     import scipy.stats
 
     return scipy.stats.permutation_test(
-        (a, b), lambda x, y, axis=-1: np.mean(x - y, axis=axis), permutation_type="samples",
-        n_resamples=resamples, batch=100, vectorized=True, rng=np.random.default_rng(0),
-    )  # fmt: skip
+        (a, b),
+        lambda x, y, axis=-1: np.mean(x - y, axis=axis),
+        permutation_type="samples",
+        n_resamples=resamples,
+        batch=100,
+        vectorized=True,
+        rng=np.random.default_rng(0),
+    )
 
 
 def scipy_bootstrap(values: Any, resamples: int, method: str) -> Any:
     import scipy.stats
 
     return scipy.stats.bootstrap(
-        (values,), np.mean, n_resamples=resamples, batch=100, method=method, vectorized=True,
+        (values,),
+        np.mean,
+        n_resamples=resamples,
+        batch=100,
+        method=method,
+        vectorized=True,
         rng=np.random.default_rng(0),
-    )  # fmt: skip
+    )
 
 
 def ranx_test() -> Callable[[Any, Any, int], Any] | None:

@@ -116,15 +116,30 @@ def _run_text(sample: Sample, block: int = 10_000) -> Iterator[bytes]:
         docs = sample.docs[start : start + block]
         row = np.repeat(np.arange(start, start + len(docs)), PLACES)
         score = (sample.scores[start : start + block] * 1e9).astype(np.int64)
-        yield _lines("q", _digits(row, 7), " Q0 doc", _digits(docs.ravel(), 8), " ",
-                     _digits(np.tile(rank, len(docs)), 3), " 0.", _digits(score.ravel(), 9),
-                     " run\n")  # fmt: skip
+        yield _lines(
+            "q",
+            _digits(row, 7),
+            " Q0 doc",
+            _digits(docs.ravel(), 8),
+            " ",
+            _digits(np.tile(rank, len(docs)), 3),
+            " 0.",
+            _digits(score.ravel(), 9),
+            " run\n",
+        )
 
 
 def _qrels_text(sample: Sample) -> Iterator[bytes]:
     grade = _digits(sample.grades.astype(np.int64), 1)
-    yield _lines("q", _digits(sample.judged_row, 7), " 0 doc", _digits(sample.judged_doc, 8),
-                 " ", grade, "\n")  # fmt: skip
+    yield _lines(
+        "q",
+        _digits(sample.judged_row, 7),
+        " 0 doc",
+        _digits(sample.judged_doc, 8),
+        " ",
+        grade,
+        "\n",
+    )
 
 
 def _digits(numbers: NDArray[Any], width: int) -> NDArray[Any]:
@@ -137,9 +152,10 @@ def _lines(*columns: str | NDArray[Any]) -> bytes:
     count = next(len(column) for column in columns if not isinstance(column, str))
     blocks = [
         np.tile(np.frombuffer(column.encode(), np.uint8), (count, 1))
-        if isinstance(column, str) else column
+        if isinstance(column, str)
+        else column
         for column in columns
-    ]  # fmt: skip
+    ]
     return np.hstack(blocks).tobytes()
 
 
@@ -160,7 +176,7 @@ def memory_tasks(sample: Sample, peers: list[str]) -> dict[str, Task]:
 
 def assay_array_tasks(sample: Sample) -> dict[str, Task]:
     import assay
-    from assay.ids import Ids
+    from assay.core.ids import Ids
 
     rules = assay.Conventions.parse("trec_eval").but(tiebreak="index")
 
@@ -169,9 +185,12 @@ def assay_array_tasks(sample: Sample) -> dict[str, Task]:
 
     def judgments() -> Any:
         return assay.Judgments.from_pairs(
-            Ids.count(sample.queries), Ids.count(sample.n_docs),
-            sample.judged_row, sample.judged_doc, sample.grades,
-        )  # fmt: skip
+            Ids.count(sample.queries),
+            Ids.count(sample.n_docs),
+            sample.judged_row,
+            sample.judged_doc,
+            sample.grades,
+        )
 
     def evaluate(ranking: Any, judgments: Any) -> Any:
         return assay.evaluate(ranking, judgments, MEASURES, conventions=rules).mean()
@@ -350,9 +369,11 @@ def in_process(*child: object) -> list[Result]:
         done = subprocess.run(
             # -P: no file beside this one may be taken for a module that somebody imports.
             [sys.executable, "-P", __file__, "--child", *map(str, child)],
-            stdout=subprocess.PIPE, check=True, text=True,
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
             env={**os.environ, "NUMBA_CACHE_DIR": nothing_compiled},
-        )  # fmt: skip
+        )
     found: list[Result] = json.loads(done.stdout.splitlines()[-1])
     return found
 

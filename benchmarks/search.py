@@ -94,9 +94,12 @@ class Team:
             env["OPENBLAS_CORETYPE"] = self.core_type or ""
         ways = Path(__file__).with_name("search_ways.py")
         member = subprocess.Popen(
-            [sys.executable, "-P", str(ways)], env=env,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [sys.executable, "-P", str(ways)],
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         self.members[package, variant] = member
         return member
 
@@ -212,9 +215,10 @@ def agreement(one: Measured, ours: Measured | None) -> float | None:
 def usable(ways: dict[str, Way], team: Team, peers: list[str]) -> list[str]:
     """The ways whose packages are here."""
     return [
-        name for name, way in ways.items()
+        name
+        for name, way in ways.items()
         if way.package in ("numpy", "assay", *peers) and (not way.variant or team.core_type)
-    ]  # fmt: skip
+    ]
 
 
 def top_jobs(names: list[str], sample: Sample, ks: list[int]) -> list[Job]:
@@ -223,9 +227,10 @@ def top_jobs(names: list[str], sample: Sample, ks: list[int]) -> list[Job]:
     jobs = [Job("top", name, sample) for name in names if name in PRODUCTS]
     for k in ks:
         jobs += [
-            Job("top", name, sample, k) for name in names
+            Job("top", name, sample, k)
+            for name in names
             if name not in PRODUCTS and (k == usual or not TOP_WAYS[name].one_k)
-        ]  # fmt: skip
+        ]
     return jobs
 
 
@@ -334,8 +339,10 @@ def show(part: Result) -> None:
     if "growth" in part:
         _show_growth(part["growth"])
         return
-    print(f"  {'':27}{'k':>5}{'seconds':>10}{'÷ sgemm':>9}{'÷ assay':>9}{'Gflop/s':>9}"
-          f"{'of peak':>9}{'GB/s':>7}{'of peak':>9}{'turns':>7}  aim")  # fmt: skip
+    print(
+        f"  {'':27}{'k':>5}{'seconds':>10}{'÷ sgemm':>9}{'÷ assay':>9}{'Gflop/s':>9}"
+        f"{'of peak':>9}{'GB/s':>7}{'of peak':>9}{'turns':>7}  aim"
+    )
     for row in part["rows"]:
         print(_line(row) + f"  {aim(row, part['title'])}{doubts(row)}")
     for name in part["failed"]:
@@ -356,8 +363,10 @@ def _show_growth(rows: list[Result]) -> None:
     print(f"  {'':8}{'seconds':>10}{'growth':>9}{'of sgemm':>10}{'÷ sgemm':>9}{'of peak':>9}")
     for row in rows:
         name = f"{row['what']} × {row['factor']}" if row["what"] else "base"
-        print(f"  {name:8}{row['seconds']:10.3f}{row['growth']:9.2f}{row['sgemm_growth']:10.2f}"
-              f"{row['to_sgemm']:9.2f}{row['of_flops_peak']:9.0%}")  # fmt: skip
+        print(
+            f"  {name:8}{row['seconds']:10.3f}{row['growth']:9.2f}{row['sgemm_growth']:10.2f}"
+            f"{row['to_sgemm']:9.2f}{row['of_flops_peak']:9.0%}"
+        )
 
 
 def machine(core_type: str | None) -> Result:
@@ -394,9 +403,11 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--k", type=int, nargs="+", default=[10, 100, 1000])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument(
-        "--budget", type=float, default=60,
+        "--budget",
+        type=float,
+        default=60,
         help="seconds that one row may take for all its repeats; each has at least one turn",
-    )  # fmt: skip
+    )
     parser.add_argument("--parts", nargs="+", default=PARTS, choices=PARTS)
     parser.add_argument("--peers", nargs="*", default=PEERS, choices=PEERS)
     parser.add_argument("--core-type", default=guess_core_type(), help="for OpenBLAS in faiss")

@@ -76,7 +76,7 @@ def _chunks(rows: Any, size: int) -> Iterator[Any]:
 
 def assay_top(metric: Any) -> Callable[[Floats, Floats, int], Ints]:
     def top(queries: Floats, docs: Floats, k: int) -> Any:
-        from assay.engine import rank
+        from assay.search.engine import rank
 
         return rank(queries, docs, k, metric=metric).docs.reshape(len(queries), -1)
 
@@ -156,7 +156,7 @@ def argsort_one_by_one(queries: Floats, docs: Floats, k: int) -> Ints:
 
 
 def assay_target(queries: Floats, docs: Floats, targets: Ints) -> Any:
-    from assay.engine import target_ranks
+    from assay.search.engine import target_ranks
 
     return target_ranks(queries, docs, targets).rank
 

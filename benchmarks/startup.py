@@ -26,9 +26,13 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "import numpy, assay": [sys.executable, "-c", "import numpy, assay"],
         "assay --help": [*assay, "--help"],
         "assay eval, two queries": [
-            *assay, "eval", str(folder / "run.txt"), "-r", str(folder / "qrels.txt"),
+            *assay,
+            "eval",
+            str(folder / "run.txt"),
+            "-r",
+            str(folder / "qrels.txt"),
         ],
-    }  # fmt: skip
+    }
 
 
 def milliseconds(command: list[str]) -> float:

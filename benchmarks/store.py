@@ -23,8 +23,18 @@ from typing import Any
 
 import numpy as np
 
-MEASURES = ("nDCG@10", "AP", "RR", "P@10", "R@100", "Success@1", "Success@10", "nDCG@100", "P@5",
-            "R@10")  # fmt: skip
+MEASURES = (
+    "nDCG@10",
+    "AP",
+    "RR",
+    "P@10",
+    "R@100",
+    "Success@1",
+    "Success@10",
+    "nDCG@100",
+    "P@5",
+    "R@10",
+)
 DATASETS = ("scifact", "nfcorpus", "cranfield", "touche", "quora")
 MODELS = ("tfidf", "bm25", "lsa", "dense-small", "splade", "dense-large", "colbert", "hybrid")
 LIMIT = 0.2  # seconds
@@ -34,9 +44,9 @@ def make_store(place: Path, *, runs: int, queries: int, measures: int, seed: int
     """Write runs, in few transactions."""
     import assay.store
     from assay import Ids, Scores, parse_many, preset
-    from assay.store import About, Aggregate, writing
-    from assay.store.numbers import Numbers
-    from assay.store.packing import pack_scores
+    from assay.store import Aggregate, RunRecord, writing
+    from assay.store.codec import pack_scores
+    from assay.store.payload import Numbers
 
     rng = np.random.default_rng(seed)
     named = parse_many(MEASURES[:measures])
@@ -48,17 +58,37 @@ def make_store(place: Path, *, runs: int, queries: int, measures: int, seed: int
     def numbers(model: int, number: int) -> Numbers:
         skill = 0.35 + 0.05 * model + 0.02 * rng.standard_normal()
         values = np.clip(rng.normal(skill, 0.3, (len(named), queries)), 0, 1).round(4)
-        scores = Scores(named, ids, values, tied=nothing, missing=nothing[0],
-                        conventions=preset("trec_eval"), groups={"topic": topics})  # fmt: skip
+        scores = Scores(
+            named,
+            ids,
+            values,
+            tied=nothing,
+            missing=nothing[0],
+            conventions=preset("trec_eval"),
+            groups={"topic": topics},
+        )
         means, room = values.mean(axis=1), 1.96 * values.std(axis=1) / np.sqrt(queries)
         found = [
-            Aggregate(str(one), float(m), value_skip=float(m), value_zero=float(m),
-                      low=float(m - r), high=float(m + r), level=0.95, method="t",
-                      chance=0.01, ceiling=1.0, n=queries)
+            Aggregate(
+                str(one),
+                float(m),
+                value_skip=float(m),
+                value_zero=float(m),
+                low=float(m - r),
+                high=float(m + r),
+                level=0.95,
+                method="t",
+                chance=0.01,
+                ceiling=1.0,
+                n=queries,
+            )
             for one, m, r in zip(named, means, room, strict=True)
-        ]  # fmt: skip
-        columns = {"n_queries": queries, "conventions": scores.conventions.signature(),
-                   "signature": scores.signature}  # fmt: skip
+        ]
+        columns = {
+            "n_queries": queries,
+            "conventions": scores.conventions.signature(),
+            "signature": scores.signature,
+        }
         return Numbers(tuple(pack_scores(scores)), tuple(found), columns)
 
     with assay.store.open(place) as store:
@@ -66,13 +96,15 @@ def make_store(place: Path, *, runs: int, queries: int, measures: int, seed: int
             with store.database.writing() as connection:
                 for number in range(start, min(start + 50, runs)):
                     model = number % len(MODELS)
-                    about = About(
-                        MODELS[model], task="retrieval", model=MODELS[model],
+                    about = RunRecord(
+                        MODELS[model],
+                        task="retrieval",
+                        model=MODELS[model],
                         dataset=DATASETS[number // len(MODELS) % len(DATASETS)],
                         tags=["nightly"] if number % 3 == 0 else [],
                         config={"depth": 100, "measures": list(MEASURES[:measures])},
                         command=("eval", f"{MODELS[model]}.run", "-r", "qrels.txt", "--save"),
-                    )  # fmt: skip
+                    )
                     moment = (began + timedelta(hours=7 * number)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
                     row = {**writing.first_row(about), "created": moment}
                     run = writing.add_run(connection, row, about.tags)
@@ -82,10 +114,19 @@ def make_store(place: Path, *, runs: int, queries: int, measures: int, seed: int
 def ask(app: Any, address: str) -> tuple[int, bytes]:
     """One request to the application."""
     path, _, query = address.partition("?")
-    scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(),
-             "query_string": query.encode(), "headers": [(b"host", b"localhost")],
-             "server": ("localhost", 80), "client": None, "scheme": "http", "root_path": "",
-             "http_version": "1.1"}  # fmt: skip
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(b"host", b"localhost")],
+        "server": ("localhost", 80),
+        "client": None,
+        "scheme": "http",
+        "root_path": "",
+        "http_version": "1.1",
+    }
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
@@ -123,7 +164,7 @@ def pages(last: int) -> dict[str, str]:
 def measure(place: Path, repeats: int) -> list[dict[str, Any]]:
     """Seconds of each page: the first time, and the median of those after."""
     from assay.web.app import make_app
-    from assay.web.source import Source
+    from assay.web.store_handle import Source
 
     source = Source(place)
     app = make_app(source)
@@ -140,8 +181,15 @@ def measure(place: Path, repeats: int) -> list[dict[str, Any]]:
             worked.append(time.process_time() - before)
             if status != 200:
                 raise SystemExit(f"{address}: {status} {body[:300]!r}")
-        found.append({"page": name, "first": times[0], "first_cpu": worked[0],
-                      "again": float(np.median(times[1:])), "bytes": len(body)})  # fmt: skip
+        found.append(
+            {
+                "page": name,
+                "first": times[0],
+                "first_cpu": worked[0],
+                "again": float(np.median(times[1:])),
+                "bytes": len(body),
+            }
+        )
     source.close()
     return found
 
@@ -167,14 +215,18 @@ def main() -> int:
     if chosen.json:
         print(json.dumps({"runs": chosen.runs, "values": values, "bytes": size, "pages": results}))
         return 0
-    print(f"{chosen.runs:,} runs, {values:,} values of queries, {size / 1e6:,.0f} MB, "
-          f"made in {made:.0f} s\n")  # fmt: skip
+    print(
+        f"{chosen.runs:,} runs, {values:,} values of queries, {size / 1e6:,.0f} MB, "
+        f"made in {made:.0f} s\n"
+    )
     print(f"{'page':<28}{'first':>9}{'its CPU':>9}{'again':>9}{'size':>9}")
     for one in results:
         late = "  over 200 ms" if max(one["first"], one["again"]) > LIMIT else ""
-        print(f"{one['page']:<28}{1000 * one['first']:>6.0f} ms"
-              f"{1000 * one['first_cpu']:>6.0f} ms{1000 * one['again']:>6.0f} ms"
-              f"{one['bytes'] / 1000:>6.0f} kB{late}")  # fmt: skip
+        print(
+            f"{one['page']:<28}{1000 * one['first']:>6.0f} ms"
+            f"{1000 * one['first_cpu']:>6.0f} ms{1000 * one['again']:>6.0f} ms"
+            f"{one['bytes'] / 1000:>6.0f} kB{late}"
+        )
     return 0
 
 

@@ -36,8 +36,10 @@ def ndcg_at_10(data, found, scores):
     """Mean over all queries; ranks as they stand in `found`."""
     discounts = 1 / np.log2(np.arange(2, 12))
     assert (np.diff(scores) <= 0).all()
-    return np.mean([
-        sum(discounts[i] for i, doc in enumerate(row[:10]) if doc in relevant)
-        / discounts[: len(relevant)].sum()
-        for row, relevant in zip(found.tolist(), data.relevant, strict=True)
-    ])  # fmt: skip
+    return np.mean(
+        [
+            sum(discounts[i] for i, doc in enumerate(row[:10]) if doc in relevant)
+            / discounts[: len(relevant)].sum()
+            for row, relevant in zip(found.tolist(), data.relevant, strict=True)
+        ]
+    )

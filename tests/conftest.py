@@ -36,7 +36,7 @@ class Answer(NamedTuple):
 @pytest.fixture
 def assay(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
     """The command line, called in this process."""
-    from assay.cli import main
+    from assay.cli.main import main
 
     def call(*arguments: object) -> Answer:
         code = main([str(argument) for argument in arguments])

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from assay.demo import write_demo
 from assay.measures import REGISTRY
 from assay.report.registry_page import measures_page
+from assay.tasks.demo import write_demo
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -48,8 +48,12 @@ def test_commands_run(page: Path, tmp_path: Path) -> None:
             command = shlex.split(line.replace("\\\n", " "), comments=True)
             done = subprocess.run(
                 [sys.executable, "-m", "assay", *command[1:]],
-                cwd=tmp_path, env=env, capture_output=True, text=True, check=False,
-            )  # fmt: skip
+                cwd=tmp_path,
+                env=env,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             assert done.returncode in (0, 1), f"{line}\n{done.stderr}"
             assert "Traceback" not in done.stderr
 

@@ -9,66 +9,67 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.comparison import Comparison, compare
-    from assay.conventions import PRESETS, Conventions, preset
-    from assay.engine import (
+    from assay.comparison.compare import Comparison, compare
+    from assay.core.conventions import PRESETS, Conventions, preset
+    from assay.core.hits import Hits, judge, judge_ranks
+    from assay.core.ids import Ids
+    from assay.core.judgments import Judgments
+    from assay.core.ranking import Ranking
+    from assay.errors import AssayError
+    from assay.inspect.check import check
+    from assay.inspect.explain import explain
+    from assay.io.formats import read_qrels, read_run
+    from assay.io.writers import write_qrels, write_run
+    from assay.measures import Measure, parse, parse_many
+    from assay.scoring.evaluate import evaluate, score
+    from assay.scoring.scores import Mean, Scores
+    from assay.scoring.stream import Stream
+    from assay.scoring.writers import write_scores
+    from assay.search.engine import (
         pack_codes,
         rank,
         rank_codes,
         target_ranks,
         target_ranks_from_scores,
     )
-    from assay.errors import AssayError
-    from assay.evaluation import evaluate, score
-    from assay.explanation import explain
-    from assay.fusion import fuse
-    from assay.hits import Hits, judge, judge_ranks
-    from assay.ids import Ids
-    from assay.inspection import check
-    from assay.io.sources import read_qrels, read_run
-    from assay.io.writers import write_qrels, write_run, write_scores
-    from assay.judgments import Judgments
-    from assay.measures import Measure, parse, parse_many
-    from assay.ranking import Ranking
-    from assay.scores import Mean, Scores
-    from assay.stream import Stream
+    from assay.search.fusion import fuse
 
 __version__ = "0.1.0"
 
 _HOME = {
     "AssayError": "errors",
-    "Comparison": "comparison",
-    "Conventions": "conventions",
-    "Hits": "hits",
-    "Ids": "ids",
-    "Judgments": "judgments",
-    "Mean": "scores",
+    "Comparison": "comparison.compare",
+    "Conventions": "core.conventions",
+    "Hits": "core.hits",
+    "Ids": "core.ids",
+    "Judgments": "core.judgments",
+    "Mean": "scoring.scores",
     "Measure": "measures",
-    "PRESETS": "conventions",
-    "Ranking": "ranking",
-    "Scores": "scores",
-    "Stream": "stream",
-    "check": "inspection",
-    "compare": "comparison",
-    "evaluate": "evaluation",
-    "explain": "explanation",
-    "fuse": "fusion",
-    "judge": "hits",
-    "judge_ranks": "hits",
-    "pack_codes": "engine",
+    "PRESETS": "core.conventions",
+    "Ranking": "core.ranking",
+    "Scores": "scoring.scores",
+    "Stream": "scoring.stream",
+    "check": "inspect.check",
+    "compare": "comparison.compare",
+    "evaluate": "scoring.evaluate",
+    "explain": "inspect.explain",
+    "fuse": "search.fusion",
+    "judge": "core.hits",
+    "judge_ranks": "core.hits",
+    "pack_codes": "search.engine",
     "parse": "measures",
     "parse_many": "measures",
-    "preset": "conventions",
-    "rank": "engine",
-    "rank_codes": "engine",
-    "read_qrels": "io.sources",
-    "read_run": "io.sources",
-    "score": "evaluation",
-    "target_ranks": "engine",
-    "target_ranks_from_scores": "engine",
+    "preset": "core.conventions",
+    "rank": "search.engine",
+    "rank_codes": "search.engine",
+    "read_qrels": "io.formats",
+    "read_run": "io.formats",
+    "score": "scoring.evaluate",
+    "target_ranks": "search.engine",
+    "target_ranks_from_scores": "search.engine",
     "write_qrels": "io.writers",
     "write_run": "io.writers",
-    "write_scores": "io.writers",
+    "write_scores": "scoring.writers",
 }
 
 __all__ = [

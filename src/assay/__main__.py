@@ -2,7 +2,7 @@
 
 import sys
 
-from assay.cli import main
+from assay.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

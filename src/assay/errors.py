@@ -20,6 +20,9 @@ A message says what is wrong, where, what was found, and what to do about it.
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 __all__ = [
     "AssayError",
     "ClusterError",
@@ -35,6 +38,7 @@ __all__ = [
     "StorageError",
     "UsageError",
     "ValueRangeError",
+    "need",
 ]
 
 
@@ -115,3 +119,17 @@ class ClusterError(AssayError):
     """A cluster cannot be reached, or lost a task for good."""
 
     exit_code = 5
+
+
+def need(module: str, purpose: str, extra: str) -> Any:
+    """Import an optional module, or say which extra of Assay installs it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MissingPackageError(module.partition(".")[0], purpose, extra) from None
+
+
+def error_text(error: Exception) -> str:
+    """The kind of an error and its first line, for a message."""
+    words = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {words:.160}" if words else type(error).__name__

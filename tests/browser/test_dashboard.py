@@ -14,8 +14,8 @@ from urllib.parse import quote
 import pytest
 
 import assay.store
-from assay.report.tables import printable
-from assay.store import About, RunningRun
+from assay.core.text import printable
+from assay.store import RunningRun, RunRecord
 from tests.browser.conftest import settled, shown
 from tests.hostile import HOSTILE
 from tests.web.samples import hostile_store, made_scores, save_demo
@@ -26,8 +26,10 @@ QUERIES = {"demo": "q07", "hostile": quote(f"{HOSTILE[0]}0")}
 def _started(place: Path) -> tuple[str, subprocess.Popen]:
     process = subprocess.Popen(
         [sys.executable, "-m", "assay", "serve", "--store", str(place), "--port", "0"],
-        stdout=subprocess.PIPE, text=True, env={**os.environ, "ASSAY_TOKEN": ""},
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "ASSAY_TOKEN": ""},
+    )
     return process.stdout.readline().strip().rstrip("/"), process
 
 
@@ -125,17 +127,23 @@ def test_trends_mark_regressions_by_shape_and_word(visited, sites, picture):
     page.wait_for_url("**/run/7?**")
 
 
-def test_62_hostile_names_are_read_as_they_are_and_nothing_runs(visited, sites, picture):
+def test_hostile_names_are_read_as_they_are_and_nothing_runs(visited, sites, picture):
     site = sites["hostile"]
     page = visited(f"{site}/runs")
     picture(page, "dashboard-hostile-runs")
     words = " ".join(page.locator("main").inner_text().split())
     for text in HOSTILE:
         assert " ".join(printable(text).split()) in words
-    for path in ("run/1", "run/4", "leaderboard", "compare?run=1&run=2&run=3", "trends",
-                 f"query?run=1&run=5&query={QUERIES['hostile']}",
-                 "run/%3Cimg%20src=x%20onerror=alert(1)%3E",
-                 f"runs?dataset={quote(HOSTILE[4])}"):  # fmt: skip
+    for path in (
+        "run/1",
+        "run/4",
+        "leaderboard",
+        "compare?run=1&run=2&run=3",
+        "trends",
+        f"query?run=1&run=5&query={QUERIES['hostile']}",
+        "run/%3Cimg%20src=x%20onerror=alert(1)%3E",
+        f"runs?dataset={quote(HOSTILE[4])}",
+    ):
         shown(page, f"{site}/{path}")
         assert page.evaluate("window.pwned") is None
         assert page.evaluate("document.scripts.length") == 2
@@ -145,7 +153,7 @@ def test_62_hostile_names_are_read_as_they_are_and_nothing_runs(visited, sites, 
     assert all(url.startswith(site) for url in page.requests)
 
 
-def test_69_a_script_that_got_in_would_not_run_and_nothing_gets_out(visited, sites):
+def test_a_script_that_got_in_would_not_run_and_nothing_gets_out(visited, sites):
     page = visited(f"{sites['demo']}/runs")
     page.evaluate(
         "() => { const s = document.createElement('script'); s.textContent = 'window.pwned = 1';"
@@ -162,8 +170,16 @@ def test_69_a_script_that_got_in_would_not_run_and_nothing_gets_out(visited, sit
 @pytest.mark.parametrize("site", ["demo", "hostile"])
 def test_fits_a_phone(visited, sites, picture, site):
     page = visited(f"{sites[site]}/runs", width=400)
-    for path in ("runs", "leaderboard", "run/1", "compare?run=1&run=2", "run/10", "nothing",
-                 "trends", f"query?run=1&run=2&query={QUERIES[site]}"):  # fmt: skip
+    for path in (
+        "runs",
+        "leaderboard",
+        "run/1",
+        "compare?run=1&run=2",
+        "run/10",
+        "nothing",
+        "trends",
+        f"query?run=1&run=2&query={QUERIES[site]}",
+    ):
         shown(page, f"{sites[site]}/{path}")
         assert page.evaluate("document.documentElement.scrollWidth") <= 400, path
         picture(page, f"dashboard-{site}-phone-{path.partition('?')[0].replace('/', '-')}")
@@ -221,7 +237,7 @@ def test_works_without_script(visited, sites):
 
 def test_a_running_run_is_followed_until_it_ends(visited, sites):
     with assay.store.open(f"{sites['folder']}/demo.db") as store:
-        run = RunningRun(store, store.begin(About("live", dataset="live")))
+        run = RunningRun(store, store.begin(RunRecord("live", dataset="live")))
         run.progress(1, 4)
         listed = visited(f"{sites['demo']}/runs?dataset=live")
         page = visited(f"{sites['demo']}/run/{run.id}")
@@ -238,7 +254,7 @@ def test_a_running_run_is_followed_until_it_ends(visited, sites):
         store.delete(run.id)
 
 
-def test_63_tables_can_be_downloaded(visited, sites):
+def test_tables_can_be_downloaded(visited, sites):
     page = visited(f"{sites['hostile']}/runs")
     with page.expect_download() as event:
         page.click("#runs .tools a")

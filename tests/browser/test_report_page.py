@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from assay.core.text import printable
 from assay.report import make_report
-from assay.report.tables import printable
 from tests.hostile import HOSTILE
 from tests.report.samples import demo_report, demo_runs, hostile_report, large_report
 
@@ -44,7 +44,7 @@ def test_opens_offline_without_complaint_or_request(opened, files, picture, name
     picture(page, f"report-{name}")
 
 
-def test_62_hostile_names_are_read_as_they_are_and_nothing_runs(opened, files):
+def test_hostile_names_are_read_as_they_are_and_nothing_runs(opened, files):
     page = opened(files["hostile"])
     assert page.evaluate("window.pwned") is None
     assert page.evaluate("document.querySelectorAll('script').length") == 3
@@ -186,7 +186,7 @@ def downloaded(page, button) -> list[list[str]]:
         return list(csv.reader(file))
 
 
-def test_63_csv_of_tables_holds_exact_values_and_no_formulas(opened, files):
+def test_csv_of_tables_holds_exact_values_and_no_formulas(opened, files):
     page = opened(files["demo"])
     rows = downloaded(page, page.locator("#leaderboard [data-do=csv]:visible").first)
     best = demo_report().standings_on("nDCG@10")[0]

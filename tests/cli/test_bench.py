@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from assay.io.beir import write_collection
-from tests.tasks.bench_samples import small
+from assay.io.collections import write_collection
+from tests.tasks.bench.samples import small
 
-LETTERS = "letters=py:tests.tasks.bench_samples:letters"
+LETTERS = "letters=py:tests.tasks.bench.samples:letters"
 ROOT = Path(__file__).resolve().parents[2]
 ONE = ("bench", "--corpus", "made", "--model", "bm25")
 TWO = (*ONE, "--model", LETTERS)
@@ -74,9 +74,21 @@ def test_text(home: Path, assay: Callable[..., Any]) -> None:
 
 def test_separate_files_and_measures(home: Path, assay: Callable[..., Any]) -> None:
     done = assay(
-        "bench", "--corpus", "made/corpus.jsonl", "--queries", "made/queries.jsonl",
-        "--qrels", "made/qrels/test.tsv", "--model", "tfidf", "--json", "-m", "R@5", "-m", "RR",
-    )  # fmt: skip
+        "bench",
+        "--corpus",
+        "made/corpus.jsonl",
+        "--queries",
+        "made/queries.jsonl",
+        "--qrels",
+        "made/qrels/test.tsv",
+        "--model",
+        "tfidf",
+        "--json",
+        "-m",
+        "R@5",
+        "-m",
+        "RR",
+    )
     data = json.loads(done.out)
     assert list(data["contestants"][0]["measures"]) == ["R@5", "RR"]
     assert data["collection"]["documents"] == 40
@@ -144,12 +156,23 @@ def test_csv_and_per_query(home: Path, assay: Callable[..., Any]) -> None:
 
 def test_runs_files_score_the_same(home: Path, assay: Callable[..., Any]) -> None:
     done = assay(*TWO, "--runs", "out", "--json", "-m", "nDCG@10", "--depth", "100")
-    wanted = {one["name"]: one["measures"]["nDCG@10"]["mean"]
-              for one in json.loads(done.out)["contestants"]}  # fmt: skip
-    again = assay("eval", "out/bm25.run", "out/letters.run", "-r", "made/qrels/test.tsv",
-                  "-m", "nDCG@10", "--json")  # fmt: skip
-    found = {one["name"]: one["measures"]["nDCG@10"]["mean"]
-             for one in json.loads(again.out)["runs"]}  # fmt: skip
+    wanted = {
+        one["name"]: one["measures"]["nDCG@10"]["mean"]
+        for one in json.loads(done.out)["contestants"]
+    }
+    again = assay(
+        "eval",
+        "out/bm25.run",
+        "out/letters.run",
+        "-r",
+        "made/qrels/test.tsv",
+        "-m",
+        "nDCG@10",
+        "--json",
+    )
+    found = {
+        one["name"]: one["measures"]["nDCG@10"]["mean"] for one in json.loads(again.out)["runs"]
+    }
     assert found == wanted
 
 
@@ -161,7 +184,7 @@ def test_saved_with_what_was_found(home: Path, assay: Callable[..., Any]) -> Non
     with opened(home / "assay.db") as store:
         run = store.run(1)
         assert (run.name, run.task, run.dataset) == ("bm25", "bench", "made")
-        shown = run.shown("q00")
+        shown = run.results("q00")
         assert shown is not None
         assert shown.results[0].snippet
         assert {doc.grade for doc in (*shown.results, *shown.missed)} == {1.0, None}
@@ -204,7 +227,7 @@ def test_one_query_of_a_saved_run(home: Path, assay: Callable[..., Any]) -> None
     text = assay("runs", "show", "1", "--query", "q03").out
     with opened(home / "assay.db") as store:
         run = store.run(1)
-        shown = run.shown("q03")
+        shown = run.results("q03")
         assert shown is not None
         value = run.scores()["nDCG@10"][3]
     assert "query q03 of run 1: bm25" in text
@@ -272,7 +295,7 @@ def test_requests_that_make_no_sense(
     assert "Traceback" not in done.err
 
 
-def test_74_unknown_keys_and_wrong_types_are_named(home: Path, assay: Callable[..., Any]) -> None:
+def test_unknown_keys_and_wrong_types_are_named(home: Path, assay: Callable[..., Any]) -> None:
     for change, message in {
         ('name = "mine"', 'nmae = "mine"'): "no key 'nmae'. Did you mean 'name'",
         ("query_prefix", "query_prefx"): "number 2: there is no key 'query_prefx'. Did you mean "
@@ -302,8 +325,20 @@ def test_schema_is_json_and_says_what_the_reader_checks(assay: Callable[..., Any
 
 def test_help_has_every_option(assay: Callable[..., Any]) -> None:
     text = assay("bench", "--help").out
-    for option in ("--corpus", "--qrels", "--model", "--fusion", "--index", "--chunk", "--html",
-                   "--save", "--json", "--csv", "--query-prefix", "--dimensions"):  # fmt: skip
+    for option in (
+        "--corpus",
+        "--qrels",
+        "--model",
+        "--fusion",
+        "--index",
+        "--chunk",
+        "--html",
+        "--save",
+        "--json",
+        "--csv",
+        "--query-prefix",
+        "--dimensions",
+    ):
         assert option in text
 
 
@@ -329,11 +364,20 @@ def test_explain_shows_what_each_found(home: Path, assay: Callable[..., Any]) ->
 def test_explain_of_run_files_and_of_saved_runs(home: Path, assay: Callable[..., Any]) -> None:
     assert assay(*TWO, "--runs", "out", "--save").code == 0
     collection = ("--corpus", "made/corpus.jsonl", "--queries", "made/queries.jsonl")
-    files = assay("explain", "out/bm25.run", "out/letters.run", *collection,
-                  "-r", "made/qrels/test.tsv", "--query", "q03", "--json")  # fmt: skip
-    saved = assay("explain", "--saved", "--query", "q03", "--json")
+    files = assay(
+        "explain",
+        "out/bm25.run",
+        "out/letters.run",
+        *collection,
+        "-r",
+        "made/qrels/test.tsv",
+        "--query",
+        "q03",
+        "--json",
+    )
+    saving = assay("explain", "--saved", "--query", "q03", "--json")
     named = assay("explain", "--saved", "1", "2", "--query", "q03", "--json")
-    first, second, third = (json.loads(one.out)["contestants"] for one in (files, saved, named))
+    first, second, third = (json.loads(one.out)["contestants"] for one in (files, saving, named))
     assert second == third
     assert [one["results"] for one in first] == [one["results"] for one in second]
     assert second[0]["measures"]["nDCG@10"] >= 0
@@ -367,12 +411,29 @@ def test_the_report_holds_the_diagnosis(home: Path, assay: Callable[..., Any]) -
 
 def test_judgments_of_chunks(home: Path, assay: Callable[..., Any]) -> None:
     (home / "q.txt").write_text("q00 0 d00#1 1\nq01 0 d01#2 1\n")
-    words = ("bench", "--corpus", "made/corpus.jsonl", "--queries", "made/queries.jsonl",
-             "-r", "q.txt", "--model", "bm25", "-m", "RR", "--chunk", "tokens:6")  # fmt: skip
+    words = (
+        "bench",
+        "--corpus",
+        "made/corpus.jsonl",
+        "--queries",
+        "made/queries.jsonl",
+        "-r",
+        "q.txt",
+        "--model",
+        "bm25",
+        "-m",
+        "RR",
+        "--chunk",
+        "tokens:6",
+    )
     data = json.loads(assay(*words, "--judged", "chunks", "--json").out)
     assert data["settings"] == {
-        "depth": 1000, "metric": "cosine", "chunk": "tokens:6:0", "fold": "max", "judged": "chunks",
-    }  # fmt: skip
+        "depth": 1000,
+        "metric": "cosine",
+        "chunk": "tokens:6:0",
+        "fold": "max",
+        "judged": "chunks",
+    }
     assert data["collection"]["documents"] > 40
     assert assay(*words).code == 3, "documents are not called d00#1"
 
@@ -383,12 +444,12 @@ def test_judgments_of_chunks(home: Path, assay: Callable[..., Any]) -> None:
 def test_statistics_are_checked_before_the_work(
     home: Path, assay: Callable[..., Any], words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("assay.tasks.bench_request.load_collection", None)  # would fail if called
+    monkeypatch.setattr("assay.tasks.bench.config.load_collection", None)  # would fail if called
     done = assay(*TWO, *words)
     assert done.code == 2, done.err
 
 
-def test_79_a_password_in_an_address_is_never_stored(home: Path, assay: Callable[..., Any]) -> None:
+def test_a_password_in_an_address_is_never_stored(home: Path, assay: Callable[..., Any]) -> None:
     done = assay(*ONE, "--base-url", "https://me:hidden@host/v1", "--save")
     assert done.code == 2
     assert "hidden" not in done.err + done.out
@@ -396,7 +457,7 @@ def test_79_a_password_in_an_address_is_never_stored(home: Path, assay: Callable
     assert b"hidden" not in stored
 
 
-def test_79_a_password_of_a_database_is_neither_shown_nor_stored(
+def test_a_password_of_a_database_is_neither_shown_nor_stored(
     home: Path, assay: Callable[..., Any]
 ) -> None:
     secret = "pgvector:postgresql://me:hidden@127.0.0.1:9/db"
@@ -456,7 +517,7 @@ def test_on_a_terminal_there_are_bars_and_a_picture(home: Path) -> None:
 def test_others_see_how_far_a_saved_bench_is(
     home: Path, assay: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from assay.cli import saved
+    from assay.cli import saving
     from assay.store import RunningRun
     from assay.store import open as opened
 
@@ -469,7 +530,7 @@ def test_others_see_how_far_a_saved_bench_is(
             run = store.run(1)
             seen.append((run.status, run.dataset, run.done, run.total))
 
-    monkeypatch.setattr(saved, "_BETWEEN", 0)
+    monkeypatch.setattr(saving, "_BETWEEN", 0)
     monkeypatch.setattr(RunningRun, "progress", progress)
     assert assay(*TWO, "--save").code == 0
     assert {one[:2] for one in seen} == {("running", "made")}

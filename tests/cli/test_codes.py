@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.tasks.codes_loss import evaluate_codes
+from assay.tasks.codes.evaluate import evaluate_codes
 
 FEW = ("--method", "gaussian", "--bits", "8", "32", "--k", "2", "5", "--resamples", "200")
 
@@ -37,9 +37,13 @@ def test_numbers_are_those_of_the_function(assay, vectors):
     assert (answer.code, answer.err) == (0, "")
     data = json.loads(answer.out)
     want = evaluate_codes(
-        vectors["docs"], vectors["queries"],
-        methods=["gaussian"], bits=[8, 32], k=[2, 5], resamples=200,
-    ).to_dict()  # fmt: skip
+        vectors["docs"],
+        vectors["queries"],
+        methods=["gaussian"],
+        bits=[8, 32],
+        k=[2, 5],
+        resamples=200,
+    ).to_dict()
     assert data["command"] == "codes"
     assert data["schema_version"] == 1
     for found, one in zip(data["codes"], want["codes"], strict=True):
@@ -52,10 +56,18 @@ def test_numbers_are_those_of_the_function(assay, vectors):
 @pytest.mark.parametrize("source", ["text", "npz"])
 def test_ids_come_from_text_files_or_keys(assay, vectors, source):
     files = {
-        "text": ("--embeddings", "docs.npy", "--queries", "queries.npy",
-                 "--doc-ids", "docs.txt", "--query-ids", "queries.txt"),
+        "text": (
+            "--embeddings",
+            "docs.npy",
+            "--queries",
+            "queries.npy",
+            "--doc-ids",
+            "docs.txt",
+            "--query-ids",
+            "queries.txt",
+        ),
         "npz": ("--embeddings", "all.npz", "--queries", "all.npz"),
-    }[source]  # fmt: skip
+    }[source]
     answer = assay("codes", *files, "--qrels", "qrels.txt", *FEW, "--json")
     assert answer.code == 0
     data = json.loads(answer.out)
@@ -95,10 +107,16 @@ def test_documents_may_be_their_own_queries(assay, vectors):
     [
         ("--codes", "mine=bits.npz"),
         ("--codes", "mine=docs-bits.npy", "--query-codes", "mine=queries-bits.npy"),
-        ("--packed", "6", "--codes", "mine=docs-packed.npy",
-         "--query-codes", "mine=queries-packed.npy"),
+        (
+            "--packed",
+            "6",
+            "--codes",
+            "mine=docs-packed.npy",
+            "--query-codes",
+            "mine=queries-packed.npy",
+        ),
     ],
-)  # fmt: skip
+)
 def test_ready_codes(assay, vectors, given):
     answer = assay(
         "codes",
@@ -163,9 +181,20 @@ def test_options_about_queries_need_queries(assay, vectors):
 def test_tables_for_people_and_programs(assay, vectors):
     files = ("--embeddings", "all.npz", "--queries", "all.npz", "-r", "qrels.txt")
     text = assay("codes", *files, *FEW).out
-    for words in ("Overlap@2", "95 % interval", "by index", "tied", "RBO(p=0.9)", "Kendall",
-                  "Spearman", "chance", "less float", "search (ms per query)", "times smaller",
-                  "preset:document_002*|ties:expected"):  # fmt: skip
+    for words in (
+        "Overlap@2",
+        "95 % interval",
+        "by index",
+        "tied",
+        "RBO(p=0.9)",
+        "Kendall",
+        "Spearman",
+        "chance",
+        "less float",
+        "search (ms per query)",
+        "times smaller",
+        "preset:document_002*|ties:expected",
+    ):
         assert words in text
     assert "| code |" in assay("codes", *files, *FEW, "--format", "markdown").out
     rows = assay("codes", *files, *FEW, "--format", "csv").out.splitlines()
@@ -198,11 +227,29 @@ def test_underscores_commas_and_repetition(assay, vectors):
 
 
 def test_judgments_name_rows_by_number_where_there_are_no_ids(assay, vectors):
-    named = assay("codes", "--embeddings", "all.npz", "--queries", "all.npz", "--qrels",
-                  "qrels.txt", *FEW, "--json")  # fmt: skip
+    named = assay(
+        "codes",
+        "--embeddings",
+        "all.npz",
+        "--queries",
+        "all.npz",
+        "--qrels",
+        "qrels.txt",
+        *FEW,
+        "--json",
+    )
     Path("rows.txt").write_text(Path("qrels.txt").read_text().replace("q", "").replace("d", ""))
-    bare = assay("codes", "--embeddings", "docs.npy", "--queries", "queries.npy", "--qrels",
-                 "rows.txt", *FEW, "--json")  # fmt: skip
+    bare = assay(
+        "codes",
+        "--embeddings",
+        "docs.npy",
+        "--queries",
+        "queries.npy",
+        "--qrels",
+        "rows.txt",
+        *FEW,
+        "--json",
+    )
     assert (bare.code, bare.err) == (0, "")
     judged = [[one["judgments"] for one in json.loads(a.out)["codes"]] for a in (named, bare)]
     assert judged[0] == judged[1]

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from assay.tasks.crossmodal import label_retrieval
-from tests.encoders.files import write_safetensors
+from assay.tasks.crossmodal.evaluate import label_retrieval
+from tests.models.files import write_safetensors
 
 K = ("--k-values", "5", "10")
 
@@ -42,23 +42,42 @@ def values(results):
     return {name: {str(k): v for k, v in row.items()} for name, row in results.items()}
 
 
-FILES = ("--sensor_embeddings", "sensor.npy", "--text_embeddings", "text.npy",
-         "--labels", "labels.npy")  # fmt: skip
+FILES = (
+    "--sensor_embeddings",
+    "sensor.npy",
+    "--text_embeddings",
+    "text.npy",
+    "--labels",
+    "labels.npy",
+)
 
 
 def test_the_documents_command_line(world, assay):
     answer = assay(
-        "crossmodal", *FILES, "--k_values", "10", "5", "--directions", "text2sensor",
-        "sensor2text", "sensor2sensor", "text2text", "--normalize", "--output", "results.json",
-    )  # fmt: skip
+        "crossmodal",
+        *FILES,
+        "--k_values",
+        "10",
+        "5",
+        "--directions",
+        "text2sensor",
+        "sensor2text",
+        "sensor2sensor",
+        "text2text",
+        "--normalize",
+        "--output",
+        "results.json",
+    )
     assert answer.code == 0
     assert answer.out.startswith("=" * 70 + "\nLABEL-RECALL@K RESULTS SUMMARY\n")
     assert "Sensor -> Sensor:" in answer.out
     assert "it is P@k" in answer.err
     expected = label_retrieval(
-        world[0], world[1], k_values=[5, 10],
+        world[0],
+        world[1],
+        k_values=[5, 10],
         directions=["text2sensor", "sensor2text", "sensor2sensor", "text2text"],
-    )["label"]  # fmt: skip
+    )["label"]
     assert json.loads(Path("results.json").read_text()) == values(expected)
 
 
@@ -69,10 +88,22 @@ def test_hyphens_and_underscores_are_the_same(world, assay):
 
 def test_npz_with_keys_and_without(world, assay):
     npy = assay("crossmodal", *FILES, *K).out
-    keys = ("--sensor_key", "sensor_embeddings", "--text_key", "text_embeddings",
-            "--labels_key", "labels")  # fmt: skip
-    npz = ("--sensor_embeddings", "data.npz", "--text_embeddings", "data.npz",
-           "--labels", "data.npz")  # fmt: skip
+    keys = (
+        "--sensor_key",
+        "sensor_embeddings",
+        "--text_key",
+        "text_embeddings",
+        "--labels_key",
+        "labels",
+    )
+    npz = (
+        "--sensor_embeddings",
+        "data.npz",
+        "--text_embeddings",
+        "data.npz",
+        "--labels",
+        "data.npz",
+    )
     assert assay("crossmodal", *npz, *keys, *K).out == npy
     assert assay("crossmodal", *npz, *K).out == npy
     wrong = assay("crossmodal", *npz, "--text-key", "txt")
@@ -80,8 +111,15 @@ def test_npz_with_keys_and_without(world, assay):
     assert "no array 'txt'" in wrong.err
 
 
-PROTOTYPES = ("--use_prototypes", "--metadata", "meta.json", "--dataset_name", "milan",
-              "--caption_style", "sourish")  # fmt: skip
+PROTOTYPES = (
+    "--use_prototypes",
+    "--metadata",
+    "meta.json",
+    "--dataset_name",
+    "milan",
+    "--caption_style",
+    "sourish",
+)
 
 
 def test_prototypes_by_an_encoder(world, assay):
@@ -90,16 +128,25 @@ def test_prototypes_by_an_encoder(world, assay):
     assert "Text Prototype -> Sensor:" in answer.out
     assert "Text Prototype -> Text:" in answer.out
     assert "1 prototypes without an item of their label, left out: 'l9'" in answer.err
-    one = assay("crossmodal", *FILES, *PROTOTYPES, "--encoder", "py:cross_model:f", *K,
-                "--directions", "prototype2sensor")  # fmt: skip
+    one = assay(
+        "crossmodal",
+        *FILES,
+        *PROTOTYPES,
+        "--encoder",
+        "py:cross_model:f",
+        *K,
+        "--directions",
+        "prototype2sensor",
+    )
     assert "Text Prototype -> Text:" not in one.out
 
 
 def test_prototypes_by_a_checkpoint(world, assay):
     write_safetensors(Path("m.safetensors"), {"w": np.ones(1, np.float32)})
     base = ("crossmodal", *FILES, *PROTOTYPES, *K)
-    made = assay(*base, "--checkpoint", "m.safetensors", "--text-encoder-factory",
-                 "cross_model:factory")  # fmt: skip
+    made = assay(
+        *base, "--checkpoint", "m.safetensors", "--text-encoder-factory", "cross_model:factory"
+    )
     assert made.code == 0
     assert made.out == assay(*base, "--encoder", "py:cross_model:f").out
     bare = assay(*base, "--checkpoint", "m.safetensors")
@@ -121,30 +168,46 @@ def test_ready_prototypes(world, assay):
 
 def test_other_modalities(world, assay):
     answer = assay(
-        "crossmodal", "--modality", "image=sensor.npy", "--modality", "audio=data.npz",
-        "--modality-key", "audio=text_embeddings", "--labels", "labels.npy", *K,
-        "--directions", "image2audio", "audio2audio", "-o", "r.json",
-    )  # fmt: skip
+        "crossmodal",
+        "--modality",
+        "image=sensor.npy",
+        "--modality",
+        "audio=data.npz",
+        "--modality-key",
+        "audio=text_embeddings",
+        "--labels",
+        "labels.npy",
+        *K,
+        "--directions",
+        "image2audio",
+        "audio2audio",
+        "-o",
+        "r.json",
+    )
     assert answer.code == 0
     assert "Image -> Audio:" in answer.out
     expected = label_retrieval(
-        {"image": world[0]["sensor"], "audio": world[0]["text"]}, world[1], k_values=[5, 10],
+        {"image": world[0]["sensor"], "audio": world[0]["text"]},
+        world[1],
+        k_values=[5, 10],
         directions=["image2audio", "audio2audio"],
-    )["label"]  # fmt: skip
+    )["label"]
     assert json.loads(Path("r.json").read_text()) == values(expected)
 
 
 def test_levels(world, assay):
     Path("map.json").write_text(json.dumps({f"l{i}": int(i < 2) for i in range(4)}))
     sides = FILES[:4]
-    named = assay("crossmodal", *sides, "--labels", "l2=labels.npy", "l1=coarse.npy", *K,
-                  "-o", "levels.json")  # fmt: skip
+    named = assay(
+        "crossmodal", *sides, "--labels", "l2=labels.npy", "l1=coarse.npy", *K, "-o", "levels.json"
+    )
     assert named.code == 0
     assert "RESULTS SUMMARY (l1)" in named.out
     found = json.loads(Path("levels.json").read_text())
     assert list(found) == ["l2", "l1"]
-    mapped = assay("crossmodal", *sides, "--labels", "l2=labels.npy", "--label-map",
-                   "l1=map.json", *K)  # fmt: skip
+    mapped = assay(
+        "crossmodal", *sides, "--labels", "l2=labels.npy", "--label-map", "l1=map.json", *K
+    )
     assert mapped.out == named.out
     labels = world[1].tolist()
     both = {"l2": labels, "l1": [int(label < "l2") for label in labels]}
@@ -172,8 +235,18 @@ def test_sample_ids_bring_rows_together(world, assay):
 def test_full_prints_the_summary_and_the_tables(world, assay):
     answer = assay("crossmodal", *FILES, *K, "--full")
     assert answer.code == 0
-    for words in ("LABEL-RECALL@K", "MAP@R", "nDCG@10", "chance", "ceiling", "macro", "tied share",
-                  "95 % low", "retrieved label", "preset:document_000"):  # fmt: skip
+    for words in (
+        "LABEL-RECALL@K",
+        "MAP@R",
+        "nDCG@10",
+        "chance",
+        "ceiling",
+        "macro",
+        "tied share",
+        "95 % low",
+        "retrieved label",
+        "preset:document_000",
+    ):
         assert words in answer.out
     written = assay("crossmodal", *FILES, *K, "--full", "-o", "table.md")
     assert written.out == ""
@@ -195,8 +268,18 @@ def test_json_has_everything(world, assay):
 
 
 def test_confusion_files(world, assay):
-    answer = assay("crossmodal", *FILES, *K, "--confusion", "map.svg", "table.csv", "table.json",
-                   "table.md", "--confusion-k", "3")  # fmt: skip
+    answer = assay(
+        "crossmodal",
+        *FILES,
+        *K,
+        "--confusion",
+        "map.svg",
+        "table.csv",
+        "table.json",
+        "table.md",
+        "--confusion-k",
+        "3",
+    )
     assert answer.code == 0
     assert ElementTree.parse("map.svg").getroot().tag.endswith("svg")
     pairs = json.loads(Path("table.json").read_text())["confusion"]
@@ -232,12 +315,16 @@ def test_dropped_labels(world, assay):
         ((*FILES, "--confusion", "x.png"), 2, "use .svg"),
         ((*FILES, "--confusion", "sensor.npy"), 2, "one of the inputs|use .svg"),
         ((*FILES, "--normalize", "--metric", "l2"), 2, "say different things"),
-        ((*FILES, "--text-encoder-factory", "a:b", *PROTOTYPES, "--encoder", "wordllama"), 2, "give it"),  # noqa: E501
+        (
+            (*FILES, "--text-encoder-factory", "a:b", *PROTOTYPES, "--encoder", "wordllama"),
+            2,
+            "give it",
+        ),  # noqa: E501
         (("--sensor-embeddings", "no.npy", "--labels", "labels.npy"), 5, "does not exist"),
         (("--sensor-embeddings", "meta.json", "--labels", "labels.npy"), 3, "npy and .npz"),
         ((*FILES, "extra"), 2, ""),
     ],
-)  # fmt: skip
+)
 def test_refusals(world, assay, arguments, code, words):
     answer = assay("crossmodal", *arguments)
     assert answer.code == code, answer.err

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.tasks.bench_samples import small
+from tests.tasks.bench.samples import small
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_what_excludes_each_other(quick: Path, assay: Callable[..., Any]) -> Non
     assert assay("demo", "--files", "a", "--export", "b").code == 2
 
 
-def test_82_a_missing_package_is_named_with_the_extra(
+def test_a_missing_package_is_named_with_the_extra(
     quick: Path, assay: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import sys

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("cv2")
 
 from tests.conftest import Answer
-from tests.tasks.small_scenes import experiment_text, scene_folders, small_scenes
+from tests.tasks.descriptors.small_scenes import experiment_text, scene_folders, small_scenes
 
 Assay = Callable[..., Answer]
 
@@ -41,9 +41,20 @@ def there(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_run_prints_a_table_and_resumes(assay: Assay, there: Path) -> None:
     first = assay("descriptors", "run", "e.yaml", "--scenes", "--ranks", "--timings")
     assert first.code == 0, first.err
-    for words in ("mAP (micro)", "mAP (macro)", "viewpoint", "illumination", "chance mAP",
-                  "keypoint verification, pooled (paper)", "image matching", "beyond 100",
-                  "v_astronaut", "τ = 1 px", "ties:expected", "describe"):  # fmt: skip
+    for words in (
+        "mAP (micro)",
+        "mAP (macro)",
+        "viewpoint",
+        "illumination",
+        "chance mAP",
+        "keypoint verification, pooled (paper)",
+        "image matching",
+        "beyond 100",
+        "v_astronaut",
+        "τ = 1 px",
+        "ties:expected",
+        "describe",
+    ):
         assert words in first.out
     again = assay("descriptors", "run", "e.yaml")
     assert "scenes evaluated: 0, kept from before: 6" in again.out
@@ -56,8 +67,11 @@ def test_json_has_everything(assay: Assay, there: Path) -> None:
     data = json.loads(assay("descriptors", "run", "e.yaml", "--json").out)
     assert data["command"] == "descriptors"
     assert [(one["descriptor"], one["tau"]) for one in data["results"]] == [
-        ("ORB", 3.0), ("ORB", 1.0), ("SIFT", 3.0), ("SIFT", 1.0),
-    ]  # fmt: skip
+        ("ORB", 3.0),
+        ("ORB", 1.0),
+        ("SIFT", 3.0),
+        ("SIFT", 1.0),
+    ]
     one = data["results"][0]
     assert one["wide"]["true_map_micro"] == one["categories"][0]["micro"]["mean"]
     assert set(one["tasks"]["verification"]["pooled"]) == {"paper", "program"}
@@ -91,8 +105,9 @@ def test_pictures_of_a_pair(assay: Assay, there: Path) -> None:
     answer = assay("descriptors", "run", "e.yaml", "--show", "v_brick/1-2", "--show-to", "pictures")
     assert answer.code == 0, answer.err
     assert sorted(path.name for path in (there / "pictures").iterdir()) == [
-        "v_brick-1-2-ORB.png", "v_brick-1-2-SIFT.png",
-    ]  # fmt: skip
+        "v_brick-1-2-ORB.png",
+        "v_brick-1-2-SIFT.png",
+    ]
     for pair in ("brick/1-2", "v_brick/1-9", "v_brick", "v_brick/x"):
         assert assay("descriptors", "run", "e.yaml", "--show", pair).code == 2
 
@@ -102,8 +117,10 @@ def test_pictures_are_refused_before_the_work_and_may_fail(assay: Assay, tmp_pat
     (data / "v_brick" / "3.png").write_text("no image")
     (tmp_path / "e.yaml").write_text(experiment_text("data", descriptors="[ORB]"))
     run = ("descriptors", "run", tmp_path / "e.yaml", "--show-to")
-    for folder, pair, words in ((tmp_path / "absent", "v_brick/1-2", "is no folder"),
-                                (tmp_path, "v_brick/1-9", "has no pair 1-9")):  # fmt: skip
+    for folder, pair, words in (
+        (tmp_path / "absent", "v_brick/1-2", "is no folder"),
+        (tmp_path, "v_brick/1-9", "has no pair 1-9"),
+    ):
         refused = assay(*run, folder, "--show", pair)
         assert (refused.code, refused.out) == (2, "")
         assert words in refused.err
@@ -128,10 +145,19 @@ def test_saved_runs_fill_the_wide_view(assay: Assay, there: Path) -> None:
     answer = assay("descriptors", "run", "e.yaml", "--save", "--store", "s.db", "--dataset", "demo")
     assert answer.code == 0, answer.err
     result = json.loads(assay("descriptors", "run", "e.yaml", "--json").out)["results"][0]
-    columns = ("true_map_micro", "true_map_macro_by_scene", "viewpoint_map", "illumination_map",
-               "true_map_micro_including_zeros", "keypoint_verification_ap", "precision_at_5",
-               "verification_viewpoint_ap", "mean_precision", "total_queries_excluded",
-               "legacy_macro_precision_by_scene")  # fmt: skip
+    columns = (
+        "true_map_micro",
+        "true_map_macro_by_scene",
+        "viewpoint_map",
+        "illumination_map",
+        "true_map_micro_including_zeros",
+        "keypoint_verification_ap",
+        "precision_at_5",
+        "verification_viewpoint_ap",
+        "mean_precision",
+        "total_queries_excluded",
+        "legacy_macro_precision_by_scene",
+    )
     with sqlite3.connect("s.db") as db:
         query = f"SELECT {', '.join(columns)} FROM wide_results WHERE descriptor = 'ORB τ=3'"
         [row] = db.execute(query).fetchall()
@@ -160,8 +186,23 @@ def test_stored_runs_draw_scenes_as_the_command_does(assay: Assay, there: Path) 
             assert stored[key] == micro[key]
         assert stored["method"] == "t by scene"
     assert "whole groups of queries by scene" in assay("runs", "show", 1, "--store", "d.db").out
-    compared = assay("runs", "compare", 1, 2, "-m", "AP", "--store", "d.db", "--level", "0.1",
-                     "--resamples", 300, "--seed", 4, "--json")  # fmt: skip
+    compared = assay(
+        "runs",
+        "compare",
+        1,
+        2,
+        "-m",
+        "AP",
+        "--store",
+        "d.db",
+        "--level",
+        "0.1",
+        "--resamples",
+        300,
+        "--seed",
+        4,
+        "--json",
+    )
     again = json.loads(compared.out)
     assert again["settings"]["by"] == "scene"
     found, expected = (one["measures"]["AP"]["pairs"][0] for one in (again, data["comparison"]))
@@ -186,7 +227,7 @@ def test_stored_runs_of_other_questions_are_not_compared(assay: Assay, there: Pa
 def test_demo_needs_no_files(assay: Assay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("skimage")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("assay.vision.demo_scenes.make_demo_scenes", _two_scenes)
+    monkeypatch.setattr("assay.tasks.vision.demo_scenes.make_demo_scenes", _two_scenes)
     answer = assay("descriptors", "demo", "--descriptor", "ORB", "--strongest", 50, "--json")
     assert answer.code == 0, answer.err
     data = json.loads(answer.out)
@@ -195,7 +236,7 @@ def test_demo_needs_no_files(assay: Assay, tmp_path: Path, monkeypatch: pytest.M
 
 
 def _two_scenes() -> object:
-    from assay.vision import demo_scenes
+    from assay.tasks.vision import demo_scenes
 
     return [demo_scenes._scene(name, 0, 2) for name in ("i_camera", "v_coffee")]
 

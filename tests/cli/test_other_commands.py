@@ -8,8 +8,8 @@ import re
 import pytest
 
 from assay import evaluate
-from assay.cli.group import COMMANDS
-from assay.conventions import PRESETS
+from assay.cli.main import COMMANDS
+from assay.core.conventions import PRESETS
 from assay.measures import REGISTRY
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -75,11 +75,11 @@ def test_explain_wants_one_measure_and_a_judged_query(assay):
 
 
 def test_explain_shouts_when_the_numbers_differ(assay, monkeypatch):
-    from assay import explanation
-    from assay.derivations import DERIVATIONS, Derivation
+    from assay.inspect import explain
+    from assay.measures.derivations import DERIVATIONS, Derivation
 
     wrong = {**DERIVATIONS, "RR": lambda at, k: Derivation(0.25, ("RR = 1 / 4",))}
-    monkeypatch.setattr(explanation, "DERIVATIONS", wrong)
+    monkeypatch.setattr(explain, "DERIVATIONS", wrong)
     answer = assay("explain", "run.txt", "-r", "qrels.txt", "--query", "q1", "-m", "RR")
     assert answer.code == 1
     assert "WARNING: evaluate gives 1.0" in answer.out

@@ -47,8 +47,13 @@ def test_one_model_as_text(assay, files):
     lines = out.splitlines()
     assert lines[0].split() == ["measure", "x", "95", "%", "from", "to", "uniform"]
     assert [line.split()[0] for line in lines[1:7]] == [
-        "Success@1", "Success@3", "Success@5", "Success@10", "RR", "nDCG@10",
-    ]  # fmt: skip
+        "Success@1",
+        "Success@3",
+        "Success@5",
+        "Success@10",
+        "RR",
+        "nDCG@10",
+    ]
     assert "rank   samples" in out
     assert "class  support  predicted" in out
     assert "%" not in out.replace("95 % from", "")
@@ -81,8 +86,18 @@ def test_baselines_stand_beside_the_model(assay, files):
 
 
 def test_lists_with_groups_and_two_systems(assay, files):
-    code, out, err = assay("predict", "lists.tsv", "--candidates", "one", "--candidates", "two",
-                           "--by", "user", "--n-classes", "9")  # fmt: skip
+    code, out, err = assay(
+        "predict",
+        "lists.tsv",
+        "--candidates",
+        "one",
+        "--candidates",
+        "two",
+        "--by",
+        "user",
+        "--n-classes",
+        "9",
+    )
     assert code == 0
     assert "one: places at which a list names a class again: 1;" in err
     assert "micro (over samples)" in out
@@ -93,8 +108,16 @@ def test_lists_with_groups_and_two_systems(assay, files):
 
 
 def test_text_labels_for_baselines(assay, files):
-    out = assay("predict", "lists.tsv", "--candidates", "one", "--train", "train.txt:place",
-                "--previous", "last").out  # fmt: skip
+    out = assay(
+        "predict",
+        "lists.tsv",
+        "--candidates",
+        "one",
+        "--train",
+        "train.txt:place",
+        "--previous",
+        "last",
+    ).out
     assert "markov-1" in out.splitlines()[0]
 
 
@@ -149,8 +172,11 @@ def test_cut_offs(assay, files):
     assert assay("predict", "x.npy", "-k", "2", "20", "-t", "y.npy").out == out
     assert assay("predict", "-k", "2", "20", "x.npy", "-t", "y.npy").out == out
     assert [line.split()[0] for line in out.splitlines()[1:5]] == [
-        "Success@2", "Success@20", "RR", "nDCG@20",
-    ]  # fmt: skip
+        "Success@2",
+        "Success@20",
+        "RR",
+        "nDCG@20",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -206,8 +232,10 @@ def test_bad_scores_are_named_with_row_and_column(assay, files):
 def test_checks_fire_without_assertions(files):
     done = subprocess.run(
         [sys.executable, "-O", "-m", "assay", "predict", "x.npy", "-t", "train.npy"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 3
     assert "Traceback" not in done.stderr
 

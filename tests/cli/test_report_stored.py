@@ -10,10 +10,11 @@ import pytest
 
 import assay.store
 from assay import evaluate
-from assay.demo import write_demo
 from assay.errors import UsageError
-from assay.report import ReportRun, make_report
+from assay.report import make_report
 from assay.report.chart_data import curve_rows, rank_rows
+from assay.runs import RunRecord
+from assay.tasks.demo import write_demo
 
 MEASURES = ["nDCG@10", "AP", "RR", "nDCG@1", "nDCG@50"]
 QUICK = ("--resamples", 200)
@@ -28,8 +29,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in ("dense", "lexical", "coarse"):
             scores = evaluate(str(folder / f"{name}.run"), str(folder / "qrels.txt"), MEASURES)
             kinds = {q: "long" if int(str(q)[1:]) % 2 else "short" for q in scores.query_ids}
-            store.save(scores.with_groups(kind=kinds), name, dataset="demo", tags=[name[0]],
-                       chance={"nDCG@10": 0.01, "AP": 0.02}, command=["eval", name])  # fmt: skip
+            store.save(
+                scores.with_groups(kind=kinds),
+                name,
+                dataset="demo",
+                tags=[name[0]],
+                chance={"nDCG@10": 0.01, "AP": 0.02},
+                command=["eval", name],
+            )
         other = evaluate(str(folder / "dense.run"), str(folder / "qrels.txt"), ["AP", "P@5"])
         store.save(other, "dense", dataset="other", task="odd")
         with pytest.raises(ZeroDivisionError), store.running("broken"):
@@ -47,14 +54,33 @@ def demo(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_stored_runs_say_what_their_files_say(assay, demo):
     wanted = [part for name in MEASURES for part in ("-m", name)]
-    files = assay("report", "dense.run", "lexical.run", "coarse.run", "-r", "qrels.txt", *QUICK,
-                  *wanted, "-o", "f.html")  # fmt: skip
+    files = assay(
+        "report",
+        "dense.run",
+        "lexical.run",
+        "coarse.run",
+        "-r",
+        "qrels.txt",
+        *QUICK,
+        *wanted,
+        "-o",
+        "f.html",
+    )
     stored = assay("report", 1, 2, 3, *QUICK, "-o", "s.html")
     assert (files.code, stored.code) == (0, 0), stored.err
     assert stored.out == files.out
     page = (demo / "s.html").read_text()
-    for section in ("verdict", "leaderboard", "overview", "curve", "groups", "ranks",
-                    "differences", "disclosures", "reproduce"):  # fmt: skip
+    for section in (
+        "verdict",
+        "leaderboard",
+        "overview",
+        "curve",
+        "groups",
+        "ranks",
+        "differences",
+        "disclosures",
+        "reproduce",
+    ):
         assert f'<section id="{section}"' in page
     assert "assay report 1 2 3" in page
     assert "depends on ties" in page
@@ -66,7 +92,7 @@ def test_charts_of_stored_values_are_those_of_the_rankings(demo):
     with assay.store.open("assay.db") as store:
         stored = make_report([store.run(1)], resamples=200)
     hits = judge(read_run("dense.run"), read_qrels("qrels.txt"))
-    filed = make_report([ReportRun("dense", score(hits, MEASURES), hits=hits)], resamples=200)
+    filed = make_report([RunRecord("dense", score(hits, MEASURES), hits=hits)], resamples=200)
     assert rank_rows(stored) == rank_rows(filed)
     measure = stored.measures[0]
     wanted = [row for row in curve_rows(filed, measure) if row["k"] in (1, 10, 50)]
@@ -81,8 +107,9 @@ def test_runs_are_chosen_by_filters(assay, demo):
     answer = assay("report", "--dataset", "demo", "-b", 2, *QUICK, "-m", "AP", "-o", "b.md")
     assert "better" in answer.out
     assert "lexical" in (demo / "b.md").read_text()
-    named = assay("report", 1, 3, "-b", "lexical.run", "-r", "qrels.txt", "-m", "AP", *QUICK,
-                  "-o", "c.md")  # fmt: skip
+    named = assay(
+        "report", 1, 3, "-b", "lexical.run", "-r", "qrels.txt", "-m", "AP", *QUICK, "-o", "c.md"
+    )
     assert named.out == answer.out
 
 
@@ -161,8 +188,8 @@ def test_what_cannot_be_done_is_said(assay, demo, arguments, code, words):
 def test_a_password_does_not_reach_the_page(monkeypatch):
     from click.testing import CliRunner
 
+    from assay.cli.output import typed_command
     from assay.cli.report import command
-    from assay.cli.typed import typed_command
 
     seen = []
     monkeypatch.setattr(command, "callback", lambda **_: seen.append(typed_command()))
@@ -171,5 +198,5 @@ def test_a_password_does_not_reach_the_page(monkeypatch):
 
 
 def test_a_report_of_something_else():
-    with pytest.raises(UsageError, match="a ReportRun, or a run of a store"):
+    with pytest.raises(UsageError, match="a RunRecord, or a run of a store"):
         make_report(["dense"])

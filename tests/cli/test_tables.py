@@ -7,8 +7,9 @@ import math
 import pytest
 from rich.console import Console
 
-from assay.cli import terminal
-from assay.report.tables import Cell, Table, as_csv, as_markdown, as_text, printable
+from assay.core.text import printable
+from assay.report import terminal
+from assay.tables.table import Cell, Table, as_csv, as_markdown, as_text
 
 TABLE = Table(
     ("run", "AP", "num"),

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from assay.cluster import Cluster
-from assay.encoders import EmbeddingCache, text_model
 from assay.io.collections import Collection
-from assay.tasks.bench import BenchResult, run_bench
+from assay.models import EmbeddingCache, text_model
+from assay.tasks.bench.evaluate import BenchResult, run_bench
 from tests.cluster.corpora import ranking_bytes
-from tests.tasks.bench_samples import small
+from tests.tasks.bench.samples import small
 
 LETTERS = "letters=py:tests.cluster.encoders:letters"
 STRICT = "strict=py:tests.cluster.encoders:strict"

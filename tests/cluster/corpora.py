@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from assay.ranking import Ranking
-from assay.scores import Scores
+from assay.core.ranking import Ranking
+from assay.scoring.scores import Scores
 
 CUTS = (0, 1, 40, 41, 90, 150, 187, 240)
 N_DOCS, COLUMNS = CUTS[-1], 13

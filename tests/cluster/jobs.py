@@ -17,7 +17,7 @@ from assay.cluster import (
     rank_shards,
     target_rank_shards,
 )
-from assay.engine import count_labels, rank, rank_codes, target_ranks
+from assay.search.engine import count_labels, rank, rank_codes, target_ranks
 from tests.cluster.corpora import (
     Sample,
     ranking_bytes,
@@ -71,13 +71,14 @@ def _add_targets(found, s: Sample, plain: str, named: str) -> None:
     for metric in METRICS:
         found[f"targets-{metric}"] = (
             lambda cluster, metric=metric: _tally(
-                target_rank_shards(s.queries, plain, s.targets, metric=metric, exclude=s.pairs,
-                                   cluster=cluster)
+                target_rank_shards(
+                    s.queries, plain, s.targets, metric=metric, exclude=s.pairs, cluster=cluster
+                )
             ),
             lambda metric=metric: _tally(
                 target_ranks(s.queries, s.docs, s.targets, metric=metric, exclude=s.pairs)
             ),
-        )  # fmt: skip
+        )
     names = [None if target < 0 else s.doc_ids[target] for target in s.targets]
     found["targets-named"] = (
         lambda cluster: _tally(
@@ -93,14 +94,22 @@ def _add_codes(found, s: Sample, codes: str, packed: str, ties: bool) -> None:
     for name, shards, bits in (("bits", codes, None), ("packed", packed, 11)):
         found[f"codes-{name}-{ties}"] = (
             lambda cluster, shards=shards, bits=bits: ranking_bytes(
-                rank_code_shards(s.codes[:30], shards, 9, bits=bits, keep_ties=ties,
-                                 exclude=s.pairs[s.pairs[:, 0] < 30], cluster=cluster)
+                rank_code_shards(
+                    s.codes[:30],
+                    shards,
+                    9,
+                    bits=bits,
+                    keep_ties=ties,
+                    exclude=s.pairs[s.pairs[:, 0] < 30],
+                    cluster=cluster,
+                )
             ),
             lambda: ranking_bytes(
-                rank_codes(s.codes[:30], s.codes, 9, keep_ties=ties,
-                           exclude=s.pairs[s.pairs[:, 0] < 30])
+                rank_codes(
+                    s.codes[:30], s.codes, 9, keep_ties=ties, exclude=s.pairs[s.pairs[:, 0] < 30]
+                )
             ),
-        )  # fmt: skip
+        )
 
 
 def _add_labels(found, s: Sample, plain: str) -> None:
@@ -140,17 +149,27 @@ def _add_evaluations(found, s: Sample, plain: str, named: str) -> None:
             found[f"evaluate-{name}-{rules}"] = (
                 lambda cluster, shards=shards, judgments=judgments, ids=ids, rules=rules: (
                     scores_bytes(
-                        evaluate_shards(s.queries, shards, judgments, MEASURES, k=25,
-                                        conventions=rules, cluster=cluster, **ids)
+                        evaluate_shards(
+                            s.queries,
+                            shards,
+                            judgments,
+                            MEASURES,
+                            k=25,
+                            conventions=rules,
+                            cluster=cluster,
+                            **ids,
+                        )
                     )
                 ),
                 lambda judgments=judgments, ids=ids, rules=rules: scores_bytes(
                     evaluate(
                         rank(s.queries, s.docs, 25, doc_ids=s.doc_ids if ids else None, **ids),
-                        judgments, MEASURES, conventions=rules,
+                        judgments,
+                        MEASURES,
+                        conventions=rules,
                     )
                 ),
-            )  # fmt: skip
+            )
     _add_without_self(found, s, named)
 
 
@@ -159,19 +178,31 @@ def _add_without_self(found, s: Sample, named: str) -> None:
     how = {"metric": "dot", "query_ids": s.query_ids}
     measures = ["AP", "nDCG@10"]
     rules = "trec_eval"
-    from assay.conventions import preset
+    from assay.core.conventions import preset
 
     chosen = preset(rules).but(self_match="exclude")
     found["evaluate-without-self"] = (
         lambda cluster: scores_bytes(
-            evaluate_shards(s.queries, named, qrels_of(s), measures, k=3, conventions=chosen,
-                            cluster=cluster, **how)
+            evaluate_shards(
+                s.queries,
+                named,
+                qrels_of(s),
+                measures,
+                k=3,
+                conventions=chosen,
+                cluster=cluster,
+                **how,
+            )
         ),
         lambda: scores_bytes(
-            evaluate(rank(s.queries, s.docs, 3, doc_ids=s.doc_ids, **how), qrels_of(s), measures,
-                     conventions=chosen)
+            evaluate(
+                rank(s.queries, s.docs, 3, doc_ids=s.doc_ids, **how),
+                qrels_of(s),
+                measures,
+                conventions=chosen,
+            )
         ),
-    )  # fmt: skip
+    )
 
 
 def check(found: dict[str, tuple[Any, Any]], cluster: Cluster, names: Any = None) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from assay.cluster import Cluster, ClusterBatches, SerialExecutor, ThreadExecutor
-from assay.encoders import EncoderSettings, text_model
 from assay.errors import ClusterError, UsageError, ValueRangeError
-from assay.tasks.bench import run_bench
+from assay.models import EncoderSettings, text_model
+from assay.tasks.bench.evaluate import run_bench
 from tests.cluster import benches, encoders
 
 SPEC = "py:tests.cluster.encoders:letters"
@@ -33,8 +33,13 @@ def test_the_bytes_of_one_process(cluster: Cluster, tmp_path: Path) -> None:
 
 def test_progress(cluster: Cluster) -> None:
     told: list[tuple[str, int, int | None]] = []
-    run_bench(benches.collection(), [benches.LETTERS], measures="RR", cluster=cluster,
-              watch=lambda *how: told.append(how))  # fmt: skip
+    run_bench(
+        benches.collection(),
+        [benches.LETTERS],
+        measures="RR",
+        cluster=cluster,
+        watch=lambda *how: told.append(how),
+    )
     steps = [done for what, done, _ in told if what == "letters: documents"]
     assert steps == sorted(set(steps))
     assert len(steps) == 8

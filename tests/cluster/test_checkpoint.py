@@ -14,8 +14,8 @@ from assay.cluster import (
     rank_shards,
     target_rank_shards,
 )
-from assay.engine import rank
 from assay.errors import MismatchError, StorageError
+from assay.search.engine import rank
 from tests.cluster.corpora import ranking_bytes, sample, scores_bytes, write_npy, write_npz
 
 K, BLOCK = 9, 13  # three blocks of queries, seven shards
@@ -123,8 +123,9 @@ def test_another_request_is_refused(change, shards, tmp_path):
     started(shards, tmp_path / "c", 3)
     how = {"k": K, "query_ids": s.query_ids, **change}
     with pytest.raises(MismatchError, match="belongs to another job"):
-        rank_shards(s.queries, shards, **how,
-                    cluster=Cluster(query_block=BLOCK, checkpoint=tmp_path / "c"))  # fmt: skip
+        rank_shards(
+            s.queries, shards, **how, cluster=Cluster(query_block=BLOCK, checkpoint=tmp_path / "c")
+        )
 
 
 def test_other_queries_are_refused(shards, tmp_path):
@@ -174,9 +175,10 @@ def test_other_jobs_resume_too(kind, shards, tmp_path):
             return ranking_bytes(rank_code_shards(s.codes[:37], codes, 9, cluster=cluster))
         qrels = {name: {s.doc_ids[row]: 1} for row, name in enumerate(s.query_ids)}
         return scores_bytes(
-            evaluate_shards(s.queries, shards, qrels, "AP", k=9, query_ids=s.query_ids,
-                            cluster=cluster)
-        )  # fmt: skip
+            evaluate_shards(
+                s.queries, shards, qrels, "AP", k=9, query_ids=s.query_ids, cluster=cluster
+            )
+        )
 
     with pytest.raises(StopError):
         run(Cluster(query_block=BLOCK, checkpoint=tmp_path / "c", progress=stopping_after(10)))

@@ -10,21 +10,25 @@ import numpy as np
 import pytest
 
 from assay.cluster import Cluster, ThreadExecutor, encode_shards, open_shards, rank_shards
-from assay.encoders import EncoderSettings
-from assay.engine import rank
 from assay.errors import AssayError, FormatError, IdError, StorageError, UsageError
+from assay.models import EncoderSettings
+from assay.search.engine import rank
 from tests.cluster.encoders import letters
 
 SPEC = "py:tests.cluster.encoders:letters"
-TEXTS = [[f"text {shard} about {word}" for word in ["apples", "pears", "plums", "figs"]]
-         for shard in range(12)]  # fmt: skip
+TEXTS = [
+    [f"text {shard} about {word}" for word in ["apples", "pears", "plums", "figs"]]
+    for shard in range(12)
+]
 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> str:
     for shard, texts in enumerate(TEXTS):
-        lines = [json.dumps({"_id": f"s{shard}-{row}", "text": text, "title": "A title"})
-                 for row, text in enumerate(texts)]  # fmt: skip
+        lines = [
+            json.dumps({"_id": f"s{shard}-{row}", "text": text, "title": "A title"})
+            for row, text in enumerate(texts)
+        ]
         (tmp_path / f"texts-{shard}.jsonl").write_text("\n".join(lines) + "\n")
     return str(tmp_path / "texts-*.jsonl")
 
@@ -50,8 +54,14 @@ def test_what_was_encoded_can_be_searched(corpus, tmp_path):
     done = encode_shards(corpus, SPEC, tmp_path / "v")
     docs = np.array(letters(all_texts()), np.float32)
     ids = [f"s{shard}-{row}" for shard in range(12) for row in range(4)]
-    got = rank_shards(docs[:5], done.manifest, 7, query_ids=ids[:5], exclude="self",
-                      cluster=Cluster(checkpoint=tmp_path / "c"))  # fmt: skip
+    got = rank_shards(
+        docs[:5],
+        done.manifest,
+        7,
+        query_ids=ids[:5],
+        exclude="self",
+        cluster=Cluster(checkpoint=tmp_path / "c"),
+    )
     want = rank(docs[:5], docs, 7, query_ids=ids[:5], doc_ids=ids, exclude="self")
     assert [got.row(one) for one in ids[:5]] == [want.row(one) for one in ids[:5]]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from assay.cluster import Cluster, ClusterBatches, RayExecutor, rank_shards
-from assay.encoders import EncoderSettings
-from assay.engine import rank
 from assay.errors import ClusterError, FormatError, StorageError, UsageError
+from assay.models import EncoderSettings
+from assay.search.engine import rank
 from tests.cluster import benches, driver, tasks
 from tests.cluster.corpora import ranking_bytes, write_npy
 from tests.cluster.encoders import REFUSED
@@ -23,8 +23,14 @@ from tests.cluster.jobs import check, jobs
 
 ROOT = Path(__file__).resolve().parents[2]
 CUTS = tuple(range(0, driver.N_DOCS + 1, 200))
-FEW = ("rank-dot-True", "rank-self", "targets-named", "codes-packed-False", "labels",
-       "evaluate-qrels-trec_eval")  # fmt: skip
+FEW = (
+    "rank-dot-True",
+    "rank-self",
+    "targets-named",
+    "codes-packed-False",
+    "labels",
+    "evaluate-qrels-trec_eval",
+)
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +139,9 @@ def _start_and_kill(address: str, folder: Path, checkpoint: Path, stop: int) -> 
     arguments = [address, str(folder), str(checkpoint), str(stop)]
     child = subprocess.Popen(
         [sys.executable, "-m", "tests.cluster.driver", *arguments],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     try:
         deadline = time.monotonic() + 180
         while not (folder / "stopped").exists():

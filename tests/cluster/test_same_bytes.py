@@ -7,7 +7,7 @@ import pytest
 
 from assay import write_run
 from assay.cluster import Cluster, SerialExecutor, ThreadExecutor, rank_shards
-from assay.engine import rank
+from assay.search.engine import rank
 from tests.cluster.corpora import ranking_bytes, sample, write_npy, write_npz
 from tests.cluster.jobs import check, jobs
 
@@ -43,8 +43,9 @@ def test_cuts_into_shards(cuts, tmp_path):
     shards = write_npy(tmp_path, s.docs, cuts)
     for ties in (False, True):
         want = rank(s.queries, s.docs, 7, metric="dot", keep_ties=ties)
-        got = rank_shards(s.queries, shards, 7, metric="dot", keep_ties=ties,
-                          cluster=Cluster(query_block=16))  # fmt: skip
+        got = rank_shards(
+            s.queries, shards, 7, metric="dot", keep_ties=ties, cluster=Cluster(query_block=16)
+        )
         assert ranking_bytes(got) == ranking_bytes(want)
         assert got.docs.tobytes() == want.docs.tobytes()
 
@@ -84,14 +85,15 @@ def test_zero_rows(zero, keep_ties, tmp_path):
     shards = write_npy(tmp_path, docs)
     how = {"zero": zero, "keep_ties": keep_ties, "exclude": s.pairs}
     want = rank(queries, docs, 240 if keep_ties else 12, **how)
-    got = rank_shards(queries, shards, 240 if keep_ties else 12, **how,
-                      cluster=Cluster(query_block=9))  # fmt: skip
+    got = rank_shards(
+        queries, shards, 240 if keep_ties else 12, **how, cluster=Cluster(query_block=9)
+    )
     assert ranking_bytes(got) == ranking_bytes(want)
 
 
 def test_zero_queries_and_targets(tmp_path):
     from assay.cluster import target_rank_shards
-    from assay.engine import target_ranks
+    from assay.search.engine import target_ranks
 
     s = sample()
     docs, queries = s.docs.copy(), s.queries.copy()

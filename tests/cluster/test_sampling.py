@@ -7,8 +7,8 @@ import pytest
 
 from assay import Ranking, read_run, write_run
 from assay.cluster import sample_queries, sampled_recall
-from assay.engine import rank
 from assay.errors import MismatchError, UsageError
+from assay.search.engine import rank
 from tests.cluster.corpora import sample, write_npy, write_npz
 
 

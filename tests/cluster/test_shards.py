@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from assay.cluster import Shard, open_shards, rank_shards
-from assay.engine import rank
 from assay.errors import AssayError, FormatError, IdError, MismatchError, StorageError, UsageError
+from assay.search.engine import rank
 from tests.cluster.corpora import CUTS, ranking_bytes, sample, write_npy, write_npz
 
 

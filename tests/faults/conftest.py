@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from assay import native
-from tests.encoders.cached_runs import place
+from tests.models.cached_runs import place
 
 __all__ = ["engine", "place"]
 

@@ -15,18 +15,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.conventions import preset
+from assay.core.conventions import preset
+from assay.core.judgments import Judgments
 from assay.errors import FormatError, IdError, StorageError, UsageError
-from assay.io.beir import write_collection
-from assay.io.collections import Collection, load_collection
-from assay.judgments import Judgments
-from assay.tasks.bench import Model, run_bench
+from assay.io.collections import Collection, load_collection, write_collection
+from assay.tasks.bench.evaluate import Model, run_bench
 from tests.hostile import HOSTILE
-from tests.tasks.bench_samples import letters, small
+from tests.tasks.bench.samples import letters, small
 
 ROOT = Path(__file__).resolve().parents[2]
 ASSAY = [sys.executable, "-m", "assay"]
-LETTERS = "letters=py:tests.tasks.bench_samples:letters"
+LETTERS = "letters=py:tests.tasks.bench.samples:letters"
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def slow(texts: list[str]) -> np.ndarray:
     return letters(texts)
 
 
-def test_02_a_zero_vector_is_neither_first_nor_found() -> None:
+def test_a_zero_vector_is_neither_first_nor_found() -> None:
     result = run_bench(small(), ["zeros=py:tests.faults.test_bench:zeros"])
     found = result["zeros"]
     assert found.found.n_without == 14
@@ -66,7 +65,7 @@ def test_02_a_zero_vector_is_neither_first_nor_found() -> None:
         run_bench(small(), ["nothing=py:tests.faults.test_bench:nothing"])
 
 
-def test_11_12_13_ids(tmp_path: Path) -> None:
+def test_ids(tmp_path: Path) -> None:
     queries, qrels = tmp_path / "q.csv", tmp_path / "q.txt"
     queries.write_text("q1,x\n")
     qrels.write_text("q1 0 a 1\n")
@@ -83,7 +82,7 @@ def test_11_12_13_ids(tmp_path: Path) -> None:
             load_collection(corpus, queries, qrels)
 
 
-def test_14_forms_of_accents_stay_distinct(tmp_path: Path) -> None:
+def test_forms_of_accents_stay_distinct(tmp_path: Path) -> None:
     rows = {"caf\u00e9": "one", "cafe\u0301": "two"}
     (tmp_path / "c.json").write_text(json.dumps(rows))
     (tmp_path / "q.csv").write_text("q1,x\n")
@@ -92,7 +91,7 @@ def test_14_forms_of_accents_stay_distinct(tmp_path: Path) -> None:
     assert len(found.doc_ids) == 2
 
 
-def test_19_a_constant_scorer_does_not_look_good() -> None:
+def test_a_constant_scorer_does_not_look_good() -> None:
     model = "same=py:tests.faults.test_bench:same"
     result = run_bench(small(), [model], measures=["RR", "R@10"])
     assert result["same"].scores.tied.all()
@@ -107,14 +106,14 @@ def same(texts: list[str]) -> np.ndarray:
     return np.ones((len(texts), 4))
 
 
-def test_23_fewer_documents_than_the_cut_off() -> None:
+def test_fewer_documents_than_the_cut_off() -> None:
     result = run_bench(small(n_docs=30), [LETTERS], measures=["P@100", "nDCG@100"])
     assert set(result["letters"].ranking.lengths.tolist()) == {30}
     assert result["letters"].scores.mean()["P@100"] == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize("name", ["c.jsonl", "c.csv", "c.tsv", "c.json"])
-def test_38_truncated_files(tmp_path: Path, name: str) -> None:
+def test_truncated_files(tmp_path: Path, name: str) -> None:
     import gzip
 
     data = gzip.compress(b'{"id": "a", "text": "x"}\n' * 50, mtime=0)
@@ -125,7 +124,7 @@ def test_38_truncated_files(tmp_path: Path, name: str) -> None:
             load_collection(path, path, path)
 
 
-def test_42_json_that_is_none(tmp_path: Path) -> None:
+def test_json_that_is_none(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     for text in ('{"id": "a", "text": NaN}', '{"id": "a", "id": "b", "text": "x"}', "[" * 100_000):
         path.write_text(text)
@@ -133,7 +132,7 @@ def test_42_json_that_is_none(tmp_path: Path) -> None:
             load_collection(path, path, path)
 
 
-def test_44_what_is_no_file_of_texts(tmp_path: Path) -> None:
+def test_what_is_no_file_of_texts(tmp_path: Path) -> None:
     good = tmp_path / "good.csv"
     good.write_text("a,x\n")
     (tmp_path / "empty").mkdir()
@@ -150,7 +149,7 @@ def test_44_what_is_no_file_of_texts(tmp_path: Path) -> None:
             load_collection(path, good, good)
 
 
-def test_44_links_and_hidden_files_are_not_followed(tmp_path: Path) -> None:
+def test_links_and_hidden_files_are_not_followed(tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("secret")
     folder = tmp_path / "notes"
@@ -163,13 +162,24 @@ def test_44_links_and_hidden_files_are_not_followed(tmp_path: Path) -> None:
     assert list(found.doc_texts) == ["public"]
 
 
-def test_53_control_c(home: Path) -> None:
-    command = [*ASSAY, "bench", "--corpus", "made", "--model", "py:tests.faults.test_bench:slow",
-               "--save"]  # fmt: skip
+def test_control_c(home: Path) -> None:
+    command = [
+        *ASSAY,
+        "bench",
+        "--corpus",
+        "made",
+        "--model",
+        "py:tests.faults.test_bench:slow",
+        "--save",
+    ]
     with subprocess.Popen(
-        command, cwd=home, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        command,
+        cwd=home,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as process:  # fmt: skip
+    ) as process:
         assert process.stderr is not None
         while process.stderr.readline().strip() != "encoding":
             assert process.poll() is None
@@ -177,8 +187,9 @@ def test_53_control_c(home: Path) -> None:
         _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in err
-    listed = subprocess.run([*ASSAY, "runs", "list", "--json"], cwd=home, capture_output=True,
-                            text=True, check=True)  # fmt: skip
+    listed = subprocess.run(
+        [*ASSAY, "runs", "list", "--json"], cwd=home, capture_output=True, text=True, check=True
+    )
     assert json.loads(listed.stdout)["runs"][0]["status"] == "failed"
 
 
@@ -190,7 +201,7 @@ def hostile_collection() -> Collection:
     return Collection(ids, docs, ids[:3], texts[:3], qrels, HOSTILE[0])
 
 
-def test_62_63_65_hostile_names_and_texts(home: Path, assay: Callable[..., Any]) -> None:
+def test_hostile_names_and_texts(home: Path, assay: Callable[..., Any]) -> None:
     collection = hostile_collection()
     names = [text.encode(errors="replace").decode() for text in HOSTILE[:6]]
     result = run_bench(
@@ -201,39 +212,43 @@ def test_62_63_65_hostile_names_and_texts(home: Path, assay: Callable[..., Any])
     assert "<img src=x" not in page
     text = repr(result)
     assert "\x1b" not in text
-    from assay.report.tables import as_csv
+    from assay.tables.table import as_csv
 
     cells = as_csv(result.query_table()).splitlines()
     assert not any(cell.startswith(("=", "@")) for line in cells for cell in line.split(","))
-    from assay.tasks.bench_explained import answers_of_bench
+    from assay.tasks.bench.explain import answers_of_bench
 
     answers = answers_of_bench(result, str(collection.query_ids[0]))
-    from assay.report.page import text_page
+    from assay.tables.page import text_page
 
     assert "\x1b" not in text_page(answers.page())
 
 
-def test_72_no_terminal_no_bar(home: Path, assay: Callable[..., Any]) -> None:
+def test_no_terminal_no_bar(home: Path, assay: Callable[..., Any]) -> None:
     done = assay("bench", "--corpus", "made", "--model", "bm25")
     assert "━" not in done.err + done.out
     assert "\x1b" not in done.err + done.out
 
 
-def test_73_the_decimal_point_stays(home: Path) -> None:
+def test_the_decimal_point_stays(home: Path) -> None:
     done = subprocess.run(
-        [*ASSAY, "bench", "--corpus", "made", "--model", "bm25", "--csv"], cwd=home, text=True,
-        capture_output=True, check=True, env={**os.environ, "LANG": "C", "LC_ALL": "C"},
-    )  # fmt: skip
+        [*ASSAY, "bench", "--corpus", "made", "--model", "bm25", "--csv"],
+        cwd=home,
+        text=True,
+        capture_output=True,
+        check=True,
+        env={**os.environ, "LANG": "C", "LC_ALL": "C"},
+    )
     assert "0." in done.stdout
 
 
-def test_75_a_misspelt_measure(home: Path, assay: Callable[..., Any]) -> None:
+def test_a_misspelt_measure(home: Path, assay: Callable[..., Any]) -> None:
     done = assay("bench", "--corpus", "made", "--model", "bm25", "-m", "nDGC@10")
     assert done.code == 2
     assert "nDCG" in done.err
 
 
-def test_80_empty_long_and_broken_texts(tmp_path: Path) -> None:
+def test_empty_long_and_broken_texts(tmp_path: Path) -> None:
     rows = {"empty": "", "long": "wing " * 250_000, "plain": "wing lift"}
     (tmp_path / "c.jsonl").write_text(
         "".join(json.dumps({"id": key, "text": text}) + "\n" for key, text in rows.items())
@@ -251,7 +266,7 @@ def test_80_empty_long_and_broken_texts(tmp_path: Path) -> None:
         load_collection(tmp_path / "c.jsonl", tmp_path / "q.csv", tmp_path / "q.txt")
 
 
-def test_82_a_missing_package(
+def test_a_missing_package(
     home: Path, assay: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "bm25s", None)

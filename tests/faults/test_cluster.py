@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from assay.cluster import Cluster, RayExecutor, ThreadExecutor, open_cluster, rank_shards
-from assay.engine import rank
 from assay.errors import AssayError, FormatError, MissingPackageError, StorageError, UsageError
+from assay.search.engine import rank
 from tests.cluster import tasks
 from tests.cluster.corpora import ranking_bytes, sample, write_npy
 
 
 @pytest.mark.parametrize("at", [0, 1, 9, 60, 127, 128, 500, -1])
-def test_38_a_truncated_shard_fails_the_run_with_its_name(at, tmp_path):
+def test_a_truncated_shard_fails_the_run_with_its_name(at, tmp_path):
     s = sample()
     shards = write_npy(tmp_path, s.docs)
     path = tmp_path / "part-4.npy"
@@ -24,7 +24,7 @@ def test_38_a_truncated_shard_fails_the_run_with_its_name(at, tmp_path):
         rank_shards(s.queries, shards, 5)
 
 
-def test_39_a_header_that_claims_too_much(tmp_path):
+def test_a_header_that_claims_too_much(tmp_path):
     s = sample()
     shards = write_npy(tmp_path, s.docs)
     data = (tmp_path / "part-1.npy").read_bytes()
@@ -35,14 +35,14 @@ def test_39_a_header_that_claims_too_much(tmp_path):
         rank_shards(s.queries, shards, 5)
 
 
-def test_44_a_directory_in_place_of_a_shard(tmp_path):
+def test_a_directory_in_place_of_a_shard(tmp_path):
     (tmp_path / "a.npy").mkdir()
     with pytest.raises(StorageError, match=r"a\.npy is a directory"):
         rank_shards(np.ones((1, 2)), [tmp_path / "a.npy"], 1)
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, None])
-def test_22_cutoffs_that_make_no_sense(k, tmp_path):
+def test_cutoffs_that_make_no_sense(k, tmp_path):
     s = sample()
     with pytest.raises(UsageError, match="k must be a whole number"):
         rank_shards(s.queries, write_npy(tmp_path, s.docs), k)
@@ -55,7 +55,7 @@ def test_exclusions_that_make_no_sense(exclude, tmp_path):
         rank_shards(s.queries, write_npy(tmp_path, s.docs), 3, exclude=exclude)
 
 
-def test_81_a_killed_worker_is_retried_with_the_same_answer(tmp_path):
+def test_a_killed_worker_is_retried_with_the_same_answer(tmp_path):
     pytest.importorskip("ray")
     s = sample()
     shards = write_npy(tmp_path, s.docs)
@@ -67,7 +67,7 @@ def test_81_a_killed_worker_is_retried_with_the_same_answer(tmp_path):
     assert ranking_bytes(got) == ranking_bytes(rank(s.queries, s.docs, 9))
 
 
-def test_53_an_interrupt_ends_a_job_on_threads(tmp_path):
+def test_an_interrupt_ends_a_job_on_threads(tmp_path):
     s = sample()
     shards = write_npy(tmp_path, s.docs)
 
@@ -79,7 +79,7 @@ def test_53_an_interrupt_ends_a_job_on_threads(tmp_path):
     assert not any(thread.is_alive() for thread in executor._threads)
 
 
-def test_82_a_missing_package_gives_the_command(monkeypatch):
+def test_a_missing_package_gives_the_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
         pytest.raises(MissingPackageError, match=r"pip install 'assay\[cluster\]'"),
@@ -92,7 +92,7 @@ def test_82_a_missing_package_gives_the_command(monkeypatch):
 
 
 @pytest.mark.parametrize(("url", "package"), [("s3://b/a.npy", "s3fs"), ("gs://b/a.npy", "gcsfs")])
-def test_82_a_missing_file_system_gives_the_command(url, package, monkeypatch):
+def test_a_missing_file_system_gives_the_command(url, package, monkeypatch):
     pytest.importorskip("fsspec")
     monkeypatch.setitem(sys.modules, package, None)
     extra = url.partition("://")[0]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from assay import Conventions, Judgments, evaluate
-from assay.chance import chance
-from assay.engine import Codes, code_search, distance_histogram, pack_codes, rank_codes
+from assay.core.hits import judge
 from assay.errors import InputError, MismatchError, ShapeError, UsageError, ValueRangeError
-from assay.hits import judge
+from assay.scoring.chance import chance
+from assay.search.engine import Codes, code_search, distance_histogram, pack_codes, rank_codes
 
 
 def bits_of(rows: int, bits: int, seed: int = 0) -> np.ndarray:
@@ -21,20 +21,20 @@ def bytes_of(ranking) -> tuple:
 
 
 @pytest.mark.parametrize("shape", [(4,), (1, 2, 3), (0, 8), (3, 0)])
-def test_05_shapes_that_are_no_rows_of_bits(shape):
+def test_shapes_that_are_no_rows_of_bits(shape):
     for build in (pack_codes, lambda bits: rank_codes(bits_of(2, 8), bits, 1)):
         with pytest.raises(ShapeError) as caught:
             build(np.zeros(shape, int))
         assert str(shape) in str(caught.value)
 
 
-def test_06_lengths_differ():
+def test_lengths_differ():
     with pytest.raises(MismatchError, match="16 bits and docs have 24"):
         rank_codes(bits_of(1, 16), bits_of(2, 24), 1)
 
 
 @pytest.mark.parametrize("value", [2, -2, 0.5, np.nan, np.inf, 255])
-def test_08_the_first_cell_that_is_no_bit_is_named(value):
+def test_the_first_cell_that_is_no_bit_is_named(value):
     cells = bits_of(6, 9).astype(float)
     cells[4, 7] = cells[5, 0] = value
     with pytest.raises(ValueRangeError, match=r"row 4, column 7") as caught:
@@ -44,24 +44,24 @@ def test_08_the_first_cell_that_is_no_bit_is_named(value):
         rank_codes(bits_of(1, 9), cells, 1)
 
 
-def test_08_zero_and_minus_one_do_not_mix():
+def test_zero_and_minus_one_do_not_mix():
     with pytest.raises(ValueRangeError, match=r"holds -1 in row 1, column 0, but 0"):
         pack_codes([[0, 1], [-1, 1]])
 
 
-def test_08_packed_rows_are_not_taken_for_bits():
+def test_packed_rows_are_not_taken_for_bits():
     with pytest.raises(ValueRangeError, match=r"Codes\(packed, bits\)"):
         pack_codes(np.array([[160, 1]], np.uint8))
 
 
 @pytest.mark.parametrize("bits", [["a"], [[None]], [["0", "1"]], [[1, 0], [1]], [[1j]]])
-def test_08_what_is_no_number_is_refused(bits):
+def test_what_is_no_number_is_refused(bits):
     with pytest.raises(InputError):
         pack_codes(bits)
 
 
 @pytest.mark.parametrize("bits", [1, 7, 9, 63, 250, 257])
-def test_09_pad_bits_are_never_counted(bits, engine):
+def test_pad_bits_are_never_counted(bits, engine):
     queries, docs = bits_of(5, bits, 1), bits_of(40, bits, 2)
     docs[3] = ~queries[0]
     counts = distance_histogram(queries, docs)
@@ -71,7 +71,7 @@ def test_09_pad_bits_are_never_counted(bits, engine):
     assert -ranking.scores.min() == (queries[:, None] != docs).sum(axis=2).max() == bits
 
 
-def test_09_padding_that_is_not_zero_is_refused():
+def test_padding_that_is_not_zero_is_refused():
     packed = np.zeros((5, 2), np.uint8)
     packed[3, 1] = 0b00010000
     assert len(Codes(packed, 12)) == 5
@@ -79,7 +79,7 @@ def test_09_padding_that_is_not_zero_is_refused():
         Codes(packed, 11)
 
 
-def test_19_equal_distances_never_look_good(engine):
+def test_equal_distances_never_look_good(engine):
     docs = np.zeros((60, 16), int)
     for lucky in (0, 30, 59):
         judgments = Judgments.from_targets([lucky], n_docs=60)
@@ -91,7 +91,7 @@ def test_19_equal_distances_never_look_good(engine):
         assert evaluate(rank_codes(docs[:1], docs, 5), judgments, "RR").tied.all()
 
 
-def test_20_queries_in_another_order_give_the_same_rows(engine):
+def test_queries_in_another_order_give_the_same_rows(engine):
     queries, docs = bits_of(33, 12, 1), bits_of(200, 12, 2)
     order = np.random.default_rng(3).permutation(33)
     straight, mixed = rank_codes(queries, docs, 9), rank_codes(queries[order], docs, 9)
@@ -100,7 +100,7 @@ def test_20_queries_in_another_order_give_the_same_rows(engine):
 
 @pytest.mark.parametrize("block", [1, 7, 100])
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_21_blocks_and_threads_change_nothing(block, threads, engine, monkeypatch):
+def test_blocks_and_threads_change_nothing(block, threads, engine, monkeypatch):
     queries, docs = bits_of(100, 9, 1), bits_of(150, 9, 2)
     expected = bytes_of(rank_codes(queries, docs, 12, threads=1))
     monkeypatch.setattr(code_search, "_MOST_QUERIES", block)
@@ -108,13 +108,13 @@ def test_21_blocks_and_threads_change_nothing(block, threads, engine, monkeypatc
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, None, "3"])
-def test_22_cutoffs_that_make_no_sense(k):
+def test_cutoffs_that_make_no_sense(k):
     with pytest.raises(UsageError, match="whole number"):
         rank_codes(bits_of(2, 8), bits_of(2, 8), k)
 
 
 @pytest.mark.parametrize("k", [5, 6, 10**15])
-def test_23_more_asked_for_than_there_are(k, engine):
+def test_more_asked_for_than_there_are(k, engine):
     ranking = rank_codes(bits_of(3, 8, 1), bits_of(5, 8, 2), k)
     assert ranking.complete.all()
     assert not ranking.divided.any()
@@ -122,7 +122,7 @@ def test_23_more_asked_for_than_there_are(k, engine):
     assert found.values.tolist() == [[0.5] * 3]
 
 
-def test_26_self_is_excluded_but_its_duplicate_stays(engine):
+def test_self_is_excluded_but_its_duplicate_stays(engine):
     docs = bits_of(50, 16)
     docs[40] = docs[7]
     ids = [f"d{i}" for i in range(50)]
@@ -135,7 +135,7 @@ def test_26_self_is_excluded_but_its_duplicate_stays(engine):
 
 @pytest.mark.parametrize("keep_ties", [False, True])
 @pytest.mark.parametrize("bits", [4, 64])
-def test_27_shards_merged_are_one_search(bits, keep_ties, engine, monkeypatch):
+def test_shards_merged_are_one_search(bits, keep_ties, engine, monkeypatch):
     queries, docs = bits_of(20, bits, 1), bits_of(400, bits, 2)
     whole = rank_codes(queries, docs, 30, keep_ties=keep_ties, threads=1)
     monkeypatch.setattr(code_search, "_FEWEST_DOCS", 1)

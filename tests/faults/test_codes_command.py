@@ -82,8 +82,19 @@ def test_fault_8_a_code_that_is_no_bit(assay, docs):
 
 def test_fault_9_pad_bits_are_never_counted(assay, docs):
     np.save("codes.npy", np.packbits(docs > 0, axis=1))
-    given = ("codes", "--embeddings", "docs.npy", "--codes", "mine=codes.npy", "--packed", "4",
-             "--k", "2", "--format", "csv")  # fmt: skip
+    given = (
+        "codes",
+        "--embeddings",
+        "docs.npy",
+        "--codes",
+        "mine=codes.npy",
+        "--packed",
+        "4",
+        "--k",
+        "2",
+        "--format",
+        "csv",
+    )
     sound = assay(*given)
     assert sound.code == 0
     assert ",4,1," in sound.out

@@ -74,7 +74,7 @@ EVIL = "\x1b[31mq\x1b]0;owned\x07"
         ["\x1b[2J"],
     ],
 )
-def test_65_escape_codes_are_shown_not_obeyed(folder, command, terminal):
+def test_escape_codes_are_shown_not_obeyed(folder, command, terminal):
     name = "\x1b[1mrun"
     (folder / name).write_text(f"{EVIL} Q0 \x1b[5md 1 2 tag\nx\x9b1m Q0 d 1 1 tag\n")
     (folder / "qrels.txt").write_text(f"{EVIL} 0 \x1b[5md 1\nother\x1b[0m 0 e 1\n")
@@ -93,7 +93,7 @@ def test_65_escape_codes_are_shown_not_obeyed(folder, command, terminal):
     assert "Traceback" not in text
 
 
-def test_65_data_formats_keep_the_id_but_not_on_a_terminal(folder):
+def test_data_formats_keep_the_id_but_not_on_a_terminal(folder):
     (folder / "run.txt").write_text(RUN.replace("q1", EVIL))
     (folder / "qrels.txt").write_text(QRELS.replace("q1", EVIL))
     command = ["eval", "run.txt", "-r", "qrels.txt", "-q", "--format", "trec"]
@@ -107,23 +107,31 @@ def test_65_data_formats_keep_the_id_but_not_on_a_terminal(folder):
 @pytest.mark.parametrize(
     "command", ["eval run.txt -r qrels.txt -q --format csv", "measures --json"]
 )
-def test_71_a_closed_pipe_ends_quietly(folder, command):
+def test_a_closed_pipe_ends_quietly(folder, command):
     (folder / "run.txt").write_text("".join(f"q{i} Q0 a 1 1 t\n" for i in range(20000)))
     (folder / "qrels.txt").write_text("".join(f"q{i} 0 a 1\n" for i in range(20000)))
     done = subprocess.run(
-        f"{sys.executable} -m assay {command} | head -1", shell=True, capture_output=True,
-        check=False, timeout=60,
-    )  # fmt: skip
+        f"{sys.executable} -m assay {command} | head -1",
+        shell=True,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
     assert done.stdout.count(b"\n") == 1
     assert done.stderr == b""
 
 
-def test_71_a_full_device_is_a_message(folder):
+def test_a_full_device_is_a_message(folder):
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")
     with open("/dev/full", "w") as full:
-        done = subprocess.run([*ASSAY, "eval", "run.txt", "-r", "qrels.txt"], stdout=full,
-                              stderr=subprocess.PIPE, check=False, timeout=60)  # fmt: skip
+        done = subprocess.run(
+            [*ASSAY, "eval", "run.txt", "-r", "qrels.txt"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
+        )
     assert done.returncode == 5
     assert done.stderr.startswith(b"assay: ")
     assert b"Traceback" not in done.stderr
@@ -132,12 +140,12 @@ def test_71_a_full_device_is_a_message(folder):
 # 72: no terminal, no colour
 
 
-def test_72_plain_without_a_terminal():
+def test_plain_without_a_terminal():
     done = process("eval", "run.txt", "-r", "qrels.txt", FORCE_COLOR="1", CLICOLOR_FORCE="1")
     assert b"\x1b" not in done.stdout + done.stderr
 
 
-def test_72_colour_on_a_terminal_unless_refused():
+def test_colour_on_a_terminal_unless_refused():
     command = ["eval", "run.txt", "run.txt", "-r", "qrels.txt"]
     assert "\x1b[" in on_terminal(*command)
     assert "\x1b[3" not in on_terminal(*command, NO_COLOR="1")
@@ -148,7 +156,7 @@ def test_72_colour_on_a_terminal_unless_refused():
 
 
 @pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE", "de_DE.UTF-8", "tr_TR.UTF-8"])
-def test_73_the_decimal_point_stays(locale):
+def test_the_decimal_point_stays(locale):
     expected = process("eval", "run.txt", "-r", "qrels.txt", "-m", "default").stdout
     found = process(
         "eval", "run.txt", "-r", "qrels.txt", "-m", "default", LC_ALL=locale, LANG=locale
@@ -157,7 +165,7 @@ def test_73_the_decimal_point_stays(locale):
     assert b"1.0000" in found.stdout
 
 
-def test_73_an_output_that_is_not_utf8_gets_escapes():
+def test_an_output_that_is_not_utf8_gets_escapes():
     done = process("measures", PYTHONIOENCODING="ascii")
     assert done.returncode == 0
     assert rb"\u2264" in done.stdout
@@ -166,7 +174,7 @@ def test_73_an_output_that_is_not_utf8_gets_escapes():
 # 74 and 75: unknown names
 
 
-def test_74_unknown_convention_names_the_nearest(assay):
+def test_unknown_convention_names_the_nearest(assay):
     for given, near in [
         ("trec_evil", "trec_eval"),
         ("tis:expected", "ties"),
@@ -177,7 +185,7 @@ def test_74_unknown_convention_names_the_nearest(assay):
         assert near in answer.err.split("Did you mean")[1]
 
 
-def test_75_misspelt_measure_names_the_nearest(assay):
+def test_misspelt_measure_names_the_nearest(assay):
     answer = assay("eval", "run.txt", "-r", "qrels.txt", "-m", "NDGC@10")
     assert answer.code == 2
     assert "Did you mean nDCG" in answer.err
@@ -187,7 +195,7 @@ def test_75_misspelt_measure_names_the_nearest(assay):
 # 76: a failure never looks like success
 
 
-def test_76_one_bad_run_among_good_ones_is_no_success(assay, folder):
+def test_one_bad_run_among_good_ones_is_no_success(assay, folder):
     (folder / "bad.txt").write_text(RUN + "q2 Q0 a 1 nan tag\n")
     answer = assay("eval", "run.txt", "bad.txt", "-r", "qrels.txt")
     assert answer.code == 3
@@ -195,7 +203,7 @@ def test_76_one_bad_run_among_good_ones_is_no_success(assay, folder):
     assert "bad.txt, line 3" in answer.err
 
 
-def test_76_queries_that_count_as_errors(assay, folder):
+def test_queries_that_count_as_errors(assay, folder):
     (folder / "qrels.txt").write_text(QRELS + "q2 0 a 1\nq3 0 a 0\n")
     missing = assay("eval", "run.txt", "-r", "qrels.txt", "--missing", "error")
     assert (missing.code, "q2" in missing.err) == (3, True)
@@ -217,7 +225,7 @@ def test_76_queries_that_count_as_errors(assay, folder):
         (["check", "run.txt", "missing.txt"], 5),
     ],
 )
-def test_77_every_check_fires_without_assert(folder, arguments, code):
+def test_every_check_fires_without_assert(folder, arguments, code):
     (folder / "bad.txt").write_text("q1 Q0 a 1 inf tag\n")
     (folder / "twice.txt").write_text(RUN + "q1 Q0 a 3 0 tag\n")
     (folder / "conflict.txt").write_text("q1 0 a 1\nq1 0 a 2\n")
@@ -257,7 +265,7 @@ def test_interrupted_is_exit_code_130(assay, monkeypatch):
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("assay.cli.scored.as_judgments", interrupt)
+    monkeypatch.setattr("assay.runs.run_files.as_judgments", interrupt)
     answer = assay("eval", "run.txt", "-r", "qrels.txt")
     assert (answer.code, answer.out, answer.err.strip()) == (130, "", "assay: interrupted.")
 
@@ -276,7 +284,7 @@ def test_a_fault_of_ours_is_one_line_with_exit_code_70(assay, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("oh \x1b[31m")
 
-    monkeypatch.setattr("assay.cli.scored.as_judgments", fail)
+    monkeypatch.setattr("assay.runs.run_files.as_judgments", fail)
     answer = assay("eval", "run.txt", "-r", "qrels.txt")
     assert answer.code == 70
     assert answer.err.count("\n") == 1
@@ -301,8 +309,9 @@ def test_odd_file_names(folder, name):
 def test_a_file_name_that_is_not_utf8(folder):
     name = b"run\xff.txt"
     (folder / os.fsdecode(name)).write_text(RUN)
-    done = subprocess.run([*ASSAY, "eval", name, "-r", "qrels.txt"], capture_output=True,
-                          check=False, timeout=60)  # fmt: skip
+    done = subprocess.run(
+        [*ASSAY, "eval", name, "-r", "qrels.txt"], capture_output=True, check=False, timeout=60
+    )
     assert done.returncode == 0
     assert rb"run\udcff" in done.stdout
 
@@ -322,7 +331,7 @@ def test_a_file_name_that_is_not_utf8(folder):
         "--version",
     ],
 )
-def test_71_nobody_reads_at_all(folder, command, unbuffered):
+def test_nobody_reads_at_all(folder, command, unbuffered):
     """Exit code 1 would say that a check found something or a gate failed."""
     (folder / "run2.txt").write_text(RUN)
     reading, writing = os.pipe()
@@ -330,15 +339,19 @@ def test_71_nobody_reads_at_all(folder, command, unbuffered):
     env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with os.fdopen(writing, "wb") as closed:
         done = subprocess.run(
-            [*ASSAY, *command.split()], stdout=closed, stderr=subprocess.PIPE, env=env,
-            check=False, timeout=60,
-        )  # fmt: skip
+            [*ASSAY, *command.split()],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            env=env,
+            check=False,
+            timeout=60,
+        )
     assert done.returncode == 141
     assert b"Traceback" not in done.stderr
     assert b"Exception" not in done.stderr
 
 
-def test_71_a_closed_output_is_no_fault(folder):
+def test_a_closed_output_is_no_fault(folder):
     command = f"{sys.executable} -m assay eval run.txt -r qrels.txt >&-"
     done = subprocess.run(command, shell=True, capture_output=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (0, b"")
@@ -349,8 +362,11 @@ def test_71_a_closed_output_is_no_fault(folder):
 def test_pipes_and_standard_input_are_refused_in_words(folder, path):
     os.mkfifo(folder / "pipe")
     done = subprocess.run(
-        [*ASSAY, "eval", path, "-r", "qrels.txt"], input=RUN.encode(), capture_output=True,
-        check=False, timeout=60,
-    )  # fmt: skip
+        [*ASSAY, "eval", path, "-r", "qrels.txt"],
+        input=RUN.encode(),
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
     assert done.returncode == 5
     assert b"Standard input and pipes are not read. Write the data to a file" in done.stderr

@@ -12,9 +12,9 @@ import pytest
 
 from assay import compare
 from assay.errors import MismatchError
-from assay.report.latex import as_latex, latex_comment, latex_text
-from assay.report.tables import Cell, Table
-from tests.comparing import scores_of
+from assay.tables.latex import as_latex, latex_comment, latex_text
+from assay.tables.table import Cell, Table
+from tests.comparison.made_scores import scores_of
 
 RNG = np.random.default_rng(55)
 A, B = RNG.random(100), RNG.random(100)
@@ -24,7 +24,7 @@ A, B = RNG.random(100), RNG.random(100)
 
 
 @pytest.mark.parametrize("test", ["randomisation", "t", "wilcoxon", "sign", "bootstrap"])
-def test_55_identical_systems(engine, test):
+def test_identical_systems(engine, test):
     found = compare(scores_of(A), scores_of(A), test=test, margin=0.1)
     assert found.verdict.startswith("A and B are identical on RR: equal on all 100 queries")
     assert found.pairs[0].p == 1
@@ -35,14 +35,14 @@ def test_55_identical_systems(engine, test):
 
 
 @pytest.mark.parametrize("correction", ["holm", "tukey"])
-def test_55_many_identical_systems(engine, correction):
+def test_many_identical_systems(engine, correction):
     found = compare(*[scores_of(A)] * 5, correction=correction)
     assert all(pair.p == 1 for pair in found.pairs)
     assert "not separable from B, C, D and E" in found.verdict
     assert {one.letters for one in found.standings} == {"a"}
 
 
-def test_55_a_difference_without_spread():
+def test_a_difference_without_spread():
     found = compare(scores_of(A + 0.25), scores_of(A), test="t")
     assert "cannot be compared on RR: all differences are equal" in found.verdict
     assert compare(scores_of(A + 0.25), scores_of(A)).pairs[0].winner == "A"
@@ -54,7 +54,7 @@ def test_55_a_difference_without_spread():
 @pytest.mark.parametrize("n", [0, 1, 2])
 @pytest.mark.parametrize("systems", [2, 4])
 @pytest.mark.parametrize("correction", ["holm", "tukey"])
-def test_56_too_few_queries(engine, n, systems, correction):
+def test_too_few_queries(engine, n, systems, correction):
     found = compare(*[scores_of(A[i : i + n]) for i in range(systems)], correction=correction)
     assert f"cannot be compared on RR: too few queries: {n}, at least 3" in found.verdict
     for pair in found.pairs:
@@ -69,12 +69,12 @@ def test_56_too_few_queries(engine, n, systems, correction):
     assert "–" in repr(found)
 
 
-def test_56_against_a_baseline():
+def test_against_a_baseline():
     found = compare(*[scores_of(A[i : i + 2]) for i in range(3)], baseline="A")
     assert "B and C cannot be compared: too few queries: 2" in found.verdict
 
 
-def test_56_too_few_groups():
+def test_too_few_groups():
     scores = [scores_of(values) for values in (A, B)]
     halves = {f"q{i:04}": f"u{i // 50}" for i in range(100)}
     found = compare(*[each.with_groups(user=halves) for each in scores], by="user")
@@ -84,7 +84,7 @@ def test_56_too_few_groups():
 # 57: p is never 0, and never shown as 0
 
 
-def test_57_p_is_never_zero(engine):
+def test_p_is_never_zero(engine):
     high, low = 0.9 + A / 100, A / 100
     for test in ("randomisation", "t", "wilcoxon", "sign", "bootstrap"):
         found = compare(scores_of(high), scores_of(low + B / 1000), test=test)
@@ -94,7 +94,7 @@ def test_57_p_is_never_zero(engine):
         assert " 0.0000" not in found.verdict
 
 
-def test_57_resamples_that_cannot_separate_anything_are_remarked_on():
+def test_resamples_that_cannot_separate_anything_are_remarked_on():
     systems = [scores_of(A[:30] / 10 + i / 10) for i in range(8)]
     found = compare(*systems, resamples=100)
     assert all(pair.winner is None for pair in found.pairs)
@@ -105,7 +105,7 @@ def test_57_resamples_that_cannot_separate_anything_are_remarked_on():
 # 58: the seed
 
 
-def test_58_the_same_seed_gives_the_same_bytes():
+def test_the_same_seed_gives_the_same_bytes():
     texts = [
         json.dumps(compare(scores_of(A), scores_of(B), seed=seed).to_dict()) for seed in (3, 3, 4)
     ]
@@ -116,7 +116,7 @@ def test_58_the_same_seed_gives_the_same_bytes():
 # 59: pairs with an undefined side
 
 
-def test_59_undefined_pairs_are_removed_and_counted(engine):
+def test_undefined_pairs_are_removed_and_counted(engine):
     left, right, third = A.copy(), B.copy(), A * 0.5
     left[[3, 50]], right[[50, 70]] = math.nan, math.nan
     found = compare(scores_of(left), scores_of(right), scores_of(third))
@@ -131,7 +131,7 @@ def test_59_undefined_pairs_are_removed_and_counted(engine):
     assert len(found.differences("RR").rows) == 97
 
 
-def test_59_nothing_but_undefined():
+def test_nothing_but_undefined():
     nothing = scores_of(np.full(10, math.nan))
     found = compare(nothing, scores_of(A[:10]))
     assert "too few queries: 0" in found.verdict
@@ -142,7 +142,7 @@ def test_59_nothing_but_undefined():
 
 
 @pytest.mark.parametrize("baseline", [None, "S1"])
-def test_60_a_hundred_systems(baseline):
+def test_a_hundred_systems(baseline):
     systems = [scores_of(RNG.random(40) / 50 + i / 120) for i in range(100)]
     names = None if baseline is None else [f"S{i + 1}" for i in range(100)]
     found = compare(*systems, names=names, baseline=baseline, test="t", resamples=100)
@@ -156,7 +156,7 @@ def test_60_a_hundred_systems(baseline):
     assert all(f"S{i + 1} " in shown for i in range(100))
 
 
-def test_60_letters_do_not_run_out():
+def test_letters_do_not_run_out():
     systems = [scores_of(np.full(8, i / 100) + A[:8] / 1e6) for i in range(60)]
     found = compare(*systems, correction="none", resamples=100)
     letters = [one.letters for one in found.standings]
@@ -167,7 +167,7 @@ def test_60_letters_do_not_run_out():
 # 61: different query sets
 
 
-def test_61_the_intersection_is_compared_and_counted():
+def test_the_intersection_is_compared_and_counted():
     ids = [f"q{i}" for i in range(100)]
     found = compare(scores_of(A, ids=ids), scores_of(B[:60], ids=ids[40:]))
     assert found.n_queries == 60
@@ -176,7 +176,7 @@ def test_61_the_intersection_is_compared_and_counted():
     assert found.pairs[0].difference == pytest.approx((A[40:] - B[:60]).mean())
 
 
-def test_61_less_than_half_is_refused():
+def test_less_than_half_is_refused():
     ids = [f"q{i}" for i in range(100)]
     compare(scores_of(A, ids=ids), scores_of(B[:50], ids=ids[:50]))
     for other, count in ((ids[51:], 49), ([f"z{i}" for i in range(100)], 0)):
@@ -186,7 +186,7 @@ def test_61_less_than_half_is_refused():
         assert f"'A' has 100, 'B' has {len(other)}" in str(caught.value)
 
 
-def test_61_three_systems_that_share_too_little():
+def test_three_systems_that_share_too_little():
     ids = [f"q{i}" for i in range(90)]
     parts = [scores_of(A[:60], ids=ids[i : i + 60]) for i in (0, 15, 30)]
     with pytest.raises(MismatchError, match="Only 30 queries"):
@@ -194,7 +194,7 @@ def test_61_three_systems_that_share_too_little():
     assert compare(*parts).n_queries == 30
 
 
-def test_61_a_file_on_other_queries_ends_with_3(assay, tmp_path):
+def test_a_file_on_other_queries_ends_with_3(assay, tmp_path):
     (tmp_path / "qrels").write_text("".join(f"q{i} 0 a 1\n" for i in range(4)))
     for name, query in (("one", "q0"), ("two", "x9")):
         (tmp_path / name).write_text(f"{query} Q0 a 1 1 t\n")
@@ -220,11 +220,11 @@ def left_over(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("text", [EVIL, *string.punctuation, "−–≤±", "[x]", "*x", " [x"])
-def test_64_specials_are_escaped(text):
+def test_specials_are_escaped(text):
     assert left_over(latex_text(text)) == set()
 
 
-def test_64_no_command_survives():
+def test_no_command_survives():
     assert r"\input" not in latex_text(EVIL)
     assert r"\write" not in latex_text(EVIL)
     assert r"\textbackslash{}input\{/etc/passwd\}" in latex_text(EVIL)
@@ -232,13 +232,13 @@ def test_64_no_command_survives():
     assert latex_text("a[x]*") == "a[x]*"
 
 
-def test_64_lines_cannot_be_broken():
+def test_lines_cannot_be_broken():
     for text in ("a\nb", "a\r\\input{x}", "a\u2028b", "\x1b[0m"):
         assert len(latex_text(text).splitlines()) == 1
         assert len(latex_comment(text).splitlines()) == 1
 
 
-def test_64_tables_in_latex():
+def test_tables_in_latex():
     rows = ((Cell(EVIL), Cell(-0.5, "fraction")), (Cell("[*"), Cell(math.nan, "fraction", True)))
     lines = as_latex(Table((EVIL, "AP"), rows)).splitlines()
     assert lines[0] == r"\begin{tabular}{lr}"
@@ -248,14 +248,24 @@ def test_64_tables_in_latex():
         assert left_over(line.removesuffix(r" \\").replace(" & ", "")) == set()
 
 
-def test_64_a_whole_comparison(assay, tmp_path):
+def test_a_whole_comparison(assay, tmp_path):
     evil = "\\input{x}_%&#"
     (tmp_path / "qrels").write_text("".join(f"q{i} 0 a 1\n" for i in range(8)))
     for name, order in ((evil, "ab"), ("plain", "ba")):
         lines = [f"q{i} Q0 {doc} 1 {9 - n} t\n" for i in range(8) for n, doc in enumerate(order)]
         (tmp_path / name).write_text("".join(lines))
-    answer = assay("compare", tmp_path / evil, tmp_path / "plain", "-r", tmp_path / "qrels",
-                   "--format", "latex", "--sensitivity", "--differences", "2")  # fmt: skip
+    answer = assay(
+        "compare",
+        tmp_path / evil,
+        tmp_path / "plain",
+        "-r",
+        tmp_path / "qrels",
+        "--format",
+        "latex",
+        "--sensitivity",
+        "--differences",
+        "2",
+    )
     assert answer.code == 0
     kept = [line for line in answer.out.splitlines() if not line.startswith("%")]
     assert r"\input" not in "\n".join(kept)
@@ -266,13 +276,22 @@ def test_64_a_whole_comparison(assay, tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["text", "markdown", "latex", "csv", "json"])
-def test_65_escape_codes_in_names_of_files(assay, tmp_path, layout):
+def test_escape_codes_in_names_of_files(assay, tmp_path, layout):
     (tmp_path / "qrels").write_text("".join(f"q{i}\x1b[5m 0 a 1\n" for i in range(5)))
     for name in ("\x1b[31mred", "b\u202el"):
         (tmp_path / name).write_text("".join(f"q{i}\x1b[5m Q0 a 1 1 t\n" for i in range(5)))
     paths = [tmp_path / "\x1b[31mred", tmp_path / "b\u202el"]
-    answer = assay("compare", *paths, "-r", tmp_path / "qrels", "--format", layout,
-                   "--fail-if", "RR < 2", *(["--sensitivity"] * (layout != "csv")))  # fmt: skip
+    answer = assay(
+        "compare",
+        *paths,
+        "-r",
+        tmp_path / "qrels",
+        "--format",
+        layout,
+        "--fail-if",
+        "RR < 2",
+        *(["--sensitivity"] * (layout != "csv")),
+    )
     assert answer.code == 1
     assert "\x1b" not in answer.err
     if layout != "csv":  # which keeps what it is given, for programs

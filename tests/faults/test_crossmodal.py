@@ -18,7 +18,7 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
-from assay.tasks.crossmodal import Rows, label_retrieval, save_results
+from assay.tasks.crossmodal.evaluate import Rows, label_retrieval, save_results
 
 LABELS = ["a", "a", "b", "b"]
 GOOD = np.array([[1.0, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]])
@@ -29,7 +29,7 @@ def search(vectors=GOOD, labels=LABELS, **options):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_01_a_value_that_is_no_number_is_named(bad):
+def test_a_value_that_is_no_number_is_named(bad):
     vectors = GOOD.copy()
     vectors[2, 1] = bad
     with pytest.raises(ValueRangeError, match=r"'image': sample 2 holds -?(nan|inf) in column 1"):
@@ -38,7 +38,7 @@ def test_01_a_value_that_is_no_number_is_named(bad):
         search(Rows(vectors, ["w", "x", "y", "z"]), Rows(LABELS, ["z", "y", "x", "w"]))
 
 
-def test_02_a_zero_vector_under_cosine():
+def test_a_zero_vector_under_cosine():
     vectors = GOOD.copy()
     vectors[1] = 0
     with pytest.raises(ValueRangeError, match="sample 1 is all zeros"):
@@ -49,44 +49,46 @@ def test_02_a_zero_vector_under_cosine():
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
-def test_03_tiny_and_huge_vectors_are_ranked_alike(scale):
+def test_tiny_and_huge_vectors_are_ranked_alike(scale):
     assert search(GOOD * scale)["image2image"][1] == search()["image2image"][1] == 1.0
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_04_types_are_widened(dtype):
+def test_types_are_widened(dtype):
     assert search(GOOD.astype(dtype))["image2image"][1] == 1.0
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 2, 1), (0, 2), (4, 0)])
-def test_05_shapes_are_named(shape):
+def test_shapes_are_named(shape):
     with pytest.raises(ShapeError, match=str(shape).replace("(", r"\(").replace(")", r"\)")):
         search(np.ones(shape))
 
 
-def test_06_dimensions_that_differ():
+def test_dimensions_that_differ():
     with pytest.raises(InputError, match="queries have 3 dimensions and the items 2"):
         label_retrieval({"image": GOOD, "text": np.ones((4, 3))}, LABELS, k_values=[1])
 
 
-def test_07_other_memory_layouts_give_the_same_bytes(tmp_path):
+def test_other_memory_layouts_give_the_same_bytes(tmp_path):
     np.save(tmp_path / "x.npy", GOOD)
     plain = search()["image2image"].scores.values.tobytes()
     wide = np.zeros((8, 4))
     wide[::2, ::2] = GOOD
     for other in (
-        np.asfortranarray(GOOD), wide[::2, ::2], GOOD.astype(">f8"),
+        np.asfortranarray(GOOD),
+        wide[::2, ::2],
+        GOOD.astype(">f8"),
         np.load(tmp_path / "x.npy", mmap_mode="r"),
-    ):  # fmt: skip
+    ):
         assert search(other)["image2image"].scores.values.tobytes() == plain
 
 
-def test_10_objects_are_refused():
+def test_objects_are_refused():
     with pytest.raises(AssayError):
         search(np.array([[1, "a"], [2, "b"], [3, "c"], [4, "d"]], dtype=object))
 
 
-def test_11_12_13_sample_ids():
+def test_sample_ids():
     for ids, words in (
         (["x", "x", "y", "z"], "stands twice"),
         ([1, "1", 2, 3], "mix text and integers"),
@@ -100,30 +102,30 @@ def test_11_12_13_sample_ids():
 
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
-def test_15_a_missing_label_is_named_with_its_row(missing):
+def test_a_missing_label_is_named_with_its_row(missing):
     with pytest.raises(ValueRangeError, match="row 1"):
         search(labels=["a", missing, "b", "b"])
 
 
-def test_16_a_label_on_one_side_only_is_an_empty_query():
+def test_a_label_on_one_side_only_is_an_empty_query():
     found = search(labels=["a", "a", "b", "c"])["image2image"]
     assert found.empty_labels == ["b", "c"]
     assert found.micro.counts["P@1"].empty == 2
     assert found.micro.counts["P@1"].n == 2
 
 
-def test_17_lengths_that_differ():
+def test_lengths_that_differ():
     with pytest.raises(MismatchError, match="embeddings 'image' has 4, labels 'label' has 3"):
         search(labels=["a", "a", "b"])
 
 
 @pytest.mark.parametrize("base", [2**24, 2**53])
-def test_18_large_whole_labels_stay_apart(base):
+def test_large_whole_labels_stay_apart(base):
     found = search(labels=[base, base + 1, base + 2, base + 3])["image2image"]
     assert len(found.empty_labels) == 4
 
 
-def test_20_the_order_of_samples_changes_nothing():
+def test_the_order_of_samples_changes_nothing():
     ids = np.array(["s1", "s2", "s3", "s4"])
     plain = label_retrieval({"image": Rows(GOOD, ids)}, Rows(LABELS, ids))["label"]["image2image"]
     order = np.array([3, 1, 0, 2])
@@ -134,19 +136,19 @@ def test_20_the_order_of_samples_changes_nothing():
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True])
-def test_22_senseless_cutoffs(k):
+def test_senseless_cutoffs(k):
     with pytest.raises(UsageError, match="whole number ≥ 1"):
         label_retrieval({"image": GOOD}, LABELS, k_values=[k])
 
 
-def test_23_a_cutoff_beyond_the_collection_still_divides_by_k():
+def test_a_cutoff_beyond_the_collection_still_divides_by_k():
     found = label_retrieval({"image": GOOD}, LABELS, k_values=[100])["label"]["image2image"]
     assert found[100] == pytest.approx(1 / 100)
     assert found.ceiling.mean()["P@100"] == pytest.approx(1 / 100)
 
 
-def test_42_metadata_with_nan_or_doubled_keys(tmp_path):
-    from assay.tasks.crossmodal import load_text_prototypes_from_metadata
+def test_metadata_with_nan_or_doubled_keys(tmp_path):
+    from assay.tasks.crossmodal.evaluate import load_text_prototypes_from_metadata
 
     for text in ('{"milan": NaN}', '{"milan": {}, "milan": {}}', "[" * 10_000):
         (tmp_path / "m.json").write_text(text)
@@ -154,7 +156,7 @@ def test_42_metadata_with_nan_or_doubled_keys(tmp_path):
             load_text_prototypes_from_metadata(tmp_path / "m.json", "milan")
 
 
-def test_45_what_was_there_stays_when_results_cannot_be_written(tmp_path):
+def test_what_was_there_stays_when_results_cannot_be_written(tmp_path):
     path = tmp_path / "results.json"
     path.write_text("old")
     with pytest.raises(UsageError):
@@ -163,12 +165,20 @@ def test_45_what_was_there_stays_when_results_cannot_be_written(tmp_path):
     assert os.listdir(tmp_path) == ["results.json"]
 
 
-def test_62_63_65_names_are_shown_literally(tmp_path, assay):
+def test_names_are_shown_literally(tmp_path, assay):
     labels = np.array(["=cmd()", "\x1b[31mred"] * 10)
     np.save(tmp_path / "v.npy", np.random.default_rng(0).normal(size=(20, 3)))
     np.save(tmp_path / "l.npy", labels)
-    base = ("crossmodal", "--modality", f"image={tmp_path / 'v.npy'}", "--labels",
-            tmp_path / "l.npy", "--k-values", "3", "--full")  # fmt: skip
+    base = (
+        "crossmodal",
+        "--modality",
+        f"image={tmp_path / 'v.npy'}",
+        "--labels",
+        tmp_path / "l.npy",
+        "--k-values",
+        "3",
+        "--full",
+    )
     shown = assay(*base)
     assert "\x1b" not in shown.out
     assert "\\x1b[31mred" in shown.out
@@ -177,11 +187,18 @@ def test_62_63_65_names_are_shown_literally(tmp_path, assay):
     assert "=cmd()" in data["levels"]["label"]["image2image"]["labels"]
 
 
-def test_72_no_bar_without_a_terminal(tmp_path, assay):
+def test_no_bar_without_a_terminal(tmp_path, assay):
     np.save(tmp_path / "v.npy", GOOD)
     np.save(tmp_path / "l.npy", np.array(LABELS))
-    said = assay("crossmodal", "--modality", f"image={tmp_path / 'v.npy'}", "--labels",
-                 tmp_path / "l.npy", "--k-values", "1")  # fmt: skip
+    said = assay(
+        "crossmodal",
+        "--modality",
+        f"image={tmp_path / 'v.npy'}",
+        "--labels",
+        tmp_path / "l.npy",
+        "--k-values",
+        "1",
+    )
     assert said.code == 0
     assert "searching" not in said.err
     assert "\x1b" not in said.err + said.out

@@ -14,18 +14,65 @@ from urllib.parse import quote
 
 import pytest
 
-from assay.report.tables import printable
-from assay.web.guard import hosts_for
+from assay.core.text import printable
+from assay.web.security import hosts_for
 from tests.hostile import HOSTILE
 from tests.web.samples import Answer, Ask, hostile_store
 
 TAGS = {
-    "html", "head", "meta", "title", "link", "script", "body", "a", "header", "nav", "img",
-    "button", "main", "section", "h1", "h2", "h3", "p", "form", "label", "select", "option",
-    "input", "figure", "figcaption", "span", "div", "table", "thead", "tr", "th", "tbody", "td",
-    "strong", "footer", "ul", "ol", "li", "dl", "dt", "dd", "pre", "code", "svg", "line", "circle",
-    "rect", "path", "text", "details", "summary", "progress",
-}  # fmt: skip
+    "html",
+    "head",
+    "meta",
+    "title",
+    "link",
+    "script",
+    "body",
+    "a",
+    "header",
+    "nav",
+    "img",
+    "button",
+    "main",
+    "section",
+    "h1",
+    "h2",
+    "h3",
+    "p",
+    "form",
+    "label",
+    "select",
+    "option",
+    "input",
+    "figure",
+    "figcaption",
+    "span",
+    "div",
+    "table",
+    "thead",
+    "tr",
+    "th",
+    "tbody",
+    "td",
+    "strong",
+    "footer",
+    "ul",
+    "ol",
+    "li",
+    "dl",
+    "dt",
+    "dd",
+    "pre",
+    "code",
+    "svg",
+    "line",
+    "circle",
+    "rect",
+    "path",
+    "text",
+    "details",
+    "summary",
+    "progress",
+}
 QUERY = f"{HOSTILE[0]}0"
 
 
@@ -50,22 +97,31 @@ def answers(asked: Ask) -> dict[str, Answer]:
 def pages() -> list[str]:
     number = len(HOSTILE)
     return [
-        "/runs", *(f"/run/{i}" for i in range(1, number + 3)), "/leaderboard", "/trends",
-        "/compare?run=1&run=2&run=3", "/compare?run=1&run=9999",
-        f"/query?run=1&run=2&query={quote(QUERY)}", "/run/%3Cscript%3E",
-        *(f"/runs?{key}={quote(text, errors='surrogatepass')}" for text in HOSTILE
-          for key in ("dataset", "sort")),
+        "/runs",
+        *(f"/run/{i}" for i in range(1, number + 3)),
+        "/leaderboard",
+        "/trends",
+        "/compare?run=1&run=2&run=3",
+        "/compare?run=1&run=9999",
+        f"/query?run=1&run=2&query={quote(QUERY)}",
+        "/run/%3Cscript%3E",
+        *(
+            f"/runs?{key}={quote(text, errors='surrogatepass')}"
+            for text in HOSTILE
+            for key in ("dataset", "sort")
+        ),
         *(f"/leaderboard?dataset={quote(text, errors='surrogatepass')}" for text in HOSTILE),
-    ]  # fmt: skip
+    ]
 
 
-def test_62_names_are_shown_literally_and_make_no_markup(answers):
+def test_names_are_shown_literally_and_make_no_markup(answers):
     for address, answer in answers.items():
         page = answer.text
         assert set(re.findall(r"<(\w+)", page)) - {"title"} <= TAGS, address
         assert len(re.findall("<script", page)) == 2, address
-        assert not re.search(r"\son\w+\s*=\s*[\"'a-z]", re.sub(r'"[^"]*"', '""', re.sub(
-            r">[^<]*<", "><", page))), address  # fmt: skip
+        assert not re.search(
+            r"\son\w+\s*=\s*[\"'a-z]", re.sub(r'"[^"]*"', '""', re.sub(r">[^<]*<", "><", page))
+        ), address
         assert not re.search(r'(href|src|action)="(?!/|#)', page), address
     shown = unescape(answers["/runs"].text)
     for text in HOSTILE:
@@ -78,7 +134,7 @@ def test_62_names_are_shown_literally_and_make_no_markup(answers):
         assert printable(text) in query
 
 
-def test_62_names_are_found_by_link_and_by_form(asked: Ask):
+def test_names_are_found_by_link_and_by_form(asked: Ask):
     """A link holds the name itself; a form can only send what people see of it."""
     for number, text in enumerate(HOSTILE, 1):
         for sent in (text, printable(text)):
@@ -86,19 +142,25 @@ def test_62_names_are_found_by_link_and_by_form(asked: Ask):
             assert [row["id"] for row in found["runs"] if row["n_queries"]] == [number], sent
 
 
-def test_63_cells_of_csv_are_no_formulas(asked: Ask):
-    for address in ("/runs.csv", "/leaderboard.csv", "/run/10.csv?table=queries",
-                    "/run/10.csv?table=groups", "/run/10.csv?table=numbers", "/trends.csv",
-                    "/compare.csv?run=10&run=11&table=queries",
-                    "/compare.csv?run=10&run=11&table=pairs",
-                    f"/query.csv?run=10&run=11&query={quote(QUERY)}"):  # fmt: skip
+def test_cells_of_csv_are_no_formulas(asked: Ask):
+    for address in (
+        "/runs.csv",
+        "/leaderboard.csv",
+        "/run/10.csv?table=queries",
+        "/run/10.csv?table=groups",
+        "/run/10.csv?table=numbers",
+        "/trends.csv",
+        "/compare.csv?run=10&run=11&table=queries",
+        "/compare.csv?run=10&run=11&table=pairs",
+        f"/query.csv?run=10&run=11&query={quote(QUERY)}",
+    ):
         rows = list(csv.reader(io.StringIO(asked(address).text)))
         assert len({len(row) for row in rows}) == 1, address
         cells = [cell for row in rows for cell in row if re.match(r"[=+\-@\t\r]", cell)]
         assert all(re.fullmatch(r"-\d+(\.\d+)?(e-\d+)?", cell) for cell in cells), cells
 
 
-def test_65_no_terminal_code_reaches_a_page_or_the_terminal(asked: Ask, answers, capfd):
+def test_no_terminal_code_reaches_a_page_or_the_terminal(asked: Ask, answers, capfd):
     found = [*answers.values(), asked("/runs.json"), asked("/run/14.json"), asked("/run/14")]
     for answer in found:
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", answer.text)
@@ -106,11 +168,21 @@ def test_65_no_terminal_code_reaches_a_page_or_the_terminal(asked: Ask, answers,
     assert "\x1b" not in said.out + said.err
 
 
-@pytest.mark.parametrize("host", [
-    "evil.example", "evil.example:8420", "localhost.evil.example", "127.0.0.1.nip.io", "",
-    "127.0.0.1@evil.example", "[::1].evil.example", "192.168.1.7", "localhost\x00",
-])  # fmt: skip
-def test_66_a_foreign_host_is_refused(asked: Ask, host: str):
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:8420",
+        "localhost.evil.example",
+        "127.0.0.1.nip.io",
+        "",
+        "127.0.0.1@evil.example",
+        "[::1].evil.example",
+        "192.168.1.7",
+        "localhost\x00",
+    ],
+)
+def test_a_foreign_host_is_refused(asked: Ask, host: str):
     for address in ("/runs", "/runs.json", "/static/dashboard.js", "/nothing"):
         answer = asked(address, host=host)
         assert answer.status == 421
@@ -119,11 +191,11 @@ def test_66_a_foreign_host_is_refused(asked: Ask, host: str):
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:8420", "[::1]:8420"])
-def test_66_our_own_names_are_not(asked: Ask, host: str):
+def test_our_own_names_are_not(asked: Ask, host: str):
     assert asked("/runs", host=host).status == 200
 
 
-def test_66_beyond_this_machine_numbers_and_allowed_names_only():
+def test_beyond_this_machine_numbers_and_allowed_names_only():
     hosts = hosts_for("0.0.0.0", ["dash.example"])
     assert "192.168.1.7:8420" in hosts
     assert "DASH.example" in hosts
@@ -133,14 +205,14 @@ def test_66_beyond_this_machine_numbers_and_allowed_names_only():
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "FOO"])
-def test_67_other_methods_are_refused(asked: Ask, method: str):
+def test_other_methods_are_refused(asked: Ask, method: str):
     for address in ("/runs", "/run/1", "/static/dashboard.css", "/nothing"):
         answer = asked(address, method=method)
         assert answer.status == 405
         assert answer.headers["allow"] == "GET, HEAD"
 
 
-def test_67_no_page_may_be_read_from_elsewhere(asked: Ask):
+def test_no_page_may_be_read_from_elsewhere(asked: Ask):
     for address in ("/runs", "/runs.json", "/static/dashboard.js", "/nothing"):
         answer = asked(address, headers={"origin": "http://evil.example"})
         assert not [name for name in answer.headers if name.startswith("access-control")]
@@ -149,19 +221,30 @@ def test_67_no_page_may_be_read_from_elsewhere(asked: Ask):
     assert asked("/runs", method="HEAD").status == 200
 
 
-@pytest.mark.parametrize("path", [
-    "/static/../app.py", "/static/..%2f..%2fapp.py", "/static/%2e%2e/app.py", "/static//etc/passwd",
-    "/static/dashboard.css%00.js", "/../../etc/passwd", "/run/../../etc/passwd", "/static/",
-    "/static/app.py", "//evil.example/", "/run//etc/passwd",
-])  # fmt: skip
-def test_68_paths_are_never_taken_from_a_request(asked: Ask, path: str):
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/static/../app.py",
+        "/static/..%2f..%2fapp.py",
+        "/static/%2e%2e/app.py",
+        "/static//etc/passwd",
+        "/static/dashboard.css%00.js",
+        "/../../etc/passwd",
+        "/run/../../etc/passwd",
+        "/static/",
+        "/static/app.py",
+        "//evil.example/",
+        "/run//etc/passwd",
+    ],
+)
+def test_paths_are_never_taken_from_a_request(asked: Ask, path: str):
     answer = asked(path)
     assert answer.status == 404
     assert b"root:" not in answer.body
     assert b"def make_app" not in answer.body
 
 
-def test_68_a_file_that_is_named_in_a_parameter_is_not_opened(asked: Ask):
+def test_a_file_that_is_named_in_a_parameter_is_not_opened(asked: Ask):
     for name in ("store", "file", "path", "template", "table", "folder"):
         for address in ("/runs", "/runs.csv", "/run/1.csv"):
             answer = asked(f"{address}?{name}=/etc/passwd")
@@ -169,7 +252,7 @@ def test_68_a_file_that_is_named_in_a_parameter_is_not_opened(asked: Ask):
             assert b"root:" not in answer.body
 
 
-def test_69_a_policy_without_inline_script_and_no_other_host(asked: Ask, answers):
+def test_a_policy_without_inline_script_and_no_other_host(asked: Ask, answers):
     others = [asked(address) for address in ("/runs.json", "/runs.csv", "/static/dashboard.js")]
     for answer in [*answers.values(), *others]:
         policy = answer.headers["content-security-policy"]
@@ -180,13 +263,15 @@ def test_69_a_policy_without_inline_script_and_no_other_host(asked: Ask, answers
         if "html" in answer.headers["content-type"]:
             assert not re.search(r"<script(?![^>]* src=)", answer.text)
             assert "style=" not in re.sub(r">[^<]*<", "><", answer.text)
-    loaded = b"".join(asked(f"/static/{name}").body for name in
-                      ("dashboard.css", "dashboard.js", "theme.js", "icon.svg"))  # fmt: skip
+    loaded = b"".join(
+        asked(f"/static/{name}").body
+        for name in ("dashboard.css", "dashboard.js", "theme.js", "icon.svg")
+    )
     outside = re.findall(rb"(?:https?:)?//[a-z][\w.]+", loaded.replace(b"http://www.w3.org/", b""))
     assert not [one for one in outside if b"." in one]
 
 
-def test_70_a_token_is_compared_whole_and_the_redirect_stays_here(place: Path):
+def test_a_token_is_compared_whole_and_the_redirect_stays_here(place: Path):
     token = "a-token-of-many-letters"
     asked = Ask(place, host="0.0.0.0", token=token)
     for given in ("", token[:-1], token + "x", token.upper(), "%00", "\ud800", "é"):
@@ -202,5 +287,7 @@ def test_70_a_token_is_compared_whole_and_the_redirect_stays_here(place: Path):
         assert answer.status == 303
         assert re.match(r"/[^/\\]", answer.headers["location"])
         assert token not in answer.headers["location"]
-    assert asked("/runs", host="evil.example", headers={"authorization": f"Bearer {token}"}
-                 ).status == 421  # fmt: skip
+    assert (
+        asked("/runs", host="evil.example", headers={"authorization": f"Bearer {token}"}).status
+        == 421
+    )

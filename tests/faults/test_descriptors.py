@@ -13,11 +13,11 @@ pytest.importorskip("cv2")
 
 from assay.errors import InputError, MismatchError, ShapeError, ValueRangeError
 from assay.tasks.descriptors import DescriptorResult, experiment_from, rank_pair, run_experiment
-from assay.tasks.descriptors_draws import choose_names
-from assay.tasks.descriptors_parts import Parts
-from assay.vision import Scene
+from assay.tasks.descriptors.checkpoint import Parts
+from assay.tasks.descriptors.sampling import choose_names
+from assay.tasks.vision import Scene
 from tests.conftest import Answer
-from tests.tasks.small_scenes import experiment_text, scene_folders, small_scenes
+from tests.tasks.descriptors.small_scenes import experiment_text, scene_folders, small_scenes
 
 Assay = Callable[..., Answer]
 
@@ -29,13 +29,17 @@ def _ranked(left: Any, right: Any, truth: Any = (0, 1), **more: Any) -> Any:
 
 
 def _run(scenes: Any, folder: Any = None, **more: Any) -> Any:
-    data = {"dataset": {"path": "x"}, "descriptors": ["ORB"],
-            "keypoints": {"detector": "orb", "border": 20, "strongest": 40}, **more}  # fmt: skip
+    data = {
+        "dataset": {"path": "x"},
+        "descriptors": ["ORB"],
+        "keypoints": {"detector": "orb", "border": 20, "strongest": 40},
+        **more,
+    }
     return run_experiment(experiment_from(data), scenes=scenes, work_folder=folder)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_001_nan_in_one_descriptor(bad: float) -> None:
+def test_nan_in_one_descriptor(bad: float) -> None:
     broken = TWO.copy()
     broken[1, 0] = bad
     with pytest.raises(ValueRangeError, match=r"vectors of queries holds .* at row 1, column 0"):
@@ -46,40 +50,44 @@ def test_001_nan_in_one_descriptor(bad: float) -> None:
     assert spared.failed.tolist() == [False, True]
 
 
-def test_002_zero_descriptors_are_failures_not_missing_truth() -> None:
+def test_zero_descriptors_are_failures_not_missing_truth() -> None:
     pair = _ranked([[0.0, 0.0], [3.0, 4.0]], TWO)
     assert (pair.n_failed, pair.n_excluded) == (1, 0)
     assert DescriptorResult.of("x", [pair]).mean()["AP"] == 0.5
 
 
 @pytest.mark.parametrize("rows", [np.zeros(3), np.zeros((1, 2, 3)), np.zeros((0, 2)), TWO[:, :0]])
-def test_005_shapes(rows: Any) -> None:
+def test_shapes(rows: Any) -> None:
     with pytest.raises(ShapeError, match=r"found shape \("):
         _ranked(rows, TWO, [0])
 
 
-def test_006_dimensions_differ() -> None:
+def test_dimensions_differ() -> None:
     with pytest.raises(MismatchError, match="2 columns and target_vectors 1"):
         _ranked(TWO, TWO[:, :1])
 
 
-def test_007_any_layout_gives_the_same_answer() -> None:
+def test_any_layout_gives_the_same_answer() -> None:
     rng = np.random.default_rng(0)
     left, right = rng.normal(size=(2, 12, 6)).astype(np.float32)
     truth = rng.integers(0, 12, 12)
     wanted = _ranked(left, right, truth)
-    for change in (np.asfortranarray, lambda a: np.repeat(a, 2, axis=0)[::2],
-                   lambda a: a.astype(">f4"), np.float64):  # fmt: skip
+    for change in (
+        np.asfortranarray,
+        lambda a: np.repeat(a, 2, axis=0)[::2],
+        lambda a: a.astype(">f4"),
+        np.float64,
+    ):
         found = _ranked(change(left), change(right), truth)
         assert found.above.tolist() == wanted.above.tolist()
 
 
-def test_008_bits_must_be_packed_bytes() -> None:
+def test_bits_must_be_packed_bytes() -> None:
     with pytest.raises(ValueRangeError, match=r"packed in uint8, found float64"):
         _ranked(TWO, TWO, metric="hamming")
 
 
-def test_017_lengths_differ() -> None:
+def test_lengths_differ() -> None:
     with pytest.raises(MismatchError, match="truth has 3, query_vectors has 2"):
         _ranked(TWO, TWO, [0, 1, 1])
     for name in ("query_ids", "outside", "failed_queries", "failed_targets"):
@@ -89,13 +97,13 @@ def test_017_lengths_differ() -> None:
         _ranked(TWO, TWO, [0, 2])
 
 
-def test_019_a_constant_descriptor_is_worth_chance() -> None:
+def test_a_constant_descriptor_is_worth_chance() -> None:
     same = np.full((50, 3), 0.7)
     result = DescriptorResult.of("x", [_ranked(same, same, np.arange(50))])
     assert result.mean()["AP"] == pytest.approx(result.chance()["AP"])
 
 
-def test_021_any_number_of_threads_gives_the_same_bytes() -> None:
+def test_any_number_of_threads_gives_the_same_bytes() -> None:
     rng = np.random.default_rng(1)
     left, right = rng.integers(0, 4, (2, 300, 8)).astype(np.float32)
     truth = rng.integers(-1, 300, 300)
@@ -104,7 +112,7 @@ def test_021_any_number_of_threads_gives_the_same_bytes() -> None:
         assert len({getattr(one, name).tobytes() for one in found}) == 1
 
 
-def test_041_names_never_become_paths(tmp_path: Path) -> None:
+def test_names_never_become_paths(tmp_path: Path) -> None:
     parts = Parts(tmp_path)
     hostile = ["../../x", "a/b", "a\\b", "", "con", "é" * 300, "a\0b", "A", "a"]
     paths = [parts.path(name, name) for name in hostile]
@@ -115,7 +123,7 @@ def test_041_names_never_become_paths(tmp_path: Path) -> None:
         assert len(path.name) < 200
 
 
-def test_044_unreadable_images_are_listed_and_the_rest_goes_on(
+def test_unreadable_images_are_listed_and_the_rest_goes_on(
     assay: Assay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -135,20 +143,25 @@ def test_044_unreadable_images_are_listed_and_the_rest_goes_on(
 
 
 @pytest.mark.parametrize(("n_scenes", "words"), [(2, "fewer distractors"), (1, "not computed")])
-def test_044_a_broken_scene_gives_no_distractors_and_the_rest_goes_on(
+def test_a_broken_scene_gives_no_distractors_and_the_rest_goes_on(
     n_scenes: int, words: str
 ) -> None:
     flat = np.full((200, 220), 128, np.uint8)
     first, *others = small_scenes()
     broken = Scene(first.name, first.category, (flat, *first.images[1:]), first.homographies)
     found = run_experiment(
-        experiment_from({
-            "dataset": {"path": "unused"}, "descriptors": ["ORB"],
-            "keypoints": {"detector": "orb", "border": 20, "strongest": 60},
-            "evaluation": {"verification": {"scenes": n_scenes, "seed": _seed_with(broken.name)}},
-        }),
+        experiment_from(
+            {
+                "dataset": {"path": "unused"},
+                "descriptors": ["ORB"],
+                "keypoints": {"detector": "orb", "border": 20, "strongest": 60},
+                "evaluation": {
+                    "verification": {"scenes": n_scenes, "seed": _seed_with(broken.name)}
+                },
+            }
+        ),
         scenes=[broken, *others],
-    )  # fmt: skip
+    )
     assert {failure.scene for _, failure in found.failures} == {broken.name}
     assert any(f"{words}" in note and broken.name in note for note in found.notes)
     result = found.headline[0]
@@ -163,18 +176,19 @@ def _seed_with(name: str) -> int:
     """A seed by which the first choice of another scene is this one."""
     others = [scene.name for scene in small_scenes()]
     return next(
-        seed for seed in range(99)
+        seed
+        for seed in range(99)
         if choose_names(seed, f"distractors of {others[1]}", [name, others[2]], 1) == [name]
-    )  # fmt: skip
+    )
 
 
-def test_052_a_run_that_was_stopped_goes_on(
+def test_a_run_that_was_stopped_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = _run(small_scenes())
-    from assay.tasks import descriptors_run
+    from assay.tasks.descriptors import run
 
-    real, calls = descriptors_run.evaluate_scene, []
+    real, calls = run.evaluate_scene, []
 
     def stopping(scene: Any, work: Any) -> Any:
         calls.append(scene.name)
@@ -182,7 +196,7 @@ def test_052_a_run_that_was_stopped_goes_on(
             raise KeyboardInterrupt
         return real(scene, work)
 
-    monkeypatch.setattr(descriptors_run, "evaluate_scene", stopping)
+    monkeypatch.setattr(run, "evaluate_scene", stopping)
     with pytest.raises(KeyboardInterrupt):
         _run(small_scenes(), tmp_path)
     resumed = _run(small_scenes(), tmp_path)
@@ -191,7 +205,7 @@ def test_052_a_run_that_was_stopped_goes_on(
     assert one.scores.values.tobytes() == other.scores.values.tobytes()
 
 
-def test_053_interrupted_on_the_command_line(
+def test_interrupted_on_the_command_line(
     assay: Assay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: Any, **__: Any) -> Any:
@@ -199,14 +213,14 @@ def test_053_interrupted_on_the_command_line(
 
     scene_folders(tmp_path / "data")
     (tmp_path / "e.yaml").write_text(experiment_text("data"))
-    monkeypatch.setattr("assay.tasks.descriptors_run.evaluate_scene", interrupted)
+    monkeypatch.setattr("assay.tasks.descriptors.run.evaluate_scene", interrupted)
     answer = assay("descriptors", "run", tmp_path / "e.yaml")
     assert answer.code == 130
     assert "Traceback" not in answer.err
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "text"])
-def test_054_a_damaged_part_is_computed_again(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_part_is_computed_again(tmp_path: Path, damage: str) -> None:
     scenes = small_scenes()[:1]
     first = _run(scenes, tmp_path)
     [path] = tmp_path.iterdir()
@@ -224,7 +238,7 @@ def test_054_a_damaged_part_is_computed_again(tmp_path: Path, damage: str) -> No
     assert _run(scenes, tmp_path).n_reused == 1
 
 
-def test_056_one_scene_has_no_interval_and_no_invented_number(assay: Assay, tmp_path: Path) -> None:
+def test_one_scene_has_no_interval_and_no_invented_number(assay: Assay, tmp_path: Path) -> None:
     scene_folders(tmp_path / "data")
     (tmp_path / "e.yaml").write_text(
         experiment_text("data", dataset="{path: data, scenes: [v_brick]}", evaluation="{tau: 3}")
@@ -234,7 +248,7 @@ def test_056_one_scene_has_no_interval_and_no_invented_number(assay: Assay, tmp_
     assert "cannot be compared" in answer.out
 
 
-def test_062_hostile_scene_names_are_shown_literally(assay: Assay, tmp_path: Path) -> None:
+def test_hostile_scene_names_are_shown_literally(assay: Assay, tmp_path: Path) -> None:
     scene_folders(tmp_path / "data")
     (tmp_path / "data" / "v_brick").rename(tmp_path / "data" / "v_\x1b[31m <b> =1+1;x y")
     (tmp_path / "e.yaml").write_text(experiment_text("data", descriptors="[ORB]"))
@@ -245,7 +259,7 @@ def test_062_hostile_scene_names_are_shown_literally(assay: Assay, tmp_path: Pat
     assert assay("descriptors", "run", tmp_path / "e.yaml", "--json").code == 0
 
 
-def test_074_an_unknown_key_ends_with_3(assay: Assay, tmp_path: Path) -> None:
+def test_an_unknown_key_ends_with_3(assay: Assay, tmp_path: Path) -> None:
     (tmp_path / "e.yaml").write_text(experiment_text("data", evaluation="{tua: 3}"))
     answer = assay("descriptors", "run", tmp_path / "e.yaml")
     assert answer.code == 3
@@ -257,7 +271,7 @@ def test_074_an_unknown_key_ends_with_3(assay: Assay, tmp_path: Path) -> None:
     ("text", "code"),
     [("1 0\n0 1\n", 3), ("1 2 3\n2 4 6\n0 0 1\n", 3), ("1 0 0\n0 1 0\n0 0 nan\n", 3)],
 )
-def test_076_bad_homographies_are_named(assay: Assay, tmp_path: Path, text: str, code: int) -> None:
+def test_bad_homographies_are_named(assay: Assay, tmp_path: Path, text: str, code: int) -> None:
     scene_folders(tmp_path / "data")
     (tmp_path / "data" / "v_brick" / "H_1_2").write_text(text)
     (tmp_path / "e.yaml").write_text(experiment_text("data"))
@@ -266,7 +280,7 @@ def test_076_bad_homographies_are_named(assay: Assay, tmp_path: Path, text: str,
     assert "H_1_2" in answer.err
 
 
-def test_076_an_image_without_keypoints_is_a_failure() -> None:
+def test_an_image_without_keypoints_is_a_failure() -> None:
     grey = np.full((200, 220, 3), 128, np.uint8)
     first, *rest = small_scenes()
     flat = Scene("flat", "", (first.images[0], grey), {2: np.eye(3)})
@@ -277,7 +291,7 @@ def test_076_an_image_without_keypoints_is_a_failure() -> None:
     assert "has no keypoints left" in failure.reason
 
 
-def test_075_an_unknown_descriptor_stops_at_once(assay: Assay, tmp_path: Path) -> None:
+def test_an_unknown_descriptor_stops_at_once(assay: Assay, tmp_path: Path) -> None:
     scene_folders(tmp_path / "data")
     (tmp_path / "e.yaml").write_text(experiment_text("data", descriptors="[SIFTT]"))
     answer = assay("descriptors", "run", tmp_path / "e.yaml")
@@ -285,7 +299,7 @@ def test_075_an_unknown_descriptor_stops_at_once(assay: Assay, tmp_path: Path) -
     assert "Unknown descriptor 'SIFTT'. Did you mean SIFT?" in answer.err
 
 
-def test_082_without_opencv_the_pip_command(
+def test_without_opencv_the_pip_command(
     assay: Assay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scene_folders(tmp_path / "data")

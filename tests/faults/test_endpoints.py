@@ -15,10 +15,10 @@ from email.utils import formatdate
 import numpy as np
 import pytest
 
-from assay.encoders import EmbeddingCache, EncoderSettings, endpoint, text_model
 from assay.errors import EndpointError, ShapeError, UsageError
-from tests.encoders.fake_endpoint import content, right_answer, send, status, vector
-from tests.encoders.fake_endpoint import endpoint as fake_endpoint
+from assay.models import EmbeddingCache, EncoderSettings, text_model
+from tests.models.fake_endpoint import content, right_answer, send, status, vector
+from tests.models.fake_endpoint import endpoint as fake_endpoint
 
 KEY = "sk-secret-0123456789abcdef"
 
@@ -52,7 +52,7 @@ def refused(fake, words, texts=("a", "bb")):
     return caught.value
 
 
-def test_79_a_right_answer(fake):
+def test_a_right_answer(fake):
     made = model(fake).encode_docs(["a", "bbb", "", "a"])
     assert made.vectors.tolist() == [vector("a"), vector("bbb"), [0, 0, 0], vector("a")]
     assert fake.asked == [["a", "bbb"]]
@@ -60,13 +60,13 @@ def test_79_a_right_answer(fake):
     assert fake.paths == ["/v1/embeddings"]
 
 
-def test_79_without_a_key_none_is_sent(fake, monkeypatch):
+def test_without_a_key_none_is_sent(fake, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     model(fake).encode_docs(["a"])
     assert fake.keys == [None]
 
 
-def test_79_many_texts_go_in_many_requests(fake):
+def test_many_texts_go_in_many_requests(fake):
     texts = [f"text {i}" for i in range(300)]
     made = model(fake).encode_docs(texts)
     assert made.vectors.tolist() == [vector(text) for text in texts]
@@ -77,14 +77,14 @@ def test_79_many_texts_go_in_many_requests(fake):
 
 
 @pytest.mark.parametrize("code", [429, 500, 502, 503, 504, 408])
-def test_79_a_passing_fault_is_tried_again(fake, waits, code):
+def test_a_passing_fault_is_tried_again(fake, waits, code):
     fake.script = [status(code), status(code)]
     assert model(fake).encode_docs(["a"]).vectors.tolist() == [vector("a")]
     assert len(fake.asked) == 3
     assert 0.25 <= waits[0] <= 0.5 <= waits[1] <= 1
 
 
-def test_79_a_lasting_fault_is_told(fake, waits):
+def test_a_lasting_fault_is_told(fake, waits):
     fake.script = [status(500, {"error": {"message": "all is lost"}})] * 6
     error = refused(fake, r"answers 500: all is lost \(6 times\)")
     assert error.exit_code == 5
@@ -92,7 +92,7 @@ def test_79_a_lasting_fault_is_told(fake, waits):
     assert all(0.25 * 2**i <= wait <= 0.5 * 2**i for i, wait in enumerate(waits))
 
 
-def test_79_retry_after_is_honoured(fake, waits):
+def test_retry_after_is_honoured(fake, waits):
     date = formatdate(time.time() + 50, usegmt=True)
     fake.script = [
         status(429, Retry_After="7"),
@@ -107,27 +107,27 @@ def test_79_retry_after_is_honoured(fake, waits):
     assert 2 <= waits[3] <= 4
 
 
-def test_79_a_wait_that_is_too_long_is_told(fake, waits):
+def test_a_wait_that_is_too_long_is_told(fake, waits):
     fake.script = [status(429, Retry_After="3600")]
     refused(fake, "asks to wait 3600 seconds")
     assert waits == []
 
 
 @pytest.mark.parametrize("code", [400, 404, 422])
-def test_79_a_request_that_is_wrong_is_not_repeated(fake, waits, code):
+def test_a_request_that_is_wrong_is_not_repeated(fake, waits, code):
     fake.script = [status(code, {"error": "no such model"})]
     refused(fake, f"answers {code}: no such model")
     assert len(fake.asked) == 1
 
 
 @pytest.mark.parametrize("code", [401, 403])
-def test_79_a_wrong_key_is_told_without_the_servers_words(fake, waits, code):
+def test_a_wrong_key_is_told_without_the_servers_words(fake, waits, code):
     fake.script = [status(code, {"error": {"message": f"Incorrect API key: {KEY}"}})]
     error = refused(fake, f"answers {code}: is OPENAI_API_KEY set and right")
     assert "Incorrect" not in str(error)
 
 
-def test_79_a_server_that_repeats_the_key(fake, waits):
+def test_a_server_that_repeats_the_key(fake, waits):
     fake.script = [
         status(400, {"error": {"message": f"bad header\n\x1b[31m Bearer {KEY}"}}),
     ]
@@ -142,7 +142,7 @@ def test_79_a_server_that_repeats_the_key(fake, waits):
     refused(fake, "embedding 0 is no list")
 
 
-def test_79_a_slow_answer_is_tried_again(fake, waits, monkeypatch):
+def test_a_slow_answer_is_tried_again(fake, waits, monkeypatch):
     monkeypatch.setattr(endpoint.Endpoint.__init__, "__defaults__", (1.0,))
     never = threading.Event()
     fake.script = [lambda handler, texts: never.wait(20)] * 2
@@ -153,7 +153,7 @@ def test_79_a_slow_answer_is_tried_again(fake, waits, monkeypatch):
     assert len(fake.asked) >= 3
 
 
-def test_79_an_answer_that_trickles_is_given_up(fake, waits, monkeypatch):
+def test_an_answer_that_trickles_is_given_up(fake, waits, monkeypatch):
     monkeypatch.setattr(endpoint.Endpoint.__init__, "__defaults__", (0.5,))
     stop = threading.Event()
 
@@ -174,7 +174,7 @@ def test_79_an_answer_that_trickles_is_given_up(fake, waits, monkeypatch):
         stop.set()
 
 
-def test_79_truncated_json(fake, waits):
+def test_truncated_json(fake, waits):
     fake.script = [
         content(lambda texts: json.dumps(right_answer(texts)).encode()[:-7]),
         content(lambda texts: b""),
@@ -185,7 +185,7 @@ def test_79_truncated_json(fake, waits):
     refused(fake, "the answer cannot be read.*not JSON")
 
 
-def test_79_a_connection_that_breaks_off(fake, waits):
+def test_a_connection_that_breaks_off(fake, waits):
     def cut(handler, texts):
         body = json.dumps(right_answer(texts)).encode()
         handler.send_response(200)
@@ -199,7 +199,7 @@ def test_79_a_connection_that_breaks_off(fake, waits):
     refused(fake, "broke off after 20 of")
 
 
-def test_79_nobody_listens(waits, monkeypatch):
+def test_nobody_listens(waits, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with fake_endpoint() as gone:
         pass
@@ -207,12 +207,12 @@ def test_79_nobody_listens(waits, monkeypatch):
 
 
 @pytest.mark.parametrize("extra", [-1, 1])
-def test_79_the_wrong_count(fake, waits, extra):
+def test_the_wrong_count(fake, waits, extra):
     fake.script = [content(lambda texts: right_answer([*texts, "c"][: len(texts) + extra]))]
     refused(fake, f"{2 + extra} embeddings came back for 2 texts")
 
 
-def test_79_a_reordered_index(fake):
+def test_a_reordered_index(fake):
     def reversed_answer(texts):
         answer = right_answer(texts)
         answer["data"].reverse()
@@ -223,7 +223,7 @@ def test_79_a_reordered_index(fake):
 
 
 @pytest.mark.parametrize("index", [[0, 0], [0, 2], [-1, 0], [None, None], [True, 0], ["0", "1"]])
-def test_79_places_that_make_no_sense(fake, index):
+def test_places_that_make_no_sense(fake, index):
     def answer(texts):
         rows = right_answer(texts)["data"]
         return {"data": [{**row, "index": i} for row, i in zip(rows, index, strict=True)]}
@@ -238,7 +238,7 @@ def with_rows(*rows):
     )
 
 
-def test_79_the_wrong_dimension(fake):
+def test_the_wrong_dimension(fake):
     fake.script = [with_rows([1, 2, 3], [1, 2])]
     refused(fake, "of 2 and of 3 dimensions came back together")
     fake.script = [None, with_rows(*[[1.0]] * 2)]
@@ -247,12 +247,12 @@ def test_79_the_wrong_dimension(fake):
 
 
 @pytest.mark.parametrize("row", [[], None, "1,2,3", [1, None, 3], [1, True, 3], [[1], [2]], ["1"]])
-def test_79_what_is_no_vector(fake, row):
+def test_what_is_no_vector(fake, row):
     fake.script = [with_rows([1, 2, 3], row)]
     refused(fake, "embedding 1 is no list of finite numbers")
 
 
-def test_79_nan_and_infinity(fake, waits):
+def test_nan_and_infinity(fake, waits):
     fake.script = [status(200, b'{"data": [{"index": 0, "embedding": [NaN]}]}')] * 6
     refused(fake, "cannot be read")
     fake.script = [status(200, b'{"data": [{"index": 0, "embedding": [1e999]}]}')]
@@ -260,13 +260,13 @@ def test_79_nan_and_infinity(fake, waits):
 
 
 @pytest.mark.parametrize("data", [None, [], {}, "x", {"data": 3}, {"data": [1, 2]}, {"dat": []}])
-def test_79_what_is_no_answer(fake, data):
+def test_what_is_no_answer(fake, data):
     fake.script = [content(lambda texts: json.dumps(data).encode())]
     refused(fake, "no list 'data'|0 embeddings came back")
 
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
-def test_79_a_redirect_is_not_followed_and_the_key_stays(fake, waits, code):
+def test_a_redirect_is_not_followed_and_the_key_stays(fake, waits, code):
     with fake_endpoint() as other:
         fake.script = [status(code, Location=f"{other.url}/embeddings")]
         refused(fake, f"answers {code} and points elsewhere")
@@ -289,14 +289,14 @@ def test_79_a_redirect_is_not_followed_and_the_key_stays(fake, waits, code):
         "http://[::1/v1",
     ],
 )
-def test_79_addresses_that_are_none_or_hold_a_secret(url, monkeypatch):
+def test_addresses_that_are_none_or_hold_a_secret(url, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", url or "x")
     with pytest.raises(UsageError, match="address must be like") as caught:
         text_model("openai:m")
     assert KEY not in str(caught.value)
 
 
-def test_79_a_key_with_line_ends(fake, monkeypatch):
+def test_a_key_with_line_ends(fake, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", f"{KEY}\r\nX-Evil: 1")
     with pytest.raises(UsageError, match="characters that no key has") as caught:
         model(fake).encode_docs(["a"])
@@ -304,7 +304,7 @@ def test_79_a_key_with_line_ends(fake, monkeypatch):
     assert fake.asked == []
 
 
-def test_79_the_key_is_neither_in_the_model_nor_on_disk(
+def test_the_key_is_neither_in_the_model_nor_on_disk(
     fake, waits, tmp_path, caplog, capfd, monkeypatch
 ):
     made = model(fake, EmbeddingCache(tmp_path))
@@ -318,7 +318,7 @@ def test_79_the_key_is_neither_in_the_model_nor_on_disk(
     assert KEY not in repr(made) + repr(vars(made)) + caplog.text + "".join(capfd.readouterr())
 
 
-def test_79_the_model_and_the_address_enter_the_fingerprint(fake):
+def test_the_model_and_the_address_enter_the_fingerprint(fake):
     one = model(fake).fingerprint
     settings = EncoderSettings(base_url=fake.url)
     assert text_model("openai:other", settings=settings).fingerprint != one
@@ -326,7 +326,7 @@ def test_79_the_model_and_the_address_enter_the_fingerprint(fake):
     assert text_model("openai:m", settings=other).fingerprint != one
 
 
-def test_79_what_was_finished_is_not_asked_again(fake, waits, tmp_path):
+def test_what_was_finished_is_not_asked_again(fake, waits, tmp_path):
     cache = EmbeddingCache(tmp_path)
     texts = [f"text {i}" for i in range(200)]
     fake.script = [None, status(400)]
@@ -337,12 +337,12 @@ def test_79_what_was_finished_is_not_asked_again(fake, waits, tmp_path):
     assert np.array_equal(done.vectors, np.array([vector(text) for text in texts], np.float32))
 
 
-def test_79_ctrl_c_ends_at_once(fake):
+def test_ctrl_c_ends_at_once(fake):
     """While a request hangs and while a retry is waited for."""
     hanging = threading.Event()
     fake.script = [status(429, Retry_After="100"), lambda handler, texts: hanging.wait(60)]
     code = (
-        "from assay.encoders import text_model\n"
+        "from assay.models import text_model\n"
         "try:\n    text_model('openai:m').encode_docs(['a'])\n"
         "except KeyboardInterrupt:\n    raise SystemExit(130)\n"
     )
@@ -366,7 +366,7 @@ def _until(condition):
     raise AssertionError("it did not happen within a minute")
 
 
-def test_79_a_large_answer_is_refused(fake, monkeypatch):
+def test_a_large_answer_is_refused(fake, monkeypatch):
     monkeypatch.setattr(endpoint, "_LARGEST", 1000)
 
     def endless(handler, texts):

@@ -19,10 +19,11 @@ import pytest
 import zstandard
 
 import assay
-from assay.conventions import preset
+from assay.core.conventions import preset
 from assay.errors import AssayError, FormatError, InputError, StorageError
-from assay.io.sources import as_judgments, as_ranking, read_qrels, read_run
-from assay.io.writers import write_qrels, write_run, write_scores
+from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
+from assay.io.writers import write_qrels, write_run
+from assay.scoring.writers import write_scores
 
 RULES = preset("trec_eval")
 RUN = {f"q{i}": {f"d{j}": float(i * j % 7) for j in range(9)} for i in range(5)}
@@ -40,7 +41,7 @@ def npy_bytes(header, data=b""):
 
 
 @pytest.mark.parametrize("ending", ["npz", "parquet", "txt.gz", "csv.zst", "json.gz"])
-def test_38_truncated_at_many_cuts(tmp_path, ending):
+def test_truncated_at_many_cuts(tmp_path, ending):
     path = tmp_path / f"run.{ending}"
     write_run(as_ranking(RUN, RULES), path)
     whole = path.read_bytes()
@@ -51,7 +52,7 @@ def test_38_truncated_at_many_cuts(tmp_path, ending):
             read_run(path)
 
 
-def test_38_truncated_npy(tmp_path):
+def test_truncated_npy(tmp_path):
     path = tmp_path / "s.npy"
     np.save(path, np.arange(60.0).reshape(6, 10))
     whole = path.read_bytes()
@@ -62,7 +63,7 @@ def test_38_truncated_npy(tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["npz", "parquet", "npy"])
-def test_38_flipped_bytes_never_escape_as_tracebacks(tmp_path, ending):
+def test_flipped_bytes_never_escape_as_tracebacks(tmp_path, ending):
     path = tmp_path / f"run.{ending}"
     if ending == "npy":
         np.save(path, np.arange(60.0).reshape(6, 10))
@@ -83,7 +84,7 @@ def test_38_flipped_bytes_never_escape_as_tracebacks(tmp_path, ending):
     "shape",
     ["(1000000000000000,)", "(1000000, 1000000000)", f"({10**30},)", "(-1, 5)", "(True, 2)"],
 )
-def test_39_headers_that_claim_too_much_are_refused_before_allocation(tmp_path, shape):
+def test_headers_that_claim_too_much_are_refused_before_allocation(tmp_path, shape):
     header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}"
     content = npy_bytes(header, bytes(160))
     archive = io.BytesIO()
@@ -112,14 +113,14 @@ def test_39_headers_that_claim_too_much_are_refused_before_allocation(tmp_path, 
         "\0\0\0",
     ],
 )
-def test_39_headers_that_are_none(tmp_path, header, monkeypatch):
+def test_headers_that_are_none(tmp_path, header, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FormatError, match=r"s\.npy"):
         read_run(file(tmp_path, "s.npy", npy_bytes(header, bytes(8))))
     assert not (tmp_path / "ran").exists()
 
 
-def test_40_bombs_are_refused_over_a_stated_ratio(tmp_path, monkeypatch):
+def test_bombs_are_refused_over_a_stated_ratio(tmp_path, monkeypatch):
     for module in ("streams", "arrays", "tables"):
         monkeypatch.setattr(f"assay.io.{module}.BOMB_BYTES", 1 << 20)
     zeros = np.zeros((1000, 1000))
@@ -134,7 +135,7 @@ def test_40_bombs_are_refused_over_a_stated_ratio(tmp_path, monkeypatch):
             read_run(tmp_path / name)
 
 
-def test_40_parquet_bomb(tmp_path, monkeypatch):
+def test_parquet_bomb(tmp_path, monkeypatch):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
@@ -148,7 +149,7 @@ def test_40_parquet_bomb(tmp_path, monkeypatch):
         read_run(tmp_path / "r.parquet")
 
 
-def test_40_a_member_that_lies_about_its_size(tmp_path):
+def test_a_member_that_lies_about_its_size(tmp_path):
     """The directory of the archive says 8 bytes of data; megabytes follow."""
     content = npy_bytes(
         "{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1), }", bytes(1 << 22)
@@ -166,7 +167,7 @@ def test_40_a_member_that_lies_about_its_size(tmp_path):
 @pytest.mark.parametrize(
     "name", ["../../escaped.npy", "/tmp/escaped.npy", "C:\\escaped.npy", "a/b"]
 )
-def test_41_member_names_are_never_paths(tmp_path, name):
+def test_member_names_are_never_paths(tmp_path, name):
     content = npy_bytes("{'descr': '<f8', 'fortran_order': False, 'shape': (1, 1), }", bytes(8))
     folder = tmp_path / "a" / "b"
     folder.mkdir(parents=True)
@@ -179,7 +180,7 @@ def test_41_member_names_are_never_paths(tmp_path, name):
     assert not os.path.exists("/tmp/escaped.npy")
 
 
-def test_41_one_name_twice(tmp_path):
+def test_one_name_twice(tmp_path):
     with zipfile.ZipFile(tmp_path / "s.npz", "w") as packed:
         packed.writestr("scores.npy", b"")
         packed.writestr("scores", b"")
@@ -200,7 +201,7 @@ def test_41_one_name_twice(tmp_path):
         ('{"q": {"a": 1}} {}', "not JSON"),
     ],
 )
-def test_42_json_that_is_not_data(tmp_path, text, found):
+def test_json_that_is_not_data(tmp_path, text, found):
     for name in ("run.json", "run.jsonl"):
         with pytest.raises(FormatError, match=found):
             read_run(file(tmp_path, name, text))
@@ -208,7 +209,7 @@ def test_42_json_that_is_not_data(tmp_path, text, found):
             read_qrels(file(tmp_path, name, text))
 
 
-def test_43_pt_files_are_not_loaded(tmp_path):
+def test_pt_files_are_not_loaded(tmp_path):
     """A .pt file is an archive with a pickle inside; here it is an archive without known arrays."""
     import pickle
 
@@ -227,7 +228,7 @@ ENDINGS = ["txt", "csv", "json", "jsonl", "parquet", "npz", "npy"]
 
 
 @pytest.mark.parametrize("ending", ["", *(f".{e}" for e in ENDINGS)])
-def test_44_what_is_not_a_file(tmp_path, ending):
+def test_what_is_not_a_file(tmp_path, ending):
     os.mkdir(tmp_path / f"folder{ending}")
     os.mkfifo(tmp_path / f"pipe{ending}")
     os.symlink(tmp_path / f"loop{ending}", tmp_path / f"loop{ending}")
@@ -243,14 +244,14 @@ def test_44_what_is_not_a_file(tmp_path, ending):
                 read(str(tmp_path / f"{name}{ending}"))
 
 
-def test_44_an_unreadable_file(tmp_path):
+def test_an_unreadable_file(tmp_path):
     file(tmp_path, "good.txt", "q Q0 a 1 1 t\n")
     file(tmp_path, "run.txt", "q Q0 a 1 1 t\n").chmod(0)
     tmp_path.chmod(0o755)
     # The superuser may read everything, so it has to become another one, after all imports.
     code = """
         import os
-        from assay.io.sources import read_run
+        from assay.io.formats import read_run
         read_run("good.txt")
         if os.geteuid() == 0:
             os.setuid(65534)
@@ -258,8 +259,11 @@ def test_44_an_unreadable_file(tmp_path):
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "StorageError: run.txt may not be read. Check its permissions." in done.stderr
 
 
@@ -273,7 +277,7 @@ def test_44_an_unreadable_file(tmp_path):
         ("run.csv", "query,doc,score\nq,a,1\n".encode("utf-16")),
     ],
 )
-def test_44_text_that_is_not_utf8(tmp_path, name, content):
+def test_text_that_is_not_utf8(tmp_path, name, content):
     with pytest.raises(FormatError, match=r"line [12]: .*UTF-8"):
         read_run(file(tmp_path, name, content))
 
@@ -324,7 +328,7 @@ def limited(folder):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_45_disk_full_while_writing(small_disk):
+def test_disk_full_while_writing(small_disk):
     for name, write in writers():
         path = small_disk / name
         path.write_text("old")
@@ -335,7 +339,7 @@ def test_45_disk_full_while_writing(small_disk):
         path.unlink()
 
 
-def test_45_a_killed_writer_leaves_the_old_file(tmp_path):
+def test_a_killed_writer_leaves_the_old_file(tmp_path):
     path = file(tmp_path, "out.txt", "old")
     code = f"""
         import os, signal
@@ -350,7 +354,7 @@ def test_45_a_killed_writer_leaves_the_old_file(tmp_path):
     assert path.read_text() == "old"
 
 
-def test_77_checks_hold_under_python_O(tmp_path):
+def test_checks_hold_under_python_O(tmp_path):
     bad = json.dumps({"q": {"a b": 1}})
     file(tmp_path, "run.json", bad)
     code = (

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import assay
-from assay.conventions import preset
+from assay.core.conventions import preset
 from assay.errors import (
     FormatError,
     IdError,
@@ -19,7 +19,7 @@ from assay.errors import (
     ShapeError,
     ValueRangeError,
 )
-from assay.io.sources import as_judgments, as_ranking, read_qrels, read_run
+from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
 
 RULES = preset("trec_eval")
 
@@ -44,7 +44,7 @@ def pickled_files(folder, mark):
     return sorted(path for path in folder.iterdir() if path.is_file())
 
 
-def test_10_pickles_are_refused_and_never_run(tmp_path):
+def test_pickles_are_refused_and_never_run(tmp_path):
     mark = tmp_path / "payload-ran"
     files = pickled_files(tmp_path, mark)
     assert len(files) == 5
@@ -57,13 +57,13 @@ def test_10_pickles_are_refused_and_never_run(tmp_path):
     assert not mark.exists()
 
 
-def test_10_object_arrays_in_memory():
+def test_object_arrays_in_memory():
     ragged = np.array([[1.0, 2.0], [1.0]], dtype=object)
     with pytest.raises(ShapeError, match="object array"):
         assay.Ranking.from_scores(ragged)
 
 
-def test_11_duplicate_id(engine, tmp_path):
+def test_duplicate_id(engine, tmp_path):
     with pytest.raises(IdError, match="query id 'q' stands twice, in rows 0 and 1"):
         assay.Ranking.from_scores([[1.0], [2.0]], query_ids=["q", "q"])
     with pytest.raises(IdError, match="doc id 7 stands twice"):
@@ -84,14 +84,14 @@ def test_11_duplicate_id(engine, tmp_path):
         {"q": [1, "1"]},
     ],
 )
-def test_12_one_and_text_one_in_one_input(engine, mixed):
+def test_one_and_text_one_in_one_input(engine, mixed):
     with pytest.raises(IdError, match=r"mix text and integers.*ambiguous"):
         as_ranking(mixed, RULES)
     with pytest.raises(IdError, match=r"mix text and integers.*ambiguous"):
         as_judgments(mixed)
 
 
-def test_12_one_on_one_side_and_text_one_on_the_other(engine):
+def test_one_on_one_side_and_text_one_on_the_other(engine):
     for run, qrels in (
         ({1: {"a": 1.0}}, {"1": {"a": 1}}),
         ({"q": {1: 1.0}}, {"q": {"1": 1}}),
@@ -102,7 +102,7 @@ def test_12_one_on_one_side_and_text_one_on_the_other(engine):
 
 
 @pytest.mark.parametrize("sneaky", [True, 1.0, np.float64(1), b"1", None, float("nan"), (1,)])
-def test_12_what_equals_an_integer_is_not_one(sneaky):
+def test_what_equals_an_integer_is_not_one(sneaky):
     with pytest.raises(IdError, match="the doc id is"):
         as_ranking({"q": {1: 1.0}, "r": {sneaky: 1.0}}, RULES)
     with pytest.raises(IdError, match="the query id is"):
@@ -110,7 +110,7 @@ def test_12_what_equals_an_integer_is_not_one(sneaky):
 
 
 @pytest.mark.parametrize("odd", ["", " ", "a b", "a\tb", "a\nb", "a\rb", "a\0", "\0", "\ud800"])
-def test_13_ids_that_would_tear_a_line_apart(engine, odd, tmp_path):
+def test_ids_that_would_tear_a_line_apart(engine, odd, tmp_path):
     for source in ({"q": {odd: 1.0}}, {odd: {"a": 1.0}}, [("q", odd, 1.0)], {"q": [odd]}):
         with pytest.raises(IdError, match="id is"):
             as_ranking(source, RULES)
@@ -120,7 +120,7 @@ def test_13_ids_that_would_tear_a_line_apart(engine, odd, tmp_path):
         assay.Ranking.from_scores([[1.0]], doc_ids=[odd])
 
 
-def test_14_composed_and_decomposed_accents_stay_distinct(engine, tmp_path):
+def test_composed_and_decomposed_accents_stay_distinct(engine, tmp_path):
     composed, decomposed = (unicodedata.normalize(form, "é") for form in ("NFC", "NFD"))
     run = {"q": {composed: 2.0, decomposed: 1.0}}
     scores = assay.evaluate(run, {"q": {decomposed: 1}}, "RR")
@@ -134,7 +134,7 @@ def test_14_composed_and_decomposed_accents_stay_distinct(engine, tmp_path):
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), np.float64("nan")])
-def test_15_missing_label(missing):
+def test_missing_label(missing):
     for labels, row in ((["a", missing], 1), ([missing, "a"], 0), ([1, missing], 1)):
         with pytest.raises(ValueRangeError, match=f"doc_labels is missing in row {row}"):
             assay.Judgments.from_labels(["a"], labels)
@@ -142,7 +142,7 @@ def test_15_missing_label(missing):
         assay.Judgments.from_labels(np.array([1.0, np.nan]), [1])
 
 
-def test_16_a_label_on_one_side_only_is_an_empty_query(engine):
+def test_a_label_on_one_side_only_is_an_empty_query(engine):
     ranking = assay.Ranking.from_scores([[2.0, 1.0], [2.0, 1.0]])
     judgments = assay.Judgments.from_labels(["cat", "unicorn"], ["dog", "cat"])
     scores = assay.score(assay.judge(ranking, judgments), "RR", conventions="document_000")
@@ -153,7 +153,7 @@ def test_16_a_label_on_one_side_only_is_an_empty_query(engine):
     assert (mean.counts["RR"].n, mean.counts["RR"].empty) == (1, 1)
 
 
-def test_17_lengths_differ():
+def test_lengths_differ():
     with pytest.raises(MismatchError, match="query_ids has 1, rows has 2"):
         assay.Ranking.from_scores([[1.0], [2.0]], query_ids=["q"])
     with pytest.raises(ShapeError, match=r"\(1, 2\).*\(1, 3\)"):
@@ -171,13 +171,13 @@ def test_17_lengths_differ():
     ("left", "right"),
     [(list, list), (np.int64, np.int64), (np.int64, np.uint64), (np.uint64, list)],
 )
-def test_18_large_integer_labels_stay_distinct(engine, power, left, right):
+def test_large_integer_labels_stay_distinct(engine, power, left, right):
     near = [2**power, 2**power + 1]
     both = [left(near), right(near[1:])]
     assert assay.Judgments.from_labels(*both).n_relevant.tolist() == [0, 1]
 
 
-def test_18_labels_that_lose_digits_are_refused():
+def test_labels_that_lose_digits_are_refused():
     for labels in ([2**63, 1], [-(2**63) - 1], np.array([2**63], np.uint64)):
         with pytest.raises(ValueRangeError, match="does not fit 64 bits"):
             assay.Judgments.from_labels(labels, [1])
@@ -186,7 +186,7 @@ def test_18_labels_that_lose_digits_are_refused():
             assay.Judgments.from_labels(labels, [1])
 
 
-def test_18_large_integer_ids_stay_distinct(engine):
+def test_large_integer_ids_stay_distinct(engine):
     run = {2**53: {2**53: 2.0, 2**53 + 1: 1.0}, 2**53 + 1: {2**53: 1.0}}
     scores = assay.evaluate(run, {2**53: {2**53 + 1: 1}, 2**53 + 1: {2**53: 1}}, "RR")
     assert scores["RR"].tolist() == [0.5, 1.0]

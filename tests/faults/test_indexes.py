@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from assay.errors import MissingPackageError, StorageError
-from assay.indexes import build_index
-from assay.indexes.exact import _Exact
-from assay.indexes.index import Index
+from assay.search.indexes import build_index
+from assay.search.indexes.exact import _Exact
+from assay.search.indexes.index import Index
 
 
 def answering(index: Index, answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,7 +23,7 @@ def answering(index: Index, answer: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     ("answer", "wanted"),
     [([[2, -1]], [2, -1]), ([[2]], [2, -1]), ([[2, 2]], [2, -1]), ([[0, 2]], [2, 0])],
 )
-def test_078_an_index_returns_minus_one_fewer_duplicates_or_unsorted(
+def test_an_index_returns_minus_one_fewer_duplicates_or_unsorted(
     answer: Any, wanted: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with build_index("exact", np.eye(3)) as index:
@@ -32,7 +32,7 @@ def test_078_an_index_returns_minus_one_fewer_duplicates_or_unsorted(
 
 
 @pytest.mark.parametrize("answer", [[[np.nan, 1.0]], [[3, 1]], [[1], [1]]])
-def test_078_an_index_returns_nan_or_what_is_not_there(
+def test_an_index_returns_nan_or_what_is_not_there(
     answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with build_index("exact", np.eye(3)) as index:
@@ -52,7 +52,7 @@ def test_078_an_index_returns_nan_or_what_is_not_there(
         ("sqlite-vec", "sqlite_vec", "sqlite-vec"),
     ],
 )
-def test_082_a_missing_engine_is_told_with_the_pip_command(
+def test_a_missing_engine_is_told_with_the_pip_command(
     spec: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 import assay
-from assay.conventions import preset
+from assay.core.conventions import preset
 from assay.errors import (
     AssayError,
     FormatError,
@@ -19,7 +19,7 @@ from assay.errors import (
     StorageError,
     ValueRangeError,
 )
-from assay.io.sources import as_judgments, as_ranking, read_qrels, read_run
+from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
 
 pytestmark = pytest.mark.usefixtures("engine")
 RULES = preset("trec_eval")
@@ -31,7 +31,7 @@ def file(folder, content, name="file.txt"):
     return path
 
 
-def test_28_judged_query_missing_from_the_run():
+def test_judged_query_missing_from_the_run():
     run, qrels = {"q": {"a": 1.0}}, {"q": {"a": 1}, "absent": {"a": 1}}
     scores = assay.evaluate(run, qrels, "RR")
     assert scores.missing.tolist() == [True, False]
@@ -42,7 +42,7 @@ def test_28_judged_query_missing_from_the_run():
         assay.evaluate(run, qrels, "RR", conventions="ranx")
 
 
-def test_29_run_query_never_judged():
+def test_run_query_never_judged():
     scores = assay.evaluate({"q": {"a": 1.0}, "odd": {"a": 1.0}}, {"q": {"a": 1}}, "RR")
     assert scores.query_ids.to_list() == ["q"]
     assert scores.extra.to_list() == ["odd"]
@@ -51,7 +51,7 @@ def test_29_run_query_never_judged():
         assay.evaluate({"x": {"a": 1.0}}, {"q": {"a": 1}}, "RR")
 
 
-def test_30_judged_doc_absent_from_the_collection():
+def test_judged_doc_absent_from_the_collection():
     """It stays relevant and unreachable; recall says so."""
     ranking = assay.Ranking.from_scores([[1.0, 0.5]], query_ids=["q"], doc_ids=["a", "b"])
     hits = assay.judge(ranking, as_judgments({"q": {"a": 1, "gone": 1}}))
@@ -62,7 +62,7 @@ def test_30_judged_doc_absent_from_the_collection():
     ]
 
 
-def test_31_no_relevant_docs_and_all_docs_relevant():
+def test_no_relevant_docs_and_all_docs_relevant():
     run = {"q": {"a": 2.0, "b": 1.0}, "r": {"a": 2.0, "b": 1.0}}
     qrels = {"q": {"a": 0, "b": 0}, "r": {"a": 1, "b": 1}}
     scores = assay.evaluate(
@@ -76,7 +76,7 @@ def test_31_no_relevant_docs_and_all_docs_relevant():
 
 
 @pytest.mark.parametrize("measure", ["nDCG@2", "RR", "AP", "P@2"])
-def test_32_negative_and_fractional_grades(measure, tmp_path):
+def test_negative_and_fractional_grades(measure, tmp_path):
     path = file(tmp_path, "q 0 a -2\nq 0 b 0.5\nq 0 c 2.5\n")
     run = {"q": {"a": 3.0, "b": 2.0, "c": 1.0}}
     in_memory = assay.evaluate(run, {"q": {"a": -2, "b": 0.5, "c": 2.5}}, measure)
@@ -84,7 +84,7 @@ def test_32_negative_and_fractional_grades(measure, tmp_path):
     assert 0 <= in_memory.values[0, 0] <= 1
 
 
-def test_32_huge_grades():
+def test_huge_grades():
     run = {"q": {"a": 3.0, "b": 2.0, "c": 1.0}}
     large, huge = ({"q": {"a": grade, "b": grade}} for grade in (1e100, 1e300))
     assert assay.evaluate(run, large, "nDCG@2")["nDCG@2"].tolist() == [1.0]
@@ -98,7 +98,7 @@ def test_32_huge_grades():
         as_judgments({"q": {"a": 10**400}})
 
 
-def test_33_duplicate_pair_equal_and_conflicting(tmp_path):
+def test_duplicate_pair_equal_and_conflicting(tmp_path):
     same = as_judgments(file(tmp_path, "q 0 a 1\nq 0 a 1\nq 0 b 0\n"))
     assert (len(same.docs), same.repeated) == (2, 1)
     assert as_judgments([("q", "a"), ("q", "a")]).repeated == 1
@@ -108,7 +108,7 @@ def test_33_duplicate_pair_equal_and_conflicting(tmp_path):
         as_judgments([("q", "a", 1), ("q", "a", 0)])
 
 
-def test_34_one_doc_twice_in_a_run(tmp_path):
+def test_one_doc_twice_in_a_run(tmp_path):
     text = "q Q0 a 1 3 t\nq Q0 b 2 2 t\nq Q0 a 3 1 t\n"
     with pytest.raises(IdError, match="doc 'a' of query 'q' is in the run more than once"):
         read_run(file(tmp_path, text))
@@ -136,7 +136,7 @@ CLEAN = "q1 Q0 a 1 2.5 t\nq1 Q0 b 2 -1 t\nq2 Q0 a 1 1e-3 t\n"
     ],
     ids=["plain", "crlf", "bom", "tabs", "runs of spaces", "comments", "no last feed", "indented"],
 )
-def test_35_trec_files_as_they_are_found(tmp_path, found):
+def test_trec_files_as_they_are_found(tmp_path, found):
     run = read_run(file(tmp_path, found))
     assert run.query_ids.to_list() == ["q1", "q2"]
     assert run.row("q1") == [("a", 2.5), ("b", -1.0)]
@@ -156,7 +156,7 @@ def test_35_trec_files_as_they_are_found(tmp_path, found):
         ("q Q0 a\0 1 1 t", FormatError, "line 2: the line holds a NUL byte"),
     ],
 )
-def test_35_faulty_lines_of_a_run_are_named(tmp_path, line, error, found):
+def test_faulty_lines_of_a_run_are_named(tmp_path, line, error, found):
     with pytest.raises(error, match=found):
         read_run(file(tmp_path, f"q Q0 z 1 9 t\n{line}\n"))
 
@@ -169,13 +169,13 @@ def test_35_faulty_lines_of_a_run_are_named(tmp_path, line, error, found):
         ("q 0 a relevant", FormatError, "line 2: the grade 'relevant' is not a number"),
     ],
 )
-def test_35_faulty_lines_of_qrels_are_named(tmp_path, line, error, found):
+def test_faulty_lines_of_qrels_are_named(tmp_path, line, error, found):
     with pytest.raises(error, match=found):
         read_qrels(file(tmp_path, f"q 0 z 1\n{line}\n"))
 
 
-def test_35_the_score_wins_over_the_rank(tmp_path):
-    from assay.io.trec_text import parse_run
+def test_the_score_wins_over_the_rank(tmp_path):
+    from assay.io.trec import parse_run
 
     path = file(tmp_path, "q Q0 a 1 1 t\nq Q0 b 2 9 t\n")
     assert read_run(path).row("q") == [("b", 9.0), ("a", 1.0)]
@@ -183,7 +183,7 @@ def test_35_the_score_wins_over_the_rank(tmp_path):
 
 
 @pytest.mark.parametrize(("pack", "ending"), [(gzip.compress, ".gz"), (zstandard.compress, ".zst")])
-def test_36_packed_files(tmp_path, pack, ending):
+def test_packed_files(tmp_path, pack, ending):
     packed = file(tmp_path, pack(CLEAN.encode()), f"run{ending}")
     plain = file(tmp_path, CLEAN, "run")
     for query in ("q1", "q2"):
@@ -193,9 +193,17 @@ def test_36_packed_files(tmp_path, pack, ending):
             read_run(file(tmp_path, pack(b"") if ending in name else b"", name))
 
 
-def test_36_files_of_nothing(tmp_path):
-    for name in ("run.txt", "run.csv", "run.tsv", "run.json", "run.jsonl", "run.parquet",
-                 "run.npz", "run.npy"):  # fmt: skip
+def test_files_of_nothing(tmp_path):
+    for name in (
+        "run.txt",
+        "run.csv",
+        "run.tsv",
+        "run.json",
+        "run.jsonl",
+        "run.parquet",
+        "run.npz",
+        "run.npy",
+    ):
         with pytest.raises((FormatError, StorageError), match="is empty"):
             read_run(file(tmp_path, b"", name))
     for read in (read_run, read_qrels):

@@ -15,70 +15,70 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
-from assay.tasks.prediction import evaluate_candidates, evaluate_predictions
-from assay.tasks.prediction_files import read_prediction_file
-from assay.tasks.prediction_imports import import_results
+from assay.tasks.prediction.evaluate import evaluate_candidates, evaluate_predictions
+from assay.tasks.prediction.files import read_prediction_file
+from assay.tasks.prediction.imports import import_results
 
 SCORES = np.random.default_rng(2).integers(0, 9, (6, 5)).astype(float)
 TARGETS = np.array([0, 1, 2, 3, 4, 0])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_1_no_score_at_a_target(value, engine):
+def test_no_score_at_a_target(value, engine):
     scores = SCORES.copy()
     scores[3, 3] = value
     with pytest.raises(ValueRangeError, match="row 3, column 3"):
         evaluate_predictions(scores, TARGETS)
 
 
-def test_1_a_masked_class_ranks_last(engine):
+def test_a_masked_class_ranks_last(engine):
     scores = SCORES.copy()
     scores[3, 4] = -np.inf
     assert evaluate_predictions(scores, [4 if r == 4 else 0 for r in range(6)]).n_samples == 6
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8", ">f8"])
-def test_4_types_are_widened(dtype, engine):
+def test_types_are_widened(dtype, engine):
     plain = evaluate_predictions(SCORES, TARGETS)
     other = evaluate_predictions(SCORES.astype(dtype), TARGETS)
     assert other.scores.values.tobytes() == plain.scores.values.tobytes()
 
 
 @pytest.mark.parametrize("shape", [(6,), (6, 0), (0, 5), (6, 5, 1)])
-def test_5_shapes_are_named(shape, engine):
+def test_shapes_are_named(shape, engine):
     with pytest.raises(ShapeError, match=str(shape).replace("(", r"\(").replace(")", r"\)")):
         evaluate_predictions(np.zeros(shape), TARGETS)
 
 
-def test_10_pickled_predictions_are_refused(tmp_path):
+def test_pickled_predictions_are_refused(tmp_path):
     np.save(tmp_path / "x.npy", np.array([[{}]], object), allow_pickle=True)
     with pytest.raises(FormatError, match="pickled"):
         read_prediction_file(tmp_path / "x.npy", targets=[0])
 
 
-def test_11_a_sample_id_twice():
+def test_a_sample_id_twice():
     with pytest.raises(IdError, match="stands twice"):
         evaluate_predictions(SCORES, TARGETS, query_ids=["a", "b", "c", "d", "e", "a"])
 
 
-def test_12_text_and_numbers_are_never_equal():
+def test_text_and_numbers_are_never_equal():
     with pytest.raises(MismatchError, match="never equal"):
         evaluate_candidates([["1", "2"]], [1])
     with pytest.raises(ValueRangeError, match="mixes text with int"):
         evaluate_candidates([["1", 2]], ["1"])
 
 
-def test_17_lengths_differ():
+def test_lengths_differ():
     with pytest.raises(MismatchError, match="6 rows and targets 5"):
         evaluate_predictions(SCORES, TARGETS[:5])
 
 
-def test_18_large_class_numbers_stay_distinct():
+def test_large_class_numbers_stay_distinct():
     result = evaluate_candidates([[2**53, 2**53 + 1]], [2**53 + 1])
     assert result.rank.tolist() == [2]
 
 
-def test_19_a_constant_model_never_looks_good(engine):
+def test_a_constant_model_never_looks_good(engine):
     result = evaluate_predictions(
         np.ones((5, 5)), np.arange(5), conventions="preset:document_001|ties:expected"
     )
@@ -88,19 +88,19 @@ def test_19_a_constant_model_never_looks_good(engine):
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5])
-def test_22_cut_offs_that_make_no_sense(k):
+def test_cut_offs_that_make_no_sense(k):
     with pytest.raises(UsageError):
         evaluate_predictions(SCORES, TARGETS, measures=f"Success@{k}")
 
 
-def test_23_a_cut_off_beyond_the_classes():
+def test_a_cut_off_beyond_the_classes():
     assert evaluate_predictions(SCORES, TARGETS, measures="Acc@10").mean()["Acc@10"] == 1
 
 
 @pytest.mark.parametrize(
     "text", ['{"acc@1": NaN}', '{"acc@1": 1, "acc@1": 2}', "[" * 10_000, '{"acc@1"', ""]
 )
-def test_42_json_that_is_none(tmp_path, text):
+def test_json_that_is_none(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
     (tmp_path / "b.json").write_text(json.dumps({"acc@1": 0.5}))
     found = import_results(tmp_path, unit="fraction")
@@ -108,13 +108,13 @@ def test_42_json_that_is_none(tmp_path, text):
     assert "a.json" in found.unreadable[0]
 
 
-def test_56_two_samples_give_no_invented_interval():
+def test_two_samples_give_no_invented_interval():
     found = evaluate_predictions(SCORES[:2], TARGETS[:2]).intervals()["RR"]
     assert np.isnan(found.low)
     assert "too few" in found.note
 
 
-def test_65_escape_codes_in_names_are_shown(assay, tmp_path, monkeypatch):
+def test_escape_codes_in_names_are_shown(assay, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.tsv").write_text("target\ttop\tuser\na\ta b\t\x1b[31mred\nb\ta b\tx\n")
     out = assay("predict", "x.tsv", "--candidates", "top", "--by", "user").out
@@ -122,7 +122,7 @@ def test_65_escape_codes_in_names_are_shown(assay, tmp_path, monkeypatch):
     assert r"\x1b[31mred" in out
 
 
-def test_72_no_terminal_no_colour_and_no_bar(assay, tmp_path, monkeypatch):
+def test_no_terminal_no_colour_and_no_bar(assay, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.savez("x.npz", scores=SCORES, targets=TARGETS)
     answer = assay("predict", "x.npz")

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from assay import Judgments, Ranking, evaluate, judge, judge_ranks, parse, preset, score
-from assay.chance import chance
 from assay.errors import AssayError, MeasureError, UsageError, ValueRangeError
+from assay.scoring.chance import chance
 
 TRAITS = ["P@10", "R@10", "Success@10", "RR", "AP", "nDCG@10", "Rprec", "ERR(gmax=1)", "RBP", "iAP"]
 
 
-def test_19_equal_scores_never_look_good():
+def test_equal_scores_never_look_good():
     n = 60
     run = {"q": {f"d{i:02d}": 0.5 for i in range(n)}}
     for lucky in ("d00", "d30", "d59"):
@@ -28,7 +28,7 @@ def test_19_equal_scores_never_look_good():
         assert all(c.tied_share == 1 for c in ordered.mean().counts.values())
 
 
-def test_19_even_the_optimistic_rule_is_disclosed():
+def test_even_the_optimistic_rule_is_disclosed():
     run, qrels = {"q": {f"d{i}": 1.0 for i in range(50)}}, {"q": {"d7": 1}}
     scores = evaluate(run, qrels, "RR", conventions="document_003")
     assert scores.mean()["RR"] == 1.0
@@ -38,7 +38,7 @@ def test_19_even_the_optimistic_rule_is_disclosed():
 
 
 @pytest.mark.parametrize("ties", ["order", "expected", "best", "worst", "midrank-up"])
-def test_20_shuffled_input_gives_the_same_bytes(ties, engine):
+def test_shuffled_input_gives_the_same_bytes(ties, engine):
     rng = random.Random(20)
     run = {f"q{q}": {f"d{d}": float(rng.randint(0, 3)) for d in range(30)} for q in range(20)}
     qrels = {q: {f"d{d}": rng.randint(-1, 3) for d in rng.sample(range(40), 15)} for q in run}
@@ -57,7 +57,7 @@ def _shuffled(table: dict, rng: random.Random) -> dict:
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, "x", float("nan"), float("inf"), 10**16, None])
-def test_22_cutoffs_that_make_no_sense(k):
+def test_cutoffs_that_make_no_sense(k):
     for build in (
         lambda: parse(f"P@{k}"),
         lambda: parse("P@1") @ k,
@@ -68,18 +68,18 @@ def test_22_cutoffs_that_make_no_sense(k):
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, True, "x", float("nan")])
-def test_22_sizes_that_make_no_sense(size):
+def test_sizes_that_make_no_sense(size):
     with pytest.raises(UsageError, match="n_docs"):
         judge_ranks([1], n_docs=size)
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, None, "3"])
-def test_22_depths_that_make_no_sense(k):
+def test_depths_that_make_no_sense(k):
     with pytest.raises(UsageError, match="whole number"):
         Ranking.from_scores([[1.0, 2.0]]).first(k)
 
 
-def test_23_k_beyond_the_collection():
+def test_k_beyond_the_collection():
     ranking = Ranking.from_scores([[3.0, 2.0, 1.0]])
     assert len(ranking.first(99).row(0)) == 3
     assert ranking.complete.all()
@@ -90,7 +90,7 @@ def test_23_k_beyond_the_collection():
     assert found["P@1000000000000000"] == 1e-15
 
 
-def test_24_the_ninth_digit_counts_in_float64(engine):
+def test_the_ninth_digit_counts_in_float64(engine):
     run = {"q": {"b": 0.123456789, "a": 0.123456788}}
     assert evaluate(run, {"q": {"b": 1}}, "RR").mean()["RR"] == 1
     assert evaluate(run, {"q": {"a": 1}}, "RR").mean()["RR"] == 0.5
@@ -101,7 +101,7 @@ def test_24_the_ninth_digit_counts_in_float64(engine):
     assert evaluate(tiny, {"q": {"b": 1}}, "RR", conventions="pytrec_eval").tied.all()
 
 
-def test_25_negative_scores_rank_like_any_others(engine):
+def test_negative_scores_rank_like_any_others(engine):
     run = {"q": {"a": -1.0, "b": -2.0, "c": -1e300, "d": 0.0, "e": -0.0}}
     order = [doc for doc, _ in _ranking(run).row("q")]
     assert order == ["e", "d", "a", "b", "c"]  # −0.0 equals 0.0: the id decides
@@ -109,12 +109,12 @@ def test_25_negative_scores_rank_like_any_others(engine):
 
 
 def _ranking(run: dict) -> Ranking:
-    from assay.io.sources import as_ranking
+    from assay.io.formats import as_ranking
 
     return as_ranking(run, preset("trec_eval"))
 
 
-def test_26_self_is_excluded_by_id_with_a_duplicate_present(engine):
+def test_self_is_excluded_by_id_with_a_duplicate_present(engine):
     """The duplicate scores the same and comes first; it must stay, and self must go."""
     vectors = np.array([[1.0, 0.0], [1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
     ids = range(4)
@@ -126,7 +126,7 @@ def test_26_self_is_excluded_by_id_with_a_duplicate_present(engine):
     assert hits.n_ret.tolist() == hits.n_docs.tolist() == [3] * 4
 
 
-def test_26_a_query_that_alone_carries_its_label_is_empty():
+def test_a_query_that_alone_carries_its_label_is_empty():
     rules = preset("document_000").but(self_match="exclude")
     ranking = Ranking.from_scores([[1.0, 0.5]], query_ids=["a"], doc_ids=["a", "b"])
     judgments = Judgments.from_labels(["u"], ["u", "v"], query_ids=["a"], doc_ids=["a", "b"])
@@ -142,7 +142,7 @@ def test_scores_that_are_no_numbers_are_refused_with_their_row(odd):
 
 
 @pytest.mark.parametrize("ties", ["order", "expected", "best", "worst", "midrank-up"])
-def test_31_no_relevant_document_and_all_relevant(ties, engine):
+def test_no_relevant_document_and_all_relevant(ties, engine):
     rules = preset("document_000").but(ties=ties, tiebreak="id-descending")
     run = {"all": {"a": 1.0, "b": 1.0}, "none": {"a": 1.0, "b": 1.0}}
     qrels = {"all": {"a": 1, "b": 1}, "none": {"a": 0, "b": 0}}

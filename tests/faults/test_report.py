@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from assay.report.html_parts import html_table
-from assay.report.page import latex_page, markdown_page
-from assay.report.tables import Cell, Table, as_csv, printable
+from assay.core.text import printable
+from assay.report.html import html_table
+from assay.tables.page import latex_page, markdown_page
+from assay.tables.table import Cell, Table, as_csv
 from tests.hostile import HOSTILE
 from tests.report.samples import hostile_report
 
@@ -22,33 +23,64 @@ def report():
     return hostile_report()
 
 
-def test_62_names_are_shown_literally_and_make_no_markup(report):
+def test_names_are_shown_literally_and_make_no_markup(report):
     page = report.to_html()
     markup = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.S)
     assert set(re.findall(r"<(\w+)", markup)) <= {
-        "html", "head", "meta", "title", "body", "a", "header", "div", "h1", "p", "label",
-        "select", "option", "button", "main", "section", "h2", "h3", "details", "summary", "ul",
-        "li", "figure", "figcaption", "span", "table", "thead", "tr", "th", "tbody", "td",
-        "strong", "code", "pre", "noscript",
-    }  # fmt: skip
+        "html",
+        "head",
+        "meta",
+        "title",
+        "body",
+        "a",
+        "header",
+        "div",
+        "h1",
+        "p",
+        "label",
+        "select",
+        "option",
+        "button",
+        "main",
+        "section",
+        "h2",
+        "h3",
+        "details",
+        "summary",
+        "ul",
+        "li",
+        "figure",
+        "figcaption",
+        "span",
+        "table",
+        "thead",
+        "tr",
+        "th",
+        "tbody",
+        "td",
+        "strong",
+        "code",
+        "pre",
+        "noscript",
+    }
     shown = unescape(markup)
     for text in HOSTILE:
         assert printable(text) in shown
 
 
-def test_62_data_cannot_end_its_block(report):
+def test_data_cannot_end_its_block(report):
     page = report.to_html()
     block = re.search(r'<script type="application/json" id="assay-data">(.*?)</script>', page, re.S)
     assert not re.search("[<>&'\u2028\u2029]", block.group(1))
 
 
-def test_62_markdown_holds_no_markup_of_names(report):
+def test_markdown_holds_no_markup_of_names(report):
     text = markdown_page(report.page())
     outside_code = re.sub(r"`[^`\n]*`", "", text)
     assert not re.search(r"(?<!\\)<(script|img|svg|!--)", outside_code)
 
 
-def test_63_cells_of_tables_are_no_formulas():
+def test_cells_of_tables_are_no_formulas():
     table = Table(("=x", "name"), tuple((Cell(i, "count"), Cell(t)) for i, t in enumerate(HOSTILE)))
     cells = [cell for row in csv.reader(io.StringIO(as_csv(table))) for cell in row]
     assert not [cell for cell in cells if re.match(r"[=+\-@\t\r]", cell)]
@@ -61,7 +93,7 @@ def test_63_cells_of_tables_are_no_formulas():
             assert f"'{text}" in exact
 
 
-def test_64_latex_commands_in_names_are_text(report):
+def test_latex_commands_in_names_are_text(report):
     lines = latex_page(report.page()).splitlines()
     read = [line for line in lines if not line.startswith("%")]  # the others are comments
     assert not [line for line in read if r"\input{" in line]
@@ -69,7 +101,7 @@ def test_64_latex_commands_in_names_are_text(report):
     assert not [line for line in read if re.search(r"(?<!\\)[%#]", line)]
 
 
-def test_65_no_terminal_code_reaches_page_or_terminal(report, tmp_path: Path, assay, monkeypatch):
+def test_no_terminal_code_reaches_page_or_terminal(report, tmp_path: Path, assay, monkeypatch):
     for text in (report.to_html(), markdown_page(report.page()), latex_page(report.page())):
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", text)
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from assay import stats
-from assay.stats.paired import ALTERNATIVES, TEST_METHODS
+from assay.stats.tests import ALTERNATIVES, TEST_METHODS
 
 RNG = np.random.default_rng(55)
 A, B = RNG.random(100), RNG.random(100)
@@ -20,13 +20,13 @@ A, B = RNG.random(100), RNG.random(100)
 @pytest.mark.parametrize("method", TEST_METHODS)
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
 @pytest.mark.parametrize("n", [3, 20, 21, 100])
-def test_55_identical_systems(engine: str, method: str, alternative: str, n: int) -> None:
+def test_identical_systems(engine: str, method: str, alternative: str, n: int) -> None:
     found = stats.paired_test(A[:n], A[:n], method=method, alternative=alternative)
     assert found.p == 1
     assert found.exact
 
 
-def test_55_identical_systems_everywhere_else(engine: str) -> None:
+def test_identical_systems_everywhere_else(engine: str) -> None:
     assert stats.welch_test([0.5] * 4, [0.5] * 4).p == 1
     assert (stats.tukey_hsd(np.stack([A, A, A])).p == 1).all()
     assert math.isnan(stats.effect(A, A).standardised)
@@ -40,7 +40,7 @@ def test_55_identical_systems_everywhere_else(engine: str) -> None:
 
 
 @pytest.mark.parametrize("method", TEST_METHODS)
-def test_55_a_difference_without_spread_is_not_infinitely_sure(method: str) -> None:
+def test_a_difference_without_spread_is_not_infinitely_sure(method: str) -> None:
     found = stats.paired_test(A + 0.25, A, method=method)
     if method in ("t", "bootstrap"):
         assert math.isnan(found.p)
@@ -50,7 +50,7 @@ def test_55_a_difference_without_spread_is_not_infinitely_sure(method: str) -> N
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])
-def test_56_too_few_queries(engine: str, n: int) -> None:
+def test_too_few_queries(engine: str, n: int) -> None:
     a, b = A[:n], B[:n]
     found = [stats.paired_test(a, b, method=method) for method in TEST_METHODS]
     found += [stats.non_inferior(a, b, 0.1), stats.equivalent(a, b, 0.1), stats.welch_test(a, b)]
@@ -70,7 +70,7 @@ def test_56_too_few_queries(engine: str, n: int) -> None:
     assert stats.queries_needed(a - b) is None
 
 
-def test_56_too_few_clusters_or_units_in_a_stratum() -> None:
+def test_too_few_clusters_or_units_in_a_stratum() -> None:
     halves = np.repeat(["x", "y"], 50)
     assert "too few clusters: 2" in stats.interval(A, clusters=halves).note
     lonely = np.array(["x"] * 99 + ["y"])
@@ -78,7 +78,7 @@ def test_56_too_few_clusters_or_units_in_a_stratum() -> None:
 
 
 @pytest.mark.parametrize("method", TEST_METHODS)
-def test_57_p_is_never_zero(engine: str, method: str) -> None:
+def test_p_is_never_zero(engine: str, method: str) -> None:
     better = A[:, None] * 0 + np.linspace(0.5, 0.6, 100)[:, None]
     n = 5000
     a = np.tile(better.ravel(), n // 100) + RNG.random(n) * 1e-3
@@ -87,7 +87,7 @@ def test_57_p_is_never_zero(engine: str, method: str) -> None:
         assert 0 < p < 1e-3
 
 
-def test_57_p_is_never_zero_elsewhere(engine: str) -> None:
+def test_p_is_never_zero_elsewhere(engine: str) -> None:
     apart = np.stack([A, A + 1 + B / 100, A + 2])
     assert (stats.tukey_hsd(apart).p > 0).all()
     seeds = RNG.random((3, 100)) * 1e-6
@@ -117,17 +117,20 @@ r = stats.compare_seeds(*seeds, resamples=500, seed=5); print(r.difference.low.h
 def run_report(*prefix: str, **environment: str) -> str:
     done = subprocess.run(
         [*prefix, sys.executable, "-c", REPORT],
-        env={**os.environ, **environment}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return done.stdout
 
 
-def test_58_the_same_bytes_from_every_engine() -> None:
+def test_the_same_bytes_from_every_engine() -> None:
     """Thread counts and block sizes are varied in tests/stats/test_kernels.py."""
     assert run_report(ASSAY_NATIVE="1") == run_report(ASSAY_NATIVE="0") != ""
 
 
-def test_58_the_seed_is_recorded_and_matters() -> None:
+def test_the_seed_is_recorded_and_matters() -> None:
     one, two = (stats.interval(A, seed=seed) for seed in (1, 2))
     assert (one.seed, two.seed) == (1, 2)
     assert one.low != two.low
@@ -136,7 +139,7 @@ def test_58_the_seed_is_recorded_and_matters() -> None:
     assert tests[0] == tests[1] != tests[2]
 
 
-def test_59_nan_pairs_are_removed_and_counted(engine: str) -> None:
+def test_nan_pairs_are_removed_and_counted(engine: str) -> None:
     a, b = A.copy(), B.copy()
     a[[3, 50]], b[[50, 70]] = math.nan, math.nan
     kept = np.delete(np.arange(100), [3, 50, 70])
@@ -154,13 +157,13 @@ def test_59_nan_pairs_are_removed_and_counted(engine: str) -> None:
     assert stats.effect(a, b).n_removed == 3
 
 
-def test_59_nothing_but_nan() -> None:
+def test_nothing_but_nan() -> None:
     nothing = [math.nan] * 10
     assert "too few queries: 0" in stats.paired_test(nothing, A[:10]).note
     assert stats.interval(nothing).n_removed == 10
 
 
-def test_60_a_hundred_systems(engine: str) -> None:
+def test_a_hundred_systems(engine: str) -> None:
     systems = 100
     table = np.arange(systems)[:, None] + RNG.random((systems, 40)) / 10
     result = stats.tukey_hsd(table, resamples=200)

@@ -33,8 +33,11 @@ def drive(*arguments: object) -> str:
     """Call the crash driver; it fails by its exit code."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.store.crash_driver", *map(str, arguments)],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -42,7 +45,7 @@ def drive(*arguments: object) -> str:
 @pytest.mark.parametrize(
     "rounds", [20, pytest.param(200, marks=pytest.mark.slow)], ids=["20", "200"]
 )
-def test_46_kill_9_while_runs_are_stored(place, tmp_path, rounds):
+def test_kill_9_while_runs_are_stored(place, tmp_path, rounds):
     reported = int(drive("kill", place, tmp_path / "log", rounds, 46))
     assert reported > rounds / 2  # the kills did hit writers at work
     with assay.store.open(place) as store:
@@ -51,7 +54,7 @@ def test_46_kill_9_while_runs_are_stored(place, tmp_path, rounds):
         store.save(make_scores(1), "afterwards")
 
 
-def test_47_kill_during_an_upgrade(tmp_path):
+def test_kill_during_an_upgrade(tmp_path):
     for place_of_kill in ("backup", "tables", "commit"):
         file = tmp_path / f"{place_of_kill}.db"
         _old_store(str(file), "0001")
@@ -73,7 +76,7 @@ def test_47_kill_during_an_upgrade(tmp_path):
 def _killed_when(moment: str, file: Path) -> None:
     """Upgrade in another process and kill it at this moment."""
     code = f"""
-import time, sys, assay.store, assay.store.opening as opening, assay.store.sqlite_file as files
+import time, sys, assay.store, assay.store.open as opening, assay.store.sqlite as files
 def wait(*_, **__):
     print("here", flush=True); time.sleep(60)
 def after(function):
@@ -94,18 +97,18 @@ assay.store.open({str(file)!r})
         child.kill()
 
 
-def test_48_two_writers_at_once_and_a_reader(place, tmp_path):
+def test_two_writers_at_once_and_a_reader(place, tmp_path):
     assert drive("together", place, tmp_path / "log", 2, 15) == "30"
 
 
-def test_48_twenty_writers_lose_nothing(place, tmp_path):
+def test_twenty_writers_lose_nothing(place, tmp_path):
     assert drive("together", place, tmp_path / "log", 20, 2) == "40"
     with assay.store.open(place) as store:
         assert all(len(store.runs(tag=f"writer {n * 1000}")) == 2 for n in range(20))
         assert len({run.uid for run in store.runs()}) == 40
 
 
-def test_48_a_reader_does_not_wait_for_a_writer(place):
+def test_a_reader_does_not_wait_for_a_writer(place):
     with assay.store.open(place) as store, assay.store.open(place) as other:
         store.save(make_scores(1), "a")
         with store.database.writing() as connection:
@@ -122,7 +125,7 @@ def make_newer(place: str) -> None:
             connection.execute(text("ALTER TABLE runs ADD COLUMN mood TEXT DEFAULT 'fine'"))
 
 
-def test_49_newer_store(place):
+def test_newer_store(place):
     make_newer(place)
     with assay.store.open(place) as store:
         assert "newer version of Assay (schema 9999" in store.only_reads
@@ -135,7 +138,7 @@ def test_49_newer_store(place):
         assert len(store) == 1
 
 
-def test_49_newer_store_on_the_command_line(tmp_path, monkeypatch, assay):
+def test_newer_store_on_the_command_line(tmp_path, monkeypatch, assay):
     monkeypatch.chdir(tmp_path)
     make_newer("assay.db")
     (tmp_path / "run.txt").write_text(RUN)
@@ -152,12 +155,19 @@ def test_49_newer_store_on_the_command_line(tmp_path, monkeypatch, assay):
     assert (tmp_path / "assay.db").read_bytes() == before
 
 
-GARBAGE = [b"x", b"hello world\n" * 1000, bytes(4096), b"SQLite format 3\0", b"\x89PNG\r\n" * 99,
-           b"SQLite format 3\0" + bytes(5000), b"SQLite format 3\0" + b"\xff" * 5000]  # fmt: skip
+GARBAGE = [
+    b"x",
+    b"hello world\n" * 1000,
+    bytes(4096),
+    b"SQLite format 3\0",
+    b"\x89PNG\r\n" * 99,
+    b"SQLite format 3\0" + bytes(5000),
+    b"SQLite format 3\0" + b"\xff" * 5000,
+]
 
 
 @pytest.mark.parametrize("content", GARBAGE, ids=range(len(GARBAGE)))
-def test_50_garbage(tmp_path, content, assay):
+def test_garbage(tmp_path, content, assay):
     file = tmp_path / "assay.db"
     file.write_bytes(content)
     answer = assay("runs", "list", "--store", file)
@@ -167,7 +177,7 @@ def test_50_garbage(tmp_path, content, assay):
     assert file.read_bytes() == content
 
 
-def test_50_other_things_than_stores(tmp_path):
+def test_other_things_than_stores(tmp_path):
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("CREATE TABLE notes (x)")
     before = (tmp_path / "other.db").read_bytes()
@@ -186,7 +196,7 @@ def test_50_other_things_than_stores(tmp_path):
         assert len(store) == 0
 
 
-def test_50_truncated(tmp_path):
+def test_truncated(tmp_path):
     file = tmp_path / "assay.db"
     with assay.store.open(file) as store:
         for seed in range(5):
@@ -199,7 +209,7 @@ def test_50_truncated(tmp_path):
         assert file.read_bytes() == whole[:cut]
 
 
-def test_50_flipped_bytes_are_noticed_or_harmless(tmp_path):
+def test_flipped_bytes_are_noticed_or_harmless(tmp_path):
     file = tmp_path / "assay.db"
     scores = [make_scores(seed, 300) for seed in range(4)]
     with assay.store.open(file) as store:
@@ -228,14 +238,25 @@ def _check_values(run, scores):
 
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
-def test_51_hostile_names_are_stored_and_found(place, name):
+def test_hostile_names_are_stored_and_found(place, name):
     with assay.store.open(place) as store:
         store.save(make_scores(1), "decoy", tags=["decoy"])
         run = store.save(
-            make_scores(2), name, task=name, dataset=name, model=name, tags=[name], notes=name,
-            config={name: name}, seeds={name: 1}, data={name: name}, command=[name], folder=name,
-            details={name: [name]}, timings={name: 1.0},
-        )  # fmt: skip
+            make_scores(2),
+            name,
+            task=name,
+            dataset=name,
+            model=name,
+            tags=[name],
+            notes=name,
+            config={name: name},
+            seeds={name: 1},
+            data={name: name},
+            command=[name],
+            folder=name,
+            details={name: [name]},
+            timings={name: 1.0},
+        )
         for key in ("name", "task", "dataset", "model", "tag"):
             assert store.runs(**{key: name}) == [run], key
         assert (run.name, run.task, run.dataset, run.model, run.notes) == (name,) * 5
@@ -253,7 +274,7 @@ def test_51_hostile_names_are_stored_and_found(place, name):
             running.finish = lambda: None
 
 
-def test_51_hostile_groups_and_ids(place):
+def test_hostile_groups_and_ids(place):
     scores = make_scores(1, len(HOSTILE))
     names = [name.rstrip("\x00") for name in HOSTILE]  # numpy drops NUL at the end of a text
     scores = scores.with_groups(scene=dict(zip(scores.query_ids, map(repr, names), strict=True)))
@@ -261,7 +282,7 @@ def test_51_hostile_groups_and_ids(place):
         assert same_scores(store.save(scores, "a").scores(), scores)
 
 
-def test_52_resume_computes_only_what_is_not_there(place):
+def test_resume_computes_only_what_is_not_there(place):
     parts = {f"part {seed}": seed for seed in range(4)}
     computed = []
 
@@ -275,10 +296,14 @@ def test_52_resume_computes_only_what_is_not_there(place):
         made = make_scores(7, 40)  # one conventions value for all
         rows = np.arange(40)[seed::4]
         return dataclasses.replace(
-            made, query_ids=made.query_ids.take(rows), values=made.values[:, rows],
-            tied=made.tied[:, rows], missing=made.missing[rows],
-            groups={k: v[rows] for k, v in made.groups.items()}, extra=made.extra.take([]),
-        )  # fmt: skip
+            made,
+            query_ids=made.query_ids.take(rows),
+            values=made.values[:, rows],
+            tied=made.tied[:, rows],
+            missing=made.missing[rows],
+            groups={k: v[rows] for k, v in made.groups.items()},
+            extra=made.extra.take([]),
+        )
 
     def evaluate(store, stop_after=None, **resume):
         with store.running("a", config={"k": 1}, **resume) as run:
@@ -303,19 +328,24 @@ def test_52_resume_computes_only_what_is_not_there(place):
             assert not connection.execute(text("SELECT 1 FROM blobs WHERE part <> ''")).all()
 
 
-def test_53_ctrl_c(tmp_path):
+def test_ctrl_c(tmp_path):
     (tmp_path / "run.txt").write_text(RUN)
     (tmp_path / "qrels.txt").write_text(QRELS)
     code = """
-import sys, time, assay.cli.scored as scored
+import sys, time, assay.runs.run_files as scored
 def slow(*_, **__):
     print("here", flush=True); time.sleep(60)
-scored.score_runs = slow
-from assay.cli import main
+scored.score_run_files = slow
+from assay.cli.main import main
 sys.exit(main(["eval", "run.txt", "-r", "qrels.txt", "--save"]))
 """
-    with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True) as child:  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
         assert child.stdout is not None
         assert child.stdout.readline() == "here\n"
         with assay.store.open(tmp_path / "assay.db") as store:
@@ -326,25 +356,34 @@ sys.exit(main(["eval", "run.txt", "-r", "qrels.txt", "--save"]))
     assert "Traceback" not in errors
     with assay.store.open(tmp_path / "assay.db") as store:
         assert (store.run(1).status, store.run(1).message) == (
-            "failed", "KeyboardInterrupt: interrupted")  # fmt: skip
+            "failed",
+            "KeyboardInterrupt: interrupted",
+        )
         assert store.damages() == []
 
 
-def test_54_a_corrupted_part_is_noticed_and_computed_again(place):
+def test_a_corrupted_part_is_noticed_and_computed_again(place):
     scores = make_scores(1)
     with assay.store.open(place) as store:
         with store.running("a") as run:
             run.keep("good", scores)
             run.keep("bad", scores)
             with store.database.writing() as connection:
-                blobs = connection.execute(text(
-                    "SELECT content FROM blobs WHERE part = 'bad' AND kind = 'values' "
-                    "AND position = 0")).scalar_one()  # fmt: skip
+                blobs = connection.execute(
+                    text(
+                        "SELECT content FROM blobs WHERE part = 'bad' AND kind = 'values' "
+                        "AND position = 0"
+                    )
+                ).scalar_one()
                 spoiled = bytearray(blobs)
                 spoiled[len(spoiled) // 2] ^= 1
-                connection.execute(text(
-                    "UPDATE blobs SET content = :x WHERE part = 'bad' AND kind = 'values' "
-                    "AND position = 0"), {"x": bytes(spoiled)})  # fmt: skip
+                connection.execute(
+                    text(
+                        "UPDATE blobs SET content = :x WHERE part = 'bad' AND kind = 'values' "
+                        "AND position = 0"
+                    ),
+                    {"x": bytes(spoiled)},
+                )
             assert same_scores(run.kept("good"), scores)
             assert run.kept("bad") is None
             assert run.kept("never") is None
@@ -354,12 +393,13 @@ def test_54_a_corrupted_part_is_noticed_and_computed_again(place):
         assert store.damages() == []
 
 
-def test_54_a_corrupted_array_of_a_finished_run_is_named(place):
+def test_a_corrupted_array_of_a_finished_run_is_named(place):
     with assay.store.open(place) as store:
         run = store.save(make_scores(1), "precious")
         with without_guards(store) as connection:
-            connection.execute(text("UPDATE blobs SET content = :x WHERE name = 'AP'"),
-                               {"x": b"junk"})  # fmt: skip
+            connection.execute(
+                text("UPDATE blobs SET content = :x WHERE name = 'AP'"), {"x": b"junk"}
+            )
         with pytest.raises(StorageError, match=r"Run 1 \('precious'\).*'values AP'.*checksum"):
             run.values("AP")
         with pytest.raises(StorageError, match="checksum"):
@@ -368,7 +408,7 @@ def test_54_a_corrupted_array_of_a_finished_run_is_named(place):
         assert len(store.damages()) == 1
 
 
-def test_45_a_full_disk_leaves_the_store_as_it_was(tmp_path):
+def test_a_full_disk_leaves_the_store_as_it_was(tmp_path):
     """SQLite's own limit of pages stands for the disk: it raises the same error."""
     file = tmp_path / "assay.db"
     with assay.store.open(file) as store:
@@ -395,7 +435,7 @@ def _as_anybody() -> list[str]:
     return ["setpriv", f"--bounding-set={dropped}", f"--inh-caps={dropped}"]
 
 
-def test_44_a_store_in_a_write_protected_folder_can_be_read(tmp_path):
+def test_a_store_in_a_write_protected_folder_can_be_read(tmp_path):
     folder = tmp_path / "sealed"
     folder.mkdir()
     with assay.store.open(folder / "assay.db") as store:
@@ -409,8 +449,12 @@ def test_44_a_store_in_a_write_protected_folder_can_be_read(tmp_path):
     )
     folder.chmod(0o555)
     try:
-        done = subprocess.run([*_as_anybody(), sys.executable, "-c", code], capture_output=True,
-                              text=True, check=False)  # fmt: skip
+        done = subprocess.run(
+            [*_as_anybody(), sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith("7 []\n")
         assert "the file and its folder must be writable" in done.stdout
@@ -419,27 +463,34 @@ def test_44_a_store_in_a_write_protected_folder_can_be_read(tmp_path):
         folder.chmod(0o755)
 
 
-def test_54_a_report_names_the_damaged_run(tmp_path, monkeypatch):
+def test_a_report_names_the_damaged_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with assay.store.open("assay.db") as store:
         store.save(make_scores(1), "precious")
         with without_guards(store) as connection:
-            connection.execute(text("UPDATE blobs SET content = :x WHERE name = 'AP'"),
-                               {"x": b"junk"})  # fmt: skip
-    done = subprocess.run([sys.executable, "-m", "assay", "report", "1", "-o", "x.html"],
-                          capture_output=True, text=True, check=False)  # fmt: skip
+            connection.execute(
+                text("UPDATE blobs SET content = :x WHERE name = 'AP'"), {"x": b"junk"}
+            )
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", "report", "1", "-o", "x.html"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 5
     assert "Run 1 ('precious')" in done.stderr
     assert "Traceback" not in done.stderr
     assert not Path("x.html").exists()
 
 
-def test_47_two_processes_upgrade_at_once(tmp_path):
+def test_two_processes_upgrade_at_once(tmp_path):
     file = tmp_path / "assay.db"
     _old_store(str(file), "0001")
     code = f"import assay.store\nwith assay.store.open({str(file)!r}) as s: print(len(s))"
-    both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-            for _ in range(3)]  # fmt: skip
+    both = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
     assert [child.communicate()[0] for child in both] == ["2\n"] * 3
     with assay.store.open(file) as store:
         assert store.damages() == []

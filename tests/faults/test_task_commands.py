@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.cli import main
-from assay.engine import rank, rerank
+from assay.cli.main import main
+from assay.compat.binary_codes import cosine_similarity_matrix
 from assay.errors import UsageError
-from assay.tasks.codes import cosine_similarity_matrix
-from tests.encoders.files import write_safetensors
+from assay.search.engine import rank, rerank
+from tests.models.files import write_safetensors
 
 CROSSMODAL = ("crossmodal", "--sensor-embeddings", "x.npy", "--labels", "l.npy", "--k-values", "2")
 DESCRIBED = (*CROSSMODAL, "--use-prototypes", "--metadata", "meta.json", "--dataset-name", "home")
@@ -40,7 +40,7 @@ def refused(capsys, arguments, code: int, words: str) -> None:
 
 
 @pytest.mark.parametrize("option", ["--query-ids", "--doc-ids"])
-def test_44_a_run_never_replaces_the_ids_it_is_made_of(capsys, option):
+def test_a_run_never_replaces_the_ids_it_is_made_of(capsys, option):
     before = Path("ids.txt").read_bytes()
     refused(capsys, ["rank", "x.npy", "x.npy", option, "ids.txt", "-o", "ids.txt"], 2, "inputs")
     assert Path("ids.txt").read_bytes() == before
@@ -54,12 +54,12 @@ def test_44_a_run_never_replaces_the_ids_it_is_made_of(capsys, option):
         (*CROSSMODAL, "--confusion", "two.json", "--confusion", "two.json"),
     ],
 )
-def test_44_two_results_never_share_a_file(capsys, arguments):
+def test_two_results_never_share_a_file(capsys, arguments):
     refused(capsys, arguments, 2, "two results")
     assert not list(Path().glob("two.*"))
 
 
-def test_44_a_table_never_replaces_a_result_that_is_imported(capsys):
+def test_a_table_never_replaces_a_result_that_is_imported(capsys):
     Path("results").mkdir()
     Path("results/a.json").write_text('{"acc@1": 30.0}')
     asked = ["predict", "--results", "results", "--unit", "percent"]
@@ -77,22 +77,22 @@ def test_44_a_table_never_replaces_a_result_that_is_imported(capsys):
         (*CODES, "--method", "sign"),
     ],
 )
-def test_21_more_threads_than_there_can_be(arguments, capsys):
+def test_more_threads_than_there_can_be(arguments, capsys):
     assert main([*arguments, "--threads", "99999999999"]) == 0
     assert "fault of Assay" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("bits", ["65536", "9" * 23])
-def test_22_more_bits_than_a_code_can_hold(capsys, bits):
+def test_more_bits_than_a_code_can_hold(capsys, bits):
     refused(capsys, [*CODES, "--method", "gaussian", "--bits", bits], 2, "up to 65535 bits")
 
 
-def test_22_more_itq_bits_than_dimensions(capsys):
+def test_more_itq_bits_than_dimensions(capsys):
     refused(capsys, [*CODES, "--method", "itq", "--bits", "64"], 2, "one bit per dimension, 4")
 
 
 @pytest.mark.parametrize("level", ["0", "1", "-1", "nan"])
-def test_22_a_level_that_is_none(capsys, level):
+def test_a_level_that_is_none(capsys, level):
     assert main([*CODES, "--method", "sign", f"--level={level}"]) == 2
     said = capsys.readouterr().err
     assert "--level" in said or "found nan" in said
@@ -108,14 +108,14 @@ def test_22_a_level_that_is_none(capsys, level):
         ("def encode(texts:", "fails when imported: SyntaxError"),
     ],
 )
-def test_78_a_text_model_of_the_user_fails(capsys, monkeypatch, tmp_path, request, code, words):
+def test_a_text_model_of_the_user_fails(capsys, monkeypatch, tmp_path, request, code, words):
     module = f"model_{abs(hash(request.node.name))}"
     Path(f"{module}.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     refused(capsys, [*DESCRIBED, "--encoder", f"py:{module}:encode"], 2, words)
 
 
-def test_78_a_factory_of_the_user_fails(capsys, monkeypatch, tmp_path):
+def test_a_factory_of_the_user_fails(capsys, monkeypatch, tmp_path):
     write_safetensors(tmp_path / "x.safetensors", {"w": np.ones(1, np.float32)})
     Path("factory_of_one.py").write_text("def make(content):\n    return None")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -123,19 +123,19 @@ def test_78_a_factory_of_the_user_fails(capsys, monkeypatch, tmp_path):
     refused(capsys, [*DESCRIBED, *named], 2, "'factory_of_one:make' failed on x.safetensors")
 
 
-def test_44_a_factory_without_a_checkpoint_is_not_passed_over(capsys):
+def test_a_factory_without_a_checkpoint_is_not_passed_over(capsys):
     refused(capsys, [*CROSSMODAL, "--text-encoder-factory", "a:b"], 2, "Prototypes need")
     asked = [*DESCRIBED, "--encoder", "wordllama", "--text-encoder-factory", "a:b"]
     refused(capsys, asked, 2, "--checkpoint")
 
 
-def test_16_a_dropped_label_that_nothing_has_is_named(capsys):
+def test_a_dropped_label_that_nothing_has_is_named(capsys):
     assert main([*CROSSMODAL, "--drop-labels", "a,unknwon"]) == 0
     said = capsys.readouterr().err
     assert "nothing has the label 'unknwon'\n" in said
 
 
-def test_17_labels_of_prototypes_from_json(capsys):
+def test_labels_of_prototypes_from_json(capsys):
     np.save("p.npy", np.load("x.npy")[:2])
     Path("p.json").write_text('["a", "b"]')
     asked = [*CROSSMODAL, "--prototype-embeddings", "p.npy", "--prototype-labels"]
@@ -144,19 +144,19 @@ def test_17_labels_of_prototypes_from_json(capsys):
     refused(capsys, [*asked, "meta.json"], 3, "must hold a list of labels")
 
 
-def test_05_wrong_names_in_an_npz_are_told_with_a_right_one(capsys):
+def test_wrong_names_in_an_npz_are_told_with_a_right_one(capsys):
     np.savez("strange.npz", foo=np.ones((2, 4)), bar=np.ones((2, 4)))
     refused(capsys, ["rank", "strange.npz", "x.npy", "-o", "r.txt"], 2, "or call it 'queries'")
     refused(capsys, ["rank", "x.npy", "strange.npz", "-o", "r.txt"], 2, "or call it 'docs'")
 
 
 @pytest.mark.parametrize("cell", ["[1,2", "(1, 2", "[", "[1, 2)", "[1 2 ... 8 9]"])
-def test_38_a_list_of_candidates_that_was_cut_off(capsys, cell):
+def test_a_list_of_candidates_that_was_cut_off(capsys, cell):
     Path("p.tsv").write_text(f"target\ttop\n2\t[2]\n1\t{cell}\n")
     refused(capsys, ["predict", "p.tsv", "--candidates", "top"], 3, "row 1: the list")
 
 
-def test_12_training_numbers_of_an_array_and_of_a_text_file(capsys):
+def test_training_numbers_of_an_array_and_of_a_text_file(capsys):
     """A text file cannot say that 1 is a number, so both kinds of file mean the same classes."""
     np.save("train.npy", np.array([2, 2, 1]))
     Path("train.tsv").write_text("place\n2\n2\n1\n")
@@ -172,23 +172,23 @@ def test_12_training_numbers_of_an_array_and_of_a_text_file(capsys):
     refused(capsys, ["predict", "x.npy", "--targets", "y.npy", "--train", "l.npy"], 2, "is 'a'")
 
 
-def test_74_the_old_json_is_no_table(capsys):
+def test_the_old_json_is_no_table(capsys):
     np.save("y.npy", np.arange(12) % 4)
     asked = ["predict", "x.npy", "--targets", "y.npy", "--legacy-json"]
     refused(capsys, [*asked, "--format", "csv"], 2, "exclude each other")
     assert main(asked) == 0
 
 
-def test_03_huge_rows_are_not_taken_for_rows_of_length_1():
+def test_huge_rows_are_not_taken_for_rows_of_length_1():
     with pytest.raises(ValueError, match="not of length 1"):
         cosine_similarity_matrix([[1e200, 0.0], [0.0, 1e200]], assume_normalized=True)
 
 
-def test_20_a_bool_of_numpy_is_a_bool(engine):
+def test_a_bool_of_numpy_is_a_bool(engine):
     same = np.ones((3, 2))
     assert len(rank(same, same, 1, keep_ties=np.True_, engine=engine).docs) == 9
 
 
-def test_22_only_a_ranking_can_be_ordered_again():
+def test_only_a_ranking_can_be_ordered_again():
     with pytest.raises(UsageError, match="ranking must be a Ranking, found list"):
         rerank([[0]], [[1.0]], docs=[[1.0]])

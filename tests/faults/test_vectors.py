@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from assay import Judgments, judge, score
-from assay.engine import rank, target_ranks
 from assay.errors import (
     FormatError,
     IdError,
@@ -15,6 +14,7 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
+from assay.search.engine import rank, target_ranks
 
 METRICS = ("cosine", "dot", "l2")
 
@@ -32,7 +32,7 @@ def same(a, b) -> bool:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
-def test_01_not_a_number_is_named_with_row_and_id(odd, dtype, docs, engine):
+def test_not_a_number_is_named_with_row_and_id(odd, dtype, docs, engine):
     bad = docs.astype(dtype)
     bad[13, 4] = odd
     ids = [f"doc-{number}" for number in range(20)]
@@ -46,13 +46,13 @@ def test_01_not_a_number_is_named_with_row_and_id(odd, dtype, docs, engine):
         target_ranks(docs, bad, np.arange(20), engine=engine)
 
 
-def test_01_not_a_number_beyond_the_ids_is_named_by_row(docs, engine):
+def test_not_a_number_beyond_the_ids_is_named_by_row(docs, engine):
     docs[13, 4] = np.nan
     with pytest.raises(ValueRangeError, match="row 13, column 4"):
         rank(docs[:5], iter([docs]), 3, doc_ids=["a", "b"], engine=engine)
 
 
-def test_02_a_zero_vector_has_no_cosine(docs, engine):
+def test_a_zero_vector_has_no_cosine(docs, engine):
     bad = docs.copy()
     bad[4] = 0
     with pytest.raises(ValueRangeError, match=r"docs row 4 is all zeros.*zero='drop'"):
@@ -66,7 +66,7 @@ def test_02_a_zero_vector_has_no_cosine(docs, engine):
     assert all(row[-1] == (4, -2.0) for row in map(last.row, range(20)))
 
 
-def test_02_a_query_without_direction_never_looks_good(docs, engine):
+def test_a_query_without_direction_never_looks_good(docs, engine):
     nowhere = np.zeros((1, 6), np.float32)
     for target in (0, 7, 19):
         ranks = target_ranks(nowhere, docs, [target], zero="last", engine=engine)
@@ -75,7 +75,7 @@ def test_02_a_query_without_direction_never_looks_good(docs, engine):
 
 
 @pytest.mark.parametrize("size", [1e-30, 1e30, 2.0**-120, 2.0**120])
-def test_03_tiny_and_huge_norms(size, docs, engine):
+def test_tiny_and_huge_norms(size, docs, engine):
     docs = np.sign(docs) * (1 + np.abs(docs))
     want = rank(docs[:5], docs, 20, engine=engine)
     wide = docs.astype(np.float64)
@@ -88,7 +88,7 @@ def test_03_tiny_and_huge_norms(size, docs, engine):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int8"])
-def test_04_types_are_widened(dtype, docs, engine):
+def test_types_are_widened(dtype, docs, engine):
     if dtype == "bfloat16":
         dtype = pytest.importorskip("ml_dtypes").bfloat16
     given = (docs * 20).astype(dtype)
@@ -99,7 +99,7 @@ def test_04_types_are_widened(dtype, docs, engine):
 
 
 @pytest.mark.parametrize("shape", [(6,), (2, 3, 6), (0, 6), (4, 0), ()])
-def test_05_shapes_are_in_the_message(shape, docs, engine):
+def test_shapes_are_in_the_message(shape, docs, engine):
     bad = np.zeros(shape, np.float32)
     words = rf"found shape {shape}".replace("(", r"\(").replace(")", r"\)")
     for call in (
@@ -112,20 +112,20 @@ def test_05_shapes_are_in_the_message(shape, docs, engine):
             call()
 
 
-def test_05_no_documents_at_all(docs, engine):
+def test_no_documents_at_all(docs, engine):
     for nothing in (iter([]), []):
         with pytest.raises(ShapeError, match="docs"):
             rank(docs, nothing, 3, engine=engine)
 
 
-def test_06_dimensions_that_differ(docs, engine):
+def test_dimensions_that_differ(docs, engine):
     for given in (docs[:, :5], iter([docs, docs[:, :5]]), [docs, docs[:, :5]]):
         with pytest.raises(MismatchError, match="queries have 6 columns and docs have 5"):
             rank(docs, given, 3, engine=engine)
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_07_any_order_of_memory(metric, docs, engine, tmp_path):
+def test_any_order_of_memory(metric, docs, engine, tmp_path):
     want = rank(docs, docs, 6, metric=metric, engine=engine)
     np.save(tmp_path / "docs.npy", docs)
     for given in (
@@ -138,7 +138,7 @@ def test_07_any_order_of_memory(metric, docs, engine, tmp_path):
         assert same(rank(given, given, 6, metric=metric, engine=engine), want)
 
 
-def test_10_objects_are_refused(docs, engine, tmp_path):
+def test_objects_are_refused(docs, engine, tmp_path):
     with pytest.raises(ValueRangeError, match="object"):
         rank(docs, docs.astype(object), 3, engine=engine)
     np.save(tmp_path / "docs.npy", docs.astype(object), allow_pickle=True)
@@ -148,12 +148,12 @@ def test_10_objects_are_refused(docs, engine, tmp_path):
         rank(docs, [[1.0], [1.0, 2.0]], 3, engine=engine)
 
 
-def test_11_duplicate_ids(docs, engine):
+def test_duplicate_ids(docs, engine):
     with pytest.raises(IdError, match="'a' stands twice"):
         rank(docs, docs[:3], 3, doc_ids=["a", "b", "a"], engine=engine)
 
 
-def test_19_all_scores_equal(engine):
+def test_all_scores_equal(engine):
     equal = np.ones((50, 4), np.float32)
     ranking = rank(equal[:1], equal, 5, keep_ties=True, engine=engine)
     assert np.diff(ranking.offsets).tolist() == [50]
@@ -163,7 +163,7 @@ def test_19_all_scores_equal(engine):
     assert score(ranks.hits(), "RR").tied.all()
 
 
-def test_20_shuffled_documents_give_the_same_scores(docs, engine):
+def test_shuffled_documents_give_the_same_scores(docs, engine):
     order = np.random.default_rng(1).permutation(20)
     for metric in METRICS:
         plain = rank(docs, docs, 20, metric=metric, engine=engine)
@@ -175,7 +175,7 @@ def test_20_shuffled_documents_give_the_same_scores(docs, engine):
 
 @pytest.mark.parametrize("size", [1, 7, 20])
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_21_blocks_and_threads(size, threads, docs, engine):
+def test_blocks_and_threads(size, threads, docs, engine):
     docs[1::2] = docs[0]
     blocks = (docs[start : start + size] for start in range(0, 20, size))
     want = rank(docs, docs, 6, threads=1, engine="numpy")
@@ -183,13 +183,13 @@ def test_21_blocks_and_threads(size, threads, docs, engine):
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, None, "3", float("nan"), [1]])
-def test_22_depths_that_make_no_sense(k, docs, engine):
+def test_depths_that_make_no_sense(k, docs, engine):
     with pytest.raises(UsageError, match="k must be a whole number"):
         rank(docs, docs, k, engine=engine)
 
 
 @pytest.mark.parametrize("k", [21, 10**9, 10**30])
-def test_23_k_beyond_the_collection(k, docs, engine):
+def test_k_beyond_the_collection(k, docs, engine):
     ranking = rank(docs, docs, k, engine=engine)
     assert set(np.diff(ranking.offsets)) == {20}
     assert ranking.complete.all()
@@ -197,7 +197,7 @@ def test_23_k_beyond_the_collection(k, docs, engine):
     assert score(hits, "P@100").mean()["P@100"] == 1 / 100
 
 
-def test_24_the_ninth_digit_counts(engine):
+def test_the_ninth_digit_counts(engine):
     docs = np.array([[0.123456788, 1.0], [0.123456789, 1.0]])
     got = rank([[1.0, 0.0]], docs, 2, metric="dot", engine=engine)
     assert got.row(0) == [(1, 0.123456789), (0, 0.123456788)]
@@ -206,7 +206,7 @@ def test_24_the_ninth_digit_counts(engine):
     assert rank([[1.0]], one_bit, 1, metric="dot", engine=engine).docs.tolist() == [1]
 
 
-def test_25_negative_scores(engine):
+def test_negative_scores(engine):
     docs = np.array([[-3.0], [-1.0], [-2.0], [0.0]])
     got = rank([[1.0]], docs, 4, metric="dot", engine=engine)
     assert got.row(0) == [(3, 0.0), (1, -1.0), (2, -2.0), (0, -3.0)]
@@ -215,7 +215,7 @@ def test_25_negative_scores(engine):
     assert opposite.row(0) == [(0, pytest.approx(-1.0, abs=0))]
 
 
-def test_26_self_goes_and_its_duplicate_stays(docs, engine):
+def test_self_goes_and_its_duplicate_stays(docs, engine):
     docs[9] = docs[2]
     ids = [f"d{number}" for number in range(20)]
     by_row = rank(docs, docs, 3, exclude="self", engine=engine)
@@ -227,13 +227,13 @@ def test_26_self_goes_and_its_duplicate_stays(docs, engine):
     assert [by_id.row(q)[0][0] for q in ("d9", "d2")] == ["d2", "d9"]
 
 
-def test_26_self_by_row_needs_as_many_rows(docs, engine):
+def test_self_by_row_needs_as_many_rows(docs, engine):
     for fewer in (docs[:7], iter([docs[:3], docs[3:7]]), [docs[:7]]):
         with pytest.raises(MismatchError, match="20 queries and 7 documents"):
             rank(docs, fewer, 3, exclude="self", engine=engine)
 
 
-def test_27_shards_merged_are_one_search(docs, engine):
+def test_shards_merged_are_one_search(docs, engine):
     docs[1::2] = docs[0]
     whole = rank(docs[:4], docs, 6, engine=engine)
     shards = [

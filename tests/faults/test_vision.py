@@ -21,11 +21,11 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
-from assay.vision import Keypoints, KeypointSettings, Scene, find_scenes, make_pair
-from assay.vision import demo_scenes as demo_module
-from assay.vision.describe import describe
-from assay.vision.homography import read_homography
-from assay.vision.images import read_image
+from assay.tasks.vision import Keypoints, KeypointSettings, Scene, find_scenes, make_pair
+from assay.tasks.vision import demo_scenes as demo_module
+from assay.tasks.vision.describe import describe
+from assay.tasks.vision.homography import read_homography
+from assay.tasks.vision.images import read_image
 
 NOISE = np.random.default_rng(0).integers(0, 256, (20, 40, 3), dtype=np.uint8)
 IMAGE = cv2.resize(NOISE, (320, 160), interpolation=cv2.INTER_CUBIC)
@@ -38,14 +38,14 @@ def _file(folder: Path, **arrays) -> str:
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
-def test_01_not_a_number_in_a_descriptor_is_named_with_row_and_id(tmp_path, odd):
+def test_not_a_number_in_a_descriptor_is_named_with_row_and_id(tmp_path, odd):
     vectors = np.ones((2, 4))
     vectors[1, 2] = odd
     with pytest.raises(ValueRangeError, match=r"keypoint 'right' \(row 1\)"):
         describe(IMAGE, KEYPOINTS, _file(tmp_path, vectors=vectors))
 
 
-def test_02_a_descriptor_of_zeros_has_failed_and_is_named():
+def test_a_descriptor_of_zeros_has_failed_and_is_named():
     dark = IMAGE.copy()
     dark[:, :180] = 0
     points = Keypoints.of([[80.0, 80.0], [250.0, 80.0]], ["dark", "bright"], size=12, angle=0)
@@ -57,18 +57,18 @@ def test_02_a_descriptor_of_zeros_has_failed_and_is_named():
 
 
 @pytest.mark.parametrize("shape", [(2,), (2, 0), (0, 4), (1, 2, 4)])
-def test_05_shapes_of_descriptors_are_in_the_message(tmp_path, shape):
+def test_shapes_of_descriptors_are_in_the_message(tmp_path, shape):
     with pytest.raises(ShapeError, match=str(shape).replace("(", r"\(").replace(")", r"\)")):
         describe(IMAGE, KEYPOINTS, _file(tmp_path, vectors=np.ones(shape)))
 
 
-def test_05_homographies_of_another_shape():
+def test_homographies_of_another_shape():
     for matrix in (np.eye(2), np.ones((3, 4)), np.ones(9)):
         with pytest.raises(ShapeError, match="3 × 3"):
             Scene("s", "c", (IMAGE, IMAGE), {2: matrix})
 
 
-def test_05_an_image_without_keypoints():
+def test_an_image_without_keypoints():
     flat = np.zeros((100, 100), np.uint8)
     scene = Scene("s", "c", (IMAGE, flat), {2: np.eye(3)})
     with pytest.raises(InputError, match="Image 2 of scene 's' has no keypoints left: 0 found"):
@@ -86,19 +86,19 @@ def test_05_an_image_without_keypoints():
         1e-200 * np.ones((3, 3)),
     ],
 )
-def test_05_a_singular_homography(matrix):
+def test_a_singular_homography(matrix):
     with pytest.raises(ValueRangeError, match="scene 's' to image 2 is singular"):
         Scene("s", "c", (IMAGE, IMAGE), {2: matrix})
 
 
-def test_10_pickled_descriptors_and_keypoints_are_never_loaded(tmp_path):
+def test_pickled_descriptors_and_keypoints_are_never_loaded(tmp_path):
     payload = np.array([{"ran": True}], object)
     np.savez(tmp_path / "d.npz", vectors=payload)
     with pytest.raises(FormatError, match="never loaded"):
         describe(IMAGE, KEYPOINTS, str(tmp_path / "d.npz"))
 
 
-def test_11_12_13_ids_of_keypoints():
+def test_ids_of_keypoints():
     for ids, words in (
         (["a", "a"], "twice"),
         ([1, "1"], ""),
@@ -110,7 +110,7 @@ def test_11_12_13_ids_of_keypoints():
             Keypoints.of([[1, 1], [2, 2]], ids, size=5)
 
 
-def test_17_as_many_descriptors_as_keypoints(tmp_path):
+def test_as_many_descriptors_as_keypoints(tmp_path):
     with pytest.raises(MismatchError, match="3 descriptors for 2 keypoints"):
         describe(IMAGE, KEYPOINTS, _file(tmp_path, vectors=np.ones((3, 4))))
     with pytest.raises(MismatchError, match="ids has 3, descriptors has 2"):
@@ -119,7 +119,7 @@ def test_17_as_many_descriptors_as_keypoints(tmp_path):
 
 @pytest.mark.parametrize("ending", [".png", ".jpg", ".ppm", ".bmp", ".tiff", ".webp"])
 @pytest.mark.parametrize("part", [0.02, 0.5, 0.97])
-def test_38_a_truncated_image_is_refused_and_nothing_else_is_said(tmp_path, ending, part, capfd):
+def test_a_truncated_image_is_refused_and_nothing_else_is_said(tmp_path, ending, part, capfd):
     data = cv2.imencode(ending, IMAGE)[1].tobytes()
     path = tmp_path / f"cut{ending}"
     path.write_bytes(data[: int(len(data) * part)])
@@ -132,7 +132,7 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "1 1 1"><!ENTITY b "&a;&a;&a;&a;&a;&a;">]>'
 
 
 @pytest.mark.parametrize("head", [BOMB, '<!DOCTYPE x SYSTEM "file:///etc/passwd">'])
-def test_40_entities_of_xml_are_refused_unread(tmp_path, head):
+def test_entities_of_xml_are_refused_unread(tmp_path, head):
     (tmp_path / "H.xml").write_text(
         f'<?xml version="1.0"?>{head}<opencv_storage><H type_id="opencv-matrix"><rows>3</rows>'
         "<cols>3</cols><dt>d</dt><data>&b;</data></H></opencv_storage>"
@@ -142,12 +142,12 @@ def test_40_entities_of_xml_are_refused_unread(tmp_path, head):
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "", "/etc"])
-def test_41_the_name_of_a_scene_is_never_a_path(tmp_path, name):
+def test_the_name_of_a_scene_is_never_a_path(tmp_path, name):
     with pytest.raises(UsageError, match="cannot be part of a path"):
         describe(IMAGE, KEYPOINTS, f"{tmp_path}/{{scene}}/x.npz", names={"scene": name})
 
 
-def test_44_what_is_no_image(tmp_path):
+def test_what_is_no_image(tmp_path):
     (tmp_path / "text.png").write_text("no image at all")
     (tmp_path / "empty.png").write_bytes(b"")
     os.mkfifo(tmp_path / "pipe.png")
@@ -162,7 +162,7 @@ def test_44_what_is_no_image(tmp_path):
             read_image(tmp_path / name)
 
 
-def test_44_folders_without_scenes(tmp_path):
+def test_folders_without_scenes(tmp_path):
     (tmp_path / "pictures").mkdir()
     (tmp_path / "pictures" / "1.png").write_bytes(cv2.imencode(".png", IMAGE)[1].tobytes())
     with pytest.raises(InputError, match="holds no scenes"):
@@ -172,7 +172,7 @@ def test_44_folders_without_scenes(tmp_path):
             find_scenes(wrong)
 
 
-def test_75_misspelt_descriptors():
+def test_misspelt_descriptors():
     with pytest.raises(UsageError, match="Did you mean RootSIFT"):
         describe(IMAGE, KEYPOINTS, "RotSIFT")
     for wrong in (7, None):
@@ -182,14 +182,14 @@ def test_75_misspelt_descriptors():
         describe(IMAGE, KEYPOINTS, "SIFT", options={"colour": 3})
 
 
-def test_82_without_scikit_image(monkeypatch):
+def test_without_scikit_image(monkeypatch):
     monkeypatch.setattr(demo_module, "find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match=r"pip install 'assay\[vision-demo\]'"):
         demo_module.make_demo_scenes(["i_camera"])
 
 
 @pytest.mark.parametrize("module", ["cv2", "defusedxml.ElementTree"])
-def test_82_without_the_packages_of_vision(monkeypatch, tmp_path, module):
+def test_without_the_packages_of_vision(monkeypatch, tmp_path, module):
     (tmp_path / "H.xml").write_text("<a/>")
     (tmp_path / "1.png").write_bytes(b"x")
     monkeypatch.setitem(sys.modules, module, None)

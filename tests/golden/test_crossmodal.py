@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 from assay.errors import UsageError
-from assay.tasks.crossmodal import label_retrieval, print_results_summary, save_results
+from assay.tasks.crossmodal.evaluate import (
+    label_retrieval,
+    print_results_summary,
+    save_results,
+)
 
 GOLDEN = Path(__file__).with_name("crossmodal")
 NUMBERS = {

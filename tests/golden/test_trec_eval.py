@@ -61,8 +61,16 @@ def test_the_official_measures_leave_nothing_out(data_dir):
 def test_every_measure_that_is_left_out_exists_and_is_listed(data_dir, assay):
     folder = data_dir("trec_eval_tests")
     theirs = {family(line) for line in (folder / "out.test.aq").read_text().splitlines()}
-    answer = assay("eval", folder / "results.test", "-r", folder / "qrels.test",
-                   "-m", "all_trec", "--format", "trec")  # fmt: skip
+    answer = assay(
+        "eval",
+        folder / "results.test",
+        "-r",
+        folder / "qrels.test",
+        "-m",
+        "all_trec",
+        "--format",
+        "trec",
+    )
     ours = {family(line) for line in answer.out.splitlines()}
     assert theirs - ours == set(left_out())
     assert ours <= theirs
@@ -71,8 +79,19 @@ def test_every_measure_that_is_left_out_exists_and_is_listed(data_dir, assay):
 def test_missing_queries_are_skipped_on_request(data_dir, assay):
     """trec_eval without -c averages over the queries that the run has."""
     folder = data_dir("trec_eval_tests")
-    answer = assay("eval", folder / "results.trunc", "-r", folder / "qrels.test",
-                   "-m", "official", "--format", "trec", "--missing", "skip", "-q")  # fmt: skip
+    answer = assay(
+        "eval",
+        folder / "results.trunc",
+        "-r",
+        folder / "qrels.test",
+        "-m",
+        "official",
+        "--format",
+        "trec",
+        "--missing",
+        "skip",
+        "-q",
+    )
     lines = dict(re.findall(r"^(\S+) *\tall\t(\S+)$", answer.out, re.MULTILINE))
     assert lines["num_q"] == "2"
     assert lines["num_rel"] == "484"
@@ -82,14 +101,34 @@ def test_missing_queries_are_skipped_on_request(data_dir, assay):
 
 def test_two_thresholds_are_refused(data_dir, assay):
     folder = data_dir("trec_eval_tests")
-    answer = assay("eval", folder / "results.test", "-r", folder / "qrels.test",
-                   "-m", "AP(rel=2)", "-m", "P@5", "--format", "trec")  # fmt: skip
+    answer = assay(
+        "eval",
+        folder / "results.test",
+        "-r",
+        folder / "qrels.test",
+        "-m",
+        "AP(rel=2)",
+        "-m",
+        "P@5",
+        "--format",
+        "trec",
+    )
     assert answer.code == 2
     assert "one threshold" in answer.err
 
 
 def test_a_measure_of_our_own_comes_last_under_its_own_name(data_dir, assay):
     folder = data_dir("trec_eval_tests")
-    answer = assay("eval", folder / "results.test", "-r", folder / "qrels.test",
-                   "-m", "ERR@20", "-m", "P@5", "--format", "trec")  # fmt: skip
+    answer = assay(
+        "eval",
+        folder / "results.test",
+        "-r",
+        folder / "qrels.test",
+        "-m",
+        "ERR@20",
+        "-m",
+        "P@5",
+        "--format",
+        "trec",
+    )
     assert [line.split()[0] for line in answer.out.splitlines()] == ["P_5", "ERR@20"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from assay.core.judgments import Labels
 from assay.errors import FormatError, IdError, InputError, ShapeError, ValueRangeError
 from assay.io.arrays import load_npy
-from assay.io.sources import read_qrels, read_run
-from assay.judgments import Labels
+from assay.io.formats import read_qrels, read_run
 
 SCORES = np.array([[0.1, 0.9, 0.5], [0.3, 0.2, 0.3]])
 
@@ -48,9 +48,13 @@ def test_any_layout_gives_the_same_array(tmp_path, dtype, order):
 
 def test_docs_scores_and_ids(tmp_path):
     path = saved(
-        tmp_path, docs=[[2, 0], [1, -1]], scores=[[0.5, 0.5], [1.0, 0.0]],
-        query_ids=["q1", "q2"], doc_ids=["a", "b", "c"], n_docs=0,
-    )  # fmt: skip
+        tmp_path,
+        docs=[[2, 0], [1, -1]],
+        scores=[[0.5, 0.5], [1.0, 0.0]],
+        query_ids=["q1", "q2"],
+        doc_ids=["a", "b", "c"],
+        n_docs=0,
+    )
     run = read_run(path)
     assert rows(run) == {"q1": [("c", 0.5), ("a", 0.5)], "q2": [("b", 1.0)]}
     assert run.n_docs == 0

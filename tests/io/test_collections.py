@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from assay.chunking import ChunkRule
+from assay.core.judgments import Judgments
 from assay.errors import FormatError, IdError, MismatchError, StorageError, UsageError
-from assay.io.beir import write_collection
-from assay.io.collections import Collection, load_collection
-from assay.judgments import Judgments
+from assay.io.chunking import ChunkRule
+from assay.io.collections import Collection, load_collection, write_collection
 
 DOCS = {"d1": "Wings lift.", "d2": "Engines push.", "d3": ""}
 QUERIES = {"q1": "what lifts?", "q2": "what pushes?"}

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import assay
-from assay.conventions import preset
+from assay.core.conventions import preset
 from assay.errors import IdError, InputError, MissingPackageError, UsageError, ValueRangeError
+from assay.io.formats import as_judgments, as_ranking
 from assay.io.frames import build_frame
-from assay.io.sources import as_judgments, as_ranking
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -90,9 +90,13 @@ def test_no_rows_and_no_known_columns(frame):
 
 
 def test_columns_of_other_types():
-    table = pa.table({"query": pa.array(["q"] * 2, pa.large_string()),
-                      "doc": pa.chunked_array([["a"], ["b"]]).dictionary_encode(),
-                      "score": [Decimal("1.5"), Decimal("2")]})  # fmt: skip
+    table = pa.table(
+        {
+            "query": pa.array(["q"] * 2, pa.large_string()),
+            "doc": pa.chunked_array([["a"], ["b"]]).dictionary_encode(),
+            "score": [Decimal("1.5"), Decimal("2")],
+        }
+    )
     assert rows(as_ranking(table, RULES)) == {"q": [("b", 2.0), ("a", 1.5)]}
     categories = pl.DataFrame(COLUMNS).with_columns(pl.col("doc_id").cast(pl.Categorical))
     assert rows(as_ranking(categories, RULES)) == EXPECTED
@@ -103,8 +107,9 @@ def test_columns_of_other_types():
 
 
 def test_mixed_ids_in_a_column_of_objects():
-    mixed = pd.DataFrame({"query": ["q", "q"], "doc": pd.Series([1, "1"], dtype=object),
-                          "score": [1.0, 2.0]})  # fmt: skip
+    mixed = pd.DataFrame(
+        {"query": ["q", "q"], "doc": pd.Series([1, "1"], dtype=object), "score": [1.0, 2.0]}
+    )
     with pytest.raises(IdError, match="mix text and integers"):
         as_ranking(mixed, RULES)
 

@@ -11,9 +11,9 @@ import pytest
 import zstandard
 
 import assay
-from assay.conventions import preset
+from assay.core.conventions import preset
 from assay.errors import IdError, InputError, UsageError, ValueRangeError
-from assay.io.sources import as_judgments, as_ranking, find_format, read_qrels, read_run
+from assay.io.formats import as_judgments, as_ranking, find_format, read_qrels, read_run
 from assay.io.writers import write_run
 
 RULES = preset("trec_eval")
@@ -200,9 +200,12 @@ def test_real_files_agree_whatever_they_are_read_from(data_dir, tmp_path):
     assert (len(qrels), len(qrels.docs)) == (300, 339)
     lines = [line.split() for line in (folder / "qrels.trec").read_text().splitlines()]
     frame = pl.DataFrame(
-        {"query_id": [c[0] for c in lines], "doc_id": [c[2] for c in lines],
-         "relevance": [int(c[3]) for c in lines]}
-    )  # fmt: skip
+        {
+            "query_id": [c[0] for c in lines],
+            "doc_id": [c[2] for c in lines],
+            "relevance": [int(c[3]) for c in lines],
+        }
+    )
     assert grades(as_judgments(frame)) == grades(qrels)
 
 

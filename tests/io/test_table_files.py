@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from assay.errors import FormatError, IdError, InputError, ValueRangeError
-from assay.io.column_names import find_columns
-from assay.io.sources import read_qrels, read_run
+from assay.io.formats import read_qrels, read_run
+from assay.io.lines import find_columns
 
 
 def write(folder, name, content):
@@ -105,7 +105,7 @@ def test_trec_columns_need_no_header(tmp_path):
         ("r.json", '{"q": {"\\ud800": 1}}', IdError, "lone surrogate"),
         ("r.json", "\ufeff\ufeff{}", FormatError, "not JSON"),
     ],
-)  # fmt: skip
+)
 def test_faults_are_told_with_their_line(tmp_path, name, text, error, found):
     with pytest.raises(error, match=found) as caught:
         read_run(write(tmp_path, name, text))
@@ -128,7 +128,7 @@ def test_lines_do_not_depend_on_chunks(tmp_path, monkeypatch):
     path = write(tmp_path, "run.csv", text)
     expected = rows(read_run(path))
     for size in (1, 2, 3, 7):
-        monkeypatch.setattr("assay.io.text_lines.open_chunks", chunked(size))
+        monkeypatch.setattr("assay.io.streams.open_chunks", chunked(size))
         assert rows(read_run(path)) == expected
 
 
@@ -151,9 +151,14 @@ def test_parquet_with_odd_columns(tmp_path):
     import pyarrow.parquet as pq
 
     path = tmp_path / "r.parquet"
-    table = pa.table({"extra": [1, 2], "qid": pa.array([7, 7], pa.int32()),
-                      "docno": pa.array(["a", "b"]).dictionary_encode(),
-                      "score": pa.array([1.5, 2.5], pa.float32())})  # fmt: skip
+    table = pa.table(
+        {
+            "extra": [1, 2],
+            "qid": pa.array([7, 7], pa.int32()),
+            "docno": pa.array(["a", "b"]).dictionary_encode(),
+            "score": pa.array([1.5, 2.5], pa.float32()),
+        }
+    )
     pq.write_table(table, path)
     assert rows(read_run(path)) == {7: [("b", 2.5), ("a", 1.5)]}
     pq.write_table(table.rename_columns(["a", "b", "c", "d"]), path)

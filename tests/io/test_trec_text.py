@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from assay.errors import FormatError, MissingPackageError, StorageError, ValueRangeError
-from assay.io import streams, trec_text
+from assay.io import streams, trec
 from assay.io.streams import open_chunks
-from assay.io.trec_text import parse_qrels, parse_run
+from assay.io.trec import parse_qrels, parse_run
 from assay.native import load
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ def engine(request, monkeypatch):
         kernels = load(request.param)
     except ImportError:
         pytest.skip("assay.native._kernels is not built")
-    monkeypatch.setattr(trec_text, "kernels", lambda: kernels)
+    monkeypatch.setattr(trec, "kernels", lambda: kernels)
 
 
 def data_file(name: str) -> Path:

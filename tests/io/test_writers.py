@@ -13,18 +13,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import assay
-from assay.conventions import Conventions, preset
+from assay.core.conventions import Conventions, preset
+from assay.core.ranking import Ranking
 from assay.errors import IdError, InputError, MissingPackageError, StorageError, UsageError
-from assay.io.sources import as_judgments, as_ranking, read_qrels, read_run
-from assay.io.writers import atomic_write, write_qrels, write_run, write_scores
-from assay.ranking import Ranking
+from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
+from assay.io.writers import atomic_write, write_qrels, write_run
+from assay.scoring.writers import write_scores
 
 RULES = preset("trec_eval")
 ENDINGS = ["txt", "trec.gz", "run.zst", "csv", "tsv.gz", "json", "jsonl.zst", "parquet", "npz"]
 FLOATS = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, -0.0, 5e-324])
-IDS = st.text(min_size=1, max_size=6).filter(lambda t: not set(t) & set(" \t\n\r\v\f\0")).filter(
-    lambda t: t.isprintable() or t.encode("utf-8", "ignore").decode() == t
-)  # fmt: skip
+IDS = (
+    st.text(min_size=1, max_size=6)
+    .filter(lambda t: not set(t) & set(" \t\n\r\v\f\0"))
+    .filter(lambda t: t.isprintable() or t.encode("utf-8", "ignore").decode() == t)
+)
 RUNS = st.dictionaries(
     IDS, st.dictionaries(IDS, FLOATS, min_size=1, max_size=5), min_size=1, max_size=4
 )
@@ -149,7 +152,7 @@ def scores():
     return found.with_groups(**{"@user": {"=1+1": "-x", "r": "+y"}})
 
 
-def test_63_score_tables_are_safe_to_open_in_a_spreadsheet(tmp_path, scores):
+def test_score_tables_are_safe_to_open_in_a_spreadsheet(tmp_path, scores):
     for ending, delimiter in (("csv", ","), ("tsv", "\t")):
         write_scores(scores, tmp_path / f"s.{ending}")
         with open(tmp_path / f"s.{ending}", newline="") as file:
@@ -211,7 +214,7 @@ def test_permissions_and_links_stay(tmp_path):
     assert (tmp_path / "fresh").stat().st_mode & 0o777 == 0o640
 
 
-def test_44_where_no_file_can_be_written(tmp_path):
+def test_where_no_file_can_be_written(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for bad, found in (
         (tmp_path, "is a directory"),
@@ -237,9 +240,10 @@ def test_a_long_name_can_be_written(tmp_path):
 def test_many_lines_round_trip(tmp_path):
     rng = np.random.default_rng(1)
     ranking = Ranking.from_arrays(
-        np.argsort(rng.random((30, 500)), axis=1)[:, :200], rng.standard_normal((30, 200)).round(2),
+        np.argsort(rng.random((30, 500)), axis=1)[:, :200],
+        rng.standard_normal((30, 200)).round(2),
         doc_ids=[f"d{i}" for i in range(500)],
-    ).under(RULES)  # fmt: skip
+    ).under(RULES)
     for ending in ("txt.gz", "csv", "parquet", "npz"):
         write_run(ranking, tmp_path / f"run.{ending}")
         again = read_run(tmp_path / f"run.{ending}")

@@ -150,9 +150,11 @@ def test_blocks_change_nothing(monkeypatch):
     rng = np.random.default_rng(3)
     x, y = (Ranking.from_scores(random_scores(rng, 30, 20, 6)) for _ in range(2))
     measures = (
-        lambda: overlap(x, y, k=5, ties="expected"), lambda: rbo(x, y),
-        lambda: kendall(x, y), lambda: spearman(x, y),
-    )  # fmt: skip
+        lambda: overlap(x, y, k=5, ties="expected"),
+        lambda: rbo(x, y),
+        lambda: kendall(x, y),
+        lambda: spearman(x, y),
+    )
     whole = [measure().tobytes() for measure in measures]
     for size in (1, 7, 100):
         monkeypatch.setattr(rank_pairs, "_BLOCK", size)

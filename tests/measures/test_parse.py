@@ -8,7 +8,7 @@ import pytest
 from assay import Measure, parse, parse_many
 from assay.errors import MeasureError
 from assay.measures import GROUPS, REGISTRY
-from assay.measures.base import measure
+from assay.measures.registry import measure
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from assay.native import canonical_twin
-from assay.native.canonical_twin import pair_scores, square_norms
-from tests.engine.exact import (
+from assay.native.twins import canonical
+from assay.native.twins.canonical import pair_scores, square_norms
+from tests.search.engine.exact import (
     exact_rank,
     exact_row,
     exact_scores,
@@ -20,7 +20,7 @@ from tests.engine.exact import (
     rounded_root,
     rounded_scores,
 )
-from tests.engine.nasty import METRICS, nasty_cases, nasty_inputs, nasty_scores, rare_inputs
+from tests.search.engine.nasty import METRICS, nasty_cases, nasty_inputs, nasty_scores, rare_inputs
 
 
 def widened(rows):
@@ -192,7 +192,7 @@ def test_scores_do_not_depend_on_the_company_of_a_pair(metric, monkeypatch):
     rng = np.random.default_rng(5)
     x, y = rng.standard_normal((2, 60, 13))
     together = all_scores(metric, x, y)  # 3600 pairs: two slices
-    monkeypatch.setattr(canonical_twin, "_PAIRS", 7)
+    monkeypatch.setattr(canonical, "_PAIRS", 7)
     assert np.array_equal(bits(together), bits(all_scores(metric, x, y)))
     alone = all_scores(metric, x[17:18], y[59:])
     assert bits(alone)[0, 0] == bits(together)[17, 59]

@@ -39,10 +39,10 @@ def test_the_compiled_kernels_are_the_default():
 
 def test_without_the_compiled_kernels_all_still_works():
     block = "import sys; sys.modules['assay.native._kernels'] = None; "
-    work = "; from assay.ids import Ids; print(Ids.of(['b', 'a']).order().tolist())"
+    work = "; from assay.core.ids import Ids; print(Ids.of(['b', 'a']).order().tolist())"
     assert run_python(block + NAME + work) == "numpy\n[1, 0]"
 
 
 def test_importing_loads_no_kernels():
-    code = "import sys, assay.ids; print([m for m in sys.modules if m.startswith('assay.native.')])"
+    code = "import sys, assay.core.ids; print([m for m in sys.modules if m.startswith('assay.native.')])"
     assert run_python(code) == "[]"

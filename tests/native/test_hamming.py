@@ -94,9 +94,15 @@ def test_nearest_equal_a_loop_over_bits(engine, bits):
     docs[40], docs[41], docs[42] = queries[0], ~queries[0], queries[0]  # the extremes
     for k, keep_ties in ((1, False), (10, False), (10, True), (75, False), (200, True)):
         found = engine.find_nearest_codes(
-            np.packbits(queries, axis=1), np.packbits(docs, axis=1), bits, k, keep_ties, 0,
-            *nothing(11), *control(),
-        )  # fmt: skip
+            np.packbits(queries, axis=1),
+            np.packbits(docs, axis=1),
+            bits,
+            k,
+            keep_ties,
+            0,
+            *nothing(11),
+            *control(),
+        )
         same(found, brute(queries, docs, k, keep_ties=keep_ties))
 
 
@@ -106,9 +112,15 @@ def test_the_longest_codes(engine, bits):
     queries, docs = rng.random((3, bits)) < 0.5, rng.random((35, bits)) < 0.5
     docs[3], docs[34] = ~queries[1], queries[2]
     found = engine.find_nearest_codes(
-        np.packbits(queries, axis=1), np.packbits(docs, axis=1), bits, 35, False, 0,
-        *nothing(3), *control(),
-    )  # fmt: skip
+        np.packbits(queries, axis=1),
+        np.packbits(docs, axis=1),
+        bits,
+        35,
+        False,
+        0,
+        *nothing(3),
+        *control(),
+    )
     expected = brute(queries, docs, 35)
     same(found, expected)
     assert max(expected[2]) == bits
@@ -123,9 +135,15 @@ def test_lists_are_cut_back_when_they_fill(engine, order):
     queries = np.zeros((9, bits), bool)
     for keep_ties in (False, True):
         found = engine.find_nearest_codes(
-            np.packbits(queries, axis=1), np.packbits(docs, axis=1), bits, k, keep_ties, 0,
-            *nothing(9), *control(),
-        )  # fmt: skip
+            np.packbits(queries, axis=1),
+            np.packbits(docs, axis=1),
+            bits,
+            k,
+            keep_ties,
+            0,
+            *nothing(9),
+            *control(),
+        )
         same(found, brute(queries, docs, k, keep_ties=keep_ties))
 
 
@@ -140,9 +158,16 @@ def test_excluded_docs_are_neither_found_nor_counted_as_ties(engine):
     pairs = {(int(q), int(d) + first) for q, d in places}
     for keep_ties in (False, True):
         found = engine.find_nearest_codes(
-            np.packbits(queries, axis=1), np.packbits(docs, axis=1), 6, 7, keep_ties, first,
-            offsets, places[:, 1] + first, *control(),
-        )  # fmt: skip
+            np.packbits(queries, axis=1),
+            np.packbits(docs, axis=1),
+            6,
+            7,
+            keep_ties,
+            first,
+            offsets,
+            places[:, 1] + first,
+            *control(),
+        )
         same(found, brute(queries, docs, 7, keep_ties=keep_ties, excluded=pairs, first=first))
 
 
@@ -166,9 +191,15 @@ def test_bits_are_counted_without_numpy_2(monkeypatch):
     queries, docs = rng.random((4, 99)) < 0.5, rng.random((30, 99)) < 0.5
     monkeypatch.delattr(np, "bitwise_count", raising=False)
     found = load("numpy").find_nearest_codes(
-        np.packbits(queries, axis=1), np.packbits(docs, axis=1), 99, 6, False, 0,
-        *nothing(4), *control(),
-    )  # fmt: skip
+        np.packbits(queries, axis=1),
+        np.packbits(docs, axis=1),
+        99,
+        6,
+        False,
+        0,
+        *nothing(4),
+        *control(),
+    )
     same(found, brute(queries, docs, 6))
 
 
@@ -204,10 +235,17 @@ def test_progress_counts_pairs(engine):
 def test_arguments_that_would_reach_beyond_memory(engine, change, message):
     rows = np.zeros((4, 4), np.uint8)
     arguments = {
-        "queries": rows, "docs": rows, "bits": 32, "k": 2, "keep_ties": False, "first_doc": 0,
-        "excluded_offsets": np.zeros(5, np.int64), "excluded_docs": np.zeros(0, np.int64),
-        "stop": np.zeros(1, np.int32), "done": np.zeros(1, np.int64),
-    }  # fmt: skip
+        "queries": rows,
+        "docs": rows,
+        "bits": 32,
+        "k": 2,
+        "keep_ties": False,
+        "first_doc": 0,
+        "excluded_offsets": np.zeros(5, np.int64),
+        "excluded_docs": np.zeros(0, np.int64),
+        "stop": np.zeros(1, np.int32),
+        "done": np.zeros(1, np.int64),
+    }
     if change.get("excluded_offsets") is not None:
         arguments["excluded_docs"] = np.zeros(1, np.int64)
     with pytest.raises(ValueError, match=message):

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from assay.core import ranking
+from assay.core.ids import Ids
+from assay.core.ranking import sort_lines
 from assay.errors import IdError, ValueRangeError
-from assay.ids import Ids
-from assay.native import rows
-from assay.native.rows import sort_lines
 
 
 @pytest.fixture(autouse=True)
 def use_engine(engine, monkeypatch):
-    monkeypatch.setattr(rows, "kernels", lambda: engine)
+    monkeypatch.setattr(ranking, "kernels", lambda: engine)
 
 
 def sort(docs, scores, doc_ids, **options):

@@ -19,10 +19,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assay import Conventions, Measure, Scores, evaluate, judge, parse, preset
-from assay.chance import ceiling
-from assay.io.sources import as_judgments, as_ranking
+from assay.io.formats import as_judgments, as_ranking
 from assay.measures import REGISTRY
-from assay.measures.base import LAWS, Definition, Param
+from assay.measures.registry import LAWS, Definition, Param
+from assay.scoring.chance import ceiling
 
 TIES = ("order", "expected", "best", "worst", "midrank-up")
 GRADES = (-1, 0, 0.5, 1, 2, 3)

@@ -8,17 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from assay import judge, parse_many, preset, score
-from assay.chance import chance
-from assay.demo import N_DOCS, make_demo
-from assay.ids import Ids
-from assay.report import Report, ReportRun, make_report
-from assay.scores import Scores
+from assay.core.ids import Ids
+from assay.report import Report, make_report
+from assay.runs import RunRecord
+from assay.scoring.chance import chance
+from assay.scoring.scores import Scores
+from assay.tasks.demo import N_DOCS, make_demo
 from tests.hostile import HOSTILE
 
 MEASURES = ("nDCG@10", "AP", "P@10")
 
 
-def demo_runs(measures: Sequence[str] = MEASURES) -> list[ReportRun]:
+def demo_runs(measures: Sequence[str] = MEASURES) -> list[RunRecord]:
     """The three runs of the demo, with hits, chance and a group column."""
     rankings, qrels = make_demo()
     runs = []
@@ -27,7 +28,9 @@ def demo_runs(measures: Sequence[str] = MEASURES) -> list[ReportRun]:
         kinds = {query: ("short", "long")[i % 2] for i, query in enumerate(hits.query_ids)}
         scores = score(hits, measures).with_groups(kind=kinds)
         random = chance(hits, measures, n_docs=N_DOCS)
-        runs.append(ReportRun(name, scores, random, hits, {"file": f"{name}.run"}))
+        runs.append(
+            RunRecord(name, scores, chance=random, hits=hits, provenance={"file": f"{name}.run"})
+        )
     return runs
 
 
@@ -60,11 +63,14 @@ def hostile_report() -> Report:
     for name in HOSTILE:
         scores = made_up(rng.random((2, len(queries))), queries, ["nDCG@10", "nDCG@5"])
         scores = scores.with_groups(**{HOSTILE[0]: groups})
-        runs.append(ReportRun(name, scores, details=dict(zip(HOSTILE, HOSTILE, strict=True))))
+        runs.append(RunRecord(name, scores, provenance=dict(zip(HOSTILE, HOSTILE, strict=True))))
     return make_report(
-        runs, title=" ".join(HOSTILE), baseline=HOSTILE[1], resamples=500,
+        runs,
+        title=" ".join(HOSTILE),
+        baseline=HOSTILE[1],
+        resamples=500,
         command="\n".join(HOSTILE),
-    )  # fmt: skip
+    )
 
 
 def large_report(n_runs: int, n_measures: int, n_queries: int) -> Report:
@@ -73,7 +79,7 @@ def large_report(n_runs: int, n_measures: int, n_queries: int) -> Report:
     measures = [f"nDCG@{k}" for k in range(1, n_measures + 1)]
     queries = [f"query-{i:06}" for i in range(n_queries)]
     runs = [
-        ReportRun(f"system {i}", made_up(rng.random((n_measures, n_queries)), queries, measures))
+        RunRecord(f"system {i}", made_up(rng.random((n_measures, n_queries)), queries, measures))
         for i in range(n_runs)
     ]
     return make_report(runs, resamples=100, interval="t", test="t")

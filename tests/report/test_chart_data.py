@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from assay import judge, judge_ranks, parse, preset, score
-from assay.io.sources import as_judgments, as_ranking
-from assay.report import ReportRun, make_report
+from assay.io.formats import as_judgments, as_ranking
 from assay.report import chart_data as rows_of
+from assay.report import make_report
+from assay.runs import RunRecord
 from tests.hostile import HOSTILE
 from tests.report.samples import demo_report, demo_runs
 
@@ -33,8 +34,10 @@ def test_with_a_baseline_those_are_marked_that_are_better():
     comparison = demo_report(baseline="coarse").comparison
     rows = rows_of.standing_rows(comparison.standings_on("AP"), comparison.pairs_on("AP"))
     assert {row["run"]: row["first"] for row in rows} == {
-        "dense": True, "coarse": False, "lexical": False,
-    }  # fmt: skip
+        "dense": True,
+        "coarse": False,
+        "lexical": False,
+    }
 
 
 def test_curves_are_the_measure_at_each_cut_off():
@@ -55,7 +58,7 @@ def test_curves_reach_the_cut_off_of_the_measure_and_end_with_the_run():
 
 def test_curves_without_hits_take_the_cut_offs_that_were_scored():
     runs = demo_runs(["P@5", "P@10", "AP"])
-    bare = make_report([ReportRun(run.name, run.scores) for run in runs], resamples=100)
+    bare = make_report([RunRecord(run.name, run.scores) for run in runs], resamples=100)
     rows = rows_of.curve_rows(bare, parse("P@5"))
     assert sorted({row["k"] for row in rows}) == [5, 10]
     assert rows_of.curve_rows(bare, parse("AP")) == []
@@ -80,7 +83,7 @@ def test_group_means_are_those_of_the_scores():
 def test_only_the_largest_of_many_groups_are_shown():
     run = demo_runs()[0]
     many = {query: f"g{i % 40:02}" for i, query in enumerate(run.scores.query_ids)}
-    report = make_report([ReportRun("x", run.scores.with_groups(g=many))], resamples=100)
+    report = make_report([RunRecord("x", run.scores.with_groups(g=many))], resamples=100)
     rows, total = rows_of.group_rows(report, parse("AP"), "g")
     shown = {row["group"] for row in rows}
     assert total == 40
@@ -108,8 +111,9 @@ def test_queries_whose_documents_were_not_found_are_a_bar_of_their_own():
 def test_ranks_follow_the_smallest_relevant_grade_of_the_headline():
     strict = rows_of.rank_rows(make_report(demo_runs(["P(rel=3)@10"]), resamples=100))
     usual = rows_of.rank_rows(demo_report())
-    first = [{row["run"]: row["share"] for row in rows if row["rank"] == "1"}
-             for rows in (strict, usual)]  # fmt: skip
+    first = [
+        {row["run"]: row["share"] for row in rows if row["rank"] == "1"} for rows in (strict, usual)
+    ]
     assert all(first[0][run] < first[1][run] for run in first[1])
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from assay import compare
 from assay.errors import StorageError, UsageError
-from assay.report import ReportRun, make_report
+from assay.report import make_report
+from assay.runs import RunRecord
 from tests.report.samples import demo_report, demo_runs, made_up
 
 
@@ -37,7 +38,7 @@ def test_one_run_is_reported_alone():
 def test_chance_is_what_the_runs_bring():
     report = demo_report()
     assert report.chance_on("AP") == demo_runs()[0].chance.mean()["AP"]
-    bare = [ReportRun(run.name, run.scores) for run in demo_runs()]
+    bare = [RunRecord(run.name, run.scores) for run in demo_runs()]
     assert math.isnan(make_report(bare, resamples=500).chance_on("AP"))
 
 
@@ -47,7 +48,7 @@ def test_disclosures_name_ties_missing_and_empty_queries():
     values = np.array([[0.5, np.nan, 0.25]])
     scores = made_up(values, ["a", "b", "c"], ["AP"])
     scores.missing[0] = True
-    report = make_report([ReportRun("x", scores)], resamples=100)
+    report = make_report([RunRecord("x", scores)], resamples=100)
     assert "1 query judged but not in the run, counted as 0: 'a'" in report.remarks
     assert "1 query without a relevant document, counted as 0" in report.remarks
 

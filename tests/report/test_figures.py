@@ -7,33 +7,40 @@ from pathlib import Path
 
 import pytest
 
+from assay.core.text import printable
 from assay.errors import MissingPackageError, StorageError, UsageError
-from assay.report import ReportRun, make_report
-from assay.report.tables import printable
-from assay.report.vega import rendered
+from assay.report import make_report
+from assay.report.charts import rendered
+from assay.runs import RunRecord
 from tests.report.samples import demo_report, demo_runs, hostile_report
 
 STARTS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
 
 
 def test_every_chart_in_every_format(tmp_path: Path):
-    runs = [ReportRun(run.name, run.scores) for run in demo_runs(["nDCG@10"])]
+    runs = [RunRecord(run.name, run.scores) for run in demo_runs(["nDCG@10"])]
     files = make_report(runs, resamples=100).figures(tmp_path / "new" / "folder")
     assert len(files) == 3 * 3  # leaderboard, groups, differences
     for path in files:
         assert path.read_bytes().startswith(STARTS[path.suffix[1:]])
     assert {path.stem for path in files} == {
-        "leaderboard-nDCG-10", "groups-1-nDCG-10", "differences-nDCG-10",
-    }  # fmt: skip
+        "leaderboard-nDCG-10",
+        "groups-1-nDCG-10",
+        "differences-nDCG-10",
+    }
 
 
 def test_all_charts_of_the_demo_are_drawn(tmp_path: Path):
     names = {path.stem for path in demo_report().figures(tmp_path, formats=["svg"])}
     assert names == {
-        *(f"{kind}-{m}" for kind in ("leaderboard", "curve", "groups-1")
-          for m in ("nDCG-10", "AP", "P-10")),
-        "ranks", "differences-nDCG-10",
-    }  # fmt: skip
+        *(
+            f"{kind}-{m}"
+            for kind in ("leaderboard", "curve", "groups-1")
+            for m in ("nDCG-10", "AP", "P-10")
+        ),
+        "ranks",
+        "differences-nDCG-10",
+    }
     text = (tmp_path / "leaderboard-AP.svg").read_text()
     assert "dense" in text
     assert "chance" in text
@@ -53,8 +60,8 @@ def test_names_that_mean_something_to_a_program_are_names(tmp_path: Path, name):
     dense, lexical, _ = demo_runs(["nDCG@10"])
     kinds = dict.fromkeys(dense.scores.query_ids, name or "x")
     runs = [
-        ReportRun(name or "x", dense.scores.with_groups(kind=kinds), hits=dense.hits),
-        ReportRun("other", lexical.scores.with_groups(kind=kinds), hits=lexical.hits),
+        RunRecord(name or "x", dense.scores.with_groups(kind=kinds), hits=dense.hits),
+        RunRecord("other", lexical.scores.with_groups(kind=kinds), hits=lexical.hits),
     ]
     files = make_report(runs, resamples=100).figures(tmp_path, formats=["svg"])
     assert len(files) == 5
@@ -65,7 +72,7 @@ def test_names_that_mean_something_to_a_program_are_names(tmp_path: Path, name):
 
 def test_measures_of_one_spelling_do_not_overwrite_each_other(tmp_path: Path):
     runs = demo_runs(["AP(rel=2)", "AP@10", "AP(rel=1)@10"])
-    report = make_report([ReportRun("x", runs[0].scores)], resamples=100)
+    report = make_report([RunRecord("x", runs[0].scores)], resamples=100)
     files = report.figures(tmp_path, formats=["svg"])
     assert len({path.name.lower() for path in files}) == len(files)
 
@@ -82,9 +89,9 @@ def test_unknown_formats_and_files_in_the_way_are_refused(tmp_path: Path):
 
 @pytest.mark.parametrize("module", ["altair", "vl_convert"])
 def test_a_missing_package_is_named_with_its_command(module, monkeypatch):
-    from assay.report import vega
+    from assay.report import charts
 
     monkeypatch.setitem(sys.modules, module, None)
-    vega.drawing_script.cache_clear()
+    charts.drawing_script.cache_clear()
     with pytest.raises(MissingPackageError, match=r"pip install 'assay\[report\]'"):
         demo_report().to_html()

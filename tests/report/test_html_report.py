@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 import pytest
 
 from assay.report import make_report
-from assay.report.vega import drawing_script
+from assay.report.charts import drawing_script
 from tests.report.samples import demo_report, demo_runs, hostile_report, large_report
 
 
@@ -47,10 +47,20 @@ def test_twenty_runs_ten_measures_a_thousand_queries_fit():
 
 def test_the_verdict_comes_first_and_everything_is_there():
     page = demo_report(command="assay report x").to_html()
-    places = [page.index(f'<section id="{name}"') for name in (
-        "verdict", "leaderboard", "overview", "curve", "groups", "ranks", "differences",
-        "disclosures", "reproduce",
-    )]  # fmt: skip
+    places = [
+        page.index(f'<section id="{name}"')
+        for name in (
+            "verdict",
+            "leaderboard",
+            "overview",
+            "curve",
+            "groups",
+            "ranks",
+            "differences",
+            "disclosures",
+            "reproduce",
+        )
+    ]
     assert places == sorted(places)
     assert "dense is better than all 2 others" in page
     assert "depends on ties" in page
@@ -82,8 +92,10 @@ def test_only_our_two_scripts_may_run(make):
     rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
     assert rules["default-src"] == "'none'"
     own = re.search(r"<script>(.*?)</script>", page, re.S).group(1)
-    hashes = [base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-              for code in (own, drawing_script())]  # fmt: skip
+    hashes = [
+        base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+        for code in (own, drawing_script())
+    ]
     assert rules["script-src"] == " ".join(f"'sha256-{one}'" for one in hashes)
     assert "unsafe" not in policy
     assert not any(name.startswith("on") for _, attrs in outline.tags for name in attrs)

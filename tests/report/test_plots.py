@@ -51,8 +51,11 @@ def test_the_tutorial_runs(tmp_path: Path):
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(ROOT / "docs" / "tutorial.ipynb")],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "text/html" in done.stdout
     assert (tmp_path / "report.html").stat().st_size > 100_000
@@ -75,9 +78,13 @@ def test_stored_runs_show_themselves(tmp_path: Path):
             assert "<script" not in page
             assert "alert(1)" in page
             assert "nDCG@10" in page
-        begun = store.begin(assay.store.About(name="begun"))
+        begun = store.begin(assay.store.RunRecord(name="begun"))
         assert "running" in store.run(begun)._repr_html_()
-        for chart in (store.run(begun).plot, store.runs().plot, store.runs(name="none").plot,
-                      lambda: runs.plot("P@77")):  # fmt: skip
+        for chart in (
+            store.run(begun).plot,
+            store.runs().plot,
+            store.runs(name="none").plot,
+            lambda: runs.plot("P@77"),
+        ):
             with pytest.raises(UsageError):
                 chart()

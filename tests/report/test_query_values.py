@@ -8,8 +8,8 @@ import gzip
 import numpy as np
 import pytest
 
-from assay.report import ReportRun, make_report, query_values
-from assay.report.query_values import packed_values
+from assay.report import RunRecord, html, make_report
+from assay.report.html import packed_values
 from tests.report.samples import demo_report, large_report, made_up
 
 
@@ -38,16 +38,16 @@ def test_values_beyond_fractions_and_undefined_ones(low, monkeypatch):
     rng = np.random.default_rng(0)
     values = low + rng.random((1, 40)) * 4
     scores = made_up(values, [f"q{i:02}" for i in range(40)], ["AP"])
-    aligned = make_report([ReportRun("x", scores)], resamples=100).aligned
+    aligned = make_report([RunRecord("x", scores)], resamples=100).aligned
     aligned.values[0, 0, 3] = np.nan
-    found = unpacked(query_values._packed(aligned.values[:, 0]), 1)
+    found = unpacked(html._packed(aligned.values[:, 0]), 1)
     np.testing.assert_allclose(found[0], aligned.values[0, 0], atol=5.1e-5, rtol=1e-6)
 
 
 def test_what_does_not_fit_is_left_out(monkeypatch):
     report = large_report(2, 3, 50)
-    monkeypatch.setattr(query_values, "MOST_VALUES", 250)
+    monkeypatch.setattr(html, "MOST_VALUES", 250)
     packed = packed_values(report)
     assert (len(packed["measures"]), len(packed["queries"])) == (2, 50)
-    monkeypatch.setattr(query_values, "MOST_VALUES", 99)
+    monkeypatch.setattr(html, "MOST_VALUES", 99)
     assert packed_values(report) == {"queries": [], "measures": []}

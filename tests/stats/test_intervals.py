@@ -12,11 +12,17 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
+from assay.native.random_words import stream_key, words
 from assay.stats import compare_seeds, difference_interval, interval, intervals, rank_intervals
-from assay.stats.bca import acceleration, bca_ends, expanded_z
-from assay.stats.bootstrap import bootstrap_means, bootstrap_t, units_of
+from assay.stats.bootstrap import (
+    acceleration,
+    bca_ends,
+    bootstrap_means,
+    bootstrap_t,
+    expanded_z,
+    units_of,
+)
 from assay.stats.intervals import standard_error
-from assay.stats.random_bits import stream_key, words
 
 RNG = np.random.default_rng(3)
 VALUES = RNG.beta(0.5, 1.5, 60)
@@ -57,9 +63,13 @@ def test_bca_of_strata_is_scipys_for_several_samples() -> None:
         return sum(w * np.mean(s, axis=axis) for w, s in zip(shares, samples, strict=True))
 
     theirs = scipy.stats.bootstrap(
-        parts, pooled, n_resamples=2000, method="BCa", vectorized=True,
+        parts,
+        pooled,
+        n_resamples=2000,
+        method="BCa",
+        vectorized=True,
         rng=np.random.default_rng(1),
-    )  # fmt: skip
+    )
     strata = np.repeat(["x", "y", "z"], [20, 15, 25])
     units = units_of(np.concatenate(parts), strata=strata)
     observed = float(np.concatenate(parts).mean())

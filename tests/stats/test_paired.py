@@ -15,7 +15,7 @@ from statsmodels.stats.weightstats import ttost_paired
 
 from assay.errors import MismatchError, UsageError
 from assay.stats import equivalent, non_inferior, paired_test, welch_test
-from assay.stats.paired import ALTERNATIVES, TEST_METHODS
+from assay.stats.tests import ALTERNATIVES, TEST_METHODS
 
 RNG = np.random.default_rng(11)
 A = RNG.beta(1, 2, 40)

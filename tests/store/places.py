@@ -15,10 +15,26 @@ from assay.store import Store
 from tests.store.private_postgres import new_database
 
 HOSTILE = [
-    "'; DROP TABLE runs; --", 'a"b', "a;b--c", "nul\x00inside", "\x00", "😀 naïve ﷽", "\x1b[31mred",
-    "\x1b0000", "half \ud83d", "=cmd()", "<script>alert(1)</script>", "a\\b%_c", "line\nbreak\ttab",
-    "\u2028", " ", "NULL", "%s %(x)s :name ?", "{{7*7}}", "x" * 500,
-]  # fmt: skip
+    "'; DROP TABLE runs; --",
+    'a"b',
+    "a;b--c",
+    "nul\x00inside",
+    "\x00",
+    "😀 naïve ﷽",
+    "\x1b[31mred",
+    "\x1b0000",
+    "half \ud83d",
+    "=cmd()",
+    "<script>alert(1)</script>",
+    "a\\b%_c",
+    "line\nbreak\ttab",
+    "\u2028",
+    " ",
+    "NULL",
+    "%s %(x)s :name ?",
+    "{{7*7}}",
+    "x" * 500,
+]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -41,10 +57,16 @@ def make_scores(seed: int, n: int = 7, *, text: bool = True, groups: bool = True
     ids = Ids.of([f"q{i:04}é" for i in range(n)] if text else np.arange(n) * 10**12, "query")
     column = np.asarray([f"scene {i % 3}" for i in range(n)], np.str_)
     return Scores(
-        measures, ids, values, tied=rng.random((3, n)) < 0.3, missing=rng.random(n) < 0.2,
-        conventions=Conventions(depth=seed % 5), extra=Ids.of(["x", "y"], "query"),
-        groups={"scene": column} if groups else {}, search="exact",
-    )  # fmt: skip
+        measures,
+        ids,
+        values,
+        tied=rng.random((3, n)) < 0.3,
+        missing=rng.random(n) < 0.2,
+        conventions=Conventions(depth=seed % 5),
+        extra=Ids.of(["x", "y"], "query"),
+        groups={"scene": column} if groups else {},
+        search="exact",
+    )
 
 
 def same_scores(left: Scores, right: Scores) -> bool:

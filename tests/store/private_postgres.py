@@ -36,10 +36,14 @@ class PrivatePostgres:
         who = {"user": _nobody().pw_uid, "group": _nobody().pw_gid, "extra_groups": []}
         subprocess.run(
             [str(self._programs / program), "-D", str(self._folder / "data"), *arguments],
-            check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd=self._folder,
-            timeout=120, env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
+            check=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            cwd=self._folder,
+            timeout=120,
+            env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
             **(who if os.geteuid() == 0 else {}),
-        )  # fmt: skip
+        )
 
     def new_database(self) -> str:
         """The URL of an empty database."""

@@ -26,11 +26,14 @@ def scores_of(seed: int, n_scenes: int = 9, column: str = "scene") -> Scores:
     values = np.clip(rng.random(n_scenes)[scene] + rng.normal(0, 0.05, (2, 200)), 0, 1)
     values[:, rng.random(200) < 0.1] = np.nan
     return Scores(
-        parse_many(MEASURES), Ids.of([f"q{i:03}" for i in range(200)], "query"), values,
-        tied=np.zeros((2, 200), bool), missing=np.zeros(200, bool),
+        parse_many(MEASURES),
+        Ids.of([f"q{i:03}" for i in range(200)], "query"),
+        values,
+        tied=np.zeros((2, 200), bool),
+        missing=np.zeros(200, bool),
         conventions=Conventions(empty="skip"),
         groups={column: np.asarray([f"s{i}" for i in scene], np.str_)},
-    )  # fmt: skip
+    )
 
 
 def moved(scores: Scores, by: float, seed: int = 5) -> Scores:
@@ -74,11 +77,14 @@ def test_the_column_travels_with_an_exported_run(tmp_path):
         assert found.aggregates == saved.aggregates
 
 
-@pytest.mark.parametrize(("clusters", "words"), [
-    ("scenes", "no group column 'scenes' to draw by. Did you mean 'scene'"),
-    ("x", "They have: 'scene'"),
-    (3, "clusters is the name of one group column"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("clusters", "words"),
+    [
+        ("scenes", "no group column 'scenes' to draw by. Did you mean 'scene'"),
+        ("x", "They have: 'scene'"),
+        (3, "clusters is the name of one group column"),
+    ],
+)
 def test_a_column_that_is_not_there_is_refused(tmp_path, clusters, words):
     with assay.store.open(tmp_path / "s.db") as store:
         with pytest.raises(UsageError, match=words):
@@ -91,8 +97,10 @@ def test_comparisons_of_stored_runs_draw_the_same_groups(tmp_path, assay):
     old, new = scores_of(3), moved(scores_of(3), 0.03)
     expected = compare(new, old, names=["new", "old"], measures="AP", by="scene")
     with assay_store(tmp_path) as store:
-        runs = [store.save(one, name, dataset="d", clusters="scene")
-                for one, name in ((new, "new"), (old, "old"))]  # fmt: skip
+        runs = [
+            store.save(one, name, dataset="d", clusters="scene")
+            for one, name in ((new, "new"), (old, "old"))
+        ]
         report = make_report(runs)
         plain = make_report(runs, by=None, resamples=200)
     assert report.comparison is not None
@@ -128,8 +136,9 @@ def test_trends_draw_the_same_groups(tmp_path):
 def test_few_groups_still_have_intervals_when_compared(tmp_path):
     old, new = scores_of(3, 5), moved(scores_of(3, 5), 0.03)
     with assay_store(tmp_path) as store:
-        found = make_report([store.save(one, name, clusters="scene")
-                             for one, name in ((new, "new"), (old, "old"))])  # fmt: skip
+        found = make_report(
+            [store.save(one, name, clusters="scene") for one, name in ((new, "new"), (old, "old"))]
+        )
     assert found.comparison is not None
     assert found.settings.interval == "t"
     assert not np.isnan(found.comparison.pairs_on("AP")[0].interval.low)

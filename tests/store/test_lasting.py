@@ -10,14 +10,17 @@ from sqlalchemy import select, text
 
 import assay.store
 from assay.errors import StorageError
-from assay.store import RunningRun, ShownQuery
+from assay.store import QueryResults, RunningRun
 from assay.store.schema import OWN_TABLES, RUNS
 from tests.store.places import make_scores, same_scores
 
-SHOWN = {"q": ShownQuery("text", ())}
+SHOWN = {"q": QueryResults("text", ())}
 STATEMENTS = [
-    *(f"UPDATE runs SET {column.name} = {column.name} WHERE id = 1"
-      for column in RUNS.c if column.name != "notes"),
+    *(
+        f"UPDATE runs SET {column.name} = {column.name} WHERE id = 1"
+        for column in RUNS.c
+        if column.name != "notes"
+    ),
     "UPDATE runs SET status = 'running'",
     "UPDATE runs SET notes = 'x', name = 'y'",
     "UPDATE aggregates SET value = 1",
@@ -32,16 +35,17 @@ STATEMENTS = [
     "DELETE FROM aggregates WHERE run_id = 1 AND position = 0",
     "DELETE FROM blobs WHERE run_id = 1",
     "DELETE FROM shown",
-]  # fmt: skip
+]
 
 
 def test_no_statement_changes_a_finished_run(place):
     with assay.store.open(place) as store:
-        run = store.save(make_scores(1), "a", shown=SHOWN, tags=["t"])
-        running = store.begin(assay.store.About(name="b"))
+        run = store.save(make_scores(1), "a", results=SHOWN, tags=["t"])
+        running = store.begin(assay.store.RunRecord(name="b"))
         with store.database.writing() as connection:
-            connection.execute(text("INSERT INTO aggregates (run_id, position, measure) "
-                                    "VALUES (2, 0, 'AP')"))  # fmt: skip
+            connection.execute(
+                text("INSERT INTO aggregates (run_id, position, measure) VALUES (2, 0, 'AP')")
+            )
         for statement in STATEMENTS:
             with (
                 pytest.raises(StorageError, match="a finished run does not change"),
@@ -50,7 +54,7 @@ def test_no_statement_changes_a_finished_run(place):
                 connection.execute(text(statement))
         assert store.run(1) == run
         assert same_scores(store.run(1).scores(), make_scores(1))
-        assert (run.shown("q"), store.run(running).status) == (SHOWN["q"], "running")
+        assert (run.results("q"), store.run(running).status) == (SHOWN["q"], "running")
 
 
 @pytest.mark.parametrize("taken", ["id", "uid"])
@@ -62,19 +66,24 @@ def test_no_row_takes_the_place_of_a_finished_run(tmp_path, taken):
             pytest.raises(StorageError, match="a finished run does not change"),
             store.database.writing() as connection,
         ):
-            connection.execute(text("INSERT OR REPLACE INTO runs (id, uid, name, status) "
-                                    "VALUES (:id, :uid, 'x', 'failed')"), values)  # fmt: skip
+            connection.execute(
+                text(
+                    "INSERT OR REPLACE INTO runs (id, uid, name, status) "
+                    "VALUES (:id, :uid, 'x', 'failed')"
+                ),
+                values,
+            )
         assert store.runs() == [run]
 
 
 def test_tags_notes_and_deletion_stay_possible(place):
     with assay.store.open(place) as store:
-        store.save(make_scores(1), "a", shown=SHOWN)
+        store.save(make_scores(1), "a", results=SHOWN)
         store.tag(1, "x")
         store.note(1, "seen")
         assert (store.run(1).tags, store.run(1).notes) == (("x",), "seen")
         store.untag(1, "x")
-        store.save(make_scores(2), "b", shown=SHOWN, tags=["y"])
+        store.save(make_scores(2), "b", results=SHOWN, tags=["y"])
         store.delete(1)
         assert _owners(store) == {2}
         with store.database.writing() as connection:
@@ -92,7 +101,7 @@ def _owners(store):
 
 def test_a_shell_that_knows_no_foreign_keys_leaves_no_rows_behind(tmp_path):
     with assay.store.open(tmp_path / "s.db") as store:
-        store.save(make_scores(1), "a", shown=SHOWN, tags=["x"])
+        store.save(make_scores(1), "a", results=SHOWN, tags=["x"])
         with closing(sqlite3.connect(tmp_path / "s.db")) as shell, shell:
             with pytest.raises(sqlite3.IntegrityError, match="does not change"):
                 shell.execute("DELETE FROM blobs")
@@ -106,8 +115,9 @@ def test_lost_aggregates_are_a_damage(tmp_path):
         run = store.save(make_scores(1), "a")
         with store.database.writing() as connection:
             connection.execute(text("DROP TRIGGER aggregates_stay_delete"))
-            connection.execute(text("DELETE FROM aggregates WHERE measure = :one"),
-                               {"one": run.measures[0]})  # fmt: skip
+            connection.execute(
+                text("DELETE FROM aggregates WHERE measure = :one"), {"one": run.measures[0]}
+            )
         (damage,) = store.damages()
         assert f"no aggregate of {run.measures[0]}" in damage
 
@@ -115,7 +125,7 @@ def test_lost_aggregates_are_a_damage(tmp_path):
 def test_rows_of_a_run_that_did_not_finish_may_go(place):
     with assay.store.open(place) as store:
         store.save(make_scores(1), "a")
-        run = RunningRun(store, store.begin(assay.store.About(name="b")))
+        run = RunningRun(store, store.begin(assay.store.RunRecord(name="b")))
         run.keep("part", make_scores(2))
         run.fail(ValueError("no more"))
         with store.database.writing() as connection:

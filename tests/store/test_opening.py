@@ -12,8 +12,8 @@ from sqlalchemy import create_engine, text
 
 import assay.store
 from assay.errors import StorageError, UsageError
-from assay.store.locations import locate
-from assay.store.sqlite_file import WRITES, make_engine
+from assay.store.database import locate
+from assay.store.sqlite import WRITES, make_engine
 from assay.store.versions import known_versions, newest_version, upgrade, version_of
 from tests.store.places import make_scores, same_scores
 
@@ -32,8 +32,9 @@ def test_the_default_place(tmp_path, monkeypatch):
         assert len(store) == 1
 
 
-@pytest.mark.parametrize("place", ["", "mysql://h/d", "sqlite://", "sqlite:///:memory:", 3, b"x",
-                                   "a\0b", "nonsense://"])  # fmt: skip
+@pytest.mark.parametrize(
+    "place", ["", "mysql://h/d", "sqlite://", "sqlite:///:memory:", 3, b"x", "a\0b", "nonsense://"]
+)
 def test_places_that_make_no_sense(place):
     with pytest.raises(UsageError):
         assay.store.open(place)
@@ -56,8 +57,12 @@ def test_settings_of_the_file(tmp_path):
             name: connection.execute(text(f"PRAGMA {name}")).scalar()
             for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
         }
-    assert pragma == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1,
-                      "busy_timeout": 60_000}  # fmt: skip
+    assert pragma == {
+        "journal_mode": "wal",
+        "synchronous": 2,
+        "foreign_keys": 1,
+        "busy_timeout": 60_000,
+    }
 
 
 def test_no_store_where_none_should_be_made(place):
@@ -100,13 +105,20 @@ def _old_store(place, version):
         connection = begun.connection
         upgrade(connection, version)
         for name in ("old 1", "old 2"):
-            connection.execute(text(
-                "INSERT INTO runs (uid, batch, name, status, created, updated, seconds, config) "
-                "VALUES (:name, 'b', :name, 'running', '2026-01-01T00:00:00.000000Z', '', 1.5, "
-                "'{\"k\": 1}')"), {"name": name})  # fmt: skip
-        connection.execute(text(
-            "INSERT INTO aggregates (run_id, position, measure, average, value, value_skip) "
-            "VALUES (1, 0, 'AP', 'micro', 0.25, 0.25)"))  # fmt: skip
+            connection.execute(
+                text(
+                    "INSERT INTO runs (uid, batch, name, status, created, updated, seconds, config) "
+                    "VALUES (:name, 'b', :name, 'running', '2026-01-01T00:00:00.000000Z', '', 1.5, "
+                    "'{\"k\": 1}')"
+                ),
+                {"name": name},
+            )
+        connection.execute(
+            text(
+                "INSERT INTO aggregates (run_id, position, measure, average, value, value_skip) "
+                "VALUES (1, 0, 'AP', 'micro', 0.25, 0.25)"
+            )
+        )
         connection.execute(text("INSERT INTO tags (run_id, tag) VALUES (2, 't')"))
         connection.execute(text("UPDATE runs SET status = 'finished'"))
     engine.dispose()
@@ -160,7 +172,7 @@ def test_tables_and_migrations_agree(place):
 
 
 def test_nothing_heavy_is_loaded_with_the_package():
-    code = "import assay, assay.store, assay.cli.group, sys; print(*sys.modules)"
+    code = "import assay, assay.store, assay.cli.main, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"sqlalchemy", "alembic", "numpy"} & set(done.stdout.split())
 
@@ -183,6 +195,7 @@ def test_missing_packages_are_named(tmp_path):
             f"import sys; sys.modules[{package!r}] = None; import assay.store\n"
             f"assay.store.open({place!r})"
         )
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                              check=False)  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
         assert f"pip install 'assay[{extra}]'" in done.stderr

@@ -9,9 +9,10 @@ import pytest
 
 import assay.store
 from assay import PRESETS, Conventions, Ids, Scores, evaluate, parse_many
+from assay.core.text import guard_formula as guarded
+from assay.core.text import unguard_formula as unguarded
 from assay.errors import AssayError, FormatError
-from assay.store.blobs import packed, packed_texts, unpacked, unpacked_texts
-from assay.store.exports import guarded, unguarded
+from assay.store.codec import packed, packed_texts, unpacked, unpacked_texts
 from tests.store.places import HOSTILE, make_scores, same_scores
 
 
@@ -26,8 +27,10 @@ def test_every_bit_comes_back(place, n, text):
         assert store.damages() == []
 
 
-@pytest.mark.parametrize("conventions", [*PRESETS.values(), Conventions(preset="mine", depth=3),
-                                         PRESETS["beir"].but(ties="expected")])  # fmt: skip
+@pytest.mark.parametrize(
+    "conventions",
+    [*PRESETS.values(), Conventions(preset="mine", depth=3), PRESETS["beir"].but(ties="expected")],
+)
 def test_conventions_come_back(tmp_path, conventions):
     scores = evaluate({"q": {"a": 1.0}}, {"q": {"a": 1}}, "RR", conventions=conventions)
     with assay.store.open(tmp_path / "s.db") as store:
@@ -54,9 +57,13 @@ def test_arrays_of_every_kind(n):
 
 def test_no_queries_at_all(place):
     empty = Scores(
-        parse_many(["AP"]), Ids.count(0), np.zeros((1, 0)), np.zeros((1, 0), bool),
-        np.zeros(0, bool), Conventions(),
-    )  # fmt: skip
+        parse_many(["AP"]),
+        Ids.count(0),
+        np.zeros((1, 0)),
+        np.zeros((1, 0), bool),
+        np.zeros(0, bool),
+        Conventions(),
+    )
     with assay.store.open(place) as store:
         assert same_scores(store.save(empty, "none").scores(), empty)
         assert store.run(1).aggregate("AP").value is None
@@ -68,10 +75,19 @@ def test_json_takes_a_run_to_another_store(place, tmp_path, text):
     file = tmp_path / "runs.json"
     with assay.store.open(place) as store:
         saved = store.save(
-            scores, HOSTILE[0], task="t", dataset=HOSTILE[3], config={"k": [1, 2.5, None]},
-            seeds={"seed": 7}, tags=HOSTILE[:4], notes=HOSTILE[8], seconds=1.5,
-            details={"deep": [1, {"a": "b"}]}, command=["eval", "x"], data={"f": {"bytes": 1}},
-        )  # fmt: skip
+            scores,
+            HOSTILE[0],
+            task="t",
+            dataset=HOSTILE[3],
+            config={"k": [1, 2.5, None]},
+            seeds={"seed": 7},
+            tags=HOSTILE[:4],
+            notes=HOSTILE[8],
+            seconds=1.5,
+            details={"deep": [1, {"a": "b"}]},
+            command=["eval", "x"],
+            data={"f": {"bytes": 1}},
+        )
         assert store.export(file) == 1
     with assay.store.open(tmp_path / "other.db") as other:
         other.save(make_scores(1), "before")
@@ -81,8 +97,23 @@ def test_json_takes_a_run_to_another_store(place, tmp_path, text):
         assert same_scores(run.scores(), scores)
         assert run.details() == {"deep": [1, {"a": "b"}]}
     assert run.origin == str(file)
-    for key in ("uid", "name", "dataset", "tags", "notes", "config", "seeds", "seconds", "created",
-                "finished", "aggregates", "command", "data", "versions", "signature"):  # fmt: skip
+    for key in (
+        "uid",
+        "name",
+        "dataset",
+        "tags",
+        "notes",
+        "config",
+        "seeds",
+        "seconds",
+        "created",
+        "finished",
+        "aggregates",
+        "command",
+        "data",
+        "versions",
+        "signature",
+    ):
         assert getattr(run, key) == getattr(saved, key), key
 
 

@@ -20,10 +20,19 @@ from tests.store.places import HOSTILE, make_scores, same_scores
 def test_a_saved_run_holds_what_it_was_told(place):
     with assay.store.open(place) as store:
         run = store.save(
-            make_scores(1), "bm25", task="retrieval", dataset="cran", model="bm", seconds=2.5,
-            timings={"rank": 2.0}, tags=["b", "a", "b"], notes="n", config={"k1": 0.9},
-            seeds={"seed": 3}, data={"qrels": {"sha256": "0"}},
-        )  # fmt: skip
+            make_scores(1),
+            "bm25",
+            task="retrieval",
+            dataset="cran",
+            model="bm",
+            seconds=2.5,
+            timings={"rank": 2.0},
+            tags=["b", "a", "b"],
+            notes="n",
+            config={"k1": 0.9},
+            seeds={"seed": 3},
+            data={"qrels": {"sha256": "0"}},
+        )
         assert store.run(run.id) == store.run(str(run.id)) == store.run(run.uid[:8]) == run
         assert store.runs() == [run]
     assert (run.id, run.status, run.message) == (1, "finished", "")
@@ -56,7 +65,11 @@ def test_aggregates_are_the_means_with_intervals_and_counts(tmp_path, empty, mis
         assert (one.value, one.value_skip, one.value_zero) == (mean[name], skip[name], zero[name])
         counts = mean.counts[name]
         assert (one.n, one.empty, one.missing, one.tied) == (
-            counts.n, counts.empty, counts.missing, counts.tied)  # fmt: skip
+            counts.n,
+            counts.empty,
+            counts.missing,
+            counts.tied,
+        )
         assert run.aggregate(name, average="macro", by="scene").value == macro[name]
         kept = scores[name] if gone == "zero" else scores[name][~scores.missing]
         used = np.where(np.isnan(kept), 0.0, kept) if rule == "zero" else kept[~np.isnan(kept)]
@@ -79,8 +92,14 @@ def test_chance_and_numbers_of_a_task(place):
     more = [Aggregate("F1(avg=macro)", 0.25, average="classes"), Aggregate("x", math.nan)]
     means = dict(make_scores(1).mean(empty="skip"))
     with assay.store.open(place) as store:
-        run = store.save(make_scores(1), "a", chance=means, ceiling=means, aggregates=more,
-                         details={"ranks": [1, 2]})  # fmt: skip
+        run = store.save(
+            make_scores(1),
+            "a",
+            chance=means,
+            ceiling=means,
+            aggregates=more,
+            details={"ranks": [1, 2]},
+        )
         assert run.details() == {"ranks": [1, 2]}
         bare = store.save(None, "bare", aggregates=more)
         with pytest.raises(StorageError, match="are not in the store"):
@@ -100,19 +119,48 @@ def test_filters(place):
         c = store.save(evaluate({"q": {"a": 1}}, qrels, "RR"), "c", task="t2", dataset="d1")
         day = datetime.now(UTC).date()
         cases = [
-            ({}, [c, b, a]), ({"task": "t1"}, [b, a]), ({"dataset": "d1"}, [c, a]),
-            ({"task": "t1", "dataset": "d1"}, [a]), ({"model": "b"}, [b]), ({"name": "c"}, [c]),
-            ({"tag": "x"}, [b, a]), ({"tag": ["x", "y"]}, [a]), ({"tag": ()}, [c, b, a]),
-            ({"measure": "map"}, [b, a]), ({"measure": "RR"}, [c]), ({"task": None}, [c, b, a]),
-            ({"status": "finished"}, [c, b, a]), ({"status": "running"}, []),
-            ({"since": day}, [c, b, a]), ({"since": day + timedelta(2)}, []),
-            ({"until": day.isoformat()}, [c, b, a]), ({"until": "2020-01-01"}, []),
-            ({"since": b.created}, [c, b]), ({"until": b.created}, [a]), ({"limit": 1}, [c]),
-            ({"limit": 1, "offset": 1}, [b]), ({"id": [a.id, c.id]}, [c, a]),
-            ({"name": ["a", "b"]}, [b, a]), ({"batch": a.batch}, [a]), ({"name": "' OR 1=1"}, []),
-        ]  # fmt: skip
-        shown = ("id", "uid", "name", "task", "dataset", "model", "status", "message", "created",
-                 "seconds", "n_queries", "conventions", "tags")  # fmt: skip
+            ({}, [c, b, a]),
+            ({"task": "t1"}, [b, a]),
+            ({"dataset": "d1"}, [c, a]),
+            ({"task": "t1", "dataset": "d1"}, [a]),
+            ({"model": "b"}, [b]),
+            ({"name": "c"}, [c]),
+            ({"tag": "x"}, [b, a]),
+            ({"tag": ["x", "y"]}, [a]),
+            ({"tag": ()}, [c, b, a]),
+            ({"measure": "map"}, [b, a]),
+            ({"measure": "RR"}, [c]),
+            ({"task": None}, [c, b, a]),
+            ({"status": "finished"}, [c, b, a]),
+            ({"status": "running"}, []),
+            ({"since": day}, [c, b, a]),
+            ({"since": day + timedelta(2)}, []),
+            ({"until": day.isoformat()}, [c, b, a]),
+            ({"until": "2020-01-01"}, []),
+            ({"since": b.created}, [c, b]),
+            ({"until": b.created}, [a]),
+            ({"limit": 1}, [c]),
+            ({"limit": 1, "offset": 1}, [b]),
+            ({"id": [a.id, c.id]}, [c, a]),
+            ({"name": ["a", "b"]}, [b, a]),
+            ({"batch": a.batch}, [a]),
+            ({"name": "' OR 1=1"}, []),
+        ]
+        shown = (
+            "id",
+            "uid",
+            "name",
+            "task",
+            "dataset",
+            "model",
+            "status",
+            "message",
+            "created",
+            "seconds",
+            "n_queries",
+            "conventions",
+            "tags",
+        )
         for filters, expected in cases:
             assert store.runs(**filters) == expected, filters
             lines = store.lines(**filters)
@@ -189,11 +237,14 @@ def test_running_runs_are_seen_by_others(place):
         assert same_scores(done.scores(), make_scores(1))
 
 
-@pytest.mark.parametrize(("error", "message"), [
-    (ValueError("bad\x00 thing"), "ValueError: bad\x00 thing"),
-    (UsageError("Do it so."), "Do it so."),
-    (KeyboardInterrupt(), "KeyboardInterrupt: interrupted"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ValueError("bad\x00 thing"), "ValueError: bad\x00 thing"),
+        (UsageError("Do it so."), "Do it so."),
+        (KeyboardInterrupt(), "KeyboardInterrupt: interrupted"),
+    ],
+)
 def test_failed_runs_say_why(place, error, message):
     with assay.store.open(place) as store:
         with pytest.raises(type(error)), store.running("a"):
@@ -247,8 +298,9 @@ def test_lists_load_no_arrays(place):
     with assay.store.open(place) as store:
         for seed in range(5):
             store.save(make_scores(seed), f"r{seed}", tags=["t"])
-        event.listen(store.database.engine, "before_cursor_execute",
-                     lambda *given: seen.append(given[2]))  # fmt: skip
+        event.listen(
+            store.database.engine, "before_cursor_execute", lambda *given: seen.append(given[2])
+        )
         runs = store.runs(task="", tag="t", measure="AP")
         assert len(runs) == 5
         statements = [s for s in seen if s.startswith("SELECT")]
@@ -259,8 +311,18 @@ def test_lists_load_no_arrays(place):
         assert sum("blobs" in s for s in seen) == 1
 
 
-@pytest.mark.parametrize("clause", ["task = 'x'", "dataset = 'x'", "model = 'x'", "created > 'x'",
-                                    "status = 'x'", "name = 'x'", "batch = 'x'"])  # fmt: skip
+@pytest.mark.parametrize(
+    "clause",
+    [
+        "task = 'x'",
+        "dataset = 'x'",
+        "model = 'x'",
+        "created > 'x'",
+        "status = 'x'",
+        "name = 'x'",
+        "batch = 'x'",
+    ],
+)
 def test_filters_use_indexes(tmp_path, clause):
     with assay.store.open(tmp_path / "s.db") as store, store.database.reading() as connection:
         plan = connection.execute(text(f"EXPLAIN QUERY PLAN SELECT id FROM runs WHERE {clause}"))
@@ -271,9 +333,12 @@ def test_filters_use_indexes(tmp_path, clause):
 
 def test_the_wide_view(place):
     scores = make_scores(4, 30)
-    more = [Aggregate("AP", 0.5, average="macro", by_column="scene", subset="viewpoint",
-                      value_skip=0.5),
-            Aggregate("PooledAP", 0.75, average="pooled", subset="verification")]  # fmt: skip
+    more = [
+        Aggregate(
+            "AP", 0.5, average="macro", by_column="scene", subset="viewpoint", value_skip=0.5
+        ),
+        Aggregate("PooledAP", 0.75, average="pooled", subset="verification"),
+    ]
     with assay.store.open(place) as store:
         store.save(scores, "sift", aggregates=more, seconds=2.0, config={"tau": 3})
         store.save(None, "nothing")
@@ -301,11 +366,22 @@ def test_the_wide_view(place):
     assert empty["true_map_micro"] is None
 
 
-@pytest.mark.parametrize("about", [
-    {"nmae": "x"}, {"task": 1}, {"task": "x" * 501}, {"tags": "text"}, {"tags": [""]},
-    {"tags": [1]}, {"config": [1]}, {"config": {"x": object()}}, {"notes": None},
-    {"dataset": None}, {"tags": ["y" * 501]},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"nmae": "x"},
+        {"task": 1},
+        {"task": "x" * 501},
+        {"tags": "text"},
+        {"tags": [""]},
+        {"tags": [1]},
+        {"config": [1]},
+        {"config": {"x": object()}},
+        {"notes": None},
+        {"dataset": None},
+        {"tags": ["y" * 501]},
+    ],
+)
 def test_what_cannot_be_stored_is_refused_before_anything_is(place, about):
     with assay.store.open(place) as store:
         with pytest.raises(UsageError):
@@ -325,14 +401,32 @@ def test_names_must_be_names(tmp_path):
 
 
 def test_odd_settings_become_plain_data(tmp_path):
-    config = {"nan": math.nan, "inf": -math.inf, "np": np.float32(0.5), "set": {2, 1},
-              "path": tmp_path, "array": np.arange(2), 3: "key", "day": datetime(2026, 1, 2),
-              "half": "\ud800", "nul": "\x00"}  # fmt: skip
+    config = {
+        "nan": math.nan,
+        "inf": -math.inf,
+        "np": np.float32(0.5),
+        "set": {2, 1},
+        "path": tmp_path,
+        "array": np.arange(2),
+        3: "key",
+        "day": datetime(2026, 1, 2),
+        "half": "\ud800",
+        "nul": "\x00",
+    }
     with assay.store.open(tmp_path / "s.db") as store:
         found = store.save(make_scores(1), "a", config=config).config
-    assert found == {"nan": "nan", "inf": "-inf", "np": 0.5, "set": [1, 2], "path": str(tmp_path),
-                     "array": [0, 1], "3": "key", "day": "2026-01-02T00:00:00", "half": "\ud800",
-                     "nul": "\x00"}  # fmt: skip
+    assert found == {
+        "nan": "nan",
+        "inf": "-inf",
+        "np": 0.5,
+        "set": [1, 2],
+        "path": str(tmp_path),
+        "array": [0, 1],
+        "3": "key",
+        "day": "2026-01-02T00:00:00",
+        "half": "\ud800",
+        "nul": "\x00",
+    }
 
 
 def test_html_of_a_run_is_harmless(tmp_path):
@@ -348,11 +442,17 @@ def test_merged_parts_are_the_whole(place):
 
     halves = []
     for rows in (slice(6, 12), slice(0, 6)):
-        halves.append(dataclasses.replace(
-            whole, query_ids=whole.query_ids.take(np.arange(12)[rows]),
-            values=whole.values[:, rows], tied=whole.tied[:, rows], missing=whole.missing[rows],
-            groups={k: v[rows] for k, v in whole.groups.items()},
-            extra=whole.extra if rows.start else whole.extra.take([])))  # fmt: skip
+        halves.append(
+            dataclasses.replace(
+                whole,
+                query_ids=whole.query_ids.take(np.arange(12)[rows]),
+                values=whole.values[:, rows],
+                tied=whole.tied[:, rows],
+                missing=whole.missing[rows],
+                groups={k: v[rows] for k, v in whole.groups.items()},
+                extra=whole.extra if rows.start else whole.extra.take([]),
+            )
+        )
     with assay.store.open(place) as store, store.running("a") as run:
         for number, half in enumerate(halves):
             run.keep(f"part {number}", half)

@@ -13,11 +13,11 @@ import numpy as np
 
 import assay.store
 from assay import Ids, Scores, parse_many, preset
-from assay.demo import make_demo
-from assay.store import About, RunningRun, Store
-from assay.store.shown import ShownDoc, ShownQuery
+from assay.runs.results import QueryResults, ResultDoc
+from assay.store import RunningRun, RunRecord, Store
+from assay.tasks.demo import make_demo
 from assay.web import make_app
-from assay.web.source import Source
+from assay.web.store_handle import Source
 from tests.hostile import HOSTILE
 from tests.report.samples import demo_runs
 
@@ -31,13 +31,17 @@ def made_scores(seed: int, *, skill: float = 0.5, n: int = 60, groups: bool = Tr
     ids = Ids.of([f"q{i:03}" for i in range(n)], "query")
     topic = np.asarray([("aero", "heat", "flow")[i % 3] for i in range(n)], np.str_)
     return Scores(
-        parse_many(["nDCG@10", "AP", "P@10"]), ids, values, tied=np.zeros((3, n), bool),
-        missing=np.zeros(n, bool), conventions=preset("trec_eval"),
+        parse_many(["nDCG@10", "AP", "P@10"]),
+        ids,
+        values,
+        tied=np.zeros((3, n), bool),
+        missing=np.zeros(n, bool),
+        conventions=preset("trec_eval"),
         groups={"topic": topic} if groups else {},
-    )  # fmt: skip
+    )
 
 
-def shown_of(name: str, depth: int = 6) -> dict[str, ShownQuery]:
+def shown_of(name: str, depth: int = 6) -> dict[str, QueryResults]:
     """Texts and the first documents of every query of a demo run."""
     rankings, qrels = make_demo()
     ranking, grades = rankings[name], _grades(qrels)
@@ -47,12 +51,14 @@ def shown_of(name: str, depth: int = 6) -> dict[str, ShownQuery]:
         docs = [str(doc) for doc in ranking.doc_ids.take(ranking.docs[part])]
         own = grades.get(query, {})
         missed = [doc for doc, grade in sorted(own.items()) if grade > 0 and doc not in docs]
-        found[str(query)] = ShownQuery(
+        found[str(query)] = QueryResults(
             f"what is known about {query}, and since when",
-            tuple(ShownDoc(doc, float(score), own.get(doc), f"The document {doc} says so.")
-                  for doc, score in zip(docs, ranking.scores[part], strict=True)),
-            tuple(ShownDoc(doc, None, own[doc]) for doc in missed[:3]),
-        )  # fmt: skip
+            tuple(
+                ResultDoc(doc, float(score), own.get(doc), f"The document {doc} says so.")
+                for doc, score in zip(docs, ranking.scores[part], strict=True)
+            ),
+            tuple(ResultDoc(doc, None, own[doc]) for doc in missed[:3]),
+        )
     return found
 
 
@@ -71,25 +77,39 @@ def save_demo(store: Store) -> None:
     for one in demo_runs():
         chance = dict(one.chance.mean())
         store.save(
-            one.scores, one.name, task="retrieval", dataset="demo", model=f"{one.name}-v1",
-            tags=["paper"], chance=chance, command=("eval", f"{one.name}.run", "-r", "qrels.txt"),
-            config={"depth": 100}, data={"qrels.txt": {"sha256": "0" * 64, "size": 3}},
-            notes="before the new tokeniser", seconds=1.5,
-            shown=None if one.name == "coarse" else shown_of(one.name),
-        )  # fmt: skip
+            one.scores,
+            one.name,
+            task="retrieval",
+            dataset="demo",
+            model=f"{one.name}-v1",
+            tags=["paper"],
+            chance=chance,
+            command=("eval", f"{one.name}.run", "-r", "qrels.txt"),
+            config={"depth": 100},
+            data={"qrels.txt": {"sha256": "0" * 64, "size": 3}},
+            notes="before the new tokeniser",
+            seconds=1.5,
+            results=None if one.name == "coarse" else shown_of(one.name),
+        )
     for night, skill in enumerate((0.42, 0.44, 0.45, 0.38, 0.45, 0.46)):
         scores = made_scores(night, skill=skill)
-        store.save(scores, "nightly", task="retrieval", dataset="cranfield", tags=["ci"],
-                   chance={"nDCG@10": 0.02})  # fmt: skip
-    running = store.begin(About("dense-large", task="retrieval", dataset="demo", model="large"))
+        store.save(
+            scores,
+            "nightly",
+            task="retrieval",
+            dataset="cranfield",
+            tags=["ci"],
+            chance={"nDCG@10": 0.02},
+        )
+    running = store.begin(RunRecord("dense-large", task="retrieval", dataset="demo", model="large"))
     RunningRun(store, running).progress(37, 100)
-    store.fail(store.begin(About("splade", dataset="demo")), ValueError("no such index"))
+    store.fail(store.begin(RunRecord("splade", dataset="demo")), ValueError("no such index"))
 
 
-def hostile_shown(text: str) -> ShownQuery:
+def hostile_shown(text: str) -> QueryResults:
     """A query whose every text is hostile."""
-    docs = tuple(ShownDoc(doc, 0.5, None, text) for doc in (text, *HOSTILE))
-    return ShownQuery(text, docs, (ShownDoc(text, None, 1, text),))
+    docs = tuple(ResultDoc(doc, 0.5, None, text) for doc in (text, *HOSTILE))
+    return QueryResults(text, docs, (ResultDoc(text, None, 1, text),))
 
 
 def hostile_store(place: Path) -> None:
@@ -102,20 +122,33 @@ def hostile_store(place: Path) -> None:
     with assay.store.open(place) as store:
         for text in HOSTILE:
             scores = Scores(
-                parse_many(["nDCG@10", "nDCG@5"]), chosen.take(order),
-                rng.random((2, len(queries))), tied=np.zeros((2, len(queries)), bool),
-                missing=np.zeros(len(queries), bool), conventions=preset("trec_eval"),
+                parse_many(["nDCG@10", "nDCG@5"]),
+                chosen.take(order),
+                rng.random((2, len(queries))),
+                tied=np.zeros((2, len(queries)), bool),
+                missing=np.zeros(len(queries), bool),
+                conventions=preset("trec_eval"),
                 groups={HOSTILE[0]: np.asarray([HOSTILE[i % 9] for i in order], np.str_)},
-            )  # fmt: skip
+            )
             store.save(
-                scores, text, task=text, dataset=HOSTILE[0], model=text, tags=[text], notes=text,
-                config={text: text}, seeds={text: text}, data={text: text}, folder=text,
-                command=("eval", text), shown={queries[0]: hostile_shown(text)},
-            )  # fmt: skip
+                scores,
+                text,
+                task=text,
+                dataset=HOSTILE[0],
+                model=text,
+                tags=[text],
+                notes=text,
+                config={text: text},
+                seeds={text: text},
+                data={text: text},
+                folder=text,
+                command=("eval", text),
+                results={queries[0]: hostile_shown(text)},
+            )
         with store.running(HOSTILE[1], dataset=HOSTILE[0]) as run:
             run.progress(1, 3)
             run.result(None)
-        failing = store.begin(About(HOSTILE[2]))
+        failing = store.begin(RunRecord(HOSTILE[2]))
         store.fail(failing, RuntimeError(HOSTILE[1]))
 
 
@@ -147,16 +180,30 @@ class Ask:
         return _ask(self._app, address, **more)
 
 
-def _ask(app: Any, address: str, *, method: str = "GET", host: str = "localhost:8420",
-        headers: dict[str, str] | None = None) -> Answer:  # fmt: skip
+def _ask(
+    app: Any,
+    address: str,
+    *,
+    method: str = "GET",
+    host: str = "localhost:8420",
+    headers: dict[str, str] | None = None,
+) -> Answer:
     """One request."""
     path, _, query = address.partition("?")
     given = {"host": host, **(headers or {})}
-    scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(),
-             "query_string": query.encode("utf-8", "surrogatepass"), "scheme": "http",
-             "headers": [(k.lower().encode(), v.encode("latin-1")) for k, v in given.items()],
-             "server": ("localhost", 8420), "client": ("127.0.0.1", 1), "root_path": "",
-             "http_version": "1.1"}  # fmt: skip
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode("utf-8", "surrogatepass"),
+        "scheme": "http",
+        "headers": [(k.lower().encode(), v.encode("latin-1")) for k, v in given.items()],
+        "server": ("localhost", 8420),
+        "client": ("127.0.0.1", 1),
+        "root_path": "",
+        "http_version": "1.1",
+    }
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:

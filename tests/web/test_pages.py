@@ -14,12 +14,18 @@ import pytest
 
 import assay.store
 from assay import compare
-from assay.store import About, RunningRun
+from assay.store import RunningRun, RunRecord
 from tests.store.private_postgres import new_database
 from tests.web.samples import Ask, made_scores, save_demo
 
-PAGES = ("/runs", "/leaderboard?dataset=demo", "/run/1", "/compare?run=1&run=2",
-         "/query?run=1&run=2&query=q07", "/trends?dataset=cranfield")  # fmt: skip
+PAGES = (
+    "/runs",
+    "/leaderboard?dataset=demo",
+    "/run/1",
+    "/compare?run=1&run=2",
+    "/query?run=1&run=2&query=q07",
+    "/trends?dataset=cranfield",
+)
 
 
 def twin(address: str, ending: str) -> str:
@@ -35,8 +41,10 @@ def shown_rows(page: str, table: str) -> list[list[str]]:
     """The cells of a table of a page, without boxes and pictures."""
     figure = re.search(rf'<figure class="table" id="{table}">(.*?)</figure>', page, re.S).group(1)
     body = re.search(r"<tbody>(.*?)</tbody>", figure, re.S).group(1)
-    cells = [re.findall(r'<td class="(?!pick|picture)[^"]*">(.*?)</td>', row, re.S)
-             for row in re.findall(r"<tr>(.*?)</tr>", body, re.S)]  # fmt: skip
+    cells = [
+        re.findall(r'<td class="(?!pick|picture)[^"]*">(.*?)</td>', row, re.S)
+        for row in re.findall(r"<tr>(.*?)</tr>", body, re.S)
+    ]
     return [[unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in cells]
 
 
@@ -84,8 +92,11 @@ def test_every_link_leads_somewhere(asked: Ask):
             links.feed(answer.text)
             inside = [link.partition("#")[0] for link in links.found]
             assert all(link.startswith("/") for link in inside if link), inside
-            new += [link for link in dict.fromkeys(inside)
-                    if link and link not in seen and link not in new]  # fmt: skip
+            new += [
+                link
+                for link in dict.fromkeys(inside)
+                if link and link not in seen and link not in new
+            ]
     assert len(seen) == 90
 
 
@@ -94,11 +105,16 @@ def test_runs_are_filtered_sorted_and_paged_as_the_store_says(tmp_path):
         rng = np.random.default_rng(0)
         for i in range(7):
             scores = made_scores(i, skill=float(rng.random()), n=8)
-            store.save(scores, f"name {i % 3}", dataset=["a", "b"][i % 2], tags=[f"t{i % 2}"],
-                       model=f"m{6 - i}")  # fmt: skip
+            store.save(
+                scores,
+                f"name {i % 3}",
+                dataset=["a", "b"][i % 2],
+                tags=[f"t{i % 2}"],
+                model=f"m{6 - i}",
+            )
         store.save(None, "bare")
         for i in range(60):
-            store.begin(About(f"waiting {i}", dataset="many"))
+            store.begin(RunRecord(f"waiting {i}", dataset="many"))
         everything = store.runs()
     ask = Ask(tmp_path / "s.db")
     data = ask("/runs.json").json
@@ -108,27 +124,46 @@ def test_runs_are_filtered_sorted_and_paged_as_the_store_says(tmp_path):
     assert [row["id"] for row in second["runs"]] == [run.id for run in everything][50:]
     assert ask("/runs.json?page=99").json["number"] == 2
     assert len(rows_of(ask("/runs.csv").text)) == 69
-    values = {run.id: run.means().get("nDCG@10") for run in everything}
+    score_cache = {run.id: run.means().get("nDCG@10") for run in everything}
     found = ask("/runs.json?measure=nDCG%4010&sort=value").json["runs"]
-    assert [values[row["id"]] for row in found] == sorted(
-        (v for v in values.values() if v is not None), reverse=True
+    assert [score_cache[row["id"]] for row in found] == sorted(
+        (v for v in score_cache.values() if v is not None), reverse=True
     )
     found = ask("/runs.json?status=finished&sort=name&order=up").json["runs"]
     names = [row["name"] for row in found]
     assert names == sorted(names)
     assert len(names) == 8
-    for query, expected in {"dataset=a": 4, "tag=t1": 3, "model=m6": 1, "status=running": 60,
-                            "named_like=NAME": 7, "named_like=%25": 0, "measure=ndcg_cut_10": 7,
-                            "dataset=a&tag=t1": 0, "since=2999-01-01": 0, "until=2999-01-01": 68,
-                            "dataset=none": 0}.items():  # fmt: skip
+    for query, expected in {
+        "dataset=a": 4,
+        "tag=t1": 3,
+        "model=m6": 1,
+        "status=running": 60,
+        "named_like=NAME": 7,
+        "named_like=%25": 0,
+        "measure=ndcg_cut_10": 7,
+        "dataset=a&tag=t1": 0,
+        "since=2999-01-01": 0,
+        "until=2999-01-01": 68,
+        "dataset=none": 0,
+    }.items():
         assert ask(f"/runs.json?{query}").json["total"] == expected, query
     assert "No run passes these filters" in ask("/runs?dataset=none").text
 
 
 @pytest.mark.parametrize(
-    "wrong", ["page=0", "page=x", "page=1e9", "page=²", "sort=password", "order=sideways",
-              "since=yesterday", "named_like=%FF", "&".join(["tag=x"] * 300)],
-)  # fmt: skip
+    "wrong",
+    [
+        "page=0",
+        "page=x",
+        "page=1e9",
+        "page=²",
+        "sort=password",
+        "order=sideways",
+        "since=yesterday",
+        "named_like=%FF",
+        "&".join(["tag=x"] * 300),
+    ],
+)
 def test_what_makes_no_sense_is_said_so(asked: Ask, wrong: str):
     answer = asked(f"/runs?{wrong}")
     assert answer.status == 400
@@ -141,8 +176,11 @@ def test_leaderboard_is_that_of_the_store_with_tie_groups_of_the_library(demo, a
     with assay.store.open(demo) as store:
         runs = {run.name: run for run in store.runs(dataset="demo", status="finished")}
         expected = sorted(runs.values(), key=lambda run: -run.means()["AP"])
-        found = compare(*(run.scores() for run in expected), measures=["AP"],
-                        names=[run.name for run in expected])  # fmt: skip
+        found = compare(
+            *(run.scores() for run in expected),
+            measures=["AP"],
+            names=[run.name for run in expected],
+        )
     assert [row["id"] for row in data["runs"]] == [run.id for run in expected]
     for row, run, standing in zip(data["runs"], expected, found.standings, strict=True):
         one = run.aggregate("AP")
@@ -179,8 +217,8 @@ def test_run_page_has_its_numbers_groups_and_queries(demo, asked: Ask):
     expected = scores.mean(by="kind").groups
     assert groups == {name: means["nDCG@10"] for name, means in expected.items()}
     queries = asked("/run/1.json?sort=AP").json["queries"]
-    values = [row["AP"] for row in queries["rows"]]
-    assert values == sorted(scores["AP"].tolist(), reverse=True)[:50]
+    score_cache = [row["AP"] for row in queries["rows"]]
+    assert score_cache == sorted(scores["AP"].tolist(), reverse=True)[:50]
     table = rows_of(asked("/run/1.csv?table=queries").text)
     assert [float(row[1]) for row in table[1:]] == scores["nDCG@10"].tolist()
     assert asked(f"/run/{run.uid[:10]}").status == 200
@@ -205,8 +243,9 @@ def test_comparison_is_that_of_the_library(demo, asked: Ask):
     data = asked("/compare.json?run=1&run=2&run=3&measure=AP").json
     with assay.store.open(demo) as store:
         runs = [store.run(i) for i in (1, 2, 3)]
-        expected = compare(*(run.scores() for run in runs), names=[run.name for run in runs],
-                           measures=["AP"])  # fmt: skip
+        expected = compare(
+            *(run.scores() for run in runs), names=[run.name for run in runs], measures=["AP"]
+        )
     assert data["comparison"] == expected.to_dict()
     page = asked("/compare?run=1&run=2&run=3&measure=AP").text
     assert expected.verdict in unescape(page)
@@ -238,22 +277,22 @@ def test_comparisons_that_cannot_be_are_explained(asked: Ask, tmp_path):
 def test_a_page_does_not_wait_for_long_statistics(demo, monkeypatch):
     import threading
 
-    from assay.web import values
+    from assay.web import score_cache
 
     done = threading.Event()
-    real = values.compare
+    real = score_cache.compare
 
     def slow(*arguments, **named):
         assert done.wait(60)
         return real(*arguments, **named)
 
-    monkeypatch.setattr(values, "compare", slow)
+    monkeypatch.setattr(score_cache, "compare", slow)
     ask = Ask(demo)
     page = ask("/compare?run=1&run=2")
     assert page.status == 200
     assert "being compared" in page.text
     assert '<meta http-equiv="refresh" content="1">' in page.text
-    monkeypatch.setattr(values, "monotonic", lambda: time.monotonic() + 30)
+    monkeypatch.setattr(score_cache, "monotonic", lambda: time.monotonic() + 30)
     assert '<meta http-equiv="refresh" content="10">' in ask("/compare?run=1&run=2").text
     board = ask("/leaderboard?dataset=demo").text
     assert "Tie groups are being computed" in board
@@ -267,7 +306,7 @@ def test_a_page_does_not_wait_for_long_statistics(demo, monkeypatch):
 def test_one_query_shows_what_each_run_retrieved(demo, asked: Ask):
     data = asked("/query.json?run=1&run=2&run=3&query=q07").json
     with assay.store.open(demo) as store:
-        shown = [store.run(i).shown("q07") for i in (1, 2, 3)]
+        shown = [store.run(i).results("q07") for i in (1, 2, 3)]
         value = store.run(2).scores()["AP"][7]
     assert data["text"] == shown[0].text
     assert data["values"][1]["AP"] == value
@@ -285,11 +324,25 @@ def test_one_query_shows_what_each_run_retrieved(demo, asked: Ask):
     assert "kept no texts" in asked("/query?run=9&query=q007").text
 
 
-@pytest.mark.parametrize("address", [
-    "/query?run=1&query=nothing", "/query?run=1&query=%20", "/run/99", "/run/abc", "/run/0",
-    "/run/..%2fetc", "/run/99999999999999999999", "/leaderboard?dataset=none", "/nothing",
-    "/runs/", "/static/none.js", "/run/", "/query?run=77&query=q07", "/trends?dataset=none",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/query?run=1&query=nothing",
+        "/query?run=1&query=%20",
+        "/run/99",
+        "/run/abc",
+        "/run/0",
+        "/run/..%2fetc",
+        "/run/99999999999999999999",
+        "/leaderboard?dataset=none",
+        "/nothing",
+        "/runs/",
+        "/static/none.js",
+        "/run/",
+        "/query?run=77&query=q07",
+        "/trends?dataset=none",
+    ],
+)
 def test_what_is_not_there_is_a_clear_404(asked: Ask, address: str):
     answer = asked(address)
     assert answer.status == 404
@@ -364,8 +417,12 @@ def test_pages_over_postgres(request):
     with assay.store.open(place) as store:
         save_demo(store)
     ask = Ask(place)
-    for address in (*PAGES, "/runs?sort=value&measure=AP&named_like=N&tag=ci&task=retrieval",
-                    "/runs.csv", "/leaderboard.json?of=all&dataset=cranfield"):  # fmt: skip
+    for address in (
+        *PAGES,
+        "/runs?sort=value&measure=AP&named_like=N&tag=ci&task=retrieval",
+        "/runs.csv",
+        "/leaderboard.json?of=all&dataset=cranfield",
+    ):
         assert ask(address).status == 200, address
     assert ask("/runs.json?named_like=NIGHT").json["total"] == 6
     ask.source.close()

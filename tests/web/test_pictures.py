@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from assay.web.pictures import Point, Span, bars, histogram, strip, trend
+from assay.report.svg import Point, Span, bars, histogram, strip, trend
 from tests.hostile import HOSTILE
 
 
@@ -37,8 +37,10 @@ def test_histogram_counts_every_query_once():
     rng = np.random.default_rng(0)
     values = rng.random(500)
     values[:30] = np.nan
-    counts = [int(n.replace(",", "")) for n in
-              re.findall(r": ([\d,]+) queries</title>", histogram(values, "AP", 0.5))]  # fmt: skip
+    counts = [
+        int(n.replace(",", ""))
+        for n in re.findall(r": ([\d,]+) queries</title>", histogram(values, "AP", 0.5))
+    ]
     assert sum(counts) == 470
     assert histogram(np.full(3, np.nan), "AP", None) == ""
     assert "1,000 queries" in histogram(np.ones(1000), "AP", 1.0)
@@ -57,8 +59,11 @@ def test_bars_are_wins_then_losses():
 def test_hostile_names_make_no_markup():
     for text in HOSTILE:
         points = [Point("2026-01-01", 0.5, None, None, "same", "/run/1?x=<", text)]
-        for chart in (trend(points, text), bars(np.ones(3), text),
-                      histogram(np.ones(3), text, 1.0)):  # fmt: skip
+        for chart in (
+            trend(points, text),
+            bars(np.ones(3), text),
+            histogram(np.ones(3), text, 1.0),
+        ):
             assert not [node for node in parsed(chart).iter() if node.tag in ("script", "img")]
     assert strip(Span(0, 1), None, None, None) == ""
     assert parsed(strip(Span(0, 1), 0.5, 0.4, 0.6, chance=0.1)).get("aria-label") == (

@@ -36,9 +36,11 @@ def served(
     """A server of its own, and the address that it printed."""
     process = subprocess.Popen(
         [sys.executable, "-m", "assay", "serve", "--store", str(place), "--port", "0", *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, **variables},
-    )  # fmt: skip
+    )
     try:
         yield process.stdout.readline().strip(), process
     finally:
@@ -70,7 +72,7 @@ def test_it_serves_on_this_machine_and_ends_quietly(place):
         assert (out, err) == ("", "serving until Ctrl-C\n")
 
 
-def test_70_beyond_this_machine_only_with_a_token_that_is_never_logged(place):
+def test_beyond_this_machine_only_with_a_token_that_is_never_logged(place):
     with served(place, "--host", "0.0.0.0") as (address, process):
         path, _, token = address.partition("?token=")
         assert len(token) >= 30

@@ -12,8 +12,8 @@ import pytest
 
 import assay.store
 from assay.errors import StorageError
-from assay.web import source
-from assay.web.source import Source
+from assay.web import store_handle
+from assay.web.store_handle import Source
 from tests.web.samples import Ask, made_scores
 
 
@@ -33,8 +33,9 @@ def test_new_runs_are_seen_at_once(place):
         run.result(made_scores(2))
     data = ask("/runs.json").json
     assert [(row["name"], row["status"]) for row in data["runs"]] == [
-        ("second", "finished"), ("first", "finished"),
-    ]  # fmt: skip
+        ("second", "finished"),
+        ("first", "finished"),
+    ]
     with assay.store.open(place) as store:
         store.delete(1)
     assert ask("/run/1").status == 404
@@ -92,7 +93,7 @@ def test_an_old_store_is_not_changed_but_explained(place):
 
 
 def test_a_locked_store_is_said_to_be_locked(place, monkeypatch):
-    monkeypatch.setattr(source, "_PATIENCE", 50)
+    monkeypatch.setattr(store_handle, "_PATIENCE", 50)
     ask = Ask(place)
     with closing(sqlite3.connect(place, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")

@@ -29,8 +29,11 @@ def test_changes_are_paired_differences(tmp_path):
     for change, old, new in zip(found[1:], nights, nights[1:], strict=False):
         expected = difference_interval(new["AP"], old["AP"], method="t")
         assert change["paired"]
-        for key, value in {"difference": expected.estimate, "low": expected.low,
-                           "high": expected.high}.items():  # fmt: skip
+        for key, value in {
+            "difference": expected.estimate,
+            "low": expected.low,
+            "high": expected.high,
+        }.items():
             assert change[key] == pytest.approx(value, rel=1e-12)
         kind = "worse" if expected.high < 0 else "better" if expected.low > 0 else "same"
         assert change["kind"] == kind
@@ -49,8 +52,9 @@ def test_regressions_are_named_in_words_and_marked(demo, asked: Ask):
 
 def test_other_queries_are_not_paired(tmp_path):
     first = made_scores(1, skill=0.8)
-    second = replace(made_scores(2, skill=0.2),
-                     query_ids=Ids.of([f"x{i:03}" for i in range(60)], "query"))  # fmt: skip
+    second = replace(
+        made_scores(2, skill=0.2), query_ids=Ids.of([f"x{i:03}" for i in range(60)], "query")
+    )
     change = changes_of(tmp_path / "s.db", [first, second])[1]
     assert not change["paired"]
     assert change["kind"] == "worse"
@@ -83,8 +87,14 @@ def test_empty_and_missing_queries_count_as_the_conventions_say(tmp_path, rule):
         values[:, :7] = np.nan
         missing = np.zeros(60, bool)
         missing[7 + seed : 12] = True
-        nights.append(replace(scores, values=values, missing=missing,
-                              conventions=Conventions().but(empty=rule, missing=rule)))  # fmt: skip
+        nights.append(
+            replace(
+                scores,
+                values=values,
+                missing=missing,
+                conventions=Conventions().but(empty=rule, missing=rule),
+            )
+        )
     change = changes_of(tmp_path / "s.db", nights)[1]
     difference = nights[1].mean()["AP"] - nights[0].mean()["AP"]
     if rule == "zero":

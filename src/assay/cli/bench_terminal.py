@@ -12,18 +12,17 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from assay.cli.terminal import COLOURS, print_blocks, print_signature
-from assay.report.comparison_tables import power_note
-from assay.report.report_page import method_of
-from assay.report.tables import printable
-from assay.tasks.bench_tables import how, index_table
+from assay.comparison.tables import power_note
+from assay.core.text import printable
+from assay.report.terminal import COLOURS, print_blocks, print_signature
+from assay.tasks.bench.tables import how, index_table
 
 if TYPE_CHECKING:
-    from assay.comparison import Standing
-    from assay.report.contents import Report
-    from assay.report.tables import Table
-    from assay.tasks.bench_explained import Answers
-    from assay.tasks.bench_result import BenchResult
+    from assay.comparison.compare import Standing
+    from assay.report.report import Report
+    from assay.tables.table import Table
+    from assay.tasks.bench.explain import Answers
+    from assay.tasks.bench.result import BenchResult
 
 __all__ = [
     "interval_picture",
@@ -49,7 +48,7 @@ def print_bench(result: BenchResult, report: Report) -> None:
         console.print(Text(power_note(report.comparison, str(report.measures[0])), style="dim"))
     for line in how(result):
         console.print(Text(printable(line), style="dim"))
-    console.print(Text(method_of(report), style="dim"))
+    console.print(Text(report.method, style="dim"))
     print_signature(console, report.aligned.signature)
 
 
@@ -87,14 +86,19 @@ def _drawn(table: Table, report: Report, width: int) -> RichTable:
         if number == 2:
             made.add_column(Text(head, style="dim"), no_wrap=True)
         else:
-            made.add_column(Text(printable(name)), justify="left" if number in (0, 3) else "right",
-                            overflow="fold")  # fmt: skip
+            made.add_column(
+                Text(printable(name)),
+                justify="left" if number in (0, 3) else "right",
+                overflow="fold",
+            )
     for number, row in enumerate(table.rows, 1):
         last = number == len(table.rows)  # a random order
         one = None if last else standings[str(row[0].value)]
         style = "dim" if one is None else "bold green" if row[1].best else ""
-        cells = [Text(cell.shown, style="bold green" if cell.best else style if one is None else "")
-                 for cell in row]  # fmt: skip
+        cells = [
+            Text(cell.shown, style="bold green" if cell.best else style if one is None else "")
+            for cell in row
+        ]
         cells[0] = Text(row[0].shown, style=style)
         cells[2] = Text("") if one is None else _picture(one, low, high, width, style)
         made.add_row(*cells)

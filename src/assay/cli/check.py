@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli import options, output
+from assay.core.text import printable
+from assay.inspect.check import check
 
 if TYPE_CHECKING:
-    from assay.inspection import CheckReport
+    from assay.inspect.check import CheckReport
 
 __all__ = ["command"]
 
@@ -51,8 +53,6 @@ def command(
       assay check run.txt qrels.txt
       assay check run.txt qrels.txt -m nDCG@20 --json
     """
-    from assay.inspection import check
-
     layout = output.chosen_format(None, json_wanted, file, known=("text", "json"))
     output.refuse_input(file, run, qrels)
     rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
@@ -60,7 +60,7 @@ def command(
     if layout == "json":
         output.put(output.as_json({"command": "check", **report.to_dict()}), file)
     elif file is None and output.on_terminal():
-        from assay.cli.terminal import print_findings
+        from assay.report.terminal import print_findings
 
         print_findings(report)
     else:
@@ -69,6 +69,4 @@ def command(
 
 
 def _as_text(report: CheckReport) -> str:
-    from assay.report.tables import printable
-
     return "\n".join(printable(line) for line in str(report).splitlines())

@@ -1,4 +1,4 @@
-"""`assay codes`: what shorter vectors lose; `assay.tasks.codes_loss.evaluate_codes` for files."""
+"""`assay codes`: what shorter vectors lose; `assay.tasks.codes.evaluate.evaluate_codes` for files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.many_values import ManyValues
-from assay.report.tables import printable
+from assay.cli.options import ManyValues
+from assay.core.text import printable
+from assay.errors import InputError
+from assay.io.vectors import read_ids, read_vectors
+from assay.search.engine import Codes, pack_codes
+from assay.tables import page
+from assay.tasks.codes.evaluate import evaluate_codes
+from assay.tasks.codes.tables import data_table, report_page
 
 if TYPE_CHECKING:
-    from assay.cli.saved import Saving
-    from assay.engine import Codes
-    from assay.io.vector_files import VectorFile
-    from assay.tasks.codes_loss import CodesReport
+    from assay.cli.saving import Saving
+    from assay.io.vectors import VectorFile
+    from assay.search.engine import Codes
+    from assay.tasks.codes.evaluate import CodesReport
 
 __all__ = ["command"]
 
@@ -31,27 +37,51 @@ def _file_options(command: Any) -> Any:
     """The vectors, their ids, the judgments, and codes made elsewhere."""
     for option in reversed(
         [
-            click.option("--embeddings", required=True, metavar="FILE",
-                         help="Vectors of the documents: .npy, or .npz with the array docs."),
-            click.option("--embeddings-key", metavar="KEY",
-                         help="Their array, where FILE is a .npz."),
-            click.option("--queries", metavar="FILE",
-                         help="Vectors of the queries. Without, the documents are their own."),
+            click.option(
+                "--embeddings",
+                required=True,
+                metavar="FILE",
+                help="Vectors of the documents: .npy, or .npz with the array docs.",
+            ),
+            click.option(
+                "--embeddings-key", metavar="KEY", help="Their array, where FILE is a .npz."
+            ),
+            click.option(
+                "--queries",
+                metavar="FILE",
+                help="Vectors of the queries. Without, the documents are their own.",
+            ),
             click.option("--queries-key", metavar="KEY", help="Their array, where FILE is a .npz."),
-            click.option("--doc-ids", metavar="FILE",
-                         help="Ids of the documents, one a line, unless the .npz has doc_ids."),
+            click.option(
+                "--doc-ids",
+                metavar="FILE",
+                help="Ids of the documents, one a line, unless the .npz has doc_ids.",
+            ),
             click.option("--query-ids", metavar="FILE", help="Ids of the queries, likewise."),
             click.option("-r", "--qrels", metavar="QRELS", help="Judgments, to be compared with."),
-            click.option("--codes", "codes", multiple=True, metavar="NAME=FILE",
-                         help="Codes of the documents, made elsewhere; a .npz may also hold those "
-                         "of the queries. May be repeated."),
-            click.option("--query-codes", multiple=True, metavar="NAME=FILE",
-                         help="Codes of the queries for the codes NAME."),
-            click.option("--packed", type=click.IntRange(min=1), metavar="BITS",
-                         help="These codes are packed, eight to a byte, and have BITS bits. "
-                         "[an array of 0 and 1]"),
+            click.option(
+                "--codes",
+                "codes",
+                multiple=True,
+                metavar="NAME=FILE",
+                help="Codes of the documents, made elsewhere; a .npz may also hold those "
+                "of the queries. May be repeated.",
+            ),
+            click.option(
+                "--query-codes",
+                multiple=True,
+                metavar="NAME=FILE",
+                help="Codes of the queries for the codes NAME.",
+            ),
+            click.option(
+                "--packed",
+                type=click.IntRange(min=1),
+                metavar="BITS",
+                help="These codes are packed, eight to a byte, and have BITS bits. "
+                "[an array of 0 and 1]",
+            ),
         ]
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command
 
@@ -60,30 +90,76 @@ def _code_options(command: Any) -> Any:
     """Which codes are made, and how they are measured."""
     for option in reversed(
         [
-            click.option("--bits", multiple=True, type=click.IntRange(min=1),
-                         default=(64, 128, 256, 512, 1024), show_default=True, metavar="N...",
-                         help="Lengths of the codes that gaussian and itq make."),
-            click.option("--method", "methods", multiple=True, type=click.Choice(_METHODS),
-                         metavar="NAME...",
-                         help="sign, gaussian, itq, int8, float16. [all of them; with --codes "
-                         "none]"),
-            click.option("--k", "cutoffs", multiple=True, type=click.IntRange(min=1),
-                         default=(10, 50), show_default=True, metavar="K...", help="Cut-offs."),
-            click.option("--rerank", type=click.IntRange(min=1), metavar="N",
-                         help="Order the first N documents of a binary code again by float."),
-            click.option("--metric", type=click.Choice(["cosine", "dot", "l2"]), default="cosine",
-                         show_default=True, help="What float vectors are compared by."),
-            click.option("--ties", type=click.Choice(_TIES), default="expected", show_default=True,
-                         help="What tied documents are worth."),
-            click.option("--p", "p", type=float, default=0.9, show_default=True, metavar="P",
-                         help="How deep RBO looks: 0.9 is about ten ranks."),
-            click.option("--exclude-self/--keep-self", default=None,
-                         help="Whether an item may find itself. [not where documents are their "
-                         "own queries]"),
-            click.option("--zero", type=click.Choice(["error", "drop", "last"]), default="error",
-                         show_default=True, help="Vectors of length 0 under cosine."),
+            click.option(
+                "--bits",
+                multiple=True,
+                type=click.IntRange(min=1),
+                default=(64, 128, 256, 512, 1024),
+                show_default=True,
+                metavar="N...",
+                help="Lengths of the codes that gaussian and itq make.",
+            ),
+            click.option(
+                "--method",
+                "methods",
+                multiple=True,
+                type=click.Choice(_METHODS),
+                metavar="NAME...",
+                help="sign, gaussian, itq, int8, float16. [all of them; with --codes none]",
+            ),
+            click.option(
+                "--k",
+                "cutoffs",
+                multiple=True,
+                type=click.IntRange(min=1),
+                default=(10, 50),
+                show_default=True,
+                metavar="K...",
+                help="Cut-offs.",
+            ),
+            click.option(
+                "--rerank",
+                type=click.IntRange(min=1),
+                metavar="N",
+                help="Order the first N documents of a binary code again by float.",
+            ),
+            click.option(
+                "--metric",
+                type=click.Choice(["cosine", "dot", "l2"]),
+                default="cosine",
+                show_default=True,
+                help="What float vectors are compared by.",
+            ),
+            click.option(
+                "--ties",
+                type=click.Choice(_TIES),
+                default="expected",
+                show_default=True,
+                help="What tied documents are worth.",
+            ),
+            click.option(
+                "--p",
+                "p",
+                type=float,
+                default=0.9,
+                show_default=True,
+                metavar="P",
+                help="How deep RBO looks: 0.9 is about ten ranks.",
+            ),
+            click.option(
+                "--exclude-self/--keep-self",
+                default=None,
+                help="Whether an item may find itself. [not where documents are their own queries]",
+            ),
+            click.option(
+                "--zero",
+                type=click.Choice(["error", "drop", "last"]),
+                default="error",
+                show_default=True,
+                help="Vectors of length 0 under cosine.",
+            ),
         ]
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command
 
@@ -91,12 +167,30 @@ def _code_options(command: Any) -> Any:
 @click.command("codes", cls=ManyValues)
 @_file_options
 @_code_options
-@click.option("--level", type=_SHARE, default=0.05, show_default=True, metavar="A",
-              help="Chance of a false claim; intervals have 1 - A.")  # fmt: skip
-@click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True,
-              metavar="N", help="How often to draw.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
-              help="For random directions, samples and draws.")  # fmt: skip
+@click.option(
+    "--level",
+    type=_SHARE,
+    default=0.05,
+    show_default=True,
+    metavar="A",
+    help="Chance of a false claim; intervals have 1 - A.",
+)
+@click.option(
+    "--resamples",
+    type=click.IntRange(min=100),
+    default=10_000,
+    show_default=True,
+    metavar="N",
+    help="How often to draw.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="For random directions, samples and draws.",
+)
 @click.option("--threads", type=click.IntRange(min=1), metavar="N", help="[all cores]")
 @click.option("--chart", metavar="FILE.svg", help="Write the curve over bytes per vector.")
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
@@ -137,16 +231,13 @@ def command(
         output.refuse_input(written, *inputs)
     output.refuse_one_file(file, chart)
     report = _evaluated(chosen)
-    saving.keep_codes(report, inputs)
+    saving.keep(report.records(), *inputs)
     if chart is not None:
         output.put(report.svg(), chart)
     _print(report, layout, file)
 
 
 def _evaluated(chosen: dict[str, Any]) -> CodesReport:
-    from assay.io.vector_files import read_vectors
-    from assay.tasks.codes_loss import evaluate_codes
-
     docs = read_vectors(chosen["embeddings"], "doc", key=chosen["embeddings_key"])
     queries = None
     if chosen["queries"] is not None:
@@ -154,8 +245,20 @@ def _evaluated(chosen: dict[str, Any]) -> CodesReport:
     elif chosen["queries_key"] or chosen["query_ids"] or chosen["query_codes"]:
         raise click.UsageError("--queries-key, --query-ids and --query-codes need --queries.")
     methods = chosen["methods"] or (() if chosen["codes"] else _METHODS)
-    same = ("metric", "ties", "p", "rerank", "zero", "exclude_self", "level", "resamples", "seed",
-            "threads", "bits", "qrels")  # fmt: skip
+    same = (
+        "metric",
+        "ties",
+        "p",
+        "rerank",
+        "zero",
+        "exclude_self",
+        "level",
+        "resamples",
+        "seed",
+        "threads",
+        "bits",
+        "qrels",
+    )
     with _watched() as progress:
         return evaluate_codes(
             docs.vectors,
@@ -172,8 +275,6 @@ def _evaluated(chosen: dict[str, Any]) -> CodesReport:
 
 def _ids(path: str | None, given: VectorFile | None, side: str, qrels: str | None) -> Any:
     """Ids from the text file, or beside the vectors; judgments name rows by their numbers."""
-    from assay.io.vector_files import read_ids
-
     if path is not None:
         return read_ids(path, side)
     if given is None or given.ids is not None or qrels is None:
@@ -219,10 +320,6 @@ def _pair(docs: str, queries: str | None, own: bool, packed: int | None) -> Any:
 
 
 def _read_codes(path: str, side: str, packed: int | None) -> Codes:
-    from assay.engine import Codes, pack_codes
-    from assay.errors import InputError
-    from assay.io.vector_files import read_vectors
-
     array = read_vectors(path, side).vectors
     try:
         return pack_codes(array) if packed is None else Codes(array, packed)
@@ -248,9 +345,6 @@ def _watched() -> Iterator[Callable[[str, int, int | None], None] | None]:
 
 
 def _print(report: CodesReport, layout: str, file: str | None) -> None:
-    from assay.report import page
-    from assay.tasks.codes_tables import data_table, report_page
-
     if layout == "json":
         output.put(output.as_json({"command": "codes", **report.to_dict()}), file)
         return
@@ -261,7 +355,7 @@ def _print(report: CodesReport, layout: str, file: str | None) -> None:
         return
     made = report_page(report)
     if layout == "text" and file is None and output.on_terminal():
-        from assay.cli.terminal import print_page
+        from assay.report.terminal import print_page
 
         print_page(made)
         return

@@ -6,22 +6,30 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.cli import options, output
+from assay.comparison import tables
+from assay.comparison.compare import compare
+from assay.comparison.gate import failures, parse_condition, worse_than_baseline
+from assay.comparison.tables import MOST_PAIRS
+from assay.core.text import did_you_mean
+from assay.io.formats import as_judgments
+from assay.measures import parse_many
+from assay.runs.record import RunRecord
+from assay.runs.run_files import group_records, score_run_files, unique_names
+from assay.tables.page import Words
 
 if TYPE_CHECKING:
-    from assay.cli.saved import Saving
-    from assay.cli.scored import ScoredRun
-    from assay.comparison import Comparison
-    from assay.gate import Condition
+    from assay.cli.saving import Saving
+    from assay.comparison.compare import Comparison
+    from assay.comparison.differences import QueryDifferences
+    from assay.comparison.gate import Condition
+    from assay.comparison.sensitivity import Sensitivity
     from assay.measures import Measure
-    from assay.query_differences import QueryDifferences
-    from assay.report.page import Page
-    from assay.sensitivity import Sensitivity
+    from assay.tables.page import Page
 
 __all__ = ["command", "with_baseline"]
 
@@ -110,8 +118,6 @@ def command(
       assay compare new.txt -r qrels.txt -b old.txt --fail-if 'nDCG@10 < baseline - 0.005'
       assay compare new.txt -r qrels.txt -b old.txt --fail-if-worse --margin 0.005
     """
-    from assay.cli.scored import score_runs
-
     layout = _layout(named, json_wanted, file)
     _refuse_senseless(layout, sensitivity_wanted, n_differences)
     gate = _Gate.of(conditions, fail_if_worse, rel)
@@ -119,12 +125,16 @@ def command(
     gate.refuse_without(base)
     output.refuse_input(file, *paths, qrels, options.group_file(by))
     rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
-    scored = score_runs(paths, qrels, _wanted(measures, rel, gate), rules=rules, by=by)
-    saving.keep_scored(
-        scored, qrels, options.group_file(by), seeds={"seed": settings["seed"]},
-        clusters=scored[0].by or "",
-    )  # fmt: skip
-    settings |= {"baseline": None if base is None else scored[base].name, "by": scored[0].by}
+    with output.working_on("reading and scoring …", qrels, *paths):
+        scored = score_run_files(paths, qrels, _wanted(measures, rel, gate), conventions=rules)
+    column = None
+    if by is not None:
+        scored, column = group_records(scored, by)
+    seeds = {"seed": settings["seed"]}
+    saving.keep(
+        [one.but(seeds=seeds, clusters=column or "") for one in scored], options.group_file(by)
+    )
+    settings |= {"baseline": None if base is None else scored[base].name, "by": column}
     comparison = _compared(scored, settings)
     extra = _Extra(
         tuple(_differences(comparison) if n_differences else ()),
@@ -166,8 +176,6 @@ class _Gate:
     @classmethod
     def of(cls, texts: tuple[str, ...], worse: bool, rel: float | None) -> _Gate:
         """Read the conditions; their measures take the same smallest relevant grade as others."""
-        from assay.gate import parse_condition
-
         read = map(parse_condition, texts)
         conditions = [
             replace(c, measure=options.with_threshold((c.measure,), rel)[0]) for c in read
@@ -188,8 +196,6 @@ class _Gate:
 
     def reasons(self, comparison: Comparison) -> list[str]:
         """Why the command fails; nothing if it does not."""
-        from assay.gate import failures, worse_than_baseline
-
         worse = list(worse_than_baseline(comparison)) if self.worse else []
         return [*failures(comparison, self.conditions), *worse]
 
@@ -198,8 +204,6 @@ def with_baseline(
     runs: tuple[str, ...], baseline: str | None
 ) -> tuple[tuple[str, ...], int | None]:
     """All files, and which of them is the baseline; it may be named without being listed."""
-    from assay.cli.scored import unique_names
-
     base = None
     if baseline is not None:
         names = unique_names(runs)
@@ -207,10 +211,9 @@ def with_baseline(
         if not alike and os.path.exists(baseline):
             runs, alike = (baseline, *runs), [0]
         if not alike:
-            near = get_close_matches(baseline, names, n=2) or names[:5]
             raise click.UsageError(
-                f"The baseline {baseline!r} is neither a file nor one of the runs. "
-                f"Did you mean {' or '.join(near)}?"
+                f"The baseline {baseline!r} is neither a file nor one of the runs."
+                + did_you_mean(baseline, names, most=2, fallback=5)
             )
         base = alike[0]
     if len(runs) < 2:
@@ -219,17 +222,13 @@ def with_baseline(
 
 
 def _wanted(names: tuple[str, ...], rel: float | None, gate: _Gate) -> tuple[Measure, ...]:
-    from assay.measures import parse_many
-
     held = tuple(condition.measure for condition in gate.conditions)
     asked = options.with_threshold(parse_many(names or held or ("nDCG@10",)), rel)
     return tuple(dict.fromkeys((*asked, *held)))
 
 
-def _compared(scored: list[ScoredRun], settings: dict[str, Any]) -> Comparison:
-    from assay.comparison import compare
-
-    first, second, *more = (one.scores for one in scored)
+def _compared(scored: list[RunRecord], settings: dict[str, Any]) -> Comparison:
+    first, second, *more = (one.scored() for one in scored)
     return compare(first, second, *more, names=[one.name for one in scored], **settings)
 
 
@@ -256,32 +255,31 @@ def _differences(comparison: Comparison) -> Iterator[QueryDifferences]:
 
 
 def _sensitivities(
-    scored: list[ScoredRun], qrels: str, comparison: Comparison, settings: dict[str, Any]
+    scored: list[RunRecord], qrels: str, comparison: Comparison, settings: dict[str, Any]
 ) -> Iterator[Sensitivity]:
-    from assay.io.sources import as_judgments
-    from assay.sensitivity import sensitivity
+    from assay.comparison.sensitivity import sensitivity
 
     judgments = as_judgments(qrels)
-    runs = {one.name: one.path for one in scored}
-    scores = scored[0].scores
+    runs = {one.name: one.provenance["file"] for one in scored}
+    scores = scored[0].scored()
     groups = {
         name: dict(zip(scores.query_ids, column.tolist(), strict=True))
         for name, column in scores.groups.items()
     }
     for measure in comparison.measures:
         yield sensitivity(
-            runs, judgments, measure,
-            conventions=scores.conventions, groups=groups, **settings,
-        )  # fmt: skip
+            runs,
+            judgments,
+            measure,
+            conventions=scores.conventions,
+            groups=groups,
+            **settings,
+        )
 
 
-def _narrate(scored: list[ScoredRun], comparison: Comparison, layout: str) -> None:
+def _narrate(scored: list[RunRecord], comparison: Comparison, layout: str) -> None:
     """Say what a reader should know that the result itself does not hold."""
-    from assay.report.comparison_tables import MOST_PAIRS
-
-    for one in scored:
-        for remark in one.remarks(several=True):
-            output.narrate(remark)
+    output.narrate_remarks(scored)
     if layout in ("csv", "tsv"):
         for remark in comparison.remarks:
             output.narrate(remark)
@@ -291,13 +289,20 @@ def _narrate(scored: list[ScoredRun], comparison: Comparison, layout: str) -> No
 
 
 def _as_data(
-    scored: list[ScoredRun], qrels: str, comparison: Comparison, extra: _Extra
+    scored: list[RunRecord], qrels: str, comparison: Comparison, extra: _Extra
 ) -> dict[str, Any]:
     data = {
         "command": "compare",
         **comparison.to_dict(),
         "qrels": qrels,
-        "runs": [{"name": one.name, "path": one.path, "tag": one.tag} for one in scored],
+        "runs": [
+            {
+                "name": one.name,
+                "path": one.provenance["file"],
+                "tag": one.provenance["tag"] or one.name,
+            }
+            for one in scored
+        ],
     }
     if extra.differences:
         data["differences"] = [one.to_dict(extra.n_differences) for one in extra.differences]
@@ -307,15 +312,15 @@ def _as_data(
 
 
 def _print(comparison: Comparison, extra: _Extra, layout: str, file: str | None) -> None:
-    from assay.report import comparison_tables, page
+    from assay.tables import page
 
     if layout in ("csv", "tsv"):
-        table = comparison_tables.data_table(comparison)
+        table = tables.data_table(comparison)
         output.show([table], layout=layout, file=file, signature=comparison.signature)
         return
-    made = comparison_tables.comparison_page(comparison, _extra_page(extra))
+    made = tables.comparison_page(comparison, _extra_page(extra))
     if layout == "text" and file is None and output.on_terminal():
-        from assay.cli.terminal import print_page
+        from assay.report.terminal import print_page
 
         print_page(made)
         return
@@ -324,8 +329,6 @@ def _print(comparison: Comparison, extra: _Extra, layout: str, file: str | None)
 
 
 def _extra_page(extra: _Extra) -> Page:
-    from assay.report.page import Words
-
     page: Page = []
     for found in extra.differences:
         page.append(Words(f"{found.measure}: the queries that {found.a} wins and loses most"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from assay.cli import output
+from assay.io.formats import read_qrels, read_run
+from assay.io.writers import write_qrels, write_run
 
 __all__ = ["command"]
 
@@ -53,18 +55,12 @@ def command(
     """
     output.refuse_input(target, source)
     if kind == "run":
-        from assay.io.sources import read_run
-        from assay.io.writers import write_run
-
         ranking = read_run(source, format=source_format)
         write_run(ranking, target, format=target_format, tag=tag)
         output.narrate(f"{target}: {ranking.n_queries} queries, {len(ranking.docs)} results")
         return
     if tag is not None:
         raise click.UsageError("--tag is for runs; judgments have none.")
-    from assay.io.sources import read_qrels
-    from assay.io.writers import write_qrels
-
     judgments = read_qrels(source, format=source_format)
     write_qrels(judgments, target, format=target_format)
     output.narrate(f"{target}: {judgments!r}")

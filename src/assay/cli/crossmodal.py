@@ -1,4 +1,4 @@
-"""`assay crossmodal`: label retrieval across modalities; `assay.tasks.crossmodal` for files."""
+"""`assay crossmodal`: label retrieval across modalities; `assay.tasks.crossmodal.evaluate` for files."""
 
 from __future__ import annotations
 
@@ -8,13 +8,28 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.many_values import ManyValues
-from assay.conventions import CHOICES
+from assay.cli.crossmodal_inputs import named_files, read_labels, read_modalities, read_prototypes
+from assay.cli.options import ManyValues
+from assay.cli.progress import progress_bar
+from assay.core.checks import check_labels
+from assay.core.conventions import CHOICES
+from assay.tables.table import columns_of
+from assay.tasks.crossmodal.evaluate import label_retrieval
+from assay.tasks.crossmodal.results import level_records
+from assay.tasks.crossmodal.tables import (
+    confusion_picture,
+    confusion_table,
+    label_table,
+    measure_table,
+    mistake_table,
+    save_results,
+    summary,
+)
 
 if TYPE_CHECKING:
-    from assay.cli.saved import Saving
-    from assay.report.tables import Table
-    from assay.tasks.crossmodal import DirectionResult, LabelResults, Prototypes
+    from assay.cli.saving import Saving
+    from assay.tables.table import Table
+    from assay.tasks.crossmodal.evaluate import DirectionResult, LabelResults, Prototypes
 
 __all__ = ["command"]
 
@@ -30,21 +45,50 @@ def _input_options(command: Any) -> Any:
             click.option("--sensor-key", metavar="KEY", help="Their array, where FILE is a .npz."),
             click.option("--text-embeddings", metavar="FILE", help="Vectors of the texts."),
             click.option("--text-key", metavar="KEY", help="Their array, where FILE is a .npz."),
-            click.option("--modality", "modalities", multiple=True, metavar="NAME=FILE",
-                         help="Vectors of any other modality. May be repeated."),
-            click.option("--modality-key", "modality_keys", multiple=True, metavar="NAME=KEY",
-                         help="Its array, where FILE is a .npz."),
-            click.option("--labels", multiple=True, required=True, metavar="[LEVEL=]FILE",
-                         help="A label for each row: .npy, .npz or .json. Several levels may be "
-                         "named: --labels l1=a.npy --labels l2=b.npy."),
-            click.option("--labels-key", "labels_keys", multiple=True, metavar="[LEVEL=]KEY",
-                         help="Their array, where FILE is a .npz."),
-            click.option("--label-map", "label_maps", multiple=True, metavar="LEVEL=FILE",
-                         help="A further level made from the first by JSON {label: coarser}."),
-            click.option("--drop-labels", multiple=True, metavar="LABEL,...",
-                         help="Leave out samples (and prototypes) with these labels."),
+            click.option(
+                "--modality",
+                "modalities",
+                multiple=True,
+                metavar="NAME=FILE",
+                help="Vectors of any other modality. May be repeated.",
+            ),
+            click.option(
+                "--modality-key",
+                "modality_keys",
+                multiple=True,
+                metavar="NAME=KEY",
+                help="Its array, where FILE is a .npz.",
+            ),
+            click.option(
+                "--labels",
+                multiple=True,
+                required=True,
+                metavar="[LEVEL=]FILE",
+                help="A label for each row: .npy, .npz or .json. Several levels may be "
+                "named: --labels l1=a.npy --labels l2=b.npy.",
+            ),
+            click.option(
+                "--labels-key",
+                "labels_keys",
+                multiple=True,
+                metavar="[LEVEL=]KEY",
+                help="Their array, where FILE is a .npz.",
+            ),
+            click.option(
+                "--label-map",
+                "label_maps",
+                multiple=True,
+                metavar="LEVEL=FILE",
+                help="A further level made from the first by JSON {label: coarser}.",
+            ),
+            click.option(
+                "--drop-labels",
+                multiple=True,
+                metavar="LABEL,...",
+                help="Leave out samples (and prototypes) with these labels.",
+            ),
         ]
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command
 
@@ -53,30 +97,55 @@ def _prototype_options(command: Any) -> Any:
     """Where prototypes come from."""
     for option in reversed(
         [
-            click.option("--use-prototypes", is_flag=True,
-                         help="Label descriptions are the queries."),
-            click.option("--metadata", metavar="FILE",
-                         help="JSON with the fields label_to_text_STYLE of each dataset."),
+            click.option(
+                "--use-prototypes", is_flag=True, help="Label descriptions are the queries."
+            ),
+            click.option(
+                "--metadata",
+                metavar="FILE",
+                help="JSON with the fields label_to_text_STYLE of each dataset.",
+            ),
             click.option("--dataset-name", metavar="NAME", help="Which dataset of the metadata."),
-            click.option("--caption-style", default="sourish", show_default=True, metavar="STYLE",
-                         help="Which of its styles."),
-            click.option("--encoder", metavar="SPEC",
-                         help="Text model: wordllama, st:MODEL, model2vec:MODEL or "
-                         "py:MODULE:FUNCTION."),
-            click.option("--checkpoint", metavar="FILE",
-                         help="Text tower of a trained model, .pt or .safetensors."),
-            click.option("--text-encoder-factory", "factory", metavar="MODULE:FACTORY",
-                         help="Your function that makes a text encoder of the checkpoint."),
+            click.option(
+                "--caption-style",
+                default="sourish",
+                show_default=True,
+                metavar="STYLE",
+                help="Which of its styles.",
+            ),
+            click.option(
+                "--encoder",
+                metavar="SPEC",
+                help="Text model: wordllama, st:MODEL, model2vec:MODEL or py:MODULE:FUNCTION.",
+            ),
+            click.option(
+                "--checkpoint",
+                metavar="FILE",
+                help="Text tower of a trained model, .pt or .safetensors.",
+            ),
+            click.option(
+                "--text-encoder-factory",
+                "factory",
+                metavar="MODULE:FACTORY",
+                help="Your function that makes a text encoder of the checkpoint.",
+            ),
             click.option("--device", metavar="NAME", help="Where the text model runs."),
             click.option("--prototype-embeddings", metavar="FILE", help="Prototypes made before."),
-            click.option("--prototype-key", metavar="KEY",
-                         help="Their array, where FILE is a .npz."),
-            click.option("--prototype-labels", metavar="FILE",
-                         help="Their labels, unless the .npz holds them as 'labels'."),
-            click.option("--truncate", is_flag=True,
-                         help="Divide by min(K, items of the label) in prototype directions."),
+            click.option(
+                "--prototype-key", metavar="KEY", help="Their array, where FILE is a .npz."
+            ),
+            click.option(
+                "--prototype-labels",
+                metavar="FILE",
+                help="Their labels, unless the .npz holds them as 'labels'.",
+            ),
+            click.option(
+                "--truncate",
+                is_flag=True,
+                help="Divide by min(K, items of the label) in prototype directions.",
+            ),
         ]
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command
 
@@ -85,26 +154,56 @@ def _search_options(command: Any) -> Any:
     """What is searched, and how it is counted."""
     for option in reversed(
         [
-            click.option("--directions", multiple=True, metavar="A2B...",
-                         help="Such as text2sensor sensor2sensor prototype2text. "
-                         "[from each modality to each other, or from prototypes]"),
-            click.option("--k-values", multiple=True, type=int, default=(10, 50, 100),
-                         show_default=True, metavar="K...", help="Cut-offs."),
-            click.option("--normalize/--no-normalize", default=None,
-                         help="Cosine (default) or dot product."),
-            click.option("--metric", type=click.Choice(["cosine", "dot", "l2"]),
-                         help="Similarity, by name."),
-            click.option("--exclude-paired", is_flag=True,
-                         help="A sample does not find itself in the other modality either."),
-            click.option("--ties", type=click.Choice(CHOICES["ties"]), default="order",
-                         show_default=True, help="What tied items are worth."),
-            click.option("--zero", type=click.Choice(["error", "drop", "last"]), default="error",
-                         show_default=True, help="Vectors of length 0 under cosine."),
-            click.option("--depth", type=click.IntRange(min=1), metavar="N",
-                         help="How deep lists may be for MAP@R. [1000]"),
+            click.option(
+                "--directions",
+                multiple=True,
+                metavar="A2B...",
+                help="Such as text2sensor sensor2sensor prototype2text. "
+                "[from each modality to each other, or from prototypes]",
+            ),
+            click.option(
+                "--k-values",
+                multiple=True,
+                type=int,
+                default=(10, 50, 100),
+                show_default=True,
+                metavar="K...",
+                help="Cut-offs.",
+            ),
+            click.option(
+                "--normalize/--no-normalize", default=None, help="Cosine (default) or dot product."
+            ),
+            click.option(
+                "--metric", type=click.Choice(["cosine", "dot", "l2"]), help="Similarity, by name."
+            ),
+            click.option(
+                "--exclude-paired",
+                is_flag=True,
+                help="A sample does not find itself in the other modality either.",
+            ),
+            click.option(
+                "--ties",
+                type=click.Choice(CHOICES["ties"]),
+                default="order",
+                show_default=True,
+                help="What tied items are worth.",
+            ),
+            click.option(
+                "--zero",
+                type=click.Choice(["error", "drop", "last"]),
+                default="error",
+                show_default=True,
+                help="Vectors of length 0 under cosine.",
+            ),
+            click.option(
+                "--depth",
+                type=click.IntRange(min=1),
+                metavar="N",
+                help="How deep lists may be for MAP@R. [1000]",
+            ),
             click.option("--threads", type=click.IntRange(min=1), metavar="N", help="[all cores]"),
         ]
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command
 
@@ -113,19 +212,34 @@ def _search_options(command: Any) -> Any:
 @_input_options
 @_search_options
 @_prototype_options
-@click.option("--full", is_flag=True,
-              help="Also P@k, R@k, nDCG@k, MAP@R with interval, chance, ceiling; and each label."
-              )  # fmt: skip
-@click.option("--confusion", "confusions", multiple=True, metavar="FILE",
-              help="Write which labels are retrieved for which: heat map (.svg) or table (.csv, "
-              ".tsv, .md, .json). May be repeated.")  # fmt: skip
-@click.option("--confusion-k", type=click.IntRange(min=1), metavar="K",
-              help="Places it looks at. [the smallest cut-off]")  # fmt: skip
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Also P@k, R@k, nDCG@k, MAP@R with interval, chance, ceiling; and each label.",
+)
+@click.option(
+    "--confusion",
+    "confusions",
+    multiple=True,
+    metavar="FILE",
+    help="Write which labels are retrieved for which: heat map (.svg) or table (.csv, "
+    ".tsv, .md, .json). May be repeated.",
+)
+@click.option(
+    "--confusion-k",
+    type=click.IntRange(min=1),
+    metavar="K",
+    help="Places it looks at. [the smallest cut-off]",
+)
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
-@click.option("-o", "--output", "file", metavar="FILE",
-              help="Write the summary as JSON; with --full, --json or --format that result."
-              )  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    metavar="FILE",
+    help="Write the summary as JSON; with --full, --json or --format that result.",
+)
 @options.save_options("crossmodal")
 def command(*, saving: Saving, **chosen: Any) -> None:
     """Label retrieval: do the nearest items of an item carry its label?
@@ -146,7 +260,7 @@ def command(*, saving: Saving, **chosen: Any) -> None:
     layout = output.chosen_format(chosen["named"], chosen["json_wanted"], chosen["file"])
     _refuse_senseless(chosen, rich, layout)
     results = _evaluated(chosen)
-    saving.keep_directions(results, _inputs(chosen))
+    saving.keep(level_records(results), *_inputs(chosen))
     _narrate(results)
     for path in chosen["confusions"]:
         _write_confusion(_all(results), path)
@@ -179,19 +293,26 @@ def _refuse_senseless(chosen: dict[str, Any], rich: bool, layout: str) -> None:
 
 def _inputs(chosen: dict[str, Any]) -> list[str]:
     """Every file that is read."""
-    names = ("sensor_embeddings", "text_embeddings", "metadata", "checkpoint",
-             "prototype_embeddings", "prototype_labels")  # fmt: skip
+    names = (
+        "sensor_embeddings",
+        "text_embeddings",
+        "metadata",
+        "checkpoint",
+        "prototype_embeddings",
+        "prototype_labels",
+    )
     lists = ("modalities", "labels", "label_maps")
     found = [chosen[name] for name in names if chosen[name]]
-    return found + [part for name in lists for entry in chosen[name]
-                    for part in (entry, entry.partition("=")[2]) if part]  # fmt: skip
+    return found + [
+        part
+        for name in lists
+        for entry in chosen[name]
+        for part in (entry, entry.partition("=")[2])
+        if part
+    ]
 
 
 def _evaluated(chosen: dict[str, Any]) -> dict[str, LabelResults]:
-    from assay.cli.crossmodal_inputs import named_files, read_labels, read_modalities
-    from assay.cli.progress import progress_bar
-    from assay.tasks.crossmodal import label_retrieval
-
     metric: Any = chosen["metric"] or ("dot" if chosen["normalize"] is False else "cosine")
     files, keys = _modality_files(chosen)
     modalities = read_modalities(files, keys)
@@ -229,8 +350,6 @@ def _evaluated(chosen: dict[str, Any]) -> dict[str, LabelResults]:
 
 def _say_what_is_absent(dropped: list[str], named: list[Any]) -> None:
     """A misspelt label drops nothing."""
-    from assay.checks import check_labels
-
     found = {str(label) for labels in named for label in set(check_labels(labels, "").tolist())}
     absent = [name for name in dropped if name not in found]
     if absent:
@@ -239,8 +358,6 @@ def _say_what_is_absent(dropped: list[str], named: list[Any]) -> None:
 
 def _modality_files(chosen: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
     """Files and keys by modality; `sensor` and `text` have options of their own."""
-    from assay.cli.crossmodal_inputs import named_files
-
     files = {name: chosen[f"{name}_embeddings"] for name in ("sensor", "text")}
     keys = {name: chosen[f"{name}_key"] for name in ("sensor", "text")}
     more = named_files(chosen["modalities"], "--modality")
@@ -256,9 +373,6 @@ def _prototypes(chosen: dict[str, Any], metric: str) -> Prototypes | None:
     sources = ("metadata", "encoder", "checkpoint", "factory", "prototype_embeddings")
     if not chosen["use_prototypes"] and not any(chosen[name] for name in sources):
         return None
-    from assay.cli.crossmodal_inputs import read_prototypes
-    from assay.cli.progress import progress_bar
-
     with progress_bar("encoding") as progress:
         return read_prototypes(
             embeddings=chosen["prototype_embeddings"],
@@ -290,8 +404,6 @@ def _narrate(results: dict[str, LabelResults]) -> None:
 
 def _show_summary(results: dict[str, LabelResults], file: str | None) -> None:
     """The document's summary on stdout and, if asked for, its JSON in a file."""
-    from assay.tasks.crossmodal_summary import save_results, summary
-
     several = len(results) > 1
     for level, found in results.items():
         output.put(summary(found, level=level if several else ""), None)
@@ -310,14 +422,16 @@ def _show(results: dict[str, LabelResults], layout: str, chosen: dict[str, Any])
     if layout == "text" and chosen["file"] is None:
         _show_summary(results, None)
         title = "95 % intervals over queries; micro: mean over queries, macro: mean over labels"
-    output.show(_tables(found, len(results) > 1), layout=layout, file=chosen["file"],
-                signature=signature, title=title)  # fmt: skip
+    output.show(
+        _tables(found, len(results) > 1),
+        layout=layout,
+        file=chosen["file"],
+        signature=signature,
+        title=title,
+    )
 
 
 def _tables(found: list[DirectionResult], several_levels: bool) -> list[Table]:
-    from assay.report.tables import columns_of
-    from assay.tasks.crossmodal_tables import label_table, measure_table, mistake_table
-
     tables = [measure_table(found), label_table(found), mistake_table(found)]
     tables = [table for table in tables if table.rows]
     if several_levels:
@@ -336,11 +450,7 @@ def _as_data(results: dict[str, LabelResults]) -> dict[str, Any]:
 
 
 def _write_confusion(found: list[DirectionResult], path: str) -> None:
-    from assay.tasks.crossmodal_tables import confusion_table
-
     if Path(path).suffix.lower() == ".svg":
-        from assay.tasks.crossmodal_picture import confusion_picture
-
         output.put(confusion_picture(found), path)
         return
     layout = output.chosen_format(None, False, path)

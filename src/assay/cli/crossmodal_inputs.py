@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.checks import check_labels, named_few
+from assay.core.checks import check_labels, named_few
 from assay.errors import FormatError, MismatchError, UsageError
 from assay.io.json_text import parse_json
-from assay.io.keyed_arrays import load_keyed
-from assay.io.text_lines import read_text
-from assay.tasks.crossmodal_samples import Prototypes, Rows
+from assay.io.streams import read_text
+from assay.io.vectors import load_keyed
+from assay.models.adapters.torch_file import from_factory
+from assay.tasks.crossmodal.prototypes import (
+    encode_text_prototypes,
+    load_text_prototypes_from_metadata,
+)
+from assay.tasks.crossmodal.samples import Prototypes, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,11 +144,6 @@ def read_prototypes(
                 "--prototype-embeddings are ready: leave --metadata, --encoder, --checkpoint out."
             )
         return _ready_prototypes(embeddings, key, labels)
-    from assay.tasks.crossmodal_prototypes import (
-        encode_text_prototypes,
-        load_text_prototypes_from_metadata,
-    )
-
     if metadata is None or dataset is None:
         raise UsageError(
             "Prototypes need --metadata and --dataset-name (descriptions of the labels), or "
@@ -185,7 +185,5 @@ def _text_model(
     if factory is not None and checkpoint is None:
         raise UsageError("--text-encoder-factory makes a text encoder of a --checkpoint: give it.")
     if factory is not None and checkpoint is not None:
-        from assay.encoders.checkpoint import from_factory
-
         return from_factory(checkpoint, factory, device=device)
     return encoder if encoder is not None else f"checkpoint:{checkpoint}"

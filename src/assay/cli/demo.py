@@ -12,13 +12,69 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from assay.cli import output
+from assay.cli.bench import bench_bars
+from assay.cli.output import hush_packages
+from assay.cli.saving import saving_runs
+from assay.errors import StorageError, need
+from assay.io.collections import write_collection
+from assay.models import EmbeddingCache
+from assay.tables.page import text_page
+from assay.tasks.bench.evaluate import run_bench
+from assay.tasks.bench.findings import disagreements
+from assay.tasks.bench.stdlib_collection import stdlib_collection
+from assay.tasks.demo import write_demo
 
 if TYPE_CHECKING:
     from assay.io.collections import Collection
-    from assay.report.contents import Report
-    from assay.tasks.bench_result import BenchResult
+    from assay.report.report import Report
+    from assay.tasks.bench.result import BenchResult
 
-__all__ = ["command"]
+__all__ = ["command", "walk_through"]
+
+
+def walk_through(folder: Path) -> None:
+    """Make the files of three made-up systems in a folder, and show the commands at work on them.
+
+    'coarse' is 'dense' with its scores rounded to whole numbers, so that ties decide much of what
+    it is worth.
+    """
+    files = write_demo(folder)
+    runs = [path.name for path in files.runs]
+    started = Path.cwd()
+    os.chdir(folder)
+    try:
+        _step("Three systems, one table. What would a random order score?")
+        _run_command(
+            "eval", *runs, "--qrels", "qrels.txt", "--chance", "--n-docs", str(files.n_docs)
+        )
+        _step("How much of 'coarse' is the order of tied documents?")
+        for ties in ("best", "expected", "worst"):
+            _run_command(
+                "eval", "coarse.run", "--qrels", "qrels.txt", "-m", "nDCG@10", "--ties", ties
+            )
+        _step("What in these files would change a number?")
+        _run_command("check", "coarse.run", "qrels.txt")
+        _step("Where does one number come from?")
+        _run_command(
+            "explain", "dense.run", "--qrels", "qrels.txt", "--query", "q07", "-m", "nDCG@5"
+        )
+    finally:
+        os.chdir(started)
+    output.narrate(f"The files are in {folder}.")
+
+
+def _step(title: str) -> None:
+    bold = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    click.echo("\n" + click.style(f"── {title}", bold=bold))
+
+
+def _run_command(*arguments: str) -> None:
+    from assay.cli.main import assay
+
+    click.echo(f"$ assay {shlex.join(arguments)}", color=False)
+    sys.stdout.flush()
+    assay.main(list(arguments), "assay", standalone_mode=False)
+
 
 _MODELS: Final = ("bm25", "tfidf", "lsa:200", "wordllama")
 _FUSIONS: Final = ("hybrid=rrf:bm25+wordllama",)
@@ -31,11 +87,13 @@ _STORY: Final = (
 
 @click.command("demo")
 @click.argument("folder", required=False, default="assay-demo", metavar="[FOLDER]")
-@click.option("--export", metavar="DIR",
-              help="Only write the collection to DIR, in BEIR's layout.")  # fmt: skip
-@click.option("--files", metavar="DIR",
-              help="Only write the run files that the documentation uses to DIR, and walk through "
-              "eval, check and explain on them.")  # fmt: skip
+@click.option("--export", metavar="DIR", help="Only write the collection to DIR, in BEIR's layout.")
+@click.option(
+    "--files",
+    metavar="DIR",
+    help="Only write the run files that the documentation uses to DIR, and walk through "
+    "eval, check and explain on them.",
+)
 def command(*, folder: str, export: str | None, files: str | None) -> None:
     """Which text model is better? Five contestants search Python's own documentation.
 
@@ -52,8 +110,6 @@ def command(*, folder: str, export: str | None, files: str | None) -> None:
     if export and files:
         raise click.UsageError("--export and --files exclude each other.")
     if files:
-        from assay.cli.demo_walk import walk_through
-
         walk_through(Path(files))
     elif export:
         _export(Path(export))
@@ -62,16 +118,12 @@ def command(*, folder: str, export: str | None, files: str | None) -> None:
 
 
 def _export(folder: Path) -> None:
-    from assay.io.beir import write_collection
-
     collection = _collected()
     write_collection(collection, folder)
     output.put(f"{folder}: {_size(collection)}; fingerprint {collection.fingerprint}", None)
 
 
 def _collected() -> Collection:
-    from assay.tasks.stdlib_collection import stdlib_collection
-
     return stdlib_collection()
 
 
@@ -80,10 +132,6 @@ def _size(collection: Collection) -> str:
 
 
 def _demo(folder: Path) -> None:
-    from assay.cli.bench_saved import as_results
-    from assay.cli.quiet import hush_packages
-    from assay.cli.saved import saving_runs
-
     hush_packages()
     _introduce()
     _need_packages()
@@ -95,7 +143,7 @@ def _demo(folder: Path) -> None:
         _tell_size(collection)
         result = _run(collection, folder)
         report = result.report(command="assay demo")
-        saving.keep(as_results(result, ()))
+        saving.keep(result.records())
     path = report.save(folder / "report.html")
     _show(result, report)
     _next_steps(result, folder, path)
@@ -103,8 +151,6 @@ def _demo(folder: Path) -> None:
 
 def _need_packages() -> None:
     """Say at once, and once, what is not there."""
-    from assay.io.packages import need
-
     for module in _NEEDED:
         need(module, "The demo", "demo")
 
@@ -120,8 +166,6 @@ def _introduce() -> None:
 
 
 def _make(folder: Path) -> None:
-    from assay.errors import StorageError
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -134,10 +178,6 @@ def _tell_size(collection: Collection) -> None:
 
 
 def _run(collection: Collection, folder: Path) -> BenchResult:
-    from assay.cli.bench_progress import bench_bars
-    from assay.encoders import EmbeddingCache
-    from assay.tasks.bench import run_bench
-
     cache = EmbeddingCache(folder / "cache", tell=output.narrate)
     with bench_bars() as watch:
         return run_bench(
@@ -155,8 +195,6 @@ def _show(result: BenchResult, report: Report) -> None:
         print_leaderboard(console, result, report)
         print_costs(console, result)
         return
-    from assay.report.page import text_page
-
     output.put(text_page(result.page(report)), None)
 
 
@@ -170,8 +208,6 @@ def _program() -> str:
 
 def _next_steps(result: BenchResult, folder: Path, report: Path) -> None:
     """Where things are, and what to type next."""
-    from assay.tasks.bench_found import disagreements
-
     query = disagreements(result)[0][0]
     assay, store = _program(), shlex.quote(os.path.join(folder, "assay.db"))
     asked = f"--store {store} --query {shlex.quote(query)}"

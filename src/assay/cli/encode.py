@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from assay.cli import output
+from assay.cli.options import where_options
 from assay.cli.shard_rank import opened
-from assay.cli.where import where_options
+from assay.cluster import encode_shards
+from assay.models import EncoderSettings
 
 __all__ = ["command"]
 
@@ -41,7 +43,7 @@ def command(
     where: str | None,
     workers: int | None,
     timings: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """Encode shards of texts into shards of vectors, for `assay rank`.
 
     TEXTS are .jsonl files with ids, or .txt files with a text a line, or patterns in quotes. The
@@ -54,9 +56,6 @@ def command(
       assay encode 'corpus-*.jsonl' -e st:all-MiniLM-L6-v2 -o vectors --cluster auto
       assay rank queries.npy vectors/manifest.json -o run.txt
     """
-    from assay.cluster import encode_shards
-    from assay.encoders import EncoderSettings
-
     settings = EncoderSettings(doc_prefix=doc_prefix)
     with opened(where, workers, {}, timings, "encoding") as cluster:
         done = encode_shards(texts, spec, folder, settings=settings, cluster=cluster)

@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay.arrays import numbers_or_none
 from assay.cli import options, output
+from assay.measures import parse_many
+from assay.report.trec_layout import trec_layout
+from assay.runs import tables
+from assay.runs.record import RunRecord
+from assay.runs.run_files import group_records, score_run_files
 
 if TYPE_CHECKING:
-    from assay.cli.saved import Saving
-    from assay.cli.scored import ScoredRun
+    from assay.cli.saving import Saving
     from assay.measures import Measure
 
 __all__ = ["command"]
@@ -44,8 +49,12 @@ _FORMATS = ("text", "trec", "markdown", "csv", "tsv", "json")
     is_flag=True,
     help="What a random and a perfect order of the collection score; needs --n-docs.",
 )
-@click.option("--n-docs", type=click.IntRange(min=1), metavar="N",
-              help="Size of the collection; goes with --chance.")  # fmt: skip
+@click.option(
+    "--n-docs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Size of the collection; goes with --chance.",
+)
 @click.option("--percent", is_flag=True, help="Print percentages (text and Markdown only).")
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
@@ -86,8 +95,6 @@ def command(
       assay eval run.txt -r qrels.txt -m official --format trec
       assay eval *.run -r qrels.txt --save --dataset cranfield
     """
-    from assay.cli.scored import score_runs
-
     layout = output.chosen_format(named, json_wanted, file)
     _refuse_senseless(
         layout,
@@ -101,22 +108,24 @@ def command(
     output.refuse_input(file, *runs, qrels, options.group_file(by))
     rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
     names = measures or (("official",) if layout == "trec" else ("default",))
-    scored = score_runs(runs, qrels, _wanted(names, rel), rules=rules, n_docs=n_docs, by=by)
-    saving.keep_scored(scored, qrels, options.group_file(by))
-    for one in scored:
-        for remark in one.remarks(several=len(scored) > 1):
-            output.narrate(remark)
+    with output.working_on("reading and scoring …", qrels, *runs):
+        records = score_run_files(
+            runs, qrels, _wanted(names, rel), conventions=rules, n_docs=n_docs
+        )
+    column = None
+    if by is not None:
+        records, column = group_records(records, by)
+    saving.keep(records, options.group_file(by))
+    output.narrate_remarks(records)
     if layout == "trec":
-        _print_trec(scored[0], names, per_query, file)
+        _print_trec(records[0], names, per_query, file)
     elif layout == "json":
-        output.put(output.as_json(_as_data(scored, qrels, per_query)), file)
+        output.put(output.as_json(_as_data(records, qrels, column, per_query)), file)
     else:
-        _print_table(scored, layout=layout, file=file, per_query=per_query, percent=percent)
+        _print_table(records, column, layout, file, per_query=per_query, percent=percent)
 
 
 def _wanted(names: tuple[str, ...], rel: float | None) -> tuple[Measure, ...]:
-    from assay.measures import parse_many
-
     return options.with_threshold(parse_many(names), rel)
 
 
@@ -148,37 +157,60 @@ def _refuse_senseless(
         )
 
 
-def _print_trec(one: ScoredRun, names: tuple[str, ...], per_query: bool, file: str | None) -> None:
-    from assay.report.trec_layout import trec_layout
-
+def _print_trec(one: RunRecord, names: tuple[str, ...], per_query: bool, file: str | None) -> None:
     header = any(name.strip().lower() in ("official", "all_trec") for name in names)
-    text = trec_layout(one.scores, run_id=one.tag, per_query=per_query, header=header)
+    run_id = one.provenance["tag"] or one.name
+    text = trec_layout(one.scored(), run_id=run_id, per_query=per_query, header=header)
     output.put(text, file)
-    output.narrate(one.scores.signature)
+    output.narrate(one.scored().signature)
 
 
-def _as_data(scored: list[ScoredRun], qrels: str, per_query: bool) -> dict[str, Any]:
+def _as_data(
+    records: list[RunRecord], qrels: str, by: str | None, per_query: bool
+) -> dict[str, Any]:
     return {
         "command": "eval",
-        "signature": scored[0].scores.signature,
+        "signature": records[0].scored().signature,
         "qrels": qrels,
-        "runs": [one.to_dict(per_query=per_query) for one in scored],
+        "runs": [_run_data(one, by, per_query=per_query) for one in records],
     }
 
 
-def _print_table(
-    scored: list[ScoredRun], *, layout: str, file: str | None, per_query: bool, percent: bool
-) -> None:
-    from assay.cli import score_tables
+def _run_data(one: RunRecord, by: str | None, *, per_query: bool) -> dict[str, Any]:
+    data = one.scored().to_dict(per_query=per_query)
+    del data["schema_version"], data["signature"]
+    for key, means in (("chance", one.chance_means()), ("ceiling", one.ceiling_means())):
+        if means is not None:
+            data[key] = numbers_or_none(means)
+    if by is not None:
+        macro = one.scored().mean(by=by)
+        data["by"] = {
+            "column": by,
+            "average": macro.average,
+            "measures": numbers_or_none(macro),
+            "groups": {name: numbers_or_none(values) for name, values in macro.groups.items()},
+        }
+    path, tag = one.provenance["file"], one.provenance["tag"] or one.name
+    return {"name": one.name, "path": path, "tag": tag, **data}
 
+
+def _print_table(
+    records: list[RunRecord],
+    by: str | None,
+    layout: str,
+    file: str | None,
+    *,
+    per_query: bool,
+    percent: bool,
+) -> None:
     if per_query:
-        table = score_tables.query_table(scored, percent)
-    elif scored[0].by is not None:
-        table = score_tables.group_table(scored, percent)
-    elif len(scored) == 1 and layout == "text":
-        table = score_tables.measure_table(scored[0], percent)
+        table = tables.query_table(records, percent)
+    elif by is not None:
+        table = tables.group_table(records, by, percent)
+    elif len(records) == 1 and layout == "text":
+        table = tables.measure_table(records[0], percent)
     else:
-        table = score_tables.run_table(scored, percent)
-    title = score_tables.title(scored, percent) if layout == "text" else ""
-    signature = scored[0].scores.signature
+        table = tables.run_table(records, percent)
+    title = tables.title(records, percent) if layout == "text" else ""
+    signature = records[0].scored().signature
     output.show([table], layout=layout, file=file, signature=signature, title=title)

@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
+from assay.cli.bench import bench_bars
+from assay.cli.options import opened_store
+from assay.inspect.explain import explain
+from assay.io.collections import load_collection
+from assay.io.formats import as_ranking
+from assay.measures import parse_many
+from assay.models import EmbeddingCache
+from assay.runs.run_files import unique_names
+from assay.tables.page import text_page
+from assay.tasks.bench.config import read_config, request_of
+from assay.tasks.bench.explain import answers_of_bench, answers_of_rankings, answers_of_runs
 
 if TYPE_CHECKING:
-    from assay.tasks.bench_explained import Answers
+    from assay.tasks.bench.explain import Answers
 
 __all__ = ["command"]
 
@@ -21,15 +32,24 @@ __all__ = ["command"]
 @click.option(
     "-m", "--measure", metavar="NAME", help="Of one run: the measure to work out. [nDCG@10]"
 )
-@click.option("--corpus", metavar="PATH",
-              help="Show what each run found, with the texts of these documents.")  # fmt: skip
+@click.option(
+    "--corpus", metavar="PATH", help="Show what each run found, with the texts of these documents."
+)
 @click.option("--queries", metavar="FILE", help="With --corpus: the texts of the queries.")
-@click.option("--saved", is_flag=True,
-              help="Runs of the store by number, as 'assay bench --save' stored them; without a "
-              "number, the newest bench.")  # fmt: skip
+@click.option(
+    "--saved",
+    is_flag=True,
+    help="Runs of the store by number, as 'assay bench --save' stored them; without a "
+    "number, the newest bench.",
+)
 @options.store_option
-@click.option("-n", "--places", type=click.IntRange(min=1), metavar="N",
-              help="How many documents of each contestant. [10]")  # fmt: skip
+@click.option(
+    "-n",
+    "--places",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many documents of each contestant. [10]",
+)
 @options.conventions_options
 @click.option("--rel", type=float, metavar="N", help="Smallest grade that is relevant. [1]")
 @options.json_option
@@ -51,8 +71,9 @@ def command(*, runs: tuple[str, ...], **chosen: Any) -> int:
       assay explain --saved --query 301
       assay explain bm25.run dense.run --corpus docs.jsonl --queries q.jsonl -r qrels.tsv --query 7
     """
-    layout = output.chosen_format(None, chosen["json_wanted"], chosen["file"],
-                                  known=("text", "json"))  # fmt: skip
+    layout = output.chosen_format(
+        None, chosen["json_wanted"], chosen["file"], known=("text", "json")
+    )
     _refuse_senseless(runs, chosen)
     inputs = (*runs, chosen["qrels"], chosen["corpus"], chosen["queries"])
     output.refuse_input(chosen["file"], *inputs)
@@ -83,9 +104,6 @@ def _refuse_senseless(runs: tuple[str, ...], chosen: dict[str, Any]) -> None:
 
 
 def _show_number(runs: tuple[str, ...], chosen: dict[str, Any], layout: str) -> int:
-    from assay.explanation import explain
-    from assay.measures import parse_many
-
     if chosen["qrels"] is None:
         raise click.UsageError("Missing option '-r' / '--qrels': the judgments.")
     measure = chosen["measure"] or "nDCG@10"
@@ -102,7 +120,7 @@ def _show_number(runs: tuple[str, ...], chosen: dict[str, Any], layout: str) -> 
     if layout == "json":
         output.put(output.as_json({"command": "explain", **found.to_dict()}), chosen["file"])
     elif chosen["file"] is None and output.on_terminal():
-        from assay.cli.terminal import print_explanation
+        from assay.report.terminal import print_explanation
 
         print_explanation(found)
     else:
@@ -117,12 +135,6 @@ def _rules(chosen: dict[str, Any]) -> Any:
 
 def _of_bench(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
     """Run the bench again; its vectors are in the cache."""
-    from assay.cli.bench_progress import bench_bars
-    from assay.encoders import EmbeddingCache
-    from assay.tasks.bench_config import read_config
-    from assay.tasks.bench_explained import answers_of_bench
-    from assay.tasks.bench_request import request_of
-
     if len(runs) > 1:
         raise click.UsageError("Explain one bench.toml at a time.")
     request = request_of(read_config(runs[0]))
@@ -133,11 +145,6 @@ def _of_bench(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
 
 
 def _of_files(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
-    from assay.cli.scored import unique_names
-    from assay.io.collections import load_collection
-    from assay.io.sources import as_ranking
-    from assay.tasks.bench_explained import answers_of_rankings
-
     collection = load_collection(chosen["corpus"], chosen["queries"], chosen["qrels"])
     rules = _rules(chosen)
     names = unique_names(runs)
@@ -147,17 +154,15 @@ def _of_files(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
 
 
 def _of_store(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
-    from assay.cli.opened_store import opened_store
-    from assay.tasks.bench_explained import answers_of_runs
-
     with opened_store(chosen["store"]) as store:
         if runs:
             found = [store.run(run) for run in runs]
         else:
             newest = store.runs(task="bench", status="finished", limit=1)
             batch = newest[0].batch if newest else ""
-            found = [run for run in store.runs(task="bench", status="finished")
-                     if run.batch == batch][::-1]  # fmt: skip
+            found = [
+                run for run in store.runs(task="bench", status="finished") if run.batch == batch
+            ][::-1]
         return answers_of_runs(found, chosen["query"])
 
 
@@ -169,7 +174,5 @@ def _show_answers(answers: Answers, layout: str, file: str | None) -> int:
 
         print_answers(answers)
     else:
-        from assay.report.page import text_page
-
         output.put(text_page(answers.page()), file)
     return 0

@@ -7,6 +7,9 @@ from typing import cast
 import click
 
 from assay.cli import output
+from assay.io.formats import read_run
+from assay.io.writers import write_run
+from assay.search.fusion import Method, Normalization, fuse
 
 __all__ = ["command"]
 
@@ -59,10 +62,6 @@ def command(
       assay fuse bm25.run dense.run -o both.run
       assay fuse bm25.run dense.run --method combsum --normalize zscore -w 0.3 -w 0.7 -o both.run
     """
-    from assay.fusion import Method, Normalization, fuse
-    from assay.io.sources import read_run
-    from assay.io.writers import write_run
-
     output.refuse_input(target, *runs)
     fused = fuse(
         [read_run(run) for run in runs],

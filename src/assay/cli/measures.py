@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
+from assay.core.conventions import PRESETS
+from assay.measures import GROUPS, REGISTRY, parse_many
+from assay.measures.registry import format_value
+from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
     from assay.measures import Definition
-    from assay.report.tables import Table
+    from assay.tables.table import Table
 
 __all__ = ["command"]
 
@@ -50,9 +54,6 @@ _AFTERWORD = {
 
 
 def _all() -> tuple[Table, dict[str, Any]]:
-    from assay.measures import GROUPS, REGISTRY
-    from assay.report.tables import Cell, Table
-
     rows = tuple(
         (Cell(_pattern(one)), Cell(one.formula), Cell(_known_as(one))) for one in REGISTRY.values()
     )
@@ -89,16 +90,18 @@ def _entry(one: Definition) -> dict[str, Any]:
         "trec_eval": one.trec,
         "laws": sorted(one.laws),
         "parameters": {
-            key: {"takes": param.takes(), "default": param.default, "about": param.about,
-                  "convention": param.convention}
+            key: {
+                "takes": param.takes(),
+                "default": param.default,
+                "about": param.about,
+                "convention": param.convention,
+            }
             for key, param in one.params.items()
         },
-    }  # fmt: skip
+    }
 
 
 def _details(names: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
-    from assay.measures import REGISTRY, parse_many
-
     found = {
         one.name: one
         for name in names
@@ -128,15 +131,10 @@ def _described(one: Definition) -> str:
 
 
 def _written(param: Any) -> str:
-    from assay.measures.base import format_value
-
     return format_value(param.default) or "none"
 
 
 def _presets() -> tuple[Table, dict[str, Any]]:
-    from assay.conventions import PRESETS
-    from assay.report.tables import Cell, Table
-
     usual = set(PRESETS["trec_eval"].signature().split("|"))
     rows = []
     for name, rules in PRESETS.items():

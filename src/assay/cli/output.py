@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
+import click
+from click.core import ParameterSource
+
+from assay.core.text import printable
 from assay.errors import UsageError
-from assay.report.tables import Table, as_csv, as_markdown, as_text, printable
+from assay.io.atomic import atomic_write
+from assay.runs.record import RunRecord
+from assay.scoring.disclosures import disclosures
+from assay.tables.table import Cell, Table, as_csv, as_markdown, as_text
 
 __all__ = [
     "SCHEMA_VERSION",
     "as_json",
     "chosen_format",
+    "hush_packages",
     "narrate",
     "on_terminal",
     "put",
     "refuse_input",
     "refuse_one_file",
     "show",
+    "typed_command",
 ]
 
 # The layout of everything that --json prints; docs/command-line.md describes it.
@@ -31,8 +43,17 @@ SCHEMA_VERSION: Final = 1
 _BY_SUFFIX: Final = {".json": "json", ".csv": "csv", ".tsv": "tsv", ".md": "markdown"}
 # Endings that promise what no command prints.
 _PROMISES: Final = (
-    ".html", ".jsonl", ".ndjson", ".npy", ".npz", ".parquet", ".pdf", ".pq", ".tex", ".xlsx",
-)  # fmt: skip
+    ".html",
+    ".jsonl",
+    ".ndjson",
+    ".npy",
+    ".npz",
+    ".parquet",
+    ".pdf",
+    ".pq",
+    ".tex",
+    ".xlsx",
+)
 _PACKED: Final = (".gz", ".zip", ".zst")
 _LAYOUTS: Final[dict[str, Callable[[Table], str]]] = {
     "text": as_text,
@@ -114,8 +135,6 @@ def put(text: str, file: str | None) -> None:
         safe = "\n".join(map(_keep_tabs, text.split("\n"))) if on_terminal() else text
         print(safe)
         return
-    from assay.io.atomic import atomic_write
-
     with atomic_write(file) as stream:
         # Names of files may hold what UTF-8 cannot; its escape is also JSON's.
         stream.write(f"{text}\n".encode(errors="backslashreplace"))
@@ -130,13 +149,11 @@ def show(
 ) -> None:
     """Tables in a layout, with the signature below (text, Markdown) or as a column (CSV, TSV)."""
     if layout == "text" and file is None and on_terminal():
-        from assay.cli.terminal import print_tables
+        from assay.report.terminal import print_tables
 
         print_tables(tables, title=title, signature=signature)
         return
     if layout in ("csv", "tsv"):
-        from assay.report.tables import Cell
-
         tables = [
             Table((*t.columns, "signature"), tuple((*row, Cell(signature)) for row in t.rows))
             for t in tables
@@ -147,3 +164,60 @@ def show(
     parts += [_LAYOUTS[layout](table) for table in tables]
     parts.append(f"`{signature}`" if layout == "markdown" else signature)
     put("\n\n".join(parts), file)
+
+
+def typed_command() -> str:
+    """The command line of the running command: what was typed, in the order of its options."""
+    context = click.get_current_context()
+    words = ["assay", context.info_name or ""]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[name]
+        words += _words(parameter, _without_password(value) if name == "store" else value)
+    return shlex.join(words)
+
+
+def _without_password(store: str) -> str:
+    from assay.store.database import locate
+
+    return str(locate(store)) if "://" in store else store
+
+
+def _words(parameter: click.Parameter, value: object) -> list[str]:
+    values = value if isinstance(value, tuple) else (value,)
+    if isinstance(parameter, click.Argument):
+        return [str(one) for one in values]
+    option = max(parameter.opts, key=len)
+    if isinstance(parameter, click.Option) and parameter.is_flag:
+        return [option]
+    return [word for one in values for word in (option, str(one))]
+
+
+def hush_packages() -> None:
+    """Some packages set up logging to stderr when they are imported, unless somebody has."""
+    root = logging.getLogger()
+    if not root.handlers:
+        root.addHandler(logging.NullHandler())
+
+
+_LARGE = 30_000_000  # bytes that take long enough to read for somebody to wait
+
+
+def working_on(what: str, *files: str) -> AbstractContextManager[object]:
+    """Something that moves, where the files are large enough to wait for and somebody watches."""
+    large = sum(os.path.getsize(file) for file in files if os.path.isfile(file)) > _LARGE
+    if not large or not sys.stderr.isatty():
+        return nullcontext()
+    from assay.report.terminal import working
+
+    return working(what)
+
+
+def narrate_remarks(records: Sequence[RunRecord]) -> None:
+    """What a reader of the numbers should know, a line each."""
+    for one in records:
+        start = f"{one.name}: " if len(records) > 1 else ""
+        for remark in disclosures(one.scored()):
+            narrate(start + remark)

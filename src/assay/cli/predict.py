@@ -1,4 +1,4 @@
-"""`assay predict`: how often the right class is among the first; `assay.tasks.prediction`."""
+"""`assay predict`: how often the right class is among the first; `assay.tasks.prediction.evaluate`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from assay import __version__
 from assay.cli import options, output
-from assay.cli.many_values import ManyValues
+from assay.cli.options import ManyValues
+from assay.cli.predict_models import Request, evaluate_request
 from assay.errors import UsageError
+from assay.tables.page import markdown_page, text_page
+from assay.tasks.prediction.imports import import_results
+from assay.tasks.prediction.result import model_records
+from assay.tasks.prediction.tables import import_table, seed_table, welch_table
 
 if TYPE_CHECKING:
-    from assay.cli.predict_report import Evaluated
-    from assay.cli.saved import Saving
+    from assay.cli.predict_models import Evaluated
+    from assay.cli.saving import Saving
 
 __all__ = ["command"]
 
@@ -32,8 +38,14 @@ _FORMATS = ("text", "markdown", "csv", "tsv", "json")
 @click.option("--target", metavar="COLUMN", help="Column or array of the true classes.")
 @click.option("--id", "ids", metavar="COLUMN", help="Column of the sample ids.")
 @click.option("-m", "--measure", "measures", multiple=True, metavar="NAME", help="A measure.")
-@click.option("-k", "ks", multiple=True, type=click.IntRange(min=1), metavar="K...",
-              help="Cut-offs. [1 3 5 10]")  # fmt: skip
+@click.option(
+    "-k",
+    "ks",
+    multiple=True,
+    type=click.IntRange(min=1),
+    metavar="K...",
+    help="Cut-offs. [1 3 5 10]",
+)
 @click.option(
     "--by", metavar="COLUMN", help="Group samples by a column of the table, or FILE:COLUMN."
 )
@@ -106,13 +118,10 @@ def command(
         raise click.UsageError("Give a file of predictions, or --results FOLDER.")
     if unit or f1_unit:
         raise click.UsageError("--unit and --f1-unit are for --results; predictions have no unit.")
-    from assay.cli.predict_models import evaluate_request
-    from assay.cli.predict_request import Request
-
     request = Request(files=files, **chosen)
     output.refuse_input(file, *request.paths())
     found = evaluate_request(request)
-    saving.keep_predictions(found.models, request.paths())
+    saving.keep(model_records(found.models), *request.paths())
     return _show_models(found, legacy_json, layout, file)
 
 
@@ -136,10 +145,6 @@ def _refuse_result_file(file: str | None, folder: str) -> None:
 def _show_import(
     folder: str, unit: str | None, f1_unit: str | None, layout: str, file: str | None
 ) -> int:
-    from assay import __version__
-    from assay.tasks.prediction_imports import import_results
-    from assay.tasks.prediction_tables import import_table, seed_table, welch_table
-
     if unit is None:
         raise click.UsageError(
             "--results needs --unit percent or --unit fraction: of what it holds."
@@ -179,10 +184,8 @@ def _show_models(found: Evaluated, legacy_json: bool, layout: str, file: str | N
 
 
 def _show_page(found: Evaluated, layout: str, file: str | None) -> None:
-    from assay.report.page import markdown_page, text_page
-
     if layout == "text" and file is None and output.on_terminal():
-        from assay.cli.terminal import print_page
+        from assay.report.terminal import print_page
 
         print_page(found.page())
         return

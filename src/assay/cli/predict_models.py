@@ -4,29 +4,195 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 
-from assay.checks import named_few
-from assay.cli.group_files import path_of, read_groups
-from assay.cli.predict_report import Evaluated
-from assay.cli.predict_request import Request
 from assay.cli.progress import progress_bar
+from assay.compat.next_location import legacy_json
+from assay.core.checks import named_few
+from assay.core.conventions import Conventions, preset
+from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError
-from assay.ids import Ids
+from assay.io.groups import path_of, read_groups
 from assay.io.streams import open_chunks
-from assay.tasks.prediction import (
+from assay.runs.run_files import unique_names
+from assay.tables.page import Page, Words
+from assay.tables.table import Table
+from assay.tasks.prediction import tables
+from assay.tasks.prediction.evaluate import (
     Accumulator,
     PredictionResult,
     evaluate_baselines,
     evaluate_candidates,
 )
-from assay.tasks.prediction_files import PredictionFile, read_labels, read_prediction_file
-from assay.tasks.prediction_seeds import compare_models
+from assay.tasks.prediction.files import PredictionFile, read_labels, read_prediction_file
+from assay.tasks.prediction.seeds import SeedReport, compare_models
 
-__all__ = ["evaluate_request"]
+__all__ = ["Evaluated", "Request", "evaluate_request"]
+
+_OF_CLASSES: Final = ("accuracy", "f1", "f1_macro", "f1_weighted", "f1_micro", "f1-score")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the options ask for."""
+
+    files: tuple[str, ...]
+    targets: str | None = None
+    candidates: tuple[str, ...] = ()
+    target: str | None = None
+    ids: str | None = None
+    measures: tuple[str, ...] = ()
+    ks: tuple[int, ...] = ()
+    by: str | None = None
+    train: str | None = None
+    train_users: str | None = None
+    previous: str | None = None
+    n_classes: int | None = None
+    per_class: bool = False
+    histogram: bool = False
+    ties: str | None = None
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse options that would change nothing, and measures that are always shown."""
+        for name in self.measures:
+            if re.split(r"[(@]", name)[0].lower() in _OF_CLASSES:
+                raise UsageError(
+                    f"-m {name}: Accuracy, F1, precision and recall over classes are always shown, "
+                    "under every average. Leave it out."
+                )
+        for name in ("train_users", "previous"):
+            if getattr(self, name) and not self.train:
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{option} changes nothing without --train. Add it.")
+
+    @property
+    def rules(self) -> Conventions:
+        """Document 001's conventions, with other ties if asked for."""
+        return preset("document_001").but(ties=self.ties)
+
+    def named_files(self) -> list[tuple[str, str]]:
+        """(model, path) of each file; without a name the file's own is taken."""
+        plain = unique_names([_split(text)[1] for text in self.files])
+        return [
+            (_split(text)[0] or name, _split(text)[1])
+            for text, name in zip(self.files, plain, strict=True)
+        ]
+
+    def paths(self) -> list[str | None]:
+        """All files that are read."""
+        others = (self.train, self.train_users, self.previous, self.by)
+        return [
+            *(path for _, path in self.named_files()),
+            self.targets,
+            *(None if text is None else path_of(text) for text in others),
+        ]
+
+
+def _split(text: str) -> tuple[str, str]:
+    """NAME=FILE; a file whose own name holds = is meant as it is."""
+    name, equals, path = text.partition("=")
+    return ("", text) if not equals or os.path.exists(text) else (name, path)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """Models (each a list of seeds), baselines, and how the models compare."""
+
+    request: Request
+    models: dict[str, list[PredictionResult]]
+    baselines: list[PredictionResult]
+    column: str | None = None
+    comparison: SeedReport | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def firsts(self) -> list[PredictionResult]:
+        """The first seed of each model."""
+        return [results[0] for results in self.models.values()]
+
+    @property
+    def signature(self) -> str:
+        """The conventions, and which version computed the numbers."""
+        return self.firsts[0].scores.signature
+
+    @property
+    def remarks(self) -> Iterator[str]:
+        """What a reader of the numbers should know, a line each."""
+        yield from self.notes
+        for one in self.firsts:
+            if one.n_without_target:
+                yield f"{one.name}: samples without a target, left out: {one.n_without_target}"
+            if one.repeated:
+                yield (
+                    f"{one.name}: places at which a list names a class again: {one.repeated}; "
+                    "the first mention counts"
+                )
+            tied = one.scores.tied.any(axis=0)
+            if tied.any():
+                yield (
+                    f"{one.name}: {tied.mean():.0%} of samples have a value that depends on ties "
+                    f"(ties: {one.scores.conventions.ties})"
+                )
+
+    def page(self) -> Page:
+        """The tables with words between them, for people."""
+        page: Page = [tables.summary_table(self.models, self.baselines)]
+        report = self.comparison
+        if report is not None and report.paired is not None:
+            page += [Words(words, "verdict") for words in report.paired.verdicts.values()]
+            page += [Words(words) for words in report.paired.remarks]
+        if report is not None and self._has_seeds:
+            page.append(Words(report.advice))
+        page += self._more_tables()
+        return [*page, Words(self.signature, "signature")]
+
+    def tables(self) -> list[Table]:
+        """Everything that was asked for."""
+        return [tables.summary_table(self.models, self.baselines), *self._more_tables()]
+
+    def _more_tables(self) -> list[Table]:
+        found = []
+        if self.column is not None:
+            found.append(tables.group_table(self.firsts, self.column))
+        if self.comparison is not None and self._has_seeds:
+            found.append(tables.seed_table(self.comparison))
+            found += [tables.welch_table(self.comparison)] if self.comparison.welch else []
+        if self.comparison is not None and self.comparison.paired is not None:
+            found.append(self.comparison.paired.pair_table())
+        found += [tables.rank_table(self.firsts)] if self.request.histogram else []
+        found += [tables.class_table(self.firsts)] if self.request.per_class else []
+        return found
+
+    @property
+    def _has_seeds(self) -> bool:
+        return any(len(results) > 1 for results in self.models.values())
+
+    def legacy(self) -> dict[str, Any]:
+        """The old JSON of one model."""
+        if len(self.models) > 1 or self._has_seeds:
+            raise UsageError("--legacy-json holds one result. Give one file and one column.")
+        return legacy_json(self.firsts[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        per_class = self.request.per_class
+        return {
+            "command": "predict",
+            "signature": self.signature,
+            "models": {
+                name: [one.to_dict(per_class=per_class) for one in results]
+                for name, results in self.models.items()
+            },
+            "baselines": [one.to_dict() for one in self.baselines],
+            "comparison": None if self.comparison is None else self.comparison.to_dict(),
+            "remarks": list(self.remarks),
+        }
 
 
 def evaluate_request(request: Request) -> Evaluated:
@@ -38,9 +204,12 @@ def evaluate_request(request: Request) -> Evaluated:
     column = None
     for model, path in _without_duplicates(request.named_files(), notes):
         read = read_prediction_file(
-            path, targets=targets, candidates=request.candidates,
-            target=request.target, ids=request.ids,
-        )  # fmt: skip
+            path,
+            targets=targets,
+            candidates=request.candidates,
+            target=request.target,
+            ids=request.ids,
+        )
         first = first or read
         groups = _groups(request, read)
         column = next(iter(groups), None)
@@ -89,10 +258,15 @@ def _results(
         if len(read.candidates) > 1:
             named = column if len(request.files) == 1 else f"{model}/{column}"
         result = evaluate_candidates(
-            lists, read.targets, name=named, n_classes=request.n_classes,
-            query_ids=read.query_ids, groups=groups or None, conventions=request.rules,
+            lists,
+            read.targets,
+            name=named,
+            n_classes=request.n_classes,
+            query_ids=read.query_ids,
+            groups=groups or None,
+            conventions=request.rules,
             measures=_wanted(request, lists=True),
-        )  # fmt: skip
+        )
         yield named, result
 
 
@@ -108,9 +282,12 @@ def _from_scores(
         else:
             _add_batches(batches, read)
     return batches.result(
-        measures=_wanted(request, lists=False), name=model, class_names=read.class_names,
-        groups=groups or None, conventions=request.rules,
-    )  # fmt: skip
+        measures=_wanted(request, lists=False),
+        name=model,
+        class_names=read.class_names,
+        groups=groups or None,
+        conventions=request.rules,
+    )
 
 
 def _add_batches(batches: Accumulator, read: PredictionFile) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from assay.report.tables import printable
+from assay.core.text import printable
 
 __all__ = ["Progress", "listener", "progress_bar"]
 

@@ -1,4 +1,4 @@
-"""`assay rank`: vectors in, a run out; `assay.engine.rank` for files."""
+"""`assay rank`: vectors in, a run out; `assay.search.engine.rank` for files."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ import click
 
 from assay.cli import output
 from assay.cli.options import store_option
-from assay.cli.saved import Result, saving_runs
+from assay.cli.progress import progress_bar
+from assay.cli.saving import saving_runs
 from assay.cli.shard_rank import Sharded, cluster_options, is_sharded
+from assay.cluster import Shard, open_shards
+from assay.core.ids import Ids
+from assay.io.vectors import read_ids, read_vectors
+from assay.io.writers import write_run
+from assay.runs import tables
+from assay.runs.record import RunRecord
+from assay.runs.run_files import unique_names
+from assay.scoring.evaluate import evaluate
+from assay.search.engine import rank
 
 if TYPE_CHECKING:
-    from assay.cli.scored import ScoredRun
     from assay.cluster import Journal, SampledRecall
-    from assay.ranking import Ranking
+    from assay.core.ranking import Ranking
 
 __all__ = ["command"]
 
@@ -103,7 +112,7 @@ def command(
     save: bool,
     store: str | None,
     dataset: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """Find the exact best documents of each query and write them as a run.
 
     QUERIES and DOCS are .npy or .npz files of vectors (float16, float32, float64 or integers);
@@ -137,16 +146,22 @@ def command(
         "keep_ties": keep_ties,
         "zero": zero,
     }
-    given = {"checkpoint": checkpoint, "query_block": query_block, "in_flight": in_flight,
-             "threads": threads, "engine": engine}  # fmt: skip
+    given = {
+        "checkpoint": checkpoint,
+        "query_block": query_block,
+        "in_flight": in_flight,
+        "threads": threads,
+        "engine": engine,
+    }
     settings = {key: value for key, value in given.items() if value is not None}
     extras = (where, workers, checkpoint, dry_run, query_block, in_flight, timings, sample)
     with saving_runs("retrieval", wanted=save, store=store, dataset=dataset, tags=()) as saving:
         vectors, ids = _side(queries, query_ids, "query")
         journal = None
         if is_sharded(docs, *extras, recall_of):
-            request = Sharded(vectors, ids, _shards(docs, doc_ids), k, how, where, workers,
-                              settings, timings)  # fmt: skip
+            request = Sharded(
+                vectors, ids, _shards(docs, doc_ids), k, how, where, workers, settings, timings
+            )
             if dry_run:
                 output.put(request.plan(), None)
                 return
@@ -155,11 +170,10 @@ def command(
             ranking = _ranked(vectors, ids, _side(docs, doc_ids, "doc"), k, threads, engine, how)
         _write(ranking, target, target_format, tag)
         if qrels is not None:
-            scored = _scored(ranking, qrels, measures or ("default",), target)
+            record = _scored(ranking, qrels, measures or ("default",), target)
             config = {} if journal is None else {"cluster": journal.to_dict()}
-            files = (queries, docs, qrels)
-            saving.keep([Result(scored.name, scored.scores, files, config=config)])
-            _print_scores(scored)
+            saving.keep([record.but(files=(queries, docs, qrels), config=config)])
+            _print_scores(record)
 
 
 def _on_shards(
@@ -174,9 +188,13 @@ def _on_shards(
 
 
 def _refuse_senseless(
-    target: str | None, *, dry_run: bool, recall_of: str | None, sample: int | None,
+    target: str | None,
+    *,
+    dry_run: bool,
+    recall_of: str | None,
+    sample: int | None,
     seed: int | None,
-) -> None:  # fmt: skip
+) -> None:
     if target is None and not dry_run and recall_of is None:
         raise click.UsageError("Missing option '-o' / '--output': the run to write.")
     if dry_run and recall_of is not None:
@@ -186,8 +204,6 @@ def _refuse_senseless(
 
 
 def _shards(docs: str, doc_ids: str | None) -> Any:
-    from assay.cluster import Shard, open_shards
-
     shards = open_shards(docs)
     if doc_ids is None:
         return shards
@@ -199,22 +215,29 @@ def _shards(docs: str, doc_ids: str | None) -> Any:
 
 
 def _ranked(
-    queries: Any, query_ids: Any, docs: tuple[Any, Any], k: int, threads: int | None,
-    engine: Any, how: dict[str, Any],
-) -> Ranking:  # fmt: skip
-    from assay.cli.progress import progress_bar
-    from assay.engine import rank
-
+    queries: Any,
+    query_ids: Any,
+    docs: tuple[Any, Any],
+    k: int,
+    threads: int | None,
+    engine: Any,
+    how: dict[str, Any],
+) -> Ranking:
     with progress_bar("searching") as progress:
         return rank(
-            queries, docs[0], k, query_ids=query_ids, doc_ids=docs[1], threads=threads,
-            engine=engine, progress=progress, **how,
-        )  # fmt: skip
+            queries,
+            docs[0],
+            k,
+            query_ids=query_ids,
+            doc_ids=docs[1],
+            threads=threads,
+            engine=engine,
+            progress=progress,
+            **how,
+        )
 
 
 def _write(ranking: Ranking, target: str | None, target_format: str | None, tag: str) -> None:
-    from assay.io.writers import write_run
-
     if target is None:
         return
     write_run(ranking, target, format=target_format, tag=tag)
@@ -232,43 +255,38 @@ def _recall_in_words(found: SampledRecall, run: str) -> str:
 
 def _scored(
     ranking: Ranking, qrels: str, measures: tuple[str, ...], target: str | None
-) -> ScoredRun:
-    from assay.cli.scored import ScoredRun, unique_names
-    from assay.evaluation import evaluate
-
+) -> RunRecord:
     name = "rank" if target is None else unique_names([target])[0]
-    return ScoredRun(name, target or "", name, evaluate(_as_written(ranking), qrels, measures))
+    return RunRecord(name, evaluate(_as_written(ranking), qrels, measures), task="retrieval")
 
 
 def _as_written(ranking: Ranking) -> Ranking:
     """The ranking as a file of it would be read: rows that have no ids are named by number."""
     import numpy as np
 
-    from assay.ids import Ids
-
     docs, places = np.unique(ranking.docs, return_inverse=True)
     names = [ranking.query_ids, ranking.doc_ids.take(docs.astype(np.int64))]
     queries, found = (Ids.of([str(one) for one in ids]) for ids in names)
     return replace(
-        ranking, query_ids=queries, doc_ids=found, given_docs=places.astype(np.int32),
-        given_scores=ranking.scores, in_order=True,
-    )  # fmt: skip
+        ranking,
+        query_ids=queries,
+        doc_ids=found,
+        given_docs=places.astype(np.int32),
+        given_scores=ranking.scores,
+        in_order=True,
+    )
 
 
-def _print_scores(scored: ScoredRun) -> None:
-    from assay.cli import score_tables
-
-    for remark in scored.remarks(several=False):
-        output.narrate(remark)
-    table = score_tables.measure_table(scored, False)
-    title = score_tables.title([scored], False)
-    output.show([table], layout="text", file=None, signature=scored.scores.signature, title=title)
+def _print_scores(record: RunRecord) -> None:
+    output.narrate_remarks([record])
+    table = tables.measure_table(record, False)
+    title = tables.title([record], False)
+    signature = record.scored().signature
+    output.show([table], layout="text", file=None, signature=signature, title=title)
 
 
 def _side(path: str, ids: str | None, side: str) -> tuple[object, object]:
     """Vectors of one side, and its ids where there are any."""
-    from assay.io.vector_files import read_ids, read_vectors
-
     if path.lower().endswith(".npy"):
         return path, None if ids is None else read_ids(ids, side)
     found = read_vectors(path, side)

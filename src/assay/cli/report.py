@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.run_filters import filter_options
-from assay.cli.typed import typed_command
+from assay.cli.options import filter_options
+from assay.cli.output import typed_command
+from assay.cli.report_sources import find_sources, report_runs
+from assay.io.groups import read_groups
+from assay.report.report import check_ending, make_report
+from assay.runs.record import RunRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from assay.report import Report, ReportRun
-    from assay.scores import Scores
+    from assay.report import Report
+    from assay.scoring.scores import Scores
 
 __all__ = ["command"]
 
@@ -50,8 +54,12 @@ _FILTERS = ("task", "dataset", "model", "name", "tag", "since", "until")
     metavar="FILE[:COLUMN]",
     help="Show means by group: a TSV or CSV file with a query and its group. May be repeated.",
 )
-@click.option("--n-docs", type=click.IntRange(min=1), metavar="N",
-              help="Size of the collection; shows what a random order scores.")  # fmt: skip
+@click.option(
+    "--n-docs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Size of the collection; shows what a random order scores.",
+)
 @options.store_option
 @filter_options
 @click.option("--figures", metavar="DIR", help="Also write every chart to this folder.")
@@ -103,10 +111,6 @@ def command(
       assay report 3 4 7 -o report.html
       assay report --dataset cranfield --tag final --store team.db -o report.html
     """
-    from assay.cli.report_runs import report_runs
-    from assay.cli.report_sources import find_sources
-    from assay.report.contents import check_ending, make_report
-
     check_ending(file)
     _refuse_senseless(figures, formats)
     filters = {key: settings.pop(key) for key in _FILTERS}
@@ -115,15 +119,23 @@ def command(
         columns = (*groups, by) if by else groups
         output.refuse_input(file, *sources.files, qrels, *map(options.group_file, columns))
         scored = report_runs(
-            sources, qrels, measures=measures, rel=rel, conventions=conventions, changes=changes,
+            sources,
+            qrels,
+            measures=measures,
+            rel=rel,
+            conventions=conventions,
+            changes=changes,
             n_docs=n_docs,
-        )  # fmt: skip
+        )
     scored, column = _grouped(scored, groups, by)
     report = make_report(
-        scored, title=title,
-        baseline=None if sources.base is None else scored[sources.base].name, by=column,
-        command=typed_command(), **settings,
-    )  # fmt: skip
+        scored,
+        title=title,
+        baseline=None if sources.base is None else scored[sources.base].name,
+        by=column,
+        command=typed_command(),
+        **settings,
+    )
     path = report.save(file)
     drawn = report.figures(figures, formats=formats or _FORMATS) if figures else []
     _tell(report, path, drawn, json_wanted)
@@ -135,14 +147,10 @@ def _refuse_senseless(figures: str | None, formats: tuple[str, ...]) -> None:
 
 
 def _grouped(
-    scored: list[ReportRun], groups: tuple[str, ...], by: str | None
-) -> tuple[list[ReportRun], str | None]:
+    scored: list[RunRecord], groups: tuple[str, ...], by: str | None
+) -> tuple[list[RunRecord], str | None]:
     """The runs with their group columns, and the name of the column to test by."""
-    from dataclasses import replace
-
-    from assay.cli.group_files import read_groups
-
-    queries = scored[0].scores.query_ids
+    queries = scored[0].scored().query_ids
     found = dict(read_groups(source, queries) for source in groups)
     tested = by if by and _is_stored_column(by, scored) else None
     if by and tested is None:
@@ -152,12 +160,12 @@ def _grouped(
     def add(scores: Scores) -> Scores:
         return scores.with_groups(**found)
 
-    return [replace(run, scores=add(run.scores)) for run in scored], tested
+    return [run.but(scores=add(run.scored())) for run in scored], tested
 
 
-def _is_stored_column(by: str, scored: list[ReportRun]) -> bool:
+def _is_stored_column(by: str, scored: list[RunRecord]) -> bool:
     """Whether --by names a column that all runs have; what may be a file, too, is refused."""
-    known = all(by in run.scores.groups for run in scored)
+    known = all(by in run.scored().groups for run in scored)
     if known and os.path.exists(by):
         raise click.UsageError(
             f"--by {by} may be a stored column or the file of that name. Write ./{by} for the file."

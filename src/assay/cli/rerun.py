@@ -12,9 +12,10 @@ import click
 import numpy as np
 
 from assay.cli import output
-from assay.cli.saved import repeated_batch
+from assay.cli.main import COMMANDS, assay
+from assay.cli.saving import repeated_batch
 from assay.errors import StorageError, UsageError
-from assay.store.environment import fingerprints
+from assay.io.fingerprints import fingerprints
 
 if TYPE_CHECKING:
     from assay.store import Run, Store
@@ -60,8 +61,6 @@ def _refuse_unfit(run: Run, trusted: bool) -> None:
 
 def _can_save(arguments: Sequence[str]) -> bool:
     """Whether the command has --save: a stored one is data, and may come from anybody's file."""
-    from assay.cli.group import COMMANDS, assay
-
     name, *rest = arguments
     context = click.Context(assay)
     command = assay.get_command(context, name) if name in COMMANDS else None
@@ -92,8 +91,6 @@ def _changed(run: Run) -> list[str]:
 
 
 def _call(arguments: list[str], batch: str) -> None:
-    from assay.cli.group import assay
-
     token = repeated_batch.set(batch)
     try:
         with contextlib.suppress(click.exceptions.Exit):

@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from assay.cli import options, output
-from assay.cli.opened_store import opened_store
-from assay.cli.run_filters import filter_options
-from assay.report.tables import printable
+from assay.cli.options import filter_options, opened_store
+from assay.cli.rerun import rerun as repeated
+from assay.comparison.clusters import drawn_together
+from assay.comparison.compare import compare as compared
+from assay.comparison.tables import comparison_page
+from assay.core.text import printable
+from assay.measures import parse_many
+from assay.store.query import stored_query
+from assay.store.run import names_of, refuse_other_query_sets
+from assay.tables import page as pages
+from assay.tables.table import as_csv
 
 if TYPE_CHECKING:
-    from assay.report.page import Page
-    from assay.report.stored_query import StoredQuery
+    from assay.store.query import StoredQuery
+    from assay.tables.page import Page
 
 __all__ = ["command"]
 
@@ -46,20 +54,31 @@ def command() -> None:
 
 @command.command("list")
 @_filters
-@click.option("-m", "--measure", "measures", multiple=True, metavar="NAME",
-              help="Show these measures; only runs that have the first.")  # fmt: skip
+@click.option(
+    "-m",
+    "--measure",
+    "measures",
+    multiple=True,
+    metavar="NAME",
+    help="Show these measures; only runs that have the first.",
+)
 @click.option("-n", "--limit", type=click.IntRange(min=1), metavar="N", help="The newest N.")
 @options.store_option
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
 @options.output_option
 def list_(
-    *, measures: tuple[str, ...], limit: int | None, store: str | None, named: str | None,
-    json_wanted: bool, file: str | None, **filters: Any,
-) -> None:  # fmt: skip
+    *,
+    measures: tuple[str, ...],
+    limit: int | None,
+    store: str | None,
+    named: str | None,
+    json_wanted: bool,
+    file: str | None,
+    **filters: Any,
+) -> None:
     """List runs, newest first."""
-    from assay.measures import parse_many
-    from assay.report import stored_tables
+    from assay.store import tables
 
     layout = output.chosen_format(named, json_wanted, file)
     wanted = [str(one) for one in parse_many(measures)] if measures else []
@@ -68,15 +87,12 @@ def list_(
         runs = opened.lines(measures=wanted, **filters)
         where = str(opened.database.location)
     if layout == "json":
-        output.put(output.as_json({"command": "runs list", "runs": stored_tables.list_data(runs)}),
-                   file)  # fmt: skip
+        output.put(output.as_json({"command": "runs list", "runs": tables.list_data(runs)}), file)
         return
     if not runs:
         output.narrate(f"no such runs in {where}")
-    table = stored_tables.list_table(runs, wanted)
+    table = tables.list_table(runs, wanted)
     if layout in ("csv", "tsv"):
-        from assay.report.tables import as_csv
-
         output.put(as_csv(table, "\t" if layout == "tsv" else ","), file)
     else:
         _print([table], layout, file)
@@ -85,23 +101,30 @@ def list_(
 @command.command("show")
 @click.argument("run")
 @click.option("-q", "--per-query", is_flag=True, help="A row for each query.")
-@click.option("--query", metavar="ID",
-              help="Only this query: its values and, if stored, its text and results."
-              )  # fmt: skip
+@click.option(
+    "--query",
+    metavar="ID",
+    help="Only this query: its values and, if stored, its text and results.",
+)
 @options.store_option
 @click.option("--format", "named", type=click.Choice(_PAGES), help="Layout of the result.")
 @options.json_option
 @options.output_option
 def show(
-    *, run: str, per_query: bool, query: str | None, store: str | None, named: str | None,
-    json_wanted: bool, file: str | None,
-) -> None:  # fmt: skip
+    *,
+    run: str,
+    per_query: bool,
+    query: str | None,
+    store: str | None,
+    named: str | None,
+    json_wanted: bool,
+    file: str | None,
+) -> None:
     """Show one run: what it is, its numbers, how they came about; or one of its queries.
 
     RUN is its number, or 8 or more letters of its uid.
     """
-    from assay.report import stored_tables
-    from assay.report.stored_query import stored_query
+    from assay.store import tables
 
     if query is not None and per_query:
         raise click.UsageError("--query and --per-query exclude each other.")
@@ -111,10 +134,10 @@ def show(
         if query is not None:
             _show_query(stored_query(found, query), layout, file)
         elif layout == "json":
-            data = stored_tables.run_data(found, per_query=per_query)
+            data = tables.run_data(found, per_query=per_query)
             output.put(output.as_json({"command": "runs show", "run": data}), file)
         else:
-            _print(stored_tables.run_page(found, per_query=per_query), layout, file)
+            _print(tables.run_page(found, per_query=per_query), layout, file)
 
 
 def _show_query(found: StoredQuery, layout: str, file: str | None) -> None:
@@ -125,10 +148,8 @@ def _show_query(found: StoredQuery, layout: str, file: str | None) -> None:
 
 
 def _print(page: Page, layout: str, file: str | None) -> None:
-    from assay.report import page as pages
-
     if layout == "text" and file is None and output.on_terminal():
-        from assay.cli.terminal import print_page
+        from assay.report.terminal import print_page
 
         print_page(page)
         return
@@ -138,17 +159,41 @@ def _print(page: Page, layout: str, file: str | None) -> None:
 
 @command.command("compare")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
-@click.option("-m", "--measure", "measures", multiple=True, metavar="NAME",
-              help="A measure that all runs have. May be repeated. [all of them]")  # fmt: skip
+@click.option(
+    "-m",
+    "--measure",
+    "measures",
+    multiple=True,
+    metavar="NAME",
+    help="A measure that all runs have. May be repeated. [all of them]",
+)
 @click.option("-b", "--baseline", metavar="RUN", help="Compare with this run only.")
-@click.option("--test", default="randomisation", show_default=True, metavar="NAME",
-              help="As in 'assay compare'.")  # fmt: skip
-@click.option("--correction", default="holm", show_default=True, metavar="NAME",
-              help="As in 'assay compare'.")  # fmt: skip
-@click.option("--level", type=float, default=0.05, show_default=True, metavar="A",
-              help="Chance of a false claim.")  # fmt: skip
-@click.option("--resamples", type=click.IntRange(min=100), default=10_000, show_default=True,
-              metavar="N", help="How often to draw.")  # fmt: skip
+@click.option(
+    "--test",
+    default="randomisation",
+    show_default=True,
+    metavar="NAME",
+    help="As in 'assay compare'.",
+)
+@click.option(
+    "--correction", default="holm", show_default=True, metavar="NAME", help="As in 'assay compare'."
+)
+@click.option(
+    "--level",
+    type=float,
+    default=0.05,
+    show_default=True,
+    metavar="A",
+    help="Chance of a false claim.",
+)
+@click.option(
+    "--resamples",
+    type=click.IntRange(min=100),
+    default=10_000,
+    show_default=True,
+    metavar="N",
+    help="How often to draw.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
 @click.option(
     "--by",
@@ -161,16 +206,18 @@ def _print(page: Page, layout: str, file: str | None) -> None:
 @options.json_option
 @options.output_option
 def compare(
-    *, runs: tuple[str, ...], measures: tuple[str, ...], baseline: str | None, force: bool,
-    store: str | None, named: str | None, json_wanted: bool, file: str | None, **settings: Any,
-) -> None:  # fmt: skip
+    *,
+    runs: tuple[str, ...],
+    measures: tuple[str, ...],
+    baseline: str | None,
+    force: bool,
+    store: str | None,
+    named: str | None,
+    json_wanted: bool,
+    file: str | None,
+    **settings: Any,
+) -> None:
     """Compare stored runs: which is better, by how much, and how sure is that?"""
-    from assay.clustered import drawn_together
-    from assay.comparison import compare as compared
-    from assay.measures import parse_many
-    from assay.report.comparison_tables import comparison_page
-    from assay.store.run import names_of, refuse_other_questions
-
     layout = output.chosen_format(named, json_wanted, file, known=_COMPARISONS)
     keys = [*runs, *([baseline] if baseline else [])]
     with opened_store(store) as opened:
@@ -178,10 +225,12 @@ def compare(
         if len(found) < 2:
             raise click.UsageError("There is one run; a comparison needs two.")
         if not force:
-            refuse_other_questions(found)
+            refuse_other_query_sets(found)
         names = names_of(found)
-        base = next((i for i, run in enumerate(found)
-                     if baseline and run.id == opened.run(baseline).id), None)  # fmt: skip
+        base = next(
+            (i for i, run in enumerate(found) if baseline and run.id == opened.run(baseline).id),
+            None,
+        )
         scores = [run.scores() for run in found]
     if settings["by"] is None:
         settings |= drawn_together(
@@ -189,9 +238,14 @@ def compare(
         )
     first, second, *more = scores
     result = compared(
-        first, second, *more, names=names, measures=parse_many(measures) if measures else None,
-        baseline=None if base is None else names[base], **settings,
-    )  # fmt: skip
+        first,
+        second,
+        *more,
+        names=names,
+        measures=parse_many(measures) if measures else None,
+        baseline=None if base is None else names[base],
+        **settings,
+    )
     if layout == "json":
         output.put(output.as_json({"command": "runs compare", **result.to_dict()}), file)
     else:
@@ -238,9 +292,14 @@ def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
 @_filters
 @options.store_option
-@click.option("-o", "--output", "file", required=True, metavar="FILE",
-              help=".json holds all of a run; .csv and .parquet the values of every query."
-              )  # fmt: skip
+@click.option(
+    "-o",
+    "--output",
+    "file",
+    required=True,
+    metavar="FILE",
+    help=".json holds all of a run; .csv and .parquet the values of every query.",
+)
 def export(*, runs: tuple[str, ...], store: str | None, file: str, **filters: Any) -> None:
     """Write runs to a file: those named, or all that pass the filters."""
     with opened_store(store) as opened:
@@ -276,7 +335,5 @@ def rerun(*, run: str, yes: bool, store: str | None) -> int:
 
     The results are saved as new runs. The exit code is 1 if any value differs.
     """
-    from assay.cli.rerun import rerun as repeated
-
     with opened_store(store) as opened:
         return repeated(opened, opened.run(run), trusted=yes)

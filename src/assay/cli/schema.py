@@ -7,6 +7,7 @@ import json
 import click
 
 from assay.cli import options, output
+from assay.tasks.bench.config import SCHEMA
 
 __all__ = ["command"]
 
@@ -22,6 +23,4 @@ def command(*, what: str, file: str | None) -> None:
       assay schema bench
       assay schema bench -o bench.schema.json
     """
-    from assay.tasks.bench_config import SCHEMA
-
     output.put(json.dumps({"bench": SCHEMA}[what], indent=2, ensure_ascii=False), file)

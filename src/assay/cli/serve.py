@@ -7,18 +7,36 @@ import os
 import click
 
 from assay.cli import options, output
+from assay.web.server import TOKEN_VARIABLE, serve
 
 __all__ = ["command"]
 
 
 @click.command("serve")
 @options.store_option
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS",
-              help="Where to listen; beyond this machine a token is needed.")  # fmt: skip
-@click.option("-p", "--port", type=click.IntRange(0, 65535), default=8420, show_default=True,
-              metavar="N", help="0 takes any that is free.")  # fmt: skip
-@click.option("--allow-host", "allowed", multiple=True, metavar="NAME",
-              help="Another name under which browsers may ask. May be repeated.")  # fmt: skip
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    metavar="ADDRESS",
+    help="Where to listen; beyond this machine a token is needed.",
+)
+@click.option(
+    "-p",
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8420,
+    show_default=True,
+    metavar="N",
+    help="0 takes any that is free.",
+)
+@click.option(
+    "--allow-host",
+    "allowed",
+    multiple=True,
+    metavar="NAME",
+    help="Another name under which browsers may ask. May be repeated.",
+)
 @click.option("--open", "open_wanted", is_flag=True, help="Open the page in a browser.")
 def command(
     *, store: str | None, host: str, port: int, allowed: tuple[str, ...], open_wanted: bool
@@ -35,7 +53,6 @@ def command(
       assay serve --store results.db --port 0 --open
       assay serve --host 0.0.0.0
     """
-    from assay.web.server import TOKEN_VARIABLE, serve
 
     def ready(address: str) -> None:
         print(address, flush=True)
@@ -47,5 +64,11 @@ def command(
             # Some browsers return only when they are closed.
             Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    serve(store, host=host, port=port, allowed=allowed, token=os.environ.get(TOKEN_VARIABLE),
-          ready=ready)  # fmt: skip
+    serve(
+        store,
+        host=host,
+        port=port,
+        allowed=allowed,
+        token=os.environ.get(TOKEN_VARIABLE),
+        ready=ready,
+    )

@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from assay.cli import output
-from assay.cli.where import refuse_workers_alone, where_options
+from assay.cli.options import refuse_workers_alone, where_options
+from assay.cli.progress import progress_bar
+from assay.cluster import open_cluster, plan_shards, rank_shards, sample_queries, sampled_recall
+from assay.core.ids import Ids, IntegerIds
+from assay.io.formats import read_run
+from assay.search.engine.vectors import matrix_of
+from assay.search.engine.workers import thread_count
 
 if TYPE_CHECKING:
     from assay.cluster import Cluster, Journal, SampledRecall
-    from assay.ranking import Ranking
+    from assay.core.ranking import Ranking
 
 __all__ = ["Sharded", "cluster_options", "is_sharded", "opened"]
 
@@ -29,18 +35,33 @@ def cluster_options(command: Command) -> Command:
     for option in reversed(
         [
             where_options("Run on shards: threads, serial, auto (Ray), or Ray's address."),
-            click.option("--checkpoint", metavar="DIR",
-                         help="Keep finished blocks in DIR, and go on from there."),
-            click.option("--dry-run", is_flag=True,
-                         help="Print the plan, the bytes to move and the expected time."),
-            click.option("--query-block", type=click.IntRange(min=1), metavar="N",
-                         help="Queries of one task. [8192]"),
-            click.option("--in-flight", type=click.IntRange(min=3), metavar="N",
-                         help="Partial results that may be there at one time."),
-            click.option("--timings", metavar="FILE",
-                         help="Write time and bytes of every task as JSON."),
+            click.option(
+                "--checkpoint",
+                metavar="DIR",
+                help="Keep finished blocks in DIR, and go on from there.",
+            ),
+            click.option(
+                "--dry-run",
+                is_flag=True,
+                help="Print the plan, the bytes to move and the expected time.",
+            ),
+            click.option(
+                "--query-block",
+                type=click.IntRange(min=1),
+                metavar="N",
+                help="Queries of one task. [8192]",
+            ),
+            click.option(
+                "--in-flight",
+                type=click.IntRange(min=3),
+                metavar="N",
+                help="Partial results that may be there at one time.",
+            ),
+            click.option(
+                "--timings", metavar="FILE", help="Write time and bytes of every task as JSON."
+            ),
         ]
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command
 
@@ -68,28 +89,23 @@ class Sharded:
     @property
     def n_workers(self) -> int:
         """How many workers there will be, as far as this process can tell."""
-        from assay.engine.workers import thread_count
-
         if self.where in (None, "serial"):
             return thread_count(self.settings.get("threads"))
         return self.workers or thread_count(None)
 
     def plan(self) -> str:
         """What it will take, a line each."""
-        from assay.cluster import plan_shards
-
-        known = {key: self.settings[key] for key in ("query_block", "in_flight", "engine")
-                 if key in self.settings}  # fmt: skip
+        known = {
+            key: self.settings[key]
+            for key in ("query_block", "in_flight", "engine")
+            if key in self.settings
+        }
         plan = plan_shards(self.queries, self.shards, self.k, workers=self.n_workers, **known)
         return "\n".join(f"{name:<14} {text}" for name, text in plan.lines())
 
     def sampled(self, size: int, seed: int) -> Sharded:
         """The same for a random sample of the queries."""
         import numpy as np
-
-        from assay.cluster import sample_queries
-        from assay.engine.vectors import matrix_of
-        from assay.ids import Ids, IntegerIds
 
         matrix = matrix_of(self.queries, "queries")
         rows = sample_queries(matrix.shape[0], size, seed=seed)
@@ -101,39 +117,44 @@ class Sharded:
 
     def ranking(self) -> tuple[Ranking, Journal]:
         """Search; what was found, and what it took."""
-        from assay.cluster import rank_shards
-
         with opened(self.where, self.workers, self.settings, self.timings) as cluster:
             found = rank_shards(
-                self.queries, self.shards, self.k, query_ids=self.query_ids, cluster=cluster,
+                self.queries,
+                self.shards,
+                self.k,
+                query_ids=self.query_ids,
+                cluster=cluster,
                 **self.how,
-            )  # fmt: skip
+            )
             return found, cluster.journal
 
     def recall_of(self, run: str, size: int, seed: int) -> tuple[SampledRecall, Journal]:
         """How much another run finds of the exact neighbours of sampled queries."""
-        from assay import read_run
-        from assay.cluster import sampled_recall
-
         approximate = read_run(run)
         with opened(self.where, self.workers, self.settings, self.timings) as cluster:
             found = sampled_recall(
-                approximate, self.queries, self.shards, k=self.k, sample=size, seed=seed,
-                metric=self.how["metric"], query_ids=self.query_ids, cluster=cluster,
-            )  # fmt: skip
+                approximate,
+                self.queries,
+                self.shards,
+                k=self.k,
+                sample=size,
+                seed=seed,
+                metric=self.how["metric"],
+                query_ids=self.query_ids,
+                cluster=cluster,
+            )
             return found, cluster.journal
 
 
 @contextmanager
 def opened(
-    where: str | None, workers: int | None, settings: dict[str, Any], timings: str | None,
+    where: str | None,
+    workers: int | None,
+    settings: dict[str, Any],
+    timings: str | None,
     what: str = "searching",
-) -> Iterator[Cluster]:  # fmt: skip
+) -> Iterator[Cluster]:
     """A cluster with a bar; says at the end what a checkpoint saved, and writes the timings."""
-    from assay.cli.progress import progress_bar
-    from assay.cluster import open_cluster
-    from assay.engine.workers import thread_count
-
     refuse_workers_alone(where, workers)
     chosen = {key: value for key, value in settings.items() if value is not None}
     if where in (None, "serial"):

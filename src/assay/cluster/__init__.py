@@ -8,7 +8,7 @@ from assay.cluster.evaluating import evaluate_shards
 from assay.cluster.executors import Executor, RayExecutor, SerialExecutor, ThreadExecutor
 from assay.cluster.journal import Journal
 from assay.cluster.labels import count_label_shards
-from assay.cluster.planning import ShardPlan, plan_shards
+from assay.cluster.plan import ShardPlan, plan_shards
 from assay.cluster.sampling import SampledRecall, sample_queries, sampled_recall
 from assay.cluster.searching import rank_code_shards, rank_shards
 from assay.cluster.settings import Cluster, open_cluster

@@ -6,21 +6,34 @@ driver, which alone writes the embedding cache.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from assay.cluster.executors.base import worker_name
 from assay.cluster.journal import Step
 from assay.cluster.settings import Cluster
-from assay.cluster.worker_models import worker_model
-from assay.encoders import Encoder, EncoderSettings
-from assay.encoders.base import Batch, Done, told
-from assay.encoders.computed import ComputedModel
-from assay.errors import AssayError, ClusterError, UsageError
+from assay.errors import AssayError, ClusterError, UsageError, error_text
+from assay.models import Encoder, EncoderSettings, TextModel, text_model
+from assay.models.encoder import Batch, Done
+from assay.models.text_model import ComputedModel
 
-__all__ = ["ClusterBatches"]
+__all__ = ["ClusterBatches", "worker_model"]
+
+_HELD: Final = threading.local()  # packages do not promise that threads may share a model
+
+
+def worker_model(spec: str, settings: EncoderSettings, device: str | None = None) -> TextModel:
+    """The text model, from the last call of this worker if that named the same one."""
+    wanted = spec, settings, device
+    if getattr(_HELD, "name", None) != wanted:
+        _HELD.name = _HELD.model = None  # never two models at a time
+        _HELD.model = text_model(spec, settings=settings, device=device)
+        _HELD.name = wanted
+    model: TextModel = _HELD.model
+    return model
 
 
 class _Model(NamedTuple):
@@ -77,7 +90,7 @@ def _encoded(model: _Model, first: int, texts: list[str]) -> _Made:
         raise
     except OSError as error:  # which says nothing of the model
         raise ClusterError(
-            f"Encoder {model.spec!r} failed on the worker {worker_name()}: {told(error)}; on "
+            f"Encoder {model.spec!r} failed on the worker {worker_name()}: {error_text(error)}; on "
             f"{_which(texts)}."
         ) from error
     return _Made(batch, time.perf_counter() - start, worker_name())
@@ -89,7 +102,7 @@ def _loaded(model: _Model) -> Encoder:
         found = cast("ComputedModel", worker_model(model.spec, model.settings, model.device))
         fingerprint = found.fingerprint
     except Exception as error:  # models are not ours: loading one can fail in any way
-        words = str(error) if isinstance(error, AssayError) else f"{told(error)}."
+        words = str(error) if isinstance(error, AssayError) else f"{error_text(error)}."
         raise ClusterError(
             f"The worker {worker_name()} cannot load the model {model.spec!r}: {words}"
         ) from error

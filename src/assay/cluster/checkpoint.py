@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from assay.errors import MismatchError, StorageError
 from assay.io.atomic import atomic_write
 from assay.io.json_text import parse_json
-from assay.io.text_lines import read_text
+from assay.io.streams import read_text
 
 __all__ = ["Checkpoint", "Stored", "digest_of"]
 

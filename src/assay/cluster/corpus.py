@@ -12,20 +12,18 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from assay import checks
+from assay.arrays import Ints
 from assay.cluster.executors.base import Executor
 from assay.cluster.remote_files import file_facts, local_file
 from assay.cluster.shard_files import opened
 from assay.cluster.shards import Shard, open_shards
-from assay.engine.vectors import check_shape
+from assay.core import checks
+from assay.core.ids import Ids
 from assay.errors import IdError, MismatchError, StorageError, UsageError
-from assay.ids import Ids
+from assay.search.engine.vectors import check_shape
 
 __all__ = ["Corpus", "Piece", "survey"]
-
-Longs = NDArray[np.int64]
 
 
 class Piece(NamedTuple):
@@ -53,7 +51,7 @@ class Facts(NamedTuple):
     mark: str
     sha256: str
     id_kind: str
-    found: dict[str, tuple[Longs, Longs]]
+    found: dict[str, tuple[Ints, Ints]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +62,7 @@ class Corpus:
     columns: int
     id_kind: str  # "text", "integer", or "" where documents have no ids
     sha256: tuple[str, ...]
-    found: Mapping[str, Longs]  # the document's number for every id asked for, or −1
+    found: Mapping[str, Ints]  # the document's number for every id asked for, or −1
 
     @property
     def n_docs(self) -> int:
@@ -76,7 +74,7 @@ class Corpus:
         """Bytes of all shards."""
         return sum(piece.n_bytes for piece in self.pieces)
 
-    def shard_of(self, docs: Longs) -> Longs:
+    def shard_of(self, docs: Ints) -> Ints:
         """The number of the shard that holds each document."""
         firsts = np.array([piece.first for piece in self.pieces])
         return np.searchsorted(firsts, docs, side="right") - 1
@@ -156,7 +154,7 @@ def _refuse_differences(shards: tuple[Shard, ...], facts: list[Facts]) -> None:
             )
 
 
-def _places(name: str, ids: Ids, pieces: tuple[Piece, ...], facts: list[Facts]) -> Longs:
+def _places(name: str, ids: Ids, pieces: tuple[Piece, ...], facts: list[Facts]) -> Ints:
     """The document of each id, or −1; an id in two shards is refused."""
     places = np.full(len(ids), -1, np.int64)
     for piece, one in zip(pieces, facts, strict=True):

@@ -18,21 +18,21 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assay import checks
+from assay.cluster.batches import worker_model
 from assay.cluster.executors.base import worker_name
 from assay.cluster.journal import Step
 from assay.cluster.remote_files import expand, is_remote, local_file
 from assay.cluster.settings import Cluster
+from assay.cluster.shard_files import ENDINGS, read_text_shard
 from assay.cluster.shards import natural_order
-from assay.cluster.text_shards import ENDINGS, read_text_shard
-from assay.cluster.worker_models import worker_model
-from assay.encoders import EncoderSettings
+from assay.core import checks
+from assay.core.ids import Ids
 from assay.errors import AssayError, InputError, StorageError, UsageError
-from assay.ids import Ids
 from assay.io.atomic import atomic_write
+from assay.io.formats import ending_of
 from assay.io.json_text import parse_json
-from assay.io.sources import ending_of
-from assay.io.text_lines import read_text
+from assay.io.streams import read_text
+from assay.models import EncoderSettings
 
 __all__ = ["Encoding", "encode_shards"]
 
@@ -128,8 +128,9 @@ def _sources(texts: Any) -> list[str]:
         found += expand(one) if pattern else [one]
     if not found:
         raise StorageError(f"{texts!r} names no texts: no file matches. Check the pattern.")
-    ordered = sorted({os.path.abspath(one) if not is_remote(one) else one for one in found},
-                     key=natural_order)  # fmt: skip
+    ordered = sorted(
+        {os.path.abspath(one) if not is_remote(one) else one for one in found}, key=natural_order
+    )
     for one in ordered:
         if ending_of(one) not in ENDINGS:
             raise UsageError(f"{one}: texts are read from {', '.join(ENDINGS)} files.")

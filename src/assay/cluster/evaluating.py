@@ -7,23 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from assay.cluster.lists import Lists
+from assay.arrays import Ints, offsets_of
+from assay.cluster.merging import Lists
 from assay.cluster.requests import Request
 from assay.cluster.searching import VectorWork, prepared_search
 from assay.cluster.settings import Cluster
-from assay.conventions import Conventions, as_conventions
-from assay.evaluation import evaluate
-from assay.ids import Ids, IntegerIds
-from assay.judgments import Judgments, Labels, Qrels
+from assay.core.conventions import Conventions, as_conventions
+from assay.core.ids import Ids, IntegerIds
+from assay.core.judgments import Judgments, Labels, Qrels
+from assay.core.ranking import Ranking
+from assay.io.formats import as_judgments
 from assay.measures import Measure, parse_many
-from assay.ranking import Ranking
-from assay.scores import Scores
+from assay.scoring.evaluate import evaluate
+from assay.scoring.scores import Scores
 
 __all__ = ["evaluate_shards"]
-
-Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -43,17 +42,23 @@ class EvaluationWork(VectorWork):
         ranking = self._ranking(part, query_ids, own)
         return evaluate(ranking, judgments, self.measures, conventions=self.conventions)
 
-    def _ranking(self, part: Lists, query_ids: Ids, own: Longs) -> Ranking:
+    def _ranking(self, part: Lists, query_ids: Ids, own: Ints) -> Ranking:
         """The block as a ranking of the documents it found, and of the queries' own."""
         rows, ids = _known(part, query_ids, own)
         return Ranking(
-            query_ids, ids, part.offsets, np.searchsorted(rows, part.docs).astype(np.int32),
-            part.scores, n_docs=self.n_docs, has_ids=self.has_ids, search=self.search_name,
+            query_ids,
+            ids,
+            part.offsets,
+            np.searchsorted(rows, part.docs).astype(np.int32),
+            part.scores,
+            n_docs=self.n_docs,
+            has_ids=self.has_ids,
+            search=self.search_name,
             divided=part.divided if part.divided.any() else None,
-        )  # fmt: skip
+        )
 
 
-def _known(part: Lists, query_ids: Ids, own: Longs) -> tuple[Longs, Ids]:
+def _known(part: Lists, query_ids: Ids, own: Ints) -> tuple[Ints, Ids]:
     """Numbers and ids of found documents; a query's own counts in the size of its collection."""
     if part.ids is None:
         rows = np.unique(part.docs)
@@ -82,21 +87,30 @@ def evaluate_shards(
 
     Only scores come back to the driver. The arguments are those of `rank_shards` and `evaluate`.
     """
-    from assay.io.sources import as_judgments
-
     cluster = cluster or Cluster()
     judgments = as_judgments(qrels)
     wanted = tuple(str(measure) for measure in parse_many(measures))
     rules = as_conventions(conventions)
     found = prepared_search(
-        queries, shards, k, metric=metric, exclude=exclude, query_ids=query_ids,
-        keep_ties=keep_ties, zero=zero, cluster=cluster,
-    )  # fmt: skip
+        queries,
+        shards,
+        k,
+        metric=metric,
+        exclude=exclude,
+        query_ids=query_ids,
+        keep_ties=keep_ties,
+        zero=zero,
+        cluster=cluster,
+    )
     request = found.request
     work = EvaluationWork(
-        **vars(found.work), measures=wanted, conventions=rules, n_docs=request.corpus.n_docs,
-        has_ids=request.has_ids, search_name=f"{found.engine}-certified",
-    )  # fmt: skip
+        **vars(found.work),
+        measures=wanted,
+        conventions=rules,
+        n_docs=request.corpus.n_docs,
+        has_ids=request.has_ids,
+        search_name=f"{found.engine}-certified",
+    )
     rest = _without_ranking(request, judgments, work)
     extra = _Extras(request, judgments, cluster)
     return _joined([*found.blocks(work, finish_extra=extra.of), rest])
@@ -121,25 +135,32 @@ class _Extras:
         return names, own, _some(self._judgments, places[places >= 0]), self._docs
 
 
-def _some(judgments: Judgments, rows: Longs) -> Judgments:
+def _some(judgments: Judgments, rows: Ints) -> Judgments:
     """The judgments of some queries; labels of documents travel apart."""
     names = judgments.query_ids.take(rows)
     if isinstance(judgments, Labels):
         nothing = np.zeros(0, np.int64)
         return replace(
-            judgments, query_ids=names, query_labels=judgments.query_labels[rows],
-            doc_ids=Ids.count(0), doc_labels=nothing,
-        )  # fmt: skip
+            judgments,
+            query_ids=names,
+            query_labels=judgments.query_labels[rows],
+            doc_ids=Ids.count(0),
+            doc_labels=nothing,
+        )
     if not isinstance(judgments, Qrels):
         return judgments
     lengths = np.diff(judgments.offsets)[rows]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    offsets = offsets_of(lengths)
     at = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - judgments.offsets[rows], lengths)
     docs, numbers = np.unique(judgments.docs[at], return_inverse=True)
     return replace(
-        judgments, query_ids=names, doc_ids=judgments.doc_ids.take(docs), offsets=offsets,
-        docs=numbers.astype(np.int64), grades=judgments.grades[at],
-    )  # fmt: skip
+        judgments,
+        query_ids=names,
+        doc_ids=judgments.doc_ids.take(docs),
+        offsets=offsets,
+        docs=numbers.astype(np.int64),
+        grades=judgments.grades[at],
+    )
 
 
 def _without_ranking(request: Request, judgments: Judgments, work: EvaluationWork) -> Scores:
@@ -149,9 +170,15 @@ def _without_ranking(request: Request, judgments: Judgments, work: EvaluationWor
     strangers = (places < 0).all()  # then all queries are told, to be refused
     names = request.names if strangers else Ids.count(0)
     nothing = Ranking(
-        names, Ids.count(0), np.zeros(len(names) + 1, np.int64), np.zeros(0, np.int32),
-        np.zeros(0), n_docs=work.n_docs, has_ids=work.has_ids, search=work.search_name,
-    )  # fmt: skip
+        names,
+        Ids.count(0),
+        np.zeros(len(names) + 1, np.int64),
+        np.zeros(0, np.int32),
+        np.zeros(0),
+        n_docs=work.n_docs,
+        has_ids=work.has_ids,
+        search=work.search_name,
+    )
     some = _some(judgments, missing)
     if isinstance(judgments, Labels) and isinstance(some, Labels):
         some = replace(some, doc_ids=judgments.doc_ids, doc_labels=judgments.doc_labels)

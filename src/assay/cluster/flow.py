@@ -224,9 +224,16 @@ class Flow:
     def _note(self, job: _Job, receipt: Receipt) -> None:
         read = self.pieces[job.shard].n_bytes if job.kind == "search" else 0
         self.cluster.journal.steps.append(
-            Step(job.kind, job.block, job.shard, receipt.seconds, read, receipt.n_bytes,
-                 receipt.worker)
-        )  # fmt: skip
+            Step(
+                job.kind,
+                job.block,
+                job.shard,
+                receipt.seconds,
+                read,
+                receipt.n_bytes,
+                receipt.worker,
+            )
+        )
 
     def _count(self, block: int, shards: Iterable[int]) -> None:
         """Tell how many pairs of query and document are done."""

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from assay import checks
-from assay.cluster.lists import Lists
+from assay.arrays import Ints
+from assay.cluster.merging import Lists
 from assay.cluster.searching import VectorWork, prepared_search
 from assay.cluster.settings import Cluster
-from assay.engine.labels import LabelCounts, cutoffs, found_labels, n_relevant, numbered
+from assay.core import checks
+from assay.search.engine.labels import LabelCounts, cutoffs, found_labels, n_relevant, numbered
 
 __all__ = ["count_label_shards"]
-
-Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class LabelWork(VectorWork):
 
     cuts: tuple[int, ...]
 
-    def finish(self, part: Lists, *extra: Any) -> Longs:
+    def finish(self, part: Lists, *extra: Any) -> Ints:
         """Count the labels of a block; labels of documents are there once for all blocks."""
         wanted, doc_labels = extra
         return found_labels(part.offsets, doc_labels[part.docs], wanted, self.cuts)

@@ -9,14 +9,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from assay.errors import AssayError, MissingPackageError, StorageError
-from assay.io.packages import need
+from assay.errors import AssayError, MissingPackageError, StorageError, need
 
 __all__ = ["expand", "file_facts", "is_remote", "join", "local_file"]
 
 _CHUNK: Final = 8 << 20
-_PACKAGES: Final = {"s3": ("s3fs", "s3"), "s3a": ("s3fs", "s3"), "gs": ("gcsfs", "gs"),
-                    "gcs": ("gcsfs", "gs")}  # fmt: skip
+_PACKAGES: Final = {
+    "s3": ("s3fs", "s3"),
+    "s3a": ("s3fs", "s3"),
+    "gs": ("gcsfs", "gs"),
+    "gcs": ("gcsfs", "gs"),
+}
 
 
 def is_remote(name: str) -> bool:

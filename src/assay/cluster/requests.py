@@ -10,20 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay import checks
+from assay.arrays import Ints
 from assay.cluster.checkpoint import Checkpoint, digest_of
 from assay.cluster.corpus import Corpus
 from assay.cluster.settings import Cluster
-from assay.engine.blocks import Metric, measured
-from assay.engine.exclusion import Excluded, excluded
-from assay.engine.plan import checked_ids, chosen_kernels
-from assay.engine.vectors import Rows, Vectors, matrix_of, widened
+from assay.core import checks
+from assay.core.ids import Ids
 from assay.errors import IdError, ShapeError, UsageError
-from assay.ids import Ids
+from assay.search.engine.blocks import Metric, measured
+from assay.search.engine.exclusion import Excluded, excluded
+from assay.search.engine.plan import checked_ids, chosen_kernels
+from assay.search.engine.vectors import Rows, Vectors, matrix_of, widened
 
 __all__ = ["Request", "cut", "distinct", "excluded_docs", "opened_checkpoint", "wanted_ids"]
-
-Longs = NDArray[np.int64]
 
 
 def cut(count: int, most: int) -> list[tuple[int, int]]:
@@ -96,7 +95,7 @@ def _listed_pairs(exclude: Any) -> list[list[Any]]:
     return listed
 
 
-def _named_pairs(exclude: Any, query_ids: Ids, corpus: Corpus) -> Longs:
+def _named_pairs(exclude: Any, query_ids: Ids, corpus: Corpus) -> Ints:
     listed = _listed_pairs(exclude)
     if not listed:
         return np.empty((0, 2), np.int64)
@@ -146,7 +145,7 @@ class Request:
         start, stop = self.blocks[number]
         return np.ascontiguousarray(self.queries[start:stop])
 
-    def pairs(self, block: int, shard: int) -> Longs | None:
+    def pairs(self, block: int, shard: int) -> Ints | None:
         """What a block must not find in a shard: (query, document), counted from their first."""
         piece = self.corpus.pieces[shard]
         offsets, docs = self.excluded.part(*self.blocks[block]).within(piece.first, piece.rows)

@@ -12,22 +12,23 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay import checks
+from assay.arrays import Floats
 from assay.cluster.searching import rank_shards
 from assay.cluster.settings import Cluster
-from assay.engine.plan import checked_ids
-from assay.engine.search import rank
-from assay.engine.vectors import matrix_of
+from assay.core import checks
+from assay.core.ids import Ids, IntegerIds
+from assay.core.ranking import Ranking
 from assay.errors import MismatchError, UsageError
-from assay.ids import Ids, IntegerIds
-from assay.ranking import Ranking
+from assay.native.random_words import stream_key, words
+from assay.search.engine.plan import checked_ids
+from assay.search.engine.search import rank
+from assay.search.engine.vectors import matrix_of
 from assay.stats import interval
-from assay.stats.random_bits import stream_key, words
 from assay.stats.samples import check_level, check_seed
 
 __all__ = ["SampledRecall", "sample_queries", "sampled_recall"]
 
-Floats = NDArray[np.float64]
+
 _FEWEST: Final = 8  # with fewer queries no interval is given
 
 

@@ -9,10 +9,9 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from assay import checks
 from assay.cluster.corpus import Corpus, Piece, survey
 from assay.cluster.flow import Flow
-from assay.cluster.lists import Arrays, Lists, joined, lists_of, merge_lists
+from assay.cluster.merging import Arrays, Lists, joined, lists_of, merge_lists
 from assay.cluster.requests import (
     Request,
     checked_queries,
@@ -22,16 +21,18 @@ from assay.cluster.requests import (
 )
 from assay.cluster.settings import Cluster
 from assay.cluster.shard_files import opened
-from assay.engine.blocks import Metric
-from assay.engine.code_search import rank_codes
-from assay.engine.codes import Codes, as_codes
-from assay.engine.plan import checked_ids, chosen_kernels
-from assay.engine.search import rank
-from assay.engine.vectors import check_columns
+from assay.core import checks
+from assay.core.ids import Ids, IntegerIds
+from assay.core.ranking import Ranking
 from assay.errors import MismatchError
-from assay.ids import Ids, IntegerIds
+from assay.io.arrays import load_npy
 from assay.native import Engine
-from assay.ranking import Ranking
+from assay.search.engine.blocks import Metric
+from assay.search.engine.code_search import rank_codes
+from assay.search.engine.codes import Codes, as_codes
+from assay.search.engine.plan import checked_ids, chosen_kernels
+from assay.search.engine.search import rank
+from assay.search.engine.vectors import check_columns
 
 __all__ = ["Search", "prepared_search", "rank_code_shards", "rank_shards"]
 
@@ -77,10 +78,16 @@ class VectorWork(ListWork):
         with opened(piece.shard) as content:
             piece.check_unchanged()
             found = rank(
-                queries, content.docs, self.k,
-                metric=self.metric, zero=self.zero, exclude=barred, keep_ties=self.keep_ties,
-                threads=self.threads, engine=self.engine,
-            )  # fmt: skip
+                queries,
+                content.docs,
+                self.k,
+                metric=self.metric,
+                zero=self.zero,
+                exclude=barred,
+                keep_ties=self.keep_ties,
+                threads=self.threads,
+                engine=self.engine,
+            )
             return lists_of(found, piece.first, content.ids)
 
 
@@ -96,16 +103,19 @@ class CodeWork(ListWork):
         with opened(piece.shard) as content:
             piece.check_unchanged()
             found = rank_codes(
-                Codes(queries, self.query_bits), codes_of(content.docs, self.bits), self.k,
-                exclude=barred, keep_ties=self.keep_ties, threads=self.threads, engine=self.engine,
-            )  # fmt: skip
+                Codes(queries, self.query_bits),
+                codes_of(content.docs, self.bits),
+                self.k,
+                exclude=barred,
+                keep_ties=self.keep_ties,
+                threads=self.threads,
+                engine=self.engine,
+            )
             return lists_of(found, piece.first, content.ids)
 
 
 def codes_of(docs: Any, bits: int | None) -> Codes:
     """The codes of a shard."""
-    from assay.io.arrays import load_npy
-
     array = load_npy(docs) if isinstance(docs, str) else docs
     return as_codes(array, "docs") if bits is None else Codes(array, bits)
 
@@ -126,10 +136,15 @@ class Search:
         for irrelevant in ("threads", "engine"):  # neither changes a byte
             del job[irrelevant]
         flow = Flow(
-            self.cluster, work or self.work, self.request.corpus.pieces, self.request.sizes,
-            self.request.block, lambda block, shard: (self.request.pairs(block, shard),),
-            checkpoint=opened_checkpoint(self.cluster, self.request, job), **extras,
-        )  # fmt: skip
+            self.cluster,
+            work or self.work,
+            self.request.corpus.pieces,
+            self.request.sizes,
+            self.request.block,
+            lambda block, shard: (self.request.pairs(block, shard),),
+            checkpoint=opened_checkpoint(self.cluster, self.request, job),
+            **extras,
+        )
         return flow.in_order()
 
     def ranking(self) -> Ranking:
@@ -172,15 +187,30 @@ def rank_shards(
     this runs and how; the other arguments are those of `rank`.
     """
     return prepared_search(
-        queries, shards, k, metric=metric, exclude=exclude, query_ids=query_ids,
-        keep_ties=keep_ties, zero=zero, cluster=cluster,
-    ).ranking()  # fmt: skip
+        queries,
+        shards,
+        k,
+        metric=metric,
+        exclude=exclude,
+        query_ids=query_ids,
+        keep_ties=keep_ties,
+        zero=zero,
+        cluster=cluster,
+    ).ranking()
 
 
 def prepared_search(
-    queries: Any, shards: Any, k: int, *, metric: Any, exclude: Any, query_ids: Any,
-    keep_ties: bool, zero: Any, cluster: Cluster | None,
-) -> Search:  # fmt: skip
+    queries: Any,
+    shards: Any,
+    k: int,
+    *,
+    metric: Any,
+    exclude: Any,
+    query_ids: Any,
+    keep_ties: bool,
+    zero: Any,
+    cluster: Cluster | None,
+) -> Search:
     """Check everything that can be checked before the search, and look at the shards."""
     cluster = cluster or Cluster()
     k = min(checks.check_cutoff(k), _LARGEST_DOC)

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from assay import checks
 from assay.cluster.executors import Executor, RayExecutor, SerialExecutor, ThreadExecutor
 from assay.cluster.journal import Journal
-from assay.engine.workers import Progress
+from assay.core import checks
 from assay.errors import UsageError
 from assay.native import Engine
+from assay.search.engine.workers import Progress
 
 __all__ = ["Cluster", "open_cluster"]
 

@@ -3,22 +3,54 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.arrays import Array
 from assay.cluster.remote_files import local_file
 from assay.cluster.shards import Shard
-from assay.errors import AssayError, FormatError, InputError, StorageError
-from assay.ids import Ids
-from assay.io.packages import need
+from assay.core.ids import Ids
+from assay.errors import AssayError, FormatError, InputError, StorageError, need
+from assay.io.arrays import NpyRows
+from assay.io.formats import ending_of
+from assay.io.json_text import parse_json
+from assay.io.streams import read_lines
+from assay.io.texts import find_text_columns, read_texts
+from assay.io.vectors import read_ids, read_vectors
+from assay.models.safetensors import load_safetensors
 
-__all__ = ["Content", "opened"]
+__all__ = ["ENDINGS", "Content", "TextShard", "opened", "read_text_shard"]
 
-Array = NDArray[Any]
+ENDINGS: Final = (".jsonl", ".ndjson", ".txt")
+
+
+class TextShard(NamedTuple):
+    """Texts, and their ids where the file has some."""
+
+    texts: Sequence[str]
+    ids: Ids | None
+
+
+def read_text_shard(name: str) -> TextShard:
+    """Read a file; records without an id have none, since their numbers would repeat."""
+    with local_file(name) as path:
+        if ending_of(name) == ".txt":
+            return TextShard([line.rstrip("\r\n") for line in read_lines(path)], None)
+        found = read_texts(path, "doc")
+        return TextShard(found.texts, found.ids if _has_ids(path, name) else None)
+
+
+def _has_ids(path: str, name: str) -> bool:
+    """Whether the first record has an id."""
+    first = next((line for line in read_lines(path) if not line.isspace()), "")
+    record = parse_json(first, name)
+    if not isinstance(record, Mapping):
+        raise FormatError(f"{name}: expected objects with id and text, found {record!r:.60}.")
+    return find_text_columns(list(record), "doc", name).id is not None
+
 
 _VECTORS: Final = (
     "docs",
@@ -72,31 +104,23 @@ def _check(content: Content, shard: Shard) -> None:
 
 
 def _ids_of_file(name: str) -> Ids:
-    from assay.io.vector_files import read_ids
-
     with local_file(name) as path:
         return read_ids(path, "doc")
 
 
 def _of_npy(path: str, key: str | None) -> Content:
     """Only what is searched is mapped into memory, window by window."""
-    from assay.io.arrays import NpyRows
-
     if key is not None:
         raise FormatError(f"a .npy file holds one array without a name; the key {key!r} is none.")
     return Content(path, NpyRows(path).shape, None)
 
 
 def _of_npz(path: str, key: str | None) -> Content:
-    from assay.io.vector_files import read_vectors
-
     found = read_vectors(path, "doc", key=key)
     return Content(found.vectors, found.vectors.shape, found.ids)
 
 
 def _of_safetensors(path: str, key: str | None) -> Content:
-    from assay.encoders.safetensors_file import load_safetensors
-
     tensors, _ = load_safetensors(path)
     vectors = tensors[_chosen(list(tensors), key)]
     name = next((name for name in _IDS if name in tensors), None)
@@ -125,9 +149,11 @@ def _matrix(column: Any, name: str) -> Array:
         raise FormatError(f"the column {name!r} must hold a list of numbers in every row.")
     flat = lists.flatten().to_numpy(zero_copy_only=False)
     width, left = divmod(len(flat), max(len(lists), 1))
-    lengths = {width} if not hasattr(lists, "value_lengths") else set(
-        lists.value_lengths().unique().to_pylist()
-    )  # fmt: skip
+    lengths = (
+        {width}
+        if not hasattr(lists, "value_lengths")
+        else set(lists.value_lengths().unique().to_pylist())
+    )
     if left or lengths != {width}:
         raise FormatError(f"the column {name!r} has lists of different lengths.")
     return np.ascontiguousarray(flat).reshape(len(lists), width)

@@ -14,14 +14,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from assay.cluster.remote_files import expand, join, local_file
+from assay.core.text import did_you_mean
 from assay.errors import FormatError, StorageError, UsageError
 from assay.io.json_text import parse_json
-from assay.io.text_lines import read_text
+from assay.io.streams import read_text
 
 __all__ = ["Shard", "natural_order", "open_shards"]
 
@@ -101,8 +101,12 @@ def _of_manifest(name: str) -> list[Shard]:
 
 
 _KINDS: Final[dict[str, type]] = {
-    "path": str, "ids": str, "key": str, "rows": int, "sha256": str,
-}  # fmt: skip
+    "path": str,
+    "ids": str,
+    "key": str,
+    "rows": int,
+    "sha256": str,
+}
 
 
 def _entry(entry: Any, folder: str, place: str) -> Shard:
@@ -112,8 +116,7 @@ def _entry(entry: Any, folder: str, place: str) -> Shard:
         raise FormatError(f"{place}: expected an object with a path, found {entry!r:.80}.")
     for key, value in entry.items():
         if key not in _KINDS:
-            near = get_close_matches(key, _KINDS, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(key, _KINDS)
             raise FormatError(f"{place}: unknown key {key!r}.{hint} Keys: {', '.join(_KINDS)}.")
         if value is not None and (not isinstance(value, _KINDS[key]) or isinstance(value, bool)):
             raise FormatError(f"{place}: {key} must be {_KINDS[key].__name__}, found {value!r}.")

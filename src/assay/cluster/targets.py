@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay import checks
+from assay.arrays import Floats, Ints
 from assay.cluster.corpus import Corpus, Piece, survey
 from assay.cluster.flow import Flow
 from assay.cluster.requests import (
@@ -26,10 +26,14 @@ from assay.cluster.requests import (
 )
 from assay.cluster.settings import Cluster
 from assay.cluster.shard_files import opened
-from assay.engine.blocks import Metric
-from assay.engine.plan import checked_ids, chosen_kernels
-from assay.engine.ranks import TargetRanks
-from assay.engine.target_search import (
+from assay.core import checks
+from assay.core.ids import Ids
+from assay.errors import IdError, UsageError
+from assay.native import Engine
+from assay.search.engine.blocks import Metric
+from assay.search.engine.plan import checked_ids, chosen_kernels
+from assay.search.engine.target_search import (
+    TargetRanks,
     count_against,
     excluded_everywhere,
     refuse_excluded_targets,
@@ -37,23 +41,17 @@ from assay.engine.target_search import (
     row_targets,
     target_scores,
 )
-from assay.engine.vectors import check_columns, matrix_of
-from assay.errors import IdError, UsageError
-from assay.ids import Ids
-from assay.native import Engine
+from assay.search.engine.vectors import check_columns, matrix_of
 
 __all__ = ["target_rank_shards"]
-
-Longs = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class Tally(NamedTuple):
     """Documents above each target, tied with it, and of these those before it."""
 
-    above: Longs
-    tied: Longs
-    before: Longs
+    above: Ints
+    tied: Ints
+    before: Ints
 
     @property
     def n_bytes(self) -> int:
@@ -74,7 +72,7 @@ class TargetWork:
     threads: int
     engine: Engine | None
 
-    def score(self, queries: Any, piece: Piece, rows: Longs, targets: Longs) -> Floats:
+    def score(self, queries: Any, piece: Piece, rows: Ints, targets: Ints) -> Floats:
         """Canonical scores of targets in one shard; `rows` are the rows that hold them."""
         with opened(piece.shard) as content:
             piece.check_unchanged()
@@ -82,7 +80,7 @@ class TargetWork:
             return target_scores(queries, docs, targets, **self._options())
 
     def search(
-        self, queries: Any, piece: Piece, targets: Longs, scores: Floats, barred: Any
+        self, queries: Any, piece: Piece, targets: Ints, scores: Floats, barred: Any
     ) -> Tally:
         """Count one shard against the targets, numbered through the whole corpus."""
         inside = (targets >= piece.first) & (targets < piece.first + piece.rows)
@@ -154,7 +152,7 @@ def target_rank_shards(
     return _leveled(tally, matrix, request, numbers, search=f"{name}-certified", metric=metric)
 
 
-def _numbers(named: list[Any], known: list[Any], corpus: Corpus) -> Longs:
+def _numbers(named: list[Any], known: list[Any], corpus: Corpus) -> Ints:
     """The targets as document numbers, −1 for none."""
     if not corpus.id_kind:
         numbers = row_targets([-1 if one is None else one for one in named])
@@ -168,7 +166,7 @@ def _numbers(named: list[Any], known: list[Any], corpus: Corpus) -> Longs:
     return numbers
 
 
-def _counted(work: TargetWork, request: Request, targets: Longs, cluster: Cluster) -> Tally:
+def _counted(work: TargetWork, request: Request, targets: Ints, cluster: Cluster) -> Tally:
     scores = _scored(work, request, targets, cluster)
     refuse_infinite(scores)
 
@@ -178,13 +176,18 @@ def _counted(work: TargetWork, request: Request, targets: Longs, cluster: Cluste
 
     job = {"kind": "targets", "metric": work.metric, "zero": work.zero}
     flow = Flow(
-        cluster, work, request.corpus.pieces, request.sizes, request.block, extra,
+        cluster,
+        work,
+        request.corpus.pieces,
+        request.sizes,
+        request.block,
+        extra,
         checkpoint=opened_checkpoint(cluster, request, job, targets),
-    )  # fmt: skip
+    )
     return Tally(*(np.concatenate(parts) for parts in zip(*flow.in_order(), strict=True)))
 
 
-def _scored(work: TargetWork, request: Request, targets: Longs, cluster: Cluster) -> Floats:
+def _scored(work: TargetWork, request: Request, targets: Ints, cluster: Cluster) -> Floats:
     """The score of every target, asked from the shard that holds it."""
     scores = np.zeros(len(targets))
     shard_of = np.where(targets < 0, -1, request.corpus.shard_of(targets))
@@ -200,7 +203,7 @@ def _scored(work: TargetWork, request: Request, targets: Longs, cluster: Cluster
     return scores
 
 
-def _scoring(request: Request, targets: Longs, queries: Longs, shard: int) -> tuple[Any, ...]:
+def _scoring(request: Request, targets: Ints, queries: Ints, shard: int) -> tuple[Any, ...]:
     """Arguments of one task: some queries, and the rows of a shard that are their targets."""
     piece = request.corpus.pieces[shard]
     rows, local = np.unique(targets[queries] - piece.first, return_inverse=True)
@@ -210,7 +213,7 @@ def _scoring(request: Request, targets: Longs, queries: Longs, shard: int) -> tu
 
 
 def _leveled(
-    tally: Tally, matrix: Any, request: Request, targets: Longs, *, search: str, metric: str
+    tally: Tally, matrix: Any, request: Request, targets: Ints, *, search: str, metric: str
 ) -> TargetRanks:
     """Under cosine all documents tie for a query of zeros, which no product can find."""
     n_docs = request.corpus.n_docs

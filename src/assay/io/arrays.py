@@ -20,15 +20,15 @@ from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from numpy.lib import format as npy_format
 
-from assay import checks
+from assay.arrays import Array
+from assay.core import checks
+from assay.core.ids import Ids
+from assay.core.judgments import Judgments
+from assay.core.ranking import Ranking
 from assay.errors import FormatError, ShapeError, StorageError, ValueRangeError
-from assay.ids import Ids
-from assay.io.streams import BOMB_BYTES, BOMB_RATIO, open_chunks
-from assay.judgments import Judgments
-from assay.ranking import Ranking
+from assay.io.streams import BOMB_BYTES, BOMB_RATIO, FilePath, open_chunks
 
 __all__ = [
     "NpyRows",
@@ -39,14 +39,21 @@ __all__ = [
     "read_ranking_arrays",
 ]
 
-Path = str | os.PathLike[str]
-Array = npt.NDArray[Any]
 
 _LARGEST = np.iinfo(np.int32).max
 _IDS = ("query_ids", "doc_ids")
 _RUN_KEYS = ("docs", "scores", *_IDS, "n_docs")
-_QRELS_KEYS = ("query_labels", "doc_labels", "targets", "queries", "docs", "grades",
-               "query_ids", "doc_ids", "n_docs")  # fmt: skip
+_QRELS_KEYS = (
+    "query_labels",
+    "doc_labels",
+    "targets",
+    "queries",
+    "docs",
+    "grades",
+    "query_ids",
+    "doc_ids",
+    "n_docs",
+)
 
 
 class _Header(NamedTuple):
@@ -62,7 +69,7 @@ class _Header(NamedTuple):
 class NpyRows:
     """The rows of a .npy file; only those that are asked for are mapped into memory."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: FilePath) -> None:
         self._name = os.fspath(path)
         self._header, self._offset = _checked_header(path)
         self.shape = self._header.shape
@@ -83,7 +90,7 @@ class NpyRows:
         )
 
 
-def load_npy(path: Path) -> Array:
+def load_npy(path: FilePath) -> Array:
     """Map a .npy file into memory, read-only."""
     name = os.fspath(path)
     header, offset = _checked_header(path)
@@ -93,7 +100,7 @@ def load_npy(path: Path) -> Array:
     return np.memmap(name, header.dtype, "r", offset, header.shape, order)
 
 
-def _checked_header(path: Path) -> tuple[_Header, int]:
+def _checked_header(path: FilePath) -> tuple[_Header, int]:
     """What a .npy file holds, and where; the size is that of the file."""
     name = os.fspath(path)
     with _opened(path) as file:
@@ -103,14 +110,14 @@ def _checked_header(path: Path) -> tuple[_Header, int]:
     return header, offset
 
 
-def npz_keys(path: Path) -> list[str]:
+def npz_keys(path: FilePath) -> list[str]:
     """Names of the arrays of a .npz file; none of them is read."""
     name = os.fspath(path)
     with _opened(path) as file, _damage_named(name), zipfile.ZipFile(file) as archive:
         return list(_members(archive, name))
 
 
-def load_npz(path: Path, known: tuple[str, ...], *, others: str = "refuse") -> dict[str, Array]:
+def load_npz(path: FilePath, known: tuple[str, ...], *, others: str = "refuse") -> dict[str, Array]:
     """Read the known arrays of a .npz file; any other is refused, or left alone ("ignore")."""
     name = os.fspath(path)
     with _opened(path) as file, _damage_named(name), zipfile.ZipFile(file) as archive:
@@ -127,7 +134,7 @@ def load_npz(path: Path, known: tuple[str, ...], *, others: str = "refuse") -> d
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _opened(path: FilePath) -> Iterator[BinaryIO]:
     next(open_chunks(path, 1))  # what is no regular file, or empty, is refused in its own words
     try:
         with open(path, "rb") as file:
@@ -226,7 +233,7 @@ def _check_size(header: _Header, available: int, place: str) -> None:
         )
 
 
-def read_ranking_arrays(path: Path, format: str) -> Ranking:
+def read_ranking_arrays(path: FilePath, format: str) -> Ranking:
     """Read a run from .npz or .npy; equal scores are in the order of document numbers."""
     name = os.fspath(path)
     if format == "npy":
@@ -268,7 +275,7 @@ def _with_size(ranking: Ranking, n_docs: int, name: str) -> Ranking:
     return replace(ranking, n_docs=n_docs)
 
 
-def read_judgment_arrays(path: Path, format: str) -> Judgments:
+def read_judgment_arrays(path: FilePath, format: str) -> Judgments:
     """Read judgments from .npz: labels, targets, or (query, doc, grade) triples of numbers."""
     name = os.fspath(path)
     if format == "npy":

@@ -3,26 +3,215 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assay import checks
-from assay.chunking import ChunkRule, chunk_docs
-from assay.errors import MismatchError, UsageError
-from assay.ids import Ids
-from assay.io.eval_sets import EvalSet, read_judgments
-from assay.io.sources import as_judgments
-from assay.io.texts import Texts, read_texts
-from assay.judgments import Qrels
-from assay.near_ids import near_misses
+from assay.core import checks
+from assay.core.id_hints import near_misses
+from assay.core.ids import Ids
+from assay.core.judgments import Judgments, Qrels
+from assay.core.order import rows_of
+from assay.errors import FormatError, MismatchError, StorageError, UsageError
+from assay.io.atomic import atomic_write
+from assay.io.chunking import ChunkRule, chunk_docs
+from assay.io.formats import as_judgments, ending_of, read_qrels
+from assay.io.json_text import parse_json
+from assay.io.lines import number_ids, pack_ids, pick_column
+from assay.io.streams import read_lines, read_text
+from assay.io.texts import Texts, as_text_ids, read_texts
 
-__all__ = ["Collection", "load_collection"]
+__all__ = [
+    "Collection",
+    "EvalSet",
+    "Layout",
+    "find_layout",
+    "load_collection",
+    "read_judgments",
+    "write_collection",
+]
+
+_PACKED = ("", ".gz", ".zst")
+
+
+class Layout(NamedTuple):
+    """Where the three parts of a collection are."""
+
+    corpus: Path
+    queries: Path
+    qrels: Path
+
+
+def find_layout(folder: str | os.PathLike[str], split: str) -> Layout:
+    """The files of a collection in a folder; `split` names the judgments."""
+    home = Path(folder)
+    if not home.is_dir():
+        raise UsageError(
+            f"{home} is no folder in BEIR's layout. Give queries and judgments as well "
+            "(on the command line --queries and --qrels)."
+        )
+    names = [
+        f"qrels/{split}.tsv",
+        f"qrels/{split}.trec",
+        "qrels.tsv",
+        "qrels.trec",
+        "qrels.txt",
+        "qrels.json",
+    ]
+    return Layout(
+        _first(home, ["corpus.jsonl"], "documents"),
+        _first(home, ["queries.jsonl", "queries.tsv", "queries.csv"], "queries"),
+        _first(home, names, f"judgments of the split {split!r}"),
+    )
+
+
+def _first(home: Path, names: list[str], what: str) -> Path:
+    for name in names:
+        for packed in _PACKED:
+            if (home / f"{name}{packed}").is_file():
+                return home / f"{name}{packed}"
+    known = sorted(path.stem for path in (home / "qrels").glob("*.tsv"))
+    hint = f" Splits that are there: {', '.join(known)}." if known and "split" in what else ""
+    raise StorageError(f"{home} holds no {what}: looked for {', '.join(names)}.{hint}")
+
+
+def write_collection(
+    collection: Collection, folder: str | os.PathLike[str], *, split: str = "test"
+) -> Layout:
+    """Write a collection in BEIR's layout; each file whole or not at all."""
+    home = Path(folder)
+    try:
+        (home / "qrels").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{home} cannot be made: {error.strerror or error}.") from error
+    layout = Layout(home / "corpus.jsonl", home / "queries.jsonl", home / "qrels" / f"{split}.tsv")
+    documents = zip(collection.doc_ids, collection.doc_texts, strict=True)
+    _write(layout.corpus, (_record(id, title="", text=text) for id, text in documents))
+    queries = zip(collection.query_ids, collection.query_texts, strict=True)
+    _write(layout.queries, (_record(id, text=text) for id, text in queries))
+    _write(layout.qrels, _judgments(collection))
+    return layout
+
+
+def _record(id: str | int, **fields: str) -> str:
+    return json.dumps({"_id": str(id), **fields}, ensure_ascii=False)
+
+
+def _judgments(collection: Collection) -> Iterator[str]:
+    yield "query-id\tcorpus-id\tscore"
+    qrels = collection.qrels
+    queries, docs = qrels.query_ids.to_list(), qrels.doc_ids.to_list()
+    rows = rows_of(qrels.offsets).tolist()
+    for row, doc, grade in zip(rows, qrels.docs.tolist(), qrels.grades.tolist(), strict=True):
+        yield f"{queries[row]}\t{docs[doc]}\t{int(grade) if grade.is_integer() else grade!r}"
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    with atomic_write(path) as file:
+        for line in lines:
+            file.write(f"{line}\n".encode())
+
+
+_QUERY: Final = ("queryid", "qid", "query", "question", "text")
+_IDS: Final = (
+    "relevantdocids",
+    "relevantids",
+    "relevant",
+    "docids",
+    "ids",
+    "docs",
+    "positives",
+    "gold",
+)
+
+
+class EvalSet(NamedTuple):
+    """Queries, by id or by text, and the ids of the documents that are relevant to each."""
+
+    queries: tuple[str, ...]
+    relevant: tuple[tuple[str, ...], ...]
+    source: str
+
+    def as_qrels(self, query_ids: Sequence[str]) -> Qrels:
+        """The same with these ids of the queries."""
+        sizes = [len(ids) for ids in self.relevant]
+        names = [one for ids in self.relevant for one in ids]
+        rows = np.repeat(np.arange(len(sizes)), sizes)
+        at = rows.tolist()
+
+        def where(row: int) -> str:
+            return f"{self.source}, entry {at[row]}"
+
+        doc_ids, docs = number_ids(pack_ids(names, "doc", where))
+        queries = pack_ids(list(query_ids), "query", f"{self.source}, entry {{}}".format)
+        distinct, numbers = number_ids(queries)
+        return Judgments.from_pairs(distinct, doc_ids, numbers[rows], docs, np.ones(len(rows)))
+
+
+def read_judgments(path: str | os.PathLike[str]) -> Qrels | EvalSet:
+    """Judgments from a file: TREC, TSV, CSV, JSON or parquet, or a list of (query, ids)."""
+    ending = ending_of(path)
+    if ending in (".json", ".jsonl", ".ndjson"):
+        found = _pairs(_entries(path, ending))
+        if found is not None:
+            return _eval_set(found, os.fspath(path))
+    read = read_qrels(path)
+    if not isinstance(read, Qrels):
+        raise FormatError(f"{os.fspath(path)} holds labels; a collection is judged by pairs.")
+    return _with_text_ids(read)
+
+
+def _entries(path: str | os.PathLike[str], ending: str) -> Any:
+    name = os.fspath(path)
+    if ending == ".json":
+        return parse_json(read_text(path), name)
+    lines = enumerate(read_lines(path), 1)
+    return [parse_json(line, f"{name}, line {n}") for n, line in lines if not line.isspace()]
+
+
+def _pairs(entries: Any) -> list[tuple[Any, Any]] | None:
+    """The entries as (query, ids), if they are such; None if they are judgments of another kind."""
+    if not isinstance(entries, list) or not entries:
+        return None
+    if all(isinstance(one, list) and len(one) == 2 and isinstance(one[1], list) for one in entries):
+        return [(query, ids) for query, ids in entries]
+    if not all(isinstance(one, Mapping) for one in entries):
+        return None
+    query, ids = (pick_column(list(entries[0]), names, "judgments") for names in (_QUERY, _IDS))
+    if query is None or ids is None or not isinstance(entries[0][ids], list):
+        return None
+    return [(one.get(query), one.get(ids)) for one in entries]
+
+
+def _eval_set(pairs: list[tuple[Any, Any]], source: str) -> EvalSet:
+    for row, (query, ids) in enumerate(pairs):
+        whole = isinstance(query, int) and not isinstance(query, bool)
+        if not (isinstance(query, str) or whole) or not isinstance(ids, list):
+            raise FormatError(
+                f"{source}, entry {row}: expected a query and a list of ids, found "
+                f"{query!r:.40} and {ids!r:.40}."
+            )
+    every = as_text_ids([one for _, ids in pairs for one in ids])
+    ends = np.cumsum([len(ids) for _, ids in pairs]).tolist()
+    relevant = tuple(tuple(every[i:j]) for i, j in zip([0, *ends], ends, strict=False))
+    return EvalSet(tuple(str(query) for query, _ in pairs), relevant, source)
+
+
+def _with_text_ids(qrels: Qrels) -> Qrels:
+    """Ids of a collection are text."""
+    from dataclasses import replace
+
+    def text(ids: Ids) -> Ids:
+        return ids if ids.kind == "text" else Ids.of([str(one) for one in ids])
+
+    return replace(qrels, query_ids=text(qrels.query_ids), doc_ids=text(qrels.doc_ids))
+
 
 _DIGITS: Final = 16
 
@@ -111,8 +300,6 @@ def load_collection(
     documents of the collection are the chunks `ID#1`, `ID#2`, ….
     """
     if queries is None and qrels is None:
-        from assay.io.beir import find_layout
-
         layout = find_layout(corpus, split)
         name = name or Path(corpus).resolve().name
         return load_collection(*layout, name=name, chunks=chunks)

@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.errors import FormatError, IdError, InputError, UsageError, ValueRangeError
-from assay.ids import Ids
-from assay.io.column_names import find_columns
+from assay.arrays import Floats, Ints32
+from assay.core.ids import Ids
+from assay.errors import FormatError, IdError, InputError, UsageError, ValueRangeError, need
 from assay.io.lines import (
-    Codes,
-    Floats,
     Kind,
     Lines,
     Where,
     check_values,
     exact_floats,
+    find_columns,
     number_ids,
     pack_ids,
     plain_floats,
 )
-from assay.io.packages import need
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -81,7 +79,7 @@ def _refuse_missing(column: nw.Series[Any], where: Where) -> None:
         )
 
 
-def _numbered(column: nw.Series[Any], what: str, where: Where) -> tuple[Ids, Codes]:
+def _numbered(column: nw.Series[Any], what: str, where: Where) -> tuple[Ids, Ints32]:
     """The distinct ids of a column, and for each row the number of its id."""
     import narwhals as nw
 

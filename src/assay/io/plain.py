@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from assay.errors import FormatError, InputError, UsageError
-from assay.io.column_names import find_columns
 from assay.io.lines import (
     VALUE_NAME,
     Kind,
     Lines,
     Where,
     check_values,
+    find_columns,
     number_ids,
     pack_ids,
     plain_floats,

@@ -7,18 +7,20 @@ the content a FormatError.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 
 from assay.errors import FormatError, MissingPackageError, StorageError
 
-__all__ = ["BOMB_BYTES", "BOMB_RATIO", "CHUNK_SIZE", "open_chunks"]
+__all__ = ["BOMB_BYTES", "BOMB_RATIO", "CHUNK_SIZE", "open_chunks", "read_lines", "read_text"]
 
 CHUNK_SIZE = 4 << 20
 # A compressed file is refused as a bomb when it grows beyond both of these.
@@ -187,3 +189,54 @@ def _gather(pieces: Iterable[bytes], chunk_size: int) -> Iterator[bytes]:
             waiting, size = [], 0
     if size:
         yield b"".join(waiting)
+
+
+FilePath = str | os.PathLike[str]
+LONGEST_LINE = 1 << 20
+
+
+def read_lines(path: FilePath, *, longest: int = LONGEST_LINE) -> Iterator[str]:
+    """Go through the lines of a file; each keeps its line feed."""
+    number = 0
+    rest = b""
+    for chunk in _without_mark(path):
+        whole, feed, rest = (rest + chunk).rpartition(b"\n")
+        lines = _split(_decoded(whole + feed, path, number))
+        number += len(lines)
+        if max(len(rest), *map(len, lines), 0) > longest:
+            raise FormatError(
+                f"{os.fspath(path)}, line {number} or before: a line is longer than "
+                f"{longest >> 20} MiB. Is this the right file and format?"
+            )
+        yield from lines
+    yield from _split(_decoded(rest, path, number))
+
+
+def read_text(path: FilePath) -> str:
+    """Read a whole file."""
+    return _decoded(b"".join(_without_mark(path)), path, 0)
+
+
+def _split(text: str) -> list[str]:
+    """Split after each line feed and nowhere else: an id may hold U+2028 and the like."""
+    parts = text.split("\n")
+    last = parts.pop()
+    return [f"{part}\n" for part in parts] + ([last] if last else [])
+
+
+def _without_mark(path: FilePath) -> Iterator[bytes]:
+    chunks = open_chunks(path)
+    first = next(chunks, b"")
+    return chain([first.removeprefix(codecs.BOM_UTF8)], chunks)
+
+
+def _decoded(data: bytes, path: FilePath, lines_before: int) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = lines_before + data.count(b"\n", 0, error.start) + 1
+        shown = ascii(data[max(error.start - 10, 0) : error.start + 10])
+        raise FormatError(
+            f"{os.fspath(path)}, line {line}: the text is not UTF-8: {shown}. "
+            "Convert the file to UTF-8."
+        ) from None

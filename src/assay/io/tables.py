@@ -16,37 +16,39 @@ from typing import Any
 
 import numpy as np
 
-from assay.errors import FormatError
-from assay.ids import Ids
-from assay.io.column_names import Columns, find_columns, knows_columns
+from assay.arrays import Floats
+from assay.core.ids import Ids
+from assay.errors import FormatError, need
 from assay.io.frames import lines_of_frame
 from assay.io.json_text import parse_json
 from assay.io.lines import (
     VALUE_NAME,
-    Floats,
+    Columns,
     Kind,
     Lines,
     Where,
     check_values,
+    find_columns,
+    knows_columns,
     number_ids,
     pack_ids,
 )
-from assay.io.packages import need
 from assay.io.plain import lines_of_mapping, lines_of_records
-from assay.io.streams import BOMB_BYTES, BOMB_RATIO, open_chunks
-from assay.io.text_lines import read_lines, read_text
+from assay.io.streams import BOMB_BYTES, BOMB_RATIO, FilePath, open_chunks, read_lines, read_text
 
 __all__ = ["read_delimited", "read_json", "read_jsonl", "read_parquet"]
 
-Path = str | os.PathLike[str]
+
 _BATCH = 1 << 14
 _ODD_IN_NUMBER = re.compile(r"[^0-9+\-.eE]")
 # Tables without a header have the columns of a TREC file, or are refused.
-_TREC = {"run": ("query", "Q0", "doc", "rank", "score", "tag"),
-         "qrels": ("query", "iteration", "doc", "grade")}  # fmt: skip
+_TREC = {
+    "run": ("query", "Q0", "doc", "rank", "score", "tag"),
+    "qrels": ("query", "iteration", "doc", "grade"),
+}
 
 
-def read_delimited(path: Path, kind: Kind, *, delimiter: str) -> Lines:
+def read_delimited(path: FilePath, kind: Kind, *, delimiter: str) -> Lines:
     """Read a CSV or TSV file with a header, or with the columns of a TREC file and none."""
     name = os.fspath(path)
     rows = _rows(_reader(path, delimiter), name)
@@ -67,7 +69,7 @@ def read_delimited(path: Path, kind: Kind, *, delimiter: str) -> Lines:
     return check_values(_joined(parts, by_rank=columns.by_rank), kind, where)
 
 
-def _reader(path: Path, delimiter: str) -> Any:
+def _reader(path: FilePath, delimiter: str) -> Any:
     return csv.reader(read_lines(path), delimiter=delimiter, strict=True, skipinitialspace=True)
 
 
@@ -81,7 +83,7 @@ def _rows(reader: Any, name: str) -> Iterator[list[str]]:
         ) from None
 
 
-def _line_number(path: Path, delimiter: str, row: int) -> int:
+def _line_number(path: FilePath, delimiter: str, row: int) -> int:
     """The line in which a row ends, for a message: quoted cells and blank lines count, too."""
     reader = _reader(path, delimiter)
     next(islice(_rows(reader, os.fspath(path)), row, None))
@@ -148,7 +150,7 @@ def _is_number(text: str) -> bool:
     return _ODD_IN_NUMBER.search(text) is None
 
 
-def read_json(path: Path, kind: Kind) -> Lines:
+def read_json(path: FilePath, kind: Kind) -> Lines:
     """Read {query: {doc: value}}, {query: [doc, …]}, or a list of records or tuples."""
     name = os.fspath(path)
     data = parse_json(read_text(path), name)
@@ -159,7 +161,7 @@ def read_json(path: Path, kind: Kind) -> Lines:
     raise FormatError(f"{name}: expected a JSON object or array, found {repr(data)[:40]}.")
 
 
-def read_jsonl(path: Path, kind: Kind) -> Lines:
+def read_jsonl(path: FilePath, kind: Kind) -> Lines:
     """Read one JSON object, or (query, doc, value) array, a line."""
     name = os.fspath(path)
     numbered = ((n, line) for n, line in enumerate(read_lines(path), 1) if not line.isspace())
@@ -186,7 +188,7 @@ def _is_whole(line: str) -> bool:
     return text[0] + text[-1] in ("{}", "[]")
 
 
-def read_parquet(path: Path, kind: Kind) -> Lines:
+def read_parquet(path: FilePath, kind: Kind) -> Lines:
     """Read the query, doc and score or grade columns of a parquet file."""
     arrow = need("pyarrow", "reading parquet files", "parquet")
     parquet = need("pyarrow.parquet", "reading parquet files", "parquet")
@@ -206,7 +208,7 @@ def read_parquet(path: Path, kind: Kind) -> Lines:
     return lines_of_frame(table, kind, f"{name}, row {{}}".format, name)
 
 
-def _size_of_regular(path: Path) -> int:
+def _size_of_regular(path: FilePath) -> int:
     next(open_chunks(path, 1))  # what cannot be opened, or is empty, is refused in its own words
     return os.stat(path).st_size
 

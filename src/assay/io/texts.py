@@ -10,20 +10,106 @@ import csv
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
+from urllib.parse import quote
 
-from assay import checks
-from assay.errors import FormatError, IdError, UsageError
-from assay.ids import Ids
+from assay.core import checks
+from assay.core.ids import Ids
+from assay.errors import FormatError, IdError, StorageError, UsageError
+from assay.io.formats import ending_of
 from assay.io.json_text import parse_json
-from assay.io.lines import Where, pack_ids
-from assay.io.sources import ending_of
-from assay.io.text_columns import Role, TextColumns, find_text_columns
-from assay.io.text_lines import read_lines, read_text
+from assay.io.lines import Where, pack_ids, pick_column
+from assay.io.streams import FilePath, read_lines, read_text
 
-__all__ = ["Texts", "as_text_ids", "join_title", "read_texts"]
+__all__ = [
+    "Role",
+    "TextColumns",
+    "Texts",
+    "as_text_ids",
+    "find_text_columns",
+    "join_title",
+    "read_folder",
+    "read_texts",
+]
 
-Path = str | os.PathLike[str]
+Role = Literal["doc", "query"]
+
+# Case, '-', '_', '.' and spaces are ignored; earlier names win.
+_ID: Final = {
+    "doc": ("id", "docid", "docno", "documentid", "corpusid", "passageid", "pid", "did"),
+    "query": ("id", "queryid", "qid", "topicid", "topicno", "topic"),
+}
+_TEXT: Final = {
+    "doc": ("text", "contents", "content", "body", "passage", "document", "doc"),
+    "query": ("text", "query", "question", "contents", "title"),
+}
+
+
+class TextColumns(NamedTuple):
+    """Names of the fields; without an id, rows are numbered; a title comes before the text."""
+
+    id: str | None
+    text: str
+    title: str | None
+
+
+def find_text_columns(names: Sequence[str], role: Role, source: str) -> TextColumns:
+    """Find id, text and title among the names; `source` is for the message.
+
+    >>> find_text_columns(["_id", "title", "text"], "doc", "corpus.jsonl")
+    TextColumns(id='_id', text='text', title='title')
+    """
+    text = pick_column(names, _TEXT[role], source)
+    if text is None:
+        shown = ", ".join(repr(str(name))[:40] for name in list(names)[:8]) or "none"
+        raise FormatError(
+            f"{source}: cannot tell which field holds the text; found {shown}. "
+            f"Name it 'text', and the id '{'_id' if role == 'doc' else 'query_id'}'."
+        )
+    title = pick_column(names, ("title",), source) if role == "doc" else None
+    return TextColumns(pick_column(names, _ID[role], source), text, title)
+
+
+_FOLDER_ENDINGS: Final = (".txt", ".md", ".markdown")
+
+
+def read_folder(folder: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+    """Ids and texts of all text files below a folder, in the order of their ids.
+
+    An id is the path with '/', white space written as %20: `guide/first%20steps.md`. Hidden files
+    and folders, and links, are left out.
+    """
+    found = sorted(_files(Path(folder)))
+    if not found:
+        raise FormatError(f"{os.fspath(folder)} holds no {', '.join(_FOLDER_ENDINGS)} files.")
+    return [name for name, _ in found], [_read(path) for _, path in found]
+
+
+def _files(folder: Path) -> list[tuple[str, Path]]:
+    def refuse(error: OSError) -> None:
+        raise StorageError(f"{error.filename} cannot be read: {error.strerror}.") from error
+
+    found = []
+    for where, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            path = Path(where, name)
+            wanted = path.suffix.lower() in _FOLDER_ENDINGS and not name.startswith(".")
+            if wanted and path.is_file() and not path.is_symlink():
+                found.append((_id(path.relative_to(folder).as_posix()), path))
+    return found
+
+
+def _id(path: str) -> str:
+    """White space would tear an id apart in a run file."""
+    return "".join(quote(c) if c.isspace() or c == "%" else c for c in path)
+
+
+def _read(path: Path) -> str:
+    return read_text(path) if path.stat().st_size else ""
+
+
 _LONGEST: Final = 256 << 20  # a line holds a whole document
 _ENDINGS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
 
@@ -35,15 +121,13 @@ class Texts(NamedTuple):
     texts: tuple[str, ...]
 
 
-def read_texts(path: Path, role: Role) -> Texts:
+def read_texts(path: FilePath, role: Role) -> Texts:
     """Texts of documents or queries; the ending of the name says how they are written.
 
     A title, where there is one, comes before the text, with a space between. Records without an
     id are numbered from 0.
     """
     if os.path.isdir(path):
-        from assay.io.text_folder import read_folder
-
         return _checked(*read_folder(path), role, f"{os.fspath(path)}, file {{}}".format)
     ending = ending_of(path)
     if ending in (".jsonl", ".ndjson"):
@@ -88,7 +172,7 @@ def _checked(ids: Sequence[Any], texts: Sequence[Any], role: Role, where: Where)
     return Texts(packed, tuple(texts))
 
 
-def _of_json_lines(path: Path, role: Role) -> Texts:
+def _of_json_lines(path: FilePath, role: Role) -> Texts:
     name = os.fspath(path)
     numbers, records = [], []
     for number, line in enumerate(read_lines(path, longest=_LONGEST), 1):
@@ -98,7 +182,7 @@ def _of_json_lines(path: Path, role: Role) -> Texts:
     return _of_records(records, role, name, lambda row: f"{name}, line {numbers[row]}")
 
 
-def _of_json(path: Path, role: Role) -> Texts:
+def _of_json(path: FilePath, role: Role) -> Texts:
     """A list of records or texts, or {id: text}."""
     name = os.fspath(path)
     data = parse_json(read_text(path), name)
@@ -140,7 +224,7 @@ def _joined(titles: Sequence[Any] | None, texts: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _of_table(path: Path, role: Role, delimiter: str) -> Texts:
+def _of_table(path: FilePath, role: Role, delimiter: str) -> Texts:
     name = os.fspath(path)
     rows, numbers = _rows(path, delimiter, name)
     columns, body = _head(rows, role, name)
@@ -173,7 +257,7 @@ def _head(rows: list[list[str]], role: Role, name: str) -> tuple[TextColumns, li
     return TextColumns("id", "text", None), rows
 
 
-def _rows(path: Path, delimiter: str, name: str) -> tuple[list[list[str]], list[int]]:
+def _rows(path: FilePath, delimiter: str, name: str) -> tuple[list[list[str]], list[int]]:
     """Rows that are not blank, and the line that each ends in.
 
     Quotes mean something in CSV only: in TSV, texts are full of quotes that nobody closed.

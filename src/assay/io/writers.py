@@ -21,31 +21,40 @@ from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
-from assay.errors import IdError, MismatchError, UsageError
+from assay.core.judgments import Judgments, Qrels
+from assay.core.ranking import Ranking
+from assay.errors import IdError, MismatchError, UsageError, need
 from assay.io.atomic import atomic_write
+from assay.io.formats import checked_path, ending_of, named_format
 from assay.io.frames import build_frame
-from assay.io.packages import need
-from assay.io.sources import checked_path, ending_of, named_format
-from assay.judgments import Judgments, Qrels
-from assay.ranking import Ranking
-from assay.report.tables import not_a_formula
-from assay.scores import Scores
+from assay.io.streams import FilePath
 
-__all__ = ["atomic_write", "write_qrels", "write_run", "write_scores"]
+__all__ = [
+    "DELIMITERS",
+    "atomic_write",
+    "choose_format",
+    "need_parquet",
+    "require_kind",
+    "to_json",
+    "write_delimited",
+    "write_parquet",
+    "write_qrels",
+    "write_run",
+    "write_text",
+]
 
-Path = str | os.PathLike[str]
 # One query with its docs and their scores or grades.
 Row = tuple[str | int, list[str | int], list[float]]
 
 _TEXT = ("trec", "csv", "tsv", "json", "jsonl")
 # Endings that mean TREC text; a name without any does, too.
 _TREC_ENDINGS = ("", ".run", ".txt", ".trec", ".qrels")
-_DELIMITER = {"csv": ",", "tsv": "\t"}
+DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
 def write_run(
     ranking: Ranking,
-    path: Path,
+    path: FilePath,
     *,
     format: str | None = None,
     tag: str | None = None,
@@ -55,25 +64,25 @@ def write_run(
     `tag` is the last column of a TREC run; by default the ranking's name, or "assay". The
     tie-breaking rule is not part of any file: read with the conventions that you wrote with.
     """
-    _require(ranking, Ranking, "write_run")
-    chosen = _chosen_format(path, format, (*_TEXT, "parquet", "npz"))
+    require_kind(ranking, Ranking, "write_run")
+    chosen = choose_format(path, format, (*_TEXT, "parquet", "npz"))
     if chosen == "npz":
         _write_npz(ranking, path)
         return
     rows = _Rows(ranking, ranking.scores, "run", chosen)
     if chosen == "trec":
-        _write_text(path, _trec_run(rows, _checked_tag(tag or ranking.name or "assay")))
+        write_text(path, _trec_run(rows, _checked_tag(tag or ranking.name or "assay")))
     else:
         _write_lines(rows, path, chosen, "score")
 
 
-def write_qrels(judgments: Judgments, path: Path, *, format: str | None = None) -> None:
+def write_qrels(judgments: Judgments, path: FilePath, *, format: str | None = None) -> None:
     """Write judgments of pairs as trec, csv, tsv, json, jsonl or parquet, by the name's ending.
 
     Judgments by label are refused: as pairs they would take queries × documents.
     """
-    _require(judgments, Judgments, "write_qrels")
-    chosen = _chosen_format(path, format, (*_TEXT, "parquet"))
+    require_kind(judgments, Judgments, "write_qrels")
+    chosen = choose_format(path, format, (*_TEXT, "parquet"))
     if not isinstance(judgments, Qrels):
         raise UsageError(
             f"{type(judgments).__name__} cannot be written as qrels; keep the labels themselves, "
@@ -81,32 +90,9 @@ def write_qrels(judgments: Judgments, path: Path, *, format: str | None = None) 
         )
     rows = _Rows(judgments, judgments.grades, "qrels", chosen)
     if chosen == "trec":
-        _write_text(path, _trec_qrels(rows))
+        write_text(path, _trec_qrels(rows))
     else:
         _write_lines(rows, path, chosen, "relevance")
-
-
-def write_scores(scores: Scores, path: Path, *, format: str | None = None) -> None:
-    """Write a table with a row per query as csv, tsv, jsonl or parquet, or all of it as json.
-
-    Undefined values are empty cells, or null.
-    """
-    _require(scores, Scores, "write_scores")
-    chosen = _chosen_format(path, format, ("csv", "tsv", "json", "jsonl", "parquet"))
-    if chosen == "json":
-        _write_text(path, [_json(scores.to_dict()), "\n"])
-        return
-    if chosen == "parquet":
-        _parquet()
-        table = scores.to_frame("pyarrow")
-        _write_parquet(table.replace_schema_metadata({"signature": scores.signature}), path)
-        return
-    names, rows = _score_table(scores)
-    if chosen == "jsonl":
-        objects = (dict(zip(names, row, strict=True)) for row in rows)
-        _write_text(path, (f"{_json(item)}\n" for item in objects))
-    else:
-        _write_delimited(map(_guarded, chain([names], rows)), path, _DELIMITER[chosen])
 
 
 class _Rows:
@@ -163,7 +149,7 @@ def _column(ids: Any, places: Any) -> Any:
     return taken.numbers if ids.kind == "integer" else taken.to_list()
 
 
-def _chosen_format(path: Path, asked: str | None, known: tuple[str, ...]) -> str:
+def choose_format(path: FilePath, asked: str | None, known: tuple[str, ...]) -> str:
     name = os.fspath(checked_path(path))
     chosen = asked or named_format(name) or _trec_by_name(name)
     if asked is None and chosen not in known:
@@ -184,7 +170,7 @@ def _trec_by_name(name: str) -> str:
     return "trec" if ending_of(name) in _TREC_ENDINGS else ""
 
 
-def _require(value: Any, kind: type, function: str) -> None:
+def require_kind(value: Any, kind: type, function: str) -> None:
     if not isinstance(value, kind):
         raise UsageError(
             f"{function} takes {kind.__name__}, found {type(value).__name__}: {repr(value)[:60]}."
@@ -214,19 +200,19 @@ def _trec_qrels(rows: Iterable[Row]) -> Iterator[str]:
         yield "".join(f"{query} 0 {doc} {_number(grade)}\n" for doc, grade in pairs)
 
 
-def _write_lines(rows: _Rows, path: Path, format: str, value_name: str) -> None:
+def _write_lines(rows: _Rows, path: FilePath, format: str, value_name: str) -> None:
     if format == "parquet":
-        _parquet()
+        need_parquet()
         columns = rows.columns()
         columns[value_name] = columns.pop("value")
-        _write_parquet(build_frame(columns, "pyarrow"), path)
+        write_parquet(build_frame(columns, "pyarrow"), path)
     elif format == "json":
-        _write_text(path, _json_object(rows))
+        write_text(path, _json_object(rows))
     elif format == "jsonl":
-        _write_text(path, _json_lines(rows, value_name))
+        write_text(path, _json_lines(rows, value_name))
     else:
         header = [("query", "doc", value_name)]
-        _write_delimited(chain(header, _triples(rows)), path, _DELIMITER[format])
+        write_delimited(chain(header, _triples(rows)), path, DELIMITERS[format])
 
 
 def _triples(rows: Iterable[Row]) -> Iterator[tuple[str | int, str | int, float]]:
@@ -234,37 +220,37 @@ def _triples(rows: Iterable[Row]) -> Iterator[tuple[str | int, str | int, float]
         yield from zip(repeat(query), docs, values, strict=False)
 
 
-_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def _json_lines(rows: Iterable[Row], value_name: str) -> Iterator[str]:
     for query, docs, values in rows:
-        begin, middle = f'{{"query": {_json(query)}, "doc": ', f', "{value_name}": '
+        begin, middle = f'{{"query": {to_json(query)}, "doc": ', f', "{value_name}": '
         pairs = zip(docs, values, strict=True)
-        yield "".join(f"{begin}{_json(doc)}{middle}{value!r}}}\n" for doc, value in pairs)
+        yield "".join(f"{begin}{to_json(doc)}{middle}{value!r}}}\n" for doc, value in pairs)
 
 
 def _json_object(rows: Iterable[Row]) -> Iterator[str]:
     """{query: {doc: value}} with a line per query."""
     before = "{\n"
     for query, docs, values in rows:
-        yield f"{before}{_json(str(query))}: {_json(dict(zip(docs, values, strict=True)))}"
+        yield f"{before}{to_json(str(query))}: {to_json(dict(zip(docs, values, strict=True)))}"
         before = ",\n"
     yield "\n}\n"
 
 
-def _write_delimited(rows: Iterable[Iterable[Any]], path: Path, delimiter: str) -> None:
+def write_delimited(rows: Iterable[Iterable[Any]], path: FilePath, delimiter: str) -> None:
     with _text_file(path) as file:
         csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
 
 
-def _write_text(path: Path, parts: Iterable[str]) -> None:
+def write_text(path: FilePath, parts: Iterable[str]) -> None:
     with _text_file(path) as file:
         file.writelines(parts)
 
 
 @contextmanager
-def _text_file(path: Path) -> Iterator[TextIO]:
+def _text_file(path: FilePath) -> Iterator[TextIO]:
     """A UTF-8 text file, compressed if the name says so."""
     with atomic_write(path) as raw, _packed(raw, os.fspath(path).lower()) as packed:
         text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
@@ -293,17 +279,17 @@ def _zstd_writer(raw: BinaryIO) -> Any:
     return compressor.stream_writer(raw, closefd=False)
 
 
-def _write_parquet(table: Any, path: Path) -> None:
+def write_parquet(table: Any, path: FilePath) -> None:
     with atomic_write(path) as file:
-        _parquet().write_table(table, file)
+        need_parquet().write_table(table, file)
 
 
-def _parquet() -> Any:
+def need_parquet() -> Any:
     """The writer; asked for before a table is made, so that the message speaks of files."""
     return need("pyarrow.parquet", "writing parquet files", "parquet")
 
 
-def _write_npz(ranking: Ranking, path: Path) -> None:
+def _write_npz(ranking: Ranking, path: FilePath) -> None:
     """Rows padded with −1 to one length; the scores of unused places are 0."""
     shape = (ranking.n_queries, max(int(ranking.lengths.max(initial=0)), 1))
     used = np.arange(shape[1]) < ranking.lengths[:, None]
@@ -313,16 +299,3 @@ def _write_npz(ranking: Ranking, path: Path) -> None:
     names: dict[str, Any] = {key: np.asarray(value.to_list()) for key, value in ids.items()}
     with atomic_write(path) as file:
         np.savez(file, docs=docs, scores=scores, n_docs=np.int64(ranking.n_docs), **names)
-
-
-def _score_table(scores: Scores) -> tuple[list[str], Iterator[list[Any]]]:
-    names = ["query", *scores.groups, *map(str, scores.measures)]
-    groups = [column.tolist() for column in scores.groups.values()]
-    values = [[None if v != v else v for v in column] for column in scores.values.tolist()]  # noqa: PLR0124
-    rows = map(list, zip(scores.query_ids.to_list(), *groups, *values, strict=True))
-    return names, rows
-
-
-def _guarded(row: Iterable[Any]) -> list[Any]:
-    """The cells of a row, none of which a spreadsheet takes for a formula."""
-    return [not_a_formula(cell) if isinstance(cell, str) else cell for cell in row]

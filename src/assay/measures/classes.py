@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay import checks
+from assay.arrays import Floats, Ints
+from assay.core import checks
 from assay.errors import MismatchError, UsageError
 
 __all__ = ["AVERAGES", "Confusion"]
 
 AVERAGES = ("micro", "macro", "weighted")
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.arrays import Floats, Ints
 from assay.errors import MeasureError
-from assay.measures.views import Ints, Tied, sum_over_ranks
-
-Floats = NDArray[np.float64]
+from assay.measures.views import Tied, sum_over_ranks
 
 __all__ = ["TooManyOrdersError"]
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Final
 
 from assay.errors import MeasureError
-from assay.measures.base import REGISTRY, Measure, Value
+from assay.measures.registry import REGISTRY, Measure, Value
 
 __all__ = ["GROUPS", "parse", "parse_many"]
 
@@ -34,11 +34,26 @@ _CUTS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "default": ("nDCG@10", "AP", "RR", "P@10", "R@100"),
     "official": (
-        "num_ret", "num_rel", "num_rel_ret", "AP", "GMAP", "Rprec", "bpref", "RR",
-        *_IPREC, *(f"P@{k}" for k in _CUTS),
+        "num_ret",
+        "num_rel",
+        "num_rel_ret",
+        "AP",
+        "GMAP",
+        "Rprec",
+        "bpref",
+        "RR",
+        *_IPREC,
+        *(f"P@{k}" for k in _CUTS),
     ),
     "all_trec": (
-        "num_ret", "num_rel", "num_rel_ret", "AP", "GMAP", "Rprec", "bpref", "RR",
+        "num_ret",
+        "num_rel",
+        "num_rel_ret",
+        "AP",
+        "GMAP",
+        "Rprec",
+        "bpref",
+        "RR",
         *_IPREC,
         *(f"P@{k}" for k in _CUTS),
         *(f"R@{k}" for k in _CUTS),
@@ -49,10 +64,15 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         *(f"AP@{k}" for k in _CUTS),
         *(f"R(cap=true)@{k}" for k in _CUTS),
         *(f"Success@{k}" for k in (1, 5, 10)),
-        "SetP", "SetR(cap=true)", "SetR", "SetF", "num_nonrel_judged_ret", "RBP(graded=true,p=0.9)",
+        "SetP",
+        "SetR(cap=true)",
+        "SetR",
+        "SetF",
+        "num_nonrel_judged_ret",
+        "RBP(graded=true,p=0.9)",
         *(f"Unjudged@{k}" for k in (5, 10, 20)),
     ),
-}  # fmt: skip
+}
 
 _SHAPE = re.compile(r"\s*([^()@]+?)\s*(?:\(([^()]*)\))?\s*(?:@\s*([^\s@()]+))?\s*")
 _TREC_SHAPE = re.compile(r"(.+?)[_.]\s*(\d*\.?\d+(?:\s*,\s*\d*\.?\d+)*)")

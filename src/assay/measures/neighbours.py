@@ -24,17 +24,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay import checks
+from assay.arrays import Floats, Ints
+from assay.core import checks
+from assay.core.ranking import Ranking
 from assay.errors import UsageError
 from assay.measures.rank_pairs import Places, RankPairs, pair_up
-from assay.ranking import Ranking
 
 __all__ = ["TIES", "Likeness", "correlations", "kendall", "likeness", "overlap", "rbo", "spearman"]
 
 TIES: Final = ("order", "expected", "best", "worst")
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 def overlap(a: Ranking, b: Ranking, *, k: int, ties: str = "order") -> Floats:

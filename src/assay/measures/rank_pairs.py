@@ -14,15 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay import checks, order
+from assay.arrays import Flags, Ints, offsets_of
+from assay.core import checks, order
+from assay.core.ids import Ids
+from assay.core.ranking import Ranking
 from assay.errors import MismatchError
-from assay.ids import Ids
-from assay.ranking import Ranking
 
 __all__ = ["Places", "RankPairs", "pair_up"]
 
-Ints = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 _BLOCK = 1 << 20  # documents of both rankings to join at once
 
@@ -174,7 +173,7 @@ class _Part:
 
 def _part(ranking: Ranking, rows: Ints, numbers: Ints | None = None) -> _Part:
     lengths = ranking.lengths[rows]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    offsets = offsets_of(lengths)
     row = order.rows_of(offsets)
     at = np.arange(offsets[-1]) - offsets[:-1][row] + ranking.offsets[rows][row]
     scores = ranking.scores[at]

@@ -8,13 +8,12 @@ number per query; a measure that is a weighted sum of ranks needs no second func
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.arrays import Floats, Ints
 from assay.measures import expected
-from assay.measures.base import Param, measure
-from assay.measures.views import Ints, Placed, Pool, Tied, sum_before_in_row, weights_at
+from assay.measures.registry import Param, measure
+from assay.measures.views import Placed, Pool, Tied, sum_before_in_row, weights_at
 
-Floats = NDArray[np.float64]
 View = Placed | Tied
 
 FLAG_CAP = Param(None, "flag", "divide by min(k, R) instead of R", convention="recall")

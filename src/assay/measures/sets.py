@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from assay.measures.base import Param, measure
+from assay.arrays import Floats, Ints
 from assay.measures.ranked import FLAG_CAP, View, _ratio
-from assay.measures.views import Ints
-
-Floats = NDArray[np.float64]
+from assay.measures.registry import Param, measure
 
 
 @measure(

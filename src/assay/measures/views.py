@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.arrays import Floats, Ints
+
 if TYPE_CHECKING:
-    from assay.hits import Hits
+    from assay.core.hits import Hits
 
 __all__ = ["Placed", "Pool", "Tied"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+
 Worth = Callable[[Floats], Floats]
 
 

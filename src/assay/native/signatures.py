@@ -9,32 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "BestK",
-    "Bytes",
-    "Codes",
-    "DocHandle",
-    "Floats",
-    "Kernels",
-    "Longs",
-    "Numbers",
-    "Parser",
-    "QueryHandle",
-    "RowFault",
-    "Singles",
-    "TextFault",
-]
+from assay.arrays import Array, Bytes, Floats, Floats32, Ints, Ints32, Words32
 
-Bytes = npt.NDArray[np.uint8]
-Codes = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
-Numbers = npt.NDArray[np.uint32]
-Vectors = npt.NDArray[Any]  # float32 or float64, C-contiguous
+__all__ = ["BestK", "DocHandle", "Kernels", "Parser", "QueryHandle", "RowFault", "TextFault"]
+
 
 TextFault = tuple[int, str, bytes, int]  # line from 1, kind, offending text, columns found (or 0)
 RowFault = tuple[str, int, int]  # "duplicate" or "float32", query code, doc code
@@ -49,7 +29,7 @@ class Parser(Protocol):
     def finish(self) -> bool:
         """Read the last line, if it has no line end; False if there was a fault."""
 
-    def take_columns(self) -> tuple[Bytes, Longs, Bytes, Longs, Codes, Codes, Floats]:
+    def take_columns(self) -> tuple[Bytes, Ints, Bytes, Ints, Ints32, Ints32, Floats]:
         """Hand over (query blob, offsets, doc blob, offsets, queries, docs, values), once."""
 
     @property
@@ -89,12 +69,12 @@ class BestK(Protocol):
         metric: int,
         queries: QueryHandle,
         docs: DocHandle,
-        excluded_offsets: Longs,
-        excluded_docs: Longs,
+        excluded_offsets: Ints,
+        excluded_docs: Ints,
         start: int,
         stop: int,
-        stop_flag: Codes,
-        done: Longs,
+        stop_flag: Ints32,
+        done: Ints,
         /,
     ) -> None:
         """Search documents start … stop − 1 of a block by the fused product."""
@@ -104,8 +84,8 @@ class BestK(Protocol):
         metric: int,
         queries: QueryHandle,
         docs: DocHandle,
-        offsets: Longs,
-        candidates: Numbers,
+        offsets: Ints,
+        candidates: Words32,
         /,
     ) -> None:
         """Take over candidates, numbers within the block, by their canonical scores."""
@@ -113,10 +93,10 @@ class BestK(Protocol):
     def absorb(self, other: BestK, /) -> None:
         """Take over what was found in other documents."""
 
-    def floors(self, queries: QueryHandle, docs: DocHandle, /) -> Singles:
+    def floors(self, queries: QueryHandle, docs: DocHandle, /) -> Floats32:
         """For each query a score of the product below which no document can matter."""
 
-    def result(self) -> tuple[Longs, Codes, Floats]:
+    def result(self) -> tuple[Ints, Ints32, Floats]:
         """Offsets, documents and scores, each row in rank order."""
 
 
@@ -128,15 +108,15 @@ class Kernels(Protocol):
 
     def sort_rows(
         self,
-        queries: Codes,
-        docs: Codes,
+        queries: Ints32,
+        docs: Ints32,
         scores: Floats,
         n_queries: int,
         doc_blob: Bytes,
-        doc_offsets: Longs,
+        doc_offsets: Ints,
         ties: int,
         float32: bool,
-    ) -> tuple[Longs, Codes, Floats, RowFault | None]:
+    ) -> tuple[Ints, Ints32, Floats, RowFault | None]:
         """Group lines by query and sort each row by score descending, then by doc id.
 
         `ties` is 1 for ids ascending, -1 for descending, 0 for the order of appearance.
@@ -144,56 +124,54 @@ class Kernels(Protocol):
         and a duplicate before a score beyond float32.
         """
 
-    def order_rows(self, offsets: Longs, scores: Floats, tiebreak: Longs | None) -> Longs:
+    def order_rows(self, offsets: Ints, scores: Floats, tiebreak: Ints | None) -> Ints:
         """Find the permutation that sorts each row by score descending, tiebreak ascending."""
 
     def find_judged(
         self,
-        offsets: Longs,
-        docs: Codes,
+        offsets: Ints,
+        docs: Ints32,
         scores: Floats,
-        judged_offsets: Longs,
-        judged_docs: Codes,
+        judged_offsets: Ints,
+        judged_docs: Ints32,
         judged_grades: Floats,
         n_docs: int,
-    ) -> tuple[Longs, Longs, Longs, Longs, Floats]:
+    ) -> tuple[Ints, Ints, Ints, Ints, Floats]:
         """Find judged docs in sorted rows: (offsets, rank, rank_lo, rank_hi, grade)."""
 
     def count_judged(
         self,
-        offsets: Longs,
-        docs: Codes,
+        offsets: Ints,
+        docs: Ints32,
         scores: Floats,
-        judged_offsets: Longs,
-        judged_docs: Codes,
+        judged_offsets: Ints,
+        judged_docs: Ints32,
         judged_grades: Floats,
         n_docs: int,
-    ) -> tuple[Longs, Longs, Longs, Longs, Floats]:
+    ) -> tuple[Ints, Ints, Ints, Ints, Floats]:
         """Find judged docs in rows of any order; equal scores are ordered by doc code."""
 
-    def count_grades(self, offsets: Longs, grades: Floats) -> tuple[Longs, Floats, Longs]:
+    def count_grades(self, offsets: Ints, grades: Floats) -> tuple[Ints, Floats, Ints]:
         """Count each row's judgments by grade, highest first: (offsets, grade, count)."""
 
-    def first_repeat(self, offsets: Longs, docs: Codes) -> int:
+    def first_repeat(self, offsets: Ints, docs: Ints32) -> int:
         """Find the first place at which a doc stands in its row a second time, or -1."""
 
-    def first_duplicate(self, blob: Bytes, offsets: Longs) -> tuple[int, int] | None:
+    def first_duplicate(self, blob: Bytes, offsets: Ints) -> tuple[int, int] | None:
         """Find the first id that appears a second time: both places."""
 
-    def match_ids(
-        self, blob: Bytes, offsets: Longs, other_blob: Bytes, other_offsets: Longs
-    ) -> Longs:
+    def match_ids(self, blob: Bytes, offsets: Ints, other_blob: Bytes, other_offsets: Ints) -> Ints:
         """Find each id's first place among the others, or -1."""
 
-    def order_ids(self, blob: Bytes, offsets: Longs, descending: bool) -> Longs:
+    def order_ids(self, blob: Bytes, offsets: Ints, descending: bool) -> Ints:
         """Find the permutation that sorts ids by bytes; equal ids keep their order."""
 
-    def take_ids(self, blob: Bytes, offsets: Longs, places: Longs) -> tuple[Bytes, Longs]:
+    def take_ids(self, blob: Bytes, offsets: Ints, places: Ints) -> tuple[Bytes, Ints]:
         """Copy the ids at some places."""
 
     def flip_sums(
-        self, values: Longs, key: int, first: int, resamples: int, threads: int = 0
-    ) -> Longs:
+        self, values: Ints, key: int, first: int, resamples: int, threads: int = 0
+    ) -> Ints:
         """Sum the values with random signs, for resamples first … first + resamples − 1.
 
         Resample r reads ⌈n / 64⌉ words of the stream `key` from its own place on; a set bit is a
@@ -202,14 +180,14 @@ class Kernels(Protocol):
 
     def bootstrap_sums(
         self,
-        values: Longs,
+        values: Ints,
         columns: int,
-        offsets: Longs,
+        offsets: Ints,
         key: int,
         first: int,
         resamples: int,
         threads: int = 0,
-    ) -> Longs:
+    ) -> Ints:
         """Sum units × columns over units drawn with replacement: resamples × columns, flat.
 
         Stratum h holds the units offsets[h] … offsets[h + 1] and gets as many draws. Draw d takes
@@ -217,8 +195,8 @@ class Kernels(Protocol):
         """
 
     def shuffled_ranges(
-        self, values: Longs, systems: int, key: int, first: int, resamples: int, threads: int = 0
-    ) -> Longs:
+        self, values: Ints, systems: int, key: int, first: int, resamples: int, threads: int = 0
+    ) -> Ints:
         """Shuffle each row of queries × systems; largest less smallest sum of a system."""
 
     def fused_rows(self) -> int:
@@ -226,11 +204,11 @@ class Kernels(Protocol):
 
     def QueryBlock(  # noqa: N802 - it is a class there
         self,
-        exact: Vectors,
-        exponents: Codes,
+        exact: Array,
+        exponents: Ints32,
         norm_hi: Floats,
         norm_lo: Floats,
-        rows: Singles,
+        rows: Floats32,
         weight: Floats,
         shift: Floats,
         /,
@@ -239,14 +217,14 @@ class Kernels(Protocol):
 
     def DocBlock(  # noqa: N802 - it is a class there
         self,
-        exact: Vectors,
-        exponents: Codes,
+        exact: Array,
+        exponents: Ints32,
         norm_hi: Floats,
         norm_lo: Floats,
-        rows: Singles,
-        scale: Singles,
-        bias: Singles,
-        bound: Singles,
+        rows: Floats32,
+        scale: Floats32,
+        bias: Floats32,
+        bound: Floats32,
         unit: float,
         first: int,
         /,
@@ -257,7 +235,7 @@ class Kernels(Protocol):
         """Nothing found yet."""
 
     def square_norms(
-        self, rows: Vectors, exponents: Codes, threads: int, /
+        self, rows: Array, exponents: Ints32, threads: int, /
     ) -> tuple[Floats, Floats]:
         """x·x of every row times 2^-exponent, as pairs (hi, lo)."""
 
@@ -266,8 +244,8 @@ class Kernels(Protocol):
         metric: int,
         queries: QueryHandle,
         docs: DocHandle,
-        offsets: Longs,
-        candidates: Numbers,
+        offsets: Ints,
+        candidates: Words32,
         /,
     ) -> Floats:
         """Canonical scores of query q with candidates[offsets[q]] … of the block."""
@@ -277,15 +255,15 @@ class Kernels(Protocol):
         metric: int,
         queries: QueryHandle,
         docs: DocHandle,
-        targets: Longs,
+        targets: Ints,
         target_scores: Floats,
         start: int,
         stop: int,
-        above: Longs,
-        tied: Longs,
-        before: Longs,
-        stop_flag: Codes,
-        done: Longs,
+        above: Ints,
+        tied: Ints,
+        before: Ints,
+        stop_flag: Ints32,
+        done: Ints,
         /,
     ) -> None:
         """Count documents start … stop − 1 against each query's target; −1 is no target."""
@@ -295,13 +273,13 @@ class Kernels(Protocol):
         metric: int,
         queries: QueryHandle,
         docs: DocHandle,
-        targets: Longs,
+        targets: Ints,
         target_scores: Floats,
-        offsets: Longs,
-        candidates: Numbers,
-        above: Longs,
-        tied: Longs,
-        before: Longs,
+        offsets: Ints,
+        candidates: Words32,
+        above: Ints,
+        tied: Ints,
+        before: Ints,
         weight: int,
         /,
     ) -> None:
@@ -315,11 +293,11 @@ class Kernels(Protocol):
         k: int,
         keep_ties: bool,
         first_doc: int,
-        excluded_offsets: Longs,
-        excluded_docs: Longs,
-        stop: Codes,
-        done: Longs,
-    ) -> tuple[Longs, Codes, Codes, Bytes]:
+        excluded_offsets: Ints,
+        excluded_docs: Ints,
+        stop: Ints32,
+        done: Ints,
+    ) -> tuple[Ints, Ints32, Ints32, Bytes]:
         """Find the k nearest documents by Hamming distance: (counts, docs, distances, divided).
 
         Queries and docs are packed rows of ⌈bits / 8⌉ bytes whose padding is zero. Documents are
@@ -331,18 +309,18 @@ class Kernels(Protocol):
         """
 
     def count_code_distances(
-        self, queries: Bytes, docs: Bytes, bits: int, counts: Longs, stop: Codes, done: Longs
+        self, queries: Bytes, docs: Bytes, bits: int, counts: Ints, stop: Ints32, done: Ints
     ) -> None:
         """Add to counts[q, d] the documents at Hamming distance d of query q."""
 
     def count_score_ranks(
         self,
         scores: npt.NDArray[Any],
-        targets: Longs,
-        above: Longs,
-        tied: Longs,
-        before: Longs,
-        best: Longs | None,
+        targets: Ints,
+        above: Ints,
+        tied: Ints,
+        before: Ints,
+        best: Ints | None,
     ) -> tuple[int, int]:
         """Count where the target of each row of float32 or float64 scores stands.
 

@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.evaluation import score
+from assay.arrays import or_none
+from assay.comparison.alignment import align
+from assay.core.text import printable
 from assay.measures import parse
-from assay.report.tables import printable
+from assay.runs.aggregates import Aggregate
+from assay.scoring.evaluate import score
+from assay.stats import intervals
 
 if TYPE_CHECKING:
-    from assay.comparison import Standing
-    from assay.hits import Hits
+    from assay.comparison.compare import Standing
+    from assay.comparison.differences import QueryDifferences
+    from assay.comparison.pairs import Pair
+    from assay.core.hits import Hits
     from assay.measures import Measure
-    from assay.pairs import Pair
-    from assay.query_differences import QueryDifferences
-    from assay.report.contents import Report
-    from assay.scores import Scores
+    from assay.report.report import Report
+    from assay.scoring.scores import Scores
 
 __all__ = [
     "CURVE_CUTOFFS",
@@ -46,10 +50,19 @@ _NOT_FOUND: Final = "none"
 # Every object of JavaScript has these, and Vega takes them for values of its own when they are in
 # a list of names; with a space that nobody sees they are names again.
 _INHERITED: Final = (
-    "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__", "__proto__",
-    "constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString",
-    "toString", "valueOf",
-)  # fmt: skip
+    "__defineGetter__",
+    "__defineSetter__",
+    "__lookupGetter__",
+    "__lookupSetter__",
+    "__proto__",
+    "constructor",
+    "hasOwnProperty",
+    "isPrototypeOf",
+    "propertyIsEnumerable",
+    "toLocaleString",
+    "toString",
+    "valueOf",
+)
 _UNSEEN: Final = "\u00a0"
 
 
@@ -85,9 +98,9 @@ def standing_rows(standings: Iterable[Standing], pairs: Iterable[Pair] | None = 
         {
             "run": names[one.name],
             "place": place,
-            "mean": _number(one.mean.estimate),
-            "low": _number(one.mean.low),
-            "high": _number(one.mean.high),
+            "mean": or_none(one.mean.estimate),
+            "low": or_none(one.mean.low),
+            "high": or_none(one.mean.high),
             "letters": one.letters,
             "first": _may_be_first(one, place, top) if better is None else one.name in better,
         }
@@ -103,20 +116,34 @@ def _letters(text: str) -> list[str]:
     return text.split(",") if "," in text else list(text)
 
 
+def aggregate_rows(means: Sequence[tuple[str, Aggregate]]) -> list[Row]:
+    """Named means of stored runs in the order given."""
+    names = labels([name for name, _ in means])
+    return [
+        {
+            "run": names[name],
+            "place": place,
+            "mean": one.value,
+            "low": one.low,
+            "high": one.high,
+            "letters": "",
+            "first": True,
+        }
+        for place, (name, one) in enumerate(means)
+    ]
+
+
 def mean_rows(scores: Scores) -> list[Row]:
     """The measures of one `Scores` with means and 95 % intervals, in their order."""
-    from assay.alignment import align
-    from assay.stats import intervals
-
     aligned = align([scores], names=None, measures=None, by=None)
     found = intervals(aligned.values[0])
     return [
         {
             "run": str(measure),
             "place": place,
-            "mean": _number(one.estimate),
-            "low": _number(one.low),
-            "high": _number(one.high),
+            "mean": or_none(one.estimate),
+            "low": or_none(one.low),
+            "high": or_none(one.high),
             "letters": "",
             "first": True,
         }
@@ -141,8 +168,8 @@ def curve_rows(report: Report, measure: Measure) -> list[Row]:
     names = _by_standing(report, measure)
     rows = []
     for run in report.runs:
-        for cutoff, mean in _curve(run.scores, run.hits, measure):
-            rows.append({**names[run.name], "k": cutoff, "mean": _number(mean)})
+        for cutoff, mean in _curve(run.scored(), run.hits, measure):
+            rows.append({**names[run.name], "k": cutoff, "mean": or_none(mean)})
     return rows if len({row["k"] for row in rows}) > 1 else []
 
 
@@ -170,12 +197,12 @@ def _by_standing(report: Report, measure: Measure) -> dict[str, Row]:
 
 def group_rows(report: Report, measure: Measure, by: str) -> tuple[list[Row], int]:
     """Means of each run in the largest groups, and how many groups there are in all."""
-    chosen, total = _largest_groups(report.runs[0].scores, by)
+    chosen, total = _largest_groups(report.runs[0].scored(), by)
     names = _by_standing(report, measure)
     shown = labels(chosen)
     rows = []
     for run in report.runs:
-        means = run.scores.mean(by=by).groups
+        means = run.scored().mean(by=by).groups
         for number, group in enumerate(chosen):
             if group in means and not math.isnan(means[group][str(measure)]):
                 own = {"group": shown[group], "order": number, "mean": means[group][str(measure)]}
@@ -218,7 +245,7 @@ def rank_rows(report: Report) -> list[Row]:
         if run.hits is not None:
             shares = first_ranks(run.hits, rel=rel)
         else:
-            shares = _told_ranks(run.scores, rel)
+            shares = _told_ranks(run.scored(), rel)
         for number, (bucket, share) in enumerate(shares):
             rows.append({**names[run.name], "rank": bucket, "order": number, "share": share})
     return rows
@@ -266,7 +293,3 @@ def _rank_names() -> list[str]:
         for start, end in zip(starts, _RANK_ENDS, strict=True)
     ]
     return [*spans, f"> {_RANK_ENDS[-1]}", _NOT_FOUND]
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)

@@ -7,21 +7,62 @@ colour vision can tell apart; shape or position says the same once more.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
-from typing import Any, Final
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
 
-from assay.io.packages import need
+from assay.errors import UsageError, need
+from assay.report import chart_data
 from assay.report.chart_data import Row
+
+if TYPE_CHECKING:
+    from assay.comparison.differences import QueryDifferences
+    from assay.measures import Measure
+    from assay.report.report import Report
 
 __all__ = [
     "COLOURS",
+    "FORMATS",
+    "Drawn",
     "curve_chart",
     "difference_chart",
+    "difference_pair",
+    "drawing_script",
     "group_chart",
     "leaderboard_chart",
     "rank_chart",
+    "rendered",
+    "report_charts",
 ]
+
+FORMATS: Final = ("svg", "png", "pdf")
+_PIXELS: Final = 2.0  # for each unit, so that a PNG is sharp on paper and on fine screens
+
+
+def _converter() -> Any:
+    return need("vl_convert", "Reports with charts", "report")
+
+
+@cache
+def drawing_script() -> str:
+    """Vega, Vega-Lite and vega-embed as one script."""
+    text: str = _converter().javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return text
+
+
+def rendered(spec: dict[str, Any], format: str) -> bytes:
+    """A chart as SVG, PNG or PDF."""
+    if format not in FORMATS:
+        raise UsageError(f"A figure is written as {', '.join(FORMATS)}; found {format!r}.")
+    draw = getattr(_converter(), f"vegalite_to_{format}")
+    options = {"scale": _PIXELS} if format == "png" else {}
+    found: str | bytes = draw(json.dumps(spec), **options)
+    return found.encode() if isinstance(found, str) else found
+
 
 # Blue, orange, green, vermilion, purple, sky blue; black and yellow vanish on one background.
 COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
@@ -173,8 +214,12 @@ def difference_chart(rows: Sequence[Row], title: str) -> Any:
     """A bar for each query, the largest win first; losses hang below the line."""
     alt = _altair()
     colour = alt.condition("datum.difference > 0", alt.value(COLOURS[0]), alt.value(COLOURS[3]))
-    tips = [_named_tip("query", "query"), _tip("a", "first"), _tip("b", "second"),
-            _tip("difference", "difference", "+.4f")]  # fmt: skip
+    tips = [
+        _named_tip("query", "query"),
+        _tip("a", "first"),
+        _tip("b", "second"),
+        _tip("difference", "difference", "+.4f"),
+    ]
     chart = alt.Chart(_data(rows)).encode(
         x=alt.X("place:Q", axis=None, scale=alt.Scale(nice=False)),
         x2="after:Q",
@@ -190,8 +235,11 @@ def rank_chart(rows: Sequence[Row]) -> Any:
     """Shares of queries by the rank of their first relevant document."""
     alt = _altair()
     runs = _runs_of(rows)
-    x = alt.X("rank:N", title="rank of the first relevant document",
-              sort=alt.EncodingSortField("order", op="min"))  # fmt: skip
+    x = alt.X(
+        "rank:N",
+        title="rank of the first relevant document",
+        sort=alt.EncodingSortField("order", op="min"),
+    )
     tips = [_named_tip("run", "run"), _named_tip("rank", "rank"), _tip("share", "queries", ".1%")]
     base = alt.Chart(_data(rows)).encode(x=x, tooltip=tips)
     described = f"share of queries by the rank of the first relevant document, {len(runs)} runs"
@@ -222,3 +270,71 @@ def _rank_table(base: Any) -> Any:
     return alt.layer(base.mark_rect().encode(y=y, color=shade), text).resolve_scale(
         color="independent"
     )
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A chart, its kind, the number of its measure (None: it is about all) and a file name."""
+
+    kind: str
+    measure: int | None
+    file_name: str
+    chart: Any
+    note: str = ""
+
+
+def report_charts(report: Report) -> Iterator[Drawn]:
+    """Leaderboards, curves and group bars of each measure, then ranks and differences."""
+    for number, measure in enumerate(report.measures):
+        yield from _of_measure(report, number, measure)
+    ranks = chart_data.rank_rows(report)
+    if ranks:
+        yield Drawn("ranks", None, "ranks", rank_chart(ranks))
+    found = difference_pair(report)
+    if found is not None:
+        title = f"difference in {found.measure}"
+        chart = difference_chart(chart_data.difference_rows(found), title)
+        yield Drawn("differences", None, f"differences-{_safe(found.measure)}", chart)
+
+
+def _of_measure(report: Report, number: int, measure: Measure) -> Iterator[Drawn]:
+    name = str(measure)
+    compared = report.comparison
+    against = compared.pairs_on(measure) if compared and compared.baseline is not None else None
+    rows = chart_data.standing_rows(report.standings_on(measure), against)
+    board = leaderboard_chart(rows, name, chance=report.chance_on(measure))
+    yield Drawn("leaderboard", number, f"leaderboard-{_safe(name)}", board)
+    curve = chart_data.curve_rows(report, measure)
+    if curve:
+        kind = chart_data.family(measure) or name
+        yield Drawn("curve", number, f"curve-{_safe(name)}", curve_chart(curve, kind))
+    for place, column in enumerate(report.group_columns):
+        groups, total = chart_data.group_rows(report, measure, column)
+        if not groups:
+            continue
+        chart = group_chart(groups, name, chart_data.labels([column])[column])
+        shown = min(total, chart_data.MOST_GROUPS)
+        note = "" if shown == total else f"The {shown} largest of {total:,} groups."
+        yield Drawn("groups", number, f"groups-{place + 1}-{_safe(name)}", chart, note)
+
+
+def difference_pair(report: Report, measure: Measure | None = None) -> QueryDifferences | None:
+    """The pair that is shown first: the best two, or the best run that is not the baseline."""
+    comparison = report.comparison
+    if comparison is None:
+        return None
+    chosen = measure or report.measures[0]
+    ranked = [one.name for one in comparison.standings_on(chosen)]
+    if comparison.baseline is not None:
+        rival = next(name for name in ranked if name != comparison.baseline)
+        return comparison.differences(chosen, rival, comparison.baseline)
+    return comparison.differences(chosen, ranked[0], ranked[1])
+
+
+def _safe(name: str) -> str:
+    """A part of a file name.
+
+    >>> _safe("AP(rel=2)@100")
+    'AP-rel-2-100'
+    """
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")

@@ -6,34 +6,32 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.report.comparison_tables import MOST_PAIRS, pair_table, power_note, system_table
-from assay.report.html_parts import (
+from assay.comparison.tables import MOST_PAIRS, pair_table, power_note, system_table
+from assay.core.text import printable
+from assay.report.charts import Drawn, difference_pair, drawing_script, report_charts
+from assay.report.html import (
     asset,
     data_block,
     html_table,
     html_text,
     options,
     packed,
+    packed_values,
     policy,
     script_block,
     style_block,
 )
-from assay.report.query_values import packed_values
-from assay.report.report_charts import Drawn, difference_pair, report_charts
-from assay.report.report_page import method_of
-from assay.report.run_tables import (
+from assay.report.tables import (
     counts_table,
     details_table,
     marks_note,
     overview_table,
     single_table,
 )
-from assay.report.tables import printable
-from assay.report.vega import drawing_script
 
 if TYPE_CHECKING:
     from assay.measures import Measure
-    from assay.report.contents import Report
+    from assay.report.report import Report
 
 __all__ = ["html_report"]
 
@@ -221,7 +219,7 @@ def _remarks(report: Report) -> Iterator[str]:
 
 
 def _reproduce(report: Report) -> Iterator[str]:
-    yield f"<p>{html_text(method_of(report))}</p>"
+    yield f"<p>{html_text(report.method)}</p>"
     yield f"<h3>Conventions</h3><p><code>{html_text(report.aligned.signature)}</code></p>"
     if report.command:
         yield f"<h3>Command</h3><pre>{html_text(report.command)}</pre>"

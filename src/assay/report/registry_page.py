@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from assay.measures import REGISTRY, Definition
-from assay.measures.base import format_value
+from assay.measures.registry import format_value
 
 __all__ = ["measures_page"]
 

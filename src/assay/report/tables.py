@@ -1,184 +1,127 @@
-"""Tables as plain text, Markdown, CSV and TSV.
-
-A cell keeps its value; only the layouts for people round it. Text from outside (names, ids) is
-shown with its control characters escaped, so that it can neither move the cursor nor colour a line.
-"""
+"""Tables over all measures of a report: means with marks, and what stands behind them."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from assay.comparison.tables import MOST_PAIRS, pair_table
+from assay.scoring.scores import describe_counts
+from assay.tables.page import Page, Words
+from assay.tables.table import Cell, Table
+
+if TYPE_CHECKING:
+    from assay.measures import Measure
+    from assay.report.report import Report
+    from assay.runs.record import RunRecord
 
 __all__ = [
-    "Cell",
-    "Table",
-    "as_csv",
-    "as_markdown",
-    "as_text",
-    "columns_of",
-    "markdown_text",
-    "not_a_formula",
-    "printable",
-    "signed",
+    "counts_table",
+    "details_table",
+    "marks_note",
+    "overview_table",
+    "report_page",
+    "single_table",
 ]
 
-UNDEFINED = "–"
-
-# C0 and C1 controls, line separators, the marks that reverse the direction of text, and halves of
-# a character, which no file can hold.
-_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_MARKDOWN = re.compile(r"([\\`*_\[\]<>|])")
-# A spreadsheet takes a cell that begins like this for a formula.
-_FORMULA = re.compile(r"[=+\-@\t\r]")
+_BETTER: Final = "*"
+_WORSE: Final = "†"
 
 
-def printable(text: object) -> str:
-    r"""The text with control characters written out.
-
-    >>> print(printable("\x1b[31mred"))
-    \x1b[31mred
-    """
-    return _CONTROLS.sub(lambda found: repr(found.group())[1:-1], str(text))
-
-
-def signed(value: float) -> str:
-    """Four decimals and a sign; no sign where nothing is left of the number.
-
-    >>> signed(0.0312), signed(-0.00001)
-    ('+0.0312', '0.0000')
-    """
-    text = f"{value:+.4f}"
-    return text if text.strip("+-0.") else text[1:]
+def overview_table(report: Report) -> Table:
+    """Runs × measures: the highest mean of each in bold, with marks that `marks_note` explains."""
+    names = [one.name for one in report.standings_on(report.measures[0])]
+    columns = [_column(report, str(measure)) for measure in report.measures]
+    rows = [(Cell(name), *(column[name] for column in columns)) for name in names]
+    chances = [report.chance_on(measure) for measure in report.measures]
+    if not all(map(math.isnan, chances)):
+        rows.append((Cell("chance"), *(Cell(chance, "fraction") for chance in chances)))
+    return Table(("run", *map(str, report.measures)), tuple(rows))
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A value and how people see it.
-
-    It is a text, a fraction, a difference with its sign, a percentage, a count, or a ready figure.
-    """
-
-    value: str | float | int | None
-    kind: str = "text"
-    best: bool = False
-
-    @property
-    def shown(self) -> str:
-        """For people: rounded, and safe to print."""
-        if self.value is None or (isinstance(self.value, float) and math.isnan(self.value)):
-            return UNDEFINED
-        if self.kind == "fraction":
-            return f"{self.value:.4f}"
-        if self.kind == "difference":
-            return signed(float(self.value))
-        if self.kind == "percent":
-            return f"{100 * float(self.value):.2f}"
-        if self.kind == "count":
-            return f"{float(self.value):.0f}"
-        return printable(self.value)
-
-    @property
-    def exact(self) -> str:
-        """For programs: every digit, and empty where undefined."""
-        if self.value is None or (isinstance(self.value, float) and math.isnan(self.value)):
-            return ""
-        if self.kind == "count":
-            return f"{float(self.value):.0f}"
-        if self.kind in ("text", "figure"):
-            return not_a_formula(str(self.value))
-        return repr(float(self.value))
+def _column(report: Report, measure: str) -> dict[str, Cell]:
+    """The cells of one measure; nothing is best where all are equal."""
+    standings = report.standings_on(measure)
+    means = [one.mean.estimate for one in standings if not math.isnan(one.mean.estimate)]
+    top = max(means, default=math.nan) if len(set(means)) > 1 else math.nan
+    marks = _marks(report, measure)
+    cells = {}
+    for one in standings:
+        mean, mark = one.mean.estimate, marks.get(one.name, "")
+        shown = None if math.isnan(mean) else f"{mean:.4f} {mark}".rstrip()
+        cells[one.name] = Cell(shown, "figure", mean == top)
+    return cells
 
 
-def not_a_formula(text: str) -> str:
-    """The text, with an apostrophe before it where a spreadsheet would take it for a formula.
-
-    >>> not_a_formula("=1+1")
-    "'=1+1"
-    """
-    return f"'{text}" if _FORMULA.match(text) else text
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of cells under column names; text columns stand left, numbers right.
-
-    The last `luxuries` columns may be left out where there is no room for them.
-    """
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    luxuries: int = 0
-
-    @property
-    def left(self) -> tuple[bool, ...]:
-        """Which columns are text."""
-        return tuple(
-            all(row[i].kind == "text" for row in self.rows) for i in range(len(self.columns))
-        )
+def _marks(report: Report, measure: str) -> dict[str, str]:
+    comparison = report.comparison
+    if comparison is None:
+        return {}
+    if comparison.baseline is None:
+        return {one.name: one.letters for one in comparison.standings_on(measure)}
+    words = {"better": _BETTER, "worse": _WORSE}
+    return {pair.a: words.get(pair.outcome, "") for pair in comparison.pairs_on(measure)}
 
 
-def columns_of(table: Table, chosen: Iterable[int]) -> Table:
-    """Some columns of a table, in the order given."""
-    keep = list(chosen)
-    rows = tuple(tuple(row[i] for i in keep) for row in table.rows)
-    return Table(tuple(table.columns[i] for i in keep), rows)
+def marks_note(report: Report) -> str:
+    """What the marks behind the means say."""
+    comparison = report.comparison
+    if comparison is None:
+        return ""
+    if comparison.baseline is None:
+        return "Runs that share a letter on a measure are not separable on it."
+    return f"{_BETTER} better and {_WORSE} worse than {comparison.baseline}, by the test below."
 
 
-def as_text(table: Table) -> str:
-    """Columns padded with spaces; one line for each row, so that grep and awk can read it.
-
-    >>> print(as_text(Table(("run", "AP"), ((Cell("a"), Cell(0.25, "fraction")),))))
-    run      AP
-    a    0.2500
-    """
-    grid = [[printable(name) for name in table.columns]]
-    grid += [[cell.shown for cell in row] for row in table.rows]
-    widths = [max(len(line[i]) for line in grid) for i in range(len(table.columns))]
-    return "\n".join(_padded(line, widths, table.left) for line in grid)
+def counts_table(report: Report) -> Table:
+    """For each run and measure, how many queries stand behind the mean and which need a remark."""
+    rows = []
+    for run in report.runs:
+        mean = run.scored().mean()
+        for name, value in mean.items():
+            told = describe_counts(mean.counts[name])
+            rows.append((Cell(run.name), Cell(name), Cell(value, "fraction"), Cell(told)))
+    return Table(("run", "measure", "mean over queries", "queries"), tuple(rows))
 
 
-def _padded(line: Sequence[str], widths: Sequence[int], left: Sequence[bool]) -> str:
-    cells = [
-        text.ljust(width) if to_left else text.rjust(width)
-        for text, width, to_left in zip(line, widths, left, strict=True)
-    ]
-    return "  ".join(cells).rstrip()
+def details_table(report: Report) -> Table | None:
+    """What is known about each run, a column for each kind of detail; None where nothing is."""
+    keys = list(dict.fromkeys(key for run in report.runs for key in run.provenance))
+    if not keys:
+        return None
+    rows = tuple(
+        (Cell(run.name), *(Cell(run.provenance.get(key)) for key in keys)) for run in report.runs
+    )
+    return Table(("run", *keys), rows)
 
 
-def as_markdown(table: Table) -> str:
-    """A Markdown table with the best value of each column in bold.
-
-    >>> print(as_markdown(Table(("run", "AP"), ((Cell("a"), Cell(0.25, "fraction", True)),))))
-    | run | AP |
-    |:---|---:|
-    | a | **0.2500** |
-    """
-    head = [markdown_text(name) for name in table.columns]
-    rule = "|" + "|".join(":---" if left else "---:" for left in table.left) + "|"
-    body = [[_markdown_cell(cell) for cell in row] for row in table.rows]
-    lines = [f"| {' | '.join(line)} |" for line in [head, *body]]
-    return "\n".join([lines[0], rule, *lines[1:]])
+def single_table(report: Report, measure: Measure) -> Table:
+    """One run alone: its mean, interval, and chance where it is known."""
+    one = report.standings_on(measure)[0]
+    chance = report.chance_on(measure)
+    ends = [Cell(one.mean.low, "fraction"), Cell(one.mean.high, "fraction")]
+    row = (Cell(one.name), Cell(one.mean.estimate, "fraction"), *ends, Cell(chance, "fraction"))
+    level = f"{100 * one.mean.level:g} %"
+    return Table(("run", "mean", f"{level} from", f"{level} to", "chance"), (row,))
 
 
-def markdown_text(text: object) -> str:
-    """The text with everything escaped that Markdown would take for markup."""
-    return _MARKDOWN.sub(r"\\\1", printable(text))
+def report_page(report: Report) -> Page:
+    """Verdicts first, then means with marks, pairs, disclosures, and how to make it again."""
+    page: Page = [Words(verdict, "verdict") for verdict in report.verdicts.values()]
+    page += [overview_table(report), Words(marks_note(report))]
+    headline = str(report.measures[0])
+    comparison = report.comparison
+    if comparison is not None and len(comparison.pairs_on(headline)) <= MOST_PAIRS:
+        page += [Words(f"Pairs on {headline}"), pair_table(comparison, headline)]
+    page += [Words(remark) for remark in report.remarks]
+    page += [Words(_described(run)) for run in report.runs if run.provenance]
+    page += [Words(report.method), Words(report.aligned.signature, "signature")]
+    if report.command:
+        page += [Words("Make it again:"), Words(report.command, "signature")]
+    return page
 
 
-def _markdown_cell(cell: Cell) -> str:
-    shown = markdown_text(cell.shown) if cell.kind == "text" else cell.shown
-    return f"**{shown}**" if cell.best else shown
-
-
-def as_csv(table: Table, delimiter: str = ",") -> str:
-    """Every digit; a name that a spreadsheet would take for a formula gets a leading quote."""
-    import csv
-    from io import StringIO
-
-    buffer = StringIO()
-    writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n")
-    writer.writerow([not_a_formula(name) for name in table.columns])
-    writer.writerows([cell.exact for cell in row] for row in table.rows)
-    return buffer.getvalue().rstrip("\n")
+def _described(run: RunRecord) -> str:
+    """The details of a run in a line; a table of checksums would be too wide for paper."""
+    told = ", ".join(f"{key} {value}" for key, value in run.provenance.items() if value)
+    return f"{run.name}: {told}"

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from assay.errors import UsageError
 from assay.measures import GROUPS, Measure, parse
-from assay.measures.base import Value, format_value
-from assay.scores import Scores
+from assay.measures.registry import Value, format_value
+from assay.scoring.scores import Scores
 
 __all__ = ["in_trec_order", "trec_layout", "trec_name"]
 

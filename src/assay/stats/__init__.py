@@ -13,8 +13,10 @@ from assay.stats.intervals import (
     interval_method,
     intervals,
 )
-from assay.stats.letters import compact_letters
-from assay.stats.paired import (
+from assay.stats.power import minimum_detectable_difference, queries_needed
+from assay.stats.ranks import RankInterval, compact_letters, rank_intervals
+from assay.stats.seeds import SeedComparison, compare_seeds
+from assay.stats.tests import (
     ALTERNATIVES,
     TEST_METHODS,
     TestResult,
@@ -23,9 +25,6 @@ from assay.stats.paired import (
     paired_test,
     welch_test,
 )
-from assay.stats.power import minimum_detectable_difference, queries_needed
-from assay.stats.rank_intervals import RankInterval, rank_intervals
-from assay.stats.seeds import SeedComparison, compare_seeds
 
 __all__ = [
     "ALTERNATIVES",

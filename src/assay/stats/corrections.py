@@ -7,23 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.arrays import Floats
+from assay.core.exact_sums import slack, to_grid
 from assay.errors import ShapeError, ValueRangeError
 from assay.native import kernels
-from assay.stats.fixed_point import slack, to_grid
-from assay.stats.random_bits import stream_key
-from assay.stats.samples import (
-    check_choice,
-    check_resamples,
-    check_seed,
-    finite_or_nan,
-    too_few,
-)
+from assay.native.random_words import stream_key
+from assay.stats.samples import check_choice, check_resamples, check_seed, finite_or_nan, too_few
 
 __all__ = ["CORRECTIONS", "TukeyResult", "adjust", "tukey_hsd"]
 
-Floats = NDArray[np.float64]
 
 CORRECTIONS = ("holm", "bonferroni", "bh", "none")
 

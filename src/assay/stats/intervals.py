@@ -9,10 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.checks import check_lengths, listed
+from assay.arrays import Floats
+from assay.core.checks import check_lengths, listed
 from assay.errors import UsageError, ValueRangeError
-from assay.stats.bca import acceleration, bca_ends, cut_at, expanded_z
-from assay.stats.bootstrap import Units, bootstrap_means, bootstrap_t, joint_means, units_of
+from assay.stats.bootstrap import (
+    Units,
+    acceleration,
+    bca_ends,
+    bootstrap_means,
+    bootstrap_t,
+    cut_at,
+    expanded_z,
+    joint_means,
+    units_of,
+)
 from assay.stats.samples import (
     check_bootstraps,
     check_choice,
@@ -35,7 +45,6 @@ __all__ = [
     "intervals",
 ]
 
-Floats = NDArray[np.float64]
 
 _BOOTSTRAPS = ("bca", "percentile", "studentised")
 _MOST_DRAWN = 5000  # with more, the mean is as good as normal, and drawing only takes longer
@@ -182,9 +191,14 @@ def difference_interval(
     differences = np.full(len(kept), np.nan)
     differences[kept] = pairs.differences
     return interval(
-        differences, method=method, level=level, resamples=resamples, seed=seed,
-        clusters=clusters, strata=strata,
-    )  # fmt: skip
+        differences,
+        method=method,
+        level=level,
+        resamples=resamples,
+        seed=seed,
+        clusters=clusters,
+        strata=strata,
+    )
 
 
 def _plan(method: str, level: float, resamples: int, seed: int) -> Interval:

@@ -6,14 +6,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.arrays import Floats
 from assay.stats.samples import check_level, check_margin, finite_or_nan, too_few
 from assay.stats.special import t_test_power
 
 __all__ = ["minimum_detectable_difference", "queries_needed"]
 
-Floats = NDArray[np.float64]
 
 _MOST = 10**15
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.checks import check_cutoff, check_lengths
+from assay.arrays import Floats
+from assay.core.checks import check_cutoff, check_lengths
 from assay.errors import ShapeError, UsageError, ValueRangeError
 
 __all__ = [
@@ -29,7 +30,6 @@ __all__ = [
     "too_few",
 ]
 
-Floats = NDArray[np.float64]
 
 _LARGEST = 1e100  # beyond, squares would overflow, and below its inverse underflow
 _SMALLEST_LEVEL, _LARGEST_LEVEL = 1e-12, 0.5

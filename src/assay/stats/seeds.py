@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.arrays import Floats
+from assay.core.exact_sums import from_grid, to_grid
 from assay.errors import MismatchError
+from assay.native.random_words import stream_key, words
 from assay.stats.bootstrap import resampled_sums
-from assay.stats.fixed_point import from_grid, to_grid
 from assay.stats.intervals import Interval, interval
-from assay.stats.paired import TestResult, welch_test
-from assay.stats.random_bits import stream_key, words
 from assay.stats.samples import (
     check_bootstraps,
     check_level,
@@ -29,10 +28,9 @@ from assay.stats.samples import (
     too_few,
 )
 from assay.stats.special import t_quantile, t_tail
+from assay.stats.tests import TestResult, welch_test
 
 __all__ = ["SeedComparison", "SeedSummary", "compare_seeds"]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -86,10 +84,17 @@ def compare_seeds(
     share, resamples, seed = check_level(level), check_bootstraps(resamples), check_seed(seed)
     of_a, of_b = _summary(left, share), _summary(right, share)
     blank = Interval(
-        of_a.mean - of_b.mean, math.nan, math.nan, share, "two-way",
-        left.shape[1], resamples, seed, removed,
+        of_a.mean - of_b.mean,
+        math.nan,
+        math.nan,
+        share,
+        "two-way",
+        left.shape[1],
+        resamples,
+        seed,
+        removed,
         _too_few(left, right),
-    )  # fmt: skip
+    )
     welch = welch_test(_seed_means(left), _seed_means(right))
     if blank.note:
         return SeedComparison(of_a, of_b, blank, math.nan, math.nan, welch)

@@ -11,18 +11,11 @@ from functools import cache, lru_cache
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
-__all__ = [
-    "beta_tail",
-    "normal_cdf",
-    "normal_quantile",
-    "t_quantile",
-    "t_tail",
-    "t_test_power",
-]
+from assay.arrays import Floats
 
-Floats = NDArray[np.float64]
+__all__ = ["beta_tail", "normal_cdf", "normal_quantile", "t_quantile", "t_tail", "t_test_power"]
+
 
 _NORMAL = NormalDist()
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)

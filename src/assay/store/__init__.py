@@ -12,18 +12,28 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from assay.errors import need
+from assay.runs.aggregates import Aggregate
+from assay.runs.record import RunRecord
+from assay.runs.results import QueryResults, ResultDoc
+
 if TYPE_CHECKING:
-    from assay.store.about import About
-    from assay.store.aggregates import Aggregate
+    from assay.store.open_run import RunningRun
     from assay.store.run import Run
-    from assay.store.running import RunningRun
-    from assay.store.shown import ShownDoc, ShownQuery
     from assay.store.store import Store
 
-__all__ = ["About", "Aggregate", "Run", "RunningRun", "ShownDoc", "ShownQuery", "Store", "open"]
+__all__ = [
+    "Aggregate",
+    "QueryResults",
+    "ResultDoc",
+    "Run",
+    "RunRecord",
+    "RunningRun",
+    "Store",
+    "open",
+]
 
-_HOME = {"About": "about", "Aggregate": "aggregates", "Run": "run", "RunningRun": "running",
-         "ShownDoc": "shown", "ShownQuery": "shown", "Store": "store"}  # fmt: skip
+_HOME = {"Run": "run", "RunningRun": "open_run", "Store": "store"}
 
 
 def open(
@@ -35,10 +45,8 @@ def open(
     after a backup of the file. A store of a newer version opens for reading only: its `only_reads`
     says so.
     """
-    from assay.io.packages import need
-
     need("sqlalchemy", "a store of runs", "store")
-    from assay.store.locations import locate
+    from assay.store.database import locate
     from assay.store.opening import open_database
     from assay.store.store import Store
 

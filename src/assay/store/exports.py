@@ -6,30 +6,41 @@ import csv
 import io
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from assay.errors import UsageError
+from assay.core.text import guard_formula
+from assay.errors import UsageError, need
 from assay.io.atomic import atomic_write
-from assay.io.packages import need
-from assay.scores import Scores
+from assay.runs.results import results_to_plain
+from assay.scoring.scores import Scores
 from assay.store.run import Run
-from assay.store.shown import to_plain
 
-__all__ = ["FRONT", "GROUP", "LAYOUT", "export_runs", "format_of", "guarded", "unguarded"]
+__all__ = ["FRONT", "GROUP", "LAYOUT", "export_runs", "format_of"]
 
 LAYOUT: Final = "assay runs 1"
 FORMATS: Final = {".json": "json", ".csv": "csv", ".parquet": "parquet"}
 GROUP: Final = "group:"
 
 # Columns of every row of a table; those of the groups follow.
-FRONT: Final = ("run", "name", "task", "dataset", "model", "created", "conventions", "id_kind",
-                "query", "measure", "value", "tied", "missing")  # fmt: skip
-_FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
+FRONT: Final = (
+    "run",
+    "name",
+    "task",
+    "dataset",
+    "model",
+    "created",
+    "conventions",
+    "id_kind",
+    "query",
+    "measure",
+    "value",
+    "tied",
+    "missing",
+)
 # Numbers and states that hold for one store only are not exported.
 _LEFT_OUT: Final = ("id", "origin", "done", "total", "updated", "aggregates", "_store")
 
@@ -62,7 +73,7 @@ def _whole(run: Run) -> dict[str, Any]:
     data = {key: value for key, value in vars(run).items() if key not in _LEFT_OUT}
     data["aggregates"] = [vars(one) for one in run.aggregates]
     data["details"] = run.details()
-    data["shown"] = [[query, to_plain(one)] for query, one in run.all_shown().items()]
+    data["shown"] = [[query, results_to_plain(one)] for query, one in run.all_results().items()]
     data["scores"] = _scores_data(run.scores()) if run.conventions else None
     return data
 
@@ -88,8 +99,16 @@ def _rows(runs: Iterable[Run], columns: Sequence[str]) -> Iterator[list[Any]]:
         if not run.conventions:
             continue
         scores = run.scores()
-        front = [run.uid, run.name, run.task, run.dataset, run.model, run.created,
-                 run.conventions, scores.query_ids.kind]  # fmt: skip
+        front = [
+            run.uid,
+            run.name,
+            run.task,
+            run.dataset,
+            run.model,
+            run.created,
+            run.conventions,
+            scores.query_ids.kind,
+        ]
         groups = {f"{GROUP}{name}": column.tolist() for name, column in scores.groups.items()}
         queries = scores.query_ids.to_list()
         for number, measure in enumerate(scores.measures):
@@ -97,8 +116,15 @@ def _rows(runs: Iterable[Run], columns: Sequence[str]) -> Iterator[list[Any]]:
             for row, query in enumerate(queries):
                 value = values[row]
                 back = [groups[name][row] if name in groups else None for name in columns]
-                yield [*front, str(query), str(measure), None if value != value else value,  # noqa: PLR0124
-                       tied[row], bool(scores.missing[row]), *back]  # fmt: skip
+                yield [
+                    *front,
+                    str(query),
+                    str(measure),
+                    None if value != value else value,  # noqa: PLR0124
+                    tied[row],
+                    bool(scores.missing[row]),
+                    *back,
+                ]
 
 
 def _group_columns(runs: Iterable[Run]) -> list[str]:
@@ -111,7 +137,7 @@ def _write_csv(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
     with atomic_write(file) as stream:
         text = io.TextIOWrapper(stream, "utf-8", errors="backslashreplace", newline="")
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*FRONT, *map(guarded, columns)])
+        writer.writerow([*FRONT, *map(guard_formula, columns)])
         for row in _rows(runs, columns):
             writer.writerow([_cell(cell) for cell in row])
         text.flush()
@@ -121,21 +147,7 @@ def _write_csv(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
 def _cell(cell: Any) -> Any:
     if isinstance(cell, bool):
         return int(cell)
-    return guarded(cell) if isinstance(cell, str) else cell
-
-
-def guarded(text: str) -> str:
-    """The text, with an apostrophe before it where a spreadsheet would take it for a formula.
-
-    >>> guarded("=1+1"), guarded("'=1"), guarded("'tis")
-    ("'=1+1", "''=1", "'tis")
-    """
-    return f"'{text}" if _FORMULA.match(text) else text
-
-
-def unguarded(text: str) -> str:
-    """The text as it was before `guarded`."""
-    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+    return guard_formula(cell) if isinstance(cell, str) else cell
 
 
 def _write_parquet(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import uuid
@@ -11,37 +13,142 @@ from typing import Any, Final
 
 import numpy as np
 
-from assay.errors import AssayError, FormatError
-from assay.ids import Ids
+from assay.core.ids import Ids
+from assay.core.text import unguard_formula
+from assay.errors import AssayError, FormatError, need
 from assay.io.json_text import parse_json
-from assay.io.text_lines import read_text
+from assay.io.streams import BOMB_BYTES, BOMB_RATIO, open_chunks, read_text
 from assay.measures import parse
-from assay.scores import Scores
-from assay.store.about import checked_name, checked_tags
-from assay.store.aggregates import Aggregate
-from assay.store.exports import LAYOUT, format_of
-from assay.store.import_tables import csv_rows, grid_of, parquet_rows
-from assay.store.moments import after, now
-from assay.store.numbers import Numbers
-from assay.store.packing import conventions_of
-from assay.store.shown import ShownQuery, from_plain
+from assay.runs.aggregates import Aggregate
+from assay.runs.record import RunRecord, check_name, check_tags
+from assay.runs.results import QueryResults, results_from_plain
+from assay.scoring.scores import Scores
+from assay.store.codec import conventions_of, pack_scores
+from assay.store.exports import FRONT, GROUP, LAYOUT, format_of
+from assay.store.payload import Payload
+from assay.store.timestamps import after, now
 
-__all__ = ["Imported", "read_runs"]
+__all__ = ["Imported", "csv_rows", "grid_of", "parquet_rows", "read_runs"]
 
-_TEXTS: Final = ("uid", "batch", "rerun_of", "name", "task", "dataset", "model", "status",
-                 "message", "created", "conventions", "signature", "search", "folder",
-                 "git_commit", "notes")  # fmt: skip
+
+def csv_rows(name: str) -> Iterator[dict[str, Any]]:
+    """The rows of a CSV file."""
+    reader = csv.reader(io.StringIO(read_text(name), newline=""))
+    try:
+        header = [unguard_formula(cell) for cell in next(reader, [])]
+        _check_header(header, name)
+        for cells in reader:
+            if len(cells) != len(header):
+                raise FormatError(
+                    f"{name}, line {reader.line_num}: found {len(cells)} columns, "
+                    f"the header has {len(header)}."
+                )
+            yield dict(zip(header, map(unguard_formula, cells), strict=True))
+    except csv.Error as error:
+        raise FormatError(f"{name}, line {reader.line_num}: {error}.") from None
+
+
+def parquet_rows(name: str) -> Iterator[dict[str, Any]]:
+    """The rows of a parquet file."""
+    parquet = need("pyarrow.parquet", "reading parquet files", "parquet")
+    arrow = need("pyarrow", "reading parquet files", "parquet")
+    next(open_chunks(name, 1))  # what cannot be opened, or is empty, is refused in its own words
+    try:
+        with parquet.ParquetFile(name, memory_map=False) as file:
+            _refuse_bomb(file.metadata.num_rows, name)
+            _check_header(file.schema_arrow.names, name)
+            for batch in file.iter_batches():
+                yield from batch.to_pylist()
+    except (arrow.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"{name} is no sound parquet file ({str(error)[:120]}).") from None
+
+
+def _refuse_bomb(n_rows: int, name: str) -> None:
+    size = os.stat(name).st_size
+    if n_rows * 3 * 8 > max(BOMB_BYTES, BOMB_RATIO * size):
+        raise FormatError(f"{name} holds {size} bytes but claims {n_rows} rows; it is refused.")
+
+
+def _check_header(header: list[str], name: str) -> None:
+    absent = [column for column in FRONT if column not in header]
+    if absent:
+        raise FormatError(f"{name} holds no runs: it has no column {', '.join(absent)}.")
+    if len(set(header)) < len(header):
+        raise FormatError(f"{name}: a column is there twice. Keep one of them.")
+
+
+def grid_of(rows: list[Mapping[str, Any]], where: str) -> dict[str, Any]:
+    """The layout of JSON from rows of (query, measure, value)."""
+    measures = list(dict.fromkeys(row["measure"] for row in rows))
+    places = {query: i for i, query in enumerate(dict.fromkeys(row["query"] for row in rows))}
+    if len({(row["measure"], row["query"]) for row in rows}) != len(rows) or len(rows) != len(
+        measures
+    ) * len(places):
+        raise FormatError(f"{where}: every measure needs one value for each query.")
+    values: dict[str, list[Any]] = {name: [None] * len(places) for name in measures}
+    tied: dict[str, list[int]] = {name: [] for name in measures}
+    for row in rows:
+        place = places[row["query"]]
+        values[row["measure"]][place] = _value(row["value"])
+        if _flag(row["tied"], where):
+            tied[row["measure"]].append(place)
+    of_query = [row for row in rows if row["measure"] == measures[0]]
+    kind = rows[0]["id_kind"]
+    columns = [name for name in rows[0] if name.startswith(GROUP) and rows[0][name]]
+    return {
+        "measures": measures,
+        "id_kind": kind,
+        "queries": [int(query) for query in places] if kind == "integer" else list(places),
+        "values": list(values.values()),
+        "tied": list(tied.values()),
+        "missing": [places[row["query"]] for row in of_query if _flag(row["missing"], where)],
+        "extra_kind": kind,
+        "extra": [],
+        "groups": {name[len(GROUP) :]: [row[name] for row in of_query] for name in columns},
+    }
+
+
+def _value(cell: Any) -> float | None:
+    return None if cell in (None, "") else float(cell)
+
+
+def _flag(cell: Any, where: str) -> bool:
+    if cell not in (True, False, "0", "1"):
+        raise FormatError(f"{where}: tied and missing are 0 or 1, found {cell!r:.60}.")
+    return cell in (True, "1")
+
+
+_TEXTS: Final = (
+    "uid",
+    "batch",
+    "rerun_of",
+    "name",
+    "task",
+    "dataset",
+    "model",
+    "status",
+    "message",
+    "created",
+    "conventions",
+    "signature",
+    "search",
+    "folder",
+    "git_commit",
+    "notes",
+)
 _DATA: Final = ("config", "versions", "seeds", "data", "timings")
 _AGGREGATE: Final = {field.name for field in fields(Aggregate)}
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A run from a file: its row, tags and numbers."""
+    """A run from a file: its row, tags and payload."""
 
     row: dict[str, Any]
     tags: tuple[str, ...]
-    numbers: Numbers
+    payload: Payload
 
 
 def read_runs(file: str | os.PathLike[str]) -> list[Imported]:
@@ -74,28 +181,33 @@ def _imported(run: Any, where: str, origin: str) -> Imported:
         raise FormatError(f"{where} is not an object.")
     row: dict[str, Any] = {key: _text(run[key], f"{where}, {key}") for key in _TEXTS}
     for key in ("name", "task", "dataset", "model", "batch", "rerun_of", "uid"):
-        checked_name(row[key], key, empty=key != "name")
+        check_name(row[key], key, empty=key != "name")
     for key in _DATA:
         if not isinstance(run[key], dict):
             raise FormatError(f"{where}, {key} is not an object.")
         row[key] = json.dumps(run[key])
     row["command"] = json.dumps([_text(part, f"{where}, command") for part in run["command"]])
     row |= _state(run, where) | {"origin": origin}
-    extra = [Aggregate(**{k: v for k, v in one.items() if k in _AGGREGATE})
-             for one in run["aggregates"]]  # fmt: skip
+    extra = [
+        Aggregate(**{k: v for k, v in one.items() if k in _AGGREGATE}) for one in run["aggregates"]
+    ]
     scores = None if run["scores"] is None else _scores(run["scores"], row["conventions"], where)
-    packed = Numbers.of(None, details=run["details"], shown=_shown(run.get("shown", []), where))
-    blobs = Numbers.of(scores).blobs if scores is not None else ()
+    packed = Payload.of(
+        RunRecord(
+            row["name"], details=run["details"], results=_results(run.get("shown", []), where)
+        )
+    )
+    blobs = pack_scores(scores) if scores is not None else ()
     row["n_queries"] = 0 if scores is None else scores.n_queries
-    numbers = Numbers((*blobs, *packed.blobs), tuple(extra), shown=packed.shown)
-    return Imported(row, checked_tags(run["tags"]), numbers)
+    payload = Payload((*blobs, *packed.blobs), tuple(extra), results=packed.results)
+    return Imported(row, check_tags(run["tags"]), payload)
 
 
-def _shown(pairs: list[Any], where: str) -> dict[str, ShownQuery]:
-    """What is shown of queries; files of earlier versions hold nothing of the kind."""
-    found = {_text(query, f"{where}, shown"): from_plain(data) for query, data in pairs}
+def _results(pairs: list[Any], where: str) -> dict[str, QueryResults]:
+    """Results of queries; files of earlier versions hold nothing of the kind."""
+    found = {_text(query, f"{where}, shown"): results_from_plain(data) for query, data in pairs}
     if len(found) < len(pairs):
-        raise FormatError(f"{where}: a query is shown twice. Keep one of them.")
+        raise FormatError(f"{where}: a query has results twice. Keep one of them.")
     return found
 
 
@@ -116,8 +228,12 @@ def _state(run: Mapping[str, Any], where: str) -> dict[str, Any]:
     seconds = run["seconds"]
     if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)):
         raise FormatError(f"{where}, seconds is {seconds!r:.60}, not a number.")
-    state = {"seconds": seconds, "updated": now(), "created": after(run["created"]),
-             "finished": None if run["finished"] is None else after(run["finished"])}  # fmt: skip
+    state = {
+        "seconds": seconds,
+        "updated": now(),
+        "created": after(run["created"]),
+        "finished": None if run["finished"] is None else after(run["finished"]),
+    }
     if status == "running":
         state |= {"status": "failed", "message": "it was running when it was exported"}
     return state
@@ -198,15 +314,26 @@ def _from_rows(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Importe
 def _of_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: str) -> Imported:
     first = rows[0]
     scores = _scores(grid_of(rows, where), first["conventions"], where)
-    numbers = Numbers.of(scores)
-    row = {key: _text(first[key], f"{where}, {key}") for key in ("name", "task", "dataset",
-                                                                 "model")}  # fmt: skip
+    payload = Payload.of(RunRecord(first["name"], scores))
+    row = {
+        key: _text(first[key], f"{where}, {key}") for key in ("name", "task", "dataset", "model")
+    }
     for key, text in row.items():
-        checked_name(text, key, empty=key != "name")
+        check_name(text, key, empty=key != "name")
     moment = after(first["created"])
-    state = _state({"status": "finished", "uid": uid, "seconds": None, "created": moment,
-                    "finished": None}, where)  # fmt: skip
-    row |= {"uid": uid, "batch": uuid.uuid4().hex, "status": "finished", "origin": origin,
-            "command": "[]", **dict.fromkeys(_DATA, "{}"), **state, **dict(numbers.columns or {}),
-            "finished": moment}  # fmt: skip
-    return Imported(row, (), numbers)
+    state = _state(
+        {"status": "finished", "uid": uid, "seconds": None, "created": moment, "finished": None},
+        where,
+    )
+    row |= {
+        "uid": uid,
+        "batch": uuid.uuid4().hex,
+        "status": "finished",
+        "origin": origin,
+        "command": "[]",
+        **dict.fromkeys(_DATA, "{}"),
+        **state,
+        **dict(payload.columns or {}),
+        "finished": moment,
+    }
+    return Imported(row, (), payload)

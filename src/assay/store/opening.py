@@ -9,12 +9,10 @@ from typing import Final
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 
-from assay.errors import StorageError
-from assay.io.packages import need
-from assay.store import sqlite_file
-from assay.store.database import Database
-from assay.store.locations import Location
-from assay.store.trouble import trouble_named
+from assay.errors import StorageError, need
+from assay.store import sqlite
+from assay.store.database import Database, Location
+from assay.store.errors import trouble_named
 from assay.store.versions import known_versions, newest_version, upgrade, version_of
 
 __all__ = ["open_database"]
@@ -34,15 +32,15 @@ def _open_file(location: Location, *, create: bool, only_reads: bool) -> Databas
     file = location.file
     if file is None:
         raise TypeError("a location without a file")
-    version = sqlite_file.version_in(file)
+    version = sqlite.version_in(file)
     locked = version is not None and not (
         os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK)
     )
     why = _why_only_read(location, version, create=create, only_reads=only_reads or locked)
     if locked and not only_reads:
         why += " To save runs, the file and its folder must be writable."
-    engine = sqlite_file.make_engine(file, only_reads=bool(why))
-    writes = {sqlite_file.WRITES: True}
+    engine = sqlite.make_engine(file, only_reads=bool(why))
+    writes = {sqlite.WRITES: True}
     if not why and version != newest_version():
         with (
             _disposed_on_failure(engine),
@@ -116,5 +114,5 @@ def _lead_to_newest(connection: Connection, location: Location) -> None:
     if version == newest_version():
         return
     if version is not None and location.file is not None:
-        sqlite_file.back_up(location.file, version)
+        sqlite.back_up(location.file, version)
     upgrade(connection)

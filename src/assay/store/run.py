@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from assay.clustered import clusters_in
+from assay.arrays import Floats
+from assay.comparison.clusters import clusters_in
+from assay.display import plot_aggregates
 from assay.errors import MismatchError, UsageError
-from assay.store.aggregates import Aggregate, canonical
+from assay.runs.aggregates import Aggregate, canonical
+from assay.runs.record import RunRecord
+from assay.tables.page import html_page
 
 if TYPE_CHECKING:
-    from assay.scores import Floats, Scores
-    from assay.store.shown import ShownQuery
+    from assay.runs.results import QueryResults
+    from assay.scoring.scores import Scores
     from assay.store.store import Store
 
-__all__ = ["Run", "names_of", "refuse_other_questions"]
+_DIGITS: Final = 16
+
+__all__ = ["Run", "RunList", "names_of", "refuse_other_query_sets"]
 
 
 @dataclass(frozen=True)
@@ -92,8 +99,8 @@ class Run:
         return next((name for one in whole if (name := clusters_in(one.method))), "")
 
     @property
-    def question(self) -> str:
-        """A fingerprint of what was asked (keypoints, pools, truth), where a task stored one."""
+    def query_set(self) -> str:
+        """A fingerprint of what the queries ask, where a task stored one."""
         return str(self.config.get("query_set", ""))
 
     def scores(self) -> Scores:
@@ -109,17 +116,47 @@ class Run:
         return self._opened().details_of(self)
 
     @property
-    def has_shown(self) -> bool:
+    def has_results(self) -> bool:
         """Whether texts and retrieved documents of any query were stored."""
-        return self._opened().has_shown(self)
+        return self._opened().has_results(self)
 
-    def shown(self, query_id: str | int) -> ShownQuery | None:
+    def results(self, query_id: str | int) -> QueryResults | None:
         """The text of one query and what was retrieved; None where that was not stored."""
-        return self._opened().shown_of(self, str(query_id))
+        return self._opened().results_of(self, str(query_id))
 
-    def all_shown(self) -> dict[str, ShownQuery]:
-        """What is shown of every query, by query id."""
-        return self._opened().all_shown_of(self)
+    def all_results(self) -> dict[str, QueryResults]:
+        """The results of every query, by query id."""
+        return self._opened().all_results_of(self)
+
+    def record(self) -> RunRecord:
+        """The run with its values, the chance beside them, and what the store knows of it."""
+        if self.status != "finished" or not self.conventions:
+            why = f"is {self.status}" if self.status != "finished" else "has no values of queries"
+            raise UsageError(f"Run {self.id} ({self.name!r}) {why}: there is nothing to report on.")
+        chance = {
+            one.measure: one.chance
+            for one in self.aggregates
+            if one.chance is not None and not one.by_column and not one.subset
+        }
+        return RunRecord(
+            self.name,
+            self.scores(),
+            task=self.task,
+            dataset=self.dataset,
+            model=self.model,
+            config=self.config,
+            seeds=self.seeds,
+            data=self.data,
+            tags=self.tags,
+            notes=self.notes,
+            command=self.command,
+            folder=self.folder,
+            timings=self.timings,
+            chance=chance or None,
+            clusters=self.clusters,
+            seconds=self.seconds,
+            provenance=_provenance(self),
+        )
 
     def within(self, store: Store) -> Run:
         """This run, just read, which finds its values in this store."""
@@ -133,7 +170,6 @@ class Run:
 
     def plot(self) -> Any:
         """A chart of the means over queries with their intervals; needs the extra `report`."""
-        from assay.store.run_list import plotted
 
         found = [
             (one.measure, one)
@@ -142,18 +178,17 @@ class Run:
         ]
         if not found:
             raise UsageError(f"Run {self.id} is {self.status} and has no means to show.")
-        return plotted(found, "mean")
+        return plot_aggregates(found, "mean")
 
     def _repr_html_(self) -> str:
-        from assay.report.page import html_page
-        from assay.report.stored_tables import summary_page
+        from assay.store.tables import summary_page
 
         return html_page(summary_page(self))
 
 
-def refuse_other_questions(runs: Sequence[Run]) -> None:
+def refuse_other_query_sets(runs: Sequence[Run]) -> None:
     """Refuse runs whose queries are called the same, but ask for something else."""
-    known = {run.question: run for run in runs if run.question}
+    known = {run.query_set: run for run in runs if run.query_set}
     if len(known) > 1:
         first, second = list(known.values())[:2]
         raise MismatchError(
@@ -163,7 +198,73 @@ def refuse_other_questions(runs: Sequence[Run]) -> None:
         )
 
 
+def _provenance(run: Run) -> dict[str, str]:
+    files = (
+        f"{file} {str(mark.get('sha256', ''))[:_DIGITS]}".strip()
+        for file, mark in run.data.items()
+        if isinstance(mark, dict)
+    )
+    found = {
+        "stored run": f"{run.id} ({run.uid[:8]})",
+        "began (UTC)": run.created[:16].replace("T", " "),
+        "dataset": run.dataset,
+        "model": run.model if run.model != run.name else "",
+        "command": shlex.join(("assay", *run.command)) if run.command else "",
+        "files with SHA-256": ", ".join(files),
+        "Assay": str(run.versions.get("assay", "")),
+        "commit": run.git_commit[:_DIGITS],
+    }
+    return {key: value for key, value in found.items() if value}
+
+
 def names_of(runs: Sequence[Run]) -> list[str]:
     """Names of runs; those that are equal get the number of their run."""
     counted = Counter(run.name for run in runs)
     return [run.name if counted[run.name] == 1 else f"{run.name} #{run.id}" for run in runs]
+
+
+class RunList(list[Run]):
+    """A list of runs: a table in a notebook, and a chart of one measure."""
+
+    def plot(self, measure: str | None = None) -> Any:
+        """A chart of the means of one measure, the best first; needs the extra `report`.
+
+        Without a measure it is the first that all of the runs have.
+        """
+        name = self._shared() if measure is None else canonical(measure)
+        means = zip(names_of(self), (_mean(run, name) for run in self), strict=True)
+        found = [(run, mean) for run, mean in means if mean is not None and mean.value is not None]
+        if not found:
+            raise UsageError(f"None of the {len(self)} runs has a mean of {name!r}.")
+        return plot_aggregates(sorted(found, key=lambda one: -(one[1].value or 0.0)), name)
+
+    def _shared(self) -> str:
+        names = [run.means() for run in self]
+        found = [name for name in names[0] if all(name in each for each in names)] if names else []
+        if not found:
+            raise UsageError(f"{len(self)} runs have no measure in common. Name one.")
+        return found[0]
+
+    def _repr_html_(self) -> str:
+        from assay.store.tables import list_table
+
+        return html_page([list_table(self)])
+
+
+def _mean(run: Run, measure: str) -> Aggregate | None:
+    found = (one for one in run.aggregates if one.measure == measure)
+    return next((one for one in found if not one.by_column and not one.subset), None)
+
+
+_COLUMNS = (
+    "id",
+    "name",
+    "task",
+    "dataset",
+    "model",
+    "status",
+    "created",
+    "seconds",
+    "n_queries",
+    "conventions",
+)

@@ -2,13 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Callable
+from typing import Any, Final
 
 from sqlalchemy import BigInteger, Column, Float, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator
 
-from assay.store.any_text import AnyText
+__all__ = [
+    "AGGREGATES",
+    "BLOBS",
+    "OWN_TABLES",
+    "RUNS",
+    "SHOWN",
+    "TAGS",
+    "AnyText",
+    "escaped",
+    "unescaped",
+]
 
-__all__ = ["AGGREGATES", "BLOBS", "OWN_TABLES", "RUNS", "SHOWN", "TAGS"]
+_UNSTORABLE = re.compile("[\x00\x1b\ud800-\udfff]")
+_ESCAPE = re.compile("\x1b([0-9a-f]{4})")
+
+
+def escaped(text: str) -> str:
+    r"""The text without characters that a database refuses.
+
+    >>> escaped("a\x00b")
+    'a\x1b0000b'
+    """
+    return _UNSTORABLE.sub(lambda found: f"\x1b{ord(found.group()):04x}", text)
+
+
+def unescaped(text: str) -> str:
+    r"""The text as it was.
+
+    >>> unescaped(escaped("a\x00\x1b\ud800"))
+    'a\x00\x1b\ud800'
+    """
+    if "\x1b" not in text:
+        return text
+    return _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)), text)
+
+
+class AnyText(TypeDecorator[str]):
+    """A column of text in which every Python string can be stored and found."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        """On the way in."""
+        return escaped(value) if isinstance(value, str) else value
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        """On the way out: one call for each cell, because a list of runs has a hundred thousand."""
+        return _read
+
+
+def _read(value: Any) -> Any:
+    return value if value is None or "\x1b" not in value else unescaped(value)
+
 
 _METADATA: Final = MetaData()
 

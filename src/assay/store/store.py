@@ -10,21 +10,25 @@ from typing import Any
 
 from sqlalchemy import func, select
 
+from assay.arrays import Floats
+from assay.core import checks
 from assay.errors import StorageError, UsageError
-from assay.scores import Floats, Scores
-from assay.store import reading, writing
-from assay.store.about import About
-from assay.store.aggregates import Aggregate, canonical
-from assay.store.blobs import unpacked, unpacked_json
+from assay.runs.aggregates import canonical
+from assay.runs.record import HasRecord, RunRecord, fingerprint_files
+from assay.runs.results import QueryResults
+from assay.scoring.scores import Scores
+from assay.store import queries, writing
+from assay.store.check import damages
+from assay.store.codec import unpack_scores, unpacked, unpacked_json
 from assay.store.database import Database
-from assay.store.lines import RunLine, find_lines
-from assay.store.numbers import Numbers
-from assay.store.packing import unpack_scores
-from assay.store.run import Run
-from assay.store.run_list import RunList
-from assay.store.running import RunningRun
+from assay.store.exports import export_runs
+from assay.store.imports import read_runs
+from assay.store.open_run import RunningRun
+from assay.store.payload import Payload
+from assay.store.results import key_of, unpack_results
+from assay.store.run import Run, RunList
 from assay.store.schema import RUNS
-from assay.store.shown import ShownQuery, key_of, unpack_shown
+from assay.store.summaries import RunLine, find_lines, run_frame
 
 __all__ = ["Store"]
 
@@ -68,37 +72,32 @@ class Store:
         return f"Store({self.database.location}, schema {self.database.version}{only})"
 
     def save(
-        self,
-        scores: Scores | None,
-        name: str,
-        *,
-        aggregates: Iterable[Aggregate] = (),
-        chance: Mapping[str, float] | None = None,
-        ceiling: Mapping[str, float] | None = None,
-        details: Mapping[str, Any] | None = None,
-        shown: Mapping[str, ShownQuery] | None = None,
-        seconds: float | None = None,
-        timings: Mapping[str, float] | None = None,
-        clusters: str = "",
-        **about: Any,
+        self, record: HasRecord | Scores | None, name: str | None = None, **fields: Any
     ) -> Run:
-        """Store scores as a finished run; `about` is what `About` describes: task, dataset, …
+        """Store a record, or scores under a name, as a finished run.
 
-        The run is on disk when this returns. With `seconds`, how long it took to compute; with
-        `shown`, the text of queries by their id and what was retrieved for them. `clusters` names
-        a group column of the scores whose queries are not independent of each other, such as the
-        scene of keypoints: intervals, and comparisons of such runs, then draw whole groups.
+        The run is on disk when this returns. Keywords are the fields of `RunRecord`: task,
+        dataset, chance, clusters and others; they replace those of the record. The files of a
+        record are read for their fingerprints.
         """
-        known = About.of(name=name, **about)
-        numbers = Numbers.of(
-            scores, aggregates=aggregates, chance=chance, ceiling=ceiling, details=details,
-            shown=shown, timings=timings, clusters=clusters,
-        )  # fmt: skip
+        given = _as_record(record, name, fields)
+        (known,) = fingerprint_files([given])
         row = writing.first_row(known)
+        payload = Payload.of(known)
         with self.database.writing() as connection:
             run = writing.add_run(connection, row, known.tags)
-            writing.finish_run(connection, run, numbers, seconds=seconds)
+            writing.finish_run(connection, run, payload, seconds=known.seconds)
         return self.run(run)
+
+    def save_all(self, records: Iterable[HasRecord], *, seconds: float | None = None) -> list[Run]:
+        """Store the records of one evaluation as runs of one batch: all of them or none."""
+        made = fingerprint_files(one.record() for one in records)
+        first = self.begin(made[0])
+        try:
+            return [self.run(run) for run in self.finish_together(first, made, seconds=seconds)]
+        except BaseException as error:
+            self.fail(first, error)
+            raise
 
     @contextmanager
     def running(
@@ -108,7 +107,7 @@ class Store:
 
         `resume` takes up a run that did not finish; its kept parts are still there.
         """
-        known = About.of(name=name, **about)
+        known = RunRecord.of(name=name, **about)
         run = self._begun(known) if resume is None else self._resumed(known, resume)
         try:
             yield run
@@ -117,45 +116,49 @@ class Store:
             run.fail(error)
             raise
 
-    def _begun(self, about: About) -> RunningRun:
-        return RunningRun(self, self.begin(about))
+    def _begun(self, record: RunRecord) -> RunningRun:
+        return RunningRun(self, self.begin(record))
 
-    def begin(self, about: About) -> int:
+    def begin(self, record: RunRecord) -> int:
         """Add a run that is running; gives its number."""
-        row = writing.first_row(about)
+        row = writing.first_row(record)
         with self.database.writing() as connection:
-            return writing.add_run(connection, row, about.tags)
+            return writing.add_run(connection, row, record.tags)
 
     def finish_together(
-        self, first: int, results: Sequence[tuple[About, Numbers]], *, seconds: float
+        self, first: int, records: Sequence[RunRecord], *, seconds: float | None
     ) -> list[int]:
-        """Finish a running run with the first result; the others become runs of the same batch.
+        """Finish a running run with the first record; the others become runs of the same batch.
 
         All of them or none; they are on disk when this returns.
         """
-        rows = [(about, writing.first_row(about), numbers) for about, numbers in results]
+        rows = [(one, writing.first_row(one), Payload.of(one)) for one in records]
         with self.database.writing() as connection:
-            begun = reading.find_run(connection, first)
+            begun = queries.find_run(connection, first)
             shared = {"batch": begun.batch, "created": begun.created}
             runs = [first]
-            for about, row, _ in rows[1:]:
-                runs.append(writing.add_run(connection, {**row, **shared}, about.tags))
+            for one, row, _ in rows[1:]:
+                runs.append(writing.add_run(connection, {**row, **shared}, one.tags))
             kept = ("uid", "batch", "status", "created", "updated")
-            for run, (_, row, numbers) in zip(runs, rows, strict=True):
+            for run, (_, row, payload) in zip(runs, rows, strict=True):
                 known = {key: value for key, value in row.items() if key not in kept}
-                writing.finish_run(connection, run, numbers, seconds=seconds, **known)
+                writing.finish_run(connection, run, payload, seconds=seconds, **known)
         return runs
+
+    def open_run(self, run: int) -> RunningRun:
+        """A run that is running, to say how far it is."""
+        return RunningRun(self, run)
 
     def fail(self, run: int, error: BaseException) -> None:
         """Say why a running run has no result."""
         RunningRun(self, run).fail(error)
 
-    def _resumed(self, about: About, key: Key) -> RunningRun:
+    def _resumed(self, record: RunRecord, key: Key) -> RunningRun:
         """The same run goes on, if it is about the same."""
-        row = writing.first_row(about)
+        row = writing.first_row(record)
         fixed = ("name", "task", "dataset", "model", "config", "seeds", "data")
         with self.database.writing() as connection:
-            old = reading.find_run(connection, key)
+            old = queries.find_run(connection, key)
             if old.status == "finished":
                 raise UsageError(f"Run {old.id} is finished: there is nothing to resume.")
             stored = connection.execute(
@@ -173,7 +176,7 @@ class Store:
     def run(self, key: Key) -> Run:
         """One run by its number, or by its uid or the first letters of it."""
         with self.database.reading() as connection:
-            return reading.find_run(connection, key).within(self)
+            return queries.find_run(connection, key).within(self)
 
     def runs(
         self,
@@ -189,7 +192,7 @@ class Store:
         Values of queries are not loaded; with `shown`, only the aggregates of these measures are.
         """
         with self.database.reading() as connection:
-            found = reading.find_runs(
+            found = queries.find_runs(
                 connection, limit=limit, offset=offset, shown=shown, **filters
             )
         return RunList(run.within(self) for run in found)
@@ -204,14 +207,10 @@ class Store:
 
     def to_frame(self, backend: str = "pandas", **filters: Any) -> Any:
         """A table with a row for each run and a column for each measure."""
-        from assay.store.frames import run_frame
-
         return run_frame(self.lines(**filters), backend)
 
     def export(self, file: str | os.PathLike[str], **filters: Any) -> int:
         """Write runs to a .json (all of them), .csv or .parquet file (values of every query)."""
-        from assay.store.exports import export_runs
-
         runs = self.runs(**filters)[::-1]
         export_runs(runs, file)
         return len(runs)
@@ -221,11 +220,9 @@ class Store:
 
         All of them or none: a file with a flaw changes nothing. Gives the new runs.
         """
-        from assay.store.imports import read_runs
-
         found = read_runs(file)
         with self.database.writing() as connection:
-            here = reading.known_uids(connection, [one.row["uid"] for one in found])
+            here = queries.known_uids(connection, [one.row["uid"] for one in found])
             new = [
                 writing.add_imported(connection, one) for one in found if one.row["uid"] not in here
             ]
@@ -234,29 +231,29 @@ class Store:
     def tag(self, key: Key, *tags: str) -> None:
         """Add tags to a run."""
         with self.database.writing() as connection:
-            writing.add_tags(connection, [reading.find_run(connection, key).id], tags)
+            writing.add_tags(connection, [queries.find_run(connection, key).id], tags)
 
     def untag(self, key: Key, *tags: str) -> None:
         """Take tags from a run."""
         with self.database.writing() as connection:
-            writing.remove_tags(connection, [reading.find_run(connection, key).id], tags)
+            writing.remove_tags(connection, [queries.find_run(connection, key).id], tags)
 
     def note(self, key: Key, notes: str) -> None:
         """Write the notes of a run anew."""
         if not isinstance(notes, str):
             raise UsageError(f"Notes are a text, found {notes!r}.")
         with self.database.writing() as connection:
-            writing.set_notes(connection, reading.find_run(connection, key).id, notes)
+            writing.set_notes(connection, queries.find_run(connection, key).id, notes)
 
     def delete(self, *keys: Key) -> None:
         """Delete runs with all that belongs to them."""
         with self.database.writing() as connection:
-            writing.remove_runs(connection, [reading.find_run(connection, k).id for k in keys])
+            writing.remove_runs(connection, [queries.find_run(connection, k).id for k in keys])
 
     def scores_of(self, run: Run) -> Scores:
         """The scores of a run, bit for bit as they were saved."""
         with self.database.reading() as connection:
-            blobs = reading.read_blobs(connection, run.id)
+            blobs = queries.read_blobs(connection, run.id)
         with _named(run):
             return unpack_scores(blobs, run.conventions, search=run.search)
 
@@ -264,7 +261,7 @@ class Store:
         """The values of one measure of a run."""
         name = canonical(measure)
         with self.database.reading() as connection:
-            blobs = reading.read_blobs(connection, run.id, kind="values", name=name)
+            blobs = queries.read_blobs(connection, run.id, kind="values", name=name)
         if not blobs:
             have = ", ".join(run.measures) or "none"
             raise UsageError(f"Run {run.id} has no values of {measure!r}. Measures: {have}.")
@@ -275,32 +272,30 @@ class Store:
     def details_of(self, run: Run) -> dict[str, Any]:
         """What a task stored beside the scores."""
         with self.database.reading() as connection:
-            blobs = reading.read_blobs(connection, run.id, kind="details")
+            blobs = queries.read_blobs(connection, run.id, kind="details")
         with _named(run):
             found: dict[str, Any] = json.loads(unpacked_json(blobs[0])) if blobs else {}
         return found
 
-    def has_shown(self, run: Run) -> bool:
-        """Whether anything is shown of any query of a run."""
+    def has_results(self, run: Run) -> bool:
+        """Whether results of any query of a run are stored."""
         with self.database.reading() as connection:
-            return reading.has_shown(connection, run.id)
+            return queries.has_results(connection, run.id)
 
-    def shown_of(self, run: Run, query: str) -> ShownQuery | None:
-        """What is shown of one query; nothing else is read."""
+    def results_of(self, run: Run, query: str) -> QueryResults | None:
+        """The results of one query; nothing else is read."""
         with self.database.reading() as connection:
-            blobs = list(reading.read_shown(connection, run.id, [key_of(query)]))
+            blobs = list(queries.read_results(connection, run.id, [key_of(query)]))
         with _named(run):
-            return unpack_shown(blobs[0])[1] if blobs else None
+            return unpack_results(blobs[0])[1] if blobs else None
 
-    def all_shown_of(self, run: Run) -> dict[str, ShownQuery]:
-        """What is shown of every query of a run."""
+    def all_results_of(self, run: Run) -> dict[str, QueryResults]:
+        """The results of every query of a run."""
         with self.database.reading() as connection, _named(run):
-            return dict(map(unpack_shown, reading.read_shown(connection, run.id)))
+            return dict(map(unpack_results, queries.read_results(connection, run.id)))
 
     def damages(self) -> list[str]:
         """Everything that is broken: pages of the file, arrays that miss their checksum."""
-        from assay.store.checking import damages
-
         return list(damages(self))
 
 
@@ -311,3 +306,16 @@ def _named(run: Run) -> Iterator[None]:
         yield
     except StorageError as error:
         raise StorageError(f"Run {run.id} ({run.name!r}): {error}") from None
+
+
+def _as_record(
+    given: HasRecord | Scores | None, name: str | None, fields: Mapping[str, Any]
+) -> RunRecord:
+    """The record with these fields; scores become one under their name."""
+    if given is None or isinstance(given, Scores):
+        return RunRecord.of(scores=given, name=name, **fields)
+    if not callable(getattr(given, "record", None)):
+        checks.require(given, RunRecord, "what is saved", "a RunRecord, or scores with a name")
+    record = given.record()
+    named = dict(fields) if name is None else {"name": name, **fields}
+    return record.but(**named) if named else record

@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlalchemy import Connection, inspect, text
 
-from assay.io.packages import need
+from assay.errors import need
 
 __all__ = ["VERSION_TABLE", "known_versions", "newest_version", "upgrade", "version_of"]
 

@@ -10,19 +10,18 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 
 from assay.errors import UsageError
-from assay.store.about import About, checked_tags
-from assay.store.blobs import Blob
-from assay.store.environment import git_commit, versions
+from assay.io.fingerprints import git_commit, versions
+from assay.runs.record import RunRecord, check_tags
+from assay.store.codec import Blob, as_text
 from assay.store.imports import Imported
-from assay.store.moments import now
-from assay.store.numbers import Numbers
-from assay.store.plain import as_text
+from assay.store.payload import Payload
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS
+from assay.store.timestamps import now
 
 __all__ = [
     "add_blobs",
     "add_imported",
-    "add_numbers",
+    "add_payload",
     "add_run",
     "add_tags",
     "change_running",
@@ -36,29 +35,29 @@ __all__ = [
 ]
 
 
-def first_row(about: About) -> dict[str, Any]:
+def first_row(record: RunRecord) -> dict[str, Any]:
     """The row of a run that begins now."""
     moment = now()
     return {
         "uid": uuid.uuid4().hex,
-        "batch": about.batch or uuid.uuid4().hex,
-        "rerun_of": about.rerun_of,
-        "name": about.name,
-        "task": about.task,
-        "dataset": about.dataset,
-        "model": about.model or about.name,
+        "batch": record.batch or uuid.uuid4().hex,
+        "rerun_of": record.rerun_of,
+        "name": record.name,
+        "task": record.task,
+        "dataset": record.dataset,
+        "model": record.model or record.name,
         "status": "running",
         "created": moment,
         "updated": moment,
-        "command": json.dumps(list(about.command)),
-        "folder": about.folder,
+        "command": json.dumps(list(record.command)),
+        "folder": record.folder,
         "git_commit": git_commit(),
-        "config": as_text(about.config or {}, "config"),
+        "config": as_text(record.config, "config"),
         "versions": as_text(versions(), "versions"),
-        "seeds": as_text(about.seeds or {}, "seeds"),
-        "data": as_text(about.data or {}, "data"),
+        "seeds": as_text(record.seeds, "seeds"),
+        "data": as_text(record.data, "data"),
         "timings": "{}",
-        "notes": about.notes,
+        "notes": record.notes,
     }
 
 
@@ -73,7 +72,7 @@ def add_imported(connection: Connection, imported: Imported) -> int:
     """A run from a file, as it was there."""
     row = {**imported.row, "status": "running"}  # a finished one takes nothing more
     run = add_run(connection, row, imported.tags)
-    add_numbers(connection, run, imported.numbers)
+    add_payload(connection, run, imported.payload)
     chosen = update(RUNS).where(RUNS.c.id == run)
     connection.execute(chosen.values(status=imported.row["status"]))
     return run
@@ -95,20 +94,20 @@ def reopen(connection: Connection, run: int) -> None:
     connection.execute(statement.values(status="running", message="", updated=now()))
 
 
-def finish_run(connection: Connection, run: int, numbers: Numbers, **columns: Any) -> None:
+def finish_run(connection: Connection, run: int, payload: Payload, **columns: Any) -> None:
     """Store all numbers of a run and call it finished."""
-    columns |= numbers.columns or {}
+    columns |= payload.columns or {}
     change_running(connection, run, **columns)
     remove_parts(connection, run)
-    add_numbers(connection, run, numbers)
+    add_payload(connection, run, payload)
     change_running(connection, run, status="finished", finished=now())  # from here on it stays
 
 
-def add_numbers(connection: Connection, run: int, numbers: Numbers) -> None:
-    """The arrays and aggregates of a run, and what is shown of its queries."""
-    add_blobs(connection, run, numbers.blobs)
-    _add_shown(connection, run, numbers.shown)
-    rows = [{"run_id": run, "position": i, **vars(one)} for i, one in enumerate(numbers.aggregates)]
+def add_payload(connection: Connection, run: int, payload: Payload) -> None:
+    """The arrays and aggregates of a run, and the results of its queries."""
+    add_blobs(connection, run, payload.blobs)
+    _add_results(connection, run, payload.results)
+    rows = [{"run_id": run, "position": i, **vars(one)} for i, one in enumerate(payload.aggregates)]
     if rows:
         connection.execute(insert(AGGREGATES), rows)
 
@@ -120,12 +119,18 @@ def add_blobs(connection: Connection, run: int, blobs: Iterable[Blob], *, part: 
         connection.execute(insert(BLOBS), rows)
 
 
-def _add_shown(connection: Connection, run: int, blobs: Iterable[Blob]) -> None:
+def _add_results(connection: Connection, run: int, blobs: Iterable[Blob]) -> None:
     rows = [
-        {"run_id": run, "query_key": blob.name, "position": blob.position,
-         "raw_bytes": blob.raw_bytes, "checksum": blob.checksum, "content": blob.content}
+        {
+            "run_id": run,
+            "query_key": blob.name,
+            "position": blob.position,
+            "raw_bytes": blob.raw_bytes,
+            "checksum": blob.checksum,
+            "content": blob.content,
+        }
         for blob in blobs
-    ]  # fmt: skip
+    ]
     if rows:
         connection.execute(insert(SHOWN), rows)
 
@@ -138,7 +143,7 @@ def remove_parts(connection: Connection, run: int, part: str | None = None) -> N
 
 def add_tags(connection: Connection, runs: Iterable[int], tags: Iterable[str]) -> None:
     """Tag runs; what is tagged stays tagged."""
-    wanted = set(checked_tags(tags))
+    wanted = set(check_tags(tags))
     for run in runs:
         has = connection.execute(select(TAGS.c.tag).where(TAGS.c.run_id == run)).scalars()
         new = sorted(wanted - set(has))

@@ -16,20 +16,20 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from assay.core.text import printable
 from assay.errors import AssayError, StorageError
-from assay.report.html_parts import asset as report_asset
-from assay.report.tables import printable
-from assay.web.asked import Asked
-from assay.web.board import board_page
-from assay.web.compared import compared_page
-from assay.web.guard import Guard, hosts_for
-from assay.web.listing import runs_page
-from assay.web.one_query import query_page
-from assay.web.one_run import run_page
+from assay.report.html import asset as report_asset
 from assay.web.page import Page, View, csv_answer, html_answer, json_answer
-from assay.web.source import Source
-from assay.web.trends import trend_page
-from assay.web.values import Values
+from assay.web.pages.compare import compared_page
+from assay.web.pages.leaderboard import board_page
+from assay.web.pages.query import query_page
+from assay.web.pages.run import run_page
+from assay.web.pages.runs import runs_page
+from assay.web.pages.trends import trend_page
+from assay.web.params import Asked
+from assay.web.score_cache import Values
+from assay.web.security import Guard, hosts_for
+from assay.web.store_handle import Source
 
 __all__ = ["make_app"]
 
@@ -44,8 +44,13 @@ _PATIENCE: Final = 0.1  # seconds; then a page is shown without its statistics, 
 _KINDS: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
-def make_app(source: Source, *, host: str = "127.0.0.1", allowed: Iterable[str] = (),
-             token: str | None = None) -> Starlette:  # fmt: skip
+def make_app(
+    source: Source,
+    *,
+    host: str = "127.0.0.1",
+    allowed: Iterable[str] = (),
+    token: str | None = None,
+) -> Starlette:
     """The dashboard over a store, as an ASGI application."""
     values = Values()
 
@@ -64,8 +69,9 @@ def make_app(source: Source, *, host: str = "127.0.0.1", allowed: Iterable[str] 
     ]
     routes.append(Route("/static/{name}", _static, methods=["GET"]))
     guard = Middleware(Guard, hosts=hosts_for(host, allowed), token=token)
-    app = Starlette(routes=routes, middleware=[guard],
-                    exception_handlers={HTTPException: _not_there})  # fmt: skip
+    app = Starlette(
+        routes=routes, middleware=[guard], exception_handlers={HTTPException: _not_there}
+    )
     app.router.redirect_slashes = False
     return app
 
@@ -121,8 +127,12 @@ def _home(request: Request) -> Response:
 
 def _not_there(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    return _complaint(request, status, "There is no such page",
-                      "There is no page at this address. Begin at the list of runs.")  # fmt: skip
+    return _complaint(
+        request,
+        status,
+        "There is no such page",
+        "There is no page at this address. Begin at the list of runs.",
+    )
 
 
 def _our_fault(request: Request, error: Exception) -> Response:
@@ -130,9 +140,12 @@ def _our_fault(request: Request, error: Exception) -> Response:
         raise error
     what = f"{type(error).__name__}: {error}"
     print(f"assay: a page failed: {printable(what)}", file=sys.stderr, flush=True)
-    return _complaint(request, 500, "This is a fault of Assay",
-                      "The page could not be made. Where 'assay serve' runs it says why. "
-                      "Please report it.")  # fmt: skip
+    return _complaint(
+        request,
+        500,
+        "This is a fault of Assay",
+        "The page could not be made. Where 'assay serve' runs it says why. Please report it.",
+    )
 
 
 @cache

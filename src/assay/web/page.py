@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
@@ -12,13 +12,22 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import Response
 
+from assay.core.text import printable
 from assay.errors import UsageError
-from assay.report.tables import as_csv, printable
-from assay.web.asked import Asked, address
-from assay.web.sheets import Sheet
-from assay.web.table_rows import table_rows
+from assay.report.html import html_text
+from assay.tables.table import Cell, as_csv
+from assay.web.page_table import Sheet
+from assay.web.params import Asked, address
 
-__all__ = ["SCHEMA_VERSION", "Page", "View", "csv_answer", "html_answer", "json_answer"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Page",
+    "View",
+    "csv_answer",
+    "html_answer",
+    "json_answer",
+    "table_rows",
+]
 
 SCHEMA_VERSION: Final = 1
 _NOT_KEPT: Final = {"cache-control": "no-store"}
@@ -110,3 +119,46 @@ def csv_answer(page: Page, name: str) -> Response:
     text = f"{as_csv(table)}\n".encode(errors="backslashreplace")
     file = {"content-disposition": f'attachment; filename="{page.template}-{wanted}.csv"'}
     return Response(text, 200, {**_NOT_KEPT, **file}, "text/csv; charset=utf-8")
+
+
+_SHORT: Final = 20  # letters that are not broken into lines
+
+
+def table_rows(sheet: Sheet) -> Markup:
+    """All rows; whatever a cell holds stands there as text."""
+    left = sheet.table.left
+    count = len(sheet.table.rows)
+    rows = (f"<tr>{''.join(_cells(sheet, number, left))}</tr>" for number in range(count))
+    return Markup("\n".join(rows))
+
+
+def _cells(sheet: Sheet, row: int, left: tuple[bool, ...]) -> Iterator[str]:
+    if sheet.picks:
+        yield (
+            f'<td class="pick"><input type="checkbox" name="run" value="{sheet.picks[row]}" '
+            f'form="choose" aria-label="{html_text(sheet.pick_labels[row])}"></td>'
+        )
+    for column, cell in enumerate(sheet.table.rows[row]):
+        shown = cell.shown
+        mark = sheet.mark(row, column)
+        kinds = [mark] if mark else []
+        kinds += [] if left[column] else ["n"]
+        kinds += ["name"] if column == 0 else []
+        kinds += ["short"] if len(shown) <= _SHORT else []
+        yield f'<td class="{" ".join(kinds)}">{_content(sheet, row, column, cell, shown)}</td>'
+        if sheet.pictures and column == sheet.pictured:
+            yield f'<td class="picture">{sheet.pictures[row]}</td>'
+
+
+def _content(sheet: Sheet, row: int, column: int, cell: Cell, shown: str) -> str:
+    text = html_text(shown)
+    if sheet.mark(row, column) == "status running":  # the page's script follows it
+        return f'<span data-run="{sheet.picks[row]}"><span data-words>{text}</span></span>'
+    href = sheet.link(row, column)
+    if href:
+        text = f'<a href="{html_text(href)}">{text or "(no name)"}</a>'
+    if cell.best:
+        text = f"<strong>{text}</strong>"
+    if column == 0 and sheet.notes:
+        text += f' <span class="beside">{html_text(sheet.notes[row])}</span>'
+    return text

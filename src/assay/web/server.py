@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any, Final
 
-from assay.errors import UsageError
-from assay.io.packages import need
+from assay.errors import UsageError, need
 
 __all__ = ["PORT", "TOKEN_VARIABLE", "serve"]
 
@@ -40,8 +39,8 @@ def serve(
     for package in ("starlette", "uvicorn", "jinja2"):
         need(package, "The dashboard", "serve")
     from assay.web.app import make_app
-    from assay.web.guard import is_loopback
-    from assay.web.source import Source
+    from assay.web.security import is_loopback
+    from assay.web.store_handle import Source
 
     known = _checked_token(token)
     own = None if known or is_loopback(host) else secrets.token_urlsafe(24)
@@ -107,9 +106,14 @@ def _run(app: Any, listener: socket.socket) -> None:
             super().handle_exit(sig, frame)
 
     config = uvicorn.Config(
-        app, access_log=False, log_level="warning", server_header=False, lifespan="off", ws="none",
+        app,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        lifespan="off",
+        ws="none",
         timeout_graceful_shutdown=1,
-    )  # fmt: skip
+    )
     try:
         Server(config).run(sockets=[listener])
     except KeyboardInterrupt:

@@ -13,7 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from assay import checks, errors
+from assay import errors
+from assay.core import checks
 from assay.errors import AssayError, ClusterError
 
 __all__ = ["Executor", "Receipt", "Ticket", "called", "worker_name"]

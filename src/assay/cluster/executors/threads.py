@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any, Final
 
 from assay.cluster.executors.base import Executor, Handle, Receipt, Ticket, called
-from assay.engine.workers import thread_count
+from assay.search.engine.workers import thread_count
 
 __all__ = ["ThreadExecutor"]
 

@@ -41,17 +41,41 @@ def _make_runs() -> None:
     op.create_table(
         "runs",
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
-        *_texts("uid", "batch", "rerun_of", "name", "task", "dataset", "model", "status",
-                "message", "created", "updated"),
+        *_texts(
+            "uid",
+            "batch",
+            "rerun_of",
+            "name",
+            "task",
+            "dataset",
+            "model",
+            "status",
+            "message",
+            "created",
+            "updated",
+        ),
         sa.Column("finished", sa.Text),
         sa.Column("seconds", sa.Float(53)),
         *_counts("n_queries"),
-        *_texts("conventions", "signature", "search", "command", "folder", "origin", "git_commit",
-                "config", "versions", "seeds", "data", "timings", "notes"),
+        *_texts(
+            "conventions",
+            "signature",
+            "search",
+            "command",
+            "folder",
+            "origin",
+            "git_commit",
+            "config",
+            "versions",
+            "seeds",
+            "data",
+            "timings",
+            "notes",
+        ),
         sa.UniqueConstraint("uid", name="runs_uid"),
         sa.CheckConstraint("status in ('running', 'finished', 'failed')", name="runs_status"),
         sqlite_autoincrement=True,  # the number of a deleted run is not given to another
-    )  # fmt: skip
+    )
     for column in _INDEXED:
         op.create_index(f"runs_{column}", "runs", [column])
 

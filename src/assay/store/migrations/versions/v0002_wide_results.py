@@ -22,8 +22,13 @@ _COLUMNS = {
     "illumination_map": ("AP", "macro", "scene", "illumination", "value_skip"),
     "keypoint_verification_ap": ("PooledAP", "pooled", "", "verification", "value"),
     "verification_viewpoint_ap": ("PooledAP", "pooled", "", "verification/viewpoint", "value"),
-    "verification_illumination_ap":
-        ("PooledAP", "pooled", "", "verification/illumination", "value"),
+    "verification_illumination_ap": (
+        "PooledAP",
+        "pooled",
+        "",
+        "verification/illumination",
+        "value",
+    ),
     "keypoint_retrieval_ap": ("PooledAP", "pooled", "", "retrieval", "value"),
     "retrieval_viewpoint_ap": ("PooledAP", "pooled", "", "retrieval/viewpoint", "value"),
     "retrieval_illumination_ap": ("PooledAP", "pooled", "", "retrieval/illumination", "value"),
@@ -35,7 +40,7 @@ _COLUMNS = {
     "recall_at_10": ("Success@10", "micro", "", "", "value_skip"),
     "mean_precision": ("mean_precision", "micro", "", "", "value"),
     "legacy_macro_precision_by_scene": ("mean_precision", "macro", "scene", "", "value"),
-}  # fmt: skip
+}
 
 
 def upgrade() -> None:

@@ -12,10 +12,37 @@ down_revision = "0002"
 
 _SAYING = "a finished run does not change"
 # All columns of runs but the notes, which are written about a run, like its tags.
-_FIXED = ("id", "uid", "batch", "rerun_of", "name", "task", "dataset", "model", "status", "message",
-          "created", "updated", "finished", "seconds", "n_queries", "done", "total", "conventions",
-          "signature", "search", "command", "folder", "origin", "git_commit", "config", "versions",
-          "seeds", "data", "timings")  # fmt: skip
+_FIXED = (
+    "id",
+    "uid",
+    "batch",
+    "rerun_of",
+    "name",
+    "task",
+    "dataset",
+    "model",
+    "status",
+    "message",
+    "created",
+    "updated",
+    "finished",
+    "seconds",
+    "n_queries",
+    "done",
+    "total",
+    "conventions",
+    "signature",
+    "search",
+    "command",
+    "folder",
+    "origin",
+    "git_commit",
+    "config",
+    "versions",
+    "seeds",
+    "data",
+    "timings",
+)
 _OWNED = ("aggregates", "blobs", "shown")
 _PARTS = (*_OWNED, "tags")
 
@@ -54,8 +81,11 @@ def _guard_sqlite() -> None:
         f"WHERE status = 'finished' AND (id = NEW.id OR uid = NEW.uid)) {refuse}"
     )
     for table in _OWNED:
-        for event, runs in (("INSERT", "NEW.run_id"), ("UPDATE", "OLD.run_id, NEW.run_id"),
-                            ("DELETE", "OLD.run_id")):  # fmt: skip
+        for event, runs in (
+            ("INSERT", "NEW.run_id"),
+            ("UPDATE", "OLD.run_id, NEW.run_id"),
+            ("DELETE", "OLD.run_id"),
+        ):
             _run(
                 f"CREATE TRIGGER {table}_stay_{event.lower()} BEFORE {event} ON {table} "
                 "WHEN EXISTS (SELECT 1 FROM runs WHERE status = 'finished' "

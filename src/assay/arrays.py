@@ -1,0 +1,62 @@
+"""Names of the array types, and the small steps that every layer takes with arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Array",
+    "Bytes",
+    "Flags",
+    "Floats",
+    "Floats32",
+    "Ints",
+    "Ints32",
+    "Words",
+    "Words32",
+    "numbers_or_none",
+    "offsets_of",
+    "or_none",
+]
+
+Array = NDArray[Any]
+Bytes = NDArray[np.uint8]
+Flags = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Ints32 = NDArray[np.int32]
+Words = NDArray[np.uint64]
+Words32 = NDArray[np.uint32]
+
+Key = TypeVar("Key")
+
+
+def offsets_of(lengths: Any) -> Ints:
+    """Where each row of a ragged array begins, and at the end how long all rows are.
+
+    >>> offsets_of([2, 0, 3]).tolist()
+    [0, 2, 2, 5]
+    """
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def or_none(value: float | None) -> float | None:
+    """The number for JSON and tables: None where it is not defined.
+
+    >>> or_none(0.5), or_none(float("nan"))
+    (0.5, None)
+    """
+    return None if value is None or math.isnan(value) else float(value)
+
+
+def numbers_or_none(values: Mapping[Key, float]) -> dict[Key, float | None]:
+    """The same for a dictionary of numbers."""
+    return {key: or_none(value) for key, value in values.items()}

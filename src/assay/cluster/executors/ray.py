@@ -1,0 +1,152 @@
+"""RayExecutor: tasks on the nodes of a Ray cluster (https://docs.ray.io), which retries lost ones.
+
+Values stay in Ray's object store; a node that is lost takes some along, and Ray computes them
+again from their tasks. A task that raises is not retried: it would raise again.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any, Final
+
+from assay.cluster.executors.base import Executor, Handle, Receipt, Ticket, called
+from assay.core import checks
+from assay.errors import ClusterError, need
+
+__all__ = ["RayExecutor"]
+
+_RETRIES: Final = 8  # of a task whose worker or node was lost
+_PATIENCE: Final = 10.0  # seconds
+_QUIET: Final = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is reported to anybody
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+
+class RayExecutor(Executor):
+    """Runs tasks on a Ray cluster.
+
+    `address` is "auto" (a cluster that runs here, or else one that is started for this purpose),
+    "local" (always start one) or the address of a cluster. `workers` is how many CPUs are used:
+    the size of a cluster that is started, by default all there are.
+    """
+
+    def __init__(self, address: str = "auto", *, workers: int | None = None) -> None:
+        wanted = None if workers is None else checks.check_cutoff(workers, "workers")
+        for name, value in _QUIET.items():
+            os.environ.setdefault(name, value)
+        self._ray = need("ray", "running on a cluster", "cluster")
+        self._started = not self._ray.is_initialized()
+        if self._started:
+            _connect(self._ray, address, wanted)
+        here = int(self._ray.cluster_resources().get("CPU", 1))
+        self.workers = max(1, min(here, wanted or here))
+        options = {"num_returns": 2, "num_cpus": 1, "max_retries": _RETRIES}
+        self._call = self._ray.remote(**options)(called)
+        self._numbers = count()
+        self._running: dict[int, Ticket] = {}
+
+    def put(self, value: Any) -> Handle:
+        """Copy the value into the object store, once for all tasks."""
+        return self._ray.put(value)
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Ticket:
+        """Hand the task to Ray."""
+        ticket = Ticket(next(self._numbers), *self._call.remote(function, *arguments))
+        self._running[ticket.number] = ticket
+        return ticket
+
+    def wait(self, tickets: Sequence[Ticket]) -> list[tuple[Ticket, Receipt]]:
+        """Tasks that have ended; those of lost workers run again before they do."""
+        by_receipt = {ticket.receipt: ticket for ticket in tickets}
+        ready, _ = self._ray.wait(list(by_receipt), num_returns=1)
+        ended = [by_receipt[receipt] for receipt in ready]
+        for ticket in ended:
+            self._running.pop(ticket.number, None)
+        return [(ticket, self.fetch(ticket.receipt)) for ticket in ended]
+
+    def result(self, ticket: Ticket) -> Handle:
+        """Where the value lies."""
+        return ticket.value
+
+    def fetch(self, handle: Handle) -> Any:
+        """Bring a value here."""
+        try:
+            return self._ray.get(handle)
+        except self._ray.exceptions.RayTaskError as error:
+            raise ClusterError(
+                f"A worker could not run a task: {_first_line(error.cause)} Is the same version "
+                "of Assay, with the packages that this needs, installed on all nodes?"
+            ) from error
+        except self._ray.exceptions.RayError as error:
+            raise ClusterError(
+                f"A task was lost with its worker more than {_RETRIES} times, or the cluster is "
+                f"gone: {_first_line(error)} Look at the memory of the workers, and at Ray's logs."
+            ) from error
+
+    def close(self) -> None:
+        """Cancel what runs; leave the cluster, and end it if it was started for this purpose."""
+        for ticket in self._running.values():
+            self._ray.cancel(ticket.receipt, force=False)
+        self._running.clear()
+        if self._started:
+            self._ray.shutdown()
+            self._started = False
+
+
+def _first_line(error: BaseException) -> str:
+    words = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {words:.200}."
+
+
+def _connect(ray: Any, address: str, workers: int | None) -> None:
+    """Join a cluster, or start one on this machine."""
+    common = {"log_to_driver": False, "logging_level": "ERROR"}
+    try:
+        if address in ("auto", "local"):
+            if address == "auto" and _joined(ray, common):
+                return
+            ray.init(
+                address="local",
+                num_cpus=workers,
+                include_dashboard=False,
+                object_store_memory=_store_bytes(),
+                **common,
+            )
+        else:
+            _knock(address)
+            ray.init(address=address, **common)
+    except (RuntimeError, ValueError, OverflowError, OSError) as error:
+        raise ClusterError(
+            f"No Ray cluster answers at {address!r} ({_first_line(error)}) Start one with 'ray "
+            "start --head', or use 'auto' or 'threads'."
+        ) from error
+
+
+def _knock(address: str) -> None:
+    """Fail soon where nobody listens; Ray itself would try for minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if not colon or not port.isdigit():
+        raise ValueError("an address is HOST:PORT or ray://HOST:PORT")
+    socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+
+
+def _joined(ray: Any, common: dict[str, Any]) -> bool:
+    """Whether a cluster runs that can be joined."""
+    try:
+        ray.init(address="auto", **common)
+    except ConnectionError:
+        return False
+    return True
+
+
+def _store_bytes() -> int:
+    """Room for blocks in flight: a quarter of the memory, and 2 GB at the most."""
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 30
+    return min(2 << 30, memory // 4)

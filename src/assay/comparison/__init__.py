@@ -1,0 +1,1 @@
+"""Two or more systems on the same queries: pairs, verdicts, gate, sensitivity."""

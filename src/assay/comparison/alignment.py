@@ -1,0 +1,246 @@
+"""The scores of several systems on the queries that all of them have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats, Ints
+from assay.core.checks import listed
+from assay.core.conventions import Conventions
+from assay.core.ids import Ids
+from assay.errors import MismatchError, UsageError
+from assay.measures import Measure, parse_many
+from assay.scoring.scores import Scores
+
+__all__ = ["Aligned", "align", "comparable"]
+
+
+_LEAST_SHARE = 0.5  # of the largest query set; with less in common two systems were not compared
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned:
+    """Systems × measures × queries, with undefined values as the conventions treat them.
+
+    `sizes` says how many queries each system had (those that are missing and skipped are none of
+    them), `clusters` which group each query is in, and `remarks` what was left out on the way.
+    """
+
+    names: tuple[str, ...]
+    measures: tuple[Measure, ...]
+    query_ids: Ids
+    values: Floats
+    clusters: NDArray[Any] | None
+    conventions: Conventions
+    signature: str
+    sizes: tuple[int, ...]
+    remarks: tuple[str, ...]
+
+
+def align(
+    systems: Sequence[Scores], *, names: Iterable[str] | None, measures: Any, by: str | None
+) -> Aligned:
+    """Check that the systems belong together, and take the queries that all of them have."""
+    _check_systems(systems)
+    known = _names(names, len(systems))
+    chosen, left_out = _measures(systems, measures, known)
+    _check_by(by)
+    answered = [_answered(scores) for scores in systems]
+    sizes = tuple(len(ids) for ids in answered)
+    rows = _shared_rows(systems, answered, known)
+    values = np.stack(
+        [
+            np.stack([_counted(scores, measure)[places] for measure in chosen])
+            for scores, places in zip(systems, rows, strict=True)
+        ]
+    )
+    return Aligned(
+        names=known,
+        measures=chosen,
+        query_ids=systems[0].query_ids.take(rows[0]),
+        values=values,
+        clusters=None if by is None else _clusters(systems, rows, by, known),
+        conventions=systems[0].conventions,
+        signature=systems[0].signature,
+        sizes=sizes,
+        remarks=(*_about_measures(left_out), *_about_queries(known, sizes, len(rows[0]))),
+    )
+
+
+def comparable(measure: Measure) -> bool:
+    """Whether the measure is a mean over queries of which more is better.
+
+    A difference of sums or of geometric means is no mean of differences of queries.
+    """
+    return measure.definition.aggregate == "mean" and measure.name != "Unjudged"
+
+
+def _check_systems(systems: Sequence[Scores]) -> None:
+    for number, scores in enumerate(systems):
+        if not isinstance(scores, Scores):
+            raise UsageError(
+                f"compare takes Scores, as evaluate() gives them; system {number} is of type "
+                f"{type(scores).__name__}."
+            )
+
+
+def _names(names: Iterable[str] | None, count: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(chr(65 + i) if count <= 26 else f"S{i + 1}" for i in range(count))
+    if isinstance(names, str):
+        raise UsageError(f"names is a list, one name for each system; found the text {names!r}.")
+    given = tuple(listed(names, "names"))
+    odd = next((name for name in given if not isinstance(name, str)), given)
+    if odd is not given:
+        raise UsageError(f"The name of a system is a text; found {odd!r}.")
+    if len(given) != count:
+        raise UsageError(f"There are {count} systems and {len(given)} names; give one for each.")
+    twice = next((name for name in given if given.count(name) > 1), None)
+    if twice is not None or "" in given:
+        raise UsageError(f"Each system needs a name of its own; {twice or ''!r} will not do.")
+    return given
+
+
+def _measures(
+    systems: Sequence[Scores], measures: Any, names: tuple[str, ...]
+) -> tuple[tuple[Measure, ...], list[Measure]]:
+    """The measures to compare, and those of the scores that cannot be compared."""
+    _check_alike(systems, names, measures is None)
+    if measures is not None:
+        if not isinstance(measures, Measure | Iterable):
+            raise UsageError(
+                f"measures is a text or a list such as ['nDCG@10']; found {measures!r}."
+            )
+        wanted = parse_many(measures)
+        bad = [measure for measure in wanted if not comparable(measure)]
+        if bad:
+            raise UsageError(_not_comparable(bad[:1]))
+        return wanted, []
+    chosen = tuple(measure for measure in systems[0].measures if comparable(measure))
+    left_out = [measure for measure in systems[0].measures if not comparable(measure)]
+    if not chosen:
+        raise UsageError(_not_comparable(left_out))
+    return chosen, left_out
+
+
+def _not_comparable(measures: Sequence[Measure]) -> str:
+    named = ", ".join(map(str, measures))
+    return (
+        f"{named} cannot be compared: it is no mean over queries of which more is better. "
+        "Compare AP in place of GMAP, R or P in place of counts."
+    )
+
+
+def _check_alike(systems: Sequence[Scores], names: tuple[str, ...], same_measures: bool) -> None:
+    first = systems[0]
+    for name, other in zip(names[1:], systems[1:], strict=True):
+        if first.conventions != other.conventions:
+            raise MismatchError(
+                f"{names[0]!r} and {name!r} follow different conventions: "
+                f"{_differing(first.conventions, other.conventions)}. Score both in the same way."
+            )
+        if same_measures and set(first.measures) != set(other.measures):
+            lists = [", ".join(map(str, each.measures)) for each in (first, other)]
+            raise MismatchError(
+                f"{names[0]!r} and {name!r} have different measures: {lists[0]}; and {lists[1]}. "
+                "Name those to compare with measures=."
+            )
+
+
+def _differing(left: Conventions, right: Conventions) -> str:
+    return ", ".join(
+        f"{item.name} is {getattr(left, item.name)} and {getattr(right, item.name)}"
+        for item in fields(left)
+        if item.compare and getattr(left, item.name) != getattr(right, item.name)
+    )
+
+
+def _check_by(by: Any) -> None:
+    if by is not None and not isinstance(by, str):
+        raise UsageError(f"by is the name of one group column, a text; found {by!r}.")
+
+
+def _answered(scores: Scores) -> Ids:
+    """The queries that a system has; one that is missing and skipped is none of them.
+
+    A run that answers only what it is good at must not pass for one that answers all.
+    """
+    if scores.conventions.missing != "skip" or not scores.missing.any():
+        return scores.query_ids
+    return scores.query_ids.take(np.flatnonzero(~scores.missing))
+
+
+def _shared_rows(
+    systems: Sequence[Scores], answered: Sequence[Ids], names: tuple[str, ...]
+) -> list[Ints]:
+    """For each system the places of the queries that all systems have, in one order."""
+    first = answered[0]
+    shared = np.ones(len(first), bool)
+    for others in answered[1:]:
+        shared &= first.match(others) >= 0
+    ids = first.take(np.flatnonzero(shared))
+    largest = max(map(len, answered))
+    if len(ids) < _LEAST_SHARE * largest:
+        counts = ", ".join(
+            f"{name!r} has {len(own)}" for name, own in list(zip(names, answered, strict=True))[:5]
+        )
+        raise MismatchError(
+            f"Only {len(ids)} queries are in all {len(systems)} systems, less than half of the "
+            f"largest set: {counts}{', …' if len(systems) > 5 else ''}. Score them on the same "
+            "queries."
+        )
+    return [ids.match(scores.query_ids) for scores in systems]
+
+
+def _counted(scores: Scores, measure: Measure) -> Floats:
+    """Per query what the mean would count: NaN only where the measure is undefined."""
+    rules = scores.conventions
+    if "error" in (rules.empty, rules.missing):
+        scores.mean()
+    values = scores[measure]
+    return np.where(np.isnan(values), 0.0, values) if rules.empty == "zero" else values
+
+
+def _clusters(
+    systems: Sequence[Scores], rows: list[Ints], by: str, names: tuple[str, ...]
+) -> NDArray[Any]:
+    found: NDArray[Any] | None = None
+    for name, scores, places in zip(names, systems, rows, strict=True):
+        if by not in scores.groups:
+            continue
+        column = scores.groups[by][places]
+        if found is None:
+            found = column
+        elif (found != column).any():
+            row = int(np.argmax(found != column))
+            query, here, there = scores.query_ids[int(places[row])], found[row], column[row]
+            raise MismatchError(
+                f"Query {query!r} is in group '{here}' for one system and in '{there}' for "
+                f"{name!r}. A query belongs to one group."
+            )
+    if found is None:
+        raise UsageError(
+            f"No system has a group column {by!r}. Add one with scores.with_groups({by}=…)."
+        )
+    return found
+
+
+def _about_measures(left_out: list[Measure]) -> list[str]:
+    if not left_out:
+        return []
+    named = ", ".join(map(str, left_out))
+    return [f"left out, being no mean over queries of which more is better: {named}"]
+
+
+def _about_queries(names: tuple[str, ...], sizes: tuple[int, ...], shared: int) -> list[str]:
+    more = [(name, size) for name, size in zip(names, sizes, strict=True) if size != shared]
+    if not more:
+        return []
+    listed = ", ".join(f"{name} has {size}" for name, size in more[:5])
+    rest = f" and {len(more) - 5} more systems have others" if len(more) > 5 else ""
+    return [f"{shared} queries are in all systems and were compared; {listed}{rest}"]

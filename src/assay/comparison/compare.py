@@ -1,0 +1,405 @@
+"""compare: two or more systems on the same queries, and what may be said about them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats, or_none
+from assay.comparison.alignment import Aligned, align
+from assay.comparison.differences import QueryDifferences
+from assay.comparison.pairs import POWER, Pair, Settings, compare_pairs, unit_sums
+from assay.comparison.tables import comparison_page, method_note, pair_table, system_table
+from assay.comparison.verdict import method_words, verdict_against, verdict_of_all
+from assay.core.ids import Ids
+from assay.display import plot_standings
+from assay.errors import UsageError
+from assay.measures import Measure, parse
+from assay.scoring.scores import SCHEMA_VERSION, Scores
+from assay.stats import Interval, RankInterval, compact_letters, intervals, rank_intervals
+from assay.tables.page import html_page, text_page
+
+if TYPE_CHECKING:
+    from assay.tables.table import Table
+
+__all__ = ["Comparison", "Standing", "compare"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One system on one measure: its mean with interval, its rank with interval, its tie group.
+
+    Systems that share a letter are not separable; there are no letters in comparisons with a
+    baseline, which do not test all pairs.
+    """
+
+    name: str
+    measure: str
+    mean: Interval
+    rank: RankInterval
+    letters: str
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Systems compared on one measure or several; made by `compare`.
+
+    `pairs` are in the order in which the systems were given, `standings` best first; `remarks` say
+    what a reader should know before trusting the numbers.
+    """
+
+    names: tuple[str, ...]
+    measures: tuple[Measure, ...]
+    baseline: str | None
+    settings: Settings
+    standings: tuple[Standing, ...]
+    pairs: tuple[Pair, ...]
+    _aligned: Aligned
+
+    @property
+    def n_queries(self) -> int:
+        """How many queries all systems have."""
+        return len(self._aligned.query_ids)
+
+    @property
+    def query_ids(self) -> Ids:
+        """The queries that all systems have."""
+        return self._aligned.query_ids
+
+    def values_on(self, measure: str | Measure) -> Floats:
+        """Systems × queries on one measure, in the order of `names` and `query_ids`."""
+        number = [str(each) for each in self.measures].index(self._name_of(measure))
+        values: Floats = self._aligned.values[:, number]
+        return values
+
+    @property
+    def signature(self) -> str:
+        """The conventions that all systems follow."""
+        return self._aligned.signature
+
+    @property
+    def verdict(self) -> str:
+        """A sentence for each measure, a line each."""
+        return "\n".join(self.verdicts.values())
+
+    @cached_property
+    def verdicts(self) -> dict[str, str]:
+        """A sentence for each measure, by its name."""
+        return {str(measure): self._verdict(str(measure)) for measure in self.measures}
+
+    def _verdict(self, measure: str) -> str:
+        pairs = self.pairs_on(measure)
+        if self.baseline is not None:
+            return verdict_against(self.baseline, measure, pairs)
+        return verdict_of_all(measure, [one.name for one in self.standings_on(measure)], pairs)
+
+    def pairs_on(self, measure: str | Measure) -> tuple[Pair, ...]:
+        """The pairs of one measure."""
+        name = self._name_of(measure)
+        return tuple(pair for pair in self.pairs if pair.measure == name)
+
+    def standings_on(self, measure: str | Measure) -> tuple[Standing, ...]:
+        """The systems on one measure, best first."""
+        name = self._name_of(measure)
+        return tuple(one for one in self.standings if one.measure == name)
+
+    def pair(self, a: str, b: str, *, measure: str | Measure | None = None) -> Pair:
+        """Two systems by name, in either order; the measure may be left out if there is one."""
+        for pair in self.pairs_on(self._only(measure)):
+            if {a, b} == {pair.a, pair.b}:
+                return pair
+        for name in (a, b):
+            self._number_of(name)
+        if a == b:
+            raise UsageError(f"A pair is of two systems; found {a!r} twice.")
+        raise UsageError(f"{a!r} and {b!r} were not compared: the baseline is {self.baseline!r}.")
+
+    def differences(
+        self, measure: str | Measure | None = None, a: str | None = None, b: str | None = None
+    ) -> QueryDifferences:
+        """Differences a − b query by query; by default of the first system to the baseline, or of
+        the first two.
+        """
+        chosen = self._only(measure)
+        first = self.pairs_on(chosen)[0]
+        a, b = a or first.a, b or first.b
+        left, right = (self.values_on(chosen)[self._number_of(name)] for name in (a, b))
+        return QueryDifferences.of(chosen, (a, b), self._aligned.query_ids, left, right)
+
+    @cached_property
+    def remarks(self) -> tuple[str, ...]:
+        """What to know before trusting the numbers, a sentence each."""
+        found = [*self._aligned.remarks, *_too_coarse(self.pairs, self.settings)]
+        for measure in map(str, self.measures):
+            pairs = self.pairs_on(measure)
+            removed = max((pair.effect.n_removed for pair in pairs), default=0)
+            if removed:
+                found.append(f"{measure}: undefined on up to {removed} queries, left out of pairs")
+            found.extend(_without_interval(measure, self.standings_on(measure)))
+            found.extend(_overstated(measure, [pair for pair in pairs if pair.overstated]))
+        return tuple(found)
+
+    @property
+    def method(self) -> str:
+        """How p-values and intervals were found, in a line or two."""
+        return method_note(self)
+
+    def table(self, measure: str | Measure | None = None) -> Table:
+        """Systems with means, intervals, ranks and tie groups; of one measure or of all."""
+        return system_table(self, None if measure is None else self._name_of(measure))
+
+    def pair_table(self, measure: str | Measure | None = None) -> Table:
+        """Pairs with differences, intervals and p; of one measure or of all."""
+        return pair_table(self, None if measure is None else self._name_of(measure))
+
+    def plot(self, measure: str | Measure | None = None) -> Any:
+        """A chart of the systems with intervals and tie groups; needs the extra `report`.
+
+        The measure may be left out: it is then the first. `differences(…).plot()` shows queries.
+        """
+        name = str(self.measures[0]) if measure is None else self._name_of(measure)
+        against = None if self.baseline is None else self.pairs_on(name)
+        return plot_standings(self.standings_on(name), name, against)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; undefined numbers are None."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "signature": self.signature,
+            "systems": list(self.names),
+            "baseline": self.baseline,
+            "settings": {**asdict(self.settings), "power": POWER},
+            "queries": {
+                "compared": self.n_queries,
+                "by_system": dict(zip(self.names, self._aligned.sizes, strict=True)),
+            },
+            "measures": {name: self._measure_data(name) for name in map(str, self.measures)},
+            "remarks": list(self.remarks),
+        }
+
+    def _measure_data(self, measure: str) -> dict[str, Any]:
+        return {
+            "verdict": self.verdicts[measure],
+            "systems": [_standing_data(one) for one in self.standings_on(measure)],
+            "pairs": [_pair_data(pair) for pair in self.pairs_on(measure)],
+        }
+
+    def __repr__(self) -> str:
+        """Verdicts, tables and the method, as plain text."""
+        return text_page(comparison_page(self))
+
+    def _repr_html_(self) -> str:
+        return html_page(comparison_page(self))
+
+    def _only(self, measure: str | Measure | None) -> str:
+        if measure is not None:
+            return self._name_of(measure)
+        if len(self.measures) > 1:
+            raise UsageError(f"Name one of the measures: {', '.join(map(str, self.measures))}.")
+        return str(self.measures[0])
+
+    def _name_of(self, measure: str | Measure) -> str:
+        if not isinstance(measure, str | Measure):
+            raise UsageError(f"A measure is a text such as 'nDCG@10'; found {measure!r}.")
+        wanted = measure if isinstance(measure, Measure) else parse(measure)
+        if wanted not in self.measures:
+            have = ", ".join(map(str, self.measures))
+            raise UsageError(f"{wanted} was not compared; these were: {have}.")
+        return str(wanted)
+
+    def _number_of(self, name: str) -> int:
+        if name not in self.names:
+            raise UsageError(f"There is no system {name!r}; there are: {', '.join(self.names)}.")
+        return self.names.index(name)
+
+
+def compare(
+    scores_a: Scores,
+    scores_b: Scores,
+    *more: Scores,
+    names: Iterable[str] | None = None,
+    measures: Any = None,
+    baseline: str | None = None,
+    test: str = "randomisation",
+    correction: str = "holm",
+    level: float = 0.05,
+    interval: str = "bca",
+    resamples: int = 10_000,
+    seed: int = 0,
+    margin: float | None = None,
+    by: str | None = None,
+) -> Comparison:
+    """Compare two or more systems, scored on the same queries: all pairs, or with a `baseline`.
+
+    `test` is randomisation, t, wilcoxon, sign or bootstrap; `correction` for several pairs of a
+    measure is holm, bonferroni, bh, tukey or none; `interval` is bca, percentile, studentised or t
+    with 1 − `level`. A `margin` adds non-inferiority and equivalence. `by` names a group column
+    whose queries are not independent of each other: groups are then drawn and tested as a whole.
+
+    >>> from assay import evaluate
+    >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
+    >>> good = evaluate({q: {"a": 2, "b": 1} for q in qrels}, qrels, "RR")
+    >>> bad = evaluate({q: {"a": 1, "b": 2} for q in qrels}, qrels, "RR")
+    >>> compare(good, bad, names=["new", "old"]).verdict
+    'new is better than old on RR: +0.5000 [0.5000, 0.5000], p = 0.0078 (randomisation)'
+    """
+    settings = Settings(test, correction, level, interval, resamples, seed, margin, by)
+    aligned = align((scores_a, scores_b, *more), names=names, measures=measures, by=by)
+    wanted = _wanted(aligned.names, baseline)
+    standings: list[Standing] = []
+    pairs: list[Pair] = []
+    for number, measure in enumerate(aligned.measures):
+        values = aligned.values[:, number]
+        found = compare_pairs(
+            str(measure),
+            aligned.names,
+            values,
+            wanted,
+            settings=settings,
+            clusters=aligned.clusters,
+        )
+        pairs += found
+        lettered = found if baseline is None else None
+        standings += _standings(aligned, str(measure), values, settings, lettered)
+    return Comparison(
+        aligned.names, aligned.measures, baseline, settings, tuple(standings), tuple(pairs), aligned
+    )
+
+
+def _wanted(names: tuple[str, ...], baseline: str | None) -> list[tuple[int, int]]:
+    if baseline is None:
+        return list(combinations(range(len(names)), 2))
+    if baseline not in names:
+        raise UsageError(f"The baseline {baseline!r} is none of the systems: {', '.join(names)}.")
+    other = names.index(baseline)
+    return [(number, other) for number in range(len(names)) if number != other]
+
+
+def _standings(
+    aligned: Aligned, measure: str, values: Floats, settings: Settings, pairs: list[Pair] | None
+) -> list[Standing]:
+    means = intervals(
+        values,
+        method=settings.interval,
+        level=1 - settings.level,
+        resamples=settings.resamples,
+        seed=settings.seed,
+        clusters=aligned.clusters,
+    )
+    ranks = _ranks(values, settings, aligned.clusters)
+    order = sorted(range(len(values)), key=lambda i: _best_first(means[i].estimate))
+    names = [aligned.names[i] for i in order]
+    letters = _letters(names, pairs) if pairs is not None else [""] * len(names)
+    return [
+        Standing(name, measure, means[i], ranks[i], own)
+        for name, i, own in zip(names, order, letters, strict=True)
+    ]
+
+
+def _best_first(mean: float) -> float:
+    return math.inf if math.isnan(mean) else -mean
+
+
+def _ranks(values: Floats, settings: Settings, clusters: NDArray[Any] | None) -> list[RankInterval]:
+    """Groups have the same sizes for all systems, so their sums rank systems as their means do."""
+    table = values if clusters is None else unit_sums(values, clusters)[:-1]
+    return rank_intervals(
+        table, level=1 - settings.level, resamples=settings.resamples, seed=settings.seed
+    )
+
+
+def _letters(names: list[str], pairs: list[Pair]) -> list[str]:
+    place = {name: number for number, name in enumerate(names)}
+    separable = np.zeros((len(names),) * 2, bool)
+    for pair in pairs:
+        if pair.winner is not None:
+            separable[place[pair.a], place[pair.b]] = separable[place[pair.b], place[pair.a]] = True
+    if all(pair.outcome == "undecided" for pair in pairs):
+        return [""] * len(names)
+    return compact_letters(separable)
+
+
+def _too_coarse(pairs: tuple[Pair, ...], settings: Settings) -> Iterable[str]:
+    """Say so where no drawn p can survive the correction, however large the difference."""
+    drawn = [pair for pair in pairs if pair.test.resamples]
+    if not drawn or settings.correction not in ("holm", "bonferroni"):
+        return
+    n_pairs = drawn[0].n_pairs
+    if n_pairs / (settings.resamples + 1) > settings.level:
+        yield (
+            f"{settings.resamples:,} resamples are too few to separate any of {n_pairs:,} pairs: "
+            f"take {math.ceil(n_pairs / settings.level):,} or more, or the correction tukey"
+        )
+
+
+def _without_interval(measure: str, standings: Iterable[Standing]) -> Iterable[str]:
+    notes = [one.mean.note for one in standings if math.isnan(one.mean.low) and one.mean.note]
+    if notes:
+        yield f"{measure}: no intervals of means: {notes[0]}"
+
+
+def _overstated(measure: str, pairs: list[Pair]) -> Iterable[str]:
+    if not pairs:
+        return
+    worst = min(pairs, key=lambda pair: abs(pair.difference) / pair.minimum_detectable)
+    more = f" (as for {len(pairs) - 1} more)" if len(pairs) > 1 else ""
+    lead = f"{abs(worst.difference):.4f} of {worst.winner} over {worst.loser}"
+    yield (
+        f"{measure}: the lead of {lead} is below {worst.minimum_detectable:.4f}, the least "
+        f"that these {worst.effect.n} queries show with a chance of {100 * POWER:g} %: "
+        f"other queries may well show less{more}"
+    )
+
+
+def _standing_data(one: Standing) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "mean": or_none(one.mean.estimate),
+        "low": or_none(one.mean.low),
+        "high": or_none(one.mean.high),
+        "n": one.mean.n,
+        "rank": or_none(one.rank.rank),
+        "rank_low": or_none(one.rank.low),
+        "rank_high": or_none(one.rank.high),
+        "letters": one.letters,
+        "note": one.mean.note,
+    }
+
+
+def _pair_data(pair: Pair) -> dict[str, Any]:
+    data = {
+        "a": pair.a,
+        "b": pair.b,
+        "outcome": pair.outcome,
+        "winner": pair.winner,
+        "difference": or_none(pair.difference),
+        "low": or_none(pair.interval.low),
+        "high": or_none(pair.interval.high),
+        "p": or_none(pair.p),
+        "p_uncorrected": or_none(pair.test.p),
+        "test": method_words(pair.settings, pair.n_pairs),
+        "exact": pair.test.exact,
+        "n": pair.effect.n,
+        "removed": pair.effect.n_removed,
+        "wins": pair.effect.wins,
+        "ties": pair.effect.ties,
+        "losses": pair.effect.losses,
+        "standardised": or_none(pair.effect.standardised),
+        "superiority": or_none(pair.effect.superiority),
+        "minimum_detectable": or_none(pair.minimum_detectable),
+        "queries_needed": pair.queries_needed if pair.outcome == "not separable" else None,
+        "note": pair.test.note,
+    }
+    if pair.equivalence is not None:
+        data["p_equivalent"] = or_none(pair.equivalence.p)
+        for key, name in (("p_a_non_inferior", pair.a), ("p_b_non_inferior", pair.b)):
+            test = pair.non_inferiority(name)
+            data[key] = None if test is None else or_none(test.p)
+    return data

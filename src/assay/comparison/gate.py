@@ -1,0 +1,137 @@
+"""The regression gate: conditions under which a new system must not pass."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from assay.comparison.compare import Comparison
+from assay.comparison.pairs import Pair
+from assay.comparison.verdict import figures, spelled_p
+from assay.errors import UsageError
+from assay.measures import Measure, parse
+
+__all__ = ["Condition", "failures", "parse_condition", "worse_than_baseline"]
+
+_NUMBER: Final = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_CONDITION: Final = re.compile(
+    rf"(?P<measure>[^<>]+?)\s*(?P<relation><=|<)\s*"
+    rf"(?:(?P<limit>{_NUMBER})|baseline(?:\s*(?P<sign>[-+*])\s*(?P<amount>{_NUMBER}))?)"
+)
+# A mean that lies on the limit but for the rounding of the limit itself is on it.
+_ROUNDING: Final = 1e-12
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`measure < limit` or `measure < baseline - amount`; a system that meets it fails."""
+
+    measure: Measure
+    relation: str
+    limit: float | None = None
+    sign: str = "+"
+    amount: float = 0.0
+
+    def __str__(self) -> str:
+        """As it is written."""
+        if self.limit is not None:
+            return f"{self.measure} {self.relation} {self.limit:g}"
+        shift = f" {self.sign} {self.amount:g}" if self.amount else ""
+        return f"{self.measure} {self.relation} baseline{shift}"
+
+    def limit_for(self, baseline: float) -> float:
+        """The number that a mean is compared with."""
+        if self.limit is not None:
+            return self.limit
+        if self.sign == "*":
+            return baseline * self.amount
+        return baseline - self.amount if self.sign == "-" else baseline + self.amount
+
+    def fails(self, mean: float, baseline: float) -> bool:
+        """Whether a system with this mean fails; one without a mean always does."""
+        limit = self.limit_for(baseline)
+        if math.isnan(mean) or not math.isfinite(limit):
+            return True
+        slack = _ROUNDING * max(1.0, abs(limit))
+        return mean < limit - slack if self.relation == "<" else mean <= limit + slack
+
+
+def parse_condition(text: str) -> Condition:
+    """Read a condition such as `nDCG@10 < baseline - 0.005`; nothing in it is ever run.
+
+    >>> parse_condition("ndcg_cut_10 < baseline * 0.98").measure
+    nDCG@10
+    """
+    found = _CONDITION.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(
+            f"Cannot read the condition {text!r}. Write a measure, < or <=, and a number or "
+            "baseline with + - or * and a number: 'nDCG@10 < baseline - 0.005'."
+        )
+    measure = parse(found["measure"])
+    if not math.isfinite(float(found["limit"] or found["amount"] or 0)):
+        raise UsageError(f"The number in the condition {text!r} is too large to hold anything to.")
+    if found["limit"] is not None:
+        return Condition(measure, found["relation"], float(found["limit"]))
+    sign, amount = found["sign"] or "+", float(found["amount"] or 0)
+    return Condition(measure, found["relation"], None, sign, amount)
+
+
+def failures(comparison: Comparison, conditions: Iterable[Condition]) -> Iterator[str]:
+    """Say of each system but the baseline which conditions it meets."""
+    for condition in conditions:
+        if condition.limit is None and comparison.baseline is None:
+            raise UsageError(f"'{condition}' speaks of a baseline: name it with --baseline.")
+        means = {one.name: one.mean.estimate for one in comparison.standings_on(condition.measure)}
+        base = means.get(comparison.baseline or "", math.nan)
+        for name in comparison.names:
+            if name != comparison.baseline and condition.fails(means[name], base):
+                yield _why(name, means[name], condition, base)
+
+
+def _why(name: str, mean: float, condition: Condition, baseline: float) -> str:
+    if math.isnan(mean) or not math.isfinite(condition.limit_for(baseline)):
+        return f"{name} has no {condition.measure} to hold against '{condition}'"
+    limit = condition.limit_for(baseline)
+    return (
+        f"{name} has {condition.measure} {mean:.4f} {condition.relation} {limit:.4f} ({condition})"
+    )
+
+
+def worse_than_baseline(comparison: Comparison) -> Iterator[str]:
+    """Say which systems are significantly worse than the baseline.
+
+    With a margin: which are not shown to be worse by less than it. All systems and measures must
+    pass, so that their p-values need no correction: the gate opens wrongly only if all tests err.
+    Whatever cannot be tested does not pass.
+    """
+    if comparison.baseline is None:
+        raise UsageError("Worse than what? Name the baseline with --baseline.")
+    for pair in comparison.pairs:
+        why = _not_shown(pair) if comparison.settings.margin is not None else _worse(pair)
+        if why:
+            yield why
+
+
+def _worse(pair: Pair) -> str:
+    if pair.untestable:
+        return f"{pair.a} cannot be tested on {pair.measure}: {pair.untestable}"
+    if pair.outcome != "worse":
+        return ""
+    return f"{pair.a} is worse than {pair.b} on {pair.measure}: {figures(pair, pair.a)}"
+
+
+def _not_shown(pair: Pair) -> str:
+    test = pair.non_inferiority(pair.a)
+    if test is None or test.p <= pair.settings.level:
+        return ""
+    if math.isnan(test.p):
+        return f"{pair.a} cannot be tested on {pair.measure}: {test.note}"
+    difference, low, high = pair.seen_from(pair.a)
+    return (
+        f"{pair.a} is not shown to be within {pair.settings.margin:g} of {pair.b} on "
+        f"{pair.measure}: {difference:+.4f} [{low:.4f}, {high:.4f}], {spelled_p(test.p)}"
+    )

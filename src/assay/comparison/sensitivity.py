@@ -1,0 +1,244 @@
+"""sensitivity: does the answer depend on a tie rule or a convention that nobody chose?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.comparison.compare import Comparison, compare
+from assay.comparison.pairs import Pair
+from assay.comparison.tables import sensitivity_table
+from assay.core.conventions import CHOICES, Conventions, as_conventions
+from assay.core.ranking import Ranking
+from assay.core.text import printable
+from assay.errors import AssayError, UsageError
+from assay.io.formats import as_judgments, as_ranking
+from assay.measures import Measure, parse
+from assay.scoring.evaluate import evaluate
+from assay.tables.table import as_text
+
+if TYPE_CHECKING:
+    from assay.tables.table import Table
+
+__all__ = ["Sensitivity", "other_rules", "sensitivity", "top_pair"]
+
+AS_ASKED: Final = "as asked"
+# What can change any measure, beside the choices that a measure itself asks for.
+_FOR_ALL: Final = ("ties", "tiebreak", "scores", "empty", "missing", "self")
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """One comparison under several rules, by what each rule changes; the first changes nothing.
+
+    `refused` are the rules under which the systems cannot be compared, and why.
+    """
+
+    measure: Measure
+    comparisons: dict[str, Comparison]
+    refused: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def base(self) -> Comparison:
+        """The comparison as it was asked for."""
+        return next(iter(self.comparisons.values()))
+
+    @property
+    def unchanged(self) -> tuple[str, ...]:
+        """The rules under which no mean changes."""
+        own = _means(self.base)
+        return tuple(
+            rule for rule in list(self.comparisons)[1:] if _means(self.comparisons[rule]) == own
+        )
+
+    def firsts(self) -> dict[str, tuple[str, ...]]:
+        """Under each rule the system with the highest mean, or all that share it."""
+        return {rule: _firsts(each) for rule, each in self.comparisons.items()}
+
+    @property
+    def winner_changes(self) -> bool:
+        """Whether any rule puts another system first."""
+        return len(set(self.firsts().values())) > 1
+
+    @property
+    def verdict(self) -> str:
+        """What depends on the rules, in a sentence or two."""
+        return " ".join(self._sentences())
+
+    def _sentences(self) -> Iterator[str]:
+        firsts = self.firsts()
+        base = next(iter(firsts.values()))
+        ties = {r: f for r, f in firsts.items() if r == AS_ASKED or r.startswith("ties:")}
+        if len(set(ties.values())) > 1:
+            yield f"The winner depends on the tie rule: {_who_when(ties)}."
+        others = {r: f for r, f in firsts.items() if r not in ties and f != base}
+        if others:
+            yield f"The winner depends on the conventions: {_who_when(others)}."
+        if not self.winner_changes:
+            yield f"{' and '.join(base)} is first on {self.measure} under all {len(firsts)} rules."
+            yield from self._about_doubt()
+        if self.refused:
+            named = ", ".join(self.refused)
+            yield f"They cannot be compared under {named}."
+        changed = [r for r, each in self.comparisons.items() if _order(each) != _order(self.base)]
+        if changed and not self.winner_changes:
+            yield f"The order of the others changes under {', '.join(changed)}."
+
+    def _about_doubt(self) -> Iterator[str]:
+        """Who leads may be the same under all rules, and yet not as sure."""
+        if self.base.baseline is None:
+            clear = [rule for rule, each in self.comparisons.items() if _is_clear(each)]
+            if 0 < len(clear) < len(self.comparisons):
+                rules = ", ".join(clear)
+                yield f"Whether it is separable from the second depends: it is under {rules}."
+            return
+        outcomes = [[pair.outcome for pair in each.pairs] for each in self.comparisons.values()]
+        varying = [
+            pair.a
+            for pair, *found in zip(self.base.pairs, *outcomes, strict=True)
+            if len(set(found)) > 1
+        ]
+        if varying:
+            names = ", ".join(varying)
+            yield f"What comes out against {self.base.baseline} depends on the rule for {names}."
+
+    def table(self) -> Table:
+        """A row for each rule that changes a number."""
+        return sensitivity_table(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "measure": str(self.measure),
+            "verdict": self.verdict,
+            "winner_changes": self.winner_changes,
+            "unchanged": list(self.unchanged),
+            "refused": dict(self.refused),
+            "rules": [
+                {
+                    "rule": rule,
+                    "signature": each.signature,
+                    "first": list(_firsts(each)),
+                    "separable": _is_clear(each),
+                    "means": {n: None if mean < 0 else mean for n, mean in _means(each).items()},
+                }
+                for rule, each in self.comparisons.items()
+            ],
+        }
+
+    def __repr__(self) -> str:
+        """The verdict and the table."""
+        return f"{printable(self.verdict)}\n\n{as_text(self.table())}"
+
+
+def sensitivity(
+    runs: Mapping[str, Any],
+    qrels: Any,
+    measure: str | Measure = "nDCG@10",
+    *,
+    conventions: str | Conventions = "trec_eval",
+    rules: Mapping[str, str | Conventions] | None = None,
+    groups: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Sensitivity:
+    """Compare runs, given by name, under other tie rules and conventions than those asked for.
+
+    `rules` are conventions by what to call them; by default every single choice that can matter to
+    the measure is changed in turn. `groups` are as in `evaluate`, `settings` as in `compare`.
+
+    >>> runs = {"tied": {"q": {"a": 1, "b": 1}}, "late": {"q": {"a": 2, "b": 1}}}
+    >>> sensitivity(runs, {"q": {"a": 1}}, "RR").verdict
+    'The winner depends on the tie rule: late (as asked, expected, worst, midrank-up); tied and
+    late (best). The winner depends on the conventions: tied and late (tiebreak: id-ascending,
+    tiebreak: index).'
+    """
+    if not isinstance(runs, Mapping) or len(runs) < 2:
+        raise UsageError("sensitivity takes two or more runs by name: {'bm25': …, 'dense': …}.")
+    wanted = measure if isinstance(measure, Measure) else parse(measure)
+    base = as_conventions(conventions)
+    judgments = as_judgments(qrels)
+    # In the order and precision of the file every other order and precision can be had.
+    raw = base.but(tiebreak="index", scores="float64")
+    read = {name: as_ranking(run, raw) for name, run in runs.items()}
+    given = {name: as_conventions(each) for name, each in (rules or {}).items()}
+    tried = {AS_ASKED: base, **(other_rules(wanted, base) if rules is None else given)}
+
+    def compared(rule: Conventions) -> Comparison:
+        scores = [
+            evaluate(ranking, judgments, wanted, conventions=rule, groups=groups)
+            for ranking in read.values()
+        ]
+        return compare(*scores, names=read, **settings)
+
+    possible = {
+        name: rule for name, rule in tried.items() if all(_can(r, rule) for r in read.values())
+    }
+    found: dict[str, Comparison] = {}
+    refused: dict[str, str] = {}
+    for name, rule in possible.items():
+        try:
+            found[name] = compared(rule)
+        except AssayError as error:
+            if not found:  # what was asked for itself
+                raise
+            refused[name] = str(error)
+    return Sensitivity(wanted, found, refused)
+
+
+def other_rules(measure: Measure, base: Conventions) -> dict[str, Conventions]:
+    """Every single choice that can matter to the measure, changed: `ties: expected`, …"""
+    own = [p.convention for p in measure.definition.params.values() if p.convention]
+    named = [key for key in (*_FOR_ALL, *own) if key != "tiebreak" or base.ties == "order"]
+    found = {}
+    for key in named:
+        attribute = "self_match" if key == "self" else key
+        for choice in CHOICES[key]:
+            if choice not in (getattr(base, attribute), "error"):
+                found[f"{key}: {choice}"] = base.but(**{attribute: choice})
+    return found
+
+
+def _can(ranking: Ranking, rule: Conventions) -> bool:
+    """Whether a ranking that was made under some rule still holds what this one needs."""
+    if rule.tiebreak == "index" and ranking.tiebreak != "index":
+        return False
+    return not (rule.scores == "float64" and ranking.precision == "float32")
+
+
+def _means(comparison: Comparison) -> dict[str, float]:
+    """Means by name, in the order given; -1 stands for none, so that two can be compared."""
+    found = {one.name: one.mean.estimate for one in comparison.standings}
+    return {name: -1.0 if math.isnan(found[name]) else found[name] for name in comparison.names}
+
+
+def _firsts(comparison: Comparison) -> tuple[str, ...]:
+    means = _means(comparison)
+    return tuple(name for name, mean in means.items() if mean == max(means.values()))
+
+
+def _order(comparison: Comparison) -> list[str]:
+    return [one.name for one in comparison.standings]
+
+
+def _is_clear(comparison: Comparison) -> bool:
+    """Whether the first is separable from the second, or better than the baseline."""
+    return top_pair(comparison).winner is not None
+
+
+def top_pair(comparison: Comparison) -> Pair:
+    """The first system and the second; with a baseline, the first that is not it, and it."""
+    first, second, *_ = _order(comparison)
+    if comparison.baseline is not None:
+        first = second if first == comparison.baseline else first
+        second = comparison.baseline
+    return comparison.pair(first, second)
+
+
+def _who_when(firsts: Mapping[str, tuple[str, ...]]) -> str:
+    """`a (as asked, best); b (worst)`."""
+    rules: dict[tuple[str, ...], list[str]] = {}
+    for rule, names in firsts.items():
+        rules.setdefault(names, []).append(rule.removeprefix("ties: "))
+    return "; ".join(f"{' and '.join(who)} ({', '.join(when)})" for who, when in rules.items())

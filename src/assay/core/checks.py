@@ -1,0 +1,263 @@
+"""Every check of user input, and the words it answers with. The core assumes what passed here."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.core.ids import Ids
+from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRangeError
+
+__all__ = [
+    "check_cutoff",
+    "check_doc_numbers",
+    "check_finite",
+    "check_labels",
+    "check_lengths",
+    "check_numbers",
+    "check_one_kind_of_label",
+    "check_ranks",
+    "check_unique",
+    "exact_scores",
+    "flaw_of",
+    "listed",
+    "plain_array",
+    "real_matrix",
+    "require",
+]
+
+LARGEST_RANK = 10**15
+
+
+def check_cutoff(k: Any, name: str = "k") -> int:
+    """k as an int ≥ 1; True, 2.5, 0 and −1 are refused."""
+    whole = isinstance(k, numbers.Integral) and not isinstance(k, bool | np.bool_)
+    if not whole or int(k) < 1:
+        raise UsageError(f"{name} must be a whole number ≥ 1, found {k!r}.")
+    return int(k)
+
+
+def require(value: Any, kind: type, what: str, example: str) -> None:
+    """Refuse a value of another type, saying what was expected."""
+    if not isinstance(value, kind):
+        raise UsageError(f"{what} must be {example}, found {type(value).__name__}.")
+
+
+def plain_array(values: Any, what: str) -> NDArray[Any]:
+    """An array of whatever shape; rows of different lengths make none."""
+    if getattr(values, "mask", None) is not None and isinstance(values, np.ndarray):
+        raise ShapeError(
+            f"{what} is a masked array. Fill it, or mark unused places by document number −1."
+        )
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ShapeError(
+            f"{what} has rows of different lengths; all must be equally long."
+        ) from None
+
+
+def listed(values: Any, what: str) -> list[Any]:
+    """The values one by one; a single value, or None, is refused."""
+    single = isinstance(values, np.ndarray) and not values.ndim
+    if single or isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise ShapeError(f"{what} must be a list or an array, found {values!r}.")
+    return list(values.tolist() if isinstance(values, np.ndarray) else values)
+
+
+def flaw_of(text: Any) -> str:
+    """Why something is no text that can be written down; "" for text, empty or not."""
+    if not isinstance(text, str):
+        return f"is {type(text).__name__}, not text: {text!r:.60}"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return f"holds half a character (a lone surrogate): {text!a:.60}. Decode it as UTF-8"
+    return ""
+
+
+def real_matrix(values: Any, what: str) -> NDArray[Any]:
+    """A two-dimensional array of real numbers; anything else is named with its shape or type."""
+    array = plain_array(values, what)
+    if array.dtype == object:
+        raise ShapeError(
+            f"{what} is an object array, not an array of numbers. Rows of different lengths, "
+            "None, or text among the numbers cause this."
+        )
+    if array.dtype.kind not in "iufb" or array.dtype.kind == "b":
+        raise ValueRangeError(f"{what} must hold real numbers, found dtype {array.dtype}.")
+    if array.ndim != 2 or 0 in array.shape:
+        raise ShapeError(
+            f"{what} must have two dimensions (queries × documents), each at least 1; "
+            f"found shape {array.shape}."
+        )
+    return array
+
+
+def check_finite(values: NDArray[np.floating[Any]], what: str, queries: Ids | None = None) -> None:
+    """Refuse NaN and ±Inf, naming the first cell that holds one."""
+    if not values.size or np.isfinite([values.min(), values.max()]).all():
+        return
+    bad = ~np.isfinite(values)
+    cell = tuple(int(i) for i in np.argwhere(bad)[0])
+    where = ", ".join(f"{axis} {i}" for axis, i in zip(("row", "column"), cell, strict=False))
+    query = f" (query {queries[cell[0]]!r})" if queries is not None and len(cell) == 2 else ""
+    raise ValueRangeError(
+        f"{what} holds {values[cell]} at {where}{query}; {int(bad.sum())} such values in all. "
+        "Remove or replace them: such values say nothing about a document."
+    )
+
+
+def check_lengths(**lengths: int) -> None:
+    """Refuse parts that should be equally long and are not, naming all of them."""
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+        raise MismatchError(f"These must have the same length: {found}.")
+
+
+def check_unique(ids: Ids, what: str) -> None:
+    """Refuse an id that stands twice, naming both places."""
+    pair = ids.first_duplicate()
+    if pair is not None:
+        raise IdError(
+            f"The {what} id {ids[pair[0]]!r} stands twice, in rows {pair[0]} and {pair[1]}. "
+            f"Each {what} id must be unique."
+        )
+
+
+def check_doc_numbers(docs: NDArray[Any], n_docs: int | None) -> NDArray[np.int32]:
+    """Document numbers as int32, each from 0 to n_docs − 1; −1 marks an unused place."""
+    if docs.dtype.kind not in "iu":
+        raise ValueRangeError(
+            f"Document numbers must be integers, found dtype {docs.dtype}. "
+            "Give ids through doc_ids= and numbers here."
+        )
+    largest = np.iinfo(np.int32).max - 1
+    top = largest if n_docs is None else min(n_docs - 1, largest)
+    if docs.min() < -1 or docs.max() > top:
+        cell = tuple(int(i) for i in np.argwhere((docs < -1) | (docs > top))[0])
+        limit = "" if n_docs is None else f" for {n_docs} documents"
+        raise ValueRangeError(f"Document number {docs[cell]} at {cell} is out of range{limit}.")
+    return docs.astype(np.int32)
+
+
+def check_labels(labels: Any, what: str) -> NDArray[Any]:
+    """One label per row: all text or all integers, none missing."""
+    array = _as_label_array(labels, what)
+    if array.ndim != 1:
+        raise ShapeError(f"{what} must be one-dimensional, found shape {array.shape}.")
+    if array.dtype.kind == "f":
+        return _whole_numbers(array, what)
+    if array.dtype.kind not in "iuUbT":
+        raise ValueRangeError(f"{what} must be text or integers, found dtype {array.dtype}.")
+    return _as_int64(array, what) if array.dtype.kind in "iu" else array
+
+
+def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
+    if isinstance(labels, np.ndarray) and labels.dtype != object:
+        return labels
+    values = listed(labels, what)
+    for row, value in enumerate(values):
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            raise ValueRangeError(f"{what} is missing in row {row} (found {value!r}).")
+    kinds = {str if isinstance(value, str) else type(value).__mro__[-2] for value in values}
+    if str in kinds and len(kinds) > 1:
+        other = next(value for value in values if not isinstance(value, str))
+        raise ValueRangeError(f"{what} mixes text with {type(other).__name__}, e.g. {other!r}.")
+    if kinds == {str}:
+        _refuse_nul(values, what)
+    whole = bool(values) and all(isinstance(v, int | np.integer) for v in values)
+    return _as_int64(values, what) if whole else plain_array(values, what)
+
+
+def _refuse_nul(labels: Sequence[str], what: str) -> None:
+    """An array of text drops NUL at the end, so that two labels would become one."""
+    row = next((row for row, label in enumerate(labels) if "\0" in label), None)
+    if row is not None:
+        raise ValueRangeError(f"{what} holds NUL in row {row}: {labels[row]!r}. Remove it.")
+
+
+def _as_int64(labels: Any, what: str) -> NDArray[np.int64]:
+    """Integers of one type on both sides: numpy compares int64 with uint64 as floats."""
+    array = labels if isinstance(labels, np.ndarray) else np.array(labels, object)
+    outside = (array < -(2**63)) | (array >= 2**63)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise ValueRangeError(
+            f"{what} holds {array[row]} in row {row}, which does not fit 64 bits. "
+            "Give the labels as text."
+        )
+    return array.astype(np.int64)
+
+
+def _whole_numbers(array: NDArray[Any], what: str) -> NDArray[Any]:
+    bad = ~np.isfinite(array) | (array != np.floor(array)) | (np.abs(array) >= 2**53)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueRangeError(
+            f"{what} holds {array[row]} in row {row}: labels are text or whole numbers."
+        )
+    return array.astype(np.int64)
+
+
+def check_one_kind_of_label(left: NDArray[Any], right: NDArray[Any]) -> None:
+    """Refuse to compare "3" with 3."""
+    kinds = ["text" if array.dtype.kind in "UT" else "integers" for array in (left, right)]
+    if kinds[0] != kinds[1]:
+        raise MismatchError(
+            f"Query labels are {kinds[0]} and document labels are {kinds[1]}: "
+            "'3' and 3 are never equal. Convert one side."
+        )
+
+
+def check_ranks(ranks: Any, what: str = "ranks", low: int = 0) -> NDArray[np.int64]:
+    """Ranks or counts as int64, each a whole number ≥ low."""
+    array = plain_array(ranks, what)
+    if array.ndim != 1 or array.dtype.kind not in "iuf":
+        raise ShapeError(
+            f"{what} must be one number per query, found shape {array.shape} of {array.dtype}."
+        )
+    bad = (array < low) | (array != np.floor(array)) | ~(array.astype(np.float64) <= LARGEST_RANK)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueRangeError(
+            f"{what} must be whole numbers from {low} to 10^15; row {row} is {array[row]}."
+        )
+    return array.astype(np.int64)
+
+
+def check_numbers(numbers: Any, limit: int, what: str) -> NDArray[np.int64]:
+    """Row numbers from 0 to limit − 1, one-dimensional, as int64."""
+    array = plain_array(numbers, what)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
+        raise ShapeError(
+            f"{what} must be a list of whole numbers, found shape {array.shape} of {array.dtype}."
+        )
+    if array.size and (array.min() < 0 or array.max() >= limit):
+        row = int(np.argmax((array < 0) | (array >= limit)))
+        raise ValueRangeError(f"{what} must lie from 0 to {limit - 1}; row {row} is {array[row]}.")
+    return array.astype(np.int64)
+
+
+def exact_scores(scores: NDArray[Any], what: str) -> NDArray[np.float64]:
+    """Scores as float64; numbers that would lose digits, and so tie, are refused."""
+    large = scores.dtype.kind in "iu" and scores.dtype.itemsize == 8 and scores.size
+    if large and max(abs(int(scores.min())), abs(int(scores.max()))) > 2**53:
+        raise ValueRangeError(
+            f"{what} holds whole numbers beyond 2^53, which float64 cannot tell from their "
+            "neighbours. Scale or shift them."
+        )
+    if scores.dtype.itemsize > 8:
+        raise ValueRangeError(f"{what} is of {scores.dtype}; give float64, or less.")
+    return scores.astype(np.float64)
+
+
+def named_few(ids: Sequence[Any] | Ids, limit: int = 5) -> str:
+    """A few ids for a message: `'a', 'b', … (12 in all)`."""
+    shown = ", ".join(repr(ids[i]) for i in range(min(limit, len(ids))))
+    return shown if len(ids) <= limit else f"{shown}, … ({len(ids)} in all)"

@@ -1,0 +1,266 @@
+"""Conventions: the choices that make two libraries print two numbers for the same ranking.
+
+A `Conventions` value holds all of them, has a preset for each system it reproduces, and prints
+itself as a signature that can be read back.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+from assay.core.text import did_you_mean
+from assay.errors import ConventionError
+
+__all__ = ["CHOICES", "PRESETS", "PRESET_NOTES", "Conventions", "as_conventions", "preset"]
+
+CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "ties": ("order", "expected", "best", "worst", "midrank-up"),
+    "tiebreak": ("id-descending", "id-ascending", "index"),
+    "scores": ("float64", "float32"),
+    "gain": ("linear", "exp"),
+    "ideal": ("judged", "retrieved"),
+    "ap": ("R", "min", "hits", "k"),
+    "recall": ("R", "min"),
+    "iprec": ("round", "ceil"),
+    "empty": ("skip", "zero", "error"),
+    "missing": ("zero", "skip", "error"),
+    "self": ("keep", "exclude"),
+}
+
+# What the signature of a result says beyond the conventions.
+_RESULT_PARTS: Final = ("version:", "engine:", "search:")
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """All choices behind a number; frozen, and equal when every choice is equal.
+
+    `ties`: what a tie group is worth: the order of the list, the exact expectation over all
+    orders, the best or worst order, or each relevant document at its expected rank rounded up.
+    `tiebreak`: which of two documents with equal scores comes first in the list.
+    `scores`: the precision in which two scores are compared.
+    `gain`, `ideal`: the gain of a grade in nDCG, and whose gains make up the ideal.
+    `ap`: the denominator of average precision: R, min(k, R), the hits found, or k. `recall`: that
+    of recall, R or min(k, R).
+    `iprec`: how a recall level becomes a number of documents.
+    `empty`: queries without a relevant document. `missing`: judged queries not in the run.
+    `self_match`: whether a document with the query's own id may be retrieved.
+    `depth`: how many documents of each row count (0 = all).
+
+    >>> Conventions(ties="expected").signature()
+    'preset:custom|ties:expected|tiebreak:id-descending|scores:float64|gain:linear|ideal:judged|ap:R|recall:R|iprec:round|empty:skip|missing:zero|self:keep|depth:all'
+    """
+
+    ties: str = "order"
+    tiebreak: str = "id-descending"
+    scores: str = "float64"
+    gain: str = "linear"
+    ideal: str = "judged"
+    ap: str = "R"
+    recall: str = "R"
+    iprec: str = "round"
+    empty: str = "skip"
+    missing: str = "zero"
+    self_match: str = field(default="keep", metadata={"key": "self"})
+    depth: int = 0
+    preset: str = field(default="custom", compare=False)
+
+    def __post_init__(self) -> None:
+        """Refuse any choice that nobody knows."""
+        for name, choices in CHOICES.items():
+            value = getattr(self, "self_match" if name == "self" else name)
+            if value not in choices:
+                raise ConventionError(_unknown(f"value for {name}", value, choices))
+        if not isinstance(self.preset, str) or not re.fullmatch(r"\w+\*?", self.preset):
+            raise ConventionError(
+                f"The name of a preset is made of letters, digits and _, found {self.preset!r}."
+            )
+        if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 0:
+            raise ConventionError(
+                f"depth must be a whole number ≥ 0 (0 means all), found {self.depth!r}."
+            )
+
+    def but(self, **changes: Any) -> Conventions:
+        """The same conventions with some choices changed; None leaves a choice as it is.
+
+        >>> preset("beir").but(ties="expected").preset
+        'beir*'
+        """
+        wanted = {key: value for key, value in changes.items() if value is not None}
+        known = {item.name for item in fields(self)}
+        for key in wanted:
+            if key not in known:
+                raise ConventionError(_unknown("convention", key, sorted(known)))
+        changed = replace(self, **wanted)
+        if changed == self or "preset" in wanted or self.preset == "custom":
+            return changed
+        return replace(changed, preset=self.preset.rstrip("*") + "*")
+
+    def signature(self) -> str:
+        """Every choice as `key:value`, joined by `|`; `Conventions.parse` reads it back."""
+        parts = [f"preset:{self.preset}"]
+        parts += [f"{key}:{getattr(self, _attribute(key))}" for key in CHOICES]
+        return "|".join([*parts, f"depth:{self.depth or 'all'}"])
+
+    @classmethod
+    def parse(cls, signature: str) -> Conventions:
+        """Read a signature back, or take the name of a preset.
+
+        A part that is left out is as in the preset that the signature names.
+
+        >>> Conventions.parse(preset("ranx").signature()) == preset("ranx")
+        True
+        >>> Conventions.parse("preset:beir|ties:expected") == preset("beir").but(ties="expected")
+        True
+        """
+        if not isinstance(signature, str):
+            raise ConventionError(
+                f"Conventions are given by a preset's name or a signature, found {signature!r}."
+            )
+        if ":" not in signature:
+            return preset(signature)
+        parts = [part for part in signature.split("|") if not part.startswith(_RESULT_PARTS)]
+        choices = dict(_parsed_part(part) for part in parts)
+        if len(choices) < len(parts):
+            raise ConventionError(f"A part stands twice in the signature {signature!r}.")
+        name = choices.pop("preset", "custom").rstrip("*")
+        return (cls() if name == "custom" else preset(name)).but(**choices)
+
+    def __str__(self) -> str:
+        """The signature."""
+        return self.signature()
+
+
+def _attribute(key: str) -> str:
+    return "self_match" if key == "self" else key
+
+
+def _parsed_part(part: str) -> tuple[str, Any]:
+    key, colon, value = part.partition(":")
+    if not colon or key not in {*CHOICES, "preset", "depth"}:
+        known = ["preset", *CHOICES, "depth"]
+        raise ConventionError(_unknown("part of a signature", key, known))
+    if key != "depth":
+        return _attribute(key), value
+    if value == "all":
+        return key, 0
+    if not value.isdecimal() or len(value) > 18:
+        raise ConventionError(f"depth in a signature is 'all' or a number, found {value!r}.")
+    return key, int(value)
+
+
+def _unknown(what: str, found: object, known: list[str] | tuple[str, ...]) -> str:
+    hint = did_you_mean(str(found), known, most=3, cutoff=0.5)
+    return f"Unknown {what}: {found!r}. Known: {', '.join(known)}.{hint}"
+
+
+def _presets() -> dict[str, Conventions]:
+    base = Conventions(empty="zero")
+    pytrec = replace(base, scores="float32", iprec="ceil", missing="skip")
+    rows = Conventions(tiebreak="index")
+    table = {
+        "trec_eval": base,
+        "trec_eval_9": replace(base, scores="float32", iprec="ceil"),
+        "pytrec_eval": pytrec,
+        "beir": replace(pytrec, self_match="exclude"),
+        "mteb": pytrec,
+        "sentence_transformers": Conventions(tiebreak="id-ascending", ap="min"),
+        "ranx": replace(rows, iprec="ceil", empty="zero", missing="error"),
+        "torchmetrics": replace(rows, scores="float32", ap="hits", empty="zero"),
+        "sklearn": replace(rows, ties="expected", empty="zero"),
+        "document_000": rows,
+        "document_001": rows,
+        "document_002": replace(rows, empty="zero"),
+        "document_003": replace(rows, ties="best"),
+        "document_003_program": replace(rows, ties="midrank-up"),
+        "document_004": replace(rows, empty="zero"),
+    }
+    return {name: replace(value, preset=name) for name, value in table.items()}
+
+
+PRESETS: Final[dict[str, Conventions]] = _presets()
+
+# What each preset reproduces, and what stands behind the claim.
+PRESET_NOTES: Final[dict[str, str]] = {
+    "trec_eval": "trec_eval 10.0 with -c: tested to the printed digits against its own test files.",
+    "trec_eval_9": (
+        "trec_eval 9: scores rounded to float32, recall levels rounded up; tested through "
+        "pytrec_eval, which is built from it."
+    ),
+    "pytrec_eval": (
+        "pytrec-eval-terrier 0.5.11, tested to 1e-12: trec_eval 9, and judged queries that are "
+        "not in the run are left out."
+    ),
+    "beir": (
+        "beir 2.2.0, tested: its nDCG, MAP, Recall and P come from pytrec_eval after the query's "
+        "own id is dropped. Its MRR, R_cap and accuracy break ties by insertion order instead and "
+        "divide by all judged queries."
+    ),
+    "mteb": (
+        "mteb 2.26.24, tested: pytrec_eval for all but MRR, which compares scores in float64 "
+        "(equal as long as float32 makes no new ties)."
+    ),
+    "sentence_transformers": (
+        "The information retrieval evaluator of sentence-transformers 6.2.0, tested: ties by id "
+        "ascending, MAP over min(k, R), every judged document counts alike, queries without a "
+        "relevant document left out."
+    ),
+    "ranx": (
+        "ranx 0.3.21, tested on rows without ties and, as Run objects, on tied rows of up to 15 "
+        "documents. It sorts longer rows by an unstable sort and plain dicts backwards, so their "
+        "order under ties is not defined; its RBP is graded without a limit."
+    ),
+    "torchmetrics": (
+        "torchmetrics 1.9.0, tested on positive scores without ties: it counts a document with a "
+        "score of 0 or less as not retrieved, and its order under ties is torch.topk's. Its nDCG "
+        "takes the expectation over ties: use ties=expected for it."
+    ),
+    "sklearn": (
+        "ndcg_score of scikit-learn 1.9, tested: the expectation over tied documents. Its label "
+        "ranking average precision equals AP only where nothing ties."
+    ),
+    "document_000": (
+        "Label-aware retrieval metrics: rows by index, empty queries left out. There is no program "
+        "to test against."
+    ),
+    "document_001": (
+        "Next-place prediction: rows by index. There is no program to test against; its listing "
+        "sorts with torch.argsort, whose order under ties is not defined."
+    ),
+    "document_002": (
+        "Codes and neighbours: ties to the lower index, empty queries count 0. There is no program "
+        "to test against."
+    ),
+    "document_003": (
+        "Keypoint matching by the formula: a target's rank is 1 + how many score above it. There "
+        "is no program to test against."
+    ),
+    "document_003_program": (
+        "Keypoint matching by the program: 1 + how many score above + half of those that tie, "
+        "rounded up. Tested against the numbers of that rule only."
+    ),
+    "document_004": (
+        "Bench of two text models: rows by index, empty queries count 0. There is no program to "
+        "test against; its listing reverses an unstable sort, so its ties have no defined order."
+    ),
+}
+
+
+def preset(name: str) -> Conventions:
+    """The conventions of a known system, by name; `docs/conventions.md` describes each.
+
+    >>> preset("sentence_transformers").ap
+    'min'
+    """
+    if not isinstance(name, str) or name not in PRESETS:
+        raise ConventionError(_unknown("preset", name, sorted(PRESETS)))
+    return PRESETS[name]
+
+
+def as_conventions(conventions: str | Conventions) -> Conventions:
+    """Conventions from a value, a preset's name or a signature."""
+    if isinstance(conventions, Conventions):
+        return conventions
+    return Conventions.parse(conventions)

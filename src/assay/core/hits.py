@@ -1,0 +1,389 @@
+"""judge: where the judged documents landed. The one join of the program.
+
+`Hits` is all that measures need: ranks, tie groups and grades of judged documents, and the sizes
+of what could have been found. No measure ever sees a document id, a score or a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats, Ints, offsets_of
+from assay.core import checks, order
+from assay.core.conventions import Conventions, as_conventions, preset
+from assay.core.ids import Ids
+from assay.core.judgments import Judgments, Labels, Qrels
+from assay.core.ranking import Ranking
+from assay.errors import ConventionError, MismatchError, ShapeError, UsageError, ValueRangeError
+from assay.native import kernels
+
+__all__ = ["Hits", "judge", "judge_ranks"]
+
+
+@dataclass(frozen=True, eq=False)
+class Hits:
+    """Ranks and grades of the judged documents of each query, queries in order of their ids.
+
+    Row q holds `rank`, `rank_lo`, `rank_hi` (first and last rank of the tie group) and `grade` of
+    the judged documents that were retrieved, in rank order, at `offsets[q]:offsets[q+1]`.
+    The pool counts all judged documents by grade, retrieved or not. With `exhaustive`, every
+    document that is not listed is known not to be relevant. `n_docs` is the collection's size, 0
+    where unknown; `missing` marks judged queries that the ranking does not hold; `extra` are
+    queries of the ranking that nobody judged; `conventions` are those that the join followed;
+    `divided` marks queries in which the depth cuts through tied documents; `search` says how the
+    engine found the ranking, where it did.
+    """
+
+    query_ids: Ids
+    offsets: Ints
+    rank: Ints
+    rank_lo: Ints
+    rank_hi: Ints
+    grade: Floats
+    n_ret: Ints
+    pool_offsets: Ints
+    pool_grade: Floats
+    pool_count: Ints
+    n_docs: Ints
+    missing: NDArray[np.bool_]
+    exhaustive: bool = False
+    extra: Ids = field(default_factory=lambda: Ids.count(0))
+    conventions: Conventions | None = None
+    divided: NDArray[np.bool_] | None = None
+    search: str = ""
+
+    @property
+    def n_queries(self) -> int:
+        """Number of judged queries."""
+        return len(self.query_ids)
+
+    @cached_property
+    def row(self) -> Ints:
+        """The query row of every hit."""
+        return order.rows_of(self.offsets)
+
+    @cached_property
+    def pool_row(self) -> Ints:
+        """The query row of every pool entry."""
+        return order.rows_of(self.pool_offsets)
+
+    @cached_property
+    def tied_rows(self) -> Ints:
+        """Queries in which a judged document ties with another document."""
+        tied = np.zeros(self.n_queries, bool)
+        tied[self.row[self.rank_hi > self.rank_lo]] = True
+        return np.flatnonzero(tied)
+
+    def select(self, rows: Ints) -> Hits:
+        """The hits of some queries, in the order given."""
+        rows = np.asarray(rows, np.int64)
+        at, offsets = _gather(self.offsets, rows)
+        pool_at, pool_offsets = _gather(self.pool_offsets, rows)
+        return replace(
+            self,
+            query_ids=self.query_ids.take(rows),
+            offsets=offsets,
+            rank=self.rank[at],
+            rank_lo=self.rank_lo[at],
+            rank_hi=self.rank_hi[at],
+            grade=self.grade[at],
+            n_ret=self.n_ret[rows],
+            pool_offsets=pool_offsets,
+            pool_grade=self.pool_grade[pool_at],
+            pool_count=self.pool_count[pool_at],
+            n_docs=self.n_docs[rows],
+            missing=self.missing[rows],
+            divided=None if self.divided is None else self.divided[rows],
+        )
+
+    def __repr__(self) -> str:
+        """Sizes in one line."""
+        return f"Hits({self.n_queries} queries, {len(self.rank)} judged documents retrieved)"
+
+
+def _gather(offsets: Ints, rows: Ints) -> tuple[Ints | slice, Ints]:
+    """Positions of the elements of some rows of a ragged array, and the new offsets.
+
+    The first rows in their own order are a slice, so that nothing is moved.
+    """
+    if np.array_equal(rows, np.arange(len(rows))):
+        return slice(0, int(offsets[len(rows)])), offsets[: len(rows) + 1]
+    length = offsets[rows + 1] - offsets[rows]
+    new = offsets_of(length)
+    at = np.arange(new[-1]) - np.repeat(new[:-1] - offsets[rows], length)
+    return at, new
+
+
+def judge(
+    ranking: Ranking, judgments: Judgments, *, conventions: str | Conventions | None = None
+) -> Hits:
+    """Find where the judged documents of each query landed in its ranking.
+
+    >>> hits = judge(Ranking.from_scores([[0.1, 0.9, 0.5]]), Judgments.from_targets([2]))
+    >>> hits.rank.tolist()
+    [2]
+    """
+    checks.require(ranking, Ranking, "ranking", "a Ranking; read_run() makes one from a file")
+    if conventions is None:
+        conventions = preset("trec_eval").but(tiebreak=ranking.tiebreak, scores=ranking.precision)
+    conventions = as_conventions(conventions)
+    placed = ranking.under(conventions)
+    _refuse_divided_ties(placed, conventions)
+    without_self = conventions.self_match == "exclude"
+    if isinstance(judgments, Labels):
+        hits = _judge_labels(placed, judgments, conventions, without_self)
+    elif isinstance(judgments, Qrels):
+        hits = _judge_qrels(placed, judgments, conventions, without_self)
+    else:
+        raise UsageError(f"judgments must be Judgments, found {type(judgments).__name__}.")
+    return replace(hits, search=ranking.search)
+
+
+def _refuse_divided_ties(ranking: Ranking, conventions: Conventions) -> None:
+    """Half a tie group has no expected, best or worst order."""
+    if conventions.ties == "order" or ranking.divided is None or not ranking.divided.any():
+        return
+    query = ranking.query_ids[int(np.argmax(ranking.divided))]
+    cut = f"depth {conventions.depth} cuts" if conventions.depth else "The ranking was cut"
+    cure = "Use a cut-off in the measure (nDCG@10)" if conventions.depth else "Keep all ties"
+    if ranking.search:
+        cure = "Search with keep_ties=True"
+    raise ConventionError(
+        f"{cut} through a group of tied documents, first in query "
+        f"{query!r} ({int(ranking.divided.sum())} such queries), so ties={conventions.ties!r} "
+        f"would not be exact. {cure}, or use ties='order'."
+    )
+
+
+def _judge_qrels(
+    ranking: Ranking, qrels: Qrels, conventions: Conventions, without_self: bool
+) -> Hits:
+    if without_self:
+        qrels = _qrels_without_self(qrels)
+    judged_docs = qrels.docs
+    if qrels.doc_ids != ranking.doc_ids:
+        judged_docs = qrels.doc_ids.match(ranking.doc_ids)[judged_docs]
+    to_judged = ranking.query_ids.match(qrels.query_ids)
+    known = np.flatnonzero(to_judged >= 0)
+    length = np.zeros(ranking.n_queries, np.int64)
+    length[known] = np.diff(qrels.offsets)[to_judged[known]]
+    at, _ = _gather(qrels.offsets, to_judged[known])
+    search = kernels().find_judged if ranking.in_order else kernels().count_judged
+    offsets, rank, lo, hi, grade = search(
+        ranking.offsets,
+        ranking.given_docs,
+        ranking.given_scores,
+        offsets_of(length),
+        judged_docs[at].astype(np.int32),
+        qrels.grades[at],
+        len(ranking.doc_ids),
+    )
+    own = qrels.query_ids.match(ranking.doc_ids) >= 0 if without_self else None
+    return _in_id_order(
+        ranking,
+        qrels,
+        conventions,
+        to_judged,
+        (offsets, rank, lo, hi, grade),
+        qrels.grade_counts,
+        exhaustive=qrels.exhaustive,
+        own=own,
+    )
+
+
+def _judge_labels(
+    ranking: Ranking, labels: Labels, conventions: Conventions, without_self: bool
+) -> Hits:
+    to_judged = ranking.query_ids.match(labels.query_ids)
+    label_of_doc = _labels_of_ranked(ranking, labels)
+    collection = ranking.doc_ids if ranking.n_docs else labels.doc_ids
+    own = labels.query_ids.match(collection) >= 0 if without_self else None
+    wanted = np.where(to_judged >= 0, labels.query_labels[to_judged], -2)
+    found = label_of_doc[ranking.docs] == np.repeat(wanted, ranking.lengths)
+    at = np.flatnonzero(found)
+    rank, lo, hi = order.tie_groups(ranking.offsets, ranking.scores, at)
+    offsets = offsets_of(found)[ranking.offsets]
+    n_relevant = labels.n_relevant.copy()
+    if without_self:
+        same = labels.query_ids.match(labels.doc_ids)
+        has = same >= 0
+        n_relevant[has] -= labels.doc_labels[same[has]] == labels.query_labels[has]
+    some = n_relevant > 0
+    pool_offsets = offsets_of(some)
+    pool = (pool_offsets, np.ones(int(some.sum())), n_relevant[some])
+    hits = (offsets, rank, lo, hi, np.ones(len(at)))
+    return _in_id_order(
+        ranking,
+        labels,
+        conventions,
+        to_judged,
+        hits,
+        pool,
+        exhaustive=True,
+        own=own,
+        n_docs=len(labels.doc_ids),
+    )
+
+
+def _labels_of_ranked(ranking: Ranking, labels: Labels) -> Ints:
+    """The label number of every document the ranking knows; all of them must be labelled."""
+    number = ranking.doc_ids.match(labels.doc_ids)
+    unknown = np.flatnonzero(number < 0)
+    if len(unknown):
+        raise MismatchError(
+            f"{len(unknown)} ranked documents have no label, e.g. document "
+            f"{ranking.doc_ids[int(unknown[0])]!r}. Give a label for each."
+        )
+    return labels.doc_labels[number]
+
+
+def _qrels_without_self(qrels: Qrels) -> Qrels:
+    """Drop judgments of a document with the query's own id."""
+    own = np.repeat(qrels.query_ids.match(qrels.doc_ids), np.diff(qrels.offsets))
+    kept = qrels.docs != own
+    offsets = offsets_of(kept)[qrels.offsets]
+    return replace(qrels, offsets=offsets, docs=qrels.docs[kept], grades=qrels.grades[kept])
+
+
+def _in_id_order(
+    ranking: Ranking,
+    judgments: Judgments,
+    conventions: Conventions,
+    to_judged: Ints,
+    hits: tuple[Ints, Ints, Ints, Ints, Floats],
+    pool: tuple[Ints, Floats, Ints],
+    *,
+    exhaustive: bool,
+    own: NDArray[np.bool_] | None,
+    n_docs: int = 0,
+) -> Hits:
+    """Bring hits (by ranking row) and pool (by judged row) into the order of the query ids.
+
+    `own` marks the judged queries whose own document is excluded from the collection.
+    """
+    n_docs = ranking.n_docs or n_docs
+    _refuse_strangers(ranking, judgments, to_judged)
+    by_id = judgments.query_ids.order()
+    ranked_row = np.full(judgments.n_queries, -1, np.int64)
+    known = np.flatnonzero(to_judged >= 0)
+    ranked_row[to_judged[known]] = known
+    ranked_row = ranked_row[by_id]
+    missing = ranked_row < 0
+    if missing.any() and conventions.missing == "error":
+        names = judgments.query_ids.take(by_id[missing])
+        raise MismatchError(
+            f"Judged queries without a ranking: {checks.named_few(names)}. "
+            "Use missing='zero' or missing='skip' to go on without them."
+        )
+    offsets = np.concatenate([hits[0], hits[0][-1:]])  # a last, empty row for missing queries
+    source = np.where(missing, ranking.n_queries, ranked_row)
+    at, new_offsets = _gather(offsets, source)
+    pool_at, pool_offsets = _gather(pool[0], by_id)
+    size = np.full(len(by_id), n_docs, np.int64)
+    if own is not None and n_docs:
+        size -= own[by_id]
+    return Hits(
+        query_ids=judgments.query_ids.take(by_id),
+        offsets=new_offsets,
+        rank=hits[1][at],
+        rank_lo=hits[2][at],
+        rank_hi=hits[3][at],
+        grade=hits[4][at],
+        n_ret=np.append(ranking.lengths, 0)[source],
+        pool_offsets=pool_offsets,
+        pool_grade=pool[1][pool_at],
+        pool_count=pool[2][pool_at],
+        n_docs=size,
+        missing=missing,
+        exhaustive=exhaustive,
+        extra=ranking.query_ids.take(np.flatnonzero(to_judged < 0)),
+        conventions=conventions,
+        divided=None if ranking.divided is None else np.append(ranking.divided, False)[source],
+    )
+
+
+def _refuse_strangers(ranking: Ranking, judgments: Judgments, to_judged: Ints) -> None:
+    if ranking.n_queries and judgments.n_queries and not (to_judged >= 0).any():
+        raise MismatchError(
+            "The ranking and the judgments have no query in common: the ranking has "
+            f"{checks.named_few(ranking.query_ids, 3)}, the judgments have "
+            f"{checks.named_few(judgments.query_ids, 3)}. Are these the right two files?"
+        )
+
+
+def judge_ranks(
+    ranks: Any,
+    *,
+    tied: Any = None,
+    placed: Any = None,
+    n_docs: int | None = None,
+    has_target: Sequence[bool] | NDArray[np.bool_] | None = None,
+    query_ids: Any = None,
+) -> Hits:
+    """Hits from the rank of one target per query, without any list.
+
+    `ranks` is 1 + the number of documents above the target, or 0 where it was not retrieved;
+    `tied` is how many other documents tie with it, `placed` its rank under the tie rule (by
+    default the last rank of its tie group). `has_target` marks the queries that have one.
+
+    >>> judge_ranks([1, 3], tied=[0, 2]).rank_hi.tolist()
+    [1, 5]
+    """
+    first = checks.check_ranks(ranks)
+    others = np.zeros_like(first) if tied is None else checks.check_ranks(tied, "tied")
+    queries = Ids.count(len(first)) if query_ids is None else Ids.of(query_ids, what="query")
+    has = np.ones(len(first), bool) if has_target is None else _flags(has_target)
+    checks.check_lengths(
+        ranks=len(first), tied=len(others), query_ids=len(queries), has_target=len(has)
+    )
+    checks.check_unique(queries, "query")
+    last = first + others
+    rank = last if placed is None else checks.check_ranks(placed, "placed")
+    found = has & (first > 0)
+    _check_rank_limits(first, rank, last, found, n_docs)
+    size = np.full(len(first), n_docs or 0, np.int64)
+    hits = Hits(
+        query_ids=queries,
+        offsets=offsets_of(found),
+        rank=rank[found],
+        rank_lo=first[found],
+        rank_hi=last[found],
+        grade=np.ones(int(found.sum())),
+        n_ret=np.where(size > 0, size, last),
+        pool_offsets=offsets_of(has),
+        pool_grade=np.ones(int(has.sum())),
+        pool_count=np.ones(int(has.sum()), np.int64),
+        n_docs=size,
+        missing=np.zeros(len(first), bool),
+        exhaustive=True,
+    )
+    return hits.select(queries.order())
+
+
+def _flags(has_target: Any) -> NDArray[np.bool_]:
+    flags = checks.plain_array(has_target, "has_target")
+    if flags.ndim != 1 or flags.dtype != bool:
+        raise ShapeError(
+            f"has_target must be True or False for each query, found shape {flags.shape} of "
+            f"{flags.dtype}."
+        )
+    return flags
+
+
+def _check_rank_limits(
+    first: Ints, rank: Ints, last: Ints, found: NDArray[np.bool_], n_docs: int | None
+) -> None:
+    limit = np.iinfo(np.int64).max if n_docs is None else checks.check_cutoff(n_docs, "n_docs")
+    bad = found & ((rank < first) | (rank > last) | (last > limit))
+    if bad.any():
+        q = int(np.argmax(bad))
+        raise ValueRangeError(
+            f"Query row {q}: rank {rank[q]} with tie group {first[q]}…{last[q]} does not fit"
+            + ("." if n_docs is None else f" into {n_docs} documents.")
+        )

@@ -1,0 +1,455 @@
+"""Ids: many query or document ids in little memory, text or integer but never both.
+
+Ten million text ids are one blob of UTF-8 bytes and one array of offsets, not ten million
+Python strings. Text is compared byte by byte: composed and decomposed accents stay distinct.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from assay.arrays import Bytes, Ints, offsets_of
+from assay.errors import IdError, ShapeError
+from assay.native import kernels
+
+__all__ = ["Ids"]
+
+
+Array = TypeVar("Array", bound=npt.NDArray[Any])
+
+# What would tear an id apart in a text file. Other control characters are odd but harmless.
+_FORBIDDEN = " \t\n\r\v\f\0"
+_FORBIDDEN_BYTES = np.frombuffer(_FORBIDDEN.encode(), np.uint8)
+
+
+class Ids(ABC):
+    """An immutable sequence of ids, all text or all int64.
+
+    >>> ids = Ids.of(["b", "a", "c"])
+    >>> ids[1], len(ids), ids.kind
+    ('a', 3, 'text')
+    >>> ids.order().tolist()
+    [1, 0, 2]
+    >>> ids.match(Ids.of(["c", "b"])).tolist()
+    [1, -1, 0]
+    """
+
+    __slots__ = ("_duplicate",)
+
+    _duplicate: tuple[int, int] | Literal["unknown"] | None
+
+    @staticmethod
+    def of(values: Ids | Iterable[object], what: str = "doc") -> Ids:
+        """Check and pack ids; `what` ("doc" or "query") is for the messages.
+
+        Rows in messages count from 0.
+        """
+        if isinstance(values, Ids):
+            return values
+        if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+            return IntegerIds(_checked_numbers(_one_dimension(values, what), what))
+        return _of_list(_listed(values, what), what)
+
+    @staticmethod
+    def count(size: int) -> Ids:
+        """Make the ids 0, 1, … size - 1."""
+        return IntegerIds(np.arange(size, dtype=np.int64), rising=True)
+
+    @staticmethod
+    def from_utf8(blob: Bytes, offsets: Ints) -> Ids:
+        """Take over ids known to be clean and distinct: UTF-8, not empty, no white space."""
+        ids = TextIds(blob, offsets)
+        ids._duplicate = None
+        return ids
+
+    @staticmethod
+    def concat(parts: Sequence[Ids]) -> Ids:
+        """Join sequences of one kind; empty ones fit any kind."""
+        parts = [part for part in parts if len(part)] or list(parts[:1])
+        if not parts:
+            return TextIds(np.zeros(0, np.uint8), np.zeros(1, np.int64))
+        for part in parts:
+            _require_one_kind(parts[0], part)
+        return parts[0]._joined(parts)
+
+    @property
+    @abstractmethod
+    def kind(self) -> Literal["text", "integer"]:
+        """Tell whether the ids are text or integers."""
+
+    @property
+    def utf8(self) -> tuple[Bytes, Ints]:
+        """The bytes of text ids, and where each begins and ends."""
+        raise IdError("integer ids have no UTF-8 bytes; use `numbers`.")
+
+    @property
+    def numbers(self) -> Ints:
+        """The values of integer ids."""
+        raise IdError("text ids have no numbers; use `utf8`.")
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Count the ids."""
+
+    @abstractmethod
+    def __getitem__(self, index: int) -> str | int:
+        """Return one id."""
+
+    @abstractmethod
+    def to_list(self) -> list[str] | list[int]:
+        """Return the ids as Python objects."""
+
+    @abstractmethod
+    def take(self, places: npt.ArrayLike) -> Ids:
+        """Return the ids at some places; negative ones count from the end."""
+
+    @abstractmethod
+    def order(self, descending: bool = False) -> Ints:
+        """Find the permutation that sorts by UTF-8 bytes or number; equal ids keep their order."""
+
+    def match(self, other: Ids) -> Ints:
+        """Find each id's place in `other`, or -1; `other` must hold no id twice."""
+        if not len(self) or not len(other):
+            return _frozen(np.full(len(self), -1, np.int64))
+        _require_one_kind(self, other)
+        pair = other.first_duplicate()
+        if pair is not None:
+            raise IdError(
+                f"the id {other[pair[0]]!r} is there twice, in rows {pair[0]} and {pair[1]}, "
+                "so nothing can be matched with it. Make the ids unique."
+            )
+        if self is other or self == other:
+            return _frozen(np.arange(len(self), dtype=np.int64))
+        return _frozen(self._places_in(other))
+
+    def first_duplicate(self) -> tuple[int, int] | None:
+        """Find the first id that appears a second time: its first and second place."""
+        if self._duplicate == "unknown":
+            self._duplicate = self._find_duplicate()
+        return self._duplicate
+
+    def __iter__(self) -> Iterator[str | int]:
+        """Go through the ids."""
+        return iter(self.to_list())
+
+    def __repr__(self) -> str:
+        """Show the number of ids and the first few."""
+        shown = [repr(self[i]) for i in range(min(len(self), 3))]
+        return f"Ids({len(self)} {self.kind}: {', '.join(shown)}{', …' * (len(self) > 3)})"
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @abstractmethod
+    def _joined(self, parts: Sequence[Ids]) -> Ids: ...
+
+    @abstractmethod
+    def _places_in(self, other: Ids) -> Ints: ...
+
+    @abstractmethod
+    def _find_duplicate(self) -> tuple[int, int] | None: ...
+
+
+class TextIds(Ids):
+    """Text ids: id i is the bytes `offsets[i]` to `offsets[i + 1]` of a UTF-8 blob."""
+
+    __slots__ = ("_blob", "_offsets")
+
+    def __init__(self, blob: Bytes, offsets: Ints) -> None:
+        """Take over clean ids."""
+        self._blob, self._offsets = _frozen(blob), _frozen(offsets)
+        self._duplicate = "unknown"
+
+    @property
+    def kind(self) -> Literal["text", "integer"]:
+        """Tell that the ids are text."""
+        return "text"
+
+    @property
+    def utf8(self) -> tuple[Bytes, Ints]:
+        """The bytes of the ids, and where each begins and ends."""
+        return self._blob, self._offsets
+
+    def __len__(self) -> int:
+        """Count the ids."""
+        return len(self._offsets) - 1
+
+    def __getitem__(self, index: int) -> str:
+        """Return one id."""
+        place = _place(index, len(self))
+        return self._blob[self._offsets[place] : self._offsets[place + 1]].tobytes().decode()
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether the other holds the same ids in the same order."""
+        return isinstance(other, TextIds) and (
+            np.array_equal(self._offsets, other._offsets)
+            and np.array_equal(self._blob, other._blob)
+        )
+
+    __hash__ = None
+
+    def to_list(self) -> list[str]:
+        """Return the ids as strings."""
+        raw, ends = self._blob.tobytes(), self._offsets.tolist()
+        return [raw[ends[i] : ends[i + 1]].decode() for i in range(len(self))]
+
+    def take(self, places: npt.ArrayLike) -> TextIds:
+        """Return the ids at some places."""
+        return TextIds(*kernels().take_ids(*self.utf8, _places(places, len(self))))
+
+    def order(self, descending: bool = False) -> Ints:
+        """Find the permutation that sorts by UTF-8 bytes."""
+        return _frozen(kernels().order_ids(*self.utf8, descending))
+
+    def _joined(self, parts: Sequence[Ids]) -> TextIds:
+        blobs, offsets = zip(*(part.utf8 for part in parts), strict=True)
+        sizes = np.concatenate([np.diff(ends) for ends in offsets])
+        return TextIds(np.concatenate(blobs), offsets_of(sizes))
+
+    def _places_in(self, other: Ids) -> Ints:
+        return kernels().match_ids(*self.utf8, *other.utf8)
+
+    def _find_duplicate(self) -> tuple[int, int] | None:
+        return kernels().first_duplicate(*self.utf8)
+
+
+class IntegerIds(Ids):
+    """Integer ids: one int64 each."""
+
+    __slots__ = ("_numbers", "_rising")
+
+    def __init__(self, numbers: Ints, rising: bool | None = None) -> None:
+        """Take over an array of numbers; `rising` where it is known that each exceeds the last."""
+        self._numbers = _frozen(numbers)
+        self._duplicate = "unknown"
+        self._rising = rising
+
+    @property
+    def kind(self) -> Literal["text", "integer"]:
+        """Tell that the ids are integers."""
+        return "integer"
+
+    @property
+    def numbers(self) -> Ints:
+        """The values of the ids."""
+        return self._numbers
+
+    def __len__(self) -> int:
+        """Count the ids."""
+        return len(self._numbers)
+
+    def __getitem__(self, index: int) -> int:
+        """Return one id."""
+        return int(self._numbers[_place(index, len(self))])
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether the other holds the same ids in the same order."""
+        return isinstance(other, IntegerIds) and np.array_equal(self._numbers, other._numbers)
+
+    __hash__ = None
+
+    def to_list(self) -> list[int]:
+        """Return the ids as Python integers."""
+        numbers: list[int] = self._numbers.tolist()
+        return numbers
+
+    def take(self, places: npt.ArrayLike) -> IntegerIds:
+        """Return the ids at some places."""
+        return IntegerIds(self._numbers[_places(places, len(self))])
+
+    def order(self, descending: bool = False) -> Ints:
+        """Find the permutation that sorts by number."""
+        if self._is_rising():
+            places = np.arange(len(self), dtype=np.int64)
+            return _frozen(np.ascontiguousarray(places[::-1]) if descending else places)
+        # ~x reverses the order without the overflow that -x has at the lowest number.
+        keys = ~self._numbers if descending else self._numbers
+        return _frozen(np.argsort(keys, kind="stable").astype(np.int64, copy=False))
+
+    def _joined(self, parts: Sequence[Ids]) -> IntegerIds:
+        return IntegerIds(np.concatenate([part.numbers for part in parts]))
+
+    def _is_rising(self) -> bool:
+        """Tell whether each number is above the one before it, as in 0, 1, 2, …; known once."""
+        if self._rising is None:
+            self._rising = bool((self._numbers[1:] > self._numbers[:-1]).all())
+        return self._rising
+
+    def _is_range(self) -> bool:
+        """Tell whether the numbers follow one another without a gap."""
+        span = int(self._numbers[-1]) - int(self._numbers[0])
+        return span == len(self) - 1 and self._is_rising()
+
+    def _places_in(self, other: Ids) -> Ints:
+        if isinstance(other, IntegerIds) and other._is_range():
+            first, last = other._numbers[0], other._numbers[-1]
+            inside = (self._numbers >= first) & (self._numbers <= last)
+            return np.where(inside, self._numbers - first, -1)
+        order = other.order()
+        at = np.searchsorted(other.numbers, self._numbers, sorter=order)
+        places = order[np.minimum(at, len(order) - 1)]
+        return np.where(other.numbers[places] == self._numbers, places, -1)
+
+    def _find_duplicate(self) -> tuple[int, int] | None:
+        if self._is_rising():
+            return None
+        order = self.order()
+        repeats = np.flatnonzero(np.diff(self._numbers[order]) == 0) + 1
+        if not len(repeats):
+            return None
+        second = int(order[repeats].min())
+        return int(np.flatnonzero(self._numbers == self._numbers[second])[0]), second
+
+
+def _frozen(values: Array) -> Array:
+    values.flags.writeable = False
+    return values
+
+
+def _place(index: int, size: int) -> int:
+    if not -size <= index < size:
+        raise IndexError(f"there is no id {index} among {size}")
+    return index % size
+
+
+def _places(places: npt.ArrayLike, size: int) -> Ints:
+    indices = np.asarray(places)
+    if indices.dtype.kind not in "iu" and indices.size:
+        raise IndexError(f"places must be integers, not {indices.dtype}")
+    indices = np.ascontiguousarray(indices, np.int64)
+    if indices.size and not -size <= indices.min() <= indices.max() < size:
+        raise IndexError(f"places {indices.min()} to {indices.max()} are not all among {size} ids")
+    return np.where(indices < 0, indices + size, indices)
+
+
+def _require_one_kind(ids: Ids, other: Ids) -> None:
+    if ids.kind != other.kind:
+        raise IdError(
+            f"{ids.kind} ids (such as {ids[0]!r}) cannot be matched with {other.kind} ids "
+            f"(such as {other[0]!r}), because 1 and '1' would be ambiguous. "
+            "Give both as text or both as integers."
+        )
+
+
+def _one_dimension(values: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
+    if values.ndim != 1:
+        raise ShapeError(
+            f"{what} ids have the shape {values.shape}; give a one-dimensional array of ids."
+        )
+    return values
+
+
+def _listed(values: object, what: str) -> list[Any]:
+    """Return the values as a list; a single id or an unordered set is no sequence of ids."""
+    if isinstance(values, np.ndarray):
+        listed: list[Any] = _one_dimension(values, what).tolist()
+        return listed
+    if isinstance(values, str | bytes | set | frozenset) or not isinstance(values, Iterable):
+        raise IdError(
+            f"{what} ids must be a sequence such as a list or an array, "
+            f"not {_shown(values)} of type {type(values).__name__}."
+        )
+    return values if isinstance(values, list) else list(values)
+
+
+def _of_list(values: list[Any], what: str) -> Ids:
+    try:
+        return TextIds(*_packed(values, what))
+    except TypeError:  # not all are text
+        types = set(map(type, values))
+    if all(_is_integer(one) for one in types):
+        return IntegerIds(_listed_numbers(values, what))
+    raise _type_error(values, what)
+
+
+def _is_integer(one: type) -> bool:
+    return issubclass(one, int | np.integer) and not issubclass(one, bool)
+
+
+def _type_error(values: list[Any], what: str) -> IdError:
+    """Explain the first value that is no id, or else the first two of different kinds."""
+    for row, value in enumerate(values):
+        if not (isinstance(value, str) or _is_integer(type(value))):
+            missing = value is None or (isinstance(value, float) and math.isnan(value))
+            return IdError(
+                f"the {what} id in row {row} is {'missing' if missing else 'no id'}: "
+                f"{_shown(value)} of type {type(value).__name__}. An id is text or an integer."
+            )
+    text = next(row for row, value in enumerate(values) if isinstance(value, str))
+    number = next(row for row, value in enumerate(values) if not isinstance(value, str))
+    return IdError(
+        f"{what} ids mix text and integers: row {text} is {_shown(values[text])}, "
+        f"row {number} is {values[number]!s}, and 1 and '1' would be ambiguous. "
+        "Give all as text or all as integers."
+    )
+
+
+def _listed_numbers(values: list[Any], what: str) -> Ints:
+    try:
+        return np.array(values, np.int64)
+    except OverflowError:
+        row = next(row for row, value in enumerate(values) if not -(2**63) <= value < 2**63)
+        raise _range_error(row, values[row], what) from None
+
+
+def _checked_numbers(values: npt.NDArray[Any], what: str) -> Ints:
+    if values.dtype.kind == "u" and values.size and values.max() >= 2**63:
+        row = int(np.argmax(values >= 2**63))
+        raise _range_error(row, values[row], what)
+    return np.array(values, np.int64)
+
+
+def _range_error(row: int, value: object, what: str) -> IdError:
+    return IdError(
+        f"the {what} id in row {row} is {value}, which does not fit 64 bits. Give the ids as text."
+    )
+
+
+def _packed(values: list[str], what: str) -> tuple[Bytes, Ints]:
+    """Join the texts into one blob. Line feeds between them are cut out again, so an id that
+    holds one of its own shows up as a wrong count."""
+    try:
+        joined = np.frombuffer("\n".join(values).encode(), np.uint8)
+    except UnicodeEncodeError:
+        raise _text_error(values, what) from None
+    cuts = np.flatnonzero(joined == ord("\n"))
+    ends = np.append(cuts, len(joined))[: len(values)]
+    sizes = np.diff(ends, prepend=-1) - 1
+    blob = np.delete(joined, cuts)
+    if len(cuts) != max(len(values) - 1, 0) or not sizes.all() or _has_forbidden(blob):
+        raise _text_error(values, what)
+    return blob, offsets_of(sizes)
+
+
+def _has_forbidden(blob: Bytes) -> bool:
+    suspects = blob[blob <= max(_FORBIDDEN_BYTES)]
+    return bool(np.isin(suspects, _FORBIDDEN_BYTES).any())
+
+
+def _text_error(values: list[str], what: str) -> IdError:
+    """Explain the first id that cannot stay as it is."""
+    row, reason = next(
+        (row, reason) for row, value in enumerate(values) if (reason := _flaw(value))
+    )
+    return IdError(f"the {what} id in row {row} is {_shown(values[row])}: {reason}.")
+
+
+def _flaw(value: str) -> str | None:
+    if not value:
+        return "an id cannot be empty. Give every row an id"
+    if any(character in _FORBIDDEN for character in value):
+        return "an id cannot hold white space or NUL. Replace them, for example by '_'"
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        return "it holds half a character (a lone surrogate). Decode the ids as UTF-8"
+    return None
+
+
+def _shown(value: object) -> str:
+    """Show a value in ASCII, shortened."""
+    text = ascii(value) if isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"

@@ -1,0 +1,216 @@
+"""Judgments: what is relevant to what, by pairs with grades, by labels, or by one target each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats, Ints, offsets_of
+from assay.core import checks
+from assay.core.ids import Ids
+from assay.errors import IdError, MismatchError, ShapeError, ValueRangeError
+from assay.native import kernels
+
+__all__ = ["Judgments", "Labels", "Qrels"]
+
+
+class Judgments:
+    """What is relevant to what. `Qrels` holds graded pairs or targets, `Labels` holds labels."""
+
+    query_ids: Ids
+
+    @property
+    def n_queries(self) -> int:
+        """Number of judged queries."""
+        return len(self.query_ids)
+
+    def __len__(self) -> int:
+        """Number of judged queries."""
+        return self.n_queries
+
+    @staticmethod
+    def from_pairs(query_ids: Ids, doc_ids: Ids, queries: Any, docs: Any, grades: Any) -> Qrels:
+        """From one (query number, document number, grade) per judgment, in any order.
+
+        A pair given twice with the same grade counts once; with two grades it is refused.
+        """
+        query_ids, doc_ids = Ids.of(query_ids, what="query"), Ids.of(doc_ids, what="doc")
+        row = checks.check_numbers(queries, len(query_ids), "queries")
+        doc = checks.check_numbers(docs, len(doc_ids), "docs")
+        grade = _grades(grades)
+        checks.check_lengths(queries=len(row), docs=len(doc), grades=len(grade))
+        checks.check_finite(grade, "grades")
+        if not _are_distinct(row, doc, len(query_ids)):
+            row, doc, grade = _in_pair_order(row, doc, grade, len(doc_ids))
+        same = (row[1:] == row[:-1]) & (doc[1:] == doc[:-1])
+        _refuse_conflicts(same, row, doc, grade, query_ids, doc_ids)
+        kept = np.concatenate([[True], ~same]) if len(row) else np.zeros(0, bool)
+        offsets = np.searchsorted(row[kept], np.arange(len(query_ids) + 1))
+        return Qrels(query_ids, doc_ids, offsets, doc[kept], grade[kept], repeated=int(same.sum()))
+
+    @staticmethod
+    def from_targets(
+        targets: Any, *, query_ids: Any = None, doc_ids: Any = None, n_docs: int | None = None
+    ) -> Qrels:
+        """One gold document per query, as a number or, with `doc_ids`, as an id.
+
+        A missing target (None, or −1 among numbers) makes an empty query. Every other document
+        is known not to be relevant.
+
+        >>> len(Judgments.from_targets([4, -1, 0]))
+        3
+        """
+        names, numbers = _target_numbers(targets, doc_ids, n_docs)
+        queries = Ids.count(len(numbers)) if query_ids is None else Ids.of(query_ids, what="query")
+        checks.check_lengths(targets=len(numbers), query_ids=len(queries))
+        checks.check_unique(queries, "query")
+        known = numbers >= 0
+        offsets = offsets_of(known)
+        return Qrels(
+            queries, names, offsets, numbers[known], np.ones(int(known.sum())), exhaustive=True
+        )
+
+    @staticmethod
+    def from_labels(
+        query_labels: Any, doc_labels: Any, *, query_ids: Any = None, doc_ids: Any = None
+    ) -> Labels:
+        """A document is relevant to a query if the two labels are equal.
+
+        >>> Judgments.from_labels(["cat"], ["cat", "dog"]).n_relevant.tolist()
+        [1]
+        """
+        left = checks.check_labels(query_labels, "query_labels")
+        right = checks.check_labels(doc_labels, "doc_labels")
+        checks.check_one_kind_of_label(left, right)
+        names, codes = np.unique(np.concatenate([left, right]), return_inverse=True)
+        queries = Ids.count(len(left)) if query_ids is None else Ids.of(query_ids, what="query")
+        docs = Ids.count(len(right)) if doc_ids is None else Ids.of(doc_ids, what="doc")
+        checks.check_lengths(query_labels=len(left), query_ids=len(queries))
+        checks.check_lengths(doc_labels=len(right), doc_ids=len(docs))
+        checks.check_unique(queries, "query")
+        checks.check_unique(docs, "doc")
+        return Labels(queries, docs, codes[: len(left)], codes[len(left) :], names)
+
+
+@dataclass(frozen=True, eq=False)
+class Qrels(Judgments):
+    """Graded pairs: row q judges `docs[offsets[q]:offsets[q+1]]` with `grades`.
+
+    A negative grade means: in the pool, but to be ignored. `exhaustive` says that every document
+    without a grade is known not to be relevant. `repeated` counts judgments given more than once.
+    """
+
+    query_ids: Ids
+    doc_ids: Ids
+    offsets: Ints
+    docs: Ints
+    grades: Floats
+    exhaustive: bool = False
+    repeated: int = 0
+
+    @cached_property
+    def grade_counts(self) -> tuple[Ints, Floats, Ints]:
+        """How many documents of each row have each grade, highest first: offsets, grade, count."""
+        return kernels().count_grades(self.offsets, self.grades)
+
+    def __repr__(self) -> str:
+        """Sizes in one line."""
+        return f"Qrels({self.n_queries} queries, {len(self.docs)} judgments)"
+
+
+@dataclass(frozen=True, eq=False)
+class Labels(Judgments):
+    """Labels of queries and documents as numbers into `names`; never a query × document table."""
+
+    query_ids: Ids
+    doc_ids: Ids
+    query_labels: Ints
+    doc_labels: Ints
+    names: NDArray[Any]
+
+    @cached_property
+    def n_relevant(self) -> Ints:
+        """How many documents carry each query's label."""
+        return np.bincount(self.doc_labels, minlength=len(self.names))[self.query_labels]
+
+    def __repr__(self) -> str:
+        """Sizes in one line."""
+        sizes = f"{self.n_queries} queries, {len(self.doc_ids)} docs, {len(self.names)} labels"
+        return f"Labels({sizes})"
+
+
+def _are_distinct(row: Ints, doc: Ints, n_queries: int) -> bool:
+    """Whether no pair comes twice among judgments that stand in order of query, as files do."""
+    if not len(row) or not 0 <= row[0] <= row[-1] < n_queries or (row[1:] < row[:-1]).any():
+        return False
+    offsets = np.searchsorted(row, np.arange(n_queries + 1))
+    return kernels().first_repeat(offsets, doc.astype(np.int32)) < 0
+
+
+def _grades(grades: Any) -> Floats:
+    array = checks.plain_array(grades, "grades")
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iufb"):
+        raise ShapeError(
+            f"grades must be a list of numbers, found shape {array.shape} of {array.dtype}."
+        )
+    return array.astype(np.float64)
+
+
+def _in_pair_order(row: Ints, doc: Ints, grade: Floats, n_docs: int) -> tuple[Ints, Ints, Floats]:
+    """Judgments sorted by query, then document."""
+    by_pair = np.argsort(row * max(n_docs, 1) + doc, kind="stable")
+    return row[by_pair], doc[by_pair], grade[by_pair]
+
+
+def _refuse_conflicts(
+    same: NDArray[np.bool_], row: Ints, doc: Ints, grade: Floats, query_ids: Ids, doc_ids: Ids
+) -> None:
+    conflict = np.flatnonzero(same & (grade[1:] != grade[:-1]))
+    if len(conflict):
+        i = int(conflict[0])
+        raise MismatchError(
+            f"Query {query_ids[int(row[i])]!r}, document {doc_ids[int(doc[i])]!r} is judged twice "
+            f"with different grades, {grade[i]:g} and {grade[i + 1]:g} "
+            f"({len(conflict)} such pairs). Keep one of them."
+        )
+
+
+def _target_numbers(targets: Any, doc_ids: Any, n_docs: int | None) -> tuple[Ids, Ints]:
+    names = None if doc_ids is None else Ids.of(doc_ids, what="doc")
+    values = checks.listed(targets, "targets")
+    if names is not None:
+        return names, _numbers_of_ids(values, names)
+    numbers = checks.plain_array([-1 if value is None else value for value in values], "targets")
+    if len(numbers) and numbers.dtype.kind not in "iu":
+        raise ValueRangeError(
+            f"Targets must be document numbers or None, found {values[0]!r}. "
+            "To give them as text ids, pass doc_ids as well."
+        )
+    if numbers.ndim != 1:
+        raise ShapeError(f"targets must be one per query, found shape {numbers.shape}.")
+    limit = None if n_docs is None else checks.check_cutoff(n_docs, "n_docs")
+    bad = (numbers < -1) | (numbers >= (limit if limit is not None else np.iinfo(np.int32).max))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueRangeError(
+            f"Target {numbers[row]} of query row {row} is out of range"
+            + ("." if limit is None else f" for {limit} documents.")
+        )
+    names = Ids.count(limit if limit is not None else int(numbers.max(initial=-1)) + 1)
+    return names, numbers.astype(np.int64)
+
+
+def _numbers_of_ids(values: list[Any], names: Ids) -> Ints:
+    missing = (None,) if names.kind == "text" else (None, -1)
+    given = [row for row, value in enumerate(values) if value not in missing]
+    numbers = np.full(len(values), -1, np.int64)
+    found = Ids.of([values[row] for row in given], what="target").match(names)
+    if (found < 0).any():
+        row = given[int(np.argmax(found < 0))]
+        raise IdError(f"Target {values[row]!r} of query row {row} is not among doc_ids.")
+    numbers[given] = found
+    return numbers

@@ -1,0 +1,422 @@
+"""Ranking: for each query the retrieved documents in rank order, with their scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Bytes, Floats, Ints, Ints32, offsets_of
+from assay.core import checks, order
+from assay.core.conventions import CHOICES, as_conventions
+from assay.core.ids import Ids
+from assay.errors import ConventionError, IdError, MismatchError, ShapeError, ValueRangeError
+from assay.native import kernels
+from assay.native.signatures import RowFault
+
+if TYPE_CHECKING:
+    from assay.core.conventions import Conventions
+
+__all__ = ["Ranking", "SortedRows", "TieOrder", "sort_lines"]
+
+TieOrder = Literal["ascending", "descending", "appearance"]
+_TIES = {"ascending": 1, "descending": -1, "appearance": 0}
+
+
+class SortedRows(NamedTuple):
+    """Rows of docs in rank order: row q is `offsets[q]:offsets[q + 1]`."""
+
+    offsets: Ints
+    docs: Ints32
+    scores: Floats
+
+
+def sort_lines(
+    queries: Ints32,
+    docs: Ints32,
+    scores: Floats,
+    *,
+    query_ids: Ids,
+    doc_ids: Ids,
+    ties: TieOrder = "descending",
+    float32: bool = False,
+) -> SortedRows:
+    """Group lines by query and sort each row by score descending, then by doc id.
+
+    `float32` rounds the scores first, as trec_eval does. A doc twice in a row is an IdError.
+
+    >>> ids = Ids.of(["a", "b"])
+    >>> rows = sort_lines(np.zeros(2, np.int32), np.arange(2, dtype=np.int32), np.ones(2),
+    ...                   query_ids=Ids.of(["q"]), doc_ids=ids)
+    >>> rows.docs.tolist()
+    [1, 0]
+    """
+    offsets, sorted_docs, sorted_scores, fault = kernels().sort_rows(
+        queries, docs, scores, len(query_ids), *_id_bytes(doc_ids), _TIES[ties], float32
+    )
+    if fault is not None:
+        raise _error(fault, query_ids, doc_ids)
+    rows = SortedRows(offsets, sorted_docs, sorted_scores)
+    for column in rows:
+        column.flags.writeable = False
+    return rows
+
+
+def _id_bytes(ids: Ids) -> tuple[Bytes, Ints]:
+    """Return bytes that order like the ids: integers become eight bytes, the highest first."""
+    if ids.kind == "text":
+        return ids.utf8
+    shifted = ids.numbers.view(np.uint64) ^ np.uint64(1 << 63)
+    return shifted.astype(">u8").view(np.uint8), np.arange(len(ids) + 1, dtype=np.int64) * 8
+
+
+def _error(fault: RowFault, query_ids: Ids, doc_ids: Ids) -> IdError | ValueRangeError:
+    kind, query, doc = fault
+    where = f"doc {doc_ids[doc]!r} of query {query_ids[query]!r}"
+    if kind == "duplicate":
+        return IdError(
+            f"{where} is in the run more than once. A doc can have one rank only: "
+            "remove the repeated lines."
+        )
+    return ValueRangeError(
+        f"the score of {where} is beyond the range of float32 (3.4e38). "
+        "Scale the scores, or evaluate them in float64."
+    )
+
+
+_TIE_ORDER: Final[dict[str, TieOrder]] = {
+    "id-descending": "descending",
+    "id-ascending": "ascending",
+    "index": "appearance",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Ragged rows of documents in rank order; build one with `from_…`, which check their input.
+
+    Row q holds `docs[offsets[q]:offsets[q+1]]` (numbers into `doc_ids`) and their `scores`,
+    sorted by score descending, then by `tiebreak`. `n_docs` is the size of the collection, or 0
+    when unknown. Arrays are read-only.
+
+    Rows are kept as they came (`given_docs`, `given_scores`) and sorted when first asked for:
+    where judged documents landed can be counted without. `has_ids` says that queries and
+    documents were named, `by_line` that ties stand in the order of lines, and `divided` marks
+    rows in which a cut runs through a group of tied documents. `search` says how the engine
+    found the rows, where it did.
+    """
+
+    query_ids: Ids
+    doc_ids: Ids
+    offsets: Ints
+    given_docs: Ints32
+    given_scores: Floats
+    in_order: bool = True
+    n_docs: int = 0
+    tiebreak: str = "index"
+    precision: str = "float64"
+    name: str = ""
+    has_ids: bool = True
+    by_line: bool = False
+    divided: NDArray[np.bool_] | None = None
+    search: str = ""
+
+    def __post_init__(self) -> None:
+        """Make the arrays read-only."""
+        for array in (self.offsets, self.given_docs, self.given_scores):
+            array.setflags(write=False)
+
+    @cached_property
+    def _sorted(self) -> tuple[Ints32, Floats]:
+        if self.in_order:
+            return self.given_docs, self.given_scores
+        priority = self.given_docs.astype(np.int64)
+        by_rank = order.sort_rows(self.offsets, self.given_scores, priority)
+        docs, scores = self.given_docs[by_rank], self.given_scores[by_rank]
+        docs.setflags(write=False)
+        scores.setflags(write=False)
+        return docs, scores
+
+    @property
+    def docs(self) -> Ints32:
+        """Document numbers, each row in rank order."""
+        return self._sorted[0]
+
+    @property
+    def scores(self) -> Floats:
+        """Scores, each row in rank order."""
+        return self._sorted[1]
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return len(self.query_ids)
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """How many documents each row holds."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def complete(self) -> NDArray[np.bool_]:
+        """Which rows rank the whole collection."""
+        whole: NDArray[np.bool_] = (self.lengths == self.n_docs) & (self.n_docs > 0)
+        return whole
+
+    def row(self, query: str | int) -> list[tuple[str | int, float]]:
+        """The documents of one query with their scores, best first.
+
+        >>> Ranking.from_scores([[0.1, 0.9]]).row(0)
+        [(1, 0.9), (0, 0.1)]
+        """
+        q = self._number_of(query)
+        inside = slice(self.offsets[q], self.offsets[q + 1])
+        ids = self.doc_ids.take(self.docs[inside].astype(np.int64))
+        return list(zip(ids, self.scores[inside].tolist(), strict=True))
+
+    def _number_of(self, query: str | int) -> int:
+        found = int(Ids.of([query], what="query").match(self.query_ids)[0])
+        if found < 0:
+            raise IdError(f"The ranking has no query {query!r}.")
+        return found
+
+    def __len__(self) -> int:
+        """Number of queries."""
+        return self.n_queries
+
+    def __repr__(self) -> str:
+        """Sizes and tie rule in one line."""
+        size = f"{self.n_queries} queries, {len(self.given_docs)} results"
+        return f"Ranking({size}, tiebreak={self.tiebreak})"
+
+    @classmethod
+    def from_lines(
+        cls,
+        query_ids: Ids,
+        doc_ids: Ids,
+        *,
+        queries: NDArray[np.int32],
+        docs: NDArray[np.int32],
+        scores: Floats,
+        tiebreak: str = "id-descending",
+        precision: str = "float64",
+        name: str = "",
+    ) -> Ranking:
+        """From one (query number, document number, score) per line, in any order of lines."""
+        if tiebreak not in _TIE_ORDER or precision not in CHOICES["scores"]:
+            raise ConventionError(f"Unknown tiebreak {tiebreak!r} or precision {precision!r}.")
+        checks.check_finite(scores, "scores")
+        rows = sort_lines(
+            queries,
+            docs,
+            scores,
+            query_ids=query_ids,
+            doc_ids=doc_ids,
+            ties=_TIE_ORDER[tiebreak],
+            float32=precision == "float32",
+        )
+        return cls(
+            query_ids,
+            doc_ids,
+            rows.offsets,
+            rows.docs,
+            rows.scores,
+            tiebreak=tiebreak,
+            precision=precision,
+            name=name,
+            by_line=tiebreak == "index",
+        )
+
+    @classmethod
+    def from_scores(cls, scores: Any, *, query_ids: Any = None, doc_ids: Any = None) -> Ranking:
+        """From a whole score matrix, queries × documents; every document is ranked."""
+        matrix = checks.real_matrix(scores, "scores")
+        docs = np.broadcast_to(np.arange(matrix.shape[1], dtype=np.int64), matrix.shape)
+        return cls.from_arrays(
+            docs, matrix, query_ids=query_ids, doc_ids=doc_ids, n_docs=matrix.shape[1]
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        docs: Any,
+        scores: Any = None,
+        *,
+        query_ids: Any = None,
+        doc_ids: Any = None,
+        n_docs: int | None = None,
+    ) -> Ranking:
+        """From document numbers, queries × places, and their scores; −1 marks an unused place.
+
+        Without scores the order given is the ranking, and nothing ties. `doc_ids` names the
+        documents 0, 1, …; `n_docs` is the size of the collection where it is known.
+
+        >>> Ranking.from_arrays([[7, 3]], [[0.5, 0.9]]).row(0)
+        [(3, 0.9), (7, 0.5)]
+        """
+        numbers = checks.real_matrix(docs, "docs")
+        names = None if doc_ids is None else Ids.of(doc_ids, what="doc")
+        if n_docs is not None:
+            n_docs = checks.check_cutoff(n_docs, "n_docs")
+        known = n_docs if names is None else len(names)
+        numbers = checks.check_doc_numbers(numbers, known)
+        queries = _query_ids(query_ids, len(numbers))
+        values = _score_matrix(scores, numbers, queries)
+        if names is None:
+            names = Ids.count(known or int(numbers.max(initial=-1)) + 1)
+        else:
+            checks.check_unique(names, "doc")
+        offsets, flat_docs, flat_scores = _used_places(numbers, values)
+        _refuse_repeats(queries, names, offsets, flat_docs)
+        return cls(
+            queries,
+            names,
+            offsets,
+            flat_docs,
+            flat_scores,
+            in_order=scores is None,
+            n_docs=known or 0,
+            has_ids=query_ids is not None and doc_ids is not None,
+        )
+
+    def under(self, conventions: str | Conventions) -> Ranking:
+        """The same results in the order, precision and depth that the conventions ask for."""
+        conventions = as_conventions(conventions)
+        ranking = self._reordered(conventions.tiebreak, conventions.scores)
+        if conventions.self_match == "exclude":
+            ranking = ranking._without_self()
+        return ranking.first(conventions.depth) if conventions.depth else ranking
+
+    def first(self, depth: int) -> Ranking:
+        """The same ranking cut after `depth` documents in each row."""
+        depth = checks.check_cutoff(depth, "depth")
+        if int(self.lengths.max(initial=0)) <= depth:
+            return self
+        docs, scores = self._sorted
+        ordered = replace(self, given_docs=docs, given_scores=scores, in_order=True)
+        cut = ordered._keep(self._places() < depth)
+        return replace(cut, divided=ordered._divided_at(depth))
+
+    def _divided_at(self, depth: int) -> NDArray[np.bool_]:
+        """Rows in which the documents at ranks `depth` and `depth` + 1 tie."""
+        longer = np.flatnonzero(self.lengths > depth)
+        last = self.offsets[longer] + depth - 1
+        divided = np.zeros(self.n_queries, bool)
+        divided[longer] = self.scores[last] == self.scores[last + 1]
+        return divided
+
+    def _places(self) -> Ints:
+        return np.arange(len(self.given_docs)) - np.repeat(self.offsets[:-1], self.lengths)
+
+    def _keep(self, kept: NDArray[np.bool_]) -> Ranking:
+        """Only some of the results as they were given."""
+        counts = np.concatenate([[0], np.cumsum(kept)])[self.offsets]
+        return replace(
+            self,
+            offsets=counts.astype(np.int64),
+            given_docs=self.given_docs[kept],
+            given_scores=self.given_scores[kept],
+        )
+
+    def _without_self(self) -> Ranking:
+        """Drop the document that has the query's own id, wherever it stands."""
+        if not self.has_ids:
+            raise MismatchError(
+                "Self matches are excluded by id, and this ranking has none. Pass query_ids and "
+                "doc_ids, or use self_match='keep'."
+            )
+        own = np.repeat(self.query_ids.match(self.doc_ids), self.lengths)
+        same = self.given_docs == own
+        return self._keep(~same) if same.any() else self
+
+    def _reordered(self, tiebreak: str, precision: str) -> Ranking:
+        if (tiebreak, precision) == (self.tiebreak, self.precision):
+            return self
+        if precision == "float64" and self.precision == "float32":
+            raise ConventionError(
+                "This ranking was read with float32 scores; read it again to compare in float64."
+            )
+        scores = self.scores
+        if precision == "float32" and self.precision != "float32":
+            scores = _as_float32(scores)
+        by_rank = order.sort_rows(self.offsets, scores, self._tie_priority(tiebreak))
+        return replace(
+            self,
+            given_docs=self.docs[by_rank],
+            given_scores=scores[by_rank],
+            in_order=True,
+            tiebreak=tiebreak,
+            precision=precision,
+        )
+
+    def _tie_priority(self, tiebreak: str) -> Ints:
+        """For every result a number; among equal scores the smaller one comes first."""
+        if tiebreak == "index":
+            if self.tiebreak != "index" or self.by_line:
+                raise ConventionError(
+                    f"This ranking was read with tiebreak {self.tiebreak!r} and {self.precision} "
+                    "scores, so the order of its lines is gone. Read it again with the "
+                    "conventions you want."
+                )
+            return self.docs.astype(np.int64)
+        place = np.empty(len(self.doc_ids), np.int64)
+        place[self.doc_ids.order(descending=tiebreak == "id-descending")] = np.arange(len(place))
+        return place[self.docs]
+
+
+def _as_float32(scores: Floats) -> Floats:
+    """Scores rounded to float32, which must be able to hold them."""
+    with np.errstate(over="ignore"):
+        rounded = scores.astype(np.float32).astype(np.float64)
+    if not np.isfinite(rounded).all():
+        raise ValueRangeError(
+            f"The score {scores[~np.isfinite(rounded)][0]:g} is beyond the range of float32 "
+            "(3.4e38). Scale the scores, or evaluate them in float64."
+        )
+    return rounded
+
+
+def _query_ids(query_ids: Any, n_queries: int) -> Ids:
+    if query_ids is None:
+        return Ids.count(n_queries)
+    ids = Ids.of(query_ids, what="query")
+    checks.check_lengths(query_ids=len(ids), rows=n_queries)
+    checks.check_unique(ids, "query")
+    return ids
+
+
+def _score_matrix(scores: Any, codes: Ints32, queries: Ids) -> Floats:
+    if scores is None:
+        return np.broadcast_to(-np.arange(codes.shape[1], dtype=np.float64), codes.shape)
+    given = checks.real_matrix(scores, "scores")
+    if given.shape != codes.shape:
+        raise ShapeError(f"docs has shape {codes.shape} and scores has shape {given.shape}.")
+    matrix = checks.exact_scores(given, "scores")
+    if codes.min() < 0:  # what stands in an unused place does not matter
+        matrix = np.where(codes >= 0, matrix, 0.0)
+    checks.check_finite(matrix, "scores", queries)
+    return matrix
+
+
+def _used_places(codes: Ints32, values: Floats) -> tuple[Ints, Ints32, Floats]:
+    """Ragged rows without the places marked −1."""
+    if codes.min() >= 0:
+        offsets = np.arange(len(codes) + 1, dtype=np.int64) * codes.shape[1]
+        return offsets, codes.ravel(), values.ravel()
+    used = codes >= 0
+    offsets = offsets_of(used.sum(axis=1))
+    return offsets, codes[used], values[used]
+
+
+def _refuse_repeats(queries: Ids, names: Ids, offsets: Ints, docs: Ints32) -> None:
+    """A document may stand once in a row."""
+    place = kernels().first_repeat(offsets, docs)
+    if place >= 0:
+        q = int(np.searchsorted(offsets, place, side="right")) - 1
+        raise IdError(
+            f"Document {names[int(docs[place])]!r} stands twice in the ranking of query "
+            f"{queries[q]!r}. Keep one of the two."
+        )

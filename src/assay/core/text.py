@@ -1,0 +1,74 @@
+"""Text for people and files: safe to print, with a sign, safe in a spreadsheet, nearest names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+__all__ = ["did_you_mean", "guard_formula", "printable", "signed", "unguard_formula"]
+
+# C0 and C1 controls, line separators, the marks that reverse the direction of text, and halves of
+# a character, which no file can hold.
+_CONTROLS: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+# A spreadsheet takes a cell that begins like this for a formula.
+_FORMULA: Final = re.compile(r"'*[=+\-@\t\r]")
+
+
+def printable(text: object) -> str:
+    r"""The text with control characters written out.
+
+    >>> print(printable("\x1b[31mred"))
+    \x1b[31mred
+    """
+    return _CONTROLS.sub(lambda found: repr(found.group())[1:-1], str(text))
+
+
+def signed(value: float) -> str:
+    """Four decimals and a sign; no sign where nothing is left of the number.
+
+    >>> signed(0.0312), signed(-0.00001)
+    ('+0.0312', '0.0000')
+    """
+    text = f"{value:+.4f}"
+    return text if text.strip("+-0.") else text[1:]
+
+
+def guard_formula(text: str) -> str:
+    """The text, with an apostrophe before it where a spreadsheet would take it for a formula.
+
+    >>> guard_formula("=1+1"), guard_formula("'=1"), guard_formula("'tis")
+    ("'=1+1", "''=1", "'tis")
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def unguard_formula(text: str) -> str:
+    """The text as it was before `guard_formula`."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+
+
+def did_you_mean(
+    name: object,
+    known: Iterable[str],
+    *,
+    most: int = 1,
+    cutoff: float = 0.6,
+    fallback: int = 0,
+    forms: Mapping[str, str] | None = None,
+) -> str:
+    """A sentence with the nearest known names, to go between two others; empty if none is near.
+
+    `forms` says how a name is written, where that is not the name itself; `fallback` is how many of
+    the known names are shown where none is near.
+
+    >>> did_you_mean("metrc", ["metric", "depth"])
+    ' Did you mean metric?'
+    """
+    names = list(known)
+    near = get_close_matches(str(name), names, n=most, cutoff=cutoff) or names[:fallback]
+    shown = [forms.get(one, one) if forms else one for one in near]
+    return f" Did you mean {' or '.join(shown)}?" if shown else ""

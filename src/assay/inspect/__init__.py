@@ -1,0 +1,1 @@
+"""Looking at one number or one input: explain and check."""

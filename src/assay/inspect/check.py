@@ -1,0 +1,407 @@
+"""check: what is wrong or suspicious in a run and its judgments, before anyone trusts a number."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.core import order
+from assay.core.conventions import Conventions, as_conventions
+from assay.core.hits import Hits, judge
+from assay.core.id_hints import near_misses
+from assay.core.ids import Ids
+from assay.core.judgments import Qrels
+from assay.core.ranking import Ranking
+from assay.errors import UsageError
+from assay.io.formats import as_judgments, as_ranking, find_format
+from assay.io.trec import parse_run
+from assay.measures import Measure, parse_many
+from assay.scoring.evaluate import score
+
+__all__ = ["CheckReport", "Finding", "check"]
+
+_EXAMPLES = 5
+_CUTOFFS = (5, 10, 100)
+_DEFAULT_REL = 1
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing found: an error or a warning changes numbers, a note does not.
+
+    `count` of `total` things are concerned; `effect` says what it does to the numbers.
+    """
+
+    severity: str
+    code: str
+    message: str
+    effect: str
+    count: int
+    total: int
+    examples: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> float:
+        """Share of the things that are concerned."""
+        return self.count / self.total if self.total else 0.0
+
+    def __str__(self) -> str:
+        """In words, with a few examples."""
+        shown = f": {', '.join(self.examples)}" if self.examples else ""
+        more = " and more" if self.count > len(self.examples) > 0 else ""
+        return f"{self.severity}: {self.message}{shown}{more}. {self.effect}"
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """All findings, the gravest first."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def changes_numbers(self) -> bool:
+        """Whether any finding would change a number."""
+        return any(finding.severity != "note" for finding in self.findings)
+
+    def __getitem__(self, code: str) -> Finding:
+        """The finding of this code."""
+        for finding in self.findings:
+            if finding.code == code:
+                return finding
+        raise KeyError(code)
+
+    def __contains__(self, code: object) -> bool:
+        """Whether there is a finding of this code."""
+        return any(finding.code == code for finding in self.findings)
+
+    def __str__(self) -> str:
+        """A line for each finding."""
+        return "\n".join(map(str, self.findings)) or "Nothing found."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        rows = [{**asdict(one), "share": one.share} for one in self.findings]
+        return {"changes_numbers": self.changes_numbers, "findings": rows}
+
+
+def check(
+    run: Any,
+    qrels: Any,
+    *,
+    measures: str | list[str] = "default",
+    conventions: str | Conventions = "trec_eval",
+) -> CheckReport:
+    """List what is wrong or suspicious in a run and its judgments.
+
+    Takes what `evaluate` takes. Input that cannot be read at all raises, as it does there.
+
+    >>> run, qrels = {"q1": {"a": 1.0, "b": 1.0}}, {"q1": {"b": 1}, "q2": {"a": 1}}
+    >>> report = check(run, qrels, measures="RR")
+    >>> for finding in report.findings:
+    ...     print(finding.severity, finding.code, finding.count)
+    error missing-queries 1
+    warning constant-scores 1
+    warning ties 1
+    note equal-scores 2
+    note unjudged 1
+    """
+    rules = as_conventions(conventions)
+    ranking, judgments = as_ranking(run, rules), as_judgments(qrels)
+    if not isinstance(judgments, Qrels):
+        raise UsageError("check takes judgments of pairs (qrels), not labels.")
+    findings = [
+        *_about_columns(run),
+        *_about_ids(ranking, judgments),
+        *_about_grades(judgments),
+        *_about_scores(ranking),
+    ]
+    if (ranking.query_ids.match(judgments.query_ids) >= 0).any():
+        hits = judge(ranking, judgments, conventions=rules)
+        findings += _about_hits(hits, parse_many(measures), rules)
+    order_of = {"error": 0, "warning": 1, "note": 2}
+    return CheckReport(tuple(sorted(findings, key=lambda one: order_of[one.severity])))
+
+
+def _shown(ids: Ids) -> tuple[str, ...]:
+    return tuple(repr(ids[i]) for i in range(min(_EXAMPLES, len(ids))))
+
+
+def _plural(count: int, noun: str) -> str:
+    many = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{count} {noun if count == 1 else many}"
+
+
+def _about_columns(run: Any) -> Iterator[Finding]:
+    """What only the text of a TREC run can tell: its rank column."""
+    if not isinstance(run, str | os.PathLike) or find_format(run) != "trec":
+        return
+    lines = parse_run(run)
+    total = len(lines.values)
+    if lines.rank_disagreements:
+        yield Finding(
+            "warning",
+            "rank-column",
+            f"{_plural(lines.rank_disagreements, 'line')} where the rank column contradicts "
+            "the score",
+            "The score decides, as in trec_eval; a tool that goes by the rank gives other numbers.",
+            lines.rank_disagreements,
+            total,
+        )
+    if lines.rank_unreadable:
+        yield Finding(
+            "note",
+            "rank-unreadable",
+            f"{_plural(lines.rank_unreadable, 'line')} without a number in the rank column",
+            "The column is not used.",
+            lines.rank_unreadable,
+            total,
+        )
+    wide = getattr(lines, "extra_columns", 0)
+    if wide:
+        yield Finding(
+            "note",
+            "extra-columns",
+            f"{_plural(wide, 'line')} with more than six columns",
+            "What follows the sixth column is not used.",
+            wide,
+            total,
+        )
+
+
+def _about_ids(ranking: Ranking, qrels: Qrels) -> Iterator[Finding]:
+    missing = _absent(qrels.query_ids, ranking.query_ids)
+    extra = _absent(ranking.query_ids, qrels.query_ids)
+    if len(missing):
+        nothing = len(missing) == qrels.n_queries
+        yield Finding(
+            "error",
+            "missing-queries",
+            "no judged query is in the run"
+            if nothing
+            else f"{_plural(len(missing), 'judged query')} not in the run",
+            "Are these the right two files?"
+            if nothing
+            else "Each counts 0 (missing: zero) or is left out (missing: skip).",
+            len(missing),
+            qrels.n_queries,
+            _shown(missing),
+        )
+    if len(extra):
+        yield Finding(
+            "note",
+            "extra-queries",
+            f"{_plural(len(extra), 'query')} of the run not judged",
+            "They are left out.",
+            len(extra),
+            ranking.n_queries,
+            _shown(extra),
+        )
+    yield from _about_near_ids("query", missing, extra, qrels.query_ids)
+    unseen = _absent(qrels.doc_ids, ranking.doc_ids)
+    unjudged = _absent(ranking.doc_ids, qrels.doc_ids)
+    if len(unseen):
+        yield Finding(
+            "error" if len(unseen) == len(qrels.doc_ids) else "note",
+            "unseen-docs",
+            f"{_plural(len(unseen), 'judged document')} of {len(qrels.doc_ids)} "
+            f"({len(unseen) / len(qrels.doc_ids):.0%}) in no list of the run",
+            "They count as not retrieved, whether or not the collection holds them.",
+            len(unseen),
+            len(qrels.doc_ids),
+            _shown(unseen),
+        )
+    yield from _about_near_ids("document", unseen, unjudged, qrels.doc_ids)
+
+
+def _absent(ids: Ids, other: Ids) -> Ids:
+    return ids.take(np.flatnonzero(ids.match(other) < 0))
+
+
+def _about_near_ids(what: str, judged: Ids, ranked: Ids, whole: Ids) -> Iterator[Finding]:
+    for difference, pairs in near_misses(judged, ranked).items():
+        examples = tuple(f"{ours!r} and {theirs!r}" for ours, theirs in pairs[:_EXAMPLES])
+        yield Finding(
+            "error",
+            f"near-{what}-ids",
+            f"{_plural(len(pairs), f'judged {what}')} whose id differs from one of the run only "
+            f"{difference}",
+            "They do not match, so they count as not retrieved. Write the ids alike.",
+            len(pairs),
+            len(whole),
+            examples,
+        )
+
+
+def _about_grades(qrels: Qrels) -> Iterator[Finding]:
+    grades, total = qrels.grades, len(qrels.grades)
+    if qrels.repeated:
+        yield Finding(
+            "note",
+            "repeated-judgments",
+            f"{_plural(qrels.repeated, 'judgment')} given more than once",
+            "Each counts once.",
+            qrels.repeated,
+            total + qrels.repeated,
+        )
+    below = (grades > 0) & (grades < _DEFAULT_REL)
+    if below.any():
+        yield Finding(
+            "warning",
+            "grades-below-threshold",
+            f"{_plural(int(below.sum()), 'judgment')} with a grade above 0 and below "
+            f"{_DEFAULT_REL}, the smallest relevant grade",
+            "They count for nDCG but not for P, R, AP or RR. Set rel= (--rel) to the smallest "
+            "grade that is relevant.",
+            int(below.sum()),
+            total,
+            _pairs(qrels, below),
+        )
+    if (grades < 0).any():
+        yield Finding(
+            "note",
+            "negative-grades",
+            f"{_plural(int((grades < 0).sum()), 'judgment')} with a negative grade",
+            "In the pool but passed over: neither relevant nor judged not relevant.",
+            int((grades < 0).sum()),
+            total,
+            _pairs(qrels, grades < 0),
+        )
+    relevant = np.bincount(
+        order.rows_of(qrels.offsets)[grades >= _DEFAULT_REL], minlength=qrels.n_queries
+    )
+    empty = qrels.query_ids.take(np.flatnonzero(relevant == 0))
+    if len(empty):
+        yield Finding(
+            "warning",
+            "empty-queries",
+            f"{_plural(len(empty), 'query')} without a relevant document",
+            "Each counts 0 (empty: zero) or is left out (empty: skip); both are published.",
+            len(empty),
+            qrels.n_queries,
+            _shown(empty),
+        )
+
+
+def _pairs(qrels: Qrels, which: NDArray[np.bool_]) -> tuple[str, ...]:
+    places = np.flatnonzero(which)[:_EXAMPLES]
+    row = order.rows_of(qrels.offsets)
+    return tuple(
+        f"{qrels.grades[i]:g} (query {qrels.query_ids[int(row[i])]!r}, "
+        f"document {qrels.doc_ids[int(qrels.docs[i])]!r})"
+        for i in places
+    )
+
+
+def _about_scores(ranking: Ranking) -> Iterator[Finding]:
+    yield from _about_equal_scores(ranking)
+    yield from _about_constant_scores(ranking)
+
+
+def _about_equal_scores(ranking: Ranking) -> Iterator[Finding]:
+    """How many results share their score with another one of the same query."""
+    row = order.rows_of(ranking.offsets)
+    equal = (ranking.scores[1:] == ranking.scores[:-1]) & (row[1:] == row[:-1])
+    tied = np.zeros(len(row), bool)
+    tied[1:] |= equal
+    tied[:-1] |= equal
+    if tied.any():
+        queries = int((np.bincount(row[tied], minlength=ranking.n_queries) > 0).sum())
+        yield Finding(
+            "note",
+            "equal-scores",
+            f"{tied.mean():.0%} of the results of the run, in {_plural(queries, 'query')}, share "
+            "their score with another one",
+            f"The tie-break ({ranking.tiebreak}) decides their order.",
+            int(tied.sum()),
+            len(row),
+        )
+
+
+def _about_constant_scores(ranking: Ranking) -> Iterator[Finding]:
+    """A query whose documents all have one score was not ranked at all."""
+    several = np.flatnonzero(ranking.lengths > 1)
+    first = ranking.scores[ranking.offsets[:-1][several]]
+    last = ranking.scores[ranking.offsets[1:][several] - 1]
+    constant = ranking.query_ids.take(several[first == last])
+    if len(constant):
+        yield Finding(
+            "warning",
+            "constant-scores",
+            f"{_plural(len(constant), 'query')} whose documents all have the same score",
+            "Nothing is ranked there: the ids decide the order. Use ties: expected.",
+            len(constant),
+            ranking.n_queries,
+            _shown(constant),
+        )
+
+
+def _about_hits(hits: Hits, measures: tuple[Measure, ...], rules: Conventions) -> Iterator[Finding]:
+    present = hits.select(np.flatnonzero(~hits.missing))
+    yield from _about_ties(present, measures, rules)
+    yield from _about_depth(present, measures)
+    yield from _about_unjudged(present, rules)
+
+
+def _about_ties(hits: Hits, measures: tuple[Measure, ...], rules: Conventions) -> Iterator[Finding]:
+    scores = score(hits, measures, conventions=rules)
+    dependent = np.flatnonzero(scores.tied.any(axis=0))
+    if not len(dependent):
+        return
+    touched = [str(m) for m, tied in zip(scores.measures, scores.tied, strict=True) if tied.any()]
+    low, high = (
+        score(hits, measures, conventions=rules.but(ties=t)).mean() for t in ("worst", "best")
+    )
+    widest = max(touched, key=lambda name: high[name] - low[name])
+    yield Finding(
+        "warning",
+        "ties",
+        f"{_plural(len(dependent), 'query')} ({len(dependent) / hits.n_queries:.0%}) with a value "
+        "that depends on the order of equal scores",
+        f"It touches {', '.join(touched)}; the mean of {widest} can be from {low[widest]:.6g} to "
+        f"{high[widest]:.6g}. Use ties: expected for the mean over all orders.",
+        len(dependent),
+        hits.n_queries,
+        _shown(hits.query_ids.take(dependent)),
+    )
+
+
+def _about_depth(hits: Hits, measures: tuple[Measure, ...]) -> Iterator[Finding]:
+    cutoffs = sorted({m.cutoff for m in measures if isinstance(m.cutoff, int)})
+    for k in cutoffs:
+        short = np.flatnonzero(hits.n_ret < k)
+        if len(short):
+            shortest = int(hits.n_ret[short].min())
+            yield Finding(
+                "warning",
+                f"short-lists-{k}",
+                f"{_plural(len(short), 'query')} with fewer than {k} documents "
+                f"(the shortest list has {shortest})",
+                f"Measures at {k} still divide by {k}, so a longer list could score higher.",
+                len(short),
+                hits.n_queries,
+                _shown(hits.query_ids.take(short)),
+            )
+
+
+def _about_unjudged(hits: Hits, rules: Conventions) -> Iterator[Finding]:
+    if hits.exhaustive:
+        return
+    scores = score(hits, [f"Judged@{k}" for k in _CUTOFFS], conventions=rules.but(empty="skip"))
+    shares = {k: 1.0 - value for k, value in zip(_CUTOFFS, scores.mean().values(), strict=True)}
+    if not any(share > 0 for share in shares.values()):
+        return
+    shown = ", ".join(f"{share:.0%} of the first {k}" for k, share in shares.items())
+    concerned = int((scores.values[-1] < 1).sum())
+    yield Finding(
+        "note",
+        "unjudged",
+        f"documents without a judgment: {shown}",
+        "They count as not relevant; bpref and Judged@k tell how much that matters.",
+        concerned,
+        hits.n_queries,
+    )

@@ -1,0 +1,310 @@
+"""explain: one number of one query, worked out line by line."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from assay.core.checks import named_few
+from assay.core.conventions import Conventions, as_conventions
+from assay.core.hits import Hits, judge
+from assay.core.ids import Ids
+from assay.core.ranking import Ranking
+from assay.core.text import printable
+from assay.errors import IdError, UsageError
+from assay.io.formats import as_judgments, as_ranking
+from assay.measures import Measure, parse_many
+from assay.measures.derivations import DERIVATIONS, Derivation, show
+from assay.measures.views import Placed, Tied
+from assay.scoring.evaluate import call_of, score
+from assay.tables.table import Cell, Table, as_text, columns_of
+
+__all__ = ["Explanation", "Line", "explain"]
+
+_WHOLE = 20  # down to this rank every document is shown, below it only those that count
+
+
+@dataclass(frozen=True)
+class Line:
+    """One rank: the document there, its score and grade, its tie group, and what it adds.
+
+    Under another order of ties than the list's own, a tied place belongs to no single document.
+    """
+
+    rank: int
+    doc: str | int | None
+    score: float | None
+    grade: float | None
+    tie: tuple[int, int] | None
+    values: tuple[int | float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The derivation of one value; `exact` says whether it is that of `evaluate` to the last bit.
+
+    Values are NaN where the measure is undefined.
+    """
+
+    query: str | int
+    measure: Measure
+    value: float
+    evaluated: float
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+    working: tuple[str, ...]
+    signature: str
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def exact(self) -> bool:
+        """Whether the derivation gives the very number that `evaluate` gives."""
+        both_undefined = math.isnan(self.value) and math.isnan(self.evaluated)
+        return both_undefined or self.value == self.evaluated
+
+    def table(self) -> Table:
+        """The ranks as a table; what is left out between them is said in a line of its own."""
+        head = ("rank", "document", "score", "grade", "tied", *self.columns)
+        rows: list[tuple[Cell, ...]] = []
+        last = 0
+        for line in self.lines:
+            if line.rank > last + 1:
+                rows.append(_gap(line.rank - last - 1, len(head)))
+            rows.append(_cells(line, len(self.columns)))
+            last = line.rank
+        return _without_empty_columns(Table(head, tuple(rows)))
+
+    def closing(self) -> tuple[str, ...]:
+        """The result, and whether it is the number that `evaluate` gives."""
+        found = "undefined" if math.isnan(self.value) else repr(self.value)
+        if self.exact:
+            return (f"{self.measure} of query {self.query} = {found}",)
+        return (
+            f"{self.measure} of query {self.query} = {found}",
+            f"WARNING: evaluate gives {self.evaluated!r}, which is not the same number. "
+            "This is a fault of Assay; please report it.",
+        )
+
+    def __str__(self) -> str:
+        """The whole derivation as text."""
+        parts = [as_text(self.table())] if self.lines else []
+        blocks = (self.notes, self.working, self.closing())
+        parts += ["\n".join(map(printable, block)) for block in blocks if block]
+        return "\n\n".join([*parts, self.signature])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "query": self.query,
+            "measure": str(self.measure),
+            "value": None if math.isnan(self.value) else self.value,
+            "evaluated": None if math.isnan(self.evaluated) else self.evaluated,
+            "exact": self.exact,
+            "columns": list(self.columns),
+            "lines": [asdict(line) for line in self.lines],
+            "working": list(self.working),
+            "notes": list(self.notes),
+            "signature": self.signature,
+        }
+
+
+def _gap(left_out: int, width: int) -> tuple[Cell, ...]:
+    what = "1 document" if left_out == 1 else f"{left_out} documents"
+    return (_figure("…"), Cell(f"({what})"), *[_figure("")] * (width - 2))
+
+
+def _figure(text: str) -> Cell:
+    return Cell(text, "figure")
+
+
+def _cells(line: Line, width: int) -> tuple[Cell, ...]:
+    tie = "" if line.tie is None else f"{line.tie[0]}–{line.tie[1]}"
+    values = [_figure(_value_text(value)) for value in line.values]
+    return (
+        _figure(str(line.rank)),
+        Cell("(any of the tied)" if line.doc is None else line.doc),
+        _figure("" if line.score is None else f"{line.score:.6g}"),
+        _figure("" if line.grade is None else f"{line.grade:g}"),
+        _figure(tie),
+        *values,
+        *[_figure("")] * (width - len(values)),
+    )
+
+
+def _value_text(value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.4f}" if value == 0 or value >= 0.001 else f"{value:.1e}"
+
+
+def _without_empty_columns(table: Table) -> Table:
+    used = [i for i in range(len(table.columns)) if any(row[i].value for row in table.rows)]
+    return columns_of(table, used)
+
+
+def explain(
+    run: Any,
+    qrels: Any,
+    *,
+    query: str | int,
+    measure: str | Measure = "nDCG@10",
+    conventions: str | Conventions = "trec_eval",
+) -> Explanation:
+    """Work out one measure of one query, line by line. Takes what `evaluate` takes.
+
+    >>> found = explain({"q": {"a": 2, "b": 1}}, {"q": {"b": 1}}, query="q", measure="RR")
+    >>> found.value, found.working
+    (0.5, ('first relevant document at rank 2', 'RR = 1 / 2 = 0.5'))
+    """
+    rules = as_conventions(conventions)
+    wanted = parse_many([measure])
+    if len(wanted) != 1:
+        raise UsageError(f"explain takes one measure, found {', '.join(map(str, wanted))}.")
+    ranking = as_ranking(run, rules)
+    hits = judge(ranking, as_judgments(qrels), conventions=rules)
+    row = _row_of(query, hits)
+    scores = score(hits, wanted, conventions=rules)
+    one = hits.select(np.array([row]))
+    evaluated = float(scores.values[0, row])
+    derived, ties = _derived(one, wanted[0], rules)
+    lines = _lines(ranking.under(rules), one, derived, ties, wanted[0])
+    return Explanation(
+        query=hits.query_ids[row],
+        measure=wanted[0],
+        value=math.nan if math.isnan(evaluated) else derived.made.value,
+        evaluated=evaluated,
+        columns=derived.made.columns,
+        lines=tuple(lines),
+        working=derived.made.working,
+        signature=scores.signature,
+        notes=tuple(_notes(one, evaluated, bool(scores.tied[0, row]), rules)),
+    )
+
+
+def _row_of(query: str | int, hits: Hits) -> int:
+    if isinstance(query, str) and hits.query_ids.kind == "integer" and query.isdecimal():
+        query = int(query)  # a command line knows text only
+    place = int(Ids.of([query], what="query").match(hits.query_ids)[0])
+    if place < 0:
+        raise IdError(
+            f"Query {query!r} is not among the judged queries: {named_few(hits.query_ids)}."
+        )
+    return place
+
+
+@dataclass(frozen=True)
+class _Derived:
+    """A derivation, and the ranks of the documents it counts."""
+
+    made: Derivation
+    ranks: tuple[int, ...]
+
+
+def _derived(one: Hits, measure: Measure, rules: Conventions) -> tuple[_Derived, str]:
+    """The derivation under the tie rule, and the placement of tied documents it goes by."""
+    arguments, worth = call_of(measure, rules)
+
+    def under(ties: str) -> _Derived:
+        placed = Placed(one, worth, ties)
+        return _Derived(DERIVATIONS[measure.name](placed, **arguments), tuple(placed.rank.tolist()))
+
+    if rules.ties == "order" or not len(one.tied_rows):
+        return under("order"), "order"
+    closed_form = rules.ties == "expected" or (
+        rules.ties != "midrank-up" and _has_extremes(one, measure, arguments, worth)
+    )
+    if closed_form:
+        return _closed_form(one, measure, rules, arguments, worth), "order"
+    if rules.ties == "midrank-up":
+        return under("midrank-up"), "midrank-up"
+    both = [under("best"), under("worst")]
+    pick = max if rules.ties == "best" else min
+    return pick(both, key=lambda found: found.made.value), rules.ties
+
+
+def _has_extremes(one: Hits, measure: Measure, arguments: dict[str, Any], worth: Any) -> bool:
+    extremes = measure.definition.extremes
+    return extremes is not None and extremes(Tied(one, worth), **arguments) is not None
+
+
+def _closed_form(
+    one: Hits, measure: Measure, rules: Conventions, arguments: dict[str, Any], worth: Any
+) -> _Derived:
+    """Tie groups and what they are worth together; a single document has no share of its own."""
+    view = Tied(one, worth)
+    groups = [
+        f"ranks {above + 1}–{above + size}: {good} of {size} count"
+        for above, size, good in zip(
+            view.above.tolist(), view.size.tolist(), view.good.tolist(), strict=True
+        )
+        if size > 1
+    ]
+    by_rule = {
+        ties: float(score(one, measure, conventions=rules.but(ties=ties)).values[0, 0])
+        for ties in ("worst", "best", "expected")
+    }
+    in_order = DERIVATIONS[measure.name](Placed(one, worth, "order"), **arguments)
+    working = (
+        "tie groups: " + "; ".join(groups),
+        "over all their orders, in closed form: "
+        + ", ".join(f"{ties} {show(value)}" for ties, value in by_rule.items()),
+        f"in the order of the list it would be {show(in_order.value)}",
+    )
+    ranks = tuple(Placed(one, worth, "order").rank.tolist())
+    return _Derived(Derivation(by_rule[rules.ties], working), ranks)
+
+
+def _lines(
+    ranking: Ranking, one: Hits, derived: _Derived, ties: str, measure: Measure
+) -> Iterator[Line]:
+    """The ranks to show: the first ones, and below them those that count."""
+    if bool(one.missing[0]):
+        return
+    listed = ranking.row(one.query_ids[0])
+    grades = dict(zip(one.rank.tolist(), one.grade.tolist(), strict=True))
+    groups = _tie_groups([score for _, score in listed])
+    added = dict(zip(derived.ranks, derived.made.rows, strict=False))
+    counted = set(derived.ranks)
+    cutoff = measure.cutoff if isinstance(measure.cutoff, int) else None
+    last = len(listed) if cutoff is None else min(cutoff, len(listed))
+    for rank in range(1, last + 1):
+        if rank > _WHOLE and rank not in (added or counted):
+            continue
+        doc, value = listed[rank - 1]
+        tie = groups[rank - 1]
+        nobody = tie is not None and ties != "order"
+        yield Line(
+            rank=rank,
+            doc=None if nobody else doc,
+            score=value,
+            grade=None if nobody else grades.get(rank),
+            tie=tie,
+            values=added.get(rank, ()),
+        )
+
+
+def _tie_groups(scores: list[float]) -> list[tuple[int, int] | None]:
+    """For each place the first and last rank of its tie group, None where nothing ties."""
+    groups: list[tuple[int, int] | None] = []
+    start = 0
+    for stop in range(1, len(scores) + 1):
+        if stop == len(scores) or scores[stop] != scores[start]:
+            alone = stop - start == 1
+            groups += [None if alone else (start + 1, stop)] * (stop - start)
+            start = stop
+    return groups
+
+
+def _notes(one: Hits, evaluated: float, tied: bool, rules: Conventions) -> Iterator[str]:
+    if bool(one.missing[0]):
+        fate = "left out of means" if rules.missing == "skip" else "counted as 0 in means"
+        yield f"The query is judged but not in the run; it is {fate}."
+    if math.isnan(evaluated):
+        fate = "counted as 0 in means" if rules.empty == "zero" else "left out of means"
+        yield f"The query has nothing to find, so the measure is undefined; it is {fate}."
+    if tied:
+        yield f"The value depends on the order of equal scores (ties: {rules.ties})."

@@ -1,0 +1,134 @@
+"""Where and with what something is computed: versions, the commit, fingerprints of files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from assay import __version__
+from assay.errors import StorageError
+from assay.native import engine_name
+
+__all__ = ["fingerprint_of", "fingerprints", "git_commit", "version_of", "versions", "weights_of"]
+
+
+def fingerprint_of(identity: Mapping[str, Any]) -> str:
+    """A short digest of what makes a model what it is; the order of the entries does not matter.
+
+    >>> fingerprint_of({"a": 1, "b": 2}) == fingerprint_of({"b": 2, "a": 1})
+    True
+    """
+    text = json.dumps(identity, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def version_of(package: str) -> str:
+    """The version of an installed package, by the name it is installed under."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def weights_of(place: str | Path) -> dict[str, Any]:
+    """What is in a file or a folder, by digests; a model that is fetched is known by its name."""
+    path = Path(place)
+    if not path.exists():
+        return {"model": str(place)}
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    found = fingerprints(files)
+    return {
+        "weights": {file.relative_to(path).as_posix(): found[str(file)]["sha256"] for file in files}
+    }
+
+
+# Packages whose version may change a number or an order; only those in use are named.
+_PACKAGES: Final = (
+    "numpy",
+    "narwhals",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "zstandard",
+    "wordllama",
+    "torch",
+    "sentence_transformers",
+    "model2vec",
+    "safetensors",
+    "sqlalchemy",
+    "onnxruntime",
+    "tokenizers",
+    "bm25s",
+    "faiss",
+    "usearch",
+    "lancedb",
+    "qdrant_client",
+    "sqlite_vec",
+    "pgvector",
+    "cv2",
+    "skimage",
+    "sklearn",
+    "scipy",
+    "ray",
+)
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, Assay with its kernels, and the packages that are loaded."""
+    found = {
+        "python": platform.python_version(),
+        "assay": __version__,
+        "engine": engine_name(),
+        "platform": f"{sys.platform}-{platform.machine()}",
+    }
+    for module in _PACKAGES:
+        if module in sys.modules:
+            found[module] = _version_of(module)
+    return found
+
+
+def _version_of(module: str) -> str:
+    try:
+        return metadata.version(module.replace("_", "-"))
+    except metadata.PackageNotFoundError:
+        return str(getattr(sys.modules[module], "__version__", "unknown"))
+
+
+def git_commit(folder: str | None = None) -> str:
+    """The commit that is checked out here; empty where there is none."""
+    try:
+        done = subprocess.run(
+            ["git", "rev-parse", "--verify", "HEAD"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=5,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return ""
+    found = done.stdout.strip()
+    return found if done.returncode == 0 and len(found) in (40, 64) else ""
+
+
+def fingerprints(files: Iterable[str | os.PathLike[str]]) -> dict[str, dict[str, Any]]:
+    """Size and SHA-256 of each file."""
+    return {os.fspath(file): _fingerprint(os.fspath(file)) for file in files}
+
+
+def _fingerprint(file: str) -> dict[str, Any]:
+    try:
+        with open(file, "rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            return {"bytes": os.fstat(stream.fileno()).st_size, "sha256": digest}
+    except OSError as error:
+        raise StorageError(f"{file} cannot be read: {error.strerror}.") from None

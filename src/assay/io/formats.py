@@ -1,0 +1,197 @@
+"""Rankings and judgments from whatever the user has: paths, dictionaries, tuples, data frames."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from assay.core.conventions import Conventions, as_conventions
+from assay.core.judgments import Judgments
+from assay.core.ranking import Ranking
+from assay.errors import InputError, UsageError
+from assay.io import frames, tables
+from assay.io.arrays import read_judgment_arrays, read_ranking_arrays
+from assay.io.lines import Kind, Lines
+from assay.io.streams import open_chunks
+from assay.io.trec import parse_qrels, parse_run
+
+__all__ = ["FORMATS", "as_judgments", "as_ranking", "find_format", "read_qrels", "read_run"]
+
+FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz", "npy")
+_SUFFIXES: Final = {f".{name}": name for name in FORMATS} | {".ndjson": "jsonl", ".pq": "parquet"}
+_MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
+
+
+def read_run(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    conventions: str | Conventions = "trec_eval",
+) -> Ranking:
+    """Read a run file: TREC text, CSV, TSV, JSON, JSONL, parquet, npz or npy.
+
+    The name's ending says the format, else the content does; `format` overrides both. Text files
+    may be .gz or .zst. The conventions say how equal scores are ordered.
+    """
+    return _ranking_of_file(checked_path(path), as_conventions(conventions), format)
+
+
+def read_qrels(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+) -> Judgments:
+    """Read a file of judgments, in the formats that `read_run` knows."""
+    return _judgments_of_file(checked_path(path), format)
+
+
+def checked_path(path: Any) -> str | os.PathLike[str]:
+    """The path, if it is one that can name a file."""
+    plain = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if isinstance(plain, str):
+        given: str | os.PathLike[str] = path
+        return given
+    raise UsageError(
+        f"Expected the path of a file, as text or pathlib.Path, found {type(path).__name__}: "
+        f"{repr(path)[:60]}."
+    )
+
+
+def as_ranking(run: Any, rules: Conventions) -> Ranking:
+    """A `Ranking` from any source; the conventions say how equal scores are ordered.
+
+    >>> as_ranking({"q": ["b", "a"]}, Conventions()).row("q")
+    [('b', 0.0), ('a', -1.0)]
+    """
+    if isinstance(run, Ranking):
+        return run
+    if isinstance(run, str | os.PathLike):
+        return _ranking_of_file(run, rules, None)
+    return _ranking(_lines_of_data(run, "run"), rules)
+
+
+def as_judgments(qrels: Any) -> Judgments:
+    """`Judgments` from any source.
+
+    >>> as_judgments({"q": {"a", "b"}})
+    Qrels(1 queries, 2 judgments)
+    """
+    if isinstance(qrels, Judgments):
+        return qrels
+    if isinstance(qrels, str | os.PathLike):
+        return _judgments_of_file(qrels, None)
+    return _judgments(_lines_of_data(qrels, "qrels"))
+
+
+def find_format(path: str | os.PathLike[str], format: str | None = None) -> str:
+    """Tell the format of a file: as asked, by the name's ending, or by the first bytes.
+
+    >>> find_format("run.tsv.gz")
+    'tsv'
+    """
+    if format is not None:
+        if format not in FORMATS:
+            raise UsageError(f"Unknown format {format!r}. Known: {', '.join(FORMATS)}.")
+        return format
+    return named_format(path) or _format_of_content(path)
+
+
+def named_format(path: str | os.PathLike[str]) -> str | None:
+    """The format that the name's ending promises, if it promises any."""
+    return _SUFFIXES.get(ending_of(path))
+
+
+def ending_of(path: str | os.PathLike[str]) -> str:
+    """The name's ending in small letters, that of the packing left out.
+
+    >>> ending_of("run.TSV.gz")
+    '.tsv'
+    """
+    name = Path(path).name.lower()
+    for packed in (".gz", ".zst"):
+        name = name.removesuffix(packed)
+    return Path(name).suffix
+
+
+def _format_of_content(path: str | os.PathLike[str]) -> str:
+    head = next(open_chunks(path, 16))
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), "trec")
+
+
+@contextmanager
+def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Let every message about wrong data begin with the file that it came from."""
+    try:
+        yield
+    except InputError as error:
+        name, message = os.fspath(path), str(error)
+        if message.startswith((f"{name}:", f"{name},", f"{name} ")):
+            raise
+        raise type(error)(f"{name}: {message[:1].lower()}{message[1:]}") from error
+
+
+def _ranking_of_file(
+    path: str | os.PathLike[str], rules: Conventions, asked: str | None
+) -> Ranking:
+    format = find_format(path, asked)
+    with _naming(path):
+        if format in ("npz", "npy"):
+            ranking = read_ranking_arrays(path, format)
+            return ranking.under(rules.but(self_match="keep", depth=0))
+        return _ranking(_lines_of_file(path, "run", format), rules)
+
+
+def _judgments_of_file(path: str | os.PathLike[str], asked: str | None) -> Judgments:
+    format = find_format(path, asked)
+    with _naming(path):
+        if format in ("npz", "npy"):
+            return read_judgment_arrays(path, format)
+        return _judgments(_lines_of_file(path, "qrels", format))
+
+
+def _lines_of_file(path: str | os.PathLike[str], kind: Kind, format: str) -> Lines:
+    if format == "trec":
+        return _lines_of_trec(path, kind)
+    if format in ("csv", "tsv"):
+        return tables.read_delimited(path, kind, delimiter="," if format == "csv" else "\t")
+    read = {"json": tables.read_json, "jsonl": tables.read_jsonl, "parquet": tables.read_parquet}
+    return read[format](path, kind)
+
+
+def _lines_of_trec(path: str | os.PathLike[str], kind: Kind) -> Lines:
+    if kind == "qrels":
+        return Lines(*parse_qrels(path)[:5])
+    run = parse_run(path)
+    return Lines(*run[:5], name=run.tag)
+
+
+def _lines_of_data(data: Any, kind: Kind) -> Lines:
+    from assay.io import plain
+
+    if isinstance(data, Mapping):
+        return plain.lines_of_mapping(data, kind)
+    if frames.is_frame(data):
+        return frames.lines_of_frame(data, kind)
+    return plain.lines_of_records(data, kind, "row {}".format, kind)
+
+
+def _ranking(lines: Lines, rules: Conventions) -> Ranking:
+    return Ranking.from_lines(
+        lines.query_ids,
+        lines.doc_ids,
+        queries=lines.queries,
+        docs=lines.docs,
+        scores=lines.values,
+        tiebreak=rules.tiebreak,
+        precision=rules.scores,
+        name=lines.name,
+    )
+
+
+def _judgments(lines: Lines) -> Judgments:
+    return Judgments.from_pairs(
+        lines.query_ids, lines.doc_ids, lines.queries, lines.docs, lines.values
+    )

@@ -1,0 +1,263 @@
+"""Measures as values, and the registry that knows how to compute each of them.
+
+A `Measure` is a name with parameters and a cut-off, such as `nDCG@10` or `AP(rel=2)@100`. The same
+string is command-line argument, column header and JSON key. A `Definition` is what the registry
+holds: the function, its parameters, its range, its laws. `@measure(...)` adds one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from assay.arrays import Floats
+from assay.errors import MeasureError
+
+__all__ = ["LAWS", "REGISTRY", "Definition", "Measure", "Param", "Value", "measure"]
+
+_LARGEST_CUTOFF: Final = 10**15  # exact as int64 and as float64
+
+Value = bool | int | float | str | tuple[Any, ...]
+
+LAWS: Final[frozenset[str]] = frozenset(
+    {
+        "monotone",  # moving a relevant document up never lowers it
+        "local",  # @k ignores what is below k
+        "perfect",  # a perfect order reaches the ceiling
+        "order-free",  # depends on what was retrieved, not on the order
+        "single-RR",  # with one relevant document it equals RR
+        "single-Success",  # with one relevant document it equals Success
+    }
+)
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of a measure: its default, and which values it takes.
+
+    `convention` names the field of `Conventions` that supplies the value where the measure's
+    own string says nothing. `kind` is "number", "flag", "choice", "levels" or "gains".
+    """
+
+    default: Value | None
+    kind: str
+    about: str
+    choices: tuple[str, ...] = ()
+    low: float = -math.inf
+    high: float = math.inf
+    convention: str | None = None
+
+    def check(self, owner: str, key: str, value: Value) -> Value:
+        """The value if it is one this parameter takes; an error that says what it takes if not."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        if self.kind == "flag" and isinstance(value, bool):
+            return value
+        if self.kind == "choice" and value in self.choices:
+            return value
+        if self.kind == "number" and _is_number(value) and self.low <= value <= self.high:  # type: ignore[operator]
+            return value
+        if self.kind == "levels" and _all_numbers(value, 1, 0.0, 1.0):
+            return value if isinstance(value, tuple) else (value,)
+        if self.kind == "gains" and _all_numbers(value, 2, 0.0, math.inf) and _all_differ(value):
+            return value
+        raise MeasureError(f"{owner}({key}={format_value(value)}): {key} must be {self.takes()}.")
+
+    def takes(self) -> str:
+        """In words, what this parameter takes."""
+        if self.kind == "flag":
+            return "true or false"
+        if self.kind == "choice":
+            return "one of " + ", ".join(self.choices)
+        if self.kind == "levels":
+            return "recall levels from 0 to 1 joined by '/', e.g. 0.25/0.5/0.75"
+        if self.kind == "gains":
+            return "grade:gain pairs joined by '/', each grade once, gains ≥ 0, e.g. 1:3/2:9"
+        return f"a number from {format_value(self.low)} to {format_value(self.high)}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _all_numbers(value: Value, width: int, low: float, high: float) -> bool:
+    """Whether all are numbers in range, or (width 2) pairs whose second number is in range."""
+    items = value if isinstance(value, tuple) else (value,)
+    rows = [item if isinstance(item, tuple) else (item,) for item in items]
+    return bool(rows) and all(
+        len(row) == width and all(map(_is_number, row)) and low <= row[-1] <= high for row in rows
+    )
+
+
+def _all_differ(gains: Any) -> bool:
+    """Whether no grade is given two gains."""
+    return len(dict(gains)) == len(gains)
+
+
+def format_value(value: Value) -> str:
+    """A parameter value as it is written: `true`, `2`, `0.5`, `exp`, `0.25/0.5`, `1:3/2:9`.
+
+    >>> format_value(((1, 3.0), (4, 4.5)))
+    '1:3/4:4.5'
+    """
+    if isinstance(value, tuple):
+        rows = [item if isinstance(item, tuple) else (item,) for item in value]
+        return "/".join(":".join(map(format_value, row)) for row in rows)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure with its parameters and cut-off; `parse(str(m)) == m`.
+
+    `cutoff` is a rank, a recall level (iprec), the letter R (MAP@R) or None.
+
+    >>> str(Measure("AP", (("rel", 2),), 100))
+    'AP(rel=2)@100'
+    """
+
+    name: str
+    params: tuple[tuple[str, Value], ...] = ()
+    cutoff: int | float | str | None = None
+
+    def __str__(self) -> str:
+        """The canonical name."""
+        inside = ",".join(f"{key}={format_value(value)}" for key, value in self.params)
+        cut = "" if self.cutoff is None else f"@{format_value(self.cutoff)}"
+        return self.name + (f"({inside})" if inside else "") + cut
+
+    def __repr__(self) -> str:
+        """The canonical name, so that tables and lists of measures read well."""
+        return str(self)
+
+    def __matmul__(self, cutoff: float) -> Measure:
+        """`AP @ 10`: the same measure with another cut-off."""
+        return REGISTRY[self.name].build(dict(self.params), cutoff)
+
+    def __call__(self, **params: Value) -> Measure:
+        """`nDCG(gain="exp")`: the same measure with more parameters."""
+        return REGISTRY[self.name].build({**dict(self.params), **params}, self.cutoff)
+
+    @property
+    def definition(self) -> Definition:
+        """What the registry knows about this measure."""
+        return REGISTRY[self.name]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """How a measure is computed and what is known about it."""
+
+    name: str
+    function: Callable[..., Floats]
+    worth: str  # what makes a document count; see assay.measures.gain
+    cutoff: str  # none, optional, required, level, R
+    params: Mapping[str, Param]
+    laws: frozenset[str]
+    expected: Callable[..., Floats] | None  # closed form over tie groups; None: function is linear
+    extremes: (
+        Callable[..., tuple[Floats, Floats] | None] | None
+    )  # where best is not "relevant first"
+    high: float | None  # largest value it can take; None: no limit
+    aggregate: str  # mean, sum, geometric
+    aliases: tuple[str, ...]
+    trec: str | None  # trec_eval's name, with {k}, {level} or {params}
+    formula: str
+    defined: str = field(default="relevant")  # relevant: needs R > 0; always
+
+    @property
+    def summary(self) -> str:
+        """First line of the docstring."""
+        return (self.function.__doc__ or "").strip().splitlines()[0]
+
+    def build(self, params: Mapping[str, Value], cutoff: float | str | None) -> Measure:
+        """A `Measure` of this definition, with every parameter checked."""
+        checked = []
+        for key in sorted(params):
+            if key not in self.params:
+                known = ", ".join(sorted(self.params)) or "none"
+                raise MeasureError(f"{self.name} has no parameter {key!r}; it takes: {known}.")
+            value = self.params[key].check(self.name, key, params[key])
+            if value != self.params[key].default or self.params[key].convention:
+                checked.append((key, value))
+        return Measure(self.name, tuple(checked), self._checked_cutoff(cutoff))
+
+    def _checked_cutoff(self, cutoff: float | str | None) -> float | str | None:
+        if self.cutoff == "R":
+            return "R"
+        if cutoff is None:
+            if self.cutoff in ("required", "level"):
+                example = f"{self.name}@{'0.1' if self.cutoff == 'level' else '10'}"
+                raise MeasureError(f"{self.name} needs a cut-off, e.g. {example}.")
+            return None
+        if self.cutoff == "none":
+            raise MeasureError(f"{self.name} takes no cut-off, found {self.name}@{cutoff}.")
+        if self.cutoff == "level":
+            if not _is_number(cutoff) or not 0 <= float(cutoff) <= 1:
+                raise MeasureError(f"{self.name}@{cutoff}: the recall level must be from 0 to 1.")
+            return cutoff
+        if isinstance(cutoff, np.integer):
+            cutoff = int(cutoff)
+        whole = isinstance(cutoff, int) and not isinstance(cutoff, bool)
+        if not whole or not 1 <= cutoff <= _LARGEST_CUTOFF:  # type: ignore[operator]
+            raise MeasureError(
+                f"{self.name}@{cutoff}: the cut-off k must be a whole number from 1 to 10^15. "
+                f"Write for instance {self.name}@10."
+            )
+        return cutoff
+
+
+REGISTRY: Final[dict[str, Definition]] = {}
+
+REL = Param(1, "number", "smallest grade that counts as relevant")
+
+
+def measure(
+    name: str,
+    *,
+    formula: str,
+    laws: set[str],
+    worth: str = "relevant",
+    cutoff: str = "optional",
+    params: Mapping[str, Param] | None = None,
+    expected: Callable[..., Floats] | None = None,
+    extremes: Callable[..., tuple[Floats, Floats] | None] | None = None,
+    high: float | None = 1.0,
+    aggregate: str = "mean",
+    aliases: tuple[str, ...] = (),
+    trec: str | None = None,
+    defined: str = "relevant",
+) -> Callable[[Callable[..., Floats]], Callable[..., Floats]]:
+    """Register the decorated function as the measure `name`; CONTRIBUTING.md has an example."""
+    if not laws or not laws <= LAWS:
+        raise MeasureError(f"{name} declares laws {sorted(laws)}; known laws: {sorted(LAWS)}.")
+    rel = {} if worth in ("gain", "stop", "judged") else {"rel": REL}
+
+    def register(function: Callable[..., Floats]) -> Callable[..., Floats]:
+        REGISTRY[name] = Definition(
+            name=name,
+            function=function,
+            worth=worth,
+            cutoff=cutoff,
+            params={**rel, **(params or {})},
+            laws=frozenset(laws),
+            expected=expected,
+            extremes=extremes,
+            high=high,
+            aggregate=aggregate,
+            aliases=aliases,
+            trec=trec,
+            formula=formula,
+            defined=defined,
+        )
+        return function
+
+    return register

@@ -1,0 +1,36 @@
+"""Text to vectors, whatever package makes them.
+
+    wordllama               static vectors of the package wordllama, no download
+    minilm                  all-MiniLM-L6-v2 in numpy, from a package that ships its weights
+    st:MODEL                a sentence-transformers model, by name or folder
+    onnx:FOLDER             an exported model and its tokenizer, by onnxruntime
+    model2vec:MODEL         a model2vec model, by name or folder
+    openai:MODEL            an endpoint that speaks OpenAI's /v1/embeddings
+    npy:FILE                vectors that were computed before (text_model only)
+    py:MODULE:FUNCTION      your own function from a list of texts to an array
+    checkpoint:FILE         the text tower of a .pt or .safetensors file; FILE alone will do
+
+`text_model(spec)` encodes documents and queries under settings, each text once, through a cache;
+`encoder(spec)` is the bare model. Each kind is one file; its package is imported when it is used.
+"""
+
+from assay.models.cache import CacheSize, EmbeddingCache
+from assay.models.encoder import Encoder
+from assay.models.settings import EncoderSettings
+from assay.models.specs import ENCODERS, LEXICAL, encoder, is_lexical, lexical_model, text_model
+from assay.models.text_model import Encoded, TextModel
+
+__all__ = [
+    "ENCODERS",
+    "LEXICAL",
+    "CacheSize",
+    "EmbeddingCache",
+    "Encoded",
+    "Encoder",
+    "EncoderSettings",
+    "TextModel",
+    "encoder",
+    "is_lexical",
+    "lexical_model",
+    "text_model",
+]

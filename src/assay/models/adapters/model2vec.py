@@ -1,0 +1,26 @@
+"""`model2vec:MODEL`: static vectors distilled from a larger model, by name or by folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.errors import need
+from assay.io.fingerprints import version_of, weights_of
+from assay.models.encoder import Encoder, EncoderRequest
+
+__all__ = ["load"]
+
+
+def load(request: EncoderRequest) -> Encoder:
+    """Load the model; one that is not on this machine is fetched by the package."""
+    package = need("model2vec", "The encoder 'model2vec:'", "model2vec")
+    model = package.StaticModel.from_pretrained(request.argument)
+    options: dict[str, Any] = {}
+    if request.settings.max_length is not None:
+        options["max_length"] = request.settings.max_length
+    return Encoder(
+        request.spec,
+        lambda texts: model.encode(texts, **options),
+        lambda: {"model2vec": version_of("model2vec"), **weights_of(request.argument)},
+        repeatable=True,
+    )

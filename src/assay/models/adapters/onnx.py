@@ -1,0 +1,237 @@
+"""`onnx:FOLDER`: a model exported to ONNX, run by onnxruntime.
+
+The folder holds `model.onnx` (or `onnx/model.onnx`) and `tokenizer.json`, and beside them what
+sentence-transformers writes: `1_Pooling/config.json` (how token vectors become one),
+`sentence_bert_config.json` (maximum length) and `modules.json` (whether vectors are scaled to
+length 1). A model that gives one vector for each text needs no pooling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Array
+from assay.core import checks
+from assay.errors import FormatError, StorageError, error_text, need
+from assay.io.fingerprints import version_of, weights_of
+from assay.io.json_text import parse_json
+from assay.io.streams import read_text
+from assay.models.encoder import Batch, Encoder, EncoderRequest, unit_rows
+from assay.models.tokens import Tokenizer, by_length
+
+__all__ = ["ModelFolder", "load"]
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """The folder; nothing is read before it is asked for."""
+
+    path: Path
+
+    def file(self, *names: str) -> Path:
+        """The first of these files that is there; one must be."""
+        for name in names:
+            if (self.path / name).is_file():
+                return self.path / name
+        raise StorageError(
+            f"{self.path} holds no {names[0]}. Give the folder that an export of a model wrote."
+        )
+
+    @property
+    def max_length(self) -> int | None:
+        """How many tokens the model reads, if the folder says it."""
+        for name, key in (
+            ("sentence_bert_config.json", "max_seq_length"),
+            ("config.json", "max_position_embeddings"),
+        ):
+            given = self._settings(name).get(key)
+            if given is not None:
+                return checks.check_cutoff(given, f"{self.path / name}: {key}")
+        return None
+
+    @property
+    def padding(self) -> int:
+        """The token that fills short texts up."""
+        given = self._settings("config.json").get("pad_token_id")
+        return given if isinstance(given, int) else 0
+
+    @property
+    def scales(self) -> bool:
+        """Whether vectors are scaled to length 1 at the end."""
+        modules = self._json("modules.json")
+        return isinstance(modules, list) and any(
+            isinstance(module, dict) and str(module.get("type", "")).endswith(".Normalize")
+            for module in modules
+        )
+
+    @property
+    def poolings(self) -> list[str]:
+        """Which ways of making one vector of many are asked for, e.g. "mean_tokens"."""
+        return [
+            name.removeprefix("pooling_mode_")
+            for name, on in self._settings("1_Pooling/config.json").items()
+            if name.startswith("pooling_mode_") and on is True
+        ]
+
+    def _settings(self, name: str) -> dict[str, Any]:
+        found = self._json(name)
+        if found is None:
+            return {}
+        if not isinstance(found, dict):
+            raise FormatError(f"{self.path / name} must hold a JSON object.")
+        return found
+
+    def _json(self, name: str) -> Any:
+        """What a file holds; None where there is none."""
+        file = self.path / name
+        return parse_json(read_text(file), str(file)) if file.is_file() else None
+
+
+Pool = Callable[[Array, Array], Array]
+
+_PURPOSE: Final = "The encoder 'onnx:'"
+_EXTRA: Final = "onnx"
+_TOKENS_AT_ONCE: Final = 4096  # with padding
+_INTEGERS: Final = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+
+
+def load(request: EncoderRequest) -> Encoder:
+    """Read model, tokenizer and their settings from the folder."""
+    folder = ModelFolder(Path(request.argument))
+    file = folder.file("model.onnx", "onnx/model.onnx")
+    model = _Model(_session(file), _pooling(folder), folder.padding, str(file))
+    tokenizer = Tokenizer(
+        folder.file("tokenizer.json"),
+        request.settings.max_length or folder.max_length,
+        purpose=_PURPOSE,
+        extra=_EXTRA,
+    )
+    unit = request.settings.normalize is not False and folder.scales
+    return Encoder(
+        request.spec,
+        partial(_encode, model, tokenizer, unit),
+        lambda: {"onnxruntime": version_of("onnxruntime"), **weights_of(folder.path)},
+        repeatable=True,
+        batch_size=256,
+    )
+
+
+def _session(file: Path) -> Any:
+    package = need("onnxruntime", _PURPOSE, _EXTRA)
+    options = package.SessionOptions()
+    options.log_severity_level = 3  # errors only: they are raised as well
+    try:
+        return package.InferenceSession(
+            str(file), sess_options=options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # the package has its own exceptions for each kind of damage
+        raise FormatError(f"{file} cannot be loaded: {error_text(error)}.") from None
+
+
+def _pooling(folder: ModelFolder) -> Pool | None:
+    """How token vectors become one, if the folder says it."""
+    asked = folder.poolings
+    if not asked:
+        return None
+    if len(asked) > 1 or asked[0] not in _POOLS:
+        raise FormatError(
+            f"{folder.path}: 1_Pooling/config.json asks for {', '.join(asked)}. Known is one of "
+            f"{', '.join(_POOLS)}."
+        )
+    return _POOLS[asked[0]]
+
+
+def _mean(rows: Array, mask: Array) -> Array:
+    weights = mask[:, :, None].astype(np.float32)
+    with np.errstate(invalid="ignore"):  # a text without tokens becomes NaN, and is refused
+        total: Array = (rows * weights).sum(axis=1) / weights.sum(axis=1)
+    return total
+
+
+def _first(rows: Array, mask: Array) -> Array:
+    first: Array = rows[np.arange(len(rows)), mask.argmax(axis=1)]
+    return first
+
+
+def _greatest(rows: Array, mask: Array) -> Array:
+    greatest: Array = np.where(mask[:, :, None] > 0, rows, -np.inf).max(axis=1)
+    return greatest
+
+
+_POOLS: Final[dict[str, Pool]] = {
+    "mean_tokens": _mean,
+    "cls_token": _first,
+    "max_tokens": _greatest,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """A session, and what is done with its first output."""
+
+    session: Any
+    pool: Pool | None
+    padding: int
+    name: str
+
+    def vectors(self, ids: list[list[int]], kinds: list[list[int]]) -> Array:
+        """One row for each text of a batch."""
+        mask = _padded([[1] * len(row) for row in ids], 0)
+        known = {
+            "input_ids": _padded(ids, self.padding),
+            "attention_mask": mask,
+            "token_type_ids": _padded(kinds, 0),
+            "position_ids": np.broadcast_to(np.arange(mask.shape[1]), mask.shape),
+        }
+        made = np.asarray(self.session.run(None, self._inputs(known))[0])
+        if made.ndim == 2:
+            return made
+        if made.ndim != 3 or made.shape[:2] != mask.shape:
+            raise FormatError(
+                f"{self.name} gave the shape {made.shape} for {mask.shape[0]} texts of "
+                f"{mask.shape[1]} tokens; expected one vector for each text or each token."
+            )
+        if self.pool is None:
+            raise FormatError(
+                f"{self.name} gives a vector for each token, and nothing says how they become "
+                'one. Write 1_Pooling/config.json beside it: {"pooling_mode_mean_tokens": true} '
+                "or pooling_mode_cls_token."
+            )
+        return self.pool(made, mask)
+
+    def _inputs(self, known: dict[str, Array]) -> dict[str, Array]:
+        found = {}
+        for given in self.session.get_inputs():
+            if given.name not in known or given.type not in _INTEGERS:
+                raise FormatError(
+                    f"{self.name} asks for the input {given.name!r} of {given.type}. Known are "
+                    f"{', '.join(known)}, of whole numbers."
+                )
+            found[given.name] = np.ascontiguousarray(known[given.name], _INTEGERS[given.type])
+        return found
+
+
+def _padded(rows: list[list[int]], filler: int) -> NDArray[np.int64]:
+    made = np.full((len(rows), max(map(len, rows))), filler, np.int64)
+    for place, row in zip(made, rows, strict=True):
+        place[: len(row)] = row
+    return made
+
+
+def _encode(model: _Model, tokenizer: Tokenizer, unit: bool, texts: list[str]) -> Batch:
+    """Vectors of texts, sorted by length so that little is padded."""
+    tokens = tokenizer(texts)
+    vectors: list[Array] = [np.empty(0)] * len(texts)
+    for rows in by_length(tokens.ids, _TOKENS_AT_ONCE):
+        made = model.vectors([tokens.ids[row] for row in rows], [tokens.kinds[row] for row in rows])
+        for row, vector in zip(rows, made, strict=True):
+            vectors[row] = vector
+    stacked = np.stack(vectors).astype(np.float32)
+    return Batch(unit_rows(stacked) if unit else stacked, tokens.truncated)

@@ -1,0 +1,283 @@
+"""One JSON request to an endpoint: retried where that can help, told in words where it cannot.
+
+The key is read from the environment when a request is made. It is sent to the host that was named
+and to no other: redirects are refused. It stands in no message, and nothing keeps it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from functools import partial
+from http.client import HTTPException
+from typing import Any, Final
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, build_opener
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import EndpointError, FormatError, UsageError
+from assay.io.json_text import parse_json
+from assay.models.encoder import Encoder, EncoderRequest
+
+__all__ = ["KEY", "Endpoint", "load"]
+
+KEY: Final = "OPENAI_API_KEY"
+
+_TRIES: Final = 6
+_FIRST_WAIT: Final = 0.5  # seconds; doubled after each try
+_LONGEST_WAIT: Final = 30.0
+_LONGEST_ASKED: Final = 120.0  # an endpoint that asks for more is given up
+_LARGEST: Final = 1 << 28  # bytes of an answer
+_AGAIN: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_AT_A_TIME: Final = 1 << 16
+
+
+class _TryError(Exception):
+    """What went wrong in one try; `wait` is what the endpoint asked for, None if nothing."""
+
+    def __init__(self, words: str, *, again: bool = True, wait: float | None = None) -> None:
+        super().__init__(words)
+        self.again, self.wait = again, wait
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """Leave a redirect as the answer that it is."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An address under which requests are made, checked, without a key in it."""
+
+    base_url: str
+    timeout: float = 120.0  # seconds for a whole answer
+
+    def __post_init__(self) -> None:
+        """Refuse what is no plain address; nothing of it is repeated, it may hold a secret."""
+        try:
+            parts = urlsplit(self.base_url)
+            sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            sound = False
+        if not sound or parts.username or parts.password or parts.query or parts.fragment:
+            raise UsageError(
+                "The endpoint's address must be like http://host:port/v1, without a user, a "
+                f"password, a query or a fragment. Give a key by the environment variable {KEY}."
+            )
+
+    def post(self, path: str, content: Any) -> Any:
+        """The JSON answer to JSON content."""
+        body = json.dumps(content).encode()
+        tried = 0
+        while True:
+            tried += 1
+            try:
+                return self._try(path, body)
+            except _TryError as trouble:
+                if not trouble.again or tried == _TRIES:
+                    times = f" ({tried} times)" if tried > 1 else ""
+                    words = _plain(f"{trouble}{times}.")
+                    raise EndpointError(f"{self.base_url}{path}: {words}") from None
+                _sleep(self._wait(path, tried, trouble.wait))
+
+    def _wait(self, path: str, tried: int, asked: float | None) -> float:
+        """Seconds to wait: twice as long each time, with a random part, or what was asked for."""
+        if asked is not None and asked > _LONGEST_ASKED:
+            raise EndpointError(
+                f"{self.base_url}{path} asks to wait {asked:.0f} seconds. Try again later: what is "
+                "finished is in the cache."
+            )
+        longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (tried - 1))
+        return max(asked or 0.0, random.uniform(longest / 2, longest))
+
+    def _try(self, path: str, body: bytes) -> Any:
+        end = time.monotonic() + self.timeout
+        request = urllib.request.Request(
+            self.base_url.rstrip("/") + path, body, _headers(), method="POST"
+        )
+        try:
+            with build_opener(_NoRedirects).open(request, timeout=self.timeout) as response:
+                raw = _read(response, end)
+        except HTTPError as error:
+            with error:
+                raise _status(error, end) from None
+        except UnicodeError:
+            raise _TryError("the address names no host", again=False) from None
+        except (URLError, HTTPException, OSError) as error:
+            raise _TryError(_connection(error, self.timeout)) from None
+        try:
+            return parse_json(raw.decode("utf-8"), "the answer")
+        except (UnicodeDecodeError, FormatError) as error:
+            raise _TryError(f"the answer cannot be read: {str(error)[:160]}") from None
+
+
+def _sleep(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def _headers() -> dict[str, str]:
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    key = os.environ.get(KEY, "").strip()
+    if key:
+        if not key.isascii() or not key.isprintable():
+            raise UsageError(f"{KEY} holds characters that no key has. Set it again.")
+        headers["Authorization"] = f"Bearer {key}"
+    return headers
+
+
+def _read(response: Any, end: float) -> bytes:
+    """All of an answer, as long as time and size allow."""
+    parts, size = [], 0
+    while part := response.read1(_AT_A_TIME):
+        parts.append(part)
+        size += len(part)
+        if size > _LARGEST:
+            raise _TryError(f"the answer is larger than {_LARGEST >> 20} MiB", again=False)
+        if time.monotonic() > end:
+            raise TimeoutError
+    promised = response.headers.get("Content-Length")
+    if promised is not None and promised.isdigit() and int(promised) > size:
+        raise _TryError(f"the answer broke off after {size} of {promised} bytes")
+    return b"".join(parts)
+
+
+def _connection(error: Exception, timeout: float) -> str:
+    reason = getattr(error, "reason", error)
+    if isinstance(reason, TimeoutError):
+        return f"no answer within {timeout:g} seconds"
+    return f"no connection or no whole answer ({type(reason).__name__})"
+
+
+def _status(error: HTTPError, end: float) -> _TryError:
+    """What an answer that is no success means."""
+    if 300 <= error.code < 400:
+        return _TryError(
+            f"it answers {error.code} and points elsewhere, which is not followed: the key is for "
+            "the host that was named. Give the address that it points to",
+            again=False,
+        )
+    if error.code in (401, 403):
+        return _TryError(f"it answers {error.code}: is {KEY} set and right?", again=False)
+    again = error.code in _AGAIN
+    return _TryError(
+        f"it answers {error.code}{_said(error, end)}", again=again, wait=_asked_wait(error)
+    )
+
+
+def _said(error: HTTPError, end: float) -> str:
+    """The endpoint's own words, if it has any."""
+    try:
+        found = json.loads(_read(error, end).decode("utf-8"))
+        words = found["error"]["message"] if isinstance(found["error"], dict) else found["error"]
+    except Exception:  # words are a courtesy: without them the number must do
+        return ""
+    return f": {_plain(str(words)):.200}"
+
+
+def _plain(words: str) -> str:
+    """Words on one line, without the key, should the endpoint repeat it, or escape codes."""
+    key = os.environ.get(KEY, "").strip()
+    line = " ".join(words.split())
+    shown = line.replace(key, "***") if key else line
+    return "".join(character for character in shown if character.isprintable())
+
+
+def _asked_wait(error: HTTPError) -> float | None:
+    """Retry-After: seconds or a date."""
+    given = (error.headers.get("Retry-After") or "").strip()
+    if not given:
+        return None
+    try:
+        if given.replace(".", "", 1).isdigit():
+            return float(given)
+        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+_ADDRESS: Final = "https://api.openai.com/v1"
+_VARIABLE: Final = "OPENAI_BASE_URL"
+_TEXTS: Final = 64  # in one request
+_CHARACTERS: Final = 200_000  # in one request, unless one text has more
+
+
+def load(request: EncoderRequest) -> Encoder:
+    """Check the address; the endpoint is first asked when there are texts."""
+    request.settings.refuse("max_length", "openai:", "the endpoint counts its own tokens")
+    address = request.settings.base_url or os.environ.get(_VARIABLE) or _ADDRESS
+    endpoint = Endpoint(address.rstrip("/"))
+    return Encoder(
+        request.spec,
+        partial(_encode, endpoint, request.argument),
+        lambda: {"endpoint": endpoint.base_url, "model": request.argument},
+        repeatable=True,
+        batch_size=_TEXTS,
+    )
+
+
+def _encode(endpoint: Endpoint, model: str, texts: list[str]) -> NDArray[np.float32]:
+    rows: list[list[float]] = []
+    for part in _requests(texts):
+        content = {"model": model, "input": part, "encoding_format": "float"}
+        answer = endpoint.post("/embeddings", content)
+        rows.extend(_rows(answer, len(part), f"{endpoint.base_url}/embeddings"))
+    return _joined(rows, endpoint.base_url)
+
+
+def _requests(texts: list[str]) -> Iterator[list[str]]:
+    """Texts that one request may carry."""
+    part: list[str] = []
+    size = 0
+    for text in texts:
+        if part and (size + len(text) > _CHARACTERS or len(part) == _TEXTS):
+            yield part
+            part, size = [], 0
+        part.append(text)
+        size += len(text)
+    yield part
+
+
+def _rows(answer: Any, count: int, place: str) -> list[list[float]]:
+    """Vectors in the order of the texts, which `index` tells; order of arrival does not count."""
+    data = answer.get("data") if isinstance(answer, dict) else None
+    if not isinstance(data, list) or not all(isinstance(entry, dict) for entry in data):
+        raise EndpointError(f"{place}: the answer holds no list 'data' of embeddings.")
+    if len(data) != count:
+        raise EndpointError(f"{place}: {len(data)} embeddings came back for {count} texts.")
+    rows: dict[int, list[float]] = {}
+    for entry in data:
+        index = entry.get("index")
+        if type(index) is not int or not 0 <= index < count or index in rows:
+            raise EndpointError(
+                f"{place}: the places (index) of the embeddings must be 0 to {count - 1}, each "
+                f"once, found {index if type(index) is int else type(index).__name__}."
+            )
+        rows[index] = _row(entry.get("embedding"), index, place)
+    return [rows[index] for index in range(count)]
+
+
+def _row(values: Any, index: int, place: str) -> list[float]:
+    sound = isinstance(values, list) and values
+    if not sound or not all(type(v) in (int, float) and math.isfinite(v) for v in values):
+        raise EndpointError(f"{place}: embedding {index} is no list of finite numbers.")
+    row: list[float] = values
+    return row
+
+
+def _joined(rows: list[list[float]], place: str) -> NDArray[np.float32]:
+    widths = sorted({len(row) for row in rows})
+    if len(widths) > 1:
+        raise EndpointError(
+            f"{place}: embeddings of {widths[0]} and of {widths[-1]} dimensions came back together."
+        )
+    return np.array(rows, np.float32)

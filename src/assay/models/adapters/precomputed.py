@@ -1,0 +1,101 @@
+"""`npy:FILE` and `npy:DOCS,QUERIES`: vectors that were computed before, by row or by id.
+
+A .npz holds both sides, as `docs` and `queries`, and ids if there are any (`doc_ids`,
+`query_ids`). Rows belong to texts by id where both have ids, else by their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.core import checks
+from assay.core.ids import Ids
+from assay.errors import IdError, MismatchError, UsageError
+from assay.io.fingerprints import fingerprint_of, weights_of
+from assay.io.vectors import read_vectors
+from assay.models.encoder import EncoderRequest, Progress, as_vectors, shaped
+from assay.models.settings import EncoderSettings
+from assay.models.text_model import Encoded, TextModel, checked_texts
+
+__all__ = ["PrecomputedModel", "load"]
+
+
+def load(request: EncoderRequest) -> NoReturn:
+    """Refuse: vectors of one collection are no encoder of other texts."""
+    raise UsageError(f"{request.spec!r} holds vectors of one collection: it encodes no other text.")
+
+
+class PrecomputedModel(TextModel):
+    """Vectors from files; a row of zeros is taken as it is."""
+
+    def __init__(self, spec: str, settings: EncoderSettings) -> None:
+        files = spec.partition(":")[2].split(",")
+        if len(files) > 2 or not all(files):
+            raise UsageError(f"{spec!r} names no vectors. Write npy:FILE.npz or npy:DOCS,QUERIES.")
+        for name in ("query_prefix", "doc_prefix"):
+            if getattr(settings, name):
+                raise UsageError(f"{spec!r} cannot obey {name}: its vectors are there already.")
+        for name in ("max_length", "base_url"):
+            settings.refuse(name, "npy:", "its vectors are there already")
+        self.spec, self.settings, self.repeatable = spec, settings, True
+        self._files = {"doc": files[0], "query": files[-1]}
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        weights = {side: weights_of(Path(file)) for side, file in self._files.items()}
+        return fingerprint_of(
+            {"spec": self.spec, "identity": weights, "settings": asdict(self.settings)}
+        )
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the settings and what the files hold."""
+        return self._fingerprint
+
+    def encode_docs(
+        self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
+    ) -> Encoded:
+        """Vectors of documents."""
+        return self._side("doc", texts, ids)
+
+    def encode_queries(
+        self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
+    ) -> Encoded:
+        """Vectors of queries."""
+        return self._side("query", texts, ids)
+
+    def _side(self, side: str, texts: Sequence[str], ids: Any) -> Encoded:
+        checked = checked_texts(texts, self.spec)
+        file = self._files[side]
+        held = read_vectors(file, side)
+        vectors, known = np.asarray(held.vectors), held.ids
+        if ids is not None and known is not None:
+            asked = Ids.of(ids, what=side)
+            checks.check_lengths(texts=len(checked), ids=len(asked))
+            vectors = vectors[_rows_of(asked, known, file, side)]
+        elif len(vectors) != len(checked):
+            raise MismatchError(
+                f"{file} holds {len(vectors)} {side} vectors for {len(checked)} texts. They belong "
+                "together by order; give ids on both sides to choose among them."
+            )
+        rows = as_vectors(vectors, len(checked), self.spec)
+        checks.check_finite(rows, f"{file}, {side} vectors")
+        return Encoded(
+            shaped(rows, self.settings, self.spec), 0, 0.0, None, np.logical_not(rows.any(axis=1))
+        )
+
+
+def _rows_of(asked: Ids, known: Ids, file: str, side: str) -> NDArray[np.int64]:
+    checks.check_unique(known, side)
+    place = {known[row]: row for row in range(len(known))}
+    missing = [asked[i] for i in range(len(asked)) if asked[i] not in place]
+    if missing:
+        raise IdError(f"{file} holds no vector of {side} {checks.named_few(missing)}.")
+    return np.array([place[asked[i]] for i in range(len(asked))], np.int64)

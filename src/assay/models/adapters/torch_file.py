@@ -1,0 +1,165 @@
+"""`checkpoint:FILE`: the text tower of a trained model, from a .pt or .safetensors file.
+
+What the file holds:
+
+    encoder                 spec of the text model, e.g. `wordllama` or `st:all-MiniLM-L6-v2`
+                            (in .safetensors a note of that name in `__metadata__`)
+    projection.weight       optional: outputs × inputs; each vector is multiplied by it
+    projection.bias         optional: added after that
+
+In a .pt file `projection` may also be a dictionary with `weight` and `bias`. Other entries are
+left alone. A .pt file is only ever loaded with `weights_only=True`, so it cannot run code, and
+the spec inside a file may not name code either; `from_factory` plugs in a class of your own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assay.arrays import Array
+from assay.errors import AssayError, FormatError, MismatchError, UsageError, error_text, need
+from assay.io.fingerprints import weights_of
+from assay.io.streams import open_chunks
+from assay.models.adapters.python_function import named_callable
+from assay.models.encoder import Batch, Encoder, EncoderRequest
+from assay.models.safetensors import load_safetensors
+from assay.models.specs import encoder
+
+__all__ = ["from_factory", "load", "read_checkpoint"]
+
+
+_ENDINGS = (".pt", ".pth", ".safetensors")
+_NOT_FROM_A_FILE = ("py:", "checkpoint:", "onnx:", "openai:")
+
+
+def load(request: EncoderRequest) -> Encoder:
+    """The text model that the file names, followed by the file's projection if it has one."""
+    path = request.argument
+    content = read_checkpoint(path)
+    inner = _inner_spec(content, path)
+    model = encoder(inner, device=request.device, settings=request.settings)
+    projection = _projection(content, path)
+
+    def encode(texts: list[str]) -> Batch:
+        made = model.encode_batch(texts)
+        if projection is None:
+            return made
+        return Batch(_projected(made.vectors, *projection, path), made.truncated)
+
+    return Encoder(
+        request.spec,
+        encode,
+        lambda: {"encoder": inner, **model.identity(), **weights_of(path)},
+        repeatable=model.repeatable,
+        batch_size=model.batch_size,
+    )
+
+
+def from_factory(path: str, factory: str, *, device: str | None = None) -> Any:
+    """What `module:factory` makes of a checkpoint: it is called with the content and the device.
+
+    The result is a text encoder: an object with `encode` or `encode_texts_clip`, or a function.
+    """
+    make = named_callable(factory, "MODULE:FACTORY")
+    content = read_checkpoint(path)
+    try:
+        return make(content, device or "cpu")
+    except (AssayError, MemoryError, OSError):
+        raise
+    except Exception as error:  # the factory is not ours: it can fail in any way
+        raise UsageError(
+            f"The factory {factory!r} failed on {path}: {error_text(error)}. It is called with the "
+            "content of the checkpoint and the device."
+        ) from error
+
+
+def read_checkpoint(path: str) -> Mapping[str, Any]:
+    """The content of a .pt or .safetensors file; nothing in it is executed."""
+    ending = Path(path).suffix.lower()
+    if ending == ".safetensors":
+        tensors, notes = load_safetensors(path)
+        return {**tensors, **notes}
+    if ending not in _ENDINGS:
+        raise FormatError(f"{path}: a checkpoint ends in .pt, .pth or .safetensors.")
+    next(open_chunks(path, 1))  # what is no regular file, or empty, is refused in its own words
+    content = _load_weights(path)
+    if not isinstance(content, Mapping):
+        raise FormatError(f"{path} holds {type(content).__name__}, not a dictionary.")
+    return content
+
+
+def _load_weights(path: str) -> Any:
+    torch = need("torch", "A checkpoint in .pt", "torch")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of files that it then refuses
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # what a strange file makes torch raise can be anything
+        words = (str(error).splitlines() or [type(error).__name__])[0]
+        raise FormatError(
+            f"{path} cannot be loaded as plain weights ({words:.160}). Files with Python objects "
+            "in them are refused, because loading one runs its code. Save the state_dict and the "
+            "encoder's name, or a .safetensors file."
+        ) from None
+
+
+def _inner_spec(content: Mapping[str, Any], path: str) -> str:
+    spec = content.get("encoder")
+    if not isinstance(spec, str):
+        some = ", ".join(repr(str(key)) for key in list(content)[:5]) or "nothing"
+        raise FormatError(
+            f"{path} names no text model: it needs the entry 'encoder' with a spec such as "
+            f"'wordllama', found {some}. A model of your own class is plugged in by "
+            "MODULE:FACTORY (--text-encoder-factory)."
+        )
+    if spec.startswith(_NOT_FROM_A_FILE) or Path(spec).suffix.lower() in _ENDINGS:
+        raise FormatError(
+            f"{path} names the encoder {spec!r}. A file may name a model, but neither code nor "
+            "another file or a server: only you can, by --encoder or --text-encoder-factory."
+        )
+    return spec
+
+
+def _projection(content: Mapping[str, Any], path: str) -> tuple[Array, Array | None] | None:
+    nested = content.get("projection")
+    parts = nested if isinstance(nested, Mapping) else {}
+    weight = parts.get("weight", content.get("projection.weight"))
+    bias = parts.get("bias", content.get("projection.bias"))
+    if weight is None:
+        if bias is not None or (nested is not None and not isinstance(nested, Mapping)):
+            raise FormatError(f"{path}: 'projection' must hold 'weight' and, if any, 'bias'.")
+        return None
+    matrix = _numbers(weight, 2, f"{path}, projection.weight")
+    shift = None if bias is None else _numbers(bias, 1, f"{path}, projection.bias")
+    if shift is not None and len(shift) != len(matrix):
+        raise FormatError(
+            f"{path}: projection.weight has {len(matrix)} outputs and projection.bias {len(shift)}."
+        )
+    return matrix, shift
+
+
+def _numbers(value: Any, dimensions: int, place: str) -> Array:
+    if hasattr(value, "detach"):
+        value = value.detach().float().cpu().numpy()  # float(): numpy knows no bfloat16
+    array = np.asarray(value)
+    if array.ndim != dimensions or array.dtype.kind not in "iuf" or not array.size:
+        raise FormatError(
+            f"{place} must hold numbers in {dimensions} dimension(s), found shape {array.shape} "
+            f"of {array.dtype}."
+        )
+    return array.astype(np.float32)
+
+
+def _projected(vectors: Array, weight: Array, bias: Array | None, path: str) -> Array:
+    if vectors.shape[1] != weight.shape[1]:
+        raise MismatchError(
+            f"{path}: projection.weight takes {weight.shape[1]} inputs, but the text model gives "
+            f"{vectors.shape[1]}. Does the file name the right encoder?"
+        )
+    made = vectors @ weight.T
+    return made if bias is None else made + bias

@@ -1,0 +1,322 @@
+"""Embedding cache: every text is computed once for each model, whatever run asks for it.
+
+A vector is found by the digest of its text and the fingerprint of what made it; texts themselves
+are not stored. Each process writes files of its own, so any number may run at once; what two of
+them compute at the same moment is stored twice and does no harm. A block that is damaged is
+noticed by its checksum and computed again.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import struct
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import BinaryIO, Final
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Bytes, Floats32
+from assay.errors import UsageError
+
+__all__ = [
+    "KEY_TYPE",
+    "VARIABLE",
+    "Block",
+    "CacheSize",
+    "EmbeddingCache",
+    "Found",
+    "Kept",
+    "append_block",
+    "content_keys",
+    "read_blocks",
+]
+
+KEY_TYPE: Final = np.dtype("S16")
+_MAGIC: Final = b"AEB1"
+_HEAD: Final = struct.Struct("<4sIIII")
+_SIZES: Final = struct.Struct("<II")
+
+Keys = NDArray[np.bytes_]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Keys and flags of one batch, and where its vectors are."""
+
+    keys: Keys
+    flags: Bytes
+    dimension: int
+    start: int
+    checksum: int
+
+    @property
+    def end(self) -> int:
+        """Where the next block begins."""
+        return self.start + 4 * len(self.keys) * self.dimension
+
+    def vectors(self, file: BinaryIO) -> Floats32 | None:
+        """The vectors, or None where they are not what was written."""
+        file.seek(self.start)
+        raw = file.read(self.end - self.start)
+        if len(raw) != self.end - self.start or crc32(raw) != self.checksum:
+            return None
+        return np.frombuffer(raw, "<f4").reshape(len(self.keys), self.dimension)
+
+
+def append_block(path: Path, keys: Keys, flags: Bytes, vectors: Floats32) -> None:
+    """Write a block at the end of a segment; if it cannot be written whole, none of it stays."""
+    sizes = _SIZES.pack(*vectors.shape)
+    names = keys.tobytes() + flags.tobytes()
+    body = np.ascontiguousarray(vectors, "<f4").tobytes()
+    head = _HEAD.pack(_MAGIC, *vectors.shape, crc32(names, crc32(sizes)), crc32(body))
+    with open(path, "ab", buffering=0) as file:
+        before = file.seek(0, os.SEEK_END)
+        try:
+            _write_all(file, head + names + body)
+        except BaseException:
+            file.truncate(before)
+            raise
+
+
+def _write_all(file: BinaryIO, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+
+
+def read_blocks(file: BinaryIO) -> Iterator[Block]:
+    """The blocks of a segment up to its end, or to the first that is not sound."""
+    length = os.fstat(file.fileno()).st_size
+    at = 0
+    while (block := _block_at(file, at, length)) is not None:
+        yield block
+        at = block.end
+
+
+def _block_at(file: BinaryIO, at: int, length: int) -> Block | None:
+    file.seek(at)
+    raw = file.read(_HEAD.size)
+    if len(raw) < _HEAD.size:
+        return None
+    magic, n, dimension, of_head, of_body = _HEAD.unpack(raw)
+    start = at + _HEAD.size + 17 * n
+    if magic != _MAGIC or start + 4 * n * dimension > length:
+        return None
+    names = file.read(17 * n)
+    if len(names) != 17 * n or crc32(names, crc32(_SIZES.pack(n, dimension))) != of_head:
+        return None
+    keys = np.frombuffer(names, KEY_TYPE, n)
+    return Block(keys, np.frombuffer(names, np.uint8, n, 16 * n), dimension, start, of_body)
+
+
+VARIABLE: Final = "ASSAY_CACHE"
+_LAYOUT: Final = "embeddings-1"
+_ENDING: Final = ".segment"
+
+Tell = Callable[[str], None]
+
+
+def content_keys(texts: Sequence[str]) -> Keys:
+    """The digest of each text."""
+    digests = (blake2b(text.encode(), digest_size=16).digest() for text in texts)
+    return np.frombuffer(b"".join(digests), KEY_TYPE, len(texts))
+
+
+def default_folder() -> Path:
+    """ASSAY_CACHE, else `assay` in the folder that the system keeps for caches."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        return Path(given)
+    home = Path.home()
+    if sys.platform == "win32":
+        return (
+            Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "assay" / "Cache"
+        )
+    if sys.platform == "darwin":
+        return home / "Library" / "Caches" / "assay"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "assay"
+
+
+@dataclass(frozen=True)
+class CacheSize:
+    """How much a cache holds."""
+
+    n_bytes: int
+    n_models: int
+    n_files: int
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """For each key whether it is known; vectors and flags of those that are."""
+
+    known: NDArray[np.bool_]
+    vectors: Floats32 | None
+    flags: Bytes
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=2)
+
+
+class EmbeddingCache:
+    """Vectors of all models under one folder; `tell` hears of troubles that are survived."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None, *, tell: Tell = _warn) -> None:
+        if not isinstance(folder, str | os.PathLike | None):
+            raise UsageError(f"A cache is in a folder, found {type(folder).__name__}.")
+        self.folder = default_folder() if folder is None else Path(folder)
+        self.tell = tell
+
+    def of_model(self, fingerprint: str, spec: str = "") -> Kept:
+        """The vectors of one model; `spec` is for people who look into the folder."""
+        return Kept(self._root / fingerprint, spec, self.tell)
+
+    def size(self) -> CacheSize:
+        """Bytes, models and files."""
+        files = [(file, file.stat().st_size) for file in self._segments()]
+        models = {file.parent for file, _ in files}
+        return CacheSize(sum(size for _, size in files), len(models), len(files))
+
+    def clear(self) -> CacheSize:
+        """Remove all vectors; what was removed. Other files in the folder are left alone."""
+        before = self.size()
+        for file in list(self._segments()):
+            with suppress(FileNotFoundError):
+                file.unlink()
+        for folder in self._models():
+            with suppress(OSError):
+                (folder / "model.txt").unlink(missing_ok=True)
+                folder.rmdir()
+        return before
+
+    @property
+    def _root(self) -> Path:
+        return self.folder / _LAYOUT
+
+    def _models(self) -> list[Path]:
+        with suppress(OSError):
+            return sorted(path for path in self._root.iterdir() if path.is_dir())
+        return []
+
+    def _segments(self) -> Iterator[Path]:
+        for folder in self._models():
+            yield from folder.glob(f"*{_ENDING}")
+
+
+class Kept:
+    """The vectors of one model that are on disk."""
+
+    def __init__(self, folder: Path, spec: str, tell: Tell) -> None:
+        self._folder, self._spec, self._tell = folder, spec, tell
+        self._lock = threading.Lock()
+        self._writes = True
+        self._name = ""  # given at the first write, so that names are in the order of time
+
+    def find(self, keys: Keys) -> Found:
+        """What is known of these texts; newer files count before older ones."""
+        search = _Search(keys)
+        for path in self._newest_first():
+            if search.done:
+                break
+            try:
+                with open(path, "rb") as file:
+                    sound = search.take_from(file)
+            except OSError as error:
+                self._tell(f"{path} in the cache cannot be read ({error.strerror}); computing.")
+                continue
+            if not sound:
+                self._tell(f"{path} in the cache is damaged; what it held is computed again.")
+        return Found(search.known, search.vectors, search.flags)
+
+    def add(self, keys: Keys, vectors: Floats32, flags: Bytes) -> None:
+        """Put a finished batch on disk; where that fails, go on without, after saying so."""
+        with self._lock:
+            if not self._writes:
+                return
+            try:
+                self._prepare()
+                self._name = self._name or f"{time.time_ns():020d}-{secrets.token_hex(6)}"
+                path = self._folder / f"{self._name}-{os.getpid()}{_ENDING}"
+                append_block(path, keys, flags, vectors)
+            except OSError as error:
+                self._writes = False
+                self._tell(
+                    f"The embedding cache {self._folder} cannot be written "
+                    f"({error.strerror or error}). Going on without it; set {VARIABLE} to a folder "
+                    "with room."
+                )
+
+    def _prepare(self) -> None:
+        if self._folder.is_dir():
+            return
+        self._folder.mkdir(0o700, parents=True, exist_ok=True)
+        (self._folder / "model.txt").write_text(f"{self._spec}\n", "utf-8")
+
+    def _newest_first(self) -> list[Path]:
+        with suppress(OSError):
+            return sorted(self._folder.glob(f"*{_ENDING}"), reverse=True)
+        return []
+
+
+class _Search:
+    """Distinct keys, and what was found of them so far.
+
+    Keys are compared as two whole numbers, which is far faster than as bytes: they are sorted by
+    the first, and two that share it (one chance in 10^7 among a million) are at worst not found.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        halves = _halves(keys)
+        self._order = np.argsort(halves[:, 0], kind="stable")
+        self._first, self._second = halves[self._order].T.copy()
+        self.known = np.zeros(len(keys), bool)
+        self.flags = np.zeros(len(keys), np.uint8)
+        self.vectors: Floats32 | None = None
+
+    @property
+    def done(self) -> bool:
+        return bool(self.known.all())
+
+    def take_from(self, file: BinaryIO) -> bool:
+        """Take what a segment has; False if some of it is not what was written."""
+        sound = True
+        for block in read_blocks(file):
+            wanted, held = self._matches(block)
+            if not len(wanted):
+                continue
+            rows = block.vectors(file)
+            if rows is None:
+                sound = False
+                continue
+            if self.vectors is None:
+                self.vectors = np.zeros((len(self.known), block.dimension), np.float32)
+            self.vectors[wanted], self.flags[wanted] = rows[held], block.flags[held]
+            self.known[wanted] = True
+        return sound
+
+    def _matches(self, block: Block) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which of the keys still wanted a block holds, and at which of its rows."""
+        if self.vectors is not None and self.vectors.shape[1] != block.dimension:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        first, second = _halves(block.keys).T
+        place = np.minimum(np.searchsorted(self._first, first), len(self._first) - 1)
+        wanted = self._order[place]
+        same = (self._first[place] == first) & (self._second[place] == second)
+        held = np.flatnonzero(same & ~self.known[wanted])
+        return wanted[held], held
+
+
+def _halves(keys: Keys) -> NDArray[np.uint64]:
+    return np.frombuffer(keys.tobytes(), "<u8").reshape(len(keys), 2)

@@ -1,0 +1,93 @@
+"""Arrays of a .safetensors file, read with numpy alone and without trusting the header.
+
+The file is 8 bytes with the length of a JSON header, the header, and the bytes of all tensors.
+The format: https://github.com/huggingface/safetensors#format
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.errors import FormatError
+from assay.io.json_text import parse_json
+from assay.io.streams import open_chunks
+
+__all__ = ["load_safetensors"]
+
+_LONGEST_HEADER: Final = 100_000_000
+_DTYPES: Final = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "BF16": "<u2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "<i1",
+    "U8": "<u1",
+    "BOOL": "?",
+}
+
+
+def load_safetensors(
+    path: str | os.PathLike[str],
+) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """The tensors by name, memory-mapped, and the file's own notes (`__metadata__`)."""
+    name = os.fspath(path)
+    header, start = _header(name)
+    notes = header.pop("__metadata__", {})
+    if not isinstance(notes, dict) or not all(isinstance(note, str) for note in notes.values()):
+        raise FormatError(f"{name}: __metadata__ must hold text only.")
+    data = np.memmap(name, np.uint8, "r", start) if os.path.getsize(name) > start else np.empty(0)
+    return {key: _tensor(data, entry, f"{name}, {key!r}") for key, entry in header.items()}, notes
+
+
+def _header(name: str) -> tuple[dict[str, Any], int]:
+    next(open_chunks(name, 1))  # what is no regular file, or empty, is refused in its own words
+    with open(name, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        room = os.fstat(file.fileno()).st_size - 8
+        if not 2 <= length <= min(room, _LONGEST_HEADER):
+            raise FormatError(
+                f"{name} is no sound .safetensors file: its header would take {length} bytes of "
+                f"{max(room, 0)}. Fetch or write it again."
+            )
+        raw = file.read(length)
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise FormatError(f"{name}: the header is not UTF-8. Fetch or write it again.") from None
+    header = parse_json(text, f"{name}, header")
+    if not isinstance(header, dict):
+        raise FormatError(f"{name}: the header must be a JSON object.")
+    return header, 8 + length
+
+
+def _tensor(data: NDArray[Any], entry: Any, place: str) -> NDArray[Any]:
+    try:
+        dtype, shape = entry["dtype"], [int(size) for size in entry["shape"]]
+        first, last = (int(offset) for offset in entry["data_offsets"])
+        wanted = np.dtype(_DTYPES[dtype])
+    except (KeyError, TypeError, ValueError):
+        raise FormatError(
+            f"{place}: {entry!r:.120} is no description of a tensor. Known types are "
+            f"{', '.join(_DTYPES)}."
+        ) from None
+    size = math.prod(shape) * wanted.itemsize
+    if min(shape, default=0) < 0 or not 0 <= first <= last <= len(data) or last - first != size:
+        raise FormatError(
+            f"{place}: the shape {shape} of {dtype} takes {size} bytes, but bytes {first} to "
+            f"{last} of {len(data)} are named. The file is truncated or damaged."
+        )
+    raw = np.frombuffer(data[first:last].tobytes(), wanted).reshape(shape)
+    return _widened(raw) if dtype == "BF16" else raw
+
+
+def _widened(halves: NDArray[Any]) -> NDArray[np.float32]:
+    """A bfloat16 is the upper half of a float32."""
+    return (halves.astype(np.uint32) << 16).view(np.float32)

@@ -1,0 +1,56 @@
+"""What can be set about a text model, whatever its kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from assay.core import checks
+from assay.errors import UsageError
+
+__all__ = ["EncoderSettings"]
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """Prefixes, length, scale and width; each of them enters the model's fingerprint.
+
+    `query_prefix` and `doc_prefix` (a model's prompts) are put before each text as they are.
+    `max_length` counts the model's own tokens, special ones among them. `normalize` is None (as
+    the model gives its vectors), True (scaled to length 1) or False (without the model's own
+    last scaling, where it is ours to leave out: minilm and onnx). `dimensions` keeps the first
+    numbers of each vector (Matryoshka); unless `normalize` is False they are scaled to length 1.
+    `base_url` is where the endpoint of `openai:` is.
+    """
+
+    query_prefix: str = ""
+    doc_prefix: str = ""
+    max_length: int | None = None
+    normalize: bool | None = None
+    dimensions: int | None = None
+    base_url: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check all settings before a model is loaded."""
+        for name in ("query_prefix", "doc_prefix"):
+            _check_prefix(getattr(self, name), name)
+        for name in ("max_length", "dimensions"):
+            if getattr(self, name) is not None:
+                checks.check_cutoff(getattr(self, name), name)
+        if self.normalize is not None and not isinstance(self.normalize, bool):
+            raise UsageError(f"normalize is True, False or None, found {self.normalize!r}.")
+        if self.base_url is not None:
+            checks.require(self.base_url, str, "base_url", "an address such as http://host/v1")
+
+    def refuse(self, name: str, kind: str, why: str) -> None:
+        """Refuse a setting that a kind of model cannot obey; None is no setting."""
+        if getattr(self, name) is not None:
+            raise UsageError(f"The encoder {kind!r} cannot obey {name}: {why}.")
+
+
+def _check_prefix(prefix: Any, name: str) -> None:
+    checks.require(prefix, str, name, "text")
+    try:
+        prefix.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{name} holds half a character (a lone surrogate): {prefix!a}.") from None

@@ -1,0 +1,161 @@
+"""What a report holds: runs, their comparison, and how both were made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.core.checks import listed
+from assay.errors import StorageError, UsageError
+from assay.io.atomic import atomic_write
+from assay.report.charts import FORMATS, rendered, report_charts
+from assay.runs.leaderboard import Leaderboard, rank_records
+from assay.runs.record import HasRecord
+from assay.tables.page import latex_page, markdown_page
+
+if TYPE_CHECKING:
+    from assay.tables.page import Page
+
+__all__ = ["Report", "check_ending", "make_report", "write_figures"]
+
+
+_ENDINGS: Final = (".html", ".htm", ".md", ".tex")
+
+
+@dataclass(frozen=True, eq=False)
+class Report(Leaderboard):
+    """A leaderboard to show; made by `make_report`, written by `save`."""
+
+    title: str = ""
+    command: str = ""
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def remarks(self) -> tuple[str, ...]:
+        """What a task noted, and what a mean alone would hide of each run and the comparison."""
+        return (*self.notes, *super().remarks)
+
+    def page(self) -> Page:
+        """Verdicts, tables and disclosures without charts, for Markdown and LaTeX."""
+        from assay.report.tables import report_page
+
+        return report_page(self)
+
+    def to_html(self) -> str:
+        """One page that needs nothing else: no network, no other file."""
+        from assay.report.html_report import html_report
+
+        return html_report(self)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report, as the ending of the file says: .html, .md or .tex.
+
+        The file is written whole or not at all.
+        """
+        ending = check_ending(path)
+        with atomic_write(path) as file:
+            file.write(self._laid_out(ending).encode())
+        return Path(path)
+
+    def _laid_out(self, ending: str) -> str:
+        if ending in (".html", ".htm"):
+            return self.to_html()
+        write = markdown_page if ending == ".md" else latex_page
+        return write(self.page()) + "\n"
+
+    def figures(
+        self, folder: str | os.PathLike[str], *, formats: Iterable[str] = ("svg", "png", "pdf")
+    ) -> list[Path]:
+        """Write every chart to a folder, in each of the formats; the paths of the files."""
+
+        return write_figures(self, folder, formats=formats)
+
+
+def check_ending(path: str | os.PathLike[str]) -> str:
+    """The ending of a report's file, if it is one that a report can be written as.
+
+    >>> check_ending("a/report.HTML")
+    '.html'
+    """
+    ending = Path(path).suffix.lower()
+    if ending not in _ENDINGS:
+        raise UsageError(f"{path}: a report is written as .html, .md or .tex. Choose one of them.")
+    return ending
+
+
+def make_report(
+    runs: Iterable[HasRecord],
+    *,
+    title: str = "",
+    command: str = "",
+    notes: Iterable[str] = (),
+    **settings: Any,
+) -> Report:
+    """Compare records as `assay.compare` does and gather all that a report shows.
+
+    Settings are those of `rank_records`: baseline, test, correction, level, interval, resamples,
+    seed, margin, by. `command` is what a reader would type to make the report again; `notes` are
+    what a task wants its readers to know, a sentence each without a full stop.
+
+    >>> from assay import evaluate
+    >>> from assay.runs import RunRecord
+    >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
+    >>> good = evaluate({q: {"a": 2, "b": 1} for q in qrels}, qrels, "RR")
+    >>> make_report([RunRecord("good", good)]).verdicts["RR"]
+    'good reaches 1.0000 [1.0000, 1.0000] on RR'
+    """
+    board = rank_records(runs, **settings)
+    return Report(
+        board.runs,
+        board.aligned,
+        board.comparison,
+        board.settings,
+        title=title or _title(list(board.names)),
+        command=command,
+        notes=tuple(notes),
+    )
+
+
+def _title(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} runs compared"
+
+
+def write_figures(
+    report: Report, folder: str | os.PathLike[str], *, formats: Iterable[str] = FORMATS
+) -> list[Path]:
+    """Write each chart in each format; the folder is made if it is not there."""
+    wanted = listed(formats, "formats")
+    odd = [format for format in wanted if format not in FORMATS]
+    if odd:
+        raise UsageError(f"A figure is written as {', '.join(FORMATS)}; found {odd[0]!r}.")
+    target = _made(Path(folder))
+    written: dict[str, Path] = {}
+    for drawn in report_charts(report):
+        spec = drawn.chart.to_dict()
+        for format in wanted:
+            path = _free(target / f"{drawn.file_name}.{format}", written)
+            with atomic_write(path) as file:
+                file.write(rendered(spec, format))
+            written[path.name.lower()] = path
+    return list(written.values())
+
+
+def _free(path: Path, taken: dict[str, Path]) -> Path:
+    """The path, numbered where another measure's name comes to the same letters."""
+    number, found = 2, path
+    while found.name.lower() in taken:
+        found, number = path.with_name(f"{path.stem}-{number}{path.suffix}"), number + 1
+    return found
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise StorageError(f"{folder} cannot be made a folder for figures: {reason}.") from error
+    return folder

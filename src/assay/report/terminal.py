@@ -1,0 +1,145 @@
+"""Tables on a terminal: coloured, cut into blocks that fit its width. Only here rich is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from assay.core.text import printable
+from assay.tables.table import Table, columns_of
+
+if TYPE_CHECKING:
+    from assay.inspect.check import CheckReport
+    from assay.inspect.explain import Explanation
+    from assay.tables.page import Page
+
+__all__ = [
+    "COLOURS",
+    "print_blocks",
+    "print_explanation",
+    "print_findings",
+    "print_page",
+    "print_signature",
+    "print_tables",
+    "working",
+]
+
+_GAP = 3
+
+
+def print_tables(tables: list[Table], *, title: str, signature: str) -> None:
+    """Print tables and the signature; a table that is too wide goes on below itself."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if title:
+        console.print(Text(printable(title), style="bold"))
+    for table in tables:
+        print_blocks(console, table)
+    print_signature(console, signature)
+
+
+def print_blocks(console: Console, table: Table) -> None:
+    """A table, in blocks of columns where it is too wide."""
+    for part in _fitting(table, console.width):
+        console.print(_rich(part))
+
+
+def print_signature(console: Console, signature: str) -> None:
+    """The terminal itself breaks the line, so that copying gives the signature in one piece."""
+    console.print(Text(printable(signature), style="dim"), soft_wrap=True)
+
+
+def _rich(table: Table) -> RichTable:
+    made = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for name, left in zip(table.columns, table.left, strict=True):
+        made.add_column(Text(printable(name)), justify="left" if left else "right", overflow="fold")
+    for row in table.rows:
+        made.add_row(*[Text(cell.shown, style="bold green" if cell.best else "") for cell in row])
+    return made
+
+
+def _widths(table: Table) -> list[int]:
+    grid = [[printable(name) for name in table.columns]]
+    grid += [[cell.shown for cell in row] for row in table.rows]
+    return [max(cell_len(line[i]) for line in grid) for i in range(len(table.columns))]
+
+
+def _fitting(table: Table, width: int) -> Iterator[Table]:
+    """The table in blocks of columns that fit; each block repeats the text columns in front."""
+    widths = _widths(table)
+    front = next((i for i, left in enumerate(table.left) if not left), len(widths))
+    fixed = list(range(front))
+    used = start = sum(widths[i] + _GAP for i in fixed) - 1
+    chosen: list[int] = []
+    for i in range(front, len(widths)):
+        if chosen and used + widths[i] + _GAP > width:
+            yield columns_of(table, fixed + chosen)
+            chosen, used = [], start
+        chosen.append(i)
+        used += widths[i] + _GAP
+    yield columns_of(table, fixed + chosen)
+
+
+def print_page(page: Page) -> None:
+    """Words and tables; a table's last columns go where the terminal has no room for them."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    for part in page:
+        if isinstance(part, Table):
+            print_blocks(console, _without_luxury(part, console.width))
+        elif part.role == "signature":
+            print_signature(console, part.text)
+        elif part.text:
+            style = "bold" if part.role == "verdict" else "dim"
+            if part.role == "verdict" and part is not page[0]:
+                console.print()
+            console.print(Text(printable(part.text), style=style))
+
+
+def _without_luxury(table: Table, width: int) -> Table:
+    """The table without those of its last columns that may be left out and do not fit."""
+    kept = len(table.columns)
+    while kept > len(table.columns) - table.luxuries:
+        if sum(_widths(table)[:kept]) + _GAP * kept - 1 <= width:
+            break
+        kept -= 1
+    return columns_of(table, range(kept))
+
+
+def working(message: str) -> AbstractContextManager[object]:
+    """A moving sign on stderr."""
+    return Console(stderr=True).status(printable(message))
+
+
+COLOURS = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
+
+
+def print_findings(report: CheckReport) -> None:
+    """The findings of a check, a paragraph each."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    for finding in report.findings:
+        words = str(finding).removeprefix(f"{finding.severity}: ")
+        label = Text(f"{finding.severity:<8}", style=COLOURS[finding.severity])
+        grid = RichTable.grid(padding=(0, 1))
+        grid.add_row(label, Text(printable(words)))
+        console.print(grid)
+        console.print()
+    if not report.findings:
+        console.print(Text("Nothing found.", style="bold green"))
+
+
+def print_explanation(found: Explanation) -> None:
+    """A derivation: the table of ranks, the lines of working, the result in bold."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if found.lines:
+        console.print(_rich(found.table()))
+    for line in (*found.notes, *found.working):
+        console.print(Text(printable(line)))
+    for line in found.closing():
+        console.print(Text(printable(line), style="bold green" if found.exact else "bold red"))
+    print_signature(console, found.signature)

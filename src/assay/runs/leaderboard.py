@@ -1,0 +1,193 @@
+"""Leaderboard: records compared with each other, or one of them alone, measure by measure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from assay.comparison.alignment import Aligned, align
+from assay.comparison.clusters import drawn_together
+from assay.comparison.compare import Comparison, Standing, compare
+from assay.comparison.pairs import Settings
+from assay.comparison.verdict import METHOD_NAMES
+from assay.core import checks
+from assay.errors import UsageError
+from assay.measures import Measure
+from assay.runs.record import HasRecord, RunRecord, as_records
+from assay.scoring.disclosures import disclosures
+from assay.stats import RankInterval, intervals
+
+__all__ = ["Leaderboard", "rank_records"]
+
+
+@dataclass(frozen=True, eq=False)
+class Leaderboard:
+    """Records and what may be said about them; made by `rank_records`.
+
+    `comparison` is None where there is one record; the first measure is the headline.
+    """
+
+    runs: tuple[RunRecord, ...]
+    aligned: Aligned
+    comparison: Comparison | None
+    settings: Settings
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """The measures that are means over queries, the headline first."""
+        return self.aligned.measures
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the runs."""
+        return self.aligned.names
+
+    @cached_property
+    def verdicts(self) -> dict[str, str]:
+        """A sentence for each measure."""
+        if self.comparison is not None:
+            return self.comparison.verdicts
+        return {str(measure): self._alone(str(measure)) for measure in self.measures}
+
+    def _alone(self, measure: str) -> str:
+        one = self.standings_on(measure)[0]
+        mean = one.mean
+        ends = "" if math.isnan(mean.low) else f" [{mean.low:.4f}, {mean.high:.4f}]"
+        chance = self.chance_on(measure)
+        beside = "" if math.isnan(chance) else f"; a random order reaches {chance:.4f}"
+        return f"{one.name} reaches {mean.estimate:.4f}{ends} on {measure}{beside}"
+
+    def standings_on(self, measure: str | Measure) -> tuple[Standing, ...]:
+        """The runs on one measure, best first."""
+        if self.comparison is not None:
+            return self.comparison.standings_on(measure)
+        return tuple(one for one in self._only if one.measure == str(measure))
+
+    @cached_property
+    def _only(self) -> list[Standing]:
+        """The one run there is; nobody to be ranked against."""
+        settings, values = self.settings, self.aligned.values[0]
+        level = 1 - settings.level
+        means = intervals(
+            values,
+            method=settings.interval,
+            level=level,
+            resamples=settings.resamples,
+            seed=settings.seed,
+            clusters=self.aligned.clusters,
+        )
+        first = RankInterval(1.0, math.nan, math.nan, level, values.shape[1], 0, 0, settings.seed)
+        return [
+            Standing(self.names[0], str(measure), mean, first, "")
+            for measure, mean in zip(self.measures, means, strict=True)
+        ]
+
+    def chance_on(self, measure: str | Measure) -> float:
+        """What a random order scores, from the first run that knows; NaN where none does."""
+        for run in self.runs:
+            means = run.chance_means()
+            if means is not None:
+                return means.get(str(measure), math.nan)
+        return math.nan
+
+    @cached_property
+    def remarks(self) -> tuple[str, ...]:
+        """What a mean alone would hide of each run and the comparison."""
+        several = len(self.runs) > 1
+        own = [
+            f"{run.name}: {remark}" if several else remark
+            for run in self.runs
+            for remark in disclosures(run.scored())
+        ]
+        between = self.aligned.remarks if self.comparison is None else self.comparison.remarks
+        return (*_mixed_data(self.runs), *_mixed_query_sets(self.runs), *own, *between)
+
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """The group columns that all runs have."""
+        first = self.runs[0].scored().groups
+        return tuple(name for name in first if all(name in r.scored().groups for r in self.runs))
+
+    @property
+    def method(self) -> str:
+        """How p-values and intervals were found; of one run, only its intervals."""
+        if self.comparison is not None:
+            return self.comparison.method
+        settings = self.settings
+        drawn = f"{settings.resamples:,} resamples, seed {settings.seed}"
+        name = METHOD_NAMES.get(settings.interval, settings.interval)
+        return f"Intervals: {100 * (1 - settings.level):g} % {name}, {drawn}."
+
+
+def rank_records(
+    runs: Iterable[HasRecord],
+    *,
+    baseline: str | None = None,
+    test: str = "randomisation",
+    correction: str = "holm",
+    level: float = 0.05,
+    interval: str = "bca",
+    resamples: int = 10_000,
+    seed: int = 0,
+    margin: float | None = None,
+    by: str | None = None,
+) -> Leaderboard:
+    """Compare records as `assay.compare` does; one of them stands alone.
+
+    Runs of a store are taken as they are, with the measures that all of them have. Without `by`,
+    groups that runs are drawn by (`clusters`) are kept together.
+    """
+    given = checks.listed(runs, "runs")
+    if not given:
+        raise UsageError("A report needs at least one run.")
+    records = tuple(as_records(given))
+    names = [run.name for run in records]
+    scores = [run.scored() for run in records]
+    if by is None:
+        together = drawn_together((run.clusters, run.scored()) for run in records)
+        by, interval = together.get("by"), _drawable(interval, together)
+    settings = Settings(test, correction, level, interval, resamples, seed, margin, by)
+    comparison = None
+    if len(records) > 1:
+        comparison = compare(
+            scores[0],
+            scores[1],
+            *scores[2:],
+            names=names,
+            baseline=baseline,
+            test=test,
+            correction=correction,
+            level=level,
+            interval=interval,
+            resamples=resamples,
+            seed=seed,
+            margin=margin,
+            by=by,
+        )
+    elif baseline is not None:
+        raise UsageError(f"There is one run; the baseline {baseline!r} has nothing to compare.")
+    aligned = align(scores, names=names, measures=None, by=by)
+    return Leaderboard(records, aligned, comparison, settings)
+
+
+def _drawable(interval: str, together: Mapping[str, str]) -> str:
+    """The interval that was asked for; Student's where there are too few groups to draw."""
+    return "t" if together.get("interval") == "t" else interval
+
+
+def _mixed_data(runs: Iterable[RunRecord]) -> list[str]:
+    found = list(dict.fromkeys(run.dataset for run in runs if run.dataset))
+    if len(found) < 2:
+        return []
+    return [
+        f"the runs are said to be of {len(found)} datasets ({', '.join(found[:5])}): queries with "
+        "the same id need not be the same queries"
+    ]
+
+
+def _mixed_query_sets(runs: Iterable[RunRecord]) -> list[str]:
+    if len({run.query_set for run in runs if run.query_set}) < 2:
+        return []
+    return ["the runs were made on different query sets: their means are not comparable"]

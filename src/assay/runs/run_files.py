@@ -1,0 +1,140 @@
+"""Run files scored against judgments: the records of `assay eval`, `compare` and `report`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from assay.core.conventions import Conventions, as_conventions
+from assay.core.hits import judge
+from assay.core.judgments import Judgments
+from assay.io.fingerprints import fingerprints
+from assay.io.formats import as_judgments, as_ranking
+from assay.io.groups import read_groups
+from assay.measures import Measure, parse_many
+from assay.runs.record import RunRecord
+from assay.scoring.chance import ceiling, chance
+from assay.scoring.evaluate import score
+
+__all__ = ["group_records", "score_run_files", "unique_names"]
+
+_ENDINGS: Final = (
+    ".gz",
+    ".zst",
+    ".txt",
+    ".run",
+    ".trec",
+    ".csv",
+    ".tsv",
+    ".json",
+    ".jsonl",
+    ".parquet",
+    ".npy",
+    ".npz",
+)
+_DIGITS: Final = 16
+
+
+@dataclass(frozen=True)
+class _Task:
+    judgments: Judgments
+    measures: tuple[Measure, ...]
+    rules: Conventions
+    n_docs: int | None
+    keep_hits: bool
+
+
+def score_run_files(
+    paths: Sequence[str],
+    qrels: str,
+    measures: Any = "default",
+    *,
+    names: Sequence[str] | None = None,
+    conventions: Any = None,
+    n_docs: int | None = None,
+    keep_hits: bool = False,
+    checksums: bool = False,
+) -> list[RunRecord]:
+    """Read run files and score them against one file of judgments, as `assay.evaluate` does.
+
+    With `n_docs`, the size of the collection, also chance and ceiling. `keep_hits` keeps where
+    relevant documents landed, for the curves of a report, and `checksums` says in `provenance`
+    which files were read.
+    """
+    task = _Task(
+        as_judgments(qrels), parse_many(measures), as_conventions(conventions), n_docs, keep_hits
+    )
+    truth = {"judgments": f"{qrels} {_checksum(qrels)}".strip()} if checksums else {}
+    records = [
+        _score_file(path, name, task)
+        for path, name in zip(paths, names or unique_names(paths), strict=True)
+    ]
+    return [
+        one.but(
+            files=(path, qrels),
+            provenance={**one.provenance, **(_sum_of(path) if checksums else {}), **truth},
+        )
+        for one, path in zip(records, paths, strict=True)
+    ]
+
+
+def _score_file(path: str, name: str, task: _Task) -> RunRecord:
+    ranking = as_ranking(path, task.rules)
+    hits = judge(ranking, task.judgments, conventions=task.rules)
+    scores = score(hits, task.measures, conventions=task.rules)
+    ends: dict[str, Any] = {}
+    if task.n_docs is not None:
+        sized: dict[str, Any] = {"conventions": task.rules, "n_docs": task.n_docs}
+        ends = {
+            "chance": chance(hits, task.measures, **sized),
+            "ceiling": ceiling(hits, task.measures, **sized),
+        }
+    return RunRecord(
+        name,
+        scores,
+        task="retrieval",
+        hits=hits if task.keep_hits else None,
+        provenance={"file": path, "tag": ranking.name or ""},
+        **ends,
+    )
+
+
+def _sum_of(path: str) -> dict[str, str]:
+    return {f"SHA-256, first {_DIGITS} digits": _checksum(path)}
+
+
+def _checksum(path: str) -> str:
+    """Enough of the SHA-256 to know a file by; nothing for pipes, which cannot be read again."""
+    if not Path(path).is_file():
+        return ""
+    return str(fingerprints([path])[path]["sha256"])[:_DIGITS]
+
+
+def group_records(records: Sequence[RunRecord], by: str) -> tuple[list[RunRecord], str]:
+    """The records with the groups of a file (`FILE` or `FILE:COLUMN`), and the column's name."""
+    column, groups = read_groups(by, records[0].scored().query_ids)
+    return [one.but(scores=one.scored().with_groups(**{column: groups})) for one in records], column
+
+
+def unique_names(paths: Sequence[str]) -> list[str]:
+    """Names of runs from their files: as short as they can be while no two are equal.
+
+    >>> unique_names(["a/bm25.txt.gz", "a/dense.txt"]), unique_names(["a/run.txt", "b/run.txt"])
+    (['bm25', 'dense'], ['a/run', 'b/run'])
+    """
+    parts = [Path(path).parts for path in paths]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = [_without_endings("/".join(part[-depth:])) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{path} ({number})" for number, path in enumerate(paths, 1)]
+
+
+def _without_endings(name: str) -> str:
+    stem, dot, ending = name.rpartition(".")
+    while stem and not stem.endswith("/") and dot + ending.lower() in _ENDINGS:
+        name = stem
+        stem, dot, ending = name.rpartition(".")
+    return name

@@ -1,0 +1,1 @@
+"""From hits to numbers: scores, their means, chance and ceiling."""

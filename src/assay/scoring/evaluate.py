@@ -1,0 +1,218 @@
+"""evaluate: from a run and judgments to scores, and `score`, its last step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats
+from assay.core import checks
+from assay.core.conventions import Conventions, as_conventions, preset
+from assay.core.hits import Hits, judge
+from assay.errors import MeasureError
+from assay.io.formats import as_judgments, as_ranking
+from assay.measures import Measure, parse_many
+from assay.measures.gain import WORTH_PARAMS, worth_function
+from assay.measures.views import Placed, Tied, Worth
+from assay.scoring.scores import Scores
+
+__all__ = ["call_of", "evaluate", "score"]
+
+V = TypeVar("V", Placed, Tied)
+
+
+_CHOSEN_BY_JUDGE = ("tiebreak", "scores", "self_match", "depth")
+Measures = str | Measure | Iterable[str | Measure]
+
+
+def evaluate(
+    run: Any,
+    qrels: Any,
+    measures: Measures = "default",
+    *,
+    conventions: str | Conventions = "trec_eval",
+    groups: Mapping[str, Any] | None = None,
+) -> Scores:
+    """Scores of a run against judgments.
+
+    `run` is a `Ranking`, a path, {query: {doc: score}}, a data frame or (query, doc, score)
+    tuples; `qrels` likewise with grades. `conventions` is a preset's name, a signature or a
+    `Conventions`.
+
+    >>> run = {"q1": {"a": 0.9, "b": 0.4}, "q2": {"a": 0.8, "b": 0.1}}
+    >>> qrels = {"q1": {"a": 1}, "q2": {"b": 1}}
+    >>> evaluate(run, qrels, ["RR", "P@1"]).mean()
+    Mean(micro: RR=0.7500, P@1=0.5000)
+    """
+    rules = as_conventions(conventions)
+    hits = judge(as_ranking(run, rules), as_judgments(qrels), conventions=rules)
+    scores = score(hits, measures, conventions=rules)
+    if groups is None:
+        return scores
+    checks.require(groups, Mapping, "groups", "{column: {query id: group}}")
+    return scores.with_groups(**groups)
+
+
+def score(
+    hits: Hits, measures: Measures = "default", *, conventions: str | Conventions | None = None
+) -> Scores:
+    """Scores of hits: every measure for every query.
+
+    What `judge` decided (tie-break, precision, self matches, depth) stays as it was, and the
+    signature says so.
+    """
+    checks.require(hits, Hits, "hits", "what judge() returns")
+    rules = _rules(hits, conventions)
+    wanted = parse_many(measures)
+    views = _Views(hits)
+    columns = [_measure(views, measure, rules) for measure in wanted]
+    shape = (len(wanted), hits.n_queries)
+    return Scores(
+        measures=wanted,
+        query_ids=hits.query_ids,
+        values=np.array([values for values, _ in columns]).reshape(shape),
+        tied=np.array([tied for _, tied in columns], dtype=bool).reshape(shape),
+        missing=hits.missing,
+        conventions=rules,
+        extra=hits.extra,
+        search=hits.search,
+    )
+
+
+def _rules(hits: Hits, conventions: str | Conventions | None) -> Conventions:
+    """The conventions asked for, with the choices that were made when the hits were judged."""
+    judged = hits.conventions
+    if conventions is None:
+        return judged or preset("trec_eval")
+    rules = as_conventions(conventions)
+    if judged is None:
+        return rules
+    return rules.but(**{name: getattr(judged, name) for name in _CHOSEN_BY_JUDGE})
+
+
+class _Views:
+    """The views of some hits; measures to which documents are worth the same share them."""
+
+    def __init__(self, hits: Hits) -> None:
+        self.hits = hits
+        self._made: dict[tuple[str, Worth], Placed | Tied] = {}
+
+    @cached_property
+    def of_tied_queries(self) -> _Views:
+        """Views of only those queries in which a judged document ties with another."""
+        return _Views(self.hits.select(self.hits.tied_rows))
+
+    def placed(self, worth: Worth, ties: str) -> Placed:
+        """Every document at one rank."""
+        return self._get(ties, worth, lambda: Placed(self.hits, worth, ties))
+
+    def tied(self, worth: Worth) -> Tied:
+        """Whole tie groups."""
+        return self._get("groups", worth, lambda: Tied(self.hits, worth))
+
+    def _get(self, kind: str, worth: Worth, make: Callable[[], V]) -> V:
+        key = (kind, worth)
+        if key not in self._made:
+            self._made[key] = make()
+        return cast("V", self._made[key])
+
+
+def _measure(
+    views: _Views, measure: Measure, rules: Conventions
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """One measure for every query, NaN where undefined, and which values depend on ties.
+
+    Only queries in which a judged document ties with another are computed again for other orders.
+    """
+    arguments, worth = call_of(measure, rules)
+    _refuse_grade_zero(views.hits, measure, worth)
+    placed = views.placed(worth, "order")
+    values = measure.definition.function(placed, **arguments)
+    tied = np.zeros(placed.n_queries, bool)
+    rows = views.hits.tied_rows
+    if len(rows):
+        some = views.of_tied_queries
+        best, worst = _extremes(some, measure, arguments, worth)
+        tied[rows] = best != worst
+        if rules.ties != "order":
+            values[rows] = _under_ties(rules.ties, some, measure, arguments, worth, best, worst)
+    if views.hits.divided is not None and "order-free" not in measure.definition.laws:
+        tied |= views.hits.divided
+    defined = _defined(placed, measure.definition.defined)
+    return np.where(defined, values, np.nan), tied & defined
+
+
+def call_of(measure: Measure, rules: Conventions) -> tuple[dict[str, Any], Worth]:
+    """What the measure's function is called with, and what a grade is worth to it."""
+    definition = measure.definition
+    params: dict[str, Any] = {
+        key: _from_convention(param.convention, rules) if param.convention else param.default
+        for key, param in definition.params.items()
+    }
+    params.update(measure.params)
+    own = {key: params[key] for key in WORTH_PARAMS if key in params}
+    worth = worth_function(definition.worth, **own)
+    arguments = {key: value for key, value in params.items() if key not in WORTH_PARAMS}
+    if definition.cutoff not in ("none", "R"):
+        arguments["k"] = measure.cutoff
+    return arguments, worth
+
+
+def _refuse_grade_zero(hits: Hits, measure: Measure, worth: Worth) -> None:
+    """Labels and targets list only what is relevant, so nothing else can count for a measure."""
+    if hits.exhaustive and measure.definition.worth != "judged" and worth(np.zeros(1))[0] > 0:
+        raise MeasureError(
+            f"{measure} counts documents of grade 0, but by labels or targets a document is "
+            "relevant (grade 1) or not. Leave rel= and gains= out, or give graded judgments."
+        )
+
+
+def _from_convention(name: str, rules: Conventions) -> Any:
+    value = getattr(rules, name)
+    return value == "min" if name == "recall" else value
+
+
+def _extremes(
+    views: _Views, measure: Measure, arguments: dict[str, Any], worth: Worth
+) -> tuple[Floats, Floats]:
+    """Largest and smallest value over all orders of tied documents."""
+    definition = measure.definition
+    if definition.extremes is not None:
+        found = definition.extremes(views.tied(worth), **arguments)
+        if found is not None:
+            return found
+    best = definition.function(views.placed(worth, "best"), **arguments)
+    worst = definition.function(views.placed(worth, "worst"), **arguments)
+    return np.maximum(best, worst), np.minimum(best, worst)
+
+
+def _under_ties(
+    ties: str,
+    views: _Views,
+    measure: Measure,
+    arguments: dict[str, Any],
+    worth: Worth,
+    best: Floats,
+    worst: Floats,
+) -> Floats:
+    if ties in ("best", "worst"):
+        return best if ties == "best" else worst
+    if ties == "midrank-up":
+        values = measure.definition.function(views.placed(worth, "midrank-up"), **arguments)
+    else:
+        expected = measure.definition.expected or measure.definition.function
+        values = expected(views.tied(worth), **arguments)
+    # Rounding, and mean gains in ERR, may lead a hair beyond what any order can give.
+    return np.where(best == worst, best, np.clip(values, worst, best))
+
+
+def _defined(placed: Placed, rule: str) -> NDArray[np.bool_]:
+    if rule == "relevant":
+        return placed.n_good > 0
+    if rule == "retrieved":
+        return placed.n_ret > 0
+    return np.ones(placed.n_queries, bool)

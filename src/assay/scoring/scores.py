@@ -1,0 +1,438 @@
+"""Scores: one value per measure and query, and the means one may take of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay import __version__
+from assay.arrays import Floats, or_none
+from assay.core import checks
+from assay.core.conventions import Conventions
+from assay.core.exact_sums import exact_group_sums, exact_sum
+from assay.core.ids import Ids
+from assay.display import plot_means
+from assay.errors import IdError, MeasureError, MismatchError, UsageError, ValueRangeError
+from assay.io.frames import build_frame
+from assay.measures import Measure, parse
+from assay.native import engine_name
+from assay.tables.page import Words, html_page
+from assay.tables.table import Cell, Table
+
+__all__ = ["SCHEMA_VERSION", "Counts", "Mean", "Scores"]
+
+SCHEMA_VERSION = 1
+GEOMETRIC_FLOOR = 0.00001
+LARGEST_WEIGHT = 1e100
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many queries stand behind one mean, and what was done with the rest.
+
+    `n` queries were averaged, `empty` of the judged ones have no relevant document (the measure is
+    undefined there), `missing` are judged but not in the ranking, `tied` have a value that depends
+    on the order of tied documents, `groups_left_out` is for means over groups.
+    """
+
+    n: int
+    empty: int
+    missing: int
+    tied: int
+    groups_left_out: int = 0
+
+    @property
+    def tied_share(self) -> float:
+        """Share of the averaged queries whose value depends on ties."""
+        return self.tied / self.n if self.n else 0.0
+
+
+@dataclass(frozen=True)
+class Mean(Mapping[str, float]):
+    """Means by measure name, with the kind of average and the counts behind each.
+
+    `average` is micro (over queries), macro (over groups) or weighted (over groups with weights).
+    """
+
+    values_by_name: dict[str, float]
+    average: str
+    counts: dict[str, Counts]
+    by: str | None = None
+    groups: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def __getitem__(self, name: str | Measure) -> float:
+        """The mean of a measure, under its canonical name or any other name of it."""
+        key = str(name)
+        if key in self.values_by_name:
+            return self.values_by_name[key]
+        try:
+            return self.values_by_name[str(parse(key))]
+        except MeasureError as error:  # what a mapping lacks is a KeyError
+            raise KeyError(str(error)) from None
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the measures."""
+        return iter(self.values_by_name)
+
+    def __len__(self) -> int:
+        """How many measures there are."""
+        return len(self.values_by_name)
+
+    def __repr__(self) -> str:
+        """Name and value of each mean."""
+        body = ", ".join(f"{name}={value:.4f}" for name, value in self.items())
+        return f"Mean({self.average}: {body})"
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Measures × queries; NaN where a measure is undefined. Queries are in order of their ids.
+
+    `tied` marks values that depend on the order of tied documents, `missing` the judged queries
+    that the ranking does not hold; `extra` are the queries of the ranking that nobody judged;
+    `groups` are columns such as scene, label or user; `search` says how the engine found the
+    ranking, where it did, and that its order is certified.
+    """
+
+    measures: tuple[Measure, ...]
+    query_ids: Ids
+    values: Floats
+    tied: NDArray[np.bool_]
+    missing: NDArray[np.bool_]
+    conventions: Conventions
+    extra: Ids = field(default_factory=lambda: Ids.count(0))
+    groups: dict[str, NDArray[Any]] = field(default_factory=dict)
+    search: str = ""
+
+    @property
+    def n_queries(self) -> int:
+        """Number of judged queries."""
+        return len(self.query_ids)
+
+    @property
+    def signature(self) -> str:
+        """Which conventions these numbers follow, and which version and kernels computed them."""
+        found = f"|search:{self.search}" if self.search else ""
+        made = f"version:{__version__}|engine:{engine_name()}"
+        return f"{self.conventions.signature()}|{made}{found}"
+
+    def __getitem__(self, measure: str | Measure) -> Floats:
+        """The values of one measure, a number per query."""
+        values: Floats = self.values[self._number_of(measure)]
+        return values
+
+    def _number_of(self, measure: str | Measure) -> int:
+        wanted = measure if isinstance(measure, Measure) else parse(measure)
+        if wanted not in self.measures:
+            have = ", ".join(map(str, self.measures))
+            raise UsageError(f"{wanted} was not computed; these were: {have}.")
+        return self.measures.index(wanted)
+
+    def with_groups(self, **columns: Mapping[Any, Any] | Sequence[Any]) -> Scores:
+        """The same scores with group columns, each a {query id: group} that names every query.
+
+        Where queries have no ids but are numbered 0, 1, …, a list with one group per query will do.
+        """
+        taken = [name for name in columns if name == "query" or name in map(str, self.measures)]
+        if taken:
+            raise UsageError(f"A group column cannot be called {taken[0]!r}: that name is taken.")
+        added = {name: self._column(name, values) for name, values in columns.items()}
+        return replace(self, groups={**self.groups, **added})
+
+    def _column(self, name: str, values: Mapping[Any, Any] | Sequence[Any]) -> NDArray[Any]:
+        if isinstance(values, Mapping):
+            absent = [query for query in self.query_ids if query not in values]
+            if absent:
+                raise MismatchError(
+                    f"The group column {name!r} has no entry for {len(absent)} queries: "
+                    f"{checks.named_few(absent)}."
+                )
+            values = [values[query] for query in self.query_ids]
+        elif self.query_ids != Ids.count(self.n_queries):
+            raise UsageError(
+                f"The group column {name!r} is a list, but the queries have ids, and a list does "
+                "not say which group is whose. Give a dictionary {query id: group}."
+            )
+        checks.check_lengths(
+            **{f"the group column {name!r}": len(values), "queries": self.n_queries}
+        )
+        groups = checks.check_labels(values, f"the group column {name!r}")
+        return np.asarray([str(group) for group in groups.tolist()], dtype=np.str_)
+
+    def mean(
+        self,
+        *,
+        by: str | None = None,
+        empty: str | None = None,
+        missing: str | None = None,
+        weights: Mapping[Any, float] | None = None,
+    ) -> Mean:
+        """Mean of each measure: over queries, or over the groups of a column (`by`).
+
+        `empty` and `missing` override the conventions for this mean. With `weights`, one for each
+        group, the mean over groups is weighted.
+
+        >>> from assay import evaluate
+        >>> run, qrels = {"q": {"a": 1}, "r": {"a": 1}}, {"q": {"a": 1}, "r": {"a": 0}}
+        >>> scores = evaluate(run, qrels, "RR", conventions="document_000")
+        >>> scores.mean()["RR"], scores.mean(empty="zero")["RR"]
+        (1.0, 0.5)
+        """
+        rules = self.conventions.but(empty=empty, missing=missing)
+        if rules.missing == "error" and self.missing.any():
+            names = self.query_ids.take(np.flatnonzero(self.missing))
+            raise MismatchError(f"Judged queries without a ranking: {checks.named_few(names)}.")
+        if by is None:
+            if weights is not None:
+                raise UsageError("weights belong to groups: name the group column with by=.")
+            kept = np.flatnonzero(~self.missing) if rules.missing == "skip" else slice(None)
+            return self._micro(kept, rules)
+        return self._macro(by, rules, weights)
+
+    def _micro(self, rows: NDArray[np.int64] | slice, rules: Conventions) -> Mean:
+        means, counts = {}, {}
+        ids = np.arange(self.n_queries)[rows]
+        for number, measure in enumerate(self.measures):
+            values = self.values[number, ids]
+            undefined = np.isnan(values)
+            self._refuse_empty(measure, ids[undefined], rules)
+            used = np.where(undefined, 0.0, values) if rules.empty == "zero" else values[~undefined]
+            means[str(measure)] = _aggregate(measure.definition.aggregate, used)
+            counts[str(measure)] = Counts(
+                n=len(used),
+                empty=int(undefined.sum()),
+                missing=int(self.missing.sum()),
+                tied=int(self.tied[number, ids].sum()),
+            )
+        return Mean(means, "micro", counts)
+
+    def _refuse_empty(self, measure: Measure, rows: NDArray[np.int64], rules: Conventions) -> None:
+        if rules.empty == "error" and len(rows):
+            names = self.query_ids.take(rows)
+            raise ValueRangeError(
+                f"{measure} is undefined for queries without a relevant document: "
+                f"{checks.named_few(names)}. Use empty='skip' or empty='zero'."
+            )
+
+    def _macro(self, by: str, rules: Conventions, weights: Mapping[Any, float] | None) -> Mean:
+        names, rows, numbers = self._members(by, rules)
+        share = np.ones(len(names)) if weights is None else _weights(names, weights)
+        means, counts, columns = {}, {}, {}
+        for number, measure in enumerate(self.measures):
+            values = self.values[number, rows]
+            undefined = np.isnan(values)
+            self._refuse_empty(measure, rows[undefined], rules)
+            if rules.empty == "zero":
+                used, of = np.where(undefined, 0.0, values), numbers
+            else:
+                used, of = values[~undefined], numbers[~undefined]
+            found = _group_aggregates(measure.definition.aggregate, used, of, len(names))
+            known = ~np.isnan(found)
+            total = math.fsum(share[known].tolist())
+            top = math.fsum((share * found)[known].tolist())
+            columns[str(measure)] = found.tolist()
+            means[str(measure)] = top / total if total else math.nan
+            counts[str(measure)] = Counts(
+                n=len(used),
+                empty=int(undefined.sum()),
+                missing=int(self.missing.sum()),
+                tied=int(self.tied[number, rows].sum()),
+                groups_left_out=int(len(names) - known.sum()),
+            )
+        rows_of_groups = zip(*columns.values(), strict=True)
+        groups = {
+            name: dict(zip(columns, row, strict=True))
+            for name, row in zip(names, rows_of_groups, strict=True)
+        }
+        return Mean(means, "macro" if weights is None else "weighted", counts, by, groups)
+
+    def _members(
+        self, by: str, rules: Conventions
+    ) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
+        """Names of the groups; the rows that count, group by group; and the group of each."""
+        if not isinstance(by, str) or by not in self.groups:
+            have = ", ".join(self.groups) or "none; add one with with_groups()"
+            raise UsageError(f"There is no group column {by!r}. Columns: {have}.")
+        names, numbers = np.unique(self.groups[by], return_inverse=True)
+        used = ~self.missing if rules.missing == "skip" else np.ones(self.n_queries, bool)
+        rows = np.flatnonzero(used)
+        rows = rows[np.argsort(numbers[rows], kind="stable")]
+        return names.tolist(), rows, numbers[rows]
+
+    @classmethod
+    def merge(cls, *parts: Scores) -> Scores:
+        """One `Scores` from parts with different queries; the order of parts changes nothing."""
+        if not parts:
+            raise UsageError("merge needs at least one Scores.")
+        for part in parts:
+            checks.require(part, Scores, "every part", "a Scores")
+        first = parts[0]
+        for part in parts[1:]:
+            _check_alike(first, part)
+        query_ids = Ids.concat([part.query_ids for part in parts])
+        pair = query_ids.first_duplicate()
+        if pair is not None:
+            raise IdError(
+                f"Query {query_ids[pair[0]]!r} is in two of the parts. Queries numbered from 0 in "
+                "every batch cause this: give each batch its own query_ids."
+            )
+        by_id = query_ids.order()
+        extra = Ids.concat([part.extra for part in parts if len(part.extra)] or [first.extra])
+        return replace(
+            first,
+            query_ids=query_ids.take(by_id),
+            values=np.concatenate([part.values for part in parts], axis=1)[:, by_id],
+            tied=np.concatenate([part.tied for part in parts], axis=1)[:, by_id],
+            missing=np.concatenate([part.missing for part in parts])[by_id],
+            extra=extra.take(extra.order()),
+            groups={
+                name: np.concatenate([part.groups[name] for part in parts])[by_id]
+                for name in first.groups
+            },
+        )
+
+    def to_dict(self, *, per_query: bool = True) -> dict[str, Any]:
+        """Plain data for JSON: signature, means with counts and, if wanted, per-query values."""
+        mean = self.mean()
+        data: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
+            "signature": self.signature,
+            "queries": {
+                "judged": self.n_queries,
+                "missing": int(self.missing.sum()),
+                "extra": len(self.extra),
+            },
+            "average": mean.average,
+            "measures": {
+                name: _mean_entry(value, mean.counts[name]) for name, value in mean.items()
+            },
+        }
+        if per_query:
+            data["per_query"] = {
+                str(query): {
+                    str(measure): or_none(self.values[number, row])
+                    for number, measure in enumerate(self.measures)
+                }
+                for row, query in enumerate(self.query_ids)
+            }
+        return data
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """A table with a row per query, as a pandas, polars or pyarrow data frame."""
+        columns: dict[str, Any] = {"query": self.query_ids.to_list()}
+        columns.update({name: column.tolist() for name, column in self.groups.items()})
+        columns.update({str(m): self.values[i] for i, m in enumerate(self.measures)})
+        return build_frame(columns, backend)
+
+    def plot(self) -> Any:
+        """A chart of the means with 95 % intervals; needs the extra `report`."""
+        return plot_means(self)
+
+    def __repr__(self) -> str:
+        """A small table: each measure with its mean and what stands behind it."""
+        mean = self._shown_mean()
+        width = max(len(name) for name in mean)
+        lines = [f"Scores of {self.n_queries} queries, {mean.average} averages"]
+        for name, value in mean.items():
+            lines.append(f"  {name:<{width}}  {value:.4f}  {describe_counts(mean.counts[name])}")
+        return "\n".join([*lines, f"  {self.signature}"])
+
+    def _shown_mean(self) -> Mean:
+        """The mean, also where the conventions refuse one: looking at a value must not fail."""
+        return self.mean(
+            empty="skip" if self.conventions.empty == "error" else None,
+            missing="skip" if self.conventions.missing == "error" else None,
+        )
+
+    def _repr_html_(self) -> str:
+        mean = self._shown_mean()
+        rows = tuple(
+            (Cell(name), Cell(value, "fraction"), Cell(describe_counts(mean.counts[name])))
+            for name, value in mean.items()
+        )
+        table = Table(("measure", f"{mean.average} mean", "queries"), rows)
+        return html_page([table, Words(self.signature, "signature")])
+
+
+def describe_counts(counts: Counts) -> str:
+    """In words: how many queries, and which of them need a remark."""
+    parts = [f"n={counts.n}"]
+    parts += [f"{counts.empty} empty"] if counts.empty else []
+    parts += [f"{counts.missing} missing"] if counts.missing else []
+    parts += [f"{counts.tied_share:.1%} depend on ties"] if counts.tied else []
+    parts += [f"{counts.groups_left_out} groups left out"] if counts.groups_left_out else []
+    return ", ".join(parts)
+
+
+def _aggregate(kind: str, values: Floats) -> float:
+    """Sums are exactly rounded, so the order of queries cannot change a bit."""
+    if kind == "sum":
+        return exact_sum(values)
+    if not len(values):
+        return math.nan
+    if kind == "geometric":
+        logs = np.log(np.maximum(values, GEOMETRIC_FLOOR))
+        return math.exp(exact_sum(logs) / len(logs))
+    return exact_sum(values) / len(values)
+
+
+def _group_aggregates(
+    kind: str, values: Floats, numbers: NDArray[np.int64], n_groups: int
+) -> Floats:
+    """`_aggregate` of each group, all at once."""
+    if kind == "sum":
+        return exact_group_sums(values, numbers, n_groups)
+    logs = np.log(np.maximum(values, GEOMETRIC_FLOOR)) if kind == "geometric" else values
+    sums, sizes = exact_group_sums(logs, numbers, n_groups), np.bincount(numbers, None, n_groups)
+    means: Floats = np.divide(sums, sizes, out=np.full(n_groups, np.nan), where=sizes > 0)
+    if kind == "geometric":
+        return np.array(list(map(math.exp, means.tolist())), np.float64)
+    return means
+
+
+def _weights(names: list[str], weights: Mapping[Any, float]) -> Floats:
+    checks.require(weights, Mapping, "weights", "{group: weight}")
+    given = {str(key): _weight(value) for key, value in weights.items()}
+    absent = [name for name in names if name not in given]
+    if absent:
+        raise MismatchError(f"weights has no entry for groups: {checks.named_few(absent)}.")
+    bad = [name for name in names if not 0 <= given[name] <= LARGEST_WEIGHT]
+    if bad:
+        raise ValueRangeError(
+            f"The weight of group {bad[0]!r} is {given[bad[0]]}; it must be from 0 to 10^100."
+        )
+    if not any(given[name] for name in names):
+        raise ValueRangeError("All weights are 0; at least one group must count.")
+    return np.array([given[name] for name in names], np.float64)
+
+
+def _weight(value: Any) -> float:
+    return float(value) if isinstance(value, int | float | np.number) else math.nan
+
+
+def _check_alike(left: Scores, right: Scores) -> None:
+    for what in ("measures", "conventions"):
+        here, there = getattr(left, what), getattr(right, what)
+        if here != there:
+            raise MismatchError(f"The parts have different {what}: {here} and {there}.")
+    if set(left.groups) != set(right.groups):
+        raise MismatchError(
+            f"The parts have different group columns: {sorted(left.groups)} and "
+            f"{sorted(right.groups)}."
+        )
+
+
+def _mean_entry(value: float, counts: Counts) -> dict[str, Any]:
+    return {
+        "mean": or_none(value),
+        "n": counts.n,
+        "empty": counts.empty,
+        "missing": counts.missing,
+        "tied": counts.tied,
+        "tied_share": counts.tied_share,
+    }

@@ -1,0 +1,1 @@
+"""Exact search, other engines under one contract, and fusion of rankings."""

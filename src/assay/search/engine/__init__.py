@@ -1,0 +1,29 @@
+"""Exact search: the best k, the ranks of targets and Hamming neighbours, the same bytes everywhere.
+
+Two steps. Find: a float32 product proposes candidates, with a margin that provably loses none.
+Decide: the candidates are scored canonically, in doubled precision and one fixed order.
+"""
+
+from __future__ import annotations
+
+from assay.search.engine.code_search import distance_histogram, rank_codes
+from assay.search.engine.codes import Codes, pack_codes
+from assay.search.engine.labels import LabelCounts, count_labels
+from assay.search.engine.reranking import rerank
+from assay.search.engine.score_ranks import target_ranks_from_scores
+from assay.search.engine.search import rank
+from assay.search.engine.target_search import TargetRanks, target_ranks
+
+__all__ = [
+    "Codes",
+    "LabelCounts",
+    "TargetRanks",
+    "count_labels",
+    "distance_histogram",
+    "pack_codes",
+    "rank",
+    "rank_codes",
+    "rerank",
+    "target_ranks",
+    "target_ranks_from_scores",
+]

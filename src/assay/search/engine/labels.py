@@ -1,0 +1,113 @@
+"""count_labels: how many of the best k documents have the query's own label, for several k."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from assay.arrays import Ints
+from assay.core import checks, order
+from assay.errors import UsageError
+from assay.search.engine.exclusion import Excluded, excluded
+from assay.search.engine.plan import checked_ids
+from assay.search.engine.search import rank
+
+__all__ = ["LabelCounts", "count_labels", "cutoffs", "found_labels", "n_relevant", "numbered"]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCounts:
+    """Queries × cut-offs: `found[q, i]` of the first `k[i]` documents share the label of query q.
+
+    `n_rel` is how many documents with that label the query could find.
+    """
+
+    k: tuple[int, ...]
+    found: Ints
+    n_rel: Ints
+
+
+def count_labels(
+    queries: Any,
+    docs: Any,
+    k: int | Sequence[int],
+    *,
+    query_labels: Any,
+    doc_labels: Any,
+    exclude: Any = None,
+    query_ids: Any = None,
+    doc_ids: Any = None,
+    **options: Any,
+) -> LabelCounts:
+    """Count documents that share the query's label among the best k, for one or several k.
+
+    Never more than the best max(k) of each query are held. The other arguments are those of
+    `rank`, by whose tie rule the first k are taken.
+
+    >>> vectors = [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]
+    >>> labels = ["a", "a", "b"]
+    >>> count_labels(vectors, vectors, [1, 2], query_labels=labels, doc_labels=labels,
+    ...              exclude="self").found.tolist()
+    [[1, 1], [1, 1], [0, 0]]
+    """
+    cuts = cutoffs(k)
+    left, right = numbered(query_labels, doc_labels)
+    ranking = rank(
+        queries,
+        docs,
+        max(cuts),
+        exclude=exclude,
+        query_ids=query_ids,
+        doc_ids=doc_ids,
+        **options,
+    )
+    checks.check_lengths(query_labels=len(left), queries=ranking.n_queries)
+    checks.check_lengths(doc_labels=len(right), docs=ranking.n_docs)
+    found = found_labels(ranking.offsets, right[ranking.docs], left, cuts)
+    barred = excluded(
+        exclude,
+        n_queries=len(left),
+        n_docs=len(right),
+        query_ids=checked_ids(query_ids, len(left), "query"),
+        doc_ids=checked_ids(doc_ids, len(right), "doc"),
+    )
+    return LabelCounts(cuts, found, n_relevant(left, right, barred))
+
+
+def found_labels(offsets: Ints, labels: Ints, wanted: Ints, cuts: Sequence[int]) -> Ints:
+    """How many of the first documents of each row have the row's label, for each cut."""
+    rows = order.rows_of(offsets)
+    same = labels == wanted[rows]
+    place = np.arange(len(rows)) - offsets[rows]
+    found = [np.bincount(rows[same & (place < cut)], minlength=len(wanted)) for cut in cuts]
+    return np.stack(found, axis=1)
+
+
+def cutoffs(k: int | Sequence[int]) -> tuple[int, ...]:
+    """One or several cut-offs, checked."""
+    many = k if isinstance(k, Sequence | np.ndarray) else [k]
+    cuts = tuple(checks.check_cutoff(cut) for cut in many)
+    if not cuts:
+        raise UsageError("k must name at least one cut-off.")
+    return cuts
+
+
+def numbered(query_labels: Any, doc_labels: Any) -> tuple[Ints, Ints]:
+    """Labels as numbers; equal labels have equal numbers on both sides."""
+    left = checks.check_labels(query_labels, "query_labels")
+    right = checks.check_labels(doc_labels, "doc_labels")
+    checks.check_one_kind_of_label(left, right)
+    _, numbers = np.unique(np.concatenate([left, right]), return_inverse=True)
+    return numbers[: len(left)], numbers[len(left) :]
+
+
+def n_relevant(left: Ints, right: Ints, barred: Excluded) -> Ints:
+    """How many documents share each query's label, without those that it must not find."""
+    sizes = np.bincount(right, minlength=int(left.max(initial=0)) + 1)
+    rows = order.rows_of(barred.offsets)
+    lost = np.bincount(rows[right[barred.docs] == left[rows]], minlength=len(left))
+    n_rel: Ints = sizes[left] - lost
+    return n_rel

@@ -1,0 +1,230 @@
+"""How a search is cut: blocks of queries, each with one or more ranges of every block of docs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.core import checks
+from assay.core.ids import Ids
+from assay.errors import UsageError
+from assay.native import Engine, engine_name, load
+from assay.native.signatures import Kernels
+from assay.search.engine.blocks import (
+    Measured,
+    Metric,
+    Queries,
+    Sizes,
+    convertible,
+    measured,
+    prepared_queries,
+)
+from assay.search.engine.exclusion import Excluded, excluded
+from assay.search.engine.vectors import Rows, Vectors, doc_blocks, matrix_of, widened
+from assay.search.engine.workers import thread_count
+
+__all__ = ["Plan", "checked_ids", "chosen_kernels", "plan"]
+
+_MOST_QUERIES: Final = 1008  # at a time: their packed rows stay in the last cache
+_SHORT: Final = 1 << 30  # multiplications
+_FEW_QUERIES: Final = 256  # below this many for each thread, threads share out the documents
+_BYTES: Final = 192 << 20  # work space of all threads together
+_MOST_PRUNED: Final = 4096
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Checked inputs and how they are cut."""
+
+    kernels: Kernels
+    engine: str
+    metric: Metric
+    queries: Vectors
+    measures: Measured  # of all queries, without their rows
+    docs: Any
+    n_docs: int | None
+    query_ids: Ids | None
+    doc_ids: Ids | None
+    exclude: Any
+    excluded: Excluded
+    threads: int
+    tile: int
+    parts: int
+    sizes: Sizes
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return self.queries.shape[0]
+
+    @property
+    def fused(self) -> bool:
+        """Whether the compiled fused product does the search."""
+        return self.kernels.fused_rows() > 0
+
+    @property
+    def total(self) -> int | None:
+        """How many pairs there are to score, where that is known."""
+        return None if self.n_docs is None else self.n_queries * self.n_docs
+
+    @property
+    def is_short(self) -> bool:
+        """Whether all products together take a few hundredths of a second at most."""
+        return self.total is not None and self.total * self.queries.shape[1] < _SHORT
+
+    def tiles(self) -> list[tuple[int, int]]:
+        """The blocks of queries: first, and one past the last."""
+        starts = range(0, self.n_queries, self.tile)
+        return [(start, min(start + self.tile, self.n_queries)) for start in starts]
+
+    def ranges(self, n_docs: int) -> list[tuple[int, int]]:
+        """The ranges of a block of documents that one block of queries meets separately."""
+        cuts = [n_docs * part // self.parts for part in range(self.parts + 1)]
+        return list(pairwise(cuts))
+
+    def prepared(self, start: int, stop: int) -> Queries:
+        """A block of queries, made ready."""
+        part = self.measures.part(start, stop)
+        rows = widened(self.queries[start:stop], "queries")
+        block = Measured(rows, start, part.exponents, part.square_hi, part.square_lo)
+        return prepared_queries(self.kernels, block, self.metric, sizes=self.sizes)
+
+    def blocks(self) -> Iterator[Measured]:
+        """The documents, block by block, measured."""
+        blocks, _ = doc_blocks(self.docs, self.queries.shape[1])
+        for rows in blocks:
+            block = measured(
+                self.kernels, rows, self.metric, ids=self.doc_ids, threads=self.threads
+            )
+            yield from convertible(block)
+
+    def check_docs(self, n_docs: int) -> None:
+        """Check what depends on the number of documents, which a stream tells at its end."""
+        if self.doc_ids is not None:
+            checks.check_lengths(doc_ids=len(self.doc_ids), docs=n_docs)
+        if self.n_docs is None:
+            excluded(
+                self.exclude,
+                n_queries=self.n_queries,
+                n_docs=n_docs,
+                query_ids=self.query_ids,
+                doc_ids=self.doc_ids,
+            )
+
+
+def chosen_kernels(engine: Engine | None) -> tuple[str, Kernels]:
+    """The kernels asked for, or the best there are."""
+    if engine not in (None, "native", "numpy"):
+        raise UsageError(f"engine must be 'native' or 'numpy', found {engine!r}.")
+    name = engine or engine_name()
+    try:
+        return name, load(name)
+    except ImportError:
+        raise UsageError(
+            "The compiled kernels are not installed, so engine='native' cannot run. Install the "
+            "package where a C++ compiler is found, or use engine='numpy': the same answers."
+        ) from None
+
+
+def plan(
+    queries: Any,
+    docs: Any,
+    *,
+    k: int,
+    metric: str,
+    zero: str,
+    exclude: Any,
+    query_ids: Any,
+    doc_ids: Any,
+    threads: int | None,
+    engine: Engine | None,
+) -> Plan:
+    """Check the inputs of a search and decide how to cut it."""
+    name, kernels = chosen_kernels(engine)
+    chosen = Metric.of(metric, zero)
+    n_threads = thread_count(threads)
+    matrix = matrix_of(queries, "queries")
+    n_queries, columns = matrix.shape
+    n_docs = doc_blocks(docs, columns)[1] if not _once(docs) else None
+    names = checked_ids(query_ids, n_queries, "query"), checked_ids(doc_ids, n_docs, "doc")
+    rows = kernels.fused_rows()
+    tile = _tile(n_queries, columns, k, threads=n_threads, rows=max(rows, 1))
+    if not rows:
+        tile = min(tile, _FEW_QUERIES)
+    measures = _measured_queries(kernels, matrix, chosen, tile, names[0], n_threads)
+    n_tiles = -(-n_queries // tile)
+    return Plan(
+        kernels=kernels,
+        engine=name,
+        metric=chosen,
+        queries=matrix,
+        measures=measures,
+        docs=docs,
+        n_docs=n_docs,
+        query_ids=names[0],
+        doc_ids=names[1],
+        exclude=exclude,
+        excluded=excluded(
+            exclude, n_queries=n_queries, n_docs=n_docs, query_ids=names[0], doc_ids=names[1]
+        ),
+        threads=n_threads,
+        tile=tile,
+        parts=-(-n_threads // n_tiles) if n_tiles < n_threads else 1,
+        sizes=_sizes(measures),
+    )
+
+
+def _once(docs: Any) -> bool:
+    """Whether documents can be read only once."""
+    return isinstance(docs, Iterator)
+
+
+def checked_ids(ids: Any, count: int | None, what: str) -> Ids | None:
+    """Ids, if there are any: unique, and as many as rows."""
+    if ids is None:
+        return None
+    names = Ids.of(ids, what=what)
+    if count is not None:
+        checks.check_lengths(**{f"{what}_ids": len(names), "rows": count})
+    checks.check_unique(names, what)
+    return names
+
+
+def _tile(n_queries: int, columns: int, k: int, *, threads: int, rows: int) -> int:
+    """How many queries to take at a time, a multiple of what the product takes."""
+    for_each = 8 * (2 * min(k, _MOST_PRUNED) + 256) + 16 * columns
+    most = max(rows, min(_MOST_QUERIES, _BYTES // threads // for_each))
+    n_tiles = -(-n_queries // most)
+    if n_queries >= _FEW_QUERIES * threads:
+        n_tiles = -(-n_tiles // threads) * threads
+    return -(-n_queries // n_tiles // rows) * rows
+
+
+def _measured_queries(
+    kernels: Kernels, matrix: Vectors, metric: Metric, tile: int, ids: Ids | None, threads: int
+) -> Measured:
+    parts = []
+    for start in range(0, matrix.shape[0], tile):
+        rows = Rows(widened(matrix[start : start + tile], "queries"), start, "queries")
+        parts.append(measured(kernels, rows, metric, ids=ids, threads=threads))
+    nothing: NDArray[np.float32] = np.empty((matrix.shape[0], 0), np.float32)
+    return Measured(
+        nothing,
+        0,
+        np.concatenate([part.exponents for part in parts]),
+        np.concatenate([part.square_hi for part in parts]),
+        np.concatenate([part.square_lo for part in parts]),
+    )
+
+
+def _sizes(measures: Measured) -> Sizes:
+    if measures.zero.all():
+        return Sizes(0, 0)
+    exponents = np.frexp(np.sqrt(measures.square_hi))[1] + measures.exponents
+    exponents = exponents[~measures.zero]
+    return Sizes(int(exponents.min()), int(exponents.max()))

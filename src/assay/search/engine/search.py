@@ -1,0 +1,235 @@
+"""rank: the exact best k documents of each query, by canonical scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import offsets_of
+from assay.core import checks
+from assay.core.ids import Ids
+from assay.core.ranking import Ranking
+from assay.errors import ValueRangeError
+from assay.native import Engine
+from assay.native.signatures import BestK
+from assay.search.engine.blas_scan import one_blas_thread, scan_top
+from assay.search.engine.blocks import ZERO_SCORE, Docs, prepared_docs
+from assay.search.engine.plan import Plan, plan
+from assay.search.engine.workers import Control, Progress, Task, run
+
+__all__ = ["rank"]
+
+
+class _Lists(NamedTuple):
+    """Ragged rows of documents and scores, in rank order; `divided`: the cut runs through a tie."""
+
+    lengths: NDArray[np.int64]
+    docs: NDArray[np.int32]
+    scores: NDArray[np.float64]
+    divided: NDArray[np.bool_]
+
+
+def rank(
+    queries: Any,
+    docs: Any,
+    k: int,
+    *,
+    metric: Literal["cosine", "dot", "l2"] = "cosine",
+    exclude: Any = None,
+    query_ids: Any = None,
+    doc_ids: Any = None,
+    keep_ties: bool = False,
+    zero: Literal["error", "drop", "last"] = "error",
+    threads: int | None = None,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+) -> Ranking:
+    """The k best documents of each query, exactly: score descending, then row ascending.
+
+    Scores are the exact ones rounded to float64: the same bytes for any number of threads, any
+    cut into blocks, and both engines. Under "l2" a score is minus the squared distance.
+
+    `docs` is an array, a memory map, the path of a .npy file, or an iterator of blocks of rows.
+    `exclude` is "self" (the document with the query's id; without ids, of its row) or pairs of
+    (query, document), by id where there are ids. With `keep_ties`, documents that tie with the
+    k-th are kept too. `zero` says what to do with all-zero rows under cosine: refuse them, drop
+    them, or rank them last. `progress(done, total)` is called while the search runs.
+
+    >>> rank([[1.0, 0.0]], [[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]], 2).row(0)
+    [(1, 1.0), (2, 0.7071067811865476)]
+    """
+    k = min(checks.check_cutoff(k), np.iinfo(np.int32).max)  # there are never more documents
+    ready = plan(
+        queries,
+        docs,
+        k=k,
+        metric=metric,
+        zero=zero,
+        exclude=exclude,
+        query_ids=query_ids,
+        doc_ids=doc_ids,
+        threads=threads,
+        engine=engine,
+    )
+    depth = k if keep_ties else k + 1  # one more tells whether the cut divides a tie
+    tops = [
+        [ready.kernels.TopK(stop - start, depth, bool(keep_ties)) for _ in range(ready.parts)]
+        for start, stop in ready.tiles()
+    ]
+    n_docs = _search(ready, depth, tops, progress)
+    lists = _joined(tops, n_docs if keep_ties else k)
+    if ready.metric.name == "cosine" and zero == "last" and ready.measures.zero.any():
+        lists = _with_zero_queries_last(ready, lists, n_docs if keep_ties else k, n_docs)
+    return _as_ranking(ready, lists, n_docs)
+
+
+def _search(ready: Plan, k: int, tops: list[list[BestK]], progress: Progress | None) -> int:
+    """Let every block of queries meet every block of documents; how many documents there are."""
+    control, n_docs = Control.new(), 0
+    for block in ready.blocks():
+        docs = prepared_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
+        ranges = ready.ranges(len(docs))
+        tasks = [
+            partial(_meet, ready, k, top, tile, docs, part)
+            for tile, parts in zip(ready.tiles(), tops, strict=True)
+            for top, part in zip(parts, ranges, strict=True)
+        ]
+        run_on(ready, tasks, control, progress)
+        n_docs += len(docs)
+    ready.check_docs(n_docs)
+    return n_docs
+
+
+def run_on(
+    ready: Plan,
+    tasks: Sequence[Task],
+    control: Control,
+    progress: Progress | None,
+) -> None:
+    """Run tasks; numpy's BLAS is held at one thread where it does the products.
+
+    What one thread does in a moment, it does here: to start another would take longer.
+    """
+    if ready.fused and ready.threads == 1 and progress is None and ready.is_short:
+        for task in tasks:
+            task(control)
+        return
+    call = partial(
+        run,
+        tasks,
+        threads=ready.threads,
+        progress=progress,
+        total=ready.total,
+        control=control,
+    )
+    if ready.fused:
+        call()
+    else:
+        with one_blas_thread():
+            call()
+
+
+def _meet(
+    ready: Plan,
+    k: int,
+    top: BestK,
+    tile: tuple[int, int],
+    docs: Docs,
+    part: tuple[int, int],
+    control: Control,
+) -> None:
+    """Search one range of documents for one block of queries."""
+    queries = ready.prepared(*tile)
+    excluded = ready.excluded.part(*tile)
+    if ready.fused:
+        top.scan(ready.metric.code, queries.block, docs.block, *excluded, *part, *control)
+        return
+    scan_top(
+        top,
+        k,
+        metric=ready.metric,
+        queries=queries,
+        docs=docs,
+        excluded=excluded,
+        start=part[0],
+        stop=part[1],
+        control=control,
+    )
+
+
+def _joined(tops: list[list[BestK]], most: int) -> _Lists:
+    """What each block of queries found, one after the other; blocks are given up as they go."""
+    pieces = []
+    while tops:
+        top, *others = tops.pop(0)
+        for other in others:
+            top.absorb(other)
+        pieces.append(_cut(*top.result(), most))
+    lengths = np.concatenate([piece.lengths for piece in pieces])
+    divided = np.concatenate([piece.divided for piece in pieces])
+    docs, scores = np.empty(lengths.sum(), np.int32), np.empty(lengths.sum())
+    start = 0
+    while pieces:
+        piece = pieces.pop(0)
+        inside = slice(start, start + len(piece.docs))
+        docs[inside], scores[inside] = piece.docs, piece.scores
+        start = inside.stop
+    return _Lists(lengths, docs, scores, divided)
+
+
+def _cut(
+    offsets: NDArray[np.int64],
+    docs: NDArray[np.int32],
+    scores: NDArray[np.float64],
+    most: int,
+) -> _Lists:
+    """Rows without the one document beyond the cut, and whether it ties with the last."""
+    lengths = np.diff(offsets)
+    longer = np.flatnonzero(lengths > most)
+    beyond = offsets[longer + 1] - 1
+    divided = np.zeros(len(lengths), bool)
+    divided[longer] = scores[beyond] == scores[beyond - 1]
+    lengths = np.minimum(lengths, most)
+    return _Lists(lengths, np.delete(docs, beyond), np.delete(scores, beyond), divided)
+
+
+def _with_zero_queries_last(ready: Plan, lists: _Lists, most: int, n_docs: int) -> _Lists:
+    """Queries without direction: all documents tie, in the order of their rows."""
+    ends = np.cumsum(lists.lengths)
+    docs, scores, divided = [], [], lists.divided.copy()
+    for query, (end, length) in enumerate(zip(ends, lists.lengths, strict=True)):
+        if not ready.measures.zero[query]:
+            docs.append(lists.docs[end - length : end])
+            scores.append(lists.scores[end - length : end])
+            continue
+        barred = ready.excluded.part(query, query + 1).docs
+        first = np.setdiff1d(np.arange(min(n_docs, most + len(barred))), barred)[:most]
+        docs.append(first.astype(np.int32))
+        scores.append(np.full(len(first), ZERO_SCORE))
+        divided[query] = n_docs - len(barred) > most
+    lengths = np.array([len(row) for row in docs], np.int64)
+    return _Lists(lengths, np.concatenate(docs), np.concatenate(scores), divided)
+
+
+def _as_ranking(ready: Plan, lists: _Lists, n_docs: int) -> Ranking:
+    if not np.isfinite(lists.scores).all():
+        raise ValueRangeError(
+            "Some scores are beyond the range of float64 (1.8e308). Scale the vectors down."
+        )
+    offsets = offsets_of(lists.lengths)
+    named = ready.query_ids is not None and ready.doc_ids is not None
+    return Ranking(
+        ready.query_ids or Ids.count(ready.n_queries),
+        ready.doc_ids or Ids.count(n_docs),
+        offsets,
+        lists.docs,
+        lists.scores,
+        n_docs=n_docs,
+        has_ids=named,
+        divided=lists.divided if lists.divided.any() else None,
+        search=f"{ready.engine}-certified",
+    )

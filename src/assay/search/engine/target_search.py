@@ -1,0 +1,371 @@
+"""target_ranks: where the one target of each query stands, with no list and no sort.
+
+What certainly scores above the target is counted where it is found; the few documents that the
+float32 product cannot tell from it are decided by canonical scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats, Ints, offsets_of
+from assay.core import checks
+from assay.core.hits import Hits, judge_ranks
+from assay.core.ids import Ids
+from assay.errors import IdError, ShapeError, UsageError, ValueRangeError
+from assay.native import Engine
+from assay.native.twins.search import limits_of
+from assay.search.engine.blas_scan import candidates_near
+from assay.search.engine.blocks import Docs, Measured, prepared_docs
+from assay.search.engine.exclusion import Excluded
+from assay.search.engine.plan import Plan, plan
+from assay.search.engine.search import run_on
+from assay.search.engine.workers import Control, Progress
+
+__all__ = [
+    "TargetRanks",
+    "count_against",
+    "excluded_everywhere",
+    "refuse_excluded_targets",
+    "refuse_infinite",
+    "row_targets",
+    "target_ranks",
+    "target_scores",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class TargetRanks:
+    """For each query how many documents stand before its target, and why.
+
+    `above` score higher, `tied` others score the same, and `before` of these have a lower document
+    number; −1 in all three where a query has no target. `n_docs` documents were looked at;
+    `search` says how.
+
+    >>> ranks = TargetRanks(np.array([1, -1]), np.array([2, -1]), np.array([1, -1]), n_docs=9)
+    >>> ranks.rank.tolist(), ranks.has_target.tolist()
+    ([3, 0], [True, False])
+    """
+
+    above: Ints
+    tied: Ints
+    before: Ints
+    n_docs: int
+    search: str = ""
+
+    @property
+    def has_target(self) -> NDArray[np.bool_]:
+        """Which queries have a target."""
+        return self.above >= 0
+
+    @property
+    def rank(self) -> Ints:
+        """The target's rank under the tie rule, from 1; 0 where there is no target."""
+        return np.where(self.has_target, self.above + self.before + 1, 0)
+
+    def hits(self, query_ids: Any = None) -> Hits:
+        """What measures need; the queries are numbered from 0 unless they have ids."""
+        hits = judge_ranks(
+            self.above + 1,
+            tied=np.maximum(self.tied, 0),
+            placed=self.rank,
+            n_docs=self.n_docs,
+            has_target=self.has_target,
+            query_ids=query_ids,
+        )
+        return replace(hits, search=self.search)
+
+    def __len__(self) -> int:
+        """How many queries there are."""
+        return len(self.above)
+
+    def __repr__(self) -> str:
+        """Sizes in one line."""
+        return f"TargetRanks({len(self)} queries, {self.n_docs} docs)"
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """The targets with their canonical scores, and what was counted so far."""
+
+    targets: Ints
+    scores: Floats
+    above: Ints
+    tied: Ints
+    before: Ints
+
+    @classmethod
+    def new(cls, targets: Ints, scores: Floats) -> _Counts:
+        """Nothing counted yet."""
+        return cls(targets, scores, *(np.zeros(len(targets), np.int64) for _ in range(3)))
+
+    def part(self, start: int, stop: int) -> tuple[NDArray[Any], ...]:
+        """Views of some queries, in the order that the kernels take."""
+        arrays = (self.targets, self.scores, self.above, self.tied, self.before)
+        return tuple(array[start:stop] for array in arrays)
+
+
+def target_ranks(
+    queries: Any,
+    docs: Any,
+    targets: Any,
+    *,
+    metric: Literal["cosine", "dot", "l2"] = "cosine",
+    exclude: Any = None,
+    query_ids: Any = None,
+    doc_ids: Any = None,
+    zero: Literal["error", "drop", "last"] = "error",
+    threads: int | None = None,
+    engine: Engine | None = None,
+    progress: Progress | None = None,
+) -> TargetRanks:
+    """For each query how many documents score above its target, and how many tie with it.
+
+    `targets` are document ids where `doc_ids` are given, else row numbers; −1 or None is no
+    target. `docs` must allow two passes: an array, a memory map or a path. The other arguments
+    are those of `rank`.
+
+    >>> ranks = target_ranks([[1.0, 0.0]], [[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]], [2])
+    >>> ranks.rank.tolist()
+    [2]
+    """
+    if isinstance(docs, Iterator):
+        raise UsageError(
+            "target_ranks reads the documents twice, and an iterator can be read once. Give an "
+            "array, a memory map, the path of a .npy file, or a list of blocks."
+        )
+    if zero == "drop":
+        raise UsageError("target_ranks takes zero='error' or 'last': a dropped target has no rank.")
+    ready = plan(
+        queries,
+        docs,
+        k=1,
+        metric=metric,
+        zero=zero,
+        exclude=exclude,
+        query_ids=query_ids,
+        doc_ids=doc_ids,
+        threads=threads,
+        engine=engine,
+    )
+    return _counted(ready, _targets(targets, ready), progress)
+
+
+def _targets(targets: Any, ready: Plan) -> Ints:
+    """Document numbers, −1 for none."""
+    if ready.doc_ids is None:
+        found = row_targets(targets)
+    else:
+        found = _numbers_of(checks.listed(targets, "targets"), ready.doc_ids)
+    checks.check_lengths(targets=len(found), queries=ready.n_queries)
+    return found
+
+
+def row_targets(targets: Any) -> Ints:
+    """Row numbers of targets, checked but for the number of documents; −1 for none."""
+    array = checks.plain_array(targets, "targets")
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise ShapeError(
+            f"targets must be one row number per query, found shape {array.shape} of "
+            f"{array.dtype}. Ids need doc_ids."
+        )
+    found = array.astype(np.int64)
+    if found.size and found.min() < -1:
+        row = int(np.argmin(found))
+        raise ValueRangeError(f"targets row {row} is {found[row]}; −1 marks no target.")
+    return found
+
+
+def _numbers_of(targets: list[Any], doc_ids: Ids) -> Ints:
+    found = np.full(len(targets), -1, np.int64)
+    named = [row for row, target in enumerate(targets) if target is not None]
+    found[named] = Ids.of([targets[row] for row in named], what="target").match(doc_ids)
+    for row in named:
+        if found[row] < 0:
+            raise IdError(f"The target {targets[row]!r} of query row {row} is not among the docs.")
+    return found
+
+
+def _counted(ready: Plan, targets: Ints, progress: Progress | None) -> TargetRanks:
+    counts = _Counts.new(targets, np.zeros(len(targets)))
+    first, n_docs = _score_targets(ready, counts)
+    ready.check_docs(n_docs)
+    checks.check_numbers(targets[targets >= 0], n_docs, "targets")
+    refuse_infinite(counts.scores)
+    refuse_excluded_targets(ready.excluded, targets)
+    control = Control.new()
+    for docs in [first] if first is not None else map(partial(_prepared, ready), ready.blocks()):
+        _count_block(ready, counts, docs, control, progress)
+    _level_without_direction(ready, counts, n_docs)
+    no_target = targets < 0
+    for array in (counts.above, counts.tied, counts.before):
+        array[no_target] = -1
+    return TargetRanks(
+        counts.above,
+        counts.tied,
+        counts.before,
+        n_docs - excluded_everywhere(ready.excluded),
+        search=f"{ready.engine}-certified",
+    )
+
+
+def _prepared(ready: Plan, block: Measured) -> Docs:
+    return prepared_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
+
+
+def target_scores(queries: Any, docs: Any, targets: Ints, **options: Any) -> Floats:
+    """Canonical scores of targets among some documents; 0 where the target is −1."""
+    ready = plan(queries, docs, k=1, exclude=None, query_ids=None, doc_ids=None, **options)
+    counts = _Counts.new(targets, np.zeros(len(targets)))
+    _score_targets(ready, counts)
+    return counts.scores
+
+
+def count_against(
+    queries: Any, docs: Any, targets: Ints, *, scores: Floats, exclude: Any, **options: Any
+) -> tuple[Ints, Ints, Ints]:
+    """Count some documents against targets whose scores are known: above, tied, before.
+
+    A target that is not among these documents has a number beyond theirs, so that all that tie
+    with it count as before it.
+    """
+    ready = plan(queries, docs, k=1, exclude=exclude, query_ids=None, doc_ids=None, **options)
+    counts, control = _Counts.new(targets, scores), Control.new()
+    for block in ready.blocks():
+        _count_block(ready, counts, _prepared(ready, block), control, None)
+    return counts.above, counts.tied, counts.before
+
+
+def _score_targets(ready: Plan, counts: _Counts) -> tuple[Docs | None, int]:
+    """Score every target canonically; the documents, if one block holds all; how many there are."""
+    n_docs, seen, first = 0, 0, None
+    for block in ready.blocks():
+        docs = _prepared(ready, block)
+        for start, stop in ready.tiles():
+            local = counts.targets[start:stop] - block.first
+            here = (local >= 0) & (local < len(docs))
+            if not here.any():
+                continue
+            offsets = offsets_of(here)
+            scores = ready.kernels.pair_scores(
+                ready.metric.code,
+                ready.prepared(start, stop).block,
+                docs.block,
+                offsets,
+                local[here].astype(np.uint32),
+            )
+            counts.scores[start:stop][here] = scores
+        n_docs, seen, first = n_docs + len(docs), seen + 1, docs
+    return (first if seen == 1 else None), n_docs
+
+
+def refuse_infinite(scores: Floats) -> None:
+    """Refuse targets whose score float64 cannot hold."""
+    if not np.isfinite(scores).all():
+        query = int(np.argmax(~np.isfinite(scores)))
+        raise ValueRangeError(
+            f"The score of the target of query row {query} is beyond the range of float64 "
+            "(1.8e308). Scale the vectors down."
+        )
+
+
+def _level_without_direction(ready: Plan, counts: _Counts, n_docs: int) -> None:
+    """Under cosine all documents tie for a query of zeros, which the product cannot find."""
+    if ready.metric.name == "cosine":
+        nowhere = ready.measures.zero
+        counts.tied[nowhere] += n_docs - 1
+        counts.before[nowhere] += counts.targets[nowhere]
+
+
+def refuse_excluded_targets(excluded: Excluded, targets: Ints) -> None:
+    """Refuse a target that its query must not find."""
+    queries = np.repeat(np.arange(len(targets)), np.diff(excluded.offsets))
+    barred = targets[queries] == excluded.docs
+    if barred.any():
+        query = int(queries[np.argmax(barred)])
+        raise UsageError(
+            f"The target of query row {query} is document {targets[query]}, which is excluded for "
+            "it. Leave the target in, or give that query none."
+        )
+
+
+def excluded_everywhere(excluded: Excluded) -> int:
+    """How many documents each query passes over, where that is the same number for all."""
+    counts = np.diff(excluded.offsets)
+    return int(counts[0]) if (counts == counts[0]).all() else 0
+
+
+def _count_block(
+    ready: Plan, counts: _Counts, docs: Docs, control: Control, progress: Progress | None
+) -> None:
+    """Count one block of documents; parts of it that are met separately count separately."""
+    jobs = [
+        (tile, part, _fresh(counts, tile))
+        for tile in ready.tiles()
+        for part in ready.ranges(len(docs))
+    ]
+    run_on(ready, [partial(_meet, ready, docs, *job) for job in jobs], control, progress)
+    for (start, stop), _, (_, _, *found) in jobs:
+        for total, part in zip((counts.above, counts.tied, counts.before), found, strict=True):
+            total[start:stop] += part
+    for start, stop in ready.tiles():
+        _take_back_excluded(ready, counts, docs, start, stop)
+
+
+def _fresh(counts: _Counts, tile: tuple[int, int]) -> tuple[NDArray[Any], ...]:
+    targets, scores, *found = counts.part(*tile)
+    return (targets, scores, *(np.zeros_like(array) for array in found))
+
+
+def _take_back_excluded(ready: Plan, counts: _Counts, docs: Docs, start: int, stop: int) -> None:
+    excluded = ready.excluded.part(start, stop).within(docs.first, len(docs))
+    if not len(excluded[1]):
+        return
+    targets, scores, above, tied, before = counts.part(start, stop)
+    queries = ready.prepared(start, stop).block
+    ready.kernels.decide_targets(
+        ready.metric.code,
+        queries,
+        docs.block,
+        targets,
+        scores,
+        *excluded,
+        above,
+        tied,
+        before,
+        -1,
+    )
+
+
+def _meet(
+    ready: Plan,
+    docs: Docs,
+    tile: tuple[int, int],
+    part: tuple[int, int],
+    arrays: tuple[NDArray[Any], ...],
+    control: Control,
+) -> None:
+    """Count one range of documents for one block of queries."""
+    queries = ready.prepared(*tile)
+    targets, scores, above, tied, before = arrays
+    code = ready.metric.code
+    if ready.fused:
+        ready.kernels.count_targets(
+            code, queries.block, docs.block, targets, scores, *part, above, tied, before, *control
+        )
+        return
+    low, high = limits_of(scores, docs.unit, queries.weight, queries.shift)
+    low[targets < 0] = high[targets < 0] = np.inf
+    near = candidates_near(
+        low, high, above, queries=queries, docs=docs, start=part[0], stop=part[1], control=control
+    )
+    for candidates in near:
+        ready.kernels.decide_targets(
+            code, queries.block, docs.block, targets, scores, *candidates, above, tied, before, 1
+        )

@@ -1,0 +1,160 @@
+"""Vectors as the search takes them: arrays, memory maps, .npy files or blocks, of many types.
+
+Rows are widened, never narrowed: float16, bfloat16 and small integers become float32, all other
+integers float64. What is float32 or float64 already is used where it lies.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, cast
+
+import numpy as np
+
+from assay.arrays import Array
+from assay.core import checks
+from assay.errors import MismatchError, ShapeError, ValueRangeError
+from assay.io.arrays import NpyRows
+
+__all__ = ["Rows", "Vectors", "doc_blocks", "matrix_of", "widened", "window_rows"]
+
+
+_WINDOW_BYTES: Final = 64 << 20
+_MOST_ROWS: Final = 1 << 20  # at a time: each needs some hundred bytes beside its elements
+_TO_FLOAT32: Final = ("float16", "bfloat16", "int8", "uint8", "int16", "uint16")
+
+
+class Vectors(Protocol):
+    """What can be cut into windows of rows: an array, or a file that is read as needed."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the elements."""
+
+    def __getitem__(self, rows: slice, /) -> Array:
+        """Some rows."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Widened rows, C-contiguous; `first` is the number of the first one."""
+
+    values: Array
+    first: int
+    what: str
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.values)
+
+
+def matrix_of(vectors: Any, what: str) -> Vectors:
+    """Vectors as something with rows and columns; a path of a .npy file is opened."""
+    if isinstance(vectors, str | os.PathLike):
+        vectors = NpyRows(cast("str | os.PathLike[str]", vectors))
+    else:
+        vectors = checks.plain_array(vectors, what)
+    check_shape(vectors.shape, what)
+    check_type(vectors.dtype, what)
+    return cast("Vectors", vectors)
+
+
+def check_shape(shape: tuple[int, ...], what: str) -> None:
+    """Two dimensions, each at least 1."""
+    if len(shape) != 2 or 0 in shape:
+        raise ShapeError(
+            f"{what} must have two dimensions (rows × columns), each at least 1; "
+            f"found shape {shape}."
+        )
+
+
+def check_type(dtype: np.dtype[Any], what: str) -> None:
+    """Real numbers of at most 64 bits."""
+    if dtype.name in _TO_FLOAT32 or (dtype.kind in "iuf" and dtype.itemsize <= 8):
+        return
+    hint = " Bits are searched by rank_codes." if dtype.kind == "b" else ""
+    raise ValueRangeError(
+        f"{what} must hold real numbers of at most 64 bits, found dtype {dtype}.{hint}"
+    )
+
+
+def widened(values: Array, what: str) -> Array:
+    """Rows as float32 or float64, C-contiguous; no copy where they are that already."""
+    if values.dtype.name in _TO_FLOAT32:
+        return np.ascontiguousarray(values.astype(np.float32))
+    if values.dtype.kind in "iu":
+        return np.ascontiguousarray(checks.exact_scores(values, what))
+    native = np.dtype(np.float32 if values.dtype.itemsize == 4 else np.float64)
+    return np.require(values, native, ["C", "A"])
+
+
+def doc_blocks(docs: Any, columns: int) -> tuple[Iterator[Rows], int | None]:
+    """The documents block by block, and how many there are where that is known.
+
+    A float32 array in memory is one block; everything else comes in windows, so that copies
+    and pages of a memory map stay small.
+    """
+    if _is_stream(docs):
+        return _blocks_of_stream(iter(docs), columns), None
+    matrix = matrix_of(docs, "docs")
+    check_columns(matrix.shape[1], columns)
+    return _windows(matrix, 0, "docs"), matrix.shape[0]
+
+
+def _is_stream(docs: Any) -> bool:
+    """Iterators and lists of arrays come block by block; nested lists of numbers are an array."""
+    if isinstance(docs, str | os.PathLike) or hasattr(docs, "dtype"):
+        return False
+    first = docs[0] if isinstance(docs, list | tuple) and docs else None
+    return (
+        isinstance(docs, Iterator)
+        or getattr(first, "ndim", 0) == 2
+        or (isinstance(docs, Iterable) and not hasattr(docs, "__len__"))
+    )
+
+
+def check_columns(found: int, wanted: int) -> None:
+    """Queries and documents must be of one dimension."""
+    if found != wanted:
+        raise MismatchError(f"queries have {wanted} columns and docs have {found}.")
+
+
+def _blocks_of_stream(blocks: Iterator[Any], columns: int) -> Iterator[Rows]:
+    first = 0
+    for number, block in enumerate(blocks):
+        what = f"docs block {number}"
+        matrix = matrix_of(block, what)
+        check_columns(matrix.shape[1], columns)
+        yield from _windows(matrix, first, what)
+        first += matrix.shape[0]
+    if first == 0:
+        raise ShapeError("docs is an empty iterator: there is nothing to search.")
+
+
+def _windows(matrix: Vectors, first: int, what: str) -> Iterator[Rows]:
+    n_rows, columns = matrix.shape
+    step = _MOST_ROWS if _lies_ready(matrix) else window_rows(columns)
+    for start in range(0, n_rows, step):
+        yield Rows(widened(matrix[start : start + step], what), first + start, what)
+
+
+def window_rows(columns: int) -> int:
+    """How many rows may be copied at a time."""
+    return min(_MOST_ROWS, max(1, _WINDOW_BYTES // (4 * columns)))
+
+
+def _lies_ready(matrix: Vectors) -> bool:
+    """Whether the kernels can read an array where it lies, in memory."""
+    return (
+        isinstance(matrix, np.ndarray)
+        and not isinstance(matrix, np.memmap)
+        and matrix.dtype == np.dtype(np.float32)
+        and matrix.flags.c_contiguous
+        and matrix.flags.aligned
+    )

@@ -1,0 +1,117 @@
+"""Threads for work that the kernels do, with progress and a prompt end on Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.core import checks
+
+__all__ = ["Control", "Progress", "Task", "run", "thread_count"]
+
+Progress = Callable[[int, int | None], object]
+
+_LONGEST_SLEEP: Final = 0.05  # seconds
+_COUNTING: Final = Lock()
+_MOST_THREADS: Final = 1024  # the answer is the same for any number; kernels count them in 32 bits
+
+
+class Control(NamedTuple):
+    """What a task shares with the thread that waits for it: a flag to stop, and units done."""
+
+    stop: NDArray[np.int32]
+    done: NDArray[np.int64]
+
+    @classmethod
+    def new(cls) -> Control:
+        """Nothing done, no wish to stop."""
+        return cls(np.zeros(1, np.int32), np.zeros(1, np.int64))
+
+    def add(self, units: int) -> None:
+        """Say that work was done."""
+        with _COUNTING:
+            self.done[0] += units
+
+
+Task = Callable[[Control], None]
+
+
+def thread_count(threads: int | None) -> int:
+    """How many threads to use: all cores that this process may use, unless told otherwise."""
+    if threads is not None:
+        return min(checks.check_cutoff(threads, "threads"), _MOST_THREADS)
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
+def run(
+    tasks: Sequence[Task],
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    total: int | None = None,
+    control: Control | None = None,
+) -> None:
+    """Run tasks in threads; `progress(done, total)` is called from this thread.
+
+    An exception in a task, in `progress`, or Ctrl-C stops the others within one block of work.
+    This thread shares no lock with the others, so that Ctrl-C can never leave one held.
+    """
+    control = control or Control.new()
+    waiting: SimpleQueue[Task] = SimpleQueue()
+    for task in tasks:
+        waiting.put(task)
+    errors: list[BaseException] = []
+    ended: list[bool] = []
+    workers = [
+        Thread(target=_work, args=(waiting, control, errors, ended), daemon=True)
+        for _ in range(min(thread_count(threads), len(tasks)))
+    ]
+    try:
+        for worker in workers:
+            worker.start()
+        _watch(ended, len(workers), control, progress, total)
+    except BaseException:
+        control.stop[0] = 1
+        raise
+    finally:
+        for worker in workers:
+            if worker.ident is not None:
+                worker.join()
+    if errors:
+        raise errors[0]
+    if progress is not None:
+        progress(int(control.done[0]), total)
+
+
+def _work(
+    waiting: SimpleQueue[Task], control: Control, errors: list[BaseException], ended: list[bool]
+) -> None:
+    """Take one task after the other, until none is left or somebody wishes to stop."""
+    try:
+        while not control.stop[0]:
+            waiting.get_nowait()(control)
+    except Empty:
+        pass
+    except BaseException as error:  # it is raised again in the thread that waits
+        errors.append(error)
+        control.stop[0] = 1
+    ended.append(True)
+
+
+def _watch(
+    ended: list[bool], count: int, control: Control, progress: Progress | None, total: int | None
+) -> None:
+    """Wait by sleeping: an interrupted `Thread.join` takes a thread that still runs for ended."""
+    start = time.monotonic()
+    while len(ended) < count:
+        time.sleep(min(_LONGEST_SLEEP, 0.0002 + (time.monotonic() - start) / 50))
+        if progress is not None:
+            progress(int(control.done[0]), total)

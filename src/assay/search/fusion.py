@@ -1,0 +1,293 @@
+"""fuse: several rankings of the same queries made into one.
+
+Every document gets from each list a part, and the parts are added. A document that a list does
+not hold gets nothing from it. Parts are computed and added in doubled precision and rounded once,
+so that the order of the lists changes no bit and sums that are equal tie.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats, Ints
+from assay.core import checks, order
+from assay.core.ids import Ids
+from assay.core.ranking import Ranking
+from assay.errors import UsageError, ValueRangeError
+
+__all__ = ["METHODS", "NORMALIZATIONS", "Method", "Normalization", "fuse"]
+
+
+Method = Literal["rrf", "combsum", "combmnz"]
+Normalization = Literal["minmax", "zscore"]
+
+METHODS: Final[tuple[Method, ...]] = get_args(Method)
+NORMALIZATIONS: Final[tuple[Normalization, ...]] = get_args(Normalization)
+
+
+class _Doubled(NamedTuple):
+    """Numbers as the sum of a float64 and its rounding error."""
+
+    high: Floats
+    low: Floats
+
+
+def fuse(
+    rankings: Sequence[Ranking],
+    *,
+    method: Method = "rrf",
+    normalize: Normalization | None = "minmax",
+    weights: Sequence[float] | None = None,
+    rrf_k: int = 60,
+    depth: int | None = None,
+) -> Ranking:
+    """One ranking from several: reciprocal ranks, or scores, added over the lists.
+
+    - `rrf`: Σ w / (rrf_k + rank), by the place that each list's own tie rule gives; scores and
+      `normalize` play no part (Cormack, Clarke and Büttcher 2009).
+    - `combsum`: Σ w · score; `combmnz`: the same times the number of lists that hold the
+      document (Fox and Shaw 1994).
+
+    Scores are normalised within each list's row: "minmax" is (s - min) / (max - min); "zscore" is
+    (s - min) / σ, the z-score counted from the lowest, so that a document a list does not hold
+    (0) is never above one it holds; where all scores of a row are equal each becomes 1. With None
+    scores count as they are and must not be negative. `depth` cuts the result.
+
+    Ties follow the lists' rule; lists with different rules, or numbered documents that differ,
+    tie by id descending. Queries are those of any list.
+
+    >>> a = Ranking.from_arrays([[0, 1, 2]], n_docs=4)
+    >>> b = Ranking.from_arrays([[2, 3]], n_docs=4)
+    >>> [doc for doc, _ in fuse([a, b]).row(0)]
+    [2, 0, 1, 3]
+    """
+    lists = _checked(rankings, method, normalize)
+    shares = _weights(weights, len(lists))
+    if method == "rrf":
+        offset = _whole(rrf_k, "rrf_k")
+        parts = [_reciprocal(one, w, offset) for one, w in zip(lists, shares, strict=True)]
+    else:
+        parts = [
+            _two_product(_normalized(one, normalize), np.float64(w))
+            for one, w in zip(lists, shares, strict=True)
+        ]
+    fused = _added(lists, parts, times_lists=method == "combmnz", name=method)
+    return fused if depth is None else fused.first(depth)
+
+
+def _checked(rankings: Any, method: str, normalize: str | None) -> list[Ranking]:
+    lists = list(rankings) if isinstance(rankings, Sequence) else [rankings]
+    if not lists:
+        raise UsageError("There is nothing to fuse: give at least one ranking.")
+    for one in lists:
+        checks.require(one, Ranking, "rankings", "a list of Rankings; read_run() makes one")
+    if method not in METHODS:
+        raise UsageError(f"Unknown fusion {method!r}; there are {', '.join(METHODS)}.")
+    if normalize is not None and normalize not in NORMALIZATIONS:
+        known = ", ".join(NORMALIZATIONS)
+        raise UsageError(f"Unknown normalisation {normalize!r}; there are {known}, and None.")
+    return lists
+
+
+def _weights(weights: Sequence[float] | None, n_lists: int) -> list[float]:
+    if weights is None:
+        return [1.0] * n_lists
+    values = checks.listed(weights, "weights")
+    checks.check_lengths(weights=len(values), rankings=n_lists)
+    for place, value in enumerate(values):
+        real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not real or not math.isfinite(value) or value <= 0:
+            raise ValueRangeError(
+                f"Weight {place} is {value!r}; a weight is a number above 0. Leave a list out to "
+                "give it none."
+            )
+    return [float(value) for value in values]
+
+
+def _whole(value: Any, name: str) -> int:
+    if value == 0 and not isinstance(value, bool):
+        return 0
+    return checks.check_cutoff(value, name)
+
+
+def _reciprocal(ranking: Ranking, weight: float, offset: int) -> _Doubled:
+    """weight / (offset + rank) for each result."""
+    place = np.arange(len(ranking.docs)) - np.repeat(ranking.offsets[:-1], ranking.lengths)
+    return _quotient(np.float64(weight), (place + 1 + offset).astype(np.float64))
+
+
+def _normalized(ranking: Ranking, normalize: str | None) -> Floats:
+    """The scores of a list, each row brought to one scale."""
+    if normalize is None:
+        _refuse_negative(ranking)
+        return ranking.scores
+    unit = _from_lowest_to_highest(ranking)
+    return unit if normalize == "minmax" else _in_deviations(ranking, unit)
+
+
+def _refuse_negative(ranking: Ranking) -> None:
+    if len(ranking.scores) and ranking.scores.min() < 0:
+        at = int(np.argmin(ranking.scores))
+        query = ranking.query_ids[int(order.rows_of(ranking.offsets)[at])]
+        raise ValueRangeError(
+            f"Query {query!r} has the score {ranking.scores[at]:g}. Without normalisation a "
+            "document that a list does not hold counts 0, above any negative score. Use "
+            "normalize='minmax' or 'zscore'."
+        )
+
+
+def _from_lowest_to_highest(ranking: Ranking) -> Floats:
+    """(s - min) / (max - min) in each row; 1 where all are equal."""
+    scores, some = ranking.scores * 0.5, ranking.lengths > 0  # halves never overflow
+    lengths = ranking.lengths[some]
+    highest = scores[ranking.offsets[:-1][some]]
+    lowest = scores[ranking.offsets[1:][some] - 1]
+    span = np.repeat(highest - lowest, lengths)
+    above = scores - np.repeat(lowest, lengths)
+    return np.divide(above, span, out=np.ones_like(scores), where=span > 0)
+
+
+def _in_deviations(ranking: Ranking, unit: Floats) -> Floats:
+    """Each row divided by its standard deviation, which is the same for any order of the sum."""
+    scaled = unit.copy()
+    for start, stop in zip(
+        ranking.offsets[:-1].tolist(), ranking.offsets[1:].tolist(), strict=True
+    ):
+        row = unit[start:stop]
+        if stop > start and row[-1] < row[0]:
+            mean = math.fsum(row.tolist()) / len(row)
+            variance = math.fsum(((row - mean) ** 2).tolist()) / len(row)
+            scaled[start:stop] = row / math.sqrt(variance)
+    return scaled
+
+
+def _added(lists: list[Ranking], parts: list[_Doubled], *, times_lists: bool, name: str) -> Ranking:
+    """The sums of the parts of each (query, document), as a ranking."""
+    query_ids = _shared([one.query_ids for one in lists])
+    doc_ids = _shared([one.doc_ids for one in lists])
+    keys = [_pair_keys(one, query_ids, doc_ids) for one in lists]
+    pairs, place = np.unique(np.concatenate(keys), return_inverse=True)
+    high, low = np.zeros((2, len(pairs), len(lists)))
+    held = np.zeros(len(pairs), np.int64)
+    ends = np.cumsum([len(one) for one in keys])
+    for column, (part, at) in enumerate(zip(parts, np.split(place, ends[:-1]), strict=True)):
+        high[at, column], low[at, column] = part
+        held[at] += 1
+    scores = _total(high, low, held.astype(np.float64) if times_lists else None)
+    queries, docs = np.divmod(pairs, max(len(doc_ids), 1))
+    return _as_ranking(lists, query_ids, doc_ids, queries, docs.astype(np.int32), scores, name)
+
+
+def _shared(sides: list[Ids]) -> Ids:
+    """The ids of all lists: as they are where they agree, else each once, sorted."""
+    if all(one == sides[0] for one in sides[1:]):
+        return sides[0]
+    union = sides[0]
+    for one in sides[1:]:
+        union = Ids.concat([union, one.take(np.flatnonzero(one.match(union) < 0))])
+    return union.take(union.order())
+
+
+def _pair_keys(ranking: Ranking, query_ids: Ids, doc_ids: Ids) -> Ints:
+    """One number for each (query, document) of a list."""
+    query = ranking.query_ids.match(query_ids)[order.rows_of(ranking.offsets)]
+    return query * len(doc_ids) + ranking.doc_ids.match(doc_ids)[ranking.docs]
+
+
+def _as_ranking(
+    lists: list[Ranking],
+    query_ids: Ids,
+    doc_ids: Ids,
+    queries: Ints,
+    docs: NDArray[np.int32],
+    scores: Floats,
+    name: str,
+) -> Ranking:
+    if not np.isfinite(scores).all():
+        raise ValueRangeError("A fused score is too large for float64. Scale scores or weights.")
+    tiebreak = _tiebreak(lists)
+    if tiebreak != "index":
+        return Ranking.from_lines(
+            query_ids,
+            doc_ids,
+            queries=queries.astype(np.int32),
+            docs=docs,
+            scores=scores,
+            tiebreak=tiebreak,
+            name=name,
+        )
+    sizes = {one.n_docs for one in lists}
+    return Ranking(
+        query_ids,
+        doc_ids,
+        np.searchsorted(queries, np.arange(len(query_ids) + 1)).astype(np.int64),
+        docs,
+        scores,
+        in_order=False,
+        n_docs=sizes.pop() if len(sizes) == 1 else 0,
+        name=name,
+        has_ids=all(one.has_ids for one in lists),
+    )
+
+
+def _tiebreak(lists: list[Ranking]) -> str:
+    """The rule that all lists share; rows of different collections have no common order."""
+    rules = {one.tiebreak for one in lists}
+    first = lists[0]
+    numbered = all(one.doc_ids == first.doc_ids and not one.by_line for one in lists)
+    if len(rules) > 1 or (rules == {"index"} and not numbered):
+        return "id-descending"
+    return first.tiebreak
+
+
+def _total(high: Floats, low: Floats, factor: Floats | None) -> Floats:
+    """The sum of each row in doubled precision, times a factor, rounded once.
+
+    Each row is sorted first, so that the order of its columns does not matter.
+    """
+    high, low = np.sort(high, axis=1), np.sort(low, axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        total, error = high[:, 0], low[:, 0]
+        for column in range(1, high.shape[1]):
+            total, lost = _two_sum(total, high[:, column])
+            error = error + (lost + low[:, column])
+        if factor is None:
+            return total + error
+        total, error = _two_sum(total, error)
+        product, lost = _two_product(total, factor)
+        return product + (lost + error * factor)
+
+
+def _two_sum(a: Floats, b: Floats) -> _Doubled:
+    """a + b and its rounding error (Knuth)."""
+    total = a + b
+    back = total - a
+    return _Doubled(total, (a - (total - back)) + (b - back))
+
+
+def _two_product(a: Floats, b: Floats | np.float64) -> _Doubled:
+    """a · b and its rounding error (Dekker)."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        product = a * b
+        (a1, a2), (b1, b2) = _halves(a), _halves(b)
+        return _Doubled(product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2)
+
+
+def _halves(a: Any) -> tuple[Any, Any]:
+    """The upper and lower 26 bits of each number (Veltkamp)."""
+    shifted = a * 134217729.0
+    upper = shifted - (shifted - a)
+    return upper, a - upper
+
+
+def _quotient(a: np.float64, b: Floats) -> _Doubled:
+    """a / b and its rounding error."""
+    quotient = a / b
+    product, error = _two_product(quotient, b)
+    return _Doubled(quotient, ((a - product) - error) / b)

@@ -1,0 +1,14 @@
+"""Other people's search engines under one contract, one adapter to a file.
+
+An index is built from vectors, answers with the numbers and exact scores of documents in the one
+order of ties, and is closed. `measure_index` says what it loses against exact search, and what
+it gains.
+"""
+
+from __future__ import annotations
+
+from assay.search.indexes.index import Index, build_index
+from assay.search.indexes.measuring import IndexReport, measure_index
+from assay.search.indexes.specs import KINDS
+
+__all__ = ["KINDS", "Index", "IndexReport", "build_index", "measure_index"]

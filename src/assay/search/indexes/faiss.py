@@ -1,0 +1,109 @@
+"""`faiss:FACTORY`: Faiss, by a string for its index factory; options are its search parameters.
+
+Examples: `faiss:Flat`, `faiss:HNSW32?efSearch=64&efConstruction=200`, `faiss:IVF100,Flat?nprobe=8`,
+`faiss:OPQ16,IVF100,PQ16`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from numpy.typing import NDArray
+
+from assay.arrays import Floats32
+from assay.errors import UsageError, need
+from assay.search.indexes.base import Bytes, Exactness, Setup
+
+__all__ = ["open_engine"]
+
+
+class _Faiss:
+    def __init__(self, setup: Setup) -> None:
+        self._faiss = need("faiss", "The index 'faiss'", "faiss")
+        self.version = f"faiss {self._faiss.__version__}"
+        self._setup = setup
+        self._index = self._made()
+        for name, value in setup.options.rest().items():
+            self._set(name, value)
+        self._ask_for_no_more_points(self._index)
+
+    @property
+    def exactness(self) -> Exactness:
+        """Flat indexes, and lists of whole vectors of which all are looked into."""
+        index, faiss = self._index, self._faiss
+        every_list = isinstance(index, faiss.IndexIVFFlat) and index.nprobe >= index.nlist
+        return "exact" if isinstance(index, faiss.IndexFlat) or every_list else "approximate"
+
+    def add(self, vectors: Floats32) -> None:
+        try:
+            with self._threads():
+                if not self._index.is_trained:
+                    self._index.train(vectors)
+                self._index.add(vectors)
+        except RuntimeError as error:
+            raise self._refusal("cannot be built", error) from None
+
+    def find(self, queries: Floats32, k: int) -> NDArray[Any]:
+        with self._threads():
+            found: NDArray[Any] = self._index.search(queries, k)[1]
+        return found
+
+    def size(self) -> Bytes:
+        return Bytes(memory=int(self._faiss.serialize_index(self._index).nbytes))
+
+    def close(self) -> None:
+        if self._index is not None:
+            self._index.reset()
+
+    def _made(self) -> Any:
+        l2, product = self._faiss.METRIC_L2, self._faiss.METRIC_INNER_PRODUCT
+        metric = l2 if self._setup.metric == "l2" else product
+        factory = self._setup.argument or "Flat"
+        try:
+            return self._faiss.index_factory(self._setup.dimension, factory, metric)
+        except RuntimeError as error:
+            raise self._refusal("cannot be made", error) from None
+
+    def _set(self, name: str, value: str) -> None:
+        try:
+            self._faiss.ParameterSpace().set_index_parameter(self._index, name, float(value))
+        except (RuntimeError, ValueError) as error:
+            raise self._refusal(f"cannot take {name}={value}", error) from None
+
+    def _refusal(self, what: str, error: Exception) -> UsageError:
+        """Faiss begins with a signature and a line of its source; the reason comes last."""
+        reason = re.split(r"\.cpp:\d+: |failed: ", str(error))[-1].strip()
+        case = f"{self._setup.dimension} dimensions, metric {self._setup.metric}"
+        return UsageError(f"The index {self._setup.shown} {what} ({case}): {reason}")
+
+    def _ask_for_no_more_points(self, index: Any) -> None:
+        """Few points for a clustering make it poor, which is measured; not a page of warnings."""
+        for name in ("cp", "pq"):
+            part: Any = getattr(index, name, None)
+            part = getattr(part, "cp", part)
+            if hasattr(part, "min_points_per_centroid"):
+                part.min_points_per_centroid = 1
+        for name in ("index", "base_index", "quantizer", "storage"):
+            inner = getattr(index, name, None)
+            if inner is not None:
+                self._ask_for_no_more_points(self._faiss.downcast_index(inner))
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        if self._setup.threads is None:
+            yield
+            return
+        before = self._faiss.omp_get_max_threads()
+        self._faiss.omp_set_num_threads(self._setup.threads)
+        try:
+            yield
+        finally:
+            self._faiss.omp_set_num_threads(before)
+
+
+def open_engine(setup: Setup) -> _Faiss:
+    """An empty Faiss index."""
+    return _Faiss(setup)

@@ -1,0 +1,104 @@
+"""`lancedb`: a table of LanceDB in a folder of its own; without a type it looks at all vectors.
+
+`lancedb:IVF_FLAT`, `lancedb:IVF_PQ`, `lancedb:IVF_SQ`, `lancedb:HNSW_SQ`, `lancedb:HNSW_PQ` build
+an index. Options: `num_partitions`, `num_sub_vectors` (of PQ), `m` and `ef_construction` (of
+HNSW), and for the search `nprobes`, `ef` and `refine_factor`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats32
+from assay.errors import UsageError, need
+from assay.search.indexes.base import Bytes, Exactness, Setup, folder_bytes, own_folder
+
+__all__ = ["open_engine"]
+
+_TYPES: Final = {
+    "IVF_FLAT": "IvfFlat",
+    "IVF_PQ": "IvfPq",
+    "IVF_SQ": "IvfSq",
+    "HNSW_SQ": "HnswSq",
+    "HNSW_PQ": "HnswPq",
+}
+_QUERIES: Final = 32  # in one call: each becomes a part of one plan
+
+
+class _LanceDB:
+    def __init__(self, setup: Setup) -> None:
+        package = need("lancedb", "The index 'lancedb'", "lancedb")
+        self.version = f"lancedb {package.__version__}"
+        self._setup = setup
+        self._config = self._chosen()
+        search = ("nprobes", "ef", "refine_factor")
+        self._search = {name: setup.options.whole(name) for name in search} if self._config else {}
+        self.exactness: Exactness = "approximate" if self._config else "exact"
+        self._folder = own_folder()
+        try:
+            self._database = package.connect(self._folder.name)
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        self._table: Any = None
+
+    def add(self, vectors: Floats32) -> None:
+        arrow = need("pyarrow", "The index 'lancedb'", "lancedb")
+        column = arrow.FixedSizeListArray.from_arrays(
+            arrow.array(vectors.ravel()), self._setup.dimension
+        )
+        numbers = arrow.array(np.arange(len(vectors), dtype=np.int64))
+        table = arrow.table({"id": numbers, "vector": column})
+        self._table = self._database.create_table("docs", table)
+        if self._config is not None:
+            self._table.create_index("vector", config=self._config)
+
+    def find(self, queries: Floats32, k: int) -> NDArray[Any]:
+        found = np.full((len(queries), k), -1, np.int64)
+        for start in range(0, len(queries), _QUERIES):
+            self._find_some(queries[start : start + _QUERIES], k, found[start : start + _QUERIES])
+        return found
+
+    def _find_some(self, queries: Floats32, k: int, found: NDArray[np.int64]) -> None:
+        search = self._table.search(queries if len(queries) > 1 else queries[0])
+        search = search.distance_type(self._setup.metric).limit(k).select(["id", "_distance"])
+        for name, value in self._search.items():
+            if value is not None:
+                search = getattr(search, name)(value)
+        answer = search.to_arrow()
+        docs = answer["id"].to_numpy()
+        rows = answer["query_index"].to_numpy() if len(queries) > 1 else np.zeros(len(docs), int)
+        by_row = np.argsort(rows, kind="stable")
+        rows, docs = rows[by_row], docs[by_row]
+        found[rows, np.arange(len(rows)) - np.searchsorted(rows, rows)] = docs
+
+    def size(self) -> Bytes:
+        return Bytes(disk=folder_bytes(self._folder.name))
+
+    def close(self) -> None:
+        self._table = None
+        self._folder.cleanup()
+
+    def _chosen(self) -> Any:
+        """The settings of an index, or None for none."""
+        kind, options = self._setup.argument.upper(), self._setup.options
+        if not kind:
+            return None
+        if kind not in _TYPES:
+            known = ", ".join(_TYPES)
+            raise UsageError(f"LanceDB has no index {kind!r}: {self._setup.shown}. Known: {known}.")
+        names = ["num_partitions"]
+        names += ["num_sub_vectors"] if kind.endswith("PQ") else []
+        names += ["m", "ef_construction"] if kind.startswith("HNSW") else []
+        numbers = {name: options.whole(name) for name in names}
+        given = {name: value for name, value in numbers.items() if value is not None}
+        make = getattr(need("lancedb.index", "The index 'lancedb'", "lancedb"), _TYPES[kind])
+        return make(distance_type=self._setup.metric, **given)
+
+
+def open_engine(setup: Setup) -> _LanceDB:
+    """An empty database in a folder of its own."""
+    return _LanceDB(setup)

@@ -1,0 +1,121 @@
+"""`pgvector:URL`: PostgreSQL with the extension vector; without an index it looks at all vectors.
+
+The vectors live in a temporary table, which the server drops when the connection ends, however
+it ends. Options beside those of the URL: `index` (none, hnsw, ivfflat), `m`, `ef_construction`,
+`ef_search` (of hnsw; by default 40, or k where that is more), `lists` and `probes` (of ivfflat).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats32
+from assay.errors import StorageError, UsageError, need
+from assay.search.indexes.base import Bytes, Exactness, Setup
+from assay.search.indexes.specs import without_secrets
+
+__all__ = ["open_engine"]
+
+_OPERATORS: Final = {"cosine": "<=>", "dot": "<#>", "l2": "<->"}
+_CLASSES: Final = {"cosine": "vector_cosine_ops", "dot": "vector_ip_ops", "l2": "vector_l2_ops"}
+_BUILD: Final = {"none": (), "hnsw": ("m", "ef_construction"), "ivfflat": ("lists",)}
+_SEARCH: Final = {"none": "", "hnsw": "ef_search", "ivfflat": "probes"}
+_LEAST_EF, _MOST_EF = 40, 1000
+
+
+class _Pgvector:
+    def __init__(self, setup: Setup) -> None:
+        self._psycopg = need("psycopg", "The index 'pgvector'", "pgvector")
+        self._adapter = need("pgvector.psycopg", "The index 'pgvector'", "pgvector")
+        self._setup = setup
+        options = setup.options
+        self._index = options.choice("index", ("none", "hnsw", "ivfflat"))
+        self._build = {name: options.whole(name) for name in _BUILD[self._index]}
+        search = _SEARCH[self._index]
+        self._effort = options.whole(search) if search else None
+        self.exactness: Exactness = "exact" if self._index == "none" else "approximate"
+        self._connection = self._connected(_with_rest(setup.argument, options.rest()))
+        try:
+            self.version = self._prepared()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def add(self, vectors: Floats32) -> None:
+        self._run(f"CREATE TEMPORARY TABLE docs (id integer, v vector({self._setup.dimension}))")
+        with self._connection.cursor() as cursor:
+            into = "COPY docs (id, v) FROM STDIN WITH (FORMAT BINARY)"
+            with cursor.copy(into) as copy:
+                copy.set_types(["int4", "vector"])
+                for row in enumerate(vectors):
+                    copy.write_row(row)
+        if self._index != "none":
+            given = ", ".join(f"{n} = {v}" for n, v in self._build.items() if v is not None)
+            kind = f"{self._index} (v {_CLASSES[self._setup.metric]})"
+            self._run(f"CREATE INDEX ON docs USING {kind}" + (f" WITH ({given})" if given else ""))
+            self._run("SET enable_seqscan = off")
+        self._run("ANALYZE docs")
+
+    def find(self, queries: Floats32, k: int) -> NDArray[Any]:
+        self._set_effort(k)
+        operator = _OPERATORS[self._setup.metric]
+        statement = f"SELECT id FROM docs ORDER BY v {operator} %s LIMIT {int(k)}"
+        found = np.full((len(queries), k), -1, np.int64)
+        with self._connection.cursor() as cursor:
+            for row, query in enumerate(queries):
+                numbers = cursor.execute(statement, (query,), binary=True).fetchall()
+                found[row, : len(numbers)] = [number for (number,) in numbers]
+        return found
+
+    def size(self) -> Bytes:
+        answer = self._run("SELECT pg_total_relation_size('docs')").fetchone()
+        return Bytes(disk=int(answer[0]))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _set_effort(self, k: int) -> None:
+        if self._index == "hnsw":
+            effort = self._effort or min(max(k, _LEAST_EF), _MOST_EF)
+            self._run(f"SET hnsw.ef_search = {effort}")
+        elif self._index == "ivfflat" and self._effort:
+            self._run(f"SET ivfflat.probes = {self._effort}")
+
+    def _run(self, statement: str) -> Any:
+        try:
+            return self._connection.execute(statement)
+        except self._psycopg.Error as error:
+            raise UsageError(f"PostgreSQL refuses {self._setup.shown}: {_first(error)}") from None
+
+    def _connected(self, url: str) -> Any:
+        try:
+            return self._psycopg.connect(url, autocommit=True)
+        except self._psycopg.Error as error:
+            shown, why = self._setup.shown, _first(error)
+            raise StorageError(f"No connection to PostgreSQL by {shown}: {why}") from None
+
+    def _prepared(self) -> str:
+        """Make sure of the extension; its version and the server's."""
+        self._run("CREATE EXTENSION IF NOT EXISTS vector")
+        self._adapter.register_vector(self._connection)
+        row = self._run("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+        server = self._connection.info.server_version
+        return f"pgvector {row[0]}, PostgreSQL {server // 10000}.{server % 10000}"
+
+
+def _with_rest(url: str, rest: dict[str, str]) -> str:
+    """The URL with the parameters that are not ours: PostgreSQL knows them."""
+    return f"{url}?{urlencode(rest)}" if rest else url
+
+
+def _first(error: Exception) -> str:
+    return without_secrets((str(error).splitlines() or [type(error).__name__])[0])
+
+
+def open_engine(setup: Setup) -> _Pgvector:
+    """A connection, without a table yet."""
+    return _Pgvector(setup)

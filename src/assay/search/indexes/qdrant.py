@@ -1,0 +1,124 @@
+"""`qdrant`: Qdrant in this process, in a folder, or by the URL of a server.
+
+`qdrant` and `qdrant:FOLDER` look at all vectors. `qdrant:http://host:6333` searches the graph of a
+server, in a collection of its own that is deleted at the end; the key comes from the environment
+(QDRANT_API_KEY). Options, for a server: `m`, `ef_construct`, `hnsw_ef` and `exact=true`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from typing import Any, Final
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats32
+from assay.errors import StorageError, UsageError, need
+from assay.search.indexes.base import Bytes, Exactness, Setup
+
+__all__ = ["open_engine"]
+
+_DISTANCES: Final = {"cosine": "COSINE", "dot": "DOT", "l2": "EUCLID"}
+_POINTS: Final = 512  # in one call
+_QUERIES: Final = 64
+_PATIENCE: Final = 3600.0  # seconds that a server may take to build its graph
+
+
+class _Qdrant:
+    def __init__(self, setup: Setup) -> None:
+        package = need("qdrant_client", "The index 'qdrant'", "qdrant")
+        self._models = package.models
+        self._setup = setup
+        self._name = f"assay-{uuid4().hex}"
+        self._served = setup.argument.startswith(("http://", "https://"))
+        self._graph, self._params = self._settings()
+        self.exactness: Exactness = (
+            "approximate" if self._served and not self._params.exact else "exact"
+        )
+        self._made = False
+        self._client = self._connected(package.QdrantClient)
+        self.version = f"qdrant {self._client.info().version if self._served else 'in process'}"
+
+    def add(self, vectors: Floats32) -> None:
+        models, distance = self._models, _DISTANCES[self._setup.metric]
+        params = models.VectorParams(
+            size=self._setup.dimension, distance=getattr(models.Distance, distance)
+        )
+        self._made = True
+        self._client.create_collection(self._name, vectors_config=params, hnsw_config=self._graph)
+        for start in range(0, len(vectors), _POINTS):
+            rows = vectors[start : start + _POINTS]
+            numbers = list(range(start, start + len(rows)))
+            batch = models.Batch(ids=numbers, vectors=rows.tolist())
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Local mode")  # that it is slow is measured
+                self._client.upsert(self._name, points=batch, wait=True)
+        if self._served:
+            self._wait()
+
+    def find(self, queries: Floats32, k: int) -> NDArray[Any]:
+        found = np.full((len(queries), k), -1, np.int64)
+        for start in range(0, len(queries), _QUERIES):
+            requests = [
+                self._models.QueryRequest(
+                    query=query, limit=k, with_payload=False, params=self._params
+                )
+                for query in queries[start : start + _QUERIES].tolist()
+            ]
+            answers = self._client.query_batch_points(self._name, requests=requests)
+            for row, answer in enumerate(answers, start):
+                numbers = [point.id for point in answer.points]
+                found[row, : len(numbers)] = numbers
+        return found
+
+    def size(self) -> Bytes:
+        return Bytes()
+
+    def close(self) -> None:
+        if self._client is None:
+            return
+        try:
+            if self._made:
+                self._client.delete_collection(self._name)
+        finally:
+            self._client.close()
+            self._client = None
+
+    def _settings(self) -> tuple[Any, Any]:
+        """The graph and how it is searched; in process there is none."""
+        if not self._served:
+            return None, self._models.SearchParams()
+        options = self._setup.options
+        numbers = {name: options.whole(name) for name in ("m", "ef_construct")}
+        graph = self._models.HnswConfigDiff(**numbers)
+        params = self._models.SearchParams(
+            hnsw_ef=options.whole("hnsw_ef"), exact=options.flag("exact")
+        )
+        return graph, params
+
+    def _connected(self, client: Any) -> Any:
+        place = self._setup.argument
+        try:
+            if not self._served:
+                return client(path=place) if place else client(":memory:")
+            key = os.environ.get("QDRANT_API_KEY")
+            return client(url=place, api_key=key, timeout=60, check_compatibility=False)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UsageError(f"Qdrant cannot open {self._setup.shown}: {error}") from None
+
+    def _wait(self) -> None:
+        """Until the server has built its graph: before, it would be measured without."""
+        end = time.monotonic() + _PATIENCE
+        while self._client.get_collection(self._name).status != "green":
+            if time.monotonic() > end:
+                raise StorageError(f"{self._setup.shown} was not ready after {_PATIENCE:.0f} s.")
+            time.sleep(0.1)
+
+
+def open_engine(setup: Setup) -> _Qdrant:
+    """A client without a collection."""
+    return _Qdrant(setup)

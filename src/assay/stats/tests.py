@@ -1,0 +1,394 @@
+"""Tests of two systems: is the difference more than chance would give?"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from assay.arrays import Floats, Ints
+from assay.core.exact_sums import slack, to_grid
+from assay.native import kernels
+from assay.native.random_words import stream_key
+from assay.stats.bootstrap import bootstrap_t
+from assay.stats.samples import (
+    FEWEST,
+    Pairs,
+    check_choice,
+    check_margin,
+    check_resamples,
+    check_seed,
+    clean_pairs,
+    finite_or_nan,
+    too_few,
+)
+from assay.stats.special import beta_tail, normal_cdf, t_tail
+
+__all__ = [
+    "ALTERNATIVES",
+    "EXACT_RANKS_UP_TO",
+    "EXACT_SIGNS_UP_TO",
+    "TEST_METHODS",
+    "TestResult",
+    "equivalent",
+    "non_inferior",
+    "paired_test",
+    "sign_flip_p",
+    "signed_rank_p",
+    "welch_test",
+]
+
+
+EXACT_RANKS_UP_TO = 50
+_GRID = 2.0**-40  # sizes closer than this share of the largest are one size, split by rounding
+
+
+def signed_rank_p(differences: Floats, alternative: str) -> tuple[float, float, bool]:
+    """Find (p, sum of the ranks of positive differences, whether p is exact).
+
+    Zero differences are left out (Wilcoxon's own rule), equal sizes share their mean rank. Up to
+    50 differences the law of the rank sum is counted, ties included; beyond, it is normal with
+    the variance corrected for ties.
+    """
+    moved = differences[differences != 0]
+    if not len(moved):
+        return 1.0, 0.0, True
+    doubled, tie_sizes = _doubled_ranks(np.abs(moved))
+    positive = int(doubled[moved > 0].sum())
+    exact = len(moved) <= EXACT_RANKS_UP_TO
+    tails = (
+        _exact_tails(doubled, positive) if exact else _normal_tails(doubled, tie_sizes, positive)
+    )
+    return _choose(tails, alternative), positive / 2, exact
+
+
+def _doubled_ranks(sizes: Floats) -> tuple[Ints, Ints]:
+    """Twice the mean rank of each size, a whole number, and how many share each rank."""
+    grid = np.rint(sizes / (sizes.max() * _GRID))
+    _, places, counts = np.unique(grid, return_inverse=True, return_counts=True)
+    above = np.cumsum(counts)
+    return (2 * above - counts + 1)[places], counts
+
+
+def _exact_tails(doubled: Ints, positive: int) -> tuple[float, float]:
+    """P(W ≤ w) and P(W ≥ w), by counting the subsets with each sum of ranks."""
+    ways = np.zeros(int(doubled.sum()) + 1, np.int64)
+    ways[0] = 1
+    for rank in doubled:
+        ways[rank:] += ways[:-rank].copy()
+    total = 2.0 ** len(doubled)
+    return float(ways[: positive + 1].sum()) / total, float(ways[positive:].sum()) / total
+
+
+def _normal_tails(doubled: Ints, tie_sizes: Ints, positive: int) -> tuple[float, float]:
+    n = float(len(doubled))
+    sizes = tie_sizes.astype(np.float64)
+    variance = n * (n + 1) * (2 * n + 1) / 24 - float((sizes**3 - sizes).sum()) / 48
+    z = (positive / 2 - n * (n + 1) / 4) / math.sqrt(variance)
+    return normal_cdf(z), normal_cdf(-z)
+
+
+def _choose(tails: tuple[float, float], alternative: str) -> float:
+    if alternative == "two-sided":
+        return min(1.0, 2 * min(tails))
+    return tails[1] if alternative == "greater" else tails[0]
+
+
+EXACT_SIGNS_UP_TO = 20  # 2^20 choices of signs are listed in a few milliseconds
+
+
+def sign_flip_p(
+    differences: Floats, largest: float, alternative: str, *, resamples: int, seed: int
+) -> tuple[float, bool]:
+    """Share of sign choices at least as extreme as the data's, and whether all were tried.
+
+    Queries without a difference change no sum, so only the others count for what is exact.
+    `largest` is the largest score: sums that differ by no more than its rounding are ties.
+    """
+    moved = differences[differences != 0]
+    values, shift = to_grid(moved, max(len(moved), 1))
+    exact = len(moved) <= EXACT_SIGNS_UP_TO
+    if exact:
+        sums = _all_sums(values)
+    else:
+        sums = kernels().flip_sums(values, stream_key(seed, "sign flips"), 0, resamples, 0)
+    extreme = _count_extreme(
+        sums, int(values.sum()), slack(len(moved), largest, shift), alternative
+    )
+    return (extreme / len(sums) if exact else (extreme + 1) / (resamples + 1)), exact
+
+
+def _all_sums(values: Ints) -> Ints:
+    sums = np.zeros(1, np.int64)
+    for value in values:
+        sums = np.concatenate([sums + value, sums - value])
+    return sums
+
+
+def _count_extreme(sums: Ints, observed: int, near: int, alternative: str) -> int:
+    if alternative == "two-sided":
+        return int((np.abs(sums) >= abs(observed) - near).sum())
+    if alternative == "greater":
+        return int((sums >= observed - near).sum())
+    return int((sums <= observed + near).sum())
+
+
+ALTERNATIVES = ("two-sided", "greater", "less")
+TEST_METHODS = ("randomisation", "t", "wilcoxon", "sign", "bootstrap")
+_SMALLEST_P = sys.float_info.min
+_CONSTANT = "both samples are constant, so Welch's test is not defined"
+_NO_SPREAD = "all differences are equal, so a t test is not defined; use randomisation"
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """The p-value of one test and what stands behind it.
+
+    `p` is never 0; it is NaN, and `note` says why, where there is too little to tell. `exact` says
+    that p has no sampling or approximation error under the null hypothesis of the method. `n`
+    pairs were used, `n_removed` left out for a NaN; `resamples` is 0 and `seed` None where nothing
+    was drawn. `statistic` is the mean difference for randomisation, t for t, Welch and bootstrap,
+    the sum of positive ranks for Wilcoxon, the number of wins for sign.
+    """
+
+    __test__: ClassVar[bool] = False  # the name begins like a test case of pytest
+
+    p: float
+    statistic: float
+    method: str
+    n: int
+    n_removed: int = 0
+    exact: bool = False
+    resamples: int = 0
+    seed: int | None = None
+    alternative: str = "two-sided"
+    note: str = ""
+
+    def __repr__(self) -> str:
+        """The p-value, its method, and a remark if there is one."""
+        p = "no p" if math.isnan(self.p) else f"p={self.p:.4g}"
+        kind = (
+            ", exact" if self.exact else f", {self.resamples} resamples" if self.resamples else ""
+        )
+        removed = f", {self.n_removed} removed" if self.n_removed else ""
+        note = f"; {self.note}" if self.note else ""
+        what = f"{self.method}, {self.alternative}, n={self.n}"
+        return f"TestResult({p}, {what}{removed}{kind}{note})"
+
+
+def paired_test(
+    a: Any,
+    b: Any,
+    *,
+    method: str = "randomisation",
+    alternative: str = "two-sided",
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> TestResult:
+    """Test whether a and b, on the same queries, have the same mean.
+
+    `method` is randomisation (random signs of the differences; all 2^n of them up to 20
+    differing queries), t, wilcoxon, sign, or bootstrap (studentised). `alternative="greater"`
+    asks whether a is better than b.
+
+    >>> paired_test([0.3, 0.5, 0.6, 0.9], [0.1, 0.4, 0.3, 0.5])
+    TestResult(p=0.125, randomisation, two-sided, n=4, exact)
+    """
+    return _test(clean_pairs(a, b), 0.0, _request(method, alternative, resamples, seed))
+
+
+def non_inferior(
+    a: Any,
+    b: Any,
+    margin: float,
+    *,
+    method: str = "randomisation",
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> TestResult:
+    """Test whether a is worse than b by less than `margin`: a small p says that it is.
+
+    The null hypothesis is mean(a − b) ≤ −margin.
+
+    >>> non_inferior([0.5] * 9, [0.5] * 9, 0.01).p == 1 / 2**9
+    True
+    """
+    request = _request(method, "greater", resamples, seed)
+    return _test(clean_pairs(a, b), check_margin(margin), request)
+
+
+def equivalent(
+    a: Any,
+    b: Any,
+    margin: float,
+    *,
+    method: str = "randomisation",
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> TestResult:
+    """Test whether a and b differ by less than `margin`, by two one-sided tests (TOST).
+
+    The p-value is the larger of the two; a small p says that the systems are equivalent.
+    """
+    shift, pairs = check_margin(margin), clean_pairs(a, b)
+    above = _test(pairs, shift, _request(method, "greater", resamples, seed))
+    below = _test(pairs, -shift, _request(method, "less", resamples, seed))
+    chosen = above if math.isnan(above.p) or above.p >= below.p else below
+    return replace(chosen, alternative="equivalent")
+
+
+def welch_test(a: Any, b: Any, *, alternative: str = "two-sided") -> TestResult:
+    """Test whether two independent samples, such as runs with other seeds, have the same mean.
+
+    >>> welch_test([0.41, 0.43, 0.42], [0.44, 0.47, 0.45])
+    TestResult(p=0.04191, welch, two-sided, n=6)
+    """
+    left, right = finite_or_nan(a, "a"), finite_or_nan(b, "b")
+    removed = int(np.isnan(left).sum() + np.isnan(right).sum())
+    left, right = left[~np.isnan(left)], right[~np.isnan(right)]
+    side = check_choice(alternative, ALTERNATIVES, "alternative")
+    blank = TestResult(
+        math.nan, math.nan, "welch", len(left) + len(right), removed, alternative=side
+    )
+    fewest = min(len(left), len(right))
+    if fewest < FEWEST:
+        return replace(blank, note=too_few(fewest, "values on one side") or "")
+    return _welch(left, right, blank)
+
+
+def _welch(left: Floats, right: Floats, blank: TestResult) -> TestResult:
+    parts = [_spread(sample) ** 2 / len(sample) for sample in (left, right)]
+    difference, square = _mean(left) - _mean(right), sum(parts)
+    if square == 0:
+        return replace(blank, p=1.0) if difference == 0 else replace(blank, note=_CONSTANT)
+    t = difference / math.sqrt(square)
+    freedom = square**2 / sum(
+        part**2 / (len(sample) - 1) for part, sample in zip(parts, (left, right), strict=True)
+    )
+    return replace(blank, p=_at_least_tiny(_t_p(t, freedom, blank.alternative)), statistic=t)
+
+
+def _request(method: str, alternative: str, resamples: int, seed: int) -> TestResult:
+    """Check what is asked; the answer has still to be filled in."""
+    name = check_choice(method, TEST_METHODS, "method")
+    side = check_choice(alternative, ALTERNATIVES, "alternative")
+    resamples, seed = check_resamples(resamples), check_seed(seed)
+    drawn = name in ("randomisation", "bootstrap")
+    return TestResult(
+        math.nan,
+        math.nan,
+        name,
+        0,
+        alternative=side,
+        resamples=resamples if drawn else 0,
+        seed=seed if drawn else None,
+    )
+
+
+def _test(pairs: Pairs, shift: float, request: TestResult) -> TestResult:
+    """Test mean(a − b) + shift against 0."""
+    differences = pairs.differences + shift
+    blank = replace(request, n=len(differences), n_removed=pairs.n_removed)
+    note = too_few(len(differences))
+    if note:
+        return replace(blank, note=note, resamples=0, seed=None)
+    if not differences.any():
+        return replace(blank, p=1.0, statistic=0.0, exact=True, resamples=0, seed=None)
+    largest = max(np.abs(pairs.a).max(), np.abs(pairs.b).max(), abs(shift))
+    found = _METHODS[blank.method](differences, float(largest), blank)
+    return replace(found, p=_at_least_tiny(found.p))
+
+
+def _at_least_tiny(p: float) -> float:
+    """A p below what a float can hold is still not zero."""
+    return max(p, _SMALLEST_P) if not math.isnan(p) else p
+
+
+def _mean(values: Floats) -> float:
+    return math.fsum(values.tolist()) / len(values)
+
+
+def _spread(values: Floats) -> float:
+    """Standard deviation with n − 1; exactly 0 where all values are equal."""
+    if values.min() == values.max():
+        return 0.0
+    return math.sqrt(float(((values - _mean(values)) ** 2).sum()) / (len(values) - 1))
+
+
+def _randomisation(differences: Floats, largest: float, blank: TestResult) -> TestResult:
+    p, exact = sign_flip_p(
+        differences,
+        largest,
+        blank.alternative,
+        resamples=blank.resamples,
+        seed=blank.seed or 0,
+    )
+    found = replace(blank, p=p, statistic=_mean(differences), exact=exact)
+    return replace(found, resamples=0, seed=None) if exact else found
+
+
+def _student(differences: Floats, largest: float, blank: TestResult) -> TestResult:
+    t = _t_of(differences, largest)
+    if t is None:
+        return replace(blank, note=_NO_SPREAD)
+    p = _t_p(t, len(differences) - 1, blank.alternative)
+    return replace(blank, p=p, statistic=t)
+
+
+def _t_of(differences: Floats, largest: float) -> float | None:
+    """Mean over its standard error; None where the spread is nothing but rounding."""
+    if np.ptp(differences) <= 4 * np.finfo(np.float64).eps * largest:
+        return None
+    return _mean(differences) / (_spread(differences) / math.sqrt(len(differences)))
+
+
+def _t_p(t: float, freedom: float, alternative: str) -> float:
+    if alternative == "two-sided":
+        return 2 * t_tail(abs(t), freedom)
+    return t_tail(t if alternative == "greater" else -t, freedom)
+
+
+def _wilcoxon(differences: Floats, largest: float, blank: TestResult) -> TestResult:
+    p, ranks, exact = signed_rank_p(differences, blank.alternative)
+    return replace(blank, p=p, statistic=ranks, exact=exact)
+
+
+def _sign(differences: Floats, largest: float, blank: TestResult) -> TestResult:
+    wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
+    if blank.alternative == "two-sided":
+        p = min(1.0, 2 * _at_most(min(wins, losses), wins + losses))
+    else:
+        p = _at_most(losses if blank.alternative == "greater" else wins, wins + losses)
+    return replace(blank, p=p, statistic=float(wins), exact=True)
+
+
+def _at_most(k: int, n: int) -> float:
+    """P(X ≤ k) heads in n tosses of a fair coin."""
+    return 1.0 if k >= n else beta_tail(n - k, k + 1, 0.5, 0.5)
+
+
+def _bootstrap(differences: Floats, largest: float, blank: TestResult) -> TestResult:
+    """How often t of centred resamples is as extreme as t of the data."""
+    t = _t_of(differences, largest)
+    if t is None:
+        return replace(blank, note=_NO_SPREAD)
+    drawn = bootstrap_t(differences - _mean(differences), blank.resamples, blank.seed or 0)
+    if blank.alternative == "two-sided":
+        extreme = np.abs(drawn) >= abs(t)
+    else:
+        extreme = drawn >= t if blank.alternative == "greater" else drawn <= t
+    p = (int(extreme.sum()) + 1) / (blank.resamples + 1)
+    return replace(blank, p=p, statistic=t)
+
+
+_METHODS: dict[str, Callable[[Floats, float, TestResult], TestResult]] = {
+    "randomisation": _randomisation,
+    "t": _student,
+    "wilcoxon": _wilcoxon,
+    "sign": _sign,
+    "bootstrap": _bootstrap,
+}

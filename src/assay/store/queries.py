@@ -1,0 +1,248 @@
+"""The questions that a store answers. Lists of runs never load an array."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from datetime import date
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, exists, not_, or_, select, true
+
+from assay.errors import StorageError, UsageError
+from assay.runs.aggregates import Aggregate, canonical
+from assay.store.codec import Blob
+from assay.store.run import Run
+from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS
+from assay.store.timestamps import after, before
+
+__all__ = [
+    "NEWEST_FIRST",
+    "conditions",
+    "find_run",
+    "find_runs",
+    "has_results",
+    "known_uids",
+    "read_blobs",
+    "read_many",
+    "read_results",
+    "rows_by_run",
+    "select_runs",
+]
+
+_JSON: Final = ("config", "versions", "seeds", "data", "timings")
+_SHORTEST_UID: Final = 8
+_AT_ONCE: Final = 500  # values in one IN (…)
+_AGGREGATE: Final = [field.name for field in fields(Aggregate)]
+NEWEST_FIRST: Final = (RUNS.c.created.desc(), RUNS.c.id.desc())
+
+
+def _is(column: str) -> Callable[[Any], ColumnElement[bool]]:
+    return lambda value: RUNS.c[column].in_([value] if isinstance(value, str) else list(value))
+
+
+def _tagged(tags: str | Iterable[str]) -> ColumnElement[bool]:
+    """Runs that have every one of the tags."""
+    wanted = [tags] if isinstance(tags, str) else list(tags)
+    has = (exists().where(TAGS.c.run_id == RUNS.c.id, TAGS.c.tag == tag) for tag in wanted)
+    return and_(true(), *has)
+
+
+def _measured(measure: str) -> ColumnElement[bool]:
+    name = canonical(measure)
+    return exists().where(AGGREGATES.c.run_id == RUNS.c.id, AGGREGATES.c.measure == name)
+
+
+def _since(moment: str | date) -> ColumnElement[bool]:
+    return RUNS.c.created >= after(moment)
+
+
+def _until(moment: str | date) -> ColumnElement[bool]:
+    return RUNS.c.created < before(moment)
+
+
+_FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
+    **{
+        name: _is(name)
+        for name in ("task", "dataset", "model", "name", "status", "batch", "uid", "rerun_of")
+    },
+    "id": lambda ids: RUNS.c.id.in_([ids] if isinstance(ids, int) else list(ids)),
+    "tag": _tagged,
+    "measure": _measured,
+    "since": _since,
+    "until": _until,
+    "named_like": lambda text: RUNS.c.name.icontains(text, autoescape=True),
+}
+
+
+def conditions(filters: Mapping[str, Any]) -> ColumnElement[bool]:
+    """What runs have to be like to pass all filters; one that is None passes every run."""
+    for name in filters:
+        if name not in _FILTERS:
+            raise UsageError(f"Runs cannot be filtered by {name!r}; by {', '.join(_FILTERS)}.")
+    given = {name: value for name, value in filters.items() if value is not None}
+    return and_(true(), *(_FILTERS[name](value) for name, value in given.items()))
+
+
+def find_runs(
+    connection: Connection,
+    *,
+    limit: int | None = None,
+    offset: int = 0,
+    shown: Iterable[str] | None = None,
+    **filters: Any,
+) -> list[Run]:
+    """Runs that pass all filters, newest first; a filter that is None passes every run.
+
+    With `shown` only the aggregates of these measures are loaded.
+    """
+    return _built(connection, select_runs([RUNS], **filters).limit(limit).offset(offset), shown)
+
+
+def select_runs(
+    columns: Sequence[Any], *, order: Sequence[ColumnElement[Any]] = NEWEST_FIRST, **filters: Any
+) -> Select[Any]:
+    """Columns of the runs that pass all filters, newest first or in another order."""
+    return select(*columns).where(conditions(filters)).order_by(*order)
+
+
+def find_run(connection: Connection, key: int | str) -> Run:
+    """One run by its number, or by its uid or the first letters of it."""
+    found = _built(connection, select(RUNS).where(_named(key)).limit(2))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"Several runs have a uid that begins with {key!r}. Give more of it.")
+    last = connection.execute(select(RUNS.c.id).order_by(RUNS.c.id.desc()).limit(1)).scalar()
+    have = "the store is empty" if last is None else f"the last one is {last}"
+    raise UsageError(f"There is no run {key!r}; {have}. 'assay runs list' shows them.")
+
+
+def known_uids(connection: Connection, uids: list[str]) -> set[str]:
+    """Those of the uids that are in the store."""
+    found: set[str] = set()
+    for start in range(0, len(uids), _AT_ONCE):
+        chosen = RUNS.c.uid.in_(uids[start : start + _AT_ONCE])
+        found |= set(connection.execute(select(RUNS.c.uid).where(chosen)).scalars())
+    return found
+
+
+def _named(key: int | str) -> ColumnElement[bool]:
+    if isinstance(key, bool) or not isinstance(key, int | str):
+        raise UsageError(f"A run is named by its number or uid, found {key!r}.")
+    if isinstance(key, str) and not (key.isascii() and key.isdecimal() and len(key) < 8):
+        if len(key) < _SHORTEST_UID or not key.isascii() or not key.isalnum():
+            raise UsageError(
+                f"A run is named by its number, or by {_SHORTEST_UID} or more letters of its uid; "
+                f"found {key!r}."
+            )
+        return RUNS.c.uid.startswith(key)
+    number = int(key)
+    return RUNS.c.id == (number if 0 <= number < 2**31 else -1)
+
+
+def _built(
+    connection: Connection, statement: Select[Any], shown: Iterable[str] | None = None
+) -> list[Run]:
+    rows = connection.execute(statement).all()
+    numbers = [row.id for row in rows]
+    tags = rows_by_run(connection, select(TAGS.c.run_id, TAGS.c.tag).order_by(TAGS.c.tag), numbers)
+    chosen = select(AGGREGATES.c.run_id, *(AGGREGATES.c[name] for name in _AGGREGATE))
+    if shown is not None:
+        chosen = chosen.where(AGGREGATES.c.measure.in_([canonical(name) for name in shown]))
+    found = rows_by_run(connection, chosen.order_by(AGGREGATES.c.position), numbers)
+    return [
+        _run(
+            row,
+            tuple(tag for (tag,) in tags.get(row.id, ())),
+            tuple(
+                Aggregate.stored(dict(zip(_AGGREGATE, one, strict=True)))
+                for one in found.get(row.id, ())
+            ),
+        )
+        for row in rows
+    ]
+
+
+def rows_by_run(
+    connection: Connection, statement: Select[Any], runs: list[int]
+) -> dict[int, list[tuple[Any, ...]]]:
+    """Rows by the run they belong to, which stands in their first column."""
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    column = statement.selected_columns[0]
+    for start in range(0, len(runs), _AT_ONCE):
+        chosen = statement.where(column.in_(runs[start : start + _AT_ONCE]))
+        for row in connection.execute(chosen).all():
+            found.setdefault(row[0], []).append(row[1:])
+    return found
+
+
+def _run(row: Row[Any], tags: tuple[str, ...], aggregates: tuple[Aggregate, ...]) -> Run:
+    data = dict(row._mapping)
+    try:
+        data |= {name: json.loads(data[name] or "{}") for name in _JSON}
+        data["command"] = tuple(json.loads(data["command"] or "[]"))
+    except ValueError as error:
+        raise StorageError(f"Run {row.id} in the store is damaged: {error}.") from None
+    return Run(**data, tags=tags, aggregates=aggregates)
+
+
+def read_blobs(
+    connection: Connection,
+    run: int,
+    *,
+    part: str = "",
+    kind: str | None = None,
+    name: str | None = None,
+    measure: str | None = None,
+) -> list[Blob]:
+    """Arrays of a run, all or those of one kind and name; of a measure also what goes with it."""
+    columns = [BLOBS.c[field.name] for field in fields(Blob)]
+    statement = select(*columns).where(BLOBS.c.run_id == run, BLOBS.c.part == part)
+    if kind is not None:
+        statement = statement.where(BLOBS.c.kind == kind)
+    if name is not None:
+        statement = statement.where(BLOBS.c.name == name)
+    if measure is not None:
+        by_measure = BLOBS.c.kind.in_(("values", "tied"))
+        statement = statement.where(
+            or_(not_(by_measure), BLOBS.c.name == measure), BLOBS.c.kind != "details"
+        )
+    return [Blob(**row._mapping) for row in connection.execute(statement)]
+
+
+def read_many(
+    connection: Connection, runs: list[int], wanted: ColumnElement[bool]
+) -> Iterator[tuple[int, Blob]]:
+    """Arrays of several finished runs, with the run that each belongs to."""
+    columns = [BLOBS.c[field.name] for field in fields(Blob)]
+    statement = select(BLOBS.c.run_id, *columns).where(BLOBS.c.part == "", wanted)
+    for run, rows in rows_by_run(connection, statement, runs).items():
+        for row in rows:
+            yield run, Blob(*row)
+
+
+def has_results(connection: Connection, run: int) -> bool:
+    """Whether anything is shown of any query of the run."""
+    return bool(connection.execute(select(exists().where(SHOWN.c.run_id == run))).scalar())
+
+
+def read_results(
+    connection: Connection, run: int, keys: Iterable[str] | None = None
+) -> Iterator[Blob]:
+    """What is shown of the queries of a run, or of those with these keys."""
+    statement = select(SHOWN).where(SHOWN.c.run_id == run).order_by(SHOWN.c.position)
+    if keys is not None:
+        statement = statement.where(SHOWN.c.query_key.in_(list(keys)))
+    for row in connection.execute(statement):
+        yield Blob(
+            "shown",
+            row.position,
+            row.query_key,
+            "json",
+            1,
+            row.raw_bytes,
+            row.checksum,
+            row.content,
+        )

@@ -1,0 +1,256 @@
+"""What a dashboard asks a store: how many runs, which names there are, one measure of many runs.
+
+Nothing here loads an array, and only the columns that are shown are read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from assay.errors import UsageError
+from assay.io.frames import build_frame
+from assay.runs.aggregates import canonical
+
+if TYPE_CHECKING:
+    pass
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Final
+
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+
+from assay.store.queries import NEWEST_FIRST, conditions, read_results, rows_by_run, select_runs
+from assay.store.results import key_of, unpack_results
+from assay.store.schema import AGGREGATES, RUNS, TAGS
+
+__all__ = [
+    "ORDERS",
+    "Measured",
+    "RunLine",
+    "count_runs",
+    "datasets",
+    "find_lines",
+    "in_order",
+    "known",
+    "measured",
+    "measures_of",
+    "query_texts",
+    "run_frame",
+    "statuses",
+]
+
+
+@dataclass(frozen=True)
+class RunLine:
+    """A run in a list: what it is called, its state, its tags and its means over queries."""
+
+    id: int
+    uid: str
+    name: str
+    task: str
+    dataset: str
+    model: str
+    status: str
+    message: str
+    created: str
+    updated: str
+    done: int
+    total: int
+    seconds: float | None
+    n_queries: int
+    conventions: str
+    tags: tuple[str, ...] = ()
+    _means: dict[str, float | None] = field(default_factory=dict)
+
+    def means(self) -> dict[str, float | None]:
+        """Means over all queries by measure."""
+        return dict(self._means)
+
+
+_COLUMNS: Final = [one.name for one in fields(RunLine) if one.name in RUNS.c]
+
+
+def find_lines(
+    connection: Connection,
+    *,
+    limit: int | None = None,
+    offset: int = 0,
+    measures: Iterable[str] = (),
+    **filters: Any,
+) -> list[RunLine]:
+    """Runs that pass all filters, newest first (or by `order`), with these measures or with all."""
+    chosen = select_runs([RUNS.c[name] for name in _COLUMNS], **filters).limit(limit).offset(offset)
+    rows = connection.execute(chosen).all()
+    numbers = [row.id for row in rows]
+    tags = rows_by_run(connection, select(TAGS.c.run_id, TAGS.c.tag).order_by(TAGS.c.tag), numbers)
+    means = select(AGGREGATES.c.run_id, AGGREGATES.c.measure, AGGREGATES.c.value).where(
+        AGGREGATES.c.by_column == "", AGGREGATES.c.subset == ""
+    )
+    wanted = [canonical(name) for name in measures]
+    if wanted:
+        means = means.where(AGGREGATES.c.measure.in_(wanted))
+    found = rows_by_run(connection, means.order_by(AGGREGATES.c.position), numbers)
+    return [
+        RunLine(
+            **row._mapping,
+            tags=tuple(tag for (tag,) in tags.get(row.id, ())),
+            _means=dict(found.get(row.id, ())),
+        )
+        for row in rows
+    ]
+
+
+ORDERS: Final = (
+    "id",
+    "created",
+    "status",
+    "task",
+    "dataset",
+    "model",
+    "name",
+    "n_queries",
+    "seconds",
+    "value",
+)
+_MOST_NAMES: Final = 500
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measure of one finished run: its mean over all queries."""
+
+    id: int
+    uid: str
+    name: str
+    task: str
+    dataset: str
+    model: str
+    created: str
+    n_queries: int
+    conventions: str
+    git_commit: str
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float | None
+    method: str
+    chance: float | None
+    ceiling: float | None
+    n: int
+    empty: int
+    missing: int
+    tied: int
+
+
+def count_runs(connection: Connection, **filters: Any) -> int:
+    """How many runs pass the filters."""
+    statement = select(func.count()).select_from(RUNS).where(conditions(filters))
+    return int(connection.execute(statement).scalar_one())
+
+
+def statuses(connection: Connection) -> dict[str, int]:
+    """How many runs there are in each state."""
+    statement = select(RUNS.c.status, func.count()).group_by(RUNS.c.status)
+    return {status: int(number) for status, number in connection.execute(statement)}
+
+
+def known(connection: Connection, column: str) -> list[str]:
+    """The values of a column that runs have: task, dataset, model, tag or measure."""
+    own = {"tag": TAGS.c.tag, "measure": AGGREGATES.c.measure}
+    found = own[column] if column in own else RUNS.c[column]
+    statement = select(found).distinct().order_by(found).limit(_MOST_NAMES)
+    return [name for name in connection.execute(statement).scalars() if name]
+
+
+def in_order(name: str, *, descending: bool, measure: str = "") -> Sequence[ColumnElement[Any]]:
+    """An order of runs, by a column or by the mean of a measure; runs without one come last."""
+    if name not in ORDERS:
+        raise UsageError(f"Runs cannot be sorted by {name!r}; by {', '.join(ORDERS)}.")
+    column = _mean_of(measure) if name == "value" else RUNS.c[name]
+    turned = column.desc() if descending else column.asc()
+    return (turned.nulls_last(), *NEWEST_FIRST)
+
+
+def _mean_of(measure: str) -> ColumnElement[Any]:
+    mean = select(AGGREGATES.c.value).where(AGGREGATES.c.run_id == RUNS.c.id, _whole(measure))
+    return mean.limit(1).scalar_subquery()
+
+
+def _whole(measure: str) -> ColumnElement[bool]:
+    """The mean over all queries, not over groups or a part."""
+    return and_(
+        AGGREGATES.c.measure == canonical(measure),
+        AGGREGATES.c.average == "micro",
+        AGGREGATES.c.by_column == "",
+        AGGREGATES.c.subset == "",
+    )
+
+
+def datasets(connection: Connection) -> list[tuple[str, int, str]]:
+    """Datasets with finished runs, how many, and when the last one began; the newest first."""
+    last = func.max(RUNS.c.created)
+    statement = (
+        select(RUNS.c.dataset, func.count(), last)
+        .where(RUNS.c.status == "finished")
+        .group_by(RUNS.c.dataset)
+        .order_by(last.desc())
+        .limit(_MOST_NAMES)
+    )
+    return [(name, int(number), moment) for name, number, moment in connection.execute(statement)]
+
+
+def measures_of(connection: Connection, **filters: Any) -> list[str]:
+    """The measures that runs have, those of most runs first, else as they were asked for."""
+    number, place = func.count(), func.min(AGGREGATES.c.position)
+    statement = (
+        select(AGGREGATES.c.measure)
+        .join(RUNS, RUNS.c.id == AGGREGATES.c.run_id)
+        .where(conditions(filters), AGGREGATES.c.average == "micro", AGGREGATES.c.subset == "")
+        .group_by(AGGREGATES.c.measure)
+        .order_by(number.desc(), place, AGGREGATES.c.measure)
+        .limit(_MOST_NAMES)
+    )
+    return list(connection.execute(statement).scalars())
+
+
+def query_texts(connection: Connection, run: int, queries: Sequence[str]) -> dict[str, str]:
+    """The texts of some queries of a run, by query id; those that were not stored are left out."""
+    wanted = [key_of(query) for query in queries]
+    return {
+        query: shown.text
+        for query, shown in map(unpack_results, read_results(connection, run, wanted))
+        if shown.text
+    }
+
+
+def measured(connection: Connection, measure: str, **filters: Any) -> list[Measured]:
+    """One measure of every finished run that passes the filters, the newest first."""
+    filters |= {"status": "finished"}
+    return [Measured(*row) for row in connection.execute(_measured(measure, filters))]
+
+
+def _measured(measure: str, filters: dict[str, Any]) -> Select[Any]:
+    names = list(Measured.__dataclass_fields__)
+    columns = [RUNS.c[name] if name in RUNS.c else AGGREGATES.c[name] for name in names]
+    return (
+        select(*columns)
+        .join(AGGREGATES, AGGREGATES.c.run_id == RUNS.c.id)
+        .where(conditions(filters), _whole(measure))
+        .order_by(*NEWEST_FIRST)
+    )
+
+
+def run_frame(runs: list[RunLine], backend: str) -> Any:
+    """A row for each run: what it is, its tags, and its means over queries."""
+    columns: dict[str, Any] = {name: [getattr(run, name) for run in runs] for name in _COLUMNS}
+    columns["seconds"] = [math.nan if s is None else s for s in columns["seconds"]]
+    columns["tags"] = [" ".join(run.tags) for run in runs]
+    means = [run.means() for run in runs]
+    for measure in dict.fromkeys(name for each in means for name in each):
+        found = [each.get(measure) for each in means]
+        columns[measure] = [math.nan if value is None else value for value in found]
+    return build_frame(columns, backend)

@@ -1,0 +1,1 @@
+"""Tables as values, and their layouts as text, Markdown, LaTeX and CSV."""

@@ -1,0 +1,142 @@
+"""Tables as plain text, Markdown, CSV and TSV.
+
+A cell keeps its value; only the layouts for people round it. Text from outside (names, ids) is
+shown with its control characters escaped, so that it can neither move the cursor nor colour a line.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from assay.core.text import guard_formula, printable, signed
+
+__all__ = ["Cell", "Table", "as_csv", "as_markdown", "as_text", "columns_of", "markdown_text"]
+
+UNDEFINED = "–"
+
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>|])")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value and how people see it.
+
+    It is a text, a fraction, a difference with its sign, a percentage, a count, or a ready figure.
+    """
+
+    value: str | float | int | None
+    kind: str = "text"
+    best: bool = False
+
+    @property
+    def shown(self) -> str:
+        """For people: rounded, and safe to print."""
+        if self.value is None or (isinstance(self.value, float) and math.isnan(self.value)):
+            return UNDEFINED
+        if self.kind == "fraction":
+            return f"{self.value:.4f}"
+        if self.kind == "difference":
+            return signed(float(self.value))
+        if self.kind == "percent":
+            return f"{100 * float(self.value):.2f}"
+        if self.kind == "count":
+            return f"{float(self.value):.0f}"
+        return printable(self.value)
+
+    @property
+    def exact(self) -> str:
+        """For programs: every digit, and empty where undefined."""
+        if self.value is None or (isinstance(self.value, float) and math.isnan(self.value)):
+            return ""
+        if self.kind == "count":
+            return f"{float(self.value):.0f}"
+        if self.kind in ("text", "figure"):
+            return guard_formula(str(self.value))
+        return repr(float(self.value))
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under column names; text columns stand left, numbers right.
+
+    The last `luxuries` columns may be left out where there is no room for them.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    luxuries: int = 0
+
+    @property
+    def left(self) -> tuple[bool, ...]:
+        """Which columns are text."""
+        return tuple(
+            all(row[i].kind == "text" for row in self.rows) for i in range(len(self.columns))
+        )
+
+
+def columns_of(table: Table, chosen: Iterable[int]) -> Table:
+    """Some columns of a table, in the order given."""
+    keep = list(chosen)
+    rows = tuple(tuple(row[i] for i in keep) for row in table.rows)
+    return Table(tuple(table.columns[i] for i in keep), rows)
+
+
+def as_text(table: Table) -> str:
+    """Columns padded with spaces; one line for each row, so that grep and awk can read it.
+
+    >>> print(as_text(Table(("run", "AP"), ((Cell("a"), Cell(0.25, "fraction")),))))
+    run      AP
+    a    0.2500
+    """
+    grid = [[printable(name) for name in table.columns]]
+    grid += [[cell.shown for cell in row] for row in table.rows]
+    widths = [max(len(line[i]) for line in grid) for i in range(len(table.columns))]
+    return "\n".join(_padded(line, widths, table.left) for line in grid)
+
+
+def _padded(line: Sequence[str], widths: Sequence[int], left: Sequence[bool]) -> str:
+    cells = [
+        text.ljust(width) if to_left else text.rjust(width)
+        for text, width, to_left in zip(line, widths, left, strict=True)
+    ]
+    return "  ".join(cells).rstrip()
+
+
+def as_markdown(table: Table) -> str:
+    """A Markdown table with the best value of each column in bold.
+
+    >>> print(as_markdown(Table(("run", "AP"), ((Cell("a"), Cell(0.25, "fraction", True)),))))
+    | run | AP |
+    |:---|---:|
+    | a | **0.2500** |
+    """
+    head = [markdown_text(name) for name in table.columns]
+    rule = "|" + "|".join(":---" if left else "---:" for left in table.left) + "|"
+    body = [[_markdown_cell(cell) for cell in row] for row in table.rows]
+    lines = [f"| {' | '.join(line)} |" for line in [head, *body]]
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def markdown_text(text: object) -> str:
+    """The text with everything escaped that Markdown would take for markup."""
+    return _MARKDOWN.sub(r"\\\1", printable(text))
+
+
+def _markdown_cell(cell: Cell) -> str:
+    shown = markdown_text(cell.shown) if cell.kind == "text" else cell.shown
+    return f"**{shown}**" if cell.best else shown
+
+
+def as_csv(table: Table, delimiter: str = ",") -> str:
+    """Every digit; a name that a spreadsheet would take for a formula gets a leading quote."""
+    import csv
+    from io import StringIO
+
+    buffer = StringIO()
+    writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\n")
+    writer.writerow([guard_formula(name) for name in table.columns])
+    writer.writerows([cell.exact for cell in row] for row in table.rows)
+    return buffer.getvalue().rstrip("\n")

@@ -1,0 +1,1 @@
+"""Which text model is better on my data?"""

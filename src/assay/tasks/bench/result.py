@@ -1,0 +1,229 @@
+"""What a bench found: contestants, their standing, what they cost, and what went wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from assay.core.hits import Hits
+from assay.core.ranking import Ranking
+from assay.display import report_on
+from assay.errors import StorageError
+from assay.io.chunking import ChunkRule
+from assay.io.collections import Collection
+from assay.io.writers import write_run
+from assay.runs.leaderboard import Leaderboard, rank_records
+from assay.runs.record import RunRecord
+from assay.scoring.scores import Scores
+from assay.tables.page import html_page, text_page
+from assay.tasks.bench.findings import diagnose
+from assay.tasks.bench.search import Fold, Found
+from assay.tasks.bench.snippets import Showing
+from assay.tasks.bench.tables import (
+    bench_data,
+    bench_page,
+    cost_table,
+    data_table,
+    leaderboard,
+    query_table,
+    shown_bytes,
+    shown_rate,
+    shown_time,
+)
+
+if TYPE_CHECKING:
+    from assay.inspect.check import CheckReport
+    from assay.report.report import Report
+    from assay.tables.page import Page
+    from assay.tables.table import Table
+
+__all__ = ["BenchResult", "Contestant", "write_runs"]
+
+
+@dataclass(frozen=True, eq=False)
+class Contestant:
+    """One model, fusion, or model with an index: what it found and what that is worth."""
+
+    name: str
+    spec: str
+    found: Found
+    hits: Hits
+    scores: Scores
+
+    @property
+    def ranking(self) -> Ranking:
+        """The documents it retrieved."""
+        return self.found.ranking
+
+    def details(self) -> dict[str, str]:
+        """What a report shows beside the numbers."""
+        costs, n_queries = self.found.costs, max(len(self.ranking), 1)
+        return {
+            "model": self.spec,
+            "dimension": "" if costs.dimension is None else str(costs.dimension),
+            "texts/s": shown_rate(costs.texts_per_second) or "cached",
+            "memory": shown_bytes(costs.bytes) or "",
+            "search, each query": shown_time(costs.search_seconds / n_queries),
+            "fingerprint": self.found.fingerprint[:16],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class BenchResult:
+    """Contestants on one collection, in the order in which they were named.
+
+    `chance` and `ceiling` are what a random and a perfect order of all documents would score.
+    """
+
+    collection: Collection
+    contestants: tuple[Contestant, ...]
+    chance: Scores
+    ceiling: Scores
+    chunk: ChunkRule | None = None
+    fold: Fold = field(default_factory=Fold)
+    metric: str = "cosine"
+    depth: int = 0
+    judged: str = "documents"
+
+    def __getitem__(self, name: str) -> Contestant:
+        """One contestant by name."""
+        for one in self.contestants:
+            if one.name == name:
+                return one
+        raise KeyError(name)
+
+    @cached_property
+    def standing(self) -> Leaderboard:
+        """The comparison by its default settings; `report` takes others."""
+        return rank_records(self._runs())
+
+    def report(self, *, title: str = "", command: str = "", **settings: Any) -> Report:
+        """The comparison of all contestants with intervals, tie groups and verdicts."""
+        notes = [str(finding).removesuffix(".") for finding in self.diagnosis.findings]
+        return report_on(
+            self._runs(), title=title or self.title, command=command, notes=notes, **settings
+        )
+
+    def _runs(self) -> list[RunRecord]:
+        return [
+            RunRecord(
+                one.name, one.scores, chance=self.chance, hits=one.hits, provenance=one.details()
+            )
+            for one in self.contestants
+        ]
+
+    def records(self, *, seed: int = 0, clusters: str = "", **config: Any) -> list[RunRecord]:
+        """A record for each contestant, its best documents and missed ones with snippets.
+
+        `clusters` is the group column that was drawn; `config` is stored with all of them.
+        """
+        showing = Showing(self.collection)
+        chance, ceiling = self.chance.mean(), self.ceiling.mean()
+        return [
+            RunRecord(
+                one.name,
+                one.scores,
+                task="bench",
+                dataset=self.collection.name,
+                model=one.spec,
+                config={
+                    "spec": one.spec,
+                    "fingerprint": one.found.fingerprint,
+                    "collection": self.collection.fingerprint,
+                    "chunk": None if self.chunk is None else str(self.chunk),
+                    "costs": one.found.costs.to_dict(),
+                    **config,
+                },
+                seeds={"seed": seed},
+                chance=chance,
+                ceiling=ceiling,
+                clusters=clusters,
+                results=showing.all(one.ranking),
+                hits=one.hits,
+                provenance=one.details(),
+            )
+            for one in self.contestants
+        ]
+
+    @property
+    def title(self) -> str:
+        """What was run on what."""
+        number = len(self.contestants)
+        who = self.contestants[0].name if number == 1 else f"{number} contestants"
+        return f"{who} on {self.collection.name or 'a collection'}"
+
+    @cached_property
+    def diagnosis(self) -> CheckReport:
+        """What is wrong or suspicious in the collection and in what was found, gravest first."""
+        return diagnose(self)
+
+    def leaderboard(self, board: Leaderboard | None = None) -> Table:
+        """Contestants best first: means with intervals, tie groups, and chance below."""
+        return leaderboard(self, board or self.standing)
+
+    def cost_table(self) -> Table:
+        """What each contestant costs."""
+        return cost_table(self)
+
+    def data_table(self, board: Leaderboard | None = None) -> Table:
+        """Every number with all digits, a row for each contestant."""
+        return data_table(self, board or self.standing)
+
+    def query_table(self) -> Table:
+        """A row for each query: its text and what it is worth to each contestant."""
+        return query_table(self)
+
+    def page(self, board: Leaderboard | None = None) -> Page:
+        """Verdict, leaderboard, costs and diagnosis as words and tables."""
+        return bench_page(self, board or self.standing)
+
+    def to_dict(
+        self, *, per_query: bool = False, board: Leaderboard | None = None
+    ) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return bench_data(self, board or self.standing, per_query=per_query)
+
+    def __repr__(self) -> str:
+        """The leaderboard as plain text."""
+        return text_page(self.page())
+
+    def _repr_html_(self) -> str:
+        return html_page(self.page())
+
+
+_ODD: Final = re.compile(r"[^\w.+-]+")
+
+
+def write_runs(result: BenchResult, folder: str | os.PathLike[str]) -> list[Path]:
+    """Write one TREC run file for each contestant; the paths of the files."""
+    home = Path(folder)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{home} cannot be made: {error.strerror or error}.") from error
+    names = _file_names([one.name for one in result.contestants])
+    for one, name in zip(result.contestants, names, strict=True):
+        write_run(one.ranking, home / f"{name}.run", format="trec", tag=name)
+    return [home / f"{name}.run" for name in names]
+
+
+def _file_names(names: list[str]) -> list[str]:
+    """Names that any file system takes, each once.
+
+    >>> _file_names(["st:a/b", "st:a-b", "rrf(a+b)"])
+    ['st-a-b', 'st-a-b-2', 'rrf-a+b']
+    """
+    made: list[str] = []
+    for name in names:
+        plain = _ODD.sub("-", name).strip("-.")[:100] or "run"
+        number = 1
+        unique = plain
+        while unique in made:
+            number += 1
+            unique = f"{plain}-{number}"
+        made.append(unique)
+    return made

@@ -1,0 +1,322 @@
+"""Tables of a bench: leaderboard, costs, indexes, queries; and all of it as a page or as data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from assay.arrays import numbers_or_none
+from assay.comparison.tables import power_note
+from assay.tables.page import Page, Words
+from assay.tables.table import Cell, Table
+
+if TYPE_CHECKING:
+    from assay.comparison.compare import Standing
+    from assay.runs.leaderboard import Leaderboard
+    from assay.search.indexes import IndexReport
+    from assay.tasks.bench.result import BenchResult, Contestant
+
+__all__ = [
+    "bench_data",
+    "bench_page",
+    "cost_table",
+    "data_table",
+    "how",
+    "index_table",
+    "leaderboard",
+    "query_table",
+    "shown_bytes",
+    "shown_rate",
+    "shown_time",
+]
+
+_SNIPPET = 60
+
+
+def leaderboard(result: BenchResult, board: Leaderboard) -> Table:
+    """Best first on the first measure, with interval and tie group; then the other measures.
+
+    On each measure those that may be the best are marked; the last row is a random order.
+    """
+    first, *others = map(str, board.measures)
+    columns = {measure: _of_measure(board, measure) for measure in (first, *others)}
+    rows = []
+    for one in board.standings_on(first):
+        more = [columns[measure][one.name] for measure in others]
+        rows.append(
+            (
+                Cell(one.name),
+                columns[first][one.name],
+                _interval(one),
+                Cell(_last(board, one)),
+                *more,
+            )
+        )
+    chances = [Cell(board.chance_on(measure), "fraction") for measure in (first, *others)]
+    rows.append((Cell("chance"), chances[0], Cell("", "figure"), Cell(""), *chances[1:]))
+    level = f"{100 * (1 - board.settings.level):g} % interval"
+    comparison = board.comparison
+    versus = None if comparison is None else comparison.baseline
+    last = "tie group" if versus is None else f"vs {versus}"
+    return Table(("model", first, level, last, *others), tuple(rows))
+
+
+def _of_measure(board: Leaderboard, measure: str) -> dict[str, Cell]:
+    standings = board.standings_on(measure)
+    top = set(_letters(standings[0]))
+    return {
+        one.name: Cell(one.mean.estimate, "fraction", bool(top & set(_letters(one))))
+        for one in standings
+    }
+
+
+def _letters(one: Standing) -> list[str]:
+    return one.letters.split(",") if "," in one.letters else list(one.letters)
+
+
+def _interval(one: Standing) -> Cell:
+    if math.isnan(one.mean.low):
+        return Cell(None, "figure")
+    return Cell(f"[{one.mean.low:.4f}, {one.mean.high:.4f}]", "figure")
+
+
+def _last(board: Leaderboard, one: Standing) -> str:
+    comparison = board.comparison
+    if comparison is None or comparison.baseline is None:
+        return one.letters
+    if one.name == comparison.baseline:
+        return "baseline"
+    return comparison.pair(one.name, comparison.baseline, measure=one.measure).outcome
+
+
+def data_table(result: BenchResult, board: Leaderboard) -> Table:
+    """Every number with all digits, a row for each contestant, best first; for CSV."""
+    measures = list(map(str, board.measures))
+    rows = []
+    for place in board.standings_on(measures[0]):
+        one = result[place.name]
+        costs = one.found.costs
+        cells = [Cell(one.name), Cell(one.spec)]
+        for measure in measures:
+            standing = next(s for s in board.standings_on(measure) if s.name == one.name)
+            mean = standing.mean
+            cells += [Cell(value, "fraction") for value in (mean.estimate, mean.low, mean.high)]
+            cells.append(Cell(standing.letters))
+        cells += [
+            Cell(costs.dimension, "count"),
+            Cell(costs.bytes, "count"),
+            Cell(costs.texts_per_second, "fraction"),
+            Cell(costs.search_seconds / max(len(one.ranking), 1), "fraction"),
+        ]
+        rows.append(tuple(cells))
+    of_measures = [
+        f"{measure}{what}" for measure in measures for what in ("", " low", " high", " tie group")
+    ]
+    costs_named = ("dimension", "bytes", "texts_per_second", "search_seconds_per_query")
+    return Table(("name", "model", *of_measures, *costs_named), tuple(rows))
+
+
+def cost_table(result: BenchResult) -> Table:
+    """Dimension, speed of encoding, memory, time of a search, and how much text was cut off."""
+    cut = any(one.found.n_cut is not None for one in result.contestants)
+    rows = [(*_costs(one), *([_cut(one)] if cut else [])) for one in result.contestants]
+    columns = ("model", "dimension", "texts/s", "memory", "search/query")
+    return Table((*columns, *(["cut off"] if cut else [])), tuple(rows))
+
+
+def _costs(one: Contestant) -> tuple[Cell, ...]:
+    costs = one.found.costs
+    each = costs.search_seconds / max(len(one.ranking), 1)
+    return (
+        Cell(one.name),
+        Cell(costs.dimension, "count"),
+        Cell(shown_rate(costs.texts_per_second) or _not_encoded(one), "figure"),
+        Cell(shown_bytes(costs.bytes), "figure"),
+        Cell(shown_time(each), "figure"),
+    )
+
+
+def _not_encoded(one: Contestant) -> str | None:
+    """Why nothing was encoded: vectors came from the cache, unless somebody else made them."""
+    return None if one.spec.startswith("npy:") else "cached"
+
+
+def _cut(one: Contestant) -> Cell:
+    n_cut = one.found.n_cut
+    return Cell(None if n_cut is None else f"{n_cut / one.found.n_texts:.1%}", "figure")
+
+
+def shown_rate(rate: float | None) -> str | None:
+    """Texts in a second, for people.
+
+    >>> shown_rate(12345.6), shown_rate(3.21)
+    ('12,346', '3.2')
+    """
+    if rate is None:
+        return None
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
+
+
+def shown_bytes(number: int | None) -> str | None:
+    """Bytes, for people.
+
+    >>> shown_bytes(5_310_000), shown_bytes(900)
+    ('5.3 MB', '0.9 kB')
+    """
+    if number is None:
+        return None
+    for unit, size in (("GB", 1e9), ("MB", 1e6)):
+        if number >= size:
+            return f"{number / size:,.1f} {unit}"
+    return f"{number / 1e3:,.1f} kB"
+
+
+def shown_time(seconds: float) -> str:
+    """A short time, for people.
+
+    >>> shown_time(0.00123), shown_time(2.5), shown_time(0.000004)
+    ('1.2 ms', '2.5 s', '4 µs')
+    """
+    if seconds >= 1:
+        return f"{seconds:.1f} s"
+    return f"{1e3 * seconds:.1f} ms" if seconds >= 1e-4 else f"{1e6 * seconds:.0f} µs"
+
+
+def index_table(result: BenchResult) -> Table | None:
+    """How much of the exact result each index finds, and how fast; None where there is none."""
+    rows = [
+        _index_row(one.name, one.found.index)
+        for one in result.contestants
+        if one.found.index is not None
+    ]
+    if not rows:
+        return None
+    columns = ("index", "recall", "overlap", "build", "queries/s", *rows[0][1])
+    return Table(columns, tuple(cells for cells, _ in rows))
+
+
+def _index_row(name: str, report: IndexReport) -> tuple[tuple[Cell, ...], list[str]]:
+    percentiles = {key: f"{value:.2f} ms" for key, value in report.latency_ms.items()}
+    cells = (
+        Cell(name),
+        Cell(report.recall, "fraction"),
+        Cell(report.overlap, "fraction"),
+        Cell(shown_time(report.build_seconds), "figure"),
+        Cell(shown_rate(report.queries_per_second), "figure"),
+        *(Cell(value, "figure") for value in percentiles.values()),
+    )
+    return cells, list(percentiles)
+
+
+def query_table(result: BenchResult) -> Table:
+    """A row for each query: id, text, and every measure of every contestant."""
+    first = result.contestants[0].scores
+    texts = dict(zip(result.collection.query_ids, result.collection.query_texts, strict=True))
+    measures = list(map(str, first.measures))
+    head = [
+        f"{one.name} {measure}" if len(measures) > 1 else one.name
+        for measure in measures
+        for one in result.contestants
+    ]
+    rows = []
+    for row, query in enumerate(first.query_ids):
+        values = [
+            Cell(float(one.scores.values[number, row]), "fraction")
+            for number in range(len(measures))
+            for one in result.contestants
+        ]
+        rows.append((Cell(str(query)), Cell(texts.get(query, "")), *values))
+    return Table(("query", "text", *head), tuple(rows))
+
+
+def bench_page(result: BenchResult, board: Leaderboard) -> Page:
+    """Verdicts, leaderboard, costs, indexes, diagnosis, and how all of it was made."""
+    page: Page = [Words(verdict, "verdict") for verdict in board.verdicts.values()]
+    page += [leaderboard(result, board), cost_table(result)]
+    searched = index_table(result)
+    page += [] if searched is None else [searched]
+    page += [Words(str(finding)) for finding in result.diagnosis.findings]
+    if board.comparison is not None:
+        page.append(Words(power_note(board.comparison, str(board.measures[0]))))
+    page += [Words(line) for line in how(result)]
+    return [*page, Words(board.method), Words(board.aligned.signature, "signature")]
+
+
+def how(result: BenchResult) -> Iterator[str]:
+    """What was searched and how, a sentence each."""
+    collection = result.collection
+    asked = result.contestants[0].scores.n_queries
+    yield (
+        f"{collection.name or 'The collection'}: {len(collection.doc_ids):,} documents, {asked:,} "
+        f"judged queries, {len(collection.qrels.docs):,} judgments; fingerprint "
+        f"{collection.fingerprint}."
+    )
+    first = f"The first {result.depth:,} documents of each query count"
+    yield f"{first}; vectors by {result.metric}.{_cutting(result)}"
+
+
+def _cutting(result: BenchResult) -> str:
+    if result.chunk is None:
+        return ""
+    if result.judged == "chunks":
+        return f" Documents are cut by {result.chunk}; the judgments name chunks."
+    return f" Documents are cut by {result.chunk} and worth {_worth(result)}."
+
+
+def _worth(result: BenchResult) -> str:
+    best = result.fold.best
+    return "their best chunk" if best == 1 else f"the sum of their {best} best chunks"
+
+
+def bench_data(result: BenchResult, board: Leaderboard, *, per_query: bool) -> dict[str, Any]:
+    """Plain data for JSON."""
+    collection = result.collection
+    data: dict[str, Any] = {
+        "collection": {
+            "name": collection.name,
+            "fingerprint": collection.fingerprint,
+            "documents": len(collection.doc_ids),
+            "queries": result.contestants[0].scores.n_queries,
+            "judgments": len(collection.qrels.docs),
+        },
+        "settings": {
+            "depth": result.depth,
+            "metric": result.metric,
+            "chunk": None if result.chunk is None else str(result.chunk),
+            "fold": str(result.fold),
+            "judged": result.judged,
+        },
+        "verdicts": board.verdicts,
+        "contestants": [_contestant(one, per_query) for one in result.contestants],
+        "chance": _mean(result.chance),
+        "ceiling": _mean(result.ceiling),
+        "diagnosis": result.diagnosis.to_dict()["findings"],
+        "signature": board.aligned.signature,
+    }
+    if board.comparison is not None:
+        compared = board.comparison.to_dict()
+        data["comparison"] = {key: compared[key] for key in ("settings", "measures", "remarks")}
+    return data
+
+
+def _contestant(one: Contestant, per_query: bool) -> dict[str, Any]:
+    scores = one.scores.to_dict(per_query=per_query)
+    found = one.found
+    data = {
+        "name": one.name,
+        "model": one.spec,
+        "fingerprint": found.fingerprint,
+        "measures": scores["measures"],
+        "costs": found.costs.to_dict(),
+        "texts": {"n": found.n_texts, "cut_off": found.n_cut, "without_vector": found.n_without},
+    }
+    if found.index is not None:
+        data["index"] = found.index.as_dict()
+    if per_query:
+        data["per_query"] = scores["per_query"]
+    return data
+
+
+def _mean(scores: Any) -> dict[str, float | None]:
+    return numbers_or_none(scores.mean())

@@ -1,0 +1,332 @@
+"""What is suspicious in the texts and ids of a collection, whatever model is used."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.core.id_hints import near_misses
+from assay.core.ids import Ids
+from assay.inspect.check import Finding
+
+if TYPE_CHECKING:
+    from assay.io.collections import Collection
+    from assay.tasks.bench.result import BenchResult
+
+__all__ = ["about_texts", "case_of", "duplicates", "language_of", "near_duplicates"]
+
+_WORD: Final = re.compile(r"\w+")
+_SHINGLE: Final = 3  # words in a row
+_FEWEST: Final = 8  # shingles; shorter texts are alike by accident
+_BANDS, _ROWS = 8, 4
+_ALIKE: Final = 0.8
+_MOST_DOCS: Final = 50_000
+_FACTORS: Final = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93], np.uint64)
+_PRIME: Final = np.uint64((1 << 61) - 1)
+
+
+def duplicates(texts: Sequence[str]) -> list[list[int]]:
+    """Groups of texts with the same words in the same order, whatever their case and punctuation.
+
+    >>> duplicates(["A b.", "x", "a  B", ""])
+    [[0, 2]]
+    """
+    groups = defaultdict(list)
+    for number, text in enumerate(texts):
+        words = " ".join(_WORD.findall(text.casefold()))
+        if words:
+            groups[words].append(number)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def near_duplicates(
+    texts: Sequence[str], *, known: Sequence[Sequence[int]] = ()
+) -> list[tuple[int, int]]:
+    """Pairs of texts that share 80 % of their runs of three words, without pairs already known.
+
+    Candidates are found by MinHash (Broder 1997) and then counted; none are looked for among more
+    than 50,000 texts.
+    """
+    if len(texts) > _MOST_DOCS:
+        return []
+    same = {number: group[0] for group in known for number in group}
+    words = _Words()
+    shingles = {
+        number: found
+        for number, text in enumerate(texts)
+        if same.get(number, number) == number and len(found := words.shingles(text)) >= _FEWEST
+    }
+    pairs = {pair for group in _candidates(shingles) for pair in combinations(group[:50], 2)}
+    return sorted(pair for pair in pairs if _overlap(*(shingles[i] for i in pair)) >= _ALIKE)
+
+
+class _Words:
+    """Words as numbers, in the order in which they are first seen."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def shingles(self, text: str) -> NDArray[np.uint64]:
+        """A number for each run of words, without repeats; another run may have it by accident."""
+        numbers = self._numbers
+        words = _WORD.findall(text.casefold())
+        found = np.array([numbers.setdefault(word, len(numbers)) for word in words], np.uint64)
+        if len(found) < _SHINGLE:
+            return np.empty(0, np.uint64)
+        runs = (found[:-2] * _FACTORS[0] + found[1:-1]) * _FACTORS[1] + found[2:]  # modulo 2^64
+        return np.unique((runs * _FACTORS[2]) >> np.uint64(32))
+
+
+def _candidates(shingles: dict[int, NDArray[np.uint64]]) -> Iterator[list[int]]:
+    """Texts whose smallest hashes agree in a band of several."""
+    rng = np.random.default_rng(0)
+    factors = rng.integers(1, 1 << 31, _BANDS * _ROWS, dtype=np.uint64)
+    shifts = rng.integers(0, 1 << 31, _BANDS * _ROWS, dtype=np.uint64)
+    buckets: dict[tuple[int, bytes], list[int]] = defaultdict(list)
+    for number, found in shingles.items():
+        least = ((found[:, None] * factors + shifts) % _PRIME).min(axis=0).reshape(_BANDS, _ROWS)
+        for band, row in enumerate(least):
+            buckets[band, row.tobytes()].append(number)
+    return (group for group in buckets.values() if len(group) > 1)
+
+
+def _overlap(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> float:
+    shared = len(np.intersect1d(left, right, assume_unique=True))
+    return shared / (len(left) + len(right) - shared)
+
+
+_SAMPLE: Final = 500
+_MOST: Final = 0.8
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
+# Frequent short words, each in one of these languages only.
+_FREQUENT: Final = {
+    "English": "the of and is with that for from are this which was by what how",
+    "German": "der und das ist nicht mit von für auf dem ein eine wie zu werden",
+    "French": "les des est une dans que pour avec qui sur du au cette sont et",
+    "Spanish": "el los las una que por con para del como se más está son y",
+    "Italian": "il che di per una con sono della nel gli è alla dei come non",
+    "Portuguese": "os não uma com para dos da em são ao pelo mais como foi às",
+    "Dutch": "het een van niet met voor zijn aan ook bij naar wordt dat deze op",
+}
+_LANGUAGE_OF: Final = {
+    word: [name for name, words in _FREQUENT.items() if word in words.split()]
+    for words in _FREQUENT.values()
+    for word in words.split()
+}
+_SCRIPTS: Final = {
+    "CJK": "Chinese or Japanese",
+    "HIRAGANA": "Japanese",
+    "KATAKANA": "Japanese",
+    "HANGUL": "Korean",
+    "CYRILLIC": "Cyrillic script",
+    "ARABIC": "Arabic script",
+    "GREEK": "Greek",
+    "HEBREW": "Hebrew",
+    "DEVANAGARI": "Devanagari script",
+    "THAI": "Thai",
+}
+
+
+def language_of(texts: Sequence[str]) -> str:
+    """The language, or the script, that most of the texts are written in; empty if none is.
+
+    >>> language_of(["how is the weather", "what is that for"])
+    'English'
+    """
+    votes = Counter(_vote(text) for text in _sample(texts))
+    del votes[""]
+    if not votes:
+        return ""
+    name, number = votes.most_common(1)[0]
+    return name if number >= _MOST * votes.total() else ""
+
+
+def _vote(text: str) -> str:
+    letters = [c for c in text[:2000] if c.isalpha()]
+    scripts = Counter(unicodedata.name(c, "").partition(" ")[0] for c in letters[::3] or letters)
+    script = scripts.most_common(1)[0][0] if scripts else ""
+    if script in _SCRIPTS:
+        return _SCRIPTS[script]
+    words = _LETTERS.findall(text[:2000].casefold())
+    found = Counter(name for word in words for name in _LANGUAGE_OF.get(word, ()))
+    (first, number), *others = found.most_common(2) or [("", 0)]
+    return first if not others or number > others[0][1] else ""
+
+
+def case_of(texts: Sequence[str]) -> str:
+    """Whether most of the texts are all in small letters, or all in capitals, or mixed.
+
+    >>> case_of(["ALL OF IT", "MORE"]), case_of(["all of it"]), case_of(["Both of it"])
+    ('capitals', 'small letters', 'mixed case')
+    """
+    votes = Counter(_case(text) for text in _sample(texts) if any(map(str.isalpha, text)))
+    if not votes:
+        return ""
+    name, number = votes.most_common(1)[0]
+    return name if number >= _MOST * votes.total() else ""
+
+
+def _case(text: str) -> str:
+    if text.upper() == text.lower():
+        return ""  # a script without case
+    if text == text.lower():
+        return "small letters"
+    return "capitals" if text == text.upper() else "mixed case"
+
+
+def _sample(texts: Sequence[str]) -> Sequence[str]:
+    """Some texts from all over the collection."""
+    return texts[:: max(1, len(texts) // _SAMPLE)]
+
+
+_EXAMPLES = 5
+
+
+def about_texts(result: BenchResult) -> Iterator[Finding]:
+    """Findings about what was asked, what was searched and what was judged."""
+    collection = result.collection
+    yield from _about_absent(collection)
+    yield from _about_empty(collection)
+    yield from _about_queries(collection)
+    yield from _about_copies(collection)
+    yield from _about_writing(collection)
+
+
+def _finding(
+    severity: str, code: str, message: str, effect: str, ids: Sequence[object] | Ids, total: int
+) -> Finding:
+    shown = tuple(str(ids[i]) for i in range(min(len(ids), _EXAMPLES)))
+    return Finding(severity, code, message, effect, len(ids), total, shown)
+
+
+def _count(number: int, noun: str) -> str:
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def _about_absent(collection: Collection) -> Iterator[Finding]:
+    absent, judged = collection.absent_docs, collection.qrels.doc_ids
+    if len(absent):
+        near = near_misses(absent, collection.doc_ids)
+        hint = "".join(f" Some differ {how}: {pairs[0]}." for how, pairs in near.items())
+        yield _finding(
+            "error",
+            "absent-docs",
+            f"{_count(len(absent), 'judged document')} not in the collection",
+            f"Those that are relevant count as relevant, and nobody can find them.{hint}",
+            absent,
+            len(judged),
+        )
+    queries = collection.absent_queries
+    if len(queries):
+        yield _finding(
+            "warning",
+            "absent-queries",
+            f"{_count(len(queries), 'judged query')} without a text",
+            "Nobody can ask them; they are left out.",
+            queries,
+            len(collection.qrels.query_ids),
+        )
+
+
+def _about_empty(collection: Collection) -> Iterator[Finding]:
+    empty = collection.empty_docs
+    if len(empty):
+        relevant = _relevant_among(collection, empty)
+        yield _finding(
+            "warning",
+            "empty-docs",
+            f"{_count(len(empty), 'document')} without any text",
+            f"Nothing can retrieve them; {relevant} of them relevant to a query.",
+            empty,
+            len(collection.doc_ids),
+        )
+    asked = collection.empty_queries
+    judged = asked.take(np.flatnonzero(asked.match(collection.qrels.query_ids) >= 0))
+    if len(judged):
+        yield _finding(
+            "error",
+            "empty-queries",
+            f"{_count(len(judged), 'judged query')} with an empty text",
+            "They find nothing and count 0.",
+            judged,
+            len(collection.query_ids),
+        )
+
+
+def _relevant_among(collection: Collection, docs: Ids) -> int:
+    qrels = collection.qrels
+    relevant = np.unique(qrels.docs[qrels.grades > 0])
+    return int((qrels.doc_ids.take(relevant).match(docs) >= 0).sum())
+
+
+def _about_queries(collection: Collection) -> Iterator[Finding]:
+    unjudged = collection.unjudged_queries
+    if len(unjudged):
+        yield _finding(
+            "note",
+            "unjudged-queries",
+            f"{_count(len(unjudged), 'query')} that nobody judged",
+            "They are not asked.",
+            unjudged,
+            len(collection.query_ids),
+        )
+
+
+def _about_copies(collection: Collection) -> Iterator[Finding]:
+    texts, ids = collection.doc_texts, collection.doc_ids
+    total = len(ids)
+    same = duplicates(texts)
+    effect = "They take each other's places; where only one is judged, the others count as wrong."
+    if same:
+        yield Finding(
+            "warning",
+            "duplicate-docs",
+            f"{_count(sum(map(len, same)), 'document')} in {_count(len(same), 'group')} of equal "
+            "words",
+            effect,
+            len(same),
+            total,
+            _groups(ids, same),
+        )
+    near = near_duplicates(texts, known=same)
+    if near:
+        number = len({doc for pair in near for doc in pair})
+        yield Finding(
+            "note",
+            "near-duplicate-docs",
+            f"{_count(number, 'document')} that share most of their words with another",
+            effect,
+            len(near),
+            total,
+            _groups(ids, near),
+        )
+
+
+def _groups(ids: Ids, groups: Sequence[Sequence[int]]) -> tuple[str, ...]:
+    return tuple(" = ".join(str(ids[doc]) for doc in group[:3]) for group in groups[:3])
+
+
+def _about_writing(collection: Collection) -> Iterator[Finding]:
+    queries, docs = collection.query_texts, collection.doc_texts
+    for code, what, of in (
+        ("language", "written in", language_of),
+        ("case", "written in", case_of),
+    ):
+        asked, searched = of(queries), of(docs)
+        if asked and searched and asked != searched:
+            yield Finding(
+                "warning",
+                f"{code}-mismatch",
+                f"queries are mostly {what} {asked}, documents in {searched}",
+                "A model that was not trained for that, and any search by words, finds less.",
+                len(queries),
+                len(queries),
+            )

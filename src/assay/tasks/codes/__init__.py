@@ -1,0 +1,1 @@
+"""What is lost if vectors are compressed?"""

@@ -1,0 +1,232 @@
+"""The searches behind an evaluation of codes: float vectors, shorter vectors, packed bits.
+
+All go through the engine's exact search and keep every document that ties with the last.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Ints
+from assay.core import checks
+from assay.core.ids import Ids
+from assay.core.ranking import Ranking
+from assay.errors import MismatchError, UsageError
+from assay.io.arrays import load_npy
+from assay.search.engine import Codes, rank, rank_codes
+from assay.search.engine.reranking import rerank
+from assay.search.engine.vectors import check_shape, check_type
+
+__all__ = ["Metric", "Progress", "Sample", "Task", "Zero", "make_task"]
+
+Metric = Literal["cosine", "dot", "l2"]
+Zero = Literal["error", "drop", "last"]
+Progress = Callable[[int, int | None], object]
+Vectors = NDArray[Any] | Codes
+
+_DOCS: Final = 1000
+_QUERIES: Final = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Row numbers of some queries and documents, and which pairs of them are one item."""
+
+    queries: Ints
+    docs: Ints
+    own: Ints | None
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Which queries are looked for among which documents, how deep, and by what metric."""
+
+    queries: NDArray[Any]
+    docs: NDArray[Any]
+    query_ids: Ids | None
+    doc_ids: Ids | None
+    exclude: str | None
+    metric: Metric
+    depth: int
+    rerank: int | None
+    zero: Zero
+    threads: int | None
+
+    @property
+    def n_candidates(self) -> int:
+        """How many documents there are to find."""
+        return len(self.docs) - (self.exclude is not None)
+
+    def search(self, queries: Vectors, docs: Vectors, progress: Progress | None = None) -> Ranking:
+        """Rank encoded documents for encoded queries; codes of bits are re-ranked if asked."""
+        if not isinstance(docs, Codes):
+            return rank(
+                queries,
+                docs,
+                self.depth,
+                metric=self.metric,
+                zero=self.zero,
+                keep_ties=True,
+                progress=progress,
+                **self._common,
+            )
+        if self.rerank is None:
+            return rank_codes(
+                queries, docs, self.depth, keep_ties=True, progress=progress, **self._common
+            )
+        first = rank_codes(queries, docs, self.rerank, progress=progress, **self._common)
+        return rerank(
+            first,
+            self.queries,
+            docs=self.docs,
+            metric=self.metric,
+            zero=self.zero,
+            threads=self.threads,
+        )
+
+    def rank_sample(self, sample: Sample, queries: Vectors, docs: Vectors) -> Ranking:
+        """The whole order of some documents for some queries, without any re-ranking."""
+        left, right = _rows(queries, sample.queries), _rows(docs, sample.docs)
+        depth, pairs = len(sample.docs), sample.own
+        if isinstance(right, Codes):
+            return rank_codes(left, right, depth, exclude=pairs, threads=self.threads)
+        return rank(
+            left,
+            right,
+            depth,
+            exclude=pairs,
+            metric=self.metric,
+            zero=self.zero,
+            threads=self.threads,
+        )
+
+    def sample(self, seed: int) -> Sample:
+        """Some queries and documents, drawn once for all codes; all of them where they are few."""
+        rng = np.random.default_rng(seed)
+        queries = _drawn(rng, len(self.queries), _QUERIES)
+        docs = _drawn(rng, len(self.docs), _DOCS)
+        if self.exclude is None:
+            return Sample(queries, docs, None)
+        own = self.own_docs()[queries]
+        place = np.searchsorted(docs, own)
+        found = docs[np.minimum(place, len(docs) - 1)] == own
+        return Sample(queries, docs, np.column_stack([np.flatnonzero(found), place[found]]))
+
+    def own_docs(self) -> Ints:
+        """The number of each query's own document, or −1."""
+        if self.query_ids is None or self.doc_ids is None:
+            return np.full(len(self.queries), -1)
+        return self.query_ids.match(self.doc_ids)
+
+    @property
+    def _common(self) -> dict[str, Any]:
+        return {
+            "exclude": self.exclude,
+            "query_ids": self.query_ids,
+            "doc_ids": self.doc_ids,
+            "threads": self.threads,
+        }
+
+
+def _drawn(rng: np.random.Generator, size: int, most: int) -> Ints:
+    if size <= most:
+        return np.arange(size)
+    return np.sort(rng.choice(size, most, replace=False))
+
+
+def _rows(vectors: Vectors, rows: Ints) -> Vectors:
+    if isinstance(vectors, Codes):
+        return Codes(vectors.packed[rows], vectors.bits)
+    return vectors[rows]
+
+
+def make_task(
+    docs: Any,
+    queries: Any,
+    *,
+    query_ids: Any,
+    doc_ids: Any,
+    exclude_self: bool | None,
+    metric: Metric,
+    depth: int,
+    rerank: int | None,
+    zero: Zero,
+    threads: int | None,
+) -> Task:
+    """Check what belongs together; without queries the documents are their own."""
+    if metric not in get_args(Metric):
+        raise UsageError(f"Unknown metric {metric!r}. Known: {', '.join(get_args(Metric))}.")
+    vectors = _matrix(docs, "docs")
+    own = queries is None
+    if own and query_ids is not None:
+        raise UsageError(
+            "query_ids without queries: documents that are their own queries have the "
+            "documents' ids."
+        )
+    others = vectors if own else _matrix(queries, "queries")
+    without_self = own if exclude_self is None else exclude_self
+    names = _ids(doc_ids, len(vectors), "doc")
+    others_names = names if own else _ids(query_ids, len(others), "query")
+    _check_ids(others_names, names, len(others) == len(vectors), without_self)
+    if without_self and names is None:  # self is excluded by id: rows of one number are one item
+        names = others_names = Ids.count(len(vectors))
+    task = Task(
+        queries=others,
+        docs=vectors,
+        query_ids=others_names,
+        doc_ids=names,
+        exclude="self" if without_self else None,
+        metric=metric,
+        depth=depth,
+        rerank=None if rerank is None else checks.check_cutoff(rerank, "rerank"),
+        zero=zero,
+        threads=threads,
+    )
+    _check_depth(task)
+    return task
+
+
+def _matrix(values: Any, what: str) -> NDArray[Any]:
+    """Vectors as an array; a path of a .npy file is mapped."""
+    array = load_npy(values) if isinstance(values, str | os.PathLike) else values
+    array = checks.plain_array(array, what)
+    check_shape(array.shape, what)
+    check_type(array.dtype, what)
+    return array
+
+
+def _ids(given: Any, size: int, what: str) -> Ids | None:
+    if given is None:
+        return None
+    ids = Ids.of(given, what=what)
+    checks.check_lengths(**{f"{what}_ids": len(ids), f"{what} vectors": size})
+    checks.check_unique(ids, what)
+    return ids
+
+
+def _check_ids(queries: Ids | None, docs: Ids | None, as_many: bool, without_self: bool) -> None:
+    if (queries is None) != (docs is None):
+        raise UsageError("Give both query_ids and doc_ids, or neither: ids are matched with ids.")
+    if without_self and docs is None and not as_many:
+        raise MismatchError(
+            "The queries and documents have no ids and differ in number, so nothing says which "
+            "document is a query's own. Give query_ids and doc_ids, or keep self."
+        )
+
+
+def _check_depth(task: Task) -> None:
+    if task.depth > task.n_candidates:
+        raise UsageError(
+            f"k is {task.depth}, but each query has only {task.n_candidates} documents to find. "
+            "Use a smaller k."
+        )
+    if task.rerank is not None and task.rerank < task.depth:
+        raise UsageError(
+            f"rerank is {task.rerank} and the largest k is {task.depth}: re-rank at least as many."
+        )

@@ -1,0 +1,306 @@
+"""The report on codes as tables for people, a long table for CSV, and plain data for JSON."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from assay.arrays import or_none
+from assay.comparison.compare import Comparison
+from assay.comparison.tables import method_note, shown_p
+from assay.core.text import signed
+from assay.stats import Interval
+from assay.tables.page import Page, Words
+from assay.tables.table import Cell, Table
+from assay.tasks.codes.evaluate import FLOAT, CodeLoss, CodesReport
+
+__all__ = ["data_table", "report_data", "report_page"]
+
+_BAR: Final = 15
+
+
+def report_page(report: CodesReport) -> Page:
+    """Likeness to float, what is found, what it costs, and what to know."""
+    settings = report.settings
+    page: Page = [Words(_title(report), "verdict")]
+    page += [overlap_table(report, k) for k in settings.k]
+    page += [rbo_table(report), correlation_table(report), Words(_tie_note(report))]
+    page.append(
+        Words(f"With the first {settings.k[0]} documents of the float ranking as the relevant ones")
+    )
+    page += [near_table(report, k) for k in settings.k]
+    if report.comparison is not None:
+        for measure, verdict in report.comparison.verdicts.items():
+            page.append(Words(verdict, "verdict"))
+            page.append(judged_table(report, report.comparison, measure))
+    page += [cost_table(report), *(Words(remark) for remark in report.remarks)]
+    if report.comparison is not None:
+        page.append(Words(method_note(report.comparison)))
+    return [*page, Words(report.signature, "signature")]
+
+
+def _title(report: CodesReport) -> str:
+    settings = report.settings
+    again = f"; the first {settings.rerank} of codes re-ranked by float" if settings.rerank else ""
+    found = "other documents" if settings.exclude_self else "documents"
+    return (
+        f"{report.n_queries} queries, {report.n_docs} {found} to find, {settings.metric}; "
+        f"against the ranking of the float vectors ({report[FLOAT].method}){again}"
+    )
+
+
+def _tie_note(report: CodesReport) -> str:
+    worth = {
+        "expected": "the mean over all orders of tied documents",
+        "order": "what the lower index first gives",
+        "best": "the most that any order of tied documents gives",
+        "worst": "the least that any order of tied documents gives",
+    }[report.settings.ties]
+    return (
+        f"Means are {worth}; 'by index' is Overlap with the lower index first; 'tied' is the share "
+        "of queries whose Overlap depends on the order of tied documents."
+    )
+
+
+def _interval_head(report: CodesReport) -> str:
+    return f"{100 * (1 - report.settings.level):g} % interval"
+
+
+def _ends(low: float, high: float) -> Cell:
+    return Cell(None if math.isnan(low) else f"[{low:.4f}, {high:.4f}]", "figure")
+
+
+def overlap_table(report: CodesReport, k: int) -> Table:
+    """Overlap at one cut, with what ties do to it; the last row is a random order."""
+    name = f"Overlap@{k}"
+    rows = []
+    for one in report.codes:
+        found = report.intervals[one.name][name]
+        rows.append(
+            (
+                Cell(one.name),
+                Cell(one.cost.bytes_per_vector, "count"),
+                *_mean_cells(found),
+                Cell(float(one.likeness.overlap[k]["order"].mean()), "fraction"),
+                Cell(f"{one.likeness.tied(k).mean():.0%}", "figure"),
+                _bar(found.estimate),
+            )
+        )
+    blank = Cell(None, "figure")
+    chance = report.chance(k)
+    rows.append(
+        (Cell("chance"), blank, Cell(chance, "fraction"), blank, blank, blank, _bar(chance))
+    )
+    columns = ("code", "bytes", name, _interval_head(report), "by index", "tied", "")
+    return Table(columns, tuple(rows), luxuries=1)
+
+
+def _bar(share: float) -> Cell:
+    return Cell("" if math.isnan(share) else "#" * round(_BAR * share))
+
+
+def _mean_cells(found: Interval) -> tuple[Cell, Cell]:
+    return Cell(found.estimate, "fraction"), _ends(found.low, found.high)
+
+
+def rbo_table(report: CodesReport) -> Table:
+    """The order of the top, the first ranks weighing most."""
+    name = f"RBO(p={report.settings.p:g})"
+    rows = []
+    for one in report.codes:
+        found = report.intervals[one.name][name]
+        size = Cell(one.cost.bytes_per_vector, "count")
+        rows.append((Cell(one.name), size, *_mean_cells(found), _bar(found.estimate)))
+    blank, chance = Cell(None, "figure"), report.chance_rbo
+    rows.append((Cell("chance"), blank, Cell(chance, "fraction"), blank, _bar(chance)))
+    columns = ("code", "bytes", name, _interval_head(report), "")
+    return Table(columns, tuple(rows), luxuries=1)
+
+
+def correlation_table(report: CodesReport) -> Table:
+    """The order of everything."""
+    names = ("Kendall", "Spearman")
+    rows = [_mean_row(report, one, names) for one in report.codes]
+    zero, blank = Cell(0.0, "fraction"), Cell(None, "figure")
+    rows.append((Cell("chance"), zero, blank, zero, blank))
+    return Table(_mean_columns(report, names), tuple(rows))
+
+
+def near_table(report: CodesReport, k: int) -> Table:
+    """Recall and nDCG where the float ranking's first documents are the relevant ones."""
+    names = (f"R@{k}", f"nDCG@{k}")
+    rows = tuple(_mean_row(report, one, names) for one in report.codes)
+    return Table(_mean_columns(report, names), rows)
+
+
+def _mean_columns(report: CodesReport, names: tuple[str, ...]) -> tuple[str, ...]:
+    return ("code", *(part for name in names for part in (name, _interval_head(report))))
+
+
+def _mean_row(report: CodesReport, one: CodeLoss, names: tuple[str, ...]) -> tuple[Cell, ...]:
+    means = [_mean_cells(report.intervals[one.name][name]) for name in names]
+    return (Cell(one.name), *(cell for pair in means for cell in pair))
+
+
+def judged_table(report: CodesReport, comparison: Comparison, measure: str) -> Table:
+    """One measure against the judgments: means, and each code less float."""
+    standings = {one.name: one.mean for one in comparison.standings_on(measure)}
+    pairs = {pair.a: pair for pair in comparison.pairs_on(measure)}
+    rows = []
+    for one in report.codes:
+        mean, pair = standings[one.name], pairs.get(one.name)
+        row = [Cell(one.name), *_mean_cells(mean)]
+        if pair is None:
+            row += [Cell(None, "figure")] * 3
+        else:
+            difference, low, high = pair.seen_from(one.name)
+            clear = pair.winner is not None
+            span = None if math.isnan(low) else f"[{signed(low)}, {signed(high)}]"
+            shown = None if math.isnan(difference) else signed(difference)
+            row += [
+                Cell(shown, "figure", clear),
+                Cell(span, "figure"),
+                Cell(shown_p(pair.p), "figure", clear),
+            ]
+        rows.append(tuple(row))
+    head = _interval_head(report)
+    return Table(("code", measure, head, f"less {FLOAT}", head, "p"), tuple(rows))
+
+
+def cost_table(report: CodesReport) -> Table:
+    """Bits, bytes and seconds."""
+    rows = [
+        (
+            Cell(one.name),
+            Cell(one.cost.bits, "count"),
+            Cell(one.cost.bytes_per_vector, "count"),
+            Cell(f"{_smaller(report, one):.1f}", "figure"),
+            Cell(f"{one.cost.encode_seconds:.3f}", "figure"),
+            Cell(f"{1000 * one.cost.search_seconds / report.n_queries:.3f}", "figure"),
+        )
+        for one in report.codes
+    ]
+    columns = ("code", "bits", "bytes", "times smaller", "encoding (s)", "search (ms per query)")
+    return Table(columns, tuple(rows))
+
+
+def _smaller(report: CodesReport, one: CodeLoss) -> float:
+    return report[FLOAT].cost.bytes_per_vector / one.cost.bytes_per_vector
+
+
+def data_table(report: CodesReport) -> Table:
+    """A row for each code and measure, every digit, for CSV."""
+    columns = (
+        "code",
+        "method",
+        "bits",
+        "bytes",
+        "against",
+        "measure",
+        "mean",
+        "low",
+        "high",
+        "n",
+        "by_index",
+        "best",
+        "worst",
+        "tied_share",
+        "chance",
+        "difference",
+        "difference_low",
+        "difference_high",
+        "p",
+    )
+    rows = []
+    for one in report_data(report)["codes"]:
+        front = (
+            Cell(one["name"]),
+            Cell(one["method"]),
+            Cell(one["bits"], "count"),
+            Cell(one["bytes_per_vector"], "count"),
+        )
+        for against in ("float_ranking", "judgments"):
+            for name, data in one.get(against, {}).items():
+                numbers = (_number_cell(key, data.get(key)) for key in columns[6:])
+                rows.append((*front, Cell(against), Cell(name), *numbers))
+    return Table(columns, tuple(rows))
+
+
+def _number_cell(name: str, value: float | None) -> Cell:
+    return Cell(value, "count" if name == "n" else "fraction")
+
+
+def report_data(report: CodesReport) -> dict[str, Any]:
+    """Everything, with every digit."""
+    settings = report.settings
+    data: dict[str, Any] = {
+        "signature": report.signature,
+        "queries": report.n_queries,
+        "docs": report.n_docs,
+        "settings": {**vars(settings), "k": list(settings.k)},
+        "codes": [_code_data(report, one) for one in report.codes],
+        "remarks": list(report.remarks),
+    }
+    if report.comparison is not None:
+        data["verdicts"] = dict(report.comparison.verdicts)
+        data["comparison"] = report.comparison.to_dict()["measures"]
+    return data
+
+
+def _code_data(report: CodesReport, one: CodeLoss) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "name": one.name,
+        "method": one.method,
+        "bits": one.cost.bits,
+        "bytes_per_vector": one.cost.bytes_per_vector,
+        "encode_seconds": one.cost.encode_seconds,
+        "search_seconds": one.cost.search_seconds,
+        "float_ranking": _likeness_data(report, one),
+    }
+    if report.comparison is not None:
+        data["judgments"] = _judged_data(report.comparison, one)
+    return data
+
+
+def _likeness_data(report: CodesReport, one: CodeLoss) -> dict[str, Any]:
+    data = {name: _mean_data(found) for name, found in report.intervals[one.name].items()}
+    for name, counts in one.near.mean().counts.items():
+        data[name]["tied_share"] = counts.tied_share
+    for k in report.settings.k:
+        means = {ties: float(values.mean()) for ties, values in one.likeness.overlap[k].items()}
+        data[f"Overlap@{k}"] |= {
+            "expected": means["expected"],
+            "by_index": means["order"],
+            "best": means["best"],
+            "worst": means["worst"],
+            "tied_share": float(one.likeness.tied(k).mean()),
+            "chance": report.chance(k),
+        }
+    return data
+
+
+def _judged_data(comparison: Comparison, one: CodeLoss) -> dict[str, Any]:
+    data = {}
+    for measure in map(str, comparison.measures):
+        mean = next(s.mean for s in comparison.standings_on(measure) if s.name == one.name)
+        data[measure] = _mean_data(mean)
+        pair = next((p for p in comparison.pairs_on(measure) if p.a == one.name), None)
+        if pair is not None:
+            data[measure] |= {
+                "difference": or_none(pair.difference),
+                "difference_low": or_none(pair.interval.low),
+                "difference_high": or_none(pair.interval.high),
+                "p": or_none(pair.p),
+                "outcome": pair.outcome,
+            }
+    return data
+
+
+def _mean_data(found: Interval) -> dict[str, Any]:
+    return {
+        "mean": or_none(found.estimate),
+        "low": or_none(found.low),
+        "high": or_none(found.high),
+        "n": found.n,
+        "removed": found.n_removed,
+    }

@@ -1,0 +1,230 @@
+"""Samples: embeddings of several modalities and labels of several levels, row by row in step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Array
+from assay.core import checks
+from assay.core.ids import Ids
+from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
+
+__all__ = [
+    "Prototypes",
+    "Rows",
+    "Samples",
+    "align",
+    "check_dimensions",
+    "check_vectors",
+    "without_labels",
+]
+
+
+class Rows(NamedTuple):
+    """An array with one row (or label) per sample, and the ids of its rows where it has any."""
+
+    values: Any
+    ids: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Row i of every modality and of every level of labels belongs to sample `ids[i]`."""
+
+    ids: Ids
+    modalities: dict[str, Array]
+    levels: dict[str, Array]
+
+    def take(self, kept: NDArray[np.bool_]) -> Samples:
+        """Only some of the samples; all of them are not copied."""
+        if kept.all():
+            return self
+        return Samples(
+            self.ids.take(np.flatnonzero(kept)),
+            {name: vectors[kept] for name, vectors in self.modalities.items()},
+            {name: labels[kept] for name, labels in self.levels.items()},
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Prototypes:
+    """Embedded descriptions of labels, one row each; a label may have several."""
+
+    vectors: Array
+    labels: Array
+
+    @classmethod
+    def of(cls, vectors: Any, labels: Any) -> Prototypes:
+        """Check that there is one label for each vector."""
+        rows = _matrix(vectors, "The prototypes")
+        names = checks.check_labels(labels, "prototype_labels")
+        checks.check_lengths(prototype_embeddings=len(rows), prototype_labels=len(names))
+        return cls(rows, names)
+
+    def without(self, dropped: Iterable[str]) -> Prototypes:
+        """Without the prototypes of some labels."""
+        kept = without_labels(self.labels, dropped)
+        if not kept.any():
+            raise UsageError("No prototype is left: all have dropped labels.")
+        return self if kept.all() else Prototypes(self.vectors[kept], self.labels[kept])
+
+
+def align(modalities: Mapping[str, Rows], levels: Mapping[str, Rows]) -> Samples:
+    """Bring all rows into one order: that of the sample ids where there are any.
+
+    So the result does not depend on the order in which files list their samples. Arrays without
+    ids are taken row by row, which needs all ids that there are to stand in one order.
+
+    >>> both = align({"text": Rows([[1.0], [2.0]], ["b", "a"])}, {"l": Rows([5, 6], ["a", "b"])})
+    >>> both.modalities["text"].tolist(), both.levels["l"].tolist()
+    ([[2.0], [1.0]], [5, 6])
+    """
+    if not levels:
+        raise UsageError("There are no labels. Give one label for each sample.")
+    parts = {
+        name: _matrix(rows.values, f"The embeddings {name!r}") for name, rows in modalities.items()
+    }
+    labels = {
+        name: checks.check_labels(rows.values, f"The labels {name!r}")
+        for name, rows in levels.items()
+    }
+    lengths = {f"embeddings {name!r}": len(part) for name, part in parts.items()}
+    lengths |= {f"labels {name!r}": len(part) for name, part in labels.items()}
+    given = _given_ids(modalities, levels, lengths)
+    if not given:
+        checks.check_lengths(**lengths)
+        return Samples(Ids.count(next(iter(lengths.values()))), parts, labels)
+    places = _places(given, lengths)
+    ids = next(iter(given.values()))
+    ids = ids.take(ids.order())
+    return Samples(
+        ids,
+        {name: _moved(part, places[f"embeddings {name!r}"]) for name, part in parts.items()},
+        {name: _moved(part, places[f"labels {name!r}"]) for name, part in labels.items()},
+    )
+
+
+def _matrix(values: Any, what: str) -> Array:
+    """Two dimensions, one row at least; the values themselves are checked where they are used."""
+    array = checks.plain_array(values, what)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ShapeError(
+            f"{what} must be samples × dimensions, each at least 1; found shape {array.shape}."
+        )
+    return array
+
+
+def _given_ids(
+    modalities: Mapping[str, Rows], levels: Mapping[str, Rows], lengths: dict[str, int]
+) -> dict[str, Ids]:
+    found: dict[str, Ids] = {}
+    for kind, group in (("embeddings", modalities), ("labels", levels)):
+        for name, rows in group.items():
+            if rows.ids is None:
+                continue
+            part = f"{kind} {name!r}"
+            ids = Ids.of(rows.ids, what="sample")
+            checks.check_unique(ids, "sample")
+            checks.check_lengths(**{f"sample_ids of {part}": len(ids), part: lengths[part]})
+            found[part] = ids
+    return found
+
+
+def _places(given: dict[str, Ids], lengths: dict[str, int]) -> dict[str, NDArray[np.int64]]:
+    """For every part, which of its rows stands first, second, … in the order of ids."""
+    first_part, first = next(iter(given.items()))
+    wanted = first.take(first.order())
+    for part, ids in given.items():
+        _refuse_other_ids(first_part, first, part, ids)
+    places = {part: wanted.match(ids) for part, ids in given.items()}
+    bare = [part for part in lengths if part not in given]
+    if bare:
+        checks.check_lengths(**lengths)
+        if any(ids != first for ids in given.values()):
+            raise MismatchError(
+                f"The sample_ids stand in different orders, and {bare[0]} has none: it cannot be "
+                "told which row of it belongs to which sample. Give it sample_ids, too."
+            )
+    return places | {part: first.order() for part in bare}
+
+
+def _refuse_other_ids(left_name: str, left: Ids, right_name: str, right: Ids) -> None:
+    lacking = [
+        (name, other, ids.take(np.flatnonzero(ids.match(rest) < 0)))
+        for name, ids, other, rest in (
+            (left_name, left, right_name, right),
+            (right_name, right, left_name, left),
+        )
+    ]
+    words = [
+        f"{checks.named_few(ids)} of {name} not in {other}"
+        for name, other, ids in lacking
+        if len(ids)
+    ]
+    if words:
+        raise MismatchError(f"The samples are not the same: {'; '.join(words)}.")
+
+
+def _moved(part: Array, places: NDArray[np.int64]) -> Array:
+    return part if np.array_equal(places, np.arange(len(part))) else part[places]
+
+
+def without_labels(labels: Array, dropped: Iterable[str]) -> NDArray[np.bool_]:
+    """Which samples stay when some labels are left out."""
+    names, codes = np.unique(labels, return_inverse=True)
+    left_out = frozenset(dropped)
+    return np.array([str(name) not in left_out for name in names], bool)[codes]
+
+
+_ROWS_AT_ONCE: Final = 16384
+
+
+def check_vectors(
+    vectors: NDArray[Any], ids: Ids, what: str, *, directions_needed: bool, each: str = "sample"
+) -> None:
+    """Refuse values that are no numbers and, where a direction is needed, rows of zeros."""
+    if vectors.dtype.kind not in "iuf" and vectors.dtype.name != "bfloat16":
+        raise ValueRangeError(f"{what} must hold real numbers, found dtype {vectors.dtype}.")
+    for start in range(0, len(vectors), _ROWS_AT_ONCE):
+        rows = np.asarray(vectors[start : start + _ROWS_AT_ONCE])
+        if vectors.dtype.kind not in "iu":
+            _refuse_not_finite(rows.astype(np.float64, copy=False), start, ids, what, each)
+        if directions_needed:
+            _refuse_zero(rows, start, ids, what, each)
+
+
+def _refuse_not_finite(
+    rows: NDArray[np.float64], start: int, ids: Ids, what: str, each: str
+) -> None:
+    finite = np.isfinite(rows)
+    if not finite.all():
+        row, column = (int(i) for i in np.argwhere(~finite)[0])
+        raise ValueRangeError(
+            f"{what}: {each} {ids[start + row]!r} holds {rows[row, column]} in column {column}. "
+            "Remove it, or find out why it was not encoded."
+        )
+
+
+def _refuse_zero(rows: NDArray[Any], start: int, ids: Ids, what: str, each: str) -> None:
+    some = rows.any(axis=1)
+    if not some.all():
+        row = int(np.argmin(some))
+        raise ValueRangeError(
+            f"{what}: {each} {ids[start + row]!r} is all zeros, which has no cosine "
+            f"({int((~some).sum())} such rows here). Remove it, or choose zero='drop' or "
+            "zero='last' (--zero)."
+        )
+
+
+def check_dimensions(asked: NDArray[Any], searched: NDArray[Any], direction: str) -> None:
+    """Queries and items of a direction must be comparable."""
+    if asked.shape[1] != searched.shape[1]:
+        raise MismatchError(
+            f"{direction}: the queries have {asked.shape[1]} dimensions and the items "
+            f"{searched.shape[1]}. They must come from one common space."
+        )

@@ -1,0 +1,266 @@
+"""One direction, searched and scored in blocks of queries, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from assay.arrays import Floats, Ints
+from assay.core.conventions import Conventions
+from assay.core.hits import Hits, judge
+from assay.core.ids import Ids
+from assay.core.judgments import Judgments, Labels
+from assay.core.ranking import Ranking
+from assay.errors import UsageError
+from assay.scoring.chance import ceiling, chance
+from assay.scoring.evaluate import score
+from assay.scoring.scores import Scores
+from assay.search.engine import rank
+from assay.tasks.crossmodal.confusion import ConfusionCounter
+from assay.tasks.crossmodal.directions import PROTOTYPE, Direction, Plan
+from assay.tasks.crossmodal.results import DirectionResult
+from assay.tasks.crossmodal.samples import (
+    Prototypes,
+    Samples,
+    check_dimensions,
+    check_vectors,
+    without_labels,
+)
+
+__all__ = ["Question", "check_questions", "questions_of", "search_direction"]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A direction with its vectors and, for every level, the labels of queries and items."""
+
+    direction: Direction
+    queries: Any
+    docs: Any
+    levels: dict[str, Labels]
+
+    @property
+    def query_ids(self) -> Ids:
+        """Ids of the queries, in rising order."""
+        return next(iter(self.levels.values())).query_ids
+
+    @property
+    def doc_ids(self) -> Ids:
+        """Ids of the items that are searched."""
+        return next(iter(self.levels.values())).doc_ids
+
+    def excludes_own(self, plan: Plan) -> bool:
+        """Whether an item with the query's own id is left out: in self directions, always."""
+        paired = plan.exclude_paired and self.direction.source != PROTOTYPE
+        return self.direction.within or paired
+
+    def most_relevant(self) -> int:
+        """The largest number of relevant items that a query of any level has."""
+        return max(int(labels.n_relevant.max(initial=0)) for labels in self.levels.values())
+
+
+def questions_of(
+    samples: Samples, directions: list[Direction], prototypes: Prototypes | None, dropped: list[str]
+) -> list[Question]:
+    """One search for each direction and each set of samples that some levels share."""
+    return [
+        _question(direction, kept, levels, prototypes)
+        for kept, levels in _shared(samples, dropped)
+        for direction in directions
+    ]
+
+
+def check_questions(questions: list[Question], plan: Plan) -> None:
+    """Look at every array once, before the first search."""
+    directions_needed = plan.metric == "cosine" and plan.zero == "error"
+    seen: set[int] = set()
+    for one in questions:
+        check_dimensions(one.queries, one.docs, one.direction.name)
+        if one.excludes_own(plan) and len(one.doc_ids) < 2:
+            raise UsageError(
+                f"{one.direction.name}: there is one sample, and it cannot find itself. "
+                "Give at least two."
+            )
+        each = "prototype" if one.direction.source == PROTOTYPE else "sample"
+        for vectors, ids, name, kind in (
+            (one.queries, one.query_ids, one.direction.source, each),
+            (one.docs, one.doc_ids, one.direction.target, "sample"),
+        ):
+            if id(vectors) not in seen:
+                what = f"The embeddings {name!r}"
+                check_vectors(vectors, ids, what, directions_needed=directions_needed, each=kind)
+                seen.add(id(vectors))
+
+
+def _shared(samples: Samples, dropped: list[str]) -> list[tuple[Samples, list[str]]]:
+    """Levels that leave out the same samples are searched together."""
+    groups: dict[bytes, list[str]] = {}
+    for level, labels in samples.levels.items():
+        kept = without_labels(labels, dropped)
+        if not kept.any():
+            raise UsageError(f"No sample of the labels {level!r} is left: all have dropped labels.")
+        groups.setdefault(kept.tobytes(), []).append(level)
+    return [
+        (samples.take(without_labels(samples.levels[levels[0]], dropped)), levels)
+        for levels in groups.values()
+    ]
+
+
+def _question(
+    direction: Direction, samples: Samples, levels: list[str], prototypes: Prototypes | None
+) -> Question:
+    if prototypes is None or direction.source != PROTOTYPE:
+        vectors, ids, own = samples.modalities[direction.source], samples.ids, None
+    else:
+        vectors, ids, own = prototypes.vectors, Ids.count(len(prototypes.labels)), prototypes.labels
+    judged = {
+        level: Judgments.from_labels(
+            samples.levels[level] if own is None else own,
+            samples.levels[level],
+            query_ids=ids,
+            doc_ids=samples.ids,
+        )
+        for level in levels
+    }
+    return Question(direction, vectors, samples.modalities[direction.target], judged)
+
+
+Progress = Callable[[int, int], None]
+
+# Retrieved items that a block may hold. A label's items may all tie, so that what is kept can be
+# far more than was asked for: the next block is as large as the last one says it may be.
+_ITEMS_PER_BLOCK: Final = 1 << 22
+_FIRST_BLOCK, _LARGEST_BLOCK, _GROWTH = 64, 16384, 8
+
+
+def search_direction(
+    question: Question, plan: Plan, *, progress: Progress | None = None
+) -> dict[str, DirectionResult]:
+    """The result of every level from one search."""
+    rules = plan.conventions(exclude_own=question.excludes_own(plan))
+    most = question.most_relevant()
+    measures = plan.measures(most, prototypes=question.direction.source == PROTOTYPE)
+    tallies = {
+        level: _Tally(
+            labels, tuple(measures), rules, ConfusionCounter(labels.names, plan.counted_places)
+        )
+        for level, labels in question.levels.items()
+    }
+    for rows, ranking in _blocks(question, plan, plan.depth_for(most), progress):
+        for tally in tallies.values():
+            tally.add(rows, ranking)
+    return {level: tally.result(question, level, plan, most) for level, tally in tallies.items()}
+
+
+def _blocks(
+    question: Question, plan: Plan, depth: int, progress: Progress | None
+) -> Iterator[tuple[Ints, Ranking]]:
+    """Rankings of one block of queries after the other, with everything that ties at the end."""
+    n, size, start = len(question.query_ids), _FIRST_BLOCK, 0
+    while start < n:
+        rows = np.arange(start, min(start + size, n))
+        ranking = rank(
+            question.queries[rows[0] : rows[-1] + 1],
+            question.docs,
+            min(depth, len(question.doc_ids)),
+            metric=plan.metric,
+            exclude="self" if question.excludes_own(plan) else None,
+            query_ids=question.query_ids.take(rows),
+            doc_ids=question.doc_ids,
+            keep_ties=True,
+            zero=plan.zero,
+            threads=plan.threads,
+            progress=None if progress is None else _shifted(progress, rows, n),
+        )
+        yield rows, ranking
+        start += len(rows)
+        kept = max(len(ranking.given_docs) // len(rows), 1)
+        size = min(size * _GROWTH, _LARGEST_BLOCK, max(_ITEMS_PER_BLOCK // kept, 1))
+
+
+def _shifted(progress: Progress, rows: Ints, n: int) -> Callable[[int, int | None], None]:
+    """Progress within a block, whatever it counts, as progress within all queries."""
+
+    def report(done: int, total: int | None) -> None:
+        progress(int(rows[0]) + len(rows) * done // max(total or 1, 1), n)
+
+    return report
+
+
+@dataclass
+class _Tally:
+    """What one level of labels has collected so far."""
+
+    labels: Labels
+    measures: tuple[str, ...]
+    rules: Conventions
+    counter: ConfusionCounter
+    scores: list[Scores] = field(default_factory=list)
+    limits: dict[int, tuple[Floats, Floats]] = field(default_factory=dict)
+
+    def add(self, rows: Ints, ranking: Ranking) -> None:
+        """Judge, score and count one block of queries."""
+        own = self.labels.query_labels[rows]
+        hits = judge(ranking, self._labels_of(rows), conventions=self.rules)
+        self.scores.append(score(hits, self.measures, conventions=self.rules))
+        self._add_limits(hits, own)
+        self.counter.add(ranking, own, self.labels.doc_labels)
+
+    def _labels_of(self, rows: Ints) -> Labels:
+        """The same judgments for the queries of one block."""
+        labels = self.labels
+        return replace(
+            labels,
+            query_ids=labels.query_ids.take(rows),
+            query_labels=labels.query_labels[rows],
+        )
+
+    def _add_limits(self, hits: Hits, own: Ints) -> None:
+        """Chance and ceiling are the same for all queries of a label: one of them will do."""
+        new, first = np.unique(own, return_index=True)
+        unseen = np.array([code not in self.limits for code in new.tolist()], bool)
+        if unseen.any():
+            some = hits.select(first[unseen])
+            found = [
+                limit(some, self.measures, conventions=self.rules).values.T
+                for limit in (chance, ceiling)
+            ]
+            self.limits.update(zip(new[unseen].tolist(), zip(*found, strict=True), strict=True))
+
+    def result(self, question: Question, level: str, plan: Plan, most: int) -> DirectionResult:
+        """Everything together, with the label of each query as its group."""
+        scores = Scores.merge(*self.scores).with_groups(label=self._label_of_query())
+        prototypes = question.direction.source == PROTOTYPE
+        return DirectionResult(
+            direction=question.direction,
+            level=level,
+            headlines={k: plan.headline(k, prototypes=prototypes) for k in plan.k_values},
+            scores=scores,
+            chance=self._limit(scores, 0),
+            ceiling=self._limit(scores, 1),
+            confusion=self.counter.result(),
+            n_docs=len(self.labels.doc_ids),
+            targets=self._sizes(),
+            undone="" if "MAP@R" in self.measures or not plan.full else f"MAP@R needs depth {most}",
+        )
+
+    def _label_of_query(self) -> dict[Any, str]:
+        names = [str(name) for name in self.labels.names]
+        groups = [names[code] for code in self.labels.query_labels.tolist()]
+        return dict(zip(self.labels.query_ids.to_list(), groups, strict=True))
+
+    def _limit(self, scores: Scores, which: int) -> Scores:
+        """Chance (0) or ceiling (1) of every query, as scores of the same queries."""
+        by_label = np.full((len(self.labels.names), len(self.measures)), np.nan)
+        for code, found in self.limits.items():
+            by_label[code] = found[which]
+        values = by_label[self.labels.query_labels].T
+        return replace(scores, values=values, tied=np.zeros_like(scores.tied))
+
+    def _sizes(self) -> dict[str, int]:
+        """How many items carry each label."""
+        counts = np.bincount(self.labels.doc_labels, minlength=len(self.labels.names))
+        return {str(name): int(n) for name, n in zip(self.labels.names, counts, strict=True)}

@@ -1,0 +1,136 @@
+"""Hamming distances of packed binary descriptors: ranks of targets and nearest neighbours.
+
+A distance is |a| + |b| − 2·a·b of the bits as float32, which holds such small whole numbers
+exactly; so a matrix product finds all of them, and they are only counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats, Floats32, Ints
+from assay.search.engine import TargetRanks
+
+__all__ = [
+    "hamming_distances",
+    "hamming_nearest",
+    "hamming_target_ranks",
+    "largest_distance",
+    "pair_distances",
+    "row_distances",
+]
+
+
+_BLOCK = 1 << 22  # distances at a time
+
+
+def hamming_distances(queries: NDArray[np.uint8], docs: NDArray[np.uint8]) -> Floats32:
+    """All distances, queries × docs, as exact float32.
+
+    >>> hamming_distances(np.array([[3]], np.uint8), np.array([[1], [255]], np.uint8)).tolist()
+    [[1.0, 6.0]]
+    """
+    return _distances(_bits(queries), _bits(docs))
+
+
+def hamming_target_ranks(
+    queries: NDArray[np.uint8], docs: NDArray[np.uint8], targets: Ints
+) -> TargetRanks:
+    """How many documents are nearer than each query's target, and how many are as near.
+
+    >>> codes = np.array([[0], [1], [2]], np.uint8)
+    >>> hamming_target_ranks(codes[:1], codes, np.array([2])).rank.tolist()
+    [3]
+    """
+    above, tied, before = (np.empty(len(queries), np.int64) for _ in range(3))
+    for rows, distances in _blocks(queries, docs):
+        column = targets[rows][:, None]
+        own = np.take_along_axis(distances, column, axis=1)
+        same = distances == own
+        above[rows] = (distances < own).sum(axis=1)
+        tied[rows] = same.sum(axis=1) - 1
+        before[rows] = (same & (np.arange(len(docs)) < column)).sum(axis=1)
+    return TargetRanks(above, tied, before, len(docs), search="hamming-exact")
+
+
+def hamming_nearest(
+    queries: NDArray[np.uint8], docs: NDArray[np.uint8]
+) -> tuple[Ints, NDArray[np.float64]]:
+    """The nearest document of each query, the first of those that are equally near; its score."""
+    nearest, score = np.empty(len(queries), np.int64), np.empty(len(queries))
+    for rows, distances in _blocks(queries, docs):
+        nearest[rows] = distances.argmin(axis=1)
+        score[rows] = -distances.min(axis=1)
+    return nearest, score
+
+
+def _blocks(
+    queries: NDArray[np.uint8], docs: NDArray[np.uint8]
+) -> Iterator[tuple[slice, Floats32]]:
+    left, right = _bits(queries), _bits(docs)
+    step = max(1, _BLOCK // len(docs))
+    for start in range(0, len(left), step):
+        rows = slice(start, min(start + step, len(left)))
+        yield rows, _distances(left[rows], right)
+
+
+def _bits(packed: NDArray[np.uint8]) -> Floats32:
+    return np.unpackbits(packed, axis=1).astype(np.float32)
+
+
+def _distances(left: Floats32, right: Floats32) -> Floats32:
+    sums = left.sum(axis=1)[:, None] + right.sum(axis=1)
+    return np.asarray(sums - 2 * (left @ right.T), np.float32)
+
+
+_GRID = 2.0**40
+
+
+def pair_distances(left: NDArray[Any], right: NDArray[Any], metric: str, scale: float) -> Floats:
+    """Distances of every row on the left to every row on the right; L2 distances are squared.
+
+    `scale` is the largest distance that any of the sets to be compared can have (see
+    `largest_distance`), so that all of them share one grid.
+
+    >>> pair_distances(np.array([[1.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 2.0]]), "l2", 8.0)
+    array([[1., 4.]])
+    """
+    if metric == "hamming":
+        return hamming_distances(left, right).astype(np.float64)
+    if metric == "cosine":
+        left, right = _unit(left), _unit(right)
+    a, b = left.astype(np.float64), right.astype(np.float64)
+    squares = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * (a @ b.T)
+    unit = scale / _GRID
+    return np.asarray(np.maximum(np.rint(squares / unit), 0.0) * unit)
+
+
+def row_distances(left: NDArray[Any], right: NDArray[Any], metric: str, scale: float) -> Floats:
+    """Distances row by row, by the same arithmetic as all others."""
+    found = np.empty(len(left))
+    step = 256
+    for start in range(0, len(left), step):
+        rows = slice(start, start + step)
+        found[rows] = np.diagonal(pair_distances(left[rows], right[rows], metric, scale))
+    return found
+
+
+def largest_distance(*sets: NDArray[Any], metric: str) -> float:
+    """A bound of all squared distances within and between the sets, as a power of 2."""
+    if metric == "hamming":
+        return 1.0
+    if metric == "cosine":
+        return 4.0
+    largest = max(
+        (float((s.astype(np.float64) ** 2).sum(axis=1).max()) for s in sets if len(s)), default=0.0
+    )
+    return 2.0 ** np.ceil(np.log2(4 * largest)) if largest > 0 else 1.0
+
+
+def _unit(vectors: NDArray[Any]) -> Floats:
+    wide = vectors.astype(np.float64)
+    return np.asarray(wide / np.linalg.norm(wide, axis=1, keepdims=True), np.float64)

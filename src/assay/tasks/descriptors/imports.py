@@ -1,0 +1,256 @@
+"""Earlier results of the descriptor workbench: its SQLite database, or CSV with the same columns.
+
+The unit is declared by whoever imports, never guessed; what contradicts it, or itself, is
+reported and not repaired. −1 is the workbench's mark for what was not computed.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from assay.comparison.compare import Comparison, compare
+from assay.core.ids import Ids
+from assay.errors import AssayError, FormatError, UsageError
+from assay.io.formats import checked_path
+from assay.io.streams import read_lines
+from assay.measures import parse_many
+from assay.scoring.scores import Scores
+from assay.stats import interval_method
+from assay.stats.samples import check_choice
+from assay.tasks.descriptors.result import default_conventions
+from assay.tasks.descriptors.sampling import as_id
+from assay.tasks.descriptors.workbench_csv import read_metadata
+
+__all__ = ["UNITS", "ImportedRow", "ImportedRows", "compare_scenes", "import_results"]
+
+UNITS: Final = ("fraction", "percent")
+# Other spellings of a column in versions of the workbench that are around.
+_ALIASES: Final = {
+    "true_map_micro_with_zeros": "true_map_micro_including_zeros",
+    "true_map_macro_with_zeros": "true_map_macro_by_scene_including_zeros",
+    "true_map_macro": "true_map_macro_by_scene",
+    "legacy_mean_precision": "mean_precision",
+}
+_NAMES: Final = ("descriptor", "descriptor_type", "descriptor_name", "name")
+_COUNTS: Final = (
+    "retrieval_num_true_positives",
+    "retrieval_num_hard_negatives",
+    "retrieval_num_distractors",
+    "total_matches",
+    "total_keypoints",
+    "total_queries_processed",
+    "total_queries_excluded",
+    "total_queries_failed",
+    "num_scenes",
+    "num_patches",
+    "id",
+    "experiment_id",
+)
+_RATE_ENDS: Final = ("_map", "_ap", "_precision", "_by_scene", "_including_zeros", "_with_zeros")
+_RATE_STARTS: Final = ("true_map", "precision_at_", "recall_at_", "map_")
+_SCENE_END: Final = "_true_map"
+# What holds for every result, whatever it is of: the first is not above the second.
+_CHAINS: Final = (
+    ("precision_at_1", "precision_at_5", "precision_at_10"),
+    ("recall_at_1", "recall_at_5", "recall_at_10"),
+    ("precision_at_1", "true_map_micro"),
+    ("true_map_micro_including_zeros", "true_map_micro"),
+    ("true_map_macro_by_scene_including_zeros", "true_map_macro_by_scene"),
+)
+_ROUNDED: Final = 6e-5
+
+
+@dataclass(frozen=True)
+class ImportedRow:
+    """One result: where it stands, what it is of, its values as fractions, and its scenes."""
+
+    place: str
+    name: str
+    values: dict[str, float]
+    counts: dict[str, int] = field(default_factory=dict)
+    scenes: dict[str, float] = field(default_factory=dict)
+    about: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ImportedRows:
+    """All results of a file, and what contradicts something."""
+
+    rows: tuple[ImportedRow, ...]
+    contradictions: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """The values that at least one row has."""
+        return list(dict.fromkeys(name for row in self.rows for name in row.values))
+
+
+def import_results(path: str | os.PathLike[str], *, unit: str) -> ImportedRows:
+    """Read a database (.db, .sqlite, .sqlite3) or a table (.csv); `unit` is of the values in it."""
+    scale = {"fraction": 1.0, "percent": 0.01}[check_choice(unit, UNITS, "unit")]
+    ending = Path(os.fspath(path)).suffix.lower()
+    if ending == ".csv":
+        records = list(_csv_records(path))
+    elif ending in (".db", ".sqlite", ".sqlite3"):
+        records = list(_sqlite_records(path))
+    else:
+        raise FormatError(
+            f"{os.fspath(path)}: results are read from .db, .sqlite, .sqlite3 or .csv files."
+        )
+    if not records:
+        raise FormatError(f"{os.fspath(path)} holds no results.")
+    found: list[str] = []
+    rows = tuple(_row(place, record, scale, unit, found) for place, record in records)
+    return ImportedRows(rows, tuple(found))
+
+
+Record = tuple[str, dict[str, Any]]
+
+
+def _csv_records(path: str | os.PathLike[str]) -> Iterator[Record]:
+    reader = csv.reader(read_lines(path))
+    head = next(reader, [])
+    if len(set(head)) < len(head) or not any(name in head for name in _NAMES):
+        raise FormatError(
+            f"{os.fspath(path)}: the first line must name the columns, each once, one of them "
+            f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}; found {head[:8]}."
+        )
+    for cells in filter(None, reader):
+        place = f"{os.fspath(path)}, line {reader.line_num}"
+        if len(cells) != len(head):
+            raise FormatError(f"{place}: {len(cells)} cells under {len(head)} columns.")
+        yield place, dict(zip(head, cells, strict=True))
+
+
+def _sqlite_records(path: str | os.PathLike[str]) -> Iterator[Record]:
+    name = os.fspath(checked_path(path))
+    uri = f"{Path(name).resolve().as_uri()}?mode=ro"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            connection.row_factory = sqlite3.Row
+            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+            if "results" not in tables:
+                have = ", ".join(sorted(tables)) or "none"
+                raise FormatError(f"{name} has no table 'results'. Tables: {have}.")
+            query = "SELECT * FROM results"
+            if "experiments" in tables:
+                query = (
+                    "SELECT experiments.*, results.* FROM results LEFT JOIN experiments "
+                    "ON experiments.id = results.experiment_id"
+                )
+            for row in connection.execute(f"{query} ORDER BY results.rowid"):
+                yield f"{name}, result {row['id'] if 'id' in row.keys() else '?'}", dict(row)  # noqa: SIM118
+    except sqlite3.Error as error:
+        raise FormatError(f"{name} cannot be read as a database: {error}.") from None
+
+
+def _row(
+    place: str, record: Mapping[str, Any], scale: float, unit: str, found: list[str]
+) -> ImportedRow:
+    name = next((str(record[key]) for key in _NAMES if record.get(key)), "")
+    if not name:
+        raise FormatError(f"{place}: it is not said which descriptor this result is of.")
+    values, counts, about = {}, {}, {}
+    for key, cell in record.items():
+        if cell is None or cell == "":
+            continue
+        if key in _COUNTS:
+            counts[key] = int(_number(cell, place, key))
+        elif _is_rate(key):
+            value = _number(cell, place, key)
+            if value != -1:
+                values[_ALIASES.get(key, key)] = _scaled(value, scale, unit, place, key, found)
+        elif key != "metadata":
+            about[key] = str(cell)
+    scenes = _scenes(record.get("metadata"), place, scale, unit, found)
+    found += _broken_laws(place, values)
+    return ImportedRow(place, name, values, counts, scenes, about)
+
+
+def _is_rate(key: str) -> bool:
+    return key.endswith(_RATE_ENDS) or key.startswith(_RATE_STARTS) or key in _ALIASES
+
+
+def _number(cell: Any, place: str, key: str) -> float:
+    try:
+        value = float(cell)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise FormatError(f"{place}: {key} must be a finite number, found {cell!r:.40}.")
+    return value
+
+
+def _scaled(value: float, scale: float, unit: str, place: str, key: str, found: list[str]) -> float:
+    fraction = value * scale
+    if not 0 <= fraction <= 1:
+        found.append(f"{place}: {key} is {value:g}, which is no {unit}")
+    return fraction
+
+
+def _scenes(
+    metadata: Any, place: str, scale: float, unit: str, found: list[str]
+) -> dict[str, float]:
+    """The mean AP of each scene, which only the metadata holds."""
+    if not isinstance(metadata, str) or not metadata.strip():
+        return {}
+    try:
+        pairs = read_metadata(metadata, f"{place}, metadata")
+    except AssayError as error:
+        found.append(str(error))
+        return {}
+    return {
+        key.removesuffix(_SCENE_END): _scaled(float(value), scale, unit, place, key, found)
+        for key, value in pairs.items()
+        if key.endswith(_SCENE_END) and isinstance(value, int | float)
+    }
+
+
+def _broken_laws(place: str, values: Mapping[str, float]) -> Iterator[str]:
+    for chain in _CHAINS:
+        for low, high in pairwise(name for name in chain if name in values):
+            if values[low] > values[high] + _ROUNDED:
+                yield f"{place}: {low} {values[low]:g} is above {high} {values[high]:g}"
+
+
+def compare_scenes(rows: Iterable[ImportedRow], **settings: Any) -> Comparison:
+    """Compare results by the mean AP of their scenes, which all of them must have.
+
+    A scene is one query here, so keypoint sets may differ; that they do is for the reader to know.
+    """
+    known = [row for row in rows if row.scenes]
+    if len(known) < 2:
+        raise UsageError("Two or more results with the means of their scenes are needed.")
+    names = _distinct([row.name for row in known])
+    fewest = min(len(row.scenes) for row in known)
+    settings = {"interval": interval_method(fewest), **settings}
+    return compare(*map(_scene_scores, known), names=names, measures="AP", **settings)
+
+
+def _scene_scores(row: ImportedRow) -> Scores:
+    scenes = sorted(row.scenes)
+    values = np.array([[row.scenes[scene] for scene in scenes]])
+    unmarked = np.zeros(len(scenes), bool)
+    ids = Ids.of(list(map(as_id, scenes)), what="scene")
+    return Scores(parse_many("AP"), ids, values, unmarked[None], unmarked, default_conventions())
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The names, numbered where one comes again."""
+    seen: dict[str, int] = {}
+    made = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        made.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return made

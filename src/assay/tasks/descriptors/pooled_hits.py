@@ -1,0 +1,432 @@
+"""Keypoint verification and retrieval: true matches among other keypoints and distractors.
+
+Every candidate of a query keypoint has a label: +1 is its true match, 0 any other keypoint of the
+same scene, −1 a keypoint of another scene. Under the rule `paper` (Bartol, Bojanić et al., arXiv
+2007.10000) a 0 is ignored; under the rule `program` it counts as wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Floats, Ints, offsets_of
+from assay.core import order
+from assay.core.conventions import Conventions
+from assay.core.hits import Hits
+from assay.core.ids import Ids
+from assay.errors import UsageError
+from assay.scoring.evaluate import score
+from assay.scoring.scores import Scores
+from assay.tasks.descriptors.distances import largest_distance, pair_distances, row_distances
+from assay.tasks.descriptors.sampling import as_id, as_ids
+
+__all__ = [
+    "LOST",
+    "NO_MATCH",
+    "RULES",
+    "TASKS",
+    "CandidateCounts",
+    "Candidates",
+    "PooledResult",
+    "count_candidates",
+    "counts_among",
+    "false_positive_rate",
+    "list_hits",
+]
+
+
+def counts_among(values: Floats, others: Floats) -> tuple[Ints, Ints]:
+    """For each value how many of the others are below it, and how many equal it.
+
+    >>> counts_among(np.array([2.0]), np.array([1.0, 2.0, 2.0, 3.0]))
+    (array([1]), array([2]))
+    """
+    ranked = np.sort(others, axis=None)
+    below = np.searchsorted(ranked, values, side="left")
+    return below, np.searchsorted(ranked, values, side="right") - below
+
+
+def list_hits(
+    list_ids: Any,
+    row: Ints,
+    *,
+    distance: Floats,
+    below: Ints,
+    tied: Ints,
+    n_relevant: Ints,
+    n_docs: Ints,
+) -> Hits:
+    """Hits of lists by distance; entry i is a right pair of list `row[i]`.
+
+    `below` wrong pairs of the list are nearer and `tied` as near. A list has `n_relevant` right
+    pairs, found or not, and `n_docs` pairs in all. Where only the order of ties would decide, a
+    right pair stands behind the wrong ones.
+    """
+    ids = Ids.of(list_ids, what="list")
+    by_distance = np.lexsort((distance, row))
+    row, distance = row[by_distance], distance[by_distance]
+    offsets = np.searchsorted(row, np.arange(len(ids) + 1)).astype(np.int64)
+    first, last = _equal_runs(row, distance)
+    start = offsets[row]
+    lo = 1 + below[by_distance] + first - start
+    hi = below[by_distance] + tied[by_distance] + last - start
+    rank = hi - (last - 1 - np.arange(len(row)))
+    has = n_relevant > 0
+    hits = Hits(
+        query_ids=ids,
+        offsets=offsets,
+        rank=rank,
+        rank_lo=lo,
+        rank_hi=hi,
+        grade=np.ones(len(row)),
+        n_ret=n_docs,
+        pool_offsets=offsets_of(has),
+        pool_grade=np.ones(int(has.sum())),
+        pool_count=n_relevant[has],
+        n_docs=n_docs,
+        missing=np.zeros(len(ids), bool),
+        exhaustive=True,
+    )
+    return hits.select(ids.order())
+
+
+def _equal_runs(row: Ints, distance: Floats) -> tuple[Ints, Ints]:
+    """For each entry the start and end of the run of equal distances in its list."""
+    new = np.ones(len(row), bool)
+    new[1:] = (row[1:] != row[:-1]) | (distance[1:] != distance[:-1])
+    starts = np.flatnonzero(new)
+    offsets = np.append(starts, len(row))
+    run = order.rows_of(offsets.astype(np.int64))
+    return offsets[run], offsets[run + 1]
+
+
+def false_positive_rate(positives: Floats, negatives: Floats, *, recall: float = 0.95) -> float:
+    """Share of wrong pairs at the distance that takes in `recall` of the right ones (FPR@95).
+
+    >>> false_positive_rate(np.arange(20.0), np.array([17.5, 18.0, 18.5, 30.0]))
+    0.5
+    """
+    if not len(positives) or not len(negatives):
+        return float("nan")
+    needed = int(np.ceil(recall * len(positives)))
+    threshold = np.partition(positives, needed - 1)[needed - 1]
+    return float((negatives <= threshold).mean())
+
+
+Rule = Literal["paper", "program"]
+
+RULES: Final = ("paper", "program")
+TASKS: Final = ("verification", "retrieval")
+NO_MATCH, LOST = -1, -2  # in place of the row of a true match
+_BLOCK = 1 << 22  # distances at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The keypoints of one other image of the scene, and which of them is each query's match.
+
+    `truth` is a row of the vectors, −1 for none, −2 for a match whose descriptor failed.
+    """
+
+    vectors: NDArray[Any]
+    truth: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateCounts:
+    """One scene: for each true match how many candidates are nearer, by label.
+
+    Column i is about the i-th true match, of query `query[i]` at `distance[i]`: `nearer` and
+    `tied` count zeros and distractors (rows 0 and 1) in the list of the whole scene, `own_nearer`
+    and `own_tied` those in the list of the query alone. `query_zeros` and `query_negatives` are
+    how many of either each query has, `query_lost` how many true matches a failed descriptor hides.
+    """
+
+    task: str
+    scene: str
+    category: str
+    query_ids: tuple[str, ...]
+    query: Ints
+    distance: Floats
+    nearer: Ints
+    tied: Ints
+    own_nearer: Ints
+    own_tied: Ints
+    query_zeros: Ints
+    query_negatives: Ints
+    query_lost: Ints
+    chosen: tuple[str, ...] = ()
+    seed: int = 0
+
+    @property
+    def n_matches(self) -> int:
+        """How many candidates have the label +1, found or lost."""
+        return len(self.query) + int(self.query_lost.sum())
+
+    @property
+    def n_zeros(self) -> int:
+        """How many have the label 0."""
+        return int(self.query_zeros.sum())
+
+    @property
+    def n_negatives(self) -> int:
+        """How many have the label −1."""
+        return int(self.query_negatives.sum())
+
+
+def count_candidates(
+    query_vectors: NDArray[Any],
+    images: Sequence[Candidates],
+    distractors: NDArray[Any],
+    *,
+    task: str,
+    scene: str,
+    category: str = "",
+    metric: str = "l2",
+    query_ids: Sequence[str] | None = None,
+    chosen: Sequence[str] = (),
+    seed: int = 0,
+    failed: NDArray[np.bool_] | None = None,
+) -> CandidateCounts:
+    """Count the labels before every true match of a scene; nothing is sorted but distractors.
+
+    `distractors` are descriptors of other scenes, which every query meets; `chosen` and `seed`
+    record how they were drawn. Queries that `failed` find nothing, and their matches count as lost.
+    """
+    if task not in TASKS:
+        raise UsageError(f"task must be verification or retrieval, found {task!r}.")
+    n = len(query_vectors)
+    gone = np.zeros(n, bool) if failed is None else failed
+    kept = np.flatnonzero(~gone)
+    answered = [Candidates(image.vectors, image.truth[kept]) for image in images]
+    query, distance, counts = _counted(query_vectors[kept], answered, distractors, metric)
+    zeros = np.zeros(n, np.int64)
+    zeros[kept] = sum(len(image.vectors) for image in images)
+    np.subtract.at(zeros, kept[query], 1)
+    ids = tuple(map(str, range(n) if query_ids is None else query_ids))
+    return CandidateCounts(
+        task,
+        scene,
+        category,
+        ids,
+        kept[query],
+        distance,
+        *counts,
+        query_zeros=zeros,
+        query_lost=_lost(images, gone),
+        query_negatives=np.where(gone, 0, len(distractors)),
+        chosen=tuple(chosen),
+        seed=seed,
+    )
+
+
+def _lost(images: Sequence[Candidates], failed: NDArray[np.bool_]) -> Ints:
+    """How many true matches of each query cannot be found, because a descriptor failed."""
+    lost = np.zeros(len(failed), np.int64)
+    for image in images:
+        lost += np.where(failed, image.truth != NO_MATCH, image.truth == LOST)
+    return lost
+
+
+def _counted(
+    queries: NDArray[Any], images: Sequence[Candidates], distractors: NDArray[Any], metric: str
+) -> tuple[Ints, Floats, tuple[Ints, Ints, Ints, Ints]]:
+    """The true matches, and before each of them zeros and distractors, in both kinds of lists."""
+    pools = [image.vectors for image in images]
+    scale = largest_distance(queries, *pools, distractors, metric=metric)
+    query, distance = _true_matches(queries, images, metric, scale)
+    zeros = _counts(queries, query, distance, pools, metric, scale)
+    others = _counts(queries, query, distance, [distractors], metric, scale)
+    for equal, (whole, own) in enumerate(((0, 2), (1, 3))):
+        # A true match is in its image's pool: it ties with itself there, and with other matches.
+        zeros[whole] -= _matches_at(distance, query, bool(equal), own=False)
+        zeros[own] -= _matches_at(distance, query, bool(equal), own=True)
+    nearer, tied, own_nearer, own_tied = (
+        np.stack(pair) for pair in zip(zeros, others, strict=True)
+    )
+    return query, distance, (nearer, tied, own_nearer, own_tied)
+
+
+def _true_matches(
+    queries: NDArray[Any], images: Sequence[Candidates], metric: str, scale: float
+) -> tuple[Ints, Floats]:
+    rows, distances = [], []
+    for image in images:
+        has = np.flatnonzero(image.truth >= 0)
+        rows.append(has)
+        distances.append(
+            row_distances(queries[has], image.vectors[image.truth[has]], metric, scale)
+        )
+    empty: tuple[list[Any], list[Any]] = ([np.empty(0, np.int64)], [np.empty(0)])
+    return (
+        np.concatenate(rows or empty[0]).astype(np.int64),
+        np.concatenate(distances or empty[1]),
+    )
+
+
+def _counts(
+    queries: NDArray[Any],
+    query: Ints,
+    distance: Floats,
+    pools: Sequence[NDArray[Any]],
+    metric: str,
+    scale: float,
+) -> list[Ints]:
+    """Nearer and tied in the scene's list, nearer and tied in the query's own."""
+    found = [np.zeros(len(query), np.int64) for _ in range(4)]
+    for pool in pools:
+        step = max(1, _BLOCK // max(len(pool), 1))
+        for start in range(0, len(queries) if len(pool) else 0, step):
+            block = pair_distances(queries[start : start + step], pool, metric, scale)
+            below, same = counts_among(distance, block)
+            found[0] += below
+            found[1] += same
+            here = np.flatnonzero((query >= start) & (query < start + step))
+            for part in np.array_split(here, 1 + len(here) // step):
+                own = block[query[part] - start]
+                found[2][part] += (own < distance[part, None]).sum(axis=1)
+                found[3][part] += (own == distance[part, None]).sum(axis=1)
+    return found
+
+
+def _matches_at(distance: Floats, query: Ints, equal: bool, *, own: bool) -> Ints:
+    """How many true matches are nearer than each (or as near), in the scene or of its query."""
+    if not own:
+        return counts_among(distance, distance)[int(equal)]
+    found = np.zeros(len(query), np.int64)
+    for rows in np.split(
+        np.argsort(query, kind="stable"), np.flatnonzero(np.diff(np.sort(query))) + 1
+    ):
+        found[rows] = counts_among(distance[rows], distance[rows])[int(equal)]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class PooledResult:
+    """Verification or retrieval of all scenes, under either rule."""
+
+    scenes: tuple[CandidateCounts, ...]
+    conventions: Conventions
+    _pooled: dict[str, Scores] = field(default_factory=dict, init=False, repr=False)
+    _single: dict[str, Scores] = field(default_factory=dict, init=False, repr=False)
+
+    def counts(self, category: str | None = None) -> dict[str, int]:
+        """How many candidates have each label."""
+        some = [one for one in self.scenes if category in (None, one.category)]
+        return {
+            "+1": sum(one.n_matches for one in some),
+            "0": sum(one.n_zeros for one in some),
+            "-1": sum(one.n_negatives for one in some),
+        }
+
+    def pooled(self, rule: str = "paper") -> Scores:
+        """AP of one list for each scene, all pairs of keypoints in it; columns as for keypoints."""
+        if rule not in self._pooled:
+            self._pooled[rule] = self._scored_scenes(_labels_of(rule))
+        return self._pooled[rule]
+
+    def _scored_scenes(self, counted: tuple[int, ...]) -> Scores:
+        rows = np.repeat(np.arange(len(self.scenes)), [len(one.query) for one in self.scenes])
+        hits = list_hits(
+            list(self._lists),
+            rows,
+            distance=self._joined("distance"),
+            below=_added(self.scenes, "nearer", counted),
+            tied=_added(self.scenes, "tied", counted),
+            n_relevant=np.array([one.n_matches for one in self.scenes]),
+            n_docs=np.array(
+                [
+                    one.n_matches + one.n_negatives + (one.n_zeros if 0 in counted else 0)
+                    for one in self.scenes
+                ]
+            ),
+        )
+        found = score(hits, "AP", conventions=self.conventions)
+        return self._grouped(found, self._lists)
+
+    def per_query(self, rule: str = "paper") -> Scores:
+        """AP of one list for each keypoint of the first image; its matches of all others count."""
+        if rule not in self._single:
+            self._single[rule] = self._scored_queries(_labels_of(rule))
+        return self._single[rule]
+
+    def _scored_queries(self, counted: tuple[int, ...]) -> Scores:
+        starts = np.cumsum([0, *(len(one.query_ids) for one in self.scenes)])
+        rows = [one.query + start for one, start in zip(self.scenes, starts, strict=False)]
+        row = np.concatenate(rows)
+        n_relevant = np.bincount(row, minlength=int(starts[-1])) + self._joined("query_lost")
+        sizes = self._joined("query_negatives")
+        if 0 in counted:
+            sizes = sizes + self._joined("query_zeros")
+        hits = list_hits(
+            list(self._queries),
+            row,
+            distance=self._joined("distance"),
+            below=_added(self.scenes, "own_nearer", counted),
+            tied=_added(self.scenes, "own_tied", counted),
+            n_relevant=n_relevant,
+            n_docs=sizes + n_relevant,
+        )
+        found = score(hits, "AP", conventions=self.conventions)
+        return self._grouped(found, self._queries)
+
+    def mean(self, rule: str = "paper", *, category: str | None = None) -> float:
+        """The mean over scenes of the pooled AP; NaN without any true match."""
+        return _scene_mean(self.pooled(rule), category)
+
+    def query_mean(self, rule: str = "paper", *, category: str | None = None) -> float:
+        """The mean over scenes of the mean over their queries."""
+        return _scene_mean(self.per_query(rule), category)
+
+    @cached_property
+    def _categories(self) -> dict[str, str]:
+        return {one.scene: one.category for one in self.scenes}
+
+    def _joined(self, key: str) -> NDArray[Any]:
+        return np.concatenate([getattr(one, key) for one in self.scenes])
+
+    @property
+    def _lists(self) -> dict[str, str]:
+        """The scene of each pooled list, by its id."""
+        return {as_id(one.scene): one.scene for one in self.scenes}
+
+    @cached_property
+    def _queries(self) -> dict[str, str]:
+        """The scene of each keypoint, by its id."""
+        return {
+            name: one.scene
+            for one in self.scenes
+            for name in as_ids(f"{one.scene}/", one.query_ids)
+        }
+
+    def _grouped(self, scores: Scores, scene: dict[str, str]) -> Scores:
+        known = self._categories
+        return scores.with_groups(
+            scene=scene, category={one: known[name] for one, name in scene.items()}
+        )
+
+
+def _labels_of(rule: str) -> tuple[int, ...]:
+    """Rows of the counts that count as wrong: zeros are row 0, distractors row 1."""
+    if rule not in RULES:
+        raise UsageError(f"rule must be paper or program, found {rule!r}.")
+    return (1,) if rule == "paper" else (0, 1)
+
+
+def _added(scenes: Sequence[CandidateCounts], key: str, counted: tuple[int, ...]) -> Ints:
+    return np.concatenate([getattr(one, key)[list(counted)].sum(axis=0) for one in scenes])
+
+
+def _scene_mean(scores: Scores, category: str | None) -> float:
+    found = scores.mean(by="scene", empty="skip").groups
+    of = dict(zip(scores.groups["scene"].tolist(), scores.groups["category"].tolist(), strict=True))
+    values = [means["AP"] for scene, means in found.items() if category in (None, of[scene])]
+    defined = [value for value in values if not math.isnan(value)]
+    return math.fsum(defined) / len(defined) if defined else math.nan

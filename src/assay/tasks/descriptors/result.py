@@ -1,0 +1,425 @@
+"""DescriptorResult: one descriptor on a set of scenes, from the ranks of single keypoints up."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain, pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Ints
+from assay.core import checks
+from assay.core.conventions import Conventions, as_conventions, preset
+from assay.core.exact_sums import exact_sum
+from assay.core.hits import Hits, judge_ranks
+from assay.core.ids import Ids
+from assay.errors import MismatchError, UsageError
+from assay.measures import Measure, parse_many
+from assay.scoring.chance import ceiling, chance
+from assay.scoring.evaluate import score
+from assay.scoring.scores import Mean, Scores
+from assay.tasks.descriptors.pooled_hits import (
+    CandidateCounts,
+    PooledResult,
+    counts_among,
+    list_hits,
+)
+from assay.tasks.descriptors.ranks import MATCHED, OUTSIDE, PairRanks
+from assay.tasks.descriptors.sampling import as_id, as_ids
+
+__all__ = ["MEASURES", "DescriptorResult", "Failure", "RankBin", "default_conventions"]
+
+
+MEASURES: Final = ("AP", "Success@1", "Success@5", "Success@10")
+_BIN_ENDS: Final = (1, 2, 3, 4, 5, 10, 20, 50, 100)
+
+
+def default_conventions() -> Conventions:
+    """Document 003's, but for its optimistic ties: a constant descriptor must not look good."""
+    return preset("document_003").but(ties="expected")
+
+
+@dataclass(frozen=True, order=True)
+class Failure:
+    """Something that could not be evaluated at all: an image, a homography, a pair."""
+
+    scene: str
+    pair: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class RankBin:
+    """How many true matches have a rank from `first` to `last`; `last` is 0 for all beyond."""
+
+    first: int
+    last: int
+    queries: int
+
+    @property
+    def label(self) -> str:
+        """The ranks in words."""
+        if not self.last:
+            return f"beyond {self.first - 1}"
+        return str(self.first) if self.first == self.last else f"{self.first}–{self.last}"
+
+
+@dataclass(frozen=True, eq=False)
+class DescriptorResult:
+    """One descriptor, one tolerance τ, any number of scenes; parts merge into the whole exactly.
+
+    `pairs` holds the ranks, `pooled` what verification and retrieval found, `failures` what could
+    not be evaluated, `timings` seconds by stage, `keypoints` the name of the keypoint set.
+    """
+
+    name: str
+    pairs: tuple[PairRanks, ...]
+    tau: float = 3.0
+    keypoints: str = ""
+    metric: str = "l2"
+    conventions: Conventions = field(default_factory=default_conventions)
+    measures: tuple[Measure, ...] = field(default_factory=lambda: parse_many(MEASURES))
+    failures: tuple[Failure, ...] = ()
+    timings: Mapping[str, float] = field(default_factory=dict)
+    pooled: tuple[CandidateCounts, ...] = ()
+    image_retrieval: Scores | None = None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        pairs: Iterable[PairRanks],
+        *,
+        measures: str | Measure | Iterable[str | Measure] = MEASURES,
+        conventions: str | Conventions | None = None,
+        **more: Any,
+    ) -> DescriptorResult:
+        """From the ranks of image pairs, in any order.
+
+        >>> from assay.tasks.descriptors.ranks import rank_pair
+        >>> pair = rank_pair([[0.5], [5.0]], [[1.0], [4.0]], truth=[0, 0], scene="s", pair="1-2")
+        >>> DescriptorResult.of("mine", [pair]).mean()["AP"]
+        0.75
+        """
+        rules = default_conventions() if conventions is None else as_conventions(conventions)
+        found = tuple(sorted(pairs, key=lambda one: (one.scene, one.pair)))
+        _refuse_twice(found)
+        _refuse_two_categories(found)
+        chosen = tuple(dict.fromkeys((*parse_many("AP"), *parse_many(measures))))
+        return cls(name, found, conventions=rules, measures=chosen, **more)
+
+    def merge(self, *others: DescriptorResult) -> DescriptorResult:
+        """The same descriptor on the scenes of all parts; the order of parts changes nothing."""
+        for other in others:
+            _check_alike(self, other)
+        parts = (self, *others)
+        if any(part.image_retrieval is not None for part in parts):
+            raise UsageError(
+                "Image retrieval ranks the images of all scenes against each other, so parts of "
+                "it make no whole. Merge results without it, or evaluate all scenes together."
+            )
+        timings: dict[str, float] = {}
+        for stage in dict.fromkeys(chain.from_iterable(part.timings for part in parts)):
+            timings[stage] = math.fsum(part.timings.get(stage, 0.0) for part in parts)
+        whole = DescriptorResult.of(
+            self.name,
+            chain.from_iterable(part.pairs for part in parts),
+            measures=self.measures,
+            conventions=self.conventions,
+        )
+        return replace(
+            whole,
+            tau=self.tau,
+            keypoints=self.keypoints,
+            metric=self.metric,
+            timings=timings,
+            failures=tuple(sorted(chain.from_iterable(part.failures for part in parts))),
+            pooled=tuple(
+                sorted(
+                    chain.from_iterable(part.pooled for part in parts),
+                    key=lambda one: (one.task, one.scene),
+                )
+            ),
+        )
+
+    @cached_property
+    def categories(self) -> dict[str, str]:
+        """The category of each scene, empty where it has none."""
+        return {pair.scene: pair.category for pair in self.pairs}
+
+    @property
+    def scene_names(self) -> list[str]:
+        """All scenes, in order of their names."""
+        return list(self.categories)
+
+    @property
+    def n_queries(self) -> int:
+        """Keypoints of all pairs, with or without a true match."""
+        return sum(pair.n_queries for pair in self.pairs)
+
+    @property
+    def n_excluded(self) -> int:
+        """Keypoints without a true match."""
+        return sum(pair.n_excluded for pair in self.pairs)
+
+    @property
+    def n_failed(self) -> int:
+        """Keypoints with a true match that the descriptor failed on; they count 0."""
+        return sum(pair.n_failed for pair in self.pairs)
+
+    @cached_property
+    def _ids(self) -> Ids:
+        """An id for each keypoint of each pair, in the order of `pairs`."""
+        names: list[str] = []
+        for pair in self.pairs:
+            names += as_ids(f"{pair.scene}/{pair.pair}/", pair.query_ids)
+        return Ids.of(names, what="query")
+
+    @cached_property
+    def _order(self) -> Ints:
+        """The places of the keypoints in the order of their ids."""
+        return self._ids.order()
+
+    @cached_property
+    def hits(self) -> Hits:
+        """Ranks of all true matches; a failed one was not found."""
+        above, tied, before = (self._joined(key) for key in ("above", "tied", "before"))
+        found = judge_ranks(
+            above + 1,
+            tied=np.maximum(tied, 0),
+            placed=np.where(above >= 0, above + before + 1, 0),
+            has_target=self._joined("status") == MATCHED,
+            query_ids=self._ids,
+        )
+        sizes = self._spread([pair.n_docs for pair in self.pairs])[self._order]
+        return replace(found, n_docs=sizes, n_ret=sizes)
+
+    @cached_property
+    def scores(self) -> Scores:
+        """A value for each measure and keypoint, with the columns scene, pair and category."""
+        found = score(self.hits, self.measures, conventions=self.conventions)
+        columns = {
+            "scene": [pair.scene for pair in self.pairs],
+            "pair": [f"{pair.scene}/{pair.pair}" for pair in self.pairs],
+            "category": [pair.category for pair in self.pairs],
+        }
+        groups = {
+            name: self._spread(np.array(values, np.str_))[self._order]
+            for name, values in columns.items()
+        }
+        return replace(found, groups=groups)
+
+    def _joined(self, key: str) -> NDArray[Any]:
+        parts = [getattr(pair, key) for pair in self.pairs]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def _spread(self, values: Any) -> NDArray[Any]:
+        """One value per pair, for each of its queries."""
+        return np.repeat(np.asarray(values), [pair.n_queries for pair in self.pairs])
+
+    def mean(self, *, by: str | None = None, empty: str | None = None) -> Mean:
+        """Means over keypoints (micro) or over the groups of a column (macro)."""
+        return self.scores.mean(by=by, empty=empty)
+
+    def scene_means(self, measure: str = "AP", *, empty: str = "skip") -> dict[str, float]:
+        """The mean of each scene; NaN where all its keypoints are without a true match."""
+        groups = self._by_scene[empty].groups
+        return {scene: groups[scene][str(parse_many(measure)[0])] for scene in groups}
+
+    @cached_property
+    def _by_scene(self) -> dict[str, Mean]:
+        return {empty: self.scores.mean(by="scene", empty=empty) for empty in ("skip", "zero")}
+
+    def category_mean(self, category: str, measure: str = "AP", *, empty: str = "skip") -> float:
+        """The mean over the scenes of a category, each with the same weight; NaN without any."""
+        means = [
+            value
+            for scene, value in self.scene_means(measure, empty=empty).items()
+            if self.categories[scene] == category and not math.isnan(value)
+        ]
+        return math.fsum(means) / len(means) if means else math.nan
+
+    @property
+    def category_names(self) -> list[str]:
+        """All categories that have a name, in order."""
+        return sorted({name for name in self.categories.values() if name})
+
+    @cached_property
+    def matching(self) -> Scores | None:
+        """Image matching: for each pair the AP of its nearest neighbours, nearest first.
+
+        All true matches of the pair are to be found; a nearest neighbour that is not the true
+        match is wrong, also where there is none. None where nearest neighbours were not looked for.
+        """
+        pairs = [pair for pair in self.pairs if len(pair.nearest)]
+        if not pairs:
+            return None
+        rows, distances, below, tied = [], [], [], []
+        for number, pair in enumerate(pairs):
+            right = -pair.nearest[pair.right]
+            wrong = -pair.nearest[~pair.right & ~np.isnan(pair.nearest)]
+            fewer, same = counts_among(right, wrong)
+            rows.append(np.full(len(right), number))
+            distances.append(right)
+            below.append(fewer)
+            tied.append(same)
+        hits = list_hits(
+            [as_id(f"{pair.scene}/{pair.pair}") for pair in pairs],
+            np.concatenate(rows).astype(np.int64),
+            distance=np.concatenate(distances),
+            below=np.concatenate(below),
+            tied=np.concatenate(tied),
+            n_relevant=np.array([int(pair.has_truth.sum()) for pair in pairs]),
+            n_docs=np.array([int((~np.isnan(pair.nearest)).sum()) for pair in pairs]),
+        )
+        found = score(hits, "AP", conventions=self.conventions)
+        ids = [str(one) for one in found.query_ids]
+        by_id = {as_id(f"{pair.scene}/{pair.pair}"): pair for pair in pairs}
+        return found.with_groups(
+            scene={one: by_id[one].scene for one in ids},
+            category={one: by_id[one].category for one in ids},
+        )
+
+    @cached_property
+    def legacy(self) -> Scores:
+        """For each image the share of keypoints whose nearest neighbour is the true match.
+
+        This is what the old "precision" of an image is: keypoints without a true match count as
+        wrong. A value for each pair, under the measure Success@1, with the column scene.
+        """
+        chosen = [self.measures.index(one) for one in parse_many("Success@1")]
+        means = replace(
+            self.scores,
+            measures=parse_many("Success@1"),
+            values=self.scores.values[chosen],
+            tied=self.scores.tied[chosen],
+        ).mean(by="pair", empty="zero")
+        names = sorted(means.groups)
+        scene = {f"{pair.scene}/{pair.pair}": pair.scene for pair in self.pairs}
+        return Scores(
+            parse_many("Success@1"),
+            Ids.of(list(map(as_id, names)), what="pair"),
+            np.array([[means.groups[name]["Success@1"] for name in names]]),
+            np.zeros((1, len(names)), bool),
+            np.zeros(len(names), bool),
+            self.conventions,
+            groups={"scene": np.array([scene[name] for name in names], np.str_)},
+        )
+
+    def chance(self, category: str | None = None) -> dict[str, float]:
+        """What a random order is worth, in closed form, for the pool sizes of these keypoints."""
+        return self._bound(chance, category)
+
+    def ceiling(self, category: str | None = None) -> dict[str, float]:
+        """What a perfect order is worth; below 1 only for measures that a cut-off limits."""
+        return self._bound(ceiling, category)
+
+    def _bound(self, bound: Any, category: str | None) -> dict[str, float]:
+        """A mean over queries with a match that is computed once for each size of the pool."""
+        rows = self.hits.pool_row
+        if category is not None:
+            rows = rows[self.scores.groups["category"][rows] == category]
+        sizes = self.hits.n_docs[rows]
+        if not len(sizes):
+            return {str(measure): math.nan for measure in self.measures}
+        _, first, counts = np.unique(sizes, return_index=True, return_counts=True)
+        found = bound(self.hits.select(rows[first]), self.measures, conventions=self.conventions)
+        return {
+            str(measure): exact_sum(found[measure] * counts / len(sizes))
+            for measure in self.measures
+        }
+
+    def rank_histogram(self, ends: Sequence[int] = _BIN_ENDS) -> list[RankBin]:
+        """How many true matches stand at which ranks, up to the last end, and how many beyond.
+
+        Failed keypoints have no rank; `n_failed` counts them.
+        """
+        ranks = self.hits.rank
+        bins = []
+        for first, last in zip((1, *(end + 1 for end in ends)), ends, strict=False):
+            bins.append(RankBin(first, last, int(((ranks >= first) & (ranks <= last)).sum())))
+        return [*bins, RankBin(ends[-1] + 1, 0, int((ranks > ends[-1]).sum()))]
+
+    def scene_rows(self) -> list[dict[str, Any]]:
+        """For each scene its counts, pool size, means and chance."""
+        return [self._scene_row(scene) for scene in self.scene_names]
+
+    def _scene_row(self, scene: str) -> dict[str, Any]:
+        pairs = [pair for pair in self.pairs if pair.scene == scene]
+        n = sum(pair.n_queries for pair in pairs)
+        excluded = sum(pair.n_excluded for pair in pairs)
+        counts = {
+            "scene": scene,
+            "category": self.categories[scene],
+            "pairs": len(pairs),
+            "queries": n,
+            "with_truth": n - excluded,
+            "excluded": excluded,
+            "outside": sum(int((pair.status == OUTSIDE).sum()) for pair in pairs),
+            "failed": sum(pair.n_failed for pair in pairs),
+            "failed_pairs": sum(one.scene == scene for one in self.failures),
+            "pool": float(np.mean([pair.n_docs for pair in pairs])),
+        }
+        skip, zero = (self._by_scene[empty].groups[scene] for empty in ("skip", "zero"))
+        return {**counts, **skip, "AP_including_zeros": zero["AP"]}
+
+    @cached_property
+    def query_set(self) -> str:
+        """A fingerprint of which keypoints were asked for, among which, with which truth."""
+        digest = hashlib.sha256()
+        for pair in self.pairs:
+            digest.update(f"{pair.scene}\0{pair.pair}\0{pair.truth}\0{pair.n_docs}\0".encode())
+            digest.update("\0".join(pair.query_ids).encode())
+            digest.update(pair.status.tobytes())
+        return digest.hexdigest()[:16]
+
+    def task(self, name: str) -> PooledResult | None:
+        """What verification or retrieval found; None where it was not asked for."""
+        return self._tasks.get(name)
+
+    @cached_property
+    def _tasks(self) -> dict[str, PooledResult]:
+        found: dict[str, list[CandidateCounts]] = {}
+        for one in self.pooled:
+            found.setdefault(one.task, []).append(one)
+        return {name: PooledResult(tuple(f), self.conventions) for name, f in found.items()}
+
+    def __repr__(self) -> str:
+        """Name, sizes and mAP in one line."""
+        return (
+            f"DescriptorResult({self.name!r}: {len(self.scene_names)} scenes, "
+            f"{self.n_queries} queries, mAP {self.mean(empty='skip')['AP']:.4f})"
+        )
+
+
+def _refuse_twice(pairs: Sequence[PairRanks]) -> None:
+    for one, other in pairwise(pairs):
+        if (one.scene, one.pair) == (other.scene, other.pair):
+            raise MismatchError(
+                f"The pair {one.pair} of scene {one.scene!r} is there twice. Parts of a result "
+                "must not overlap."
+            )
+
+
+def _refuse_two_categories(pairs: Sequence[PairRanks]) -> None:
+    known: dict[str, str] = {}
+    for pair in pairs:
+        if known.setdefault(pair.scene, pair.category) != pair.category:
+            raise MismatchError(
+                f"Scene {pair.scene!r} is in category {known[pair.scene]!r} and in "
+                f"{pair.category!r}. A scene has one category."
+            )
+
+
+def _check_alike(one: DescriptorResult, other: DescriptorResult) -> None:
+    checks.require(other, DescriptorResult, "every part", "a DescriptorResult")
+    for what in ("name", "tau", "keypoints", "metric", "conventions", "measures"):
+        here, there = getattr(one, what), getattr(other, what)
+        if here != there:
+            raise MismatchError(f"The parts have different {what}: {here} and {there}.")

@@ -1,0 +1,226 @@
+"""Run an experiment: every descriptor on every scene, resumable, with all failures in sight."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from assay.errors import InputError, UsageError
+from assay.runs.record import RunRecord
+from assay.tasks.descriptors.checkpoint import Parts, fingerprint
+from assay.tasks.descriptors.data import aggregates_of_result
+from assay.tasks.descriptors.experiment import DEMO, DatasetSettings, DescriptorSettings, Experiment
+from assay.tasks.descriptors.image_retrieval import evaluate_image_retrieval
+from assay.tasks.descriptors.result import DescriptorResult, Failure
+from assay.tasks.descriptors.scene import ScenePart, Work, evaluate_scene
+from assay.tasks.vision.demo_scenes import make_demo_scenes
+from assay.tasks.vision.scenes import Scene, find_scenes
+
+__all__ = ["ExperimentResult", "load_scenes", "run_experiment"]
+
+Progress = Callable[[int, int | None], object]
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentResult:
+    """The result of each descriptor for each tolerance, in the order of the experiment file."""
+
+    experiment: Experiment
+    results: tuple[DescriptorResult, ...]
+    n_computed: int
+    n_reused: int
+    notes: tuple[str, ...] = ()
+    scenes: tuple[Scene, ...] = field(default=(), repr=False)
+
+    @property
+    def headline(self) -> tuple[DescriptorResult, ...]:
+        """The results for the first tolerance."""
+        return self.at(self.experiment.evaluation.tau[0])
+
+    def at(self, tau: float) -> tuple[DescriptorResult, ...]:
+        """The results for one tolerance."""
+        return tuple(one for one in self.results if one.tau == tau)
+
+    @property
+    def failures(self) -> tuple[tuple[str, Failure], ...]:
+        """What could not be evaluated, with the descriptor."""
+        return tuple((one.name, failure) for one in self.headline for failure in one.failures)
+
+    @property
+    def n_failed(self) -> int:
+        """Pairs and single keypoints that failed, of all descriptors."""
+        return len(self.failures) + sum(one.n_failed for one in self.headline)
+
+    def records(self, *, rule: str | None = None) -> list[RunRecord]:
+        """A record for each descriptor and tolerance; scenes are drawn as a whole."""
+        how = self.experiment.evaluation
+        chosen = rule or how.rule
+        several = len(how.tau) > 1
+        return [
+            RunRecord(
+                f"{one.name} τ={one.tau:g}" if several else one.name,
+                one.scores,
+                task="descriptors",
+                model=one.name,
+                config={
+                    "tau": one.tau,
+                    "keypoints": one.keypoints,
+                    "metric": one.metric,
+                    "rule": chosen,
+                    "query_set": one.query_set,
+                    "experiment": self.experiment.to_dict(),
+                },
+                seeds={"intervals": how.seed},
+                chance=one.chance(),
+                ceiling=one.ceiling(),
+                aggregates=aggregates_of_result(one, chosen),
+                clusters="scene",
+                resampling={"level": how.level, "resamples": how.resamples, "seed": how.seed},
+            )
+            for one in self.results
+        ]
+
+
+def load_scenes(dataset: DatasetSettings) -> list[Scene]:
+    """The scenes that an experiment names, in order of their names."""
+    if dataset.path == DEMO:
+        found = make_demo_scenes()
+    else:
+        found = find_scenes(dataset.path, layout=dataset.layout, categories=dataset.categories)
+    known = {scene.name: scene for scene in found}
+    absent = [name for name in dataset.scenes if name not in known]
+    if absent:
+        raise InputError(
+            f"{dataset.path} has no scene {absent[0]!r}. Scenes: {', '.join(sorted(known))}."
+        )
+    return [known[name] for name in sorted(dataset.scenes or known)]
+
+
+def run_experiment(
+    experiment: Experiment,
+    *,
+    work_folder: Any = None,
+    scenes: Sequence[Scene] | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> ExperimentResult:
+    """Evaluate every descriptor on every scene.
+
+    Scenes that are done are kept in `work_folder` and not done again, unless their settings,
+    images or versions have changed. `progress` is called with (scenes done, scenes in all).
+    """
+    found = load_scenes(experiment.dataset) if scenes is None else list(scenes)
+    if not found:
+        raise UsageError("There are no scenes.")
+    how = experiment.evaluation
+    if len(found) < 2 and (how.verification or how.retrieval or how.image_retrieval):
+        raise UsageError(
+            "verification, retrieval and image_retrieval need other scenes, and there is only "
+            f"{found[0].name!r}. Leave them out, or add scenes."
+        )
+    run = _Run(experiment, found, Parts(work_folder), threads, progress)
+    results = [result for one in experiment.descriptors for result in run.descriptor(one)]
+    return ExperimentResult(
+        experiment, tuple(results), run.computed, run.reused, tuple(run.notes), tuple(found)
+    )
+
+
+class _Run:
+    """An experiment while it runs."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        scenes: Sequence[Scene],
+        parts: Parts,
+        threads: int | None,
+        progress: Progress | None,
+    ) -> None:
+        self.experiment, self.scenes, self.parts = experiment, scenes, parts
+        self.threads, self.progress = threads, progress
+        self.computed = self.reused = 0
+        self.notes: list[str] = []
+
+    def descriptor(self, descriptor: DescriptorSettings) -> list[DescriptorResult]:
+        """One descriptor on all scenes: a result for each tolerance."""
+        work = Work(
+            {scene.name: scene for scene in self.scenes},
+            descriptor,
+            descriptor.keypoints or self.experiment.keypoints,
+            self.experiment.evaluation,
+            self.threads,
+        )
+        parts = [self._part(scene, work) for scene in self.scenes]
+        self.notes += [note for part in parts for note in part.notes]
+        return list(joined(parts, work))
+
+    def _part(self, scene: Scene, work: Work) -> ScenePart:
+        print_ = fingerprint(scene, work)
+        part = self.parts.find(work.descriptor.name, scene.name, print_)
+        if part is None:
+            part = evaluate_scene(scene, work)
+            if not part.failures:  # what failed is tried again
+                self.parts.keep(part, work.descriptor.name, print_)
+            self.computed += 1
+        else:
+            self.reused += 1
+        if self.progress is not None:
+            total = len(self.scenes) * len(self.experiment.descriptors)
+            self.progress(self.computed + self.reused, total)
+        return part
+
+
+def joined(parts: Sequence[ScenePart], work: Work) -> Iterable[DescriptorResult]:
+    """The results of a descriptor from its scenes, one for each tolerance."""
+    seconds: dict[str, float] = {}
+    for part in parts:
+        for stage in part.seconds:
+            seconds[stage] = math.fsum((seconds.get(stage, 0.0), part.seconds[stage]))
+    shared: dict[str, Any] = {
+        "keypoints": keypoint_name(work.keypoints),
+        "timings": seconds,
+        "metric": next((part.metric for part in parts if part.samples), "l2"),
+        "failures": tuple(failure for part in parts for failure in part.failures),
+    }
+    for tau in work.evaluation.tau:
+        headline = tau == work.evaluation.tau[0]
+        yield DescriptorResult.of(
+            work.descriptor.name,
+            (pair for part in parts for pair in part.ranks[tau]),
+            conventions=work.evaluation.conventions,
+            tau=tau,
+            pooled=tuple(one for part in parts for one in part.pooled) if headline else (),
+            image_retrieval=_image_retrieval(parts, work) if headline else None,
+            **shared,
+        )
+
+
+def _image_retrieval(parts: Sequence[ScenePart], work: Work) -> Any:
+    chosen = work.evaluation.image_retrieval
+    images = {part.scene: part.samples for part in parts if part.samples}
+    if chosen is None or len(images) < 2:
+        return None
+    metric = next(part.metric for part in parts if part.samples)
+    return evaluate_image_retrieval(
+        images, conventions=work.evaluation.conventions, metric=metric, ratio=chosen.ratio
+    )
+
+
+def keypoint_name(settings: Any) -> str:
+    """A keypoint set in a few words.
+
+    >>> from assay.tasks.vision.keypoint_sources import KeypointSettings
+    >>> keypoint_name(KeypointSettings(strongest=500))
+    'detect sift, border 40, strongest 500'
+    """
+    parts = [f"{settings.source} {settings.path or settings.detector}"]
+    if settings.shared_with:
+        parts.append(f"shared with {settings.shared_with}")
+    parts.append(f"border {settings.border:g}")
+    if settings.least_size > 0 or settings.most_size < math.inf:
+        parts.append(f"size {settings.least_size:g} to {settings.most_size:g}")
+    parts += [f"strongest {settings.strongest}"] if settings.strongest else []
+    parts += [f"random {settings.random} by seed {settings.seed}"] if settings.random else []
+    return ", ".join(parts)

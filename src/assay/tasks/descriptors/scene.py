@@ -1,0 +1,314 @@
+"""One scene and one descriptor: from images to ranks, label counts and samples of descriptors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Array
+from assay.core import checks
+from assay.errors import InputError, StorageError, UsageError
+from assay.search.engine.codes import Codes
+from assay.tasks.descriptors.experiment import (
+    DescriptorSettings,
+    DistractorSettings,
+    EvaluationSettings,
+)
+from assay.tasks.descriptors.pooled_hits import (
+    LOST,
+    NO_MATCH,
+    TASKS,
+    CandidateCounts,
+    Candidates,
+    count_candidates,
+)
+from assay.tasks.descriptors.ranks import OUTSIDE, PairRanks, rank_pair
+from assay.tasks.descriptors.result import Failure
+from assay.tasks.descriptors.sampling import choose_names, choose_rows
+from assay.tasks.vision.ground_truth import Truth
+from assay.tasks.vision.keypoint_sources import KeypointSettings
+from assay.tasks.vision.pair import Side, describe_image, timed, true_matches
+from assay.tasks.vision.scenes import Scene
+
+__all__ = ["ScenePart", "Work", "evaluate_scene"]
+
+
+_BROKEN = (InputError, StorageError)
+
+
+@dataclass(frozen=True, eq=False)
+class ScenePart:
+    """What one scene adds to the result of a descriptor; ranks for each tolerance."""
+
+    scene: str
+    ranks: Mapping[float, tuple[PairRanks, ...]]
+    pooled: tuple[CandidateCounts, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    notes: tuple[str, ...] = ()
+    samples: tuple[Array, ...] = ()
+    metric: str = "l2"
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+class Distractors(NamedTuple):
+    """Descriptors from other scenes, by scene, and the chosen scenes that have none."""
+
+    rows: dict[str, Array]
+    broken: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """How every scene of a descriptor is evaluated; `scenes` are all of the experiment."""
+
+    scenes: Mapping[str, Scene]
+    descriptor: DescriptorSettings
+    keypoints: KeypointSettings
+    evaluation: EvaluationSettings
+    threads: int | None = None
+    prints: dict[str, str] = field(default_factory=dict)
+    _references: dict[str, Array | None] = field(default_factory=dict)
+
+    def side(self, scene: Scene, k: int, reference: Side | None = None) -> Side:
+        """Image k of a scene, described; `reference` is image 1, if its keypoints are projected."""
+        projected = None
+        if reference is not None and self.keypoints.source == "project":
+            projected = reference.keypoints
+        return describe_image(
+            scene,
+            k,
+            keypoints=self.keypoints,
+            descriptor=self.descriptor.type,
+            options=self.descriptor.options,
+            projected=projected,
+        )
+
+    def metric(self, side: Side) -> str:
+        """Bits are compared by Hamming, floats as the descriptor says."""
+        if side.described.kind != "binary":
+            return self.descriptor.metric
+        if self.descriptor.metric == "cosine":
+            raise UsageError(
+                f"{self.descriptor.name!r} gives bits, which are compared by Hamming distance. "
+                "Leave metric: cosine out."
+            )
+        return "hamming"
+
+    def distractors(self, scene: str, chosen: DistractorSettings) -> Distractors:
+        """Keypoints of the first images of other scenes."""
+        others = [name for name in self.scenes if name != scene]
+        names = choose_names(chosen.seed, f"distractors of {scene}", others, chosen.scenes)
+        picked = {}
+        for name in names:
+            rows = self._reference(name)
+            if rows is not None:
+                label = f"distractors from {name}"
+                picked[name] = rows[choose_rows(chosen.seed, label, len(rows), chosen.keypoints)]
+        return Distractors(picked, [name for name in names if name not in picked])
+
+    def _reference(self, name: str) -> Array | None:
+        """Descriptors of the first image of a scene, computed once; None where that failed."""
+        if name not in self._references:
+            try:
+                self._references[name] = usable_rows(self.side(self.scenes[name], 1))
+            except _BROKEN:  # the scene itself says why
+                self._references[name] = None
+        return self._references[name]
+
+
+def usable_rows(side: Side) -> Array:
+    """The descriptors that did not fail."""
+    vectors = side.described.vectors
+    return vectors.packed if isinstance(vectors, Codes) else vectors
+
+
+def evaluate_scene(scene: Scene, work: Work) -> ScenePart:
+    """Evaluate all pairs of a scene; what cannot be evaluated is listed, never dropped."""
+    pairs = _wanted_pairs(scene, work.evaluation)
+    seconds: dict[str, float] = {}
+    try:
+        first = work.side(scene, 1)
+    except _BROKEN as error:
+        failures = tuple(Failure(scene.name, f"1-{k}", str(error)) for k in pairs)
+        return ScenePart(scene.name, dict.fromkeys(work.evaluation.tau, ()), failures=failures)
+    _add(seconds, first.seconds)
+    done = _Done(scene, work, first, seconds)
+    for k in pairs:
+        done.add(k)
+    return done.part()
+
+
+def _wanted_pairs(scene: Scene, evaluation: EvaluationSettings) -> tuple[int, ...]:
+    absent = [k for k in evaluation.pairs if k not in scene.pairs]
+    if absent:
+        raise UsageError(
+            f"Scene {scene.name!r} has no image {absent[0]}; it has 1 to {len(scene.images)}. "
+            "Change pairs."
+        )
+    return evaluation.pairs or scene.pairs
+
+
+class _Done:
+    """The pairs of a scene that were evaluated so far."""
+
+    def __init__(self, scene: Scene, work: Work, first: Side, seconds: dict[str, float]) -> None:
+        self.scene, self.work, self.first, self.seconds = scene, work, first, seconds
+        self.metric = work.metric(first)
+        self.vectors, self.lost = whole_rows(first)
+        self.ranks: dict[float, list[PairRanks]] = {tau: [] for tau in work.evaluation.tau}
+        self.images: list[Candidates] = []
+        self.samples = [self._sample(first, 1)]
+        self.failures: list[Failure] = []
+        self.notes = list(_notes(scene, 1, work.descriptor, first))
+
+    def add(self, k: int) -> None:
+        """Evaluate the pair of images 1 and k."""
+        try:
+            side = self.work.side(self.scene, k, self.first)
+        except _BROKEN as error:
+            self.failures.append(Failure(self.scene.name, f"1-{k}", str(error)))
+            return
+        _add(self.seconds, side.seconds)
+        self.notes += _notes(self.scene, k, self.work.descriptor, side)
+        with timed(self.seconds, "truth"):
+            truths = self._truths(k, side)
+        vectors, lost = whole_rows(side)
+        with timed(self.seconds, "rank"):
+            for tau, truth in truths.items():
+                self.ranks[tau].append(self._ranked(k, side, truth, vectors, lost))
+        self.samples.append(self._sample(side, k))
+        headline = truths[self.work.evaluation.tau[0]]
+        self.images.append(_candidates(headline, side))
+
+    def _truths(self, k: int, side: Side) -> dict[float, Truth]:
+        how = self.work.evaluation
+        return true_matches(
+            self.scene,
+            k,
+            left=self.first,
+            right=side,
+            taus=how.tau,
+            one_to_one=how.one_to_one,
+            symmetric=how.symmetric,
+            by_id=self.work.keypoints.source == "project",
+        )
+
+    def _ranked(
+        self, k: int, side: Side, truth: Truth, vectors: Array, lost: NDArray[np.bool_]
+    ) -> PairRanks:
+        found = rank_pair(
+            self.vectors,
+            vectors,
+            truth=truth.target,
+            scene=self.scene.name,
+            pair=f"1-{k}",
+            category=self.scene.category,
+            metric=self.metric,  # type: ignore[arg-type]
+            query_ids=[str(one) for one in self.first.keypoints.ids],
+            outside=truth.status == OUTSIDE,
+            failed_queries=self.lost,
+            failed_targets=lost,
+            matching=self.work.evaluation.matching,
+            threads=self.work.threads,
+        )
+        return replace(found, truth=_fingerprint(self.first, side, truth))
+
+    def _sample(self, side: Side, k: int) -> Array:
+        """Descriptors for image retrieval; none where nobody asked for it."""
+        chosen = self.work.evaluation.image_retrieval
+        rows = usable_rows(side)
+        if chosen is None:
+            return rows[:0]
+        name = f"image {self.scene.name}/{k}"
+        return rows[choose_rows(chosen.seed, name, len(rows), chosen.keypoints)]
+
+    def part(self) -> ScenePart:
+        """Everything together."""
+        pooled = []
+        for task in TASKS:
+            chosen: DistractorSettings | None = getattr(self.work.evaluation, task)
+            if chosen is not None and self.images:
+                with timed(self.seconds, task):
+                    pooled += self._pooled(task, chosen)
+        return ScenePart(
+            self.scene.name,
+            {tau: tuple(found) for tau, found in self.ranks.items()},
+            tuple(pooled),
+            tuple(self.failures),
+            tuple(self.notes),
+            tuple(self.samples),
+            self.metric,
+            self.seconds,
+        )
+
+    def _pooled(self, task: str, chosen: DistractorSettings) -> list[CandidateCounts]:
+        rows, broken = self.work.distractors(self.scene.name, chosen)
+        if broken:
+            what = "fewer distractors" if rows else "not computed, as there are no distractors"
+            self.notes.append(
+                f"{self.work.descriptor.name}: {task} of {self.scene.name}: {what}: the first "
+                f"image of {checks.named_few(broken)} could not be used"
+            )
+        if not rows:
+            return []
+        return [
+            count_candidates(
+                self.vectors,
+                self.images,
+                np.concatenate(list(rows.values())),
+                task=task,
+                scene=self.scene.name,
+                category=self.scene.category,
+                metric=self.metric,
+                query_ids=[str(one) for one in self.first.keypoints.ids],
+                chosen=list(rows),
+                seed=chosen.seed,
+                failed=self.lost,
+            )
+        ]
+
+
+def _candidates(truth: Truth, side: Side) -> Candidates:
+    """Described keypoints of an image, and which of them is the match of each query."""
+    ids = side.keypoints.ids
+    place = ids.match(side.described.keypoints.ids)
+    place = np.where(place >= 0, place, LOST)
+    found = np.where(truth.target >= 0, place[truth.target], NO_MATCH)
+    return Candidates(usable_rows(side), found)
+
+
+def whole_rows(side: Side) -> tuple[Array, NDArray[np.bool_]]:
+    """A row for every keypoint, zeros for those that failed, and which these are."""
+    rows = usable_rows(side)
+    at = side.described.keypoints.ids.match(side.keypoints.ids)
+    whole = np.zeros((len(side.keypoints), rows.shape[1]), rows.dtype)
+    whole[at] = rows
+    lost = np.ones(len(whole), bool)
+    lost[at] = False
+    return whole, lost
+
+
+def _fingerprint(first: Side, other: Side, truth: Truth) -> str:
+    """What was asked: both sets of keypoints and the true matches; never the descriptors."""
+    digest = hashlib.sha256(np.ascontiguousarray(first.keypoints.xy).tobytes())
+    for part in (other.keypoints.xy, truth.target):
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _notes(scene: Scene, k: int, descriptor: DescriptorSettings, side: Side) -> Iterable[str]:
+    if len(side.described.failed):
+        yield (
+            f"{descriptor.name}: {len(side.described.failed)} of {len(side.keypoints)} keypoints "
+            f"of {scene.name}/{k} could not be described"
+        )
+
+
+def _add(seconds: dict[str, float], more: Mapping[str, float]) -> None:
+    for stage, spent in more.items():
+        seconds[stage] = seconds.get(stage, 0.0) + spent

@@ -1,0 +1,123 @@
+"""The workbench's wide row of results, and its `key=value;` metadata, which reads back."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+from urllib.parse import unquote
+
+from assay.errors import FormatError
+from assay.tasks.descriptors.result import DescriptorResult
+from assay.tasks.descriptors.sampling import as_key
+
+__all__ = ["CATEGORIES", "metadata_text", "read_metadata", "wide_row"]
+
+CATEGORIES: Final = ("viewpoint", "illumination")  # columns that are always there
+_CUTS: Final = (1, 5, 10)
+
+
+def wide_row(result: DescriptorResult, *, rule: str = "paper") -> dict[str, Any]:
+    """One row with the workbench's columns; NaN where something was not computed.
+
+    `true_map_…` are AP with one true match per query, `precision_at_k` and `recall_at_k` are
+    Success@k, columns of a category are means over its scenes, all others over keypoints unless
+    their name says scene. Fractions, never percent.
+    """
+    zeros = {empty: result.mean(empty=empty) for empty in ("skip", "zero")}
+    by_scene = {empty: result.mean(by="scene", empty=empty) for empty in ("skip", "zero")}
+    row: dict[str, Any] = {
+        "descriptor": result.name,
+        "keypoint_set": result.keypoints,
+        "tau": result.tau,
+        "true_map_micro": zeros["skip"]["AP"],
+        "true_map_macro": by_scene["skip"]["AP"],
+        "true_map_macro_by_scene": by_scene["skip"]["AP"],
+        "true_map_micro_including_zeros": zeros["zero"]["AP"],
+        "true_map_macro_by_scene_including_zeros": by_scene["zero"]["AP"],
+        "mean_average_precision": zeros["skip"]["AP"],
+    }
+    categories = sorted({*CATEGORIES, *result.category_names})
+    for category in categories:
+        row[f"{category}_map"] = result.category_mean(category)
+        row[f"{category}_map_including_zeros"] = result.category_mean(category, empty="zero")
+    for task, column in (
+        ("verification", "keypoint_verification_ap"),
+        ("retrieval", "keypoint_retrieval_ap"),
+    ):
+        found = result.task(task)
+        row[column] = math.nan if found is None else found.mean(rule)
+        for category in categories:
+            value = math.nan if found is None else found.mean(rule, category=category)
+            row[f"{task}_{category}_ap"] = value
+    row |= _retrieval_counts(result)
+    row["image_matching_map"] = _mean_ap(result.matching)
+    row["image_retrieval_map"] = _mean_ap(result.image_retrieval)
+    for k in _CUTS:
+        row[f"precision_at_{k}"] = row[f"recall_at_{k}"] = zeros["skip"].get(
+            f"Success@{k}", math.nan
+        )
+    row |= _legacy_precision(result)
+    row |= {
+        "total_queries_processed": result.n_queries - result.n_excluded,
+        "total_queries_excluded": result.n_excluded,
+        "total_queries_failed": result.n_failed,
+        "processing_time_ms": 1000 * math.fsum(result.timings.values()),
+    }
+    return row
+
+
+def _retrieval_counts(result: DescriptorResult) -> dict[str, int]:
+    names = {"+1": "true_positives", "0": "hard_negatives", "-1": "distractors"}
+    found = result.task("retrieval")
+    counts = dict.fromkeys(names, 0) if found is None else found.counts()
+    return {f"retrieval_num_{names[label]}": count for label, count in counts.items()}
+
+
+def _mean_ap(scores: Any) -> float:
+    return math.nan if scores is None else float(scores.mean(empty="skip")["AP"])
+
+
+def _legacy_precision(result: DescriptorResult) -> dict[str, float]:
+    if "Success@1" not in map(str, result.measures):
+        return {"mean_precision": math.nan, "legacy_macro_precision_by_scene": math.nan}
+    return {
+        "mean_precision": result.legacy.mean()["Success@1"],
+        "legacy_macro_precision_by_scene": result.legacy.mean(by="scene")["Success@1"],
+    }
+
+
+def metadata_text(result: DescriptorResult, *, rule: str = "paper") -> str:
+    """All numbers as `key=value;`, with those of every scene; undefined ones are left out."""
+    row = wide_row(result, rule=rule)
+    pairs = {key: value for key, value in row.items() if not isinstance(value, str)}
+    for scene, value in result.scene_means().items():
+        pairs[f"{scene}_true_map"] = value
+    defined = {key: value for key, value in pairs.items() if not math.isnan(value)}
+    return "".join(f"{as_key(key)}={value!r};" for key, value in defined.items())
+
+
+def read_metadata(text: str, place: str = "metadata") -> dict[str, float | int | str]:
+    """Read `key=value;` back: numbers where they are some, else text; line breaks do not matter.
+
+    >>> read_metadata("true_map_micro=0.3724;total_queries_processed=215939;")
+    {'true_map_micro': 0.3724, 'total_queries_processed': 215939}
+    """
+    found: dict[str, float | int | str] = {}
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip():
+            raise FormatError(f"{place}: {part[:60]!r} is not of the form key=value.")
+        name = unquote(key.strip())
+        if name in found:
+            raise FormatError(f"{place}: the key {name!r} stands twice. Keep one of the two.")
+        found[name] = _value(value.strip())
+    return found
+
+
+def _value(text: str) -> float | int | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return unquote(text)

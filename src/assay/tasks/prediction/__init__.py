@@ -1,0 +1,1 @@
+"""Predictions of one class for each sample."""

@@ -1,0 +1,313 @@
+"""Predictions from files: scores with targets in .npy, .npz or parquet, lists in tables.
+
+.npy        scores (samples × classes), mapped, not read; the targets in a .npy of their own
+.npz        scores or logits, and targets; or candidates and targets; query_ids, class_names
+.parquet    a column of score lists (scores or logits), read in batches; or of candidates
+.csv .tsv .jsonl    a column of candidate lists, separated by spaces or commas, and targets
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from assay.core import checks
+from assay.errors import AssayError, FormatError, MismatchError, UsageError, ValueRangeError, need
+from assay.io.arrays import load_npy, load_npz
+from assay.io.json_text import parse_json
+from assay.io.streams import FilePath, open_chunks, read_lines
+
+__all__ = ["PredictionFile", "read_labels", "read_prediction_file"]
+
+SCORE_NAMES = ("scores", "logits")
+TARGET_NAMES = ("targets", "target", "true_y", "ground_truth", "label", "labels")
+ID_NAMES = ("query_ids", "query_id", "sample_id", "id")
+_NPZ_KEYS = (*SCORE_NAMES, *TARGET_NAMES, "candidates", "query_ids", "class_names")
+_BATCH_ROWS = 4096
+_CLOSING = {"[": "]", "(": ")"}
+_ITEM = re.compile(r"""'([^']*)'|"([^"]*)"|([^\s,'"]+)""")
+_PACKED = (".gz", ".zst")
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionFile:
+    """What a file holds: scores (whole or in batches) or lists, targets, ids and other columns."""
+
+    name: str
+    targets: Any
+    scores: Any = None
+    batches: Any = None
+    candidates: dict[str, Any] = field(default_factory=dict)
+    query_ids: Any = None
+    class_names: Any = None
+    columns: dict[str, list[Any]] = field(default_factory=dict)
+
+
+def read_prediction_file(
+    path: FilePath,
+    *,
+    targets: Any = None,
+    candidates: tuple[str, ...] = (),
+    target: str | None = None,
+    ids: str | None = None,
+) -> PredictionFile:
+    """Read one file. `candidates`, `target` and `ids` name columns or arrays.
+
+    `targets` are those of a file that has none of its own.
+    """
+    name = os.fspath(path)
+    ending = _ending(name)
+    if ending == ".npy":
+        if targets is None:
+            raise UsageError(f"{name} holds scores only. Give the targets with --targets FILE.")
+        if candidates:
+            return PredictionFile(name, targets, candidates={candidates[0]: load_npy(path)})
+        return PredictionFile(name, targets, scores=_score_array(load_npy(path), name))
+    if ending == ".npz":
+        return _from_npz(name, targets, candidates, target)
+    if ending in (".parquet", ".pq"):
+        return _from_parquet(name, targets, candidates, target, ids)
+    if ending in (".csv", ".tsv", ".txt", ".jsonl", ".ndjson"):
+        return _from_table(name, _read_table(name, ending), targets, candidates, target, ids)
+    raise FormatError(
+        f"{name}: predictions are read from .npy, .npz, .parquet, .csv, .tsv and .jsonl."
+    )
+
+
+def _ending(name: str) -> str:
+    stem, ending = os.path.splitext(name.lower())
+    return os.path.splitext(stem)[1] if ending in _PACKED else ending
+
+
+def _score_array(matrix: Any, name: str) -> Any:
+    if matrix.dtype.kind in "iu":
+        raise ValueRangeError(
+            f"{name} holds {matrix.dtype}: these could be scores or candidates. Say "
+            "--candidates NAME if they are lists of class numbers, or save scores as floats."
+        )
+    return matrix
+
+
+def _from_npz(
+    name: str, targets: Any, candidates: tuple[str, ...], target: str | None
+) -> PredictionFile:
+    extra = (*candidates, *([target] if target else []))
+    arrays = load_npz(name, (*_NPZ_KEYS, *extra))
+    own = _one_of(arrays, (target,) if target else TARGET_NAMES, name, "targets", targets)
+    lists = {key: arrays[key] for key in candidates if key in arrays}
+    absent = [key for key in candidates if key not in arrays]
+    if absent:
+        raise FormatError(f"{name} has no array {absent[0]!r}; it has: {', '.join(arrays)}.")
+    if not lists and "candidates" in arrays:
+        lists = {"candidates": arrays["candidates"]}
+    rest: dict[str, Any] = {key: arrays.get(key) for key in ("query_ids", "class_names")}
+    if lists:
+        return PredictionFile(name, own, candidates=lists, **rest)
+    return PredictionFile(name, own, _one_of(arrays, SCORE_NAMES, name, "scores"), **rest)
+
+
+def _one_of(
+    found: Any, names: tuple[str, ...], place: str, what: str, otherwise: Any = None
+) -> Any:
+    """The one array or column under any of these names; two would be a riddle."""
+    present = [key for key in names if key in found]
+    if len(present) > 1:
+        raise MismatchError(f"{place} has {' and '.join(present)}: which of them are the {what}?")
+    if present:
+        return found[present[0]]
+    if otherwise is not None:
+        return otherwise
+    raise FormatError(
+        f"{place} has no {what}: none of {', '.join(names)}. It has: {', '.join(found)}."
+    )
+
+
+def _read_table(name: str, ending: str) -> dict[str, list[Any]]:
+    if ending in (".jsonl", ".ndjson"):
+        return _columns_of(
+            [
+                parse_json(line, f"{name}, line {number}")
+                for number, line in enumerate(read_lines(name), 1)
+                if not line.isspace()
+            ],
+            name,
+        )
+    delimiter = "," if ending == ".csv" else "\t"
+    reader = csv.reader(read_lines(name), delimiter=delimiter, strict=True)
+    try:
+        rows = [(reader.line_num, row) for row in reader if row]
+    except csv.Error as error:
+        raise FormatError(f"{name}, line {reader.line_num}: {error}.") from None
+    if len(rows) < 2:
+        raise FormatError(f"{name} needs a line of column names and at least one sample.")
+    header = rows[0][1]
+    if len(set(header)) < len(header):
+        raise FormatError(f"{name}: two columns of the first line have the same name.")
+    for line, row in rows[1:]:
+        if len(row) != len(header):
+            raise FormatError(
+                f"{name}, line {line}: {len(row)} columns, the first line has {len(header)}."
+            )
+    return {key: [row[i] for _, row in rows[1:]] for i, key in enumerate(header)}
+
+
+def _columns_of(records: list[Any], name: str) -> dict[str, list[Any]]:
+    for number, record in enumerate(records, 1):
+        if not isinstance(record, dict) or record.keys() != records[0].keys():
+            raise FormatError(
+                f"{name}, record {number}: expected an object with the keys of the first record."
+            )
+    if not records:
+        raise FormatError(f"{name} holds no records.")
+    return {key: [record[key] for record in records] for key in records[0]}
+
+
+def _from_table(
+    name: str,
+    table: dict[str, list[Any]],
+    targets: Any,
+    candidates: tuple[str, ...],
+    target: str | None,
+    ids: str | None,
+) -> PredictionFile:
+    wanted = candidates or ("candidates",)
+    lists = {key: _lists(_one_of(table, (key,), name, "candidates"), key, name) for key in wanted}
+    own = _one_of(table, (target,) if target else TARGET_NAMES, name, "targets", targets)
+    own = [None if isinstance(label, str) and not label else label for label in own]
+    names = _ids(table, ids, name)
+    return PredictionFile(name, own, candidates=lists, query_ids=names, columns=table)
+
+
+def _ids(table: dict[str, list[Any]], ids: str | None, name: str) -> list[Any] | None:
+    if ids is not None:
+        found: list[Any] = _one_of(table, (ids,), name, "ids")
+        return found
+    present = [key for key in ID_NAMES if key in table]
+    return table[present[0]] if present else None
+
+
+def _lists(cells: list[Any], column: str, name: str) -> list[list[Any]]:
+    """Lists as they are; text is cut into its items."""
+    found = []
+    for row, cell in enumerate(cells):
+        if not isinstance(cell, str | list):
+            raise FormatError(
+                f"{name}, row {row}: column {column!r} holds {cell!r}, not a list of candidates."
+            )
+        if isinstance(cell, str) and _is_cut_off(cell.strip()):
+            raise FormatError(
+                f"{name}, row {row}: the list {cell!r:.60} in column {column!r} is not complete. "
+                "Write all candidates, and the closing bracket."
+            )
+        found.append(_items(cell.strip()) if isinstance(cell, str) else cell)
+    return found
+
+
+def _is_cut_off(text: str) -> bool:
+    """Whether a bracket is opened and not closed, or a long array was printed with dots."""
+    if text[:1] not in _CLOSING:
+        return False
+    return text[-1] != _CLOSING[text[0]] or " ... " in text
+
+
+def _items(text: str) -> list[str]:
+    """Items between brackets, perhaps in quotes; else between commas, or if there are none, spaces.
+
+    >>> _items("7 8"), _items("at home, at work"), _items("['7', 8]")
+    (['7', '8'], ['at home', 'at work'], ['7', '8'])
+    """
+    if text[:1] in ("[", "("):
+        return ["".join(parts) for parts in _ITEM.findall(text[1:].rstrip("])"))]
+    if "," in text:
+        return [item.strip() for item in text.split(",")]
+    return text.split()
+
+
+def _from_parquet(
+    name: str, targets: Any, candidates: tuple[str, ...], target: str | None, ids: str | None
+) -> PredictionFile:
+    with _opened_parquet(name) as file:
+        columns = list(file.schema_arrow.names)
+        scores = [key for key in SCORE_NAMES if key in columns and not candidates]
+        table = file.read(columns=[key for key in columns if key not in scores]).to_pydict()
+    if not scores:
+        return _from_table(name, table, targets, candidates, target, ids)
+    if len(scores) > 1:
+        raise MismatchError(f"{name} has {' and '.join(scores)}: which of them are the scores?")
+    own = _one_of(table, (target,) if target else TARGET_NAMES, name, "targets", targets)
+    return PredictionFile(
+        name,
+        own,
+        batches=lambda: _score_batches(name, scores[0]),
+        query_ids=_ids(table, ids, name),
+        columns=table,
+    )
+
+
+@contextmanager
+def _opened_parquet(name: str) -> Iterator[Any]:
+    """An open parquet file; whatever is wrong with it is named."""
+    arrow = need("pyarrow", "reading parquet files", "parquet")
+    parquet = need("pyarrow.parquet", "reading parquet files", "parquet")
+    next(open_chunks(name, 1))  # what cannot be opened, or is empty, is refused in its own words
+    try:
+        with parquet.ParquetFile(name) as file:
+            yield file
+    except AssayError:
+        raise
+    except (arrow.ArrowException, OSError) as error:
+        raise FormatError(
+            f"{name} is no sound parquet file ({str(error)[:120]}). Fetch or write it again."
+        ) from None
+
+
+def _score_batches(name: str, column: str) -> Iterator[Any]:
+    """The rows of a list column, some thousand at a time, as matrices."""
+    done = 0
+    width: int | None = None
+    with _opened_parquet(name) as file:
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=[column]):
+            lists = batch.column(0)
+            lengths = np.asarray(lists.value_lengths().fill_null(-1))
+            width = int(lengths[0]) if width is None and len(lengths) else width
+            odd = np.flatnonzero(lengths != width)
+            if len(odd):
+                raise FormatError(
+                    f"{name}, row {done + int(odd[0])}: {column} holds "
+                    f"{max(int(lengths[odd[0]]), 0)} scores, the first row holds {width}."
+                )
+            values = lists.flatten()
+            if values.null_count:
+                raise ValueRangeError(f"{name}: {column} holds missing values. Fill them.")
+            yield values.to_numpy(zero_copy_only=False).reshape(-1, width)
+            done += len(lengths)
+
+
+def read_labels(source: str) -> list[Any]:
+    """Labels from `FILE` or `FILE:COLUMN`: a .npy of one dimension, or a column of a table."""
+    path, colon, column = source.rpartition(":")
+    if not colon or os.path.exists(source):
+        path, column = source, ""
+    ending = _ending(path)
+    if ending == ".npy":
+        return checks.listed(load_npy(path), path)
+    if ending in (".parquet", ".pq"):
+        with _opened_parquet(path) as file:
+            return _column(file.read().to_pydict(), column, path)
+    if ending in (".csv", ".tsv", ".txt", ".jsonl", ".ndjson"):
+        return _column(_read_table(path, ending), column, path)
+    raise FormatError(f"{path}: labels are read from .npy, .parquet, .csv, .tsv and .jsonl.")
+
+
+def _column(table: dict[str, list[Any]], column: str, path: str) -> list[Any]:
+    if not column and len(table) == 1:
+        return next(iter(table.values()))
+    found: list[Any] = _one_of(table, (column,), path, "such column")
+    return found

@@ -1,0 +1,210 @@
+"""Several seeds of a model: mean, spread, Student's interval, and tests between models.
+
+Welch's test compares the means of seeds; the paired test compares models sample by sample, on the
+mean over seeds of each sample. The second is the one to prefer, and `ADVICE` says why.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from assay.arrays import or_none
+from assay.comparison.compare import Comparison, compare
+from assay.errors import MismatchError, UsageError
+from assay.scoring.scores import Scores
+from assay.stats import Interval, TestResult, interval, welch_test
+from assay.tasks.prediction.result import PredictionResult
+
+__all__ = ["ADVICE", "SeedReport", "SeedRow", "WelchRow", "compare_models", "compare_seed_means"]
+
+ADVICE = (
+    "Prefer the paired test over samples: it compares the models on the same samples, of which "
+    "there are many, while Welch's test has as many numbers as there are seeds and only asks "
+    "whether other seeds would change the means."
+)
+_ONLY_WELCH = (
+    "Only means are known here. With the predictions of each sample, the paired test over samples "
+    "would be the one to prefer."
+)
+
+Means = Mapping[str, Mapping[str, Sequence[float]]]
+
+
+@dataclass(frozen=True)
+class SeedRow:
+    """One model on one measure: mean over seeds, standard deviation between them, interval."""
+
+    model: str
+    measure: str
+    mean: float
+    sd: float
+    interval: Interval
+    n_seeds: int
+
+
+@dataclass(frozen=True)
+class WelchRow:
+    """Two models on one measure: the difference of their means over seeds, and Welch's test."""
+
+    a: str
+    b: str
+    measure: str
+    difference: float
+    test: TestResult
+
+
+@dataclass(frozen=True, eq=False)
+class SeedReport:
+    """Models over seeds; `paired` compares them over samples, where samples are known."""
+
+    rows: tuple[SeedRow, ...]
+    welch: tuple[WelchRow, ...]
+    paired: Comparison | None = None
+
+    @property
+    def advice(self) -> str:
+        """Which test to believe; empty for a single model."""
+        if not self.welch:
+            return ""
+        return _ONLY_WELCH if self.paired is None else ADVICE
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; undefined numbers are None."""
+        return {
+            "models": [_row_data(row) for row in self.rows],
+            "welch": [
+                {
+                    "a": row.a,
+                    "b": row.b,
+                    "measure": row.measure,
+                    "difference": or_none(row.difference),
+                    "p": or_none(row.test.p),
+                    "note": row.test.note,
+                }
+                for row in self.welch
+            ],
+            "paired": None if self.paired is None else self.paired.to_dict(),
+            "advice": self.advice,
+        }
+
+
+def _row_data(row: SeedRow) -> dict[str, Any]:
+    return {
+        "model": row.model,
+        "measure": row.measure,
+        "mean": or_none(row.mean),
+        "sd": or_none(row.sd),
+        "low": or_none(row.interval.low),
+        "high": or_none(row.interval.high),
+        "seeds": row.n_seeds,
+        "note": row.interval.note,
+    }
+
+
+def compare_seed_means(means: Means, *, level: float = 0.95) -> SeedReport:
+    """Compare models of which only the means are known: {model: {measure: [a mean per seed]}}.
+
+    >>> report = compare_seed_means({"a": {"RR": [0.41, 0.43, 0.42]}})
+    >>> round(report.rows[0].mean, 4), round(report.rows[0].sd, 4)
+    (0.42, 0.01)
+    """
+    rows = [
+        _row(model, measure, values, level)
+        for model, by_measure in means.items()
+        for measure, values in by_measure.items()
+    ]
+    tests = [
+        _welch(a, b, measure, means)
+        for a, b in combinations(means, 2)
+        for measure in means[a]
+        if measure in means[b]
+    ]
+    return SeedReport(tuple(rows), tuple(tests))
+
+
+def _row(model: str, measure: str, values: Sequence[float], level: float) -> SeedRow:
+    found = interval(values, method="t", level=level)
+    known = [value for value in values if not math.isnan(value)]
+    sd = float(np.std(known, ddof=1)) if len(known) > 1 else math.nan
+    return SeedRow(model, measure, found.estimate, sd, found, len(known))
+
+
+def _welch(a: str, b: str, measure: str, means: Means) -> WelchRow:
+    left, right = means[a][measure], means[b][measure]
+    difference = _mean(left) - _mean(right)
+    return WelchRow(a, b, measure, difference, welch_test(left, right))
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return math.fsum(known) / len(known) if known else math.nan
+
+
+def compare_models(
+    models: Mapping[str, Sequence[PredictionResult]],
+    *,
+    level: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> SeedReport:
+    """Compare models from the results of one or several seeds each, all on the same samples.
+
+    Samples are matched by id, or by row where there are no ids; other targets are an error.
+    """
+    for model, results in models.items():
+        if not results:
+            raise UsageError(f"Model {model!r} has no results.")
+    _refuse_other_targets(models)
+    averaged = {model: _over_seeds(model, results) for model, results in models.items()}
+    report = compare_seed_means({m: _means(results) for m, results in models.items()}, level=level)
+    if len(models) < 2:
+        return report
+    paired = compare(
+        *averaged.values(), names=list(averaged), level=1 - level, resamples=resamples, seed=seed
+    )
+    return replace(report, paired=paired)
+
+
+def _means(results: Sequence[PredictionResult]) -> dict[str, list[float]]:
+    """The ranked measures and F1; the other top-1 measures add nothing to a comparison."""
+    each = [result.means() for result in results]
+    names = [*results[0].mean(), "F1(avg=weighted)", "F1(avg=macro)"]
+    return {name: [mean[name] for mean in each] for name in names}
+
+
+def _refuse_other_targets(models: Mapping[str, Sequence[PredictionResult]]) -> None:
+    """Results with the same number of samples and other true classes are of other samples."""
+    named = [(model, result) for model, results in models.items() for result in results]
+    first_name, first = named[0]
+    for name, result in named[1:]:
+        if result.scores.query_ids != first.scores.query_ids:
+            continue  # the comparison aligns them by id, or refuses them
+        other = result.targets != first.targets
+        if np.any(other):
+            row = int(np.argmax(other))
+            raise MismatchError(
+                f"{first_name} and {name} have different targets, first in sample "
+                f"{first.scores.query_ids[row]!r}: {first.targets[row]} and "
+                f"{result.targets[row]}. Only predictions of the same samples can be compared."
+            )
+
+
+def _over_seeds(model: str, results: Sequence[PredictionResult]) -> Scores:
+    """The mean over seeds of every sample."""
+    first = results[0].scores
+    for number, result in enumerate(results[1:], 2):
+        other = result.scores
+        if other.query_ids != first.query_ids or other.measures != first.measures:
+            raise MismatchError(
+                f"Seed {number} of {model!r} has other samples or measures than seed 1. "
+                "All seeds must predict the same samples."
+            )
+    values = np.mean([result.scores.values for result in results], axis=0)
+    tied = np.any([result.scores.tied for result in results], axis=0)
+    return replace(first, values=values, tied=tied)

@@ -1,0 +1,279 @@
+"""Keypoints in files, with their ids, so that every descriptor is asked about the same ones.
+
+.csv    id, x, y, size and, if known, angle, response, octave, level, detector
+.npz    ids, xy, size and, if known, angle, response, octave, level, detector
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from assay.core.ids import Ids
+from assay.errors import FormatError, InputError, UsageError
+from assay.io.arrays import load_npz
+from assay.io.atomic import atomic_write
+from assay.io.streams import read_lines
+from assay.tasks.vision.images import Image
+from assay.tasks.vision.keypoint_filters import (
+    BORDER,
+    by_size,
+    inside_border,
+    random_subset,
+    shared,
+    strongest,
+)
+from assay.tasks.vision.keypoints import Keypoints, project
+from assay.tasks.vision.opencv_features import detect
+from assay.tasks.vision.scenes import Scene
+
+__all__ = [
+    "KeypointSettings",
+    "filled_path",
+    "keypoints_of",
+    "projected_keypoints",
+    "read_keypoints",
+    "write_keypoints",
+]
+
+
+def filled_path(path: str, names: Mapping[str, object]) -> str:
+    """The path with the names put in; one that would lead to another folder is refused.
+
+    >>> filled_path("{scene}/{image}.csv", {"scene": "v_wall", "image": 2})
+    'v_wall/2.csv'
+    """
+    for key, name in names.items():
+        text, field = str(name), f"{{{key}}}"
+        if field in path and (text in ("", ".", "..") or os.path.basename(text) != text):
+            raise UsageError(f"The {key} {text!r} cannot be part of a path.")
+        path = path.replace(field, text)
+    return path
+
+
+_FLOATS: Final = ("size", "angle", "response")
+_WHOLE: Final = ("octave", "level")
+_COLUMNS: Final = ("id", "x", "y", *_FLOATS, *_WHOLE, "detector")
+_NEEDED: Final = ("id", "x", "y", "size")
+_ARRAYS: Final = ("ids", "xy", *_FLOATS, *_WHOLE, "detector")
+_NUMBER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
+
+
+def read_keypoints(path: str | os.PathLike[str]) -> Keypoints:
+    """Keypoints from a .csv or .npz file.
+
+    Ids of a .csv are integers if all are written as such, without zeros before; else text.
+    """
+    return _read_npz(path) if _ending(path) == ".npz" else _read_csv(path)
+
+
+def write_keypoints(keypoints: Keypoints, path: str | os.PathLike[str]) -> None:
+    """Write keypoints to .csv or .npz so that reading gives back the same bits."""
+    data = _npz_bytes(keypoints) if _ending(path) == ".npz" else _csv_bytes(keypoints)
+    with atomic_write(path) as file:
+        file.write(data)
+
+
+def _ending(path: str | os.PathLike[str]) -> str:
+    ending = Path(path).suffix.lower()
+    if ending not in (".csv", ".npz"):
+        raise UsageError(f"{os.fspath(path)}: keypoints are kept in .csv and .npz files.")
+    return ending
+
+
+def _read_npz(path: str | os.PathLike[str]) -> Keypoints:
+    name = os.fspath(path)
+    arrays = load_npz(path, _ARRAYS)
+    missing = [key for key in ("ids", "xy", "size") if key not in arrays]
+    if missing:
+        raise FormatError(f"{name} lacks {', '.join(missing)}.")
+    ids, detector = arrays.pop("ids"), arrays.pop("detector", np.array(""))
+    if ids.ndim != 1 or ids.dtype.kind not in "iuU" or detector.dtype.kind != "U" or detector.ndim:
+        raise FormatError(f"{name}: ids are text or whole numbers, and detector is one text.")
+    named = Ids.of(ids if ids.dtype.kind in "iu" else ids.tolist(), "keypoint")
+    xy = arrays.pop("xy")
+    columns: dict[str, Any] = {"size": arrays.pop("size"), **arrays}
+    return Keypoints.of(xy, named, **columns, detector=str(detector), what=name)
+
+
+def _npz_bytes(keypoints: Keypoints) -> bytes:
+    columns = {name: getattr(keypoints, name) for name in ("xy", *_FLOATS, *_WHOLE)}
+    ids = np.array(keypoints.ids.to_list()) if len(keypoints) else np.zeros(0, np.int64)
+    buffer = io.BytesIO()
+    np.savez(buffer, ids=ids, detector=np.array(keypoints.detector), **columns)
+    return buffer.getvalue()
+
+
+def _csv_bytes(keypoints: Keypoints) -> bytes:
+    columns = [getattr(keypoints, name).tolist() for name in (*_FLOATS, *_WHOLE)]
+    x, y = keypoints.xy.T.tolist()
+    detector = [keypoints.detector] * len(keypoints)
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(_COLUMNS)
+    table.writerows(zip(keypoints.ids.to_list(), x, y, *columns, detector, strict=True))
+    return text.getvalue().encode()
+
+
+def _read_csv(path: str | os.PathLike[str]) -> Keypoints:
+    name = os.fspath(path)
+    reader = csv.reader(read_lines(path), strict=True, skipinitialspace=True)
+    try:
+        header = next(reader, [])
+        _check_header(header, name)
+        rows = [row for row in reader if row]
+    except csv.Error as error:
+        raise FormatError(f"{name}, line {reader.line_num}: {error}.") from None
+    _check_widths(rows, len(header), name)
+    cells = {column: [row[at] for row in rows] for at, column in enumerate(header)}
+    return _of_cells(cells, name)
+
+
+def _check_header(header: Sequence[str], name: str) -> None:
+    strange = [column for column in header if column not in _COLUMNS]
+    missing = [column for column in _NEEDED if column not in header]
+    if strange or missing or len(set(header)) < len(header):
+        raise FormatError(
+            f"{name}: the first line must name the columns {', '.join(_NEEDED)} and, if known, "
+            f"{', '.join(_COLUMNS[4:])}; found {', '.join(header)[:200]}."
+        )
+
+
+def _check_widths(rows: list[list[str]], width: int, name: str) -> None:
+    bad = next((at for at, row in enumerate(rows) if len(row) != width), None)
+    if bad is not None:
+        raise FormatError(
+            f"{name}, keypoint {bad + 1}: expected {width} cells, found {len(rows[bad])}."
+        )
+
+
+def _of_cells(cells: dict[str, list[str]], name: str) -> Keypoints:
+    ids = cells.pop("id")
+    detectors = set(cells.pop("detector", [])) or {""}
+    if len(detectors) > 1:
+        raise FormatError(f"{name} mixes the detectors {', '.join(sorted(detectors))}.")
+    columns: dict[str, Any] = {
+        column: _numbers(texts, column, name) for column, texts in cells.items()
+    }
+    xy = np.stack([columns.pop("x"), columns.pop("y")], axis=1)
+    whole = bool(ids) and all(map(_NUMBER.fullmatch, ids))
+    named = Ids.of([int(text) for text in ids] if whole else ids, "keypoint")
+    return Keypoints.of(xy, named, **columns, detector=detectors.pop(), what=name)
+
+
+def _numbers(texts: list[str], column: str, name: str) -> Any:
+    kind: type = int if column in _WHOLE else float
+    values = []
+    for row, text in enumerate(texts, 1):
+        try:
+            values.append(kind(text))
+        except ValueError:
+            raise FormatError(
+                f"{name}, keypoint {row}: {column} is {text[:60]!r}, not a number."
+            ) from None
+    return np.array(values, np.int64 if kind is int else np.float64)
+
+
+Source = Literal["detect", "project", "file"]
+
+
+@dataclass(frozen=True)
+class KeypointSettings:
+    """How keypoints are chosen.
+
+    `source`: "detect" finds them in each image, "project" takes those of image 1 through the
+    homography, "file" reads `path`, in which {scene} and {image} stand for names. Then those near
+    the border go, and those of other sizes; `shared_with` keeps what a second detector found, too;
+    then the `strongest` and a `random` choice of so many stay.
+    """
+
+    source: Source = "detect"
+    detector: str = "sift"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    path: str | None = None
+    border: float = BORDER
+    least_size: float = 0.0
+    most_size: float = float("inf")
+    shared_with: str | None = None
+    shared_side: Literal["left", "right"] = "left"  # whose sizes and angles: detector or the other
+    tolerance: float = 3.0
+    strongest: int | None = None
+    random: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse settings that make no sense."""
+        if self.source not in ("detect", "project", "file"):
+            raise UsageError(f"source must be detect, project or file; found {self.source!r}.")
+        if self.shared_side not in ("left", "right"):
+            raise UsageError(f"shared_side must be left or right; found {self.shared_side!r}.")
+        if self.source == "file" and self.path is None:
+            raise UsageError(
+                "Keypoints from files need a path such as keypoints/{scene}/{image}.csv."
+            )
+        if self.source == "detect" and self.path is not None:
+            raise UsageError("A path of keypoints needs the source file or project, not detect.")
+
+
+def keypoints_of(scene: Scene, k: int, image: Image, settings: KeypointSettings) -> Keypoints:
+    """The keypoints of image k of a scene; an image without any is refused."""
+    found = _found(scene, k, image, settings)
+    chosen = _chosen(found, image, settings)
+    if not len(chosen):
+        raise InputError(
+            f"Image {k} of scene {scene.name!r} has no keypoints left: {len(found)} found, none "
+            f"of which is {settings.border:g} pixels from the border of its {image.shape[1]} × "
+            f"{image.shape[0]} pixels and within the other limits. Change the limits, or leave "
+            "the image out."
+        )
+    return chosen
+
+
+def projected_keypoints(
+    scene: Scene, k: int, reference: Keypoints, shape: tuple[int, ...], *, border: float = BORDER
+) -> Keypoints:
+    """The keypoints of image 1 as image k sees them, with their ids."""
+    ahead = inside_border(project(reference, scene.homographies[k], shape), shape, border=border)
+    if not len(ahead):
+        raise InputError(
+            f"None of the {len(reference)} keypoints of scene {scene.name!r} lies in image {k}, "
+            f"{border:g} pixels from its border."
+        )
+    return ahead
+
+
+def _found(scene: Scene, k: int, image: Image, settings: KeypointSettings) -> Keypoints:
+    if settings.path is None:
+        return detect(image, settings.detector, options=settings.options)
+    return read_keypoints(filled_path(settings.path, {"scene": scene.name, "image": k}))
+
+
+def _chosen(found: Keypoints, image: Image, settings: KeypointSettings) -> Keypoints:
+    ours = _limited(found, image, settings)
+    if settings.shared_with is None:
+        return _cut(ours, settings)
+    theirs = _limited(detect(image, settings.shared_with), image, settings)
+    left, right = shared(ours, theirs, tolerance=settings.tolerance)
+    kept = _cut(left, settings)
+    return kept if settings.shared_side == "left" else right.take(kept.ids.match(right.ids))
+
+
+def _limited(keypoints: Keypoints, image: Image, settings: KeypointSettings) -> Keypoints:
+    inner = inside_border(keypoints, image.shape, border=settings.border)
+    return by_size(inner, least=settings.least_size, most=settings.most_size)
+
+
+def _cut(keypoints: Keypoints, settings: KeypointSettings) -> Keypoints:
+    if settings.strongest is not None:
+        keypoints = strongest(keypoints, settings.strongest)
+    if settings.random is not None:
+        keypoints = random_subset(keypoints, settings.random, seed=settings.seed)
+    return keypoints

@@ -1,0 +1,184 @@
+"""Who may ask, and for what: known hosts, two methods, a token beyond this machine, no scripts.
+
+A page on the web can make a browser ask this server under another name (DNS rebinding), so the name
+in the request has to be ours. Nothing here changes anything, so only GET and HEAD are answered.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+from urllib.parse import quote
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from assay.web.params import Asked
+
+__all__ = ["HEADERS", "Guard", "hosts_for", "is_loopback"]
+
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d+)?", re.ASCII)
+_METHODS: Final = ("GET", "HEAD")
+
+HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine only.
+
+    >>> is_loopback("localhost"), is_loopback("127.0.0.2"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Names under which the server may be asked; with `numbers` also any address in digits."""
+
+    names: frozenset[str]
+    numbers: bool = False
+
+    def __contains__(self, header: object) -> bool:
+        """Whether the Host header of a request is one of ours, on whichever port."""
+        name = _name_in(str(header)).lower().rstrip(".")
+        return name in self.names or (self.numbers and _is_address(name))
+
+
+def _name_in(header: str) -> str:
+    """The name without its port; empty where the header is none.
+
+    >>> _name_in("[::1]:80"), _name_in("localhost:8420"), _name_in("a"), _name_in("[::1].a")
+    ('::1', 'localhost', 'a', '')
+    """
+    found = _HOST.fullmatch(header)
+    return "" if found is None else found[1] or found[2]
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def hosts_for(host: str, more: Iterable[str] = ()) -> Hosts:
+    """The names of a server that listens on this address.
+
+    Where it listens on all addresses, any of them may be used: only names can be turned to us by a
+    stranger, numbers cannot.
+    """
+    names = {host.lower(), *LOOPBACK, *(name.lower() for name in more)}
+    if is_loopback(host):
+        return Hosts(frozenset(names))
+    return Hosts(frozenset({*names, socket.gethostname().lower()}), numbers=True)
+
+
+class Guard:
+    """Middleware around the pages; with a token, nobody is let in without it."""
+
+    def __init__(self, app: ASGIApp, *, hosts: Hosts, token: str | None = None) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or let the pages answer."""
+        if scope["type"] != "http":
+            return
+        answer = self._refusal(scope) or self._app
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        await answer(scope, receive, send_guarded)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        if Headers(scope=scope).get("host", "") not in self._hosts:
+            return _said(
+                421,
+                "This server does not answer under that name. Use the address that "
+                "'assay serve' printed, or allow the name with --allow-host.",
+            )
+        if scope["method"] not in _METHODS:
+            refusal = _said(405, "Pages can be looked at and not changed: use GET.")
+            refusal.headers["allow"] = ", ".join(_METHODS)
+            return refusal
+        return None if self._token is None else self._without_token(Request(scope), self._token)
+
+    def _without_token(self, request: Request, token: str) -> Response | None:
+        """None for those who have the token; those who bring it in the address get a cookie."""
+        asked = _parameters(request)
+        given = asked.one("token")
+        if given and _equal(given, token):
+            path = quote("/" + request.scope["path"].lstrip("/\\"))  # never to another host
+            answer = RedirectResponse(asked.but(path, token=None), 303)
+            answer.set_cookie(_cookie_name(request), token, httponly=True, samesite="lax")
+            answer.headers["cache-control"] = "no-store"
+            return answer
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        known = [_cookie(request), bearer.strip() if scheme.lower() == "bearer" else ""]
+        if any(_equal(one, token) for one in known):
+            return None
+        refusal = _said(
+            401,
+            "This server asks for a token. Open the address that 'assay serve' "
+            "printed, or send the header Authorization: Bearer TOKEN.",
+        )
+        refusal.headers["www-authenticate"] = "Bearer"
+        return refusal
+
+
+def _parameters(request: Request) -> Asked:
+    try:
+        return Asked.of(request.scope["query_string"])
+    except ValueError:
+        return Asked([])
+
+
+def _cookie_name(request: Request) -> str:
+    """Cookies belong to a host, whatever the port; two servers must not share one."""
+    server = request.scope.get("server") or ("", 0)
+    return f"assay_token_{server[1]}"
+
+
+def _cookie(request: Request) -> str:
+    try:
+        found = SimpleCookie(request.headers.get("cookie", "")).get(_cookie_name(request))
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _equal(left: str, right: str) -> bool:
+    """In a time that does not depend on where they differ."""
+    return hmac.compare_digest(left.encode("utf-8", "replace"), right.encode())
+
+
+def _said(status: int, text: str) -> Response:
+    return PlainTextResponse(text + "\n", status, headers={"cache-control": "no-store"})

@@ -1,0 +1,56 @@
+"""The benchmark runs, at a size that takes a moment; other packages are not needed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("resource", reason="the benchmark asks the system for peak memory")
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "runs.py"
+
+
+def _run(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, SCRIPT, *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_it_times_memory_and_files(tmp_path: Path) -> None:
+    report = json.loads(
+        _run(
+            "--queries",
+            "20",
+            "--lines",
+            "2000",
+            "--repeats",
+            "1",
+            "--json",
+            "--peers",
+            "pytrec_eval",
+            "--cache",
+            str(tmp_path),
+        )
+    )
+    memory, files = report["parts"]
+    names = [result["name"] for part in (memory, files) for result in part["results"]]
+    assert {
+        "assay: from arrays, judgments too",
+        "assay: from dicts",
+        "assay: evaluate(path, path)",
+    } <= set(names)
+    assert all(result["seconds"] > 0 for result in memory["results"] + files["results"])
+    assert (tmp_path / "run-20.trec").read_bytes().count(b"\n") == 2000
+
+
+def test_it_prints_tables(tmp_path: Path) -> None:
+    text = _run(
+        "--queries", "5", "--lines", "500", "--repeats", "1", "--peers", "--cache", str(tmp_path)
+    )
+    assert "In memory: 5 queries × 100 results" in text
+    assert "peak GB" in text

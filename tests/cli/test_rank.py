@@ -1,0 +1,63 @@
+"""`assay rank`: vectors in, a run out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from assay import read_run
+from assay.cli.main import assay
+from assay.search.engine import rank
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    rng = np.random.default_rng(1)
+    np.save(tmp_path / "q.npy", rng.integers(-2, 3, (6, 5)).astype(np.float32) + 0.5)
+    np.save(tmp_path / "d.npy", rng.integers(-2, 3, (40, 5)).astype(np.float32) + 0.5)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(*arguments: str):
+    return CliRunner().invoke(assay, ["rank", *arguments])
+
+
+def test_run_holds_what_the_library_finds(folder):
+    done = call("q.npy", "d.npy", "-k", "7", "--metric", "dot", "-o", "run.npz")
+    assert done.exit_code == 0, done.output
+    want = rank(np.load("q.npy"), np.load("d.npy"), 7, metric="dot")
+    run = read_run("run.npz")
+    assert run.scores.tolist() == want.scores.tolist()
+    for query in range(6):  # a run read from a file orders ties by id
+        assert sorted(run.row(query)) == sorted(want.row(query))
+
+
+def test_ids_and_self_exclusion(folder):
+    np.savez("d.npz", vectors=np.load("d.npy"), ids=np.array([f"d{i}" for i in range(40)]))
+    done = call("d.npz", "d.npz", "--exclude-self", "-o", "run.txt")
+    assert done.exit_code == 0, done.output
+    lines = [line.split() for line in Path("run.txt").read_text().splitlines()]
+    assert len(lines) == 40 * 39
+    assert all(line[0] != line[2] for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["q.npy", "absent.npy", "-o", "run.txt"], 5),
+        (["q.npy", "d.npy", "-k", "0", "-o", "run.txt"], 2),
+        (["q.npy", "d.npy", "-o", "d.npy"], 2),
+        (["q.npy", "d.npy", "--metric", "cosinus", "-o", "run.txt"], 2),
+    ],
+)
+def test_refusals_write_nothing(folder, arguments, code):
+    from assay.cli.main import main
+
+    before = Path("d.npy").read_bytes()
+    assert main(["rank", *arguments]) == code
+    assert not Path("run.txt").exists()
+    assert Path("d.npy").read_bytes() == before

@@ -1,5 +1,0 @@
-"""Tests of indexes may have a PostgreSQL server."""
-
-from tests.indexes.places import postgres_url
-
-__all__ = ["postgres_url"]

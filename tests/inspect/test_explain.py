@@ -1,0 +1,176 @@
+"""explain: every derivation ends in the number that evaluate gives, to the last bit."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from assay import evaluate
+from assay.core.conventions import preset
+from assay.errors import IdError, UsageError
+from assay.inspect.explain import explain
+from assay.measures import REGISTRY, parse
+from assay.measures.derivations import DERIVATIONS
+
+MEASURES = [
+    "P@5",
+    "P(trunc=true)@5",
+    "R@5",
+    "R(cap=true)@4",
+    "Success@3",
+    "RR",
+    "RR@2",
+    "AP",
+    "AP@4",
+    "AP(over=hits)@4",
+    "AP(over=min)@4",
+    "AP(over=k)@4",
+    "AP(rel=2)",
+    "MAP@R",
+    "GMAP",
+    "nDCG",
+    "nDCG@5",
+    "nDCG(gain=exp)@5",
+    "nDCG(ideal=retrieved)@5",
+    "nDCG(gains=1:3/2:9)",
+    "Rprec",
+    "Rprec(mult=0.4)",
+    "RBP",
+    "RBP(graded=true,p=0.9)",
+    "RBP@3",
+    "ERR@5",
+    "ERR",
+    "bpref",
+    "Judged@5",
+    "Judged",
+    "Unjudged@5",
+    "iprec@0.3",
+    "iprec@0",
+    "iAP",
+    "iAP(levels=0.25/0.5)",
+    "SetP",
+    "SetR",
+    "SetR(cap=true)",
+    "SetF",
+    "SetF(beta=2)",
+    "num_ret",
+    "num_rel",
+    "num_rel_ret",
+    "num_rel_ret@3",
+    "num_nonrel_judged_ret",
+]
+TIES = ["order", "expected", "best", "worst", "midrank-up"]
+
+
+def test_every_measure_has_a_derivation_and_a_test():
+    assert set(DERIVATIONS) == set(REGISTRY)
+    assert {parse(name).name for name in MEASURES} == set(REGISTRY)
+
+
+def made_up(seed: int, levels: int) -> tuple[dict, dict]:
+    rng = random.Random(seed)
+    docs = [f"d{i}" for i in range(40)]
+
+    def some(most: int) -> list[str]:
+        return rng.sample(docs, rng.randint(1, most))
+
+    queries = rng.choice([1, 2, 5])
+    run = {f"q{q}": {d: rng.randrange(levels) / 7 for d in some(30)} for q in range(queries)}
+    grades = [-1, 0, 0, 1, 1, 2, 3]
+    qrels = {f"q{q}": {d: rng.choice(grades) for d in some(25)} for q in range(queries + 1)}
+    return run, qrels
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize("measure", MEASURES)
+def test_equals_evaluate_to_the_last_bit(measure, ties):
+    rules = preset("trec_eval").but(ties=ties)
+    for seed in range(3):
+        run, qrels = made_up(seed, levels=[2, 5, 1000][seed % 3])
+        values = evaluate(run, qrels, measure, conventions=rules).values[0]
+        for query, value in zip(sorted(qrels), values, strict=True):
+            found = explain(run, qrels, query=query, measure=measure, conventions=rules)
+            assert found.exact, (query, seed, found.value, found.evaluated)
+            assert found.evaluated == value or math.isnan(value)
+            assert str(found)
+            assert found.to_dict()["exact"]
+
+
+@pytest.mark.parametrize("measure", ["AP", "nDCG", "nDCG@20", "RBP", "bpref", "iAP", "ERR(gmax=2)"])
+@pytest.mark.parametrize("ties", ["order", "best", "worst"])
+def test_long_lists_of_real_runs(data_dir, measure, ties):
+    folder = data_dir("robust03")
+    run, qrels = folder / "input.rutcor03100.gz", folder / "robust03_qrels.txt.gz"
+    found = explain(run, qrels, query="303", measure=measure, conventions=f"ties:{ties}")
+    assert found.exact
+
+
+def test_the_lines_of_ndcg_by_hand():
+    run = {"q": {"a": 3.0, "b": 2.0, "c": 1.0}}
+    found = explain(run, {"q": {"a": 1, "c": 3, "z": 2}}, query="q", measure="nDCG@10")
+    assert found.columns == ("gain", "discount", "gain·discount", "DCG")
+    assert [(line.rank, line.doc, line.grade) for line in found.lines] == [
+        (1, "a", 1.0),
+        (2, "b", None),
+        (3, "c", 3.0),
+    ]
+    assert found.lines[0].values == (1.0, 1.0, 1.0, 1.0)
+    assert found.lines[1].values == ()
+    assert found.lines[2].values == (3.0, 0.5, 1.5, 2.5)
+    ideal = 3 + 2 / math.log2(3) + 1 / 2
+    assert found.value == pytest.approx(2.5 / ideal)
+    assert found.working[0] == "DCG = 2.5"
+    assert f"= {ideal:.6g}" in found.working[1]
+
+
+def test_the_lines_of_ap_by_hand():
+    run = {"q": {"a": 3.0, "b": 2.0, "c": 1.0}}
+    found = explain(run, {"q": {"a": 1, "c": 1, "z": 1}}, query="q", measure="AP")
+    assert [line.values for line in found.lines] == [(1, 1.0, 1.0), (), (2, 2 / 3, 1 + 2 / 3)]
+    assert found.working[-1] == f"AP = 1.66667 / 3 = {5 / 9:.6g}"
+
+
+def test_tie_groups_are_shown():
+    run = {"q": {"a": 2.0, "b": 1.0, "c": 1.0, "d": 0.0}}
+    listed = explain(run, {"q": {"b": 1}}, query="q", measure="RR")
+    assert [line.tie for line in listed.lines] == [None, (2, 3), (2, 3), None]
+    assert "depends on the order of equal scores" in listed.notes[0]
+    best = explain(run, {"q": {"b": 1}}, query="q", measure="RR", conventions="ties:best")
+    assert best.value == 0.5
+    assert [line.doc for line in best.lines] == ["a", None, None, "d"]
+    mean = explain(run, {"q": {"b": 1}}, query="q", measure="RR", conventions="ties:expected")
+    assert mean.value == pytest.approx((1 / 2 + 1 / 3) / 2)
+    assert "ranks 2–3: 1 of 2 count" in mean.working[0]
+
+
+def test_below_rank_20_only_what_counts():
+    run = {"q": {f"d{i:03}": -float(i) for i in range(100)}}
+    found = explain(run, {"q": {"d005": 1, "d049": 1}}, query="q", measure="AP")
+    assert [line.rank for line in found.lines] == [*range(1, 21), 50]
+    assert "(29 documents)" in str(found)
+
+
+def test_missing_and_empty_queries_say_so():
+    run, qrels = {"q": {"a": 1.0}}, {"q": {"a": 0}, "r": {"a": 1}}
+    empty = explain(run, qrels, query="q", measure="AP")
+    assert math.isnan(empty.value)
+    assert empty.exact
+    assert "undefined" in str(empty)
+    missing = explain(run, qrels, query="r", measure="AP")
+    assert missing.value == 0
+    assert missing.lines == ()
+    assert "not in the run" in missing.notes[0]
+
+
+def test_integer_queries_by_their_text():
+    found = explain({7: {"a": 1.0}}, {7: {"a": 1}}, query="7", measure="RR")
+    assert (found.query, found.value) == (7, 1.0)
+
+
+def test_refusals():
+    with pytest.raises(IdError, match="'x'"):
+        explain({"q": {"a": 1.0}}, {"q": {"a": 1}}, query="x")
+    with pytest.raises(UsageError, match="one measure"):
+        explain({"q": {"a": 1.0}}, {"q": {"a": 1}}, query="q", measure="official")

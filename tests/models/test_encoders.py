@@ -1,0 +1,172 @@
+"""Encoders: specs, checks on both sides, and the packages that can be had here."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from assay.errors import ShapeError, UsageError, ValueRangeError
+from assay.models import ENCODERS, Encoder, EncoderSettings, encoder, text_model
+
+
+def lengths(texts):
+    return np.array([[len(text), 1.0] for text in texts])
+
+
+@pytest.fixture
+def module(monkeypatch):
+    made = types.ModuleType("my_models")
+    made.lengths, made.number = lengths, 3
+    monkeypatch.setitem(sys.modules, "my_models", made)
+    return made
+
+
+def test_your_own_function(module):
+    model = encoder("py:my_models:lengths")
+    assert model.spec == "py:my_models:lengths"
+    found = model.encode(["a", "bcd"])
+    assert found.dtype == np.float32
+    assert found.tolist() == [[1, 1], [3, 1]]
+
+
+def test_your_own_function_in_the_current_folder(tmp_path, monkeypatch):
+    (tmp_path / "local_model_of_mine.py").write_text(
+        "def f(texts):\n    return [[1.0]] * len(texts)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert encoder("py:local_model_of_mine:f").encode(["a", "b"]).shape == (2, 1)
+
+
+def test_batches_change_nothing_and_report_progress():
+    model = Encoder("lengths", lengths)
+    texts = ["a" * (i + 1) for i in range(10)]
+    steps = []
+    parts = model.encode(texts, batch_size=3, progress=lambda *step: steps.append(step))
+    assert parts.tobytes() == model.encode(texts).tobytes()
+    assert steps == [(3, 10), (6, 10), (9, 10), (10, 10)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("wordlama", "Did you mean wordllama"),
+        ("", "Unknown encoder"),
+        ("st:", "names no model"),
+        ("st", "names no model"),
+        ("py:", "names no model|names no function"),
+        ("py:my_models", "names no function"),
+        ("py:my_models:nothing", "has no function 'nothing'"),
+        ("py:my_models:number", "has no function 'number'"),
+        ("py:no_such_module_at_all:f", "cannot be imported"),
+        ("wordllama:large", "takes no model name"),
+    ],
+)
+def test_specs_that_name_nothing(module, spec, words):
+    with pytest.raises(UsageError, match=words):
+        encoder(spec)
+
+
+def test_a_spec_is_text():
+    with pytest.raises(UsageError, match="An encoder must be"):
+        encoder(3)
+
+
+def test_every_kind_has_its_file():
+    from importlib import import_module
+
+    for name, _ in ENCODERS.values():
+        assert callable(import_module(f"assay.models.{name}").load)
+
+
+def test_sentence_transformers_is_asked_for_arrays(monkeypatch):
+    asked = {}
+
+    class Model:
+        def __init__(self, name, device):
+            asked["name"], asked["device"] = name, device
+
+        def encode(self, texts, **options):
+            asked.update(options)
+            return lengths(texts)
+
+    package = types.ModuleType("sentence_transformers")
+    package.SentenceTransformer = Model
+    monkeypatch.setitem(sys.modules, "sentence_transformers", package)
+    assert encoder("st:some/model", device="cpu").encode(["ab"]).tolist() == [[2, 1]]
+    assert asked["name"] == "some/model"
+    assert asked["device"] == "cpu"
+    assert asked["convert_to_numpy"] is True
+
+
+def test_sentence_transformers_tells_what_it_cuts(monkeypatch):
+    class Model:
+        max_seq_length = 512
+
+        def __init__(self, name, device):
+            pass
+
+        def encode(self, texts, **_):
+            return lengths(texts)
+
+        def tokenizer(self, texts, *, truncation, verbose):
+            return {"input_ids": [text.split() for text in texts]}
+
+    package = types.ModuleType("sentence_transformers")
+    package.SentenceTransformer = Model
+    monkeypatch.setitem(sys.modules, "sentence_transformers", package)
+    short = text_model("st:m", settings=EncoderSettings(max_length=2))
+    assert short.encode_docs(["a b", "a b c"]).truncated.tolist() == [False, True]
+    assert not text_model("st:m").encode_docs(["a b c"]).truncated.any()
+    del Model.tokenizer
+    assert text_model("st:m").encode_docs(["a b c"]).truncated is None
+
+
+@pytest.mark.parametrize(
+    "made", [[1.0, 2.0], [[1.0]], [[], []], [["a"], ["b"]], [[1.0], [2.0, 3.0]], None]
+)
+def test_answers_of_the_wrong_shape(made):
+    with pytest.raises(ShapeError, match=r"(?i)encoder 'odd'"):
+        Encoder("odd", lambda texts: made).encode(["a", "b"])
+
+
+def test_answers_that_change_their_width():
+    model = Encoder("odd", lambda texts: np.ones((len(texts), len(texts))))
+    with pytest.raises(ShapeError, match="2 dimensions at first and 1 from text 2 on"):
+        model.encode(["a", "b", "c"], batch_size=2)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_answers_that_are_not_finite(bad):
+    model = Encoder("odd", lambda texts: [[bad if "x" in text else 1.0] for text in texts])
+    with pytest.raises(ValueRangeError, match="for text 2, 'x'"):
+        model.encode(["a", "b", "x"], batch_size=2)
+
+
+def test_wordllama_loads_without_a_network(monkeypatch):
+    pytest.importorskip("wordllama")
+    import socket
+
+    def no_network(*_, **__):
+        raise AssertionError("the network was used")
+
+    monkeypatch.setattr(socket.socket, "connect", no_network)
+    model = encoder("wordllama")
+    vectors = model.encode(["my card was stolen", "somebody took my card", "exchange rate"])
+    assert vectors.shape == (3, 256)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert unit[0] @ unit[1] > unit[0] @ unit[2]
+
+
+def test_model2vec_reads_a_folder(tmp_path):
+    model2vec = pytest.importorskip("model2vec")
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1, "[UNK]": 2}, "[UNK]"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    vectors = np.array([[1.0, 0], [0, 1], [0.5, 0.5]], np.float32)
+    model2vec.StaticModel(vectors, words, normalize=False).save_pretrained(tmp_path)
+    found = encoder(f"model2vec:{tmp_path}").encode(["a", "b", "a b"])
+    assert np.allclose(found, [[1, 0], [0, 1], [0.5, 0.5]])

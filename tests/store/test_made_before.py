@@ -1,0 +1,74 @@
+"""A store that version 0.1 wrote says what it said then, and takes new runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("sqlalchemy")
+
+import assay.store
+from tests.golden.commands import renames
+from tests.golden.differences import differences
+from tests.golden.recording import Renames
+from tests.store.made_before import DATABASE, SAID, said_of
+
+THEN: dict[str, Any] = json.loads(SAID.read_text("utf-8"))
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A copy, since a newer version may write into what it opens."""
+    path = tmp_path / "old.db"
+    shutil.copyfile(DATABASE, path)
+    return path
+
+
+def test_every_number_is_found_again(copied: Path) -> None:
+    now = said_of(copied)
+    for part, then in THEN.items():
+        assert not list(_changes(then, now[part])), part
+
+
+def test_an_old_export_is_taken_over(tmp_path: Path) -> None:
+    """What was running when it was exported is failed afterwards; all else is as it was."""
+    (tmp_path / "old.json").write_text(json.dumps(THEN["export"]), "utf-8")
+    with assay.store.open(tmp_path / "new.db") as store:
+        assert len(store.load(tmp_path / "old.json")) == len(THEN["export"]["runs"])
+        store.export(tmp_path / "again.json")
+        assert store.damages() == []
+    again = json.loads((tmp_path / "again.json").read_text("utf-8"))
+    then, now = (
+        [run for run in one["runs"] if run["name"] != "unfinished"]
+        for one in (THEN["export"], again)
+    )
+    assert not list(_changes(then, now))
+
+
+def test_new_runs_are_added(copied: Path) -> None:
+    with assay.store.open(copied) as store:
+        before = len(store)
+        old = store.runs(name="coarse")[0]
+        store.save(old.scores(), "again", task=old.task, dataset=old.dataset)
+        assert len(store) == before + 1
+        assert store.runs(name="again")[0].means().items() <= old.means().items()
+        assert store.damages() == []
+
+
+def _changes(then: Any, now: Any) -> Any:
+    """Differences in values; what a later version says in addition does not count."""
+    found = differences({"json": then}, {"json": _old_names(now, renames())})
+    return [one for one in found if not one.words and one.old != "(absent)"]
+
+
+def _old_names(value: Any, names: Renames) -> Any:
+    """The same with old names where keys were renamed on purpose."""
+    if isinstance(value, dict):
+        return {names.old_key(key): _old_names(one, names) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_old_names(one, names) for one in value]
+    return value

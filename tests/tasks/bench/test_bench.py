@@ -1,0 +1,232 @@
+"""The bench against brute force, and what it must not depend on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from assay import evaluate
+from assay.compat.model_bench import evaluate_model, get_top_k_indices, recall_at_k
+from assay.core.ids import Ids
+from assay.errors import InputError, UsageError
+from assay.io.collections import Collection
+from assay.models import EmbeddingCache
+from assay.tasks.bench.evaluate import Fusion, Model, run_bench
+from tests.tasks.bench.samples import letters, small
+
+LETTERS = "letters=py:tests.tasks.bench.samples:letters"
+SHORT = "short=py:tests.tasks.bench.samples:shouting"
+
+
+def by_hand(collection: Collection, k: int) -> dict[str, list[str]]:
+    """Cosine of letter counts, best first; ties by id descending."""
+    docs, queries = letters(list(collection.doc_texts)), letters(list(collection.query_texts))
+    docs, queries = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (docs, queries))
+    ids = collection.doc_ids.to_list()
+    found = {}
+    for query, row in zip(collection.query_ids, queries @ docs.T, strict=True):
+        order = sorted(range(len(ids)), key=lambda i: (round(-row[i], 9), -i))
+        found[query] = [ids[i] for i in order[:k]]
+    return found
+
+
+def test_exact_search_is_what_brute_force_finds() -> None:
+    collection = small()
+    result = run_bench(collection, [LETTERS], measures="nDCG@10")
+    wanted = by_hand(collection, 10)
+    found = {
+        query: [doc for doc, _ in result["letters"].ranking.row(query)[:10]] for query in wanted
+    }
+    assert found == wanted
+    again = evaluate(wanted, collection.qrels, "nDCG@10")
+    assert result["letters"].scores.mean()["nDCG@10"] == again.mean()["nDCG@10"]
+
+
+def shuffled(collection: Collection, seed: int) -> Collection:
+    rng = np.random.default_rng(seed)
+    docs, queries = (
+        rng.permutation(len(collection.doc_ids)),
+        rng.permutation(len(collection.query_ids)),
+    )
+    return replace(
+        collection,
+        doc_ids=collection.doc_ids.take(docs),
+        doc_texts=[collection.doc_texts[i] for i in docs],
+        query_ids=collection.query_ids.take(queries),
+        query_texts=[collection.query_texts[i] for i in queries],
+    )
+
+
+@pytest.mark.parametrize("chunk", [None, "tokens:4:1"])
+def test_order_of_lines_changes_nothing(chunk: str | None) -> None:
+    collection = small()
+    models, fusion = ["bm25", "tfidf", LETTERS], ["rrf:bm25+letters"]
+    first = run_bench(collection, models, fusions=fusion, chunk=chunk)
+    second = run_bench(shuffled(collection, 1), models, fusions=fusion, chunk=chunk)
+    for one, other in zip(first.contestants, second.contestants, strict=True):
+        assert np.array_equal(one.scores.values, other.scores.values), one.name
+        assert np.array_equal(one.ranking.docs, other.ranking.docs)
+
+
+def test_empty_documents_cannot_be_found_and_are_told() -> None:
+    collection = small(empty=3)
+    result = run_bench(collection, ["bm25", LETTERS])
+    gone = set(collection.empty_docs)
+    assert len(gone) == 3
+    for one in result.contestants:
+        assert not gone & {
+            doc for query in collection.query_ids for doc, _ in one.ranking.row(query)
+        }
+        assert one.ranking.n_docs == len(collection.doc_ids)
+    assert result.diagnosis["empty-docs"].count == 3
+
+
+def test_an_empty_query_counts_zero_and_is_told() -> None:
+    collection = small()
+    texts = ["  ", *collection.query_texts[1:]]
+    result = run_bench(replace(collection, query_texts=texts), ["bm25"])
+    scores = result["bm25"].scores
+    assert scores.n_queries == len(collection.query_ids)
+    assert scores["nDCG@10"][0] == 0
+    assert result.diagnosis["empty-queries"].examples == ("q00",)
+
+
+def test_queries_nobody_judged_are_not_asked() -> None:
+    collection = small()
+    more = replace(
+        collection,
+        query_ids=Ids.concat([collection.query_ids, Ids.of(["x"])]),
+        query_texts=[*collection.query_texts, "extra"],
+    )
+    result = run_bench(more, ["bm25"])
+    assert len(result["bm25"].ranking) == len(collection.query_ids)
+    assert result.diagnosis["unjudged-queries"].count == 1
+
+
+@pytest.mark.parametrize("fold", ["max", "sum:2"])
+def test_chunks_fold_to_what_all_chunks_would_give(fold: str) -> None:
+    from assay.io.chunking import ChunkRule, chunk_text
+
+    collection = small(n_docs=30, n_queries=10)
+    result = run_bench(collection, [LETTERS], chunk="tokens:4:1", fold=fold, depth=5)
+    rule, best = ChunkRule("tokens", 4, 1), 1 if fold == "max" else 2
+    asked = letters(list(collection.query_texts))
+    asked /= np.linalg.norm(asked, axis=1, keepdims=True)
+    for query, vector in zip(collection.query_ids, asked, strict=True):
+        worth = {}
+        for doc, text in zip(collection.doc_ids, collection.doc_texts, strict=True):
+            rows = letters(chunk_text(text, rule))
+            cosines = np.sort(rows @ vector / np.linalg.norm(rows, axis=1))[::-1]
+            worth[doc] = cosines[:best].sum()
+        found = result["letters"].ranking.row(query)
+        assert len(found) == 5
+        top = sorted(worth.values(), reverse=True)[:5]
+        assert [score for _, score in found] == pytest.approx(top, abs=1e-6)
+        assert [worth[doc] for doc, _ in found] == pytest.approx(top, abs=1e-6)
+
+
+def test_deep_lists_of_few_long_documents() -> None:
+    """Many chunks of one document must not crowd out the others."""
+    collection = small(n_docs=6, n_queries=3)
+    texts = [collection.doc_texts[0] * 30, *collection.doc_texts[1:]]
+    result = run_bench(
+        replace(collection, doc_texts=texts), [LETTERS], chunk="characters:10", depth=6
+    )
+    assert set(result["letters"].ranking.lengths.tolist()) == {6}
+
+
+def test_fusion_and_names() -> None:
+    result = run_bench(small(), ["bm25", "b2=bm25", LETTERS], fusions=["rrf:bm25+letters"])
+    assert [one.name for one in result.contestants] == [
+        "bm25",
+        "b2",
+        "letters",
+        "rrf(bm25+letters)",
+    ]
+    assert result.standing.comparison is not None
+    outcome = result.standing.comparison.pair("bm25", "b2", measure="nDCG@10").outcome
+    assert outcome == "identical"
+
+
+@pytest.mark.parametrize(
+    ("models", "fusions", "words"),
+    [
+        ([], [], "no model"),
+        (["bm25", "bm25"], [], "Two contestants are called 'bm25'"),
+        (["bm25", "tfidf"], ["rrf:bm25+tfdif"], "Did you mean tfidf"),
+        (["bm25", "tfidf"], ["rrf:bm25"], "two different models"),
+        (["bm25", "tfidf"], ["sum:bm25+tfidf"], "Methods: rrf"),
+        (["bm25", "tfidf"], ["bm25+tfidf"], "METHOD:A"),
+    ],
+)
+def test_requests_that_make_no_sense(models: list[str], fusions: list[str], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        run_bench(small(), models, fusions=fusions)
+
+
+def test_nothing_to_ask_or_to_search() -> None:
+    collection = small()
+    blank = [""] * len(collection.doc_ids)
+    with pytest.raises(InputError, match="All documents are empty"):
+        run_bench(replace(collection, doc_texts=blank), ["bm25"])
+    with pytest.raises(InputError, match="nothing to ask"):
+        run_bench(replace(collection, query_texts=[""] * len(collection.query_ids)), ["bm25"])
+
+
+def test_a_second_run_computes_nothing(tmp_path: Path) -> None:
+    cache = EmbeddingCache(tmp_path)
+    first = run_bench(small(), ["wordllama"], cache=cache)
+    second = run_bench(small(), ["wordllama"], cache=cache)
+    assert first["wordllama"].found.costs.n_encoded > 0
+    assert second["wordllama"].found.costs.n_encoded == 0
+    assert second["wordllama"].found.costs.texts_per_second is None
+    assert np.array_equal(first["wordllama"].scores.values, second["wordllama"].scores.values)
+
+
+def test_depth_follows_the_measures() -> None:
+    assert run_bench(small(), ["bm25"], measures=["nDCG@10", "R@20"]).depth == 100
+    assert run_bench(small(), ["bm25"], measures=["nDCG@500"]).depth == 500
+    assert run_bench(small(), ["bm25"], measures=["RR"]).depth == 1000
+    assert run_bench(small(), ["bm25"], measures=["RR"], depth=7).depth == 7
+
+
+def test_specs() -> None:
+    assert Model.parse("a=st:x=y") == Model("a", "st:x=y")
+    assert Model.parse("py:m:f") == Model("py:m:f", "py:m:f")
+    fused = Fusion.parse("h=combsum/zscore:0.3*bm25+mini")
+    assert (fused.members, fused.weights) == (("bm25", "mini"), (0.3, 1.0))
+
+
+def test_the_guides_functions() -> None:
+    docs = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.5, 0.5]])
+    assert get_top_k_indices(np.array([1.0, 0.0]), docs, k=3) == [0, 2, 3]
+    assert get_top_k_indices([2.0, 0.0], docs, k=99) == [0, 2, 3, 1]
+    assert recall_at_k([0, 2], {2, 5}, 2) == 0.5
+    assert recall_at_k([0, 2], set(), 2) == 0.0
+    with pytest.raises(InputError, match="zero"):
+        get_top_k_indices([1.0, 0.0], [[0.0, 0.0], [1.0, 1.0]])
+
+
+def test_evaluate_model_is_the_mean_of_recalls() -> None:
+    collection = small()
+    targets = [int(doc) for doc in collection.qrels.docs]
+    eval_set = [(i, {target}) for i, target in enumerate(targets)] + [(0, set())]
+
+    class Encoding:
+        def encode(self, texts: list[str]) -> np.ndarray:
+            return letters(texts)
+
+    docs, asked = list(collection.doc_texts), list(collection.query_texts)
+    vectors, queries = letters(docs), letters(asked)
+    wanted = np.mean(
+        [
+            recall_at_k(get_top_k_indices(queries[q], vectors, k=3), relevant, 3)
+            for q, relevant in eval_set
+        ]
+    )
+    found = evaluate_model(Encoding(), asked, docs, eval_set, k=3)
+    assert found == pytest.approx(wanted, abs=1e-12)
+    assert found < evaluate_model(letters, asked, docs, eval_set, k=3, empty="skip")

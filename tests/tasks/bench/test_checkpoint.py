@@ -1,0 +1,167 @@
+"""Interrupted benches: finished contestants are found again, damaged ones are not trusted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from assay.io.collections import write_collection
+from assay.tasks.bench.evaluate import run_bench
+from tests.tasks.bench import samples as bench_samples
+from tests.tasks.bench.samples import small
+
+ROOT = Path(__file__).resolve().parents[3]
+MODELS = [f"{name}=py:tests.tasks.bench.test_checkpoint:{name}" for name in ("steady", "frail")]
+
+
+def steady(texts: list[str]) -> np.ndarray:
+    """A model that notes that it was called."""
+    with open(os.environ["BENCH_CALLS"], "a", encoding="utf-8") as file:
+        file.write(f"{len(texts)}\n")
+    return bench_samples.letters(texts)
+
+
+def frail(texts: list[str]) -> np.ndarray:
+    """A model that kills its process, as a crash would, while a certain file is there."""
+    if os.path.exists(os.environ["BENCH_CALLS"] + ".kill"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return bench_samples.shouting(texts)
+
+
+steady.fingerprint = frail.fingerprint = "1"  # what they do is known: it may be kept
+
+
+def calls() -> int:
+    path = Path(os.environ["BENCH_CALLS"])
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+@pytest.fixture(autouse=True)
+def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "calls"
+    monkeypatch.setenv("BENCH_CALLS", str(path))
+    return path
+
+
+def bench(folder: Path) -> subprocess.CompletedProcess[str]:
+    models = [word for model in MODELS for word in ("--model", model)]
+    command = ["bench", "--corpus", "made", *models, "--cache", "cache", "--json", "--save"]
+    return subprocess.run(
+        [sys.executable, "-m", "assay", *command, "--fusion", "rrf:steady+frail"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def numbers(text: str) -> object:
+    """What is printed, without what the clock decides."""
+    data = json.loads(text)
+    for one in data["contestants"]:
+        del one["costs"]
+    return data
+
+
+def test_killed_and_taken_up_again(tmp_path: Path, noted: Path) -> None:
+    write_collection(small(), tmp_path / "made")
+    fatal = Path(f"{noted}.kill")
+    fatal.touch()
+    assert bench(tmp_path).returncode == -signal.SIGKILL
+    before = calls()
+    assert before > 0
+    assert list((tmp_path / "cache").rglob("*.part"))
+    fatal.unlink()
+    done = bench(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert calls() == before, "the finished contestant was not computed again"
+    assert not list((tmp_path / "cache").rglob("*.part"))
+    listed = subprocess.run(
+        [sys.executable, "-m", "assay", "runs", "list", "--json"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    states = [run["status"] for run in json.loads(listed.stdout)["runs"]]
+    assert sorted(states) == ["finished"] * 3 + ["running"]
+    fresh = bench(tmp_path)
+    assert numbers(fresh.stdout) == numbers(done.stdout)
+
+
+def interrupted(tmp_path: Path, noted: Path) -> list[Path]:
+    """Run the first contestant only, as an interruption would; the files that stay."""
+
+    def stop(what: str, done: int, total: int | None) -> None:
+        if what.startswith("frail"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_bench(small(), MODELS, parts=tmp_path, watch=stop)
+    return sorted(tmp_path.rglob("*.part"))
+
+
+def test_a_damaged_part_is_computed_again(tmp_path: Path, noted: Path) -> None:
+    (path,) = interrupted(tmp_path, noted)
+    once = calls()
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    result = run_bench(small(), MODELS, parts=tmp_path)
+    assert calls() > once
+    fresh = run_bench(small(), MODELS)
+    for one, other in zip(result.contestants, fresh.contestants, strict=True):
+        assert np.array_equal(one.ranking.docs, other.ranking.docs)
+
+
+def test_a_truncated_part_is_computed_again(tmp_path: Path, noted: Path) -> None:
+    (path,) = interrupted(tmp_path, noted)
+    once = calls()
+    path.write_bytes(path.read_bytes()[:100])
+    run_bench(small(), MODELS, parts=tmp_path)
+    assert calls() > once
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"depth": 7},
+        {"chunk": "tokens:4"},
+        {"metric": "dot"},
+        {"conventions": "sentence_transformers"},
+    ],
+    ids=["depth", "chunk", "metric", "tie rule"],
+)
+def test_another_bench_does_not_take_the_part(
+    tmp_path: Path, noted: Path, change: dict[str, object]
+) -> None:
+    interrupted(tmp_path, noted)
+    once = calls()
+    run_bench(small(), MODELS, parts=tmp_path, **change)
+    assert calls() > once
+
+
+def test_parts_are_what_they_were(tmp_path: Path, noted: Path) -> None:
+    interrupted(tmp_path, noted)
+    once = calls()
+    resumed = run_bench(small(), MODELS, parts=tmp_path)
+    assert calls() == once
+    fresh = run_bench(small(), MODELS)
+    for one, other in zip(resumed.contestants, fresh.contestants, strict=True):
+        assert one.scores.values.tobytes() == other.scores.values.tobytes()
+        assert one.ranking.scores.tobytes() == other.ranking.scores.tobytes()
+        assert one.scores.signature == other.scores.signature
+
+
+def test_a_folder_that_cannot_be_written_only_costs_the_resumption(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    assert len(run_bench(small(), MODELS, parts=blocked).contestants) == 2

@@ -1,0 +1,173 @@
+"""The diagnosis: every finding where there is something to find, and silence where not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from assay.core.ids import Ids
+from assay.core.judgments import Judgments
+from assay.io.collections import Collection
+from assay.tasks.bench.evaluate import run_bench
+from assay.tasks.bench.findings import disagreements, failures
+from assay.tasks.bench.text_findings import (
+    case_of,
+    duplicates,
+    language_of,
+    near_duplicates,
+)
+from tests.tasks.bench.samples import small
+
+ENGLISH = "the engine of this wing is the one that lifts and from what we know it was by design"
+GERMAN = "der Motor ist nicht das was mit dem Flügel für den Auftrieb sorgt und wie ein Vogel auf"
+
+
+def made(
+    docs: Sequence[str], queries: Sequence[str], judged: Sequence[tuple[int, int]]
+) -> Collection:
+    doc_ids = Ids.of([f"d{i}" for i in range(len(docs))], "doc")
+    query_ids = Ids.of([f"q{i}" for i in range(len(queries))], "query")
+    rows, numbers = zip(*judged, strict=True)
+    qrels = Judgments.from_pairs(query_ids, doc_ids, rows, numbers, np.ones(len(rows)))
+    return Collection(doc_ids, docs, query_ids, queries, qrels)
+
+
+def codes(collection: Collection, models: Sequence[str] = ("bm25",)) -> set[str]:
+    return {one.code for one in run_bench(collection, models).diagnosis.findings}
+
+
+def test_a_sound_collection_has_nothing_grave() -> None:
+    assert not {one.severity for one in run_bench(small(), ["bm25"]).diagnosis.findings} - {"note"}
+
+
+def test_judged_documents_that_are_absent() -> None:
+    collection = small()
+    ids = Ids.of([id.replace("d00", "D00") for id in collection.doc_ids], "doc")
+    result = run_bench(replace(collection, doc_ids=ids, fingerprint=""), ["bm25"])
+    if len(result.collection.absent_docs):
+        assert result.diagnosis["absent-docs"].severity == "error"
+        assert "upper and lower case" in result.diagnosis["absent-docs"].effect
+    names = Ids.of([f"{id}x" if i % 2 else id for i, id in enumerate(collection.doc_ids)], "doc")
+    half = run_bench(replace(collection, doc_ids=names, fingerprint=""), ["bm25"])
+    found = half.diagnosis["absent-docs"]
+    assert found.count == len(half.collection.absent_docs) > 0
+    assert half.diagnosis.findings[0].code == "absent-docs", "the gravest comes first"
+
+
+def test_judged_queries_without_a_text_are_left_out() -> None:
+    collection = small()
+    fewer = replace(
+        collection,
+        query_ids=collection.query_ids.take(np.arange(5, 25)),
+        query_texts=collection.query_texts[5:],
+        fingerprint="",
+    )
+    result = run_bench(fewer, ["bm25"])
+    assert result.diagnosis["absent-queries"].count == 5
+    assert result["bm25"].scores.n_queries == 20
+
+
+def test_copies() -> None:
+    text = "wings lift because air flows faster above than below and that is the whole of it"
+    docs = [text, text.upper() + "!", f"{text} always", "engines push", "x y z"]
+    collection = made(docs, ["wings lift", "engines"], [(0, 0), (1, 3)])
+    result = run_bench(collection, ["bm25"])
+    assert result.diagnosis["duplicate-docs"].examples == ("d0 = d1",)
+    near = result.diagnosis["near-duplicate-docs"]
+    assert (near.count, near.message[:12]) == (1, "2 documents ")
+    assert "and more" not in str(near)
+    assert near_duplicates(docs, known=duplicates(docs)) == [(0, 2)]
+    assert not near_duplicates(["a b c d"] * 3), "short texts are alike by accident"
+
+
+def test_near_copies_are_those_of_brute_force() -> None:
+    rng = np.random.default_rng(0)
+    texts = []
+    for _ in range(20):
+        words = [f"w{i}" for i in rng.integers(0, 500, 60)]
+        texts.append(" ".join(words))
+        changed = words.copy()
+        changed[int(rng.integers(60))] = "other"
+        texts.append(" ".join(changed))
+
+    def runs(text: str) -> set[tuple[str, ...]]:
+        words = text.split()
+        return set(zip(words, words[1:], words[2:], strict=False))
+
+    wanted = [
+        (i, j)
+        for i in range(len(texts))
+        for j in range(i + 1, len(texts))
+        if len(runs(texts[i]) & runs(texts[j])) >= 0.8 * len(runs(texts[i]) | runs(texts[j]))
+    ]
+    assert near_duplicates(texts) == wanted
+    assert len(wanted) == 20
+
+
+def test_another_language() -> None:
+    docs = [ENGLISH + f" number {i}" for i in range(9)]
+    found = codes(made(docs, [GERMAN], [(0, 0)]))
+    assert "language-mismatch" in found
+    assert "language-mismatch" not in codes(
+        made(docs, ["what is the engine of the wing"], [(0, 0)])
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        (ENGLISH, "English"),
+        (GERMAN, "German"),
+        ("les ailes sont dans une position qui est pour cette machine", "French"),
+        ("что это такое и как это работает", "Cyrillic script"),
+        ("これはなんですか", "Japanese"),
+        ("这是什么东西", "Chinese or Japanese"),
+        ("xyz 123", ""),
+        ("", ""),
+    ],
+)
+def test_languages(text: str, language: str) -> None:
+    assert language_of([text]) == language
+
+
+def test_case() -> None:
+    docs = ["The Wing lifts.", "An Engine pushes.", "Air flows."]
+    assert "case-mismatch" in codes(made(docs, ["WHAT LIFTS THE WING"], [(0, 0)]))
+    assert "case-mismatch" not in codes(made(docs, ["What lifts the wing?"], [(0, 0)]))
+    assert case_of(["123"]) == ""
+    assert case_of(["これは"]) == ""
+
+
+def test_failures_and_disagreement() -> None:
+    collection = small()
+    models = ["bm25", "letters=py:tests.tasks.bench.samples:letters"]
+    result = run_bench(collection, models)
+    values = np.array([one.scores["nDCG@10"] for one in result.contestants])
+    ids = [str(id) for id in result["bm25"].scores.query_ids]
+    assert failures(result) == [ids[i] for i in np.flatnonzero((values == 0).all(axis=0))]
+    spread = np.abs(values[0] - values[1])
+    found = disagreements(result)
+    assert len(found) == (spread > 0).sum()
+    assert found[0][1] == spread.max()
+    assert [value for _, value in found] == sorted(spread[spread > 0], reverse=True)
+
+
+def test_unjudged_share_is_that_of_the_lists() -> None:
+    collection = small()
+    result = run_bench(collection, ["bm25"])
+    judged = {
+        q: {collection.doc_ids[int(d)] for d in collection.qrels.docs[i : i + 1]}
+        for i, q in enumerate(collection.query_ids)
+    }
+    rows = [result["bm25"].ranking.row(q)[:10] for q in collection.query_ids]
+    share = np.mean(
+        [
+            sum(doc not in judged[q] for doc, _ in row) / 10
+            for q, row in zip(collection.query_ids, rows, strict=True)
+        ]
+    )
+    shown = result.diagnosis["unjudged"].message
+    assert f"{share:.0%}" in shown
