@@ -11,6 +11,7 @@
     │   ├── MeasureError      a measure name or parameter is not known
     │   └── ConventionError   a convention, preset or signature is not known
     ├── MissingPackageError   an optional package is needed; exit code 4
+    ├── PluginError           a package that extends Assay cannot be loaded; exit code 4
     ├── StorageError          a file could not be read or written; exit code 5
     ├── EndpointError         a server did not answer, or not as it should; exit code 5
     └── ClusterError          a cluster cannot be reached, or lost a task for good; exit code 5
@@ -34,10 +35,12 @@ __all__ = [
     "MeasureError",
     "MismatchError",
     "MissingPackageError",
+    "PluginError",
     "ShapeError",
     "StorageError",
     "UsageError",
     "ValueRangeError",
+    "error_text",
     "need",
 ]
 
@@ -103,6 +106,12 @@ class MissingPackageError(AssayError, ImportError):
         )
 
 
+class PluginError(AssayError):
+    """A package that extends Assay cannot be loaded; the message names it."""
+
+    exit_code = 4
+
+
 class StorageError(AssayError, OSError):
     """A file could not be read or written."""
 
@@ -129,7 +138,7 @@ def need(module: str, purpose: str, extra: str) -> Any:
         raise MissingPackageError(module.partition(".")[0], purpose, extra) from None
 
 
-def error_text(error: Exception) -> str:
+def error_text(error: BaseException) -> str:
     """The kind of an error and its first line, for a message."""
     words = (str(error).splitlines() or [""])[0]
     return f"{type(error).__name__}: {words:.160}" if words else type(error).__name__

@@ -90,11 +90,11 @@ def test_separate_files_and_measures(home: Path, assay: Callable[..., Any]) -> N
         "RR",
     )
     data = json.loads(done.out)
-    assert list(data["contestants"][0]["measures"]) == ["R@5", "RR"]
+    assert list(data["systems"][0]["measures"]) == ["R@5", "RR"]
     assert data["collection"]["documents"] == 40
-    assert data["contestants"][0]["costs"]["texts_per_second"] > 0
+    assert data["systems"][0]["costs"]["texts_per_second"] > 0
     assert data["chance"]["R@5"] == pytest.approx(5 / 40)
-    assert len(data["contestants"][0]["per_query"]) == 25
+    assert len(data["systems"][0]["per_query"]) == 25
 
 
 def test_on_a_cluster(home: Path, assay: Callable[..., Any]) -> None:
@@ -102,10 +102,10 @@ def test_on_a_cluster(home: Path, assay: Callable[..., Any]) -> None:
     done = assay(*TWO, "--no-cache", "--json", "--cluster", "threads", "--workers", "2")
     assert done.code == 0, done.err
     there = json.loads(done.out)
-    for one, other in zip(here["contestants"], there["contestants"], strict=True):
+    for one, other in zip(here["systems"], there["systems"], strict=True):
         assert one["per_query"] == other["per_query"]
         assert one["fingerprint"] == other["fingerprint"]
-    assert there["contestants"][1]["costs"]["n_encoded"] == 38 + 25
+    assert there["systems"][1]["costs"]["n_encoded"] == 38 + 25
 
 
 def test_a_cluster_that_has_nothing_to_do(home: Path, assay: Callable[..., Any]) -> None:
@@ -124,14 +124,14 @@ def test_config_file(home: Path, assay: Callable[..., Any]) -> None:
     done = assay("bench", config(home, WHOLE), "--json")
     assert done.code == 0, done.err
     data = json.loads(done.out)
-    assert [one["name"] for one in data["contestants"]] == ["bm25", "letters", "both"]
-    assert data["contestants"][2]["model"] == "combsum/minmax:0.4*bm25+0.6*letters"
+    assert [one["name"] for one in data["systems"]] == ["bm25", "letters", "both"]
+    assert data["systems"][2]["model"] == "combsum/minmax:0.4*bm25+0.6*letters"
     assert data["collection"]["name"] == "mine"
     more = assay("bench", "bench.toml", "--model", "tfidf", "-m", "AP", "--json")
     assert more.code == 2, "the fusion of the file names models that are no longer there"
     other = config(home, WHOLE.replace("k1 = 0.9", "k1 = 2.0"))
     changed = json.loads(assay("bench", other, "--json").out)
-    prints = [[one["fingerprint"] for one in found["contestants"]] for found in (data, changed)]
+    prints = [[one["fingerprint"] for one in found["systems"]] for found in (data, changed)]
     assert prints[0][0] != prints[1][0]
     assert prints[0][1] == prints[1][1]
 
@@ -158,7 +158,7 @@ def test_runs_files_score_the_same(home: Path, assay: Callable[..., Any]) -> Non
     done = assay(*TWO, "--runs", "out", "--json", "-m", "nDCG@10", "--depth", "100")
     wanted = {
         one["name"]: one["measures"]["nDCG@10"]["mean"]
-        for one in json.loads(done.out)["contestants"]
+        for one in json.loads(done.out)["systems"]
     }
     again = assay(
         "eval",
@@ -254,7 +254,7 @@ def test_chunks(home: Path, assay: Callable[..., Any]) -> None:
     plain = json.loads(assay(*common).out)
     folded = json.loads(assay(*common, "--chunk", "tokens:6:2", "--fold", "sum:2").out)
     assert folded["settings"]["chunk"] == "tokens:6:2"
-    assert folded["contestants"][0]["texts"]["n"] > plain["contestants"][0]["texts"]["n"]
+    assert folded["systems"][0]["texts"]["n"] > plain["systems"][0]["texts"]["n"]
 
 
 def test_a_baseline(home: Path, assay: Callable[..., Any]) -> None:
@@ -349,11 +349,11 @@ def test_explain_shows_what_each_found(home: Path, assay: Callable[..., Any]) ->
     assert "relevant" in done.out
     assert "✓ 1" in done.out
     data = json.loads(assay("explain", "bench.toml", "--query", "q03", "--json", "-n", "4").out)
-    assert [one["name"] for one in data["contestants"]] == ["bm25", "letters", "both"]
-    assert all(len(one["results"]) <= 4 for one in data["contestants"])
+    assert [one["name"] for one in data["systems"]] == ["bm25", "letters", "both"]
+    assert all(len(one["results"]) <= 4 for one in data["systems"])
     relevant = {
         doc["doc"]
-        for one in data["contestants"]
+        for one in data["systems"]
         for doc in (*one["results"], *one["missed"])
         if doc["grade"]
     }
@@ -377,7 +377,7 @@ def test_explain_of_run_files_and_of_saved_runs(home: Path, assay: Callable[...,
     )
     saving = assay("explain", "--saved", "--query", "q03", "--json")
     named = assay("explain", "--saved", "1", "2", "--query", "q03", "--json")
-    first, second, third = (json.loads(one.out)["contestants"] for one in (files, saving, named))
+    first, second, third = (json.loads(one.out)["systems"] for one in (files, saving, named))
     assert second == third
     assert [one["results"] for one in first] == [one["results"] for one in second]
     assert second[0]["measures"]["nDCG@10"] >= 0
@@ -475,9 +475,9 @@ def test_a_password_of_a_database_is_neither_shown_nor_stored(
 def test_behind_an_index(home: Path, assay: Callable[..., Any]) -> None:
     done = assay(*TWO, "--index", "exact", "--index", "exact", "--json", "-m", "nDCG@10")
     data = json.loads(done.out)
-    names = [one["name"] for one in data["contestants"]]
+    names = [one["name"] for one in data["systems"]]
     assert names == ["bm25", "letters", "letters @ exact"]
-    exact, behind = data["contestants"][1:]
+    exact, behind = data["systems"][1:]
     assert behind["index"]["recall"] == 1.0
     assert behind["per_query"] == exact["per_query"]
     assert "recall" in assay(*TWO, "--index", "exact", "-m", "RR").out

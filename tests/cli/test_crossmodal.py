@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from assay.tasks.crossmodal.evaluate import label_retrieval
+from assay.tasks.crossmodal import label_retrieval
 from tests.models.files import write_safetensors
 
 K = ("--k-values", "5", "10")

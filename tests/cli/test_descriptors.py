@@ -118,7 +118,7 @@ def test_pictures_are_refused_before_the_work_and_may_fail(assay: Assay, tmp_pat
     (tmp_path / "e.yaml").write_text(experiment_text("data", descriptors="[ORB]"))
     run = ("descriptors", "run", tmp_path / "e.yaml", "--show-to")
     for folder, pair, words in (
-        (tmp_path / "absent", "v_brick/1-2", "is no folder"),
+        (tmp_path / "absent", "v_brick/1-2", "is not a folder"),
         (tmp_path, "v_brick/1-9", "has no pair 1-9"),
     ):
         refused = assay(*run, folder, "--show", pair)
@@ -227,7 +227,7 @@ def test_stored_runs_of_other_questions_are_not_compared(assay: Assay, there: Pa
 def test_demo_needs_no_files(assay: Assay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("skimage")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("assay.tasks.vision.demo_scenes.make_demo_scenes", _two_scenes)
+    monkeypatch.setattr("assay.tasks.descriptors.run.make_demo_scenes", _two_scenes)
     answer = assay("descriptors", "demo", "--descriptor", "ORB", "--strongest", 50, "--json")
     assert answer.code == 0, answer.err
     data = json.loads(answer.out)

@@ -191,7 +191,7 @@ def test_cut_offs(assay, files):
         (["x.npy", "-t", "y.npy", "-m", "ndgc@10"], 2, "nDCG"),
         (["x.npy", "-t", "y.npy", "-k", "0"], 2, "0"),
         (["x.npy", "-t", "y.npy", "-k", "1", "0"], 2, "0"),
-        (["x.npy", "-t", "y.npy", "-m", "F1"], 2, "always shown"),
+        (["x.npy", "-t", "y.npy", "-m", "F1"], 2, "always reported"),
         (["x.npy", "-t", "y.npy", "-o", "x.npy"], 2, "x.npy"),
         (["lists.tsv", "--candidates", "three"], 3, "three"),
         (["lists.tsv", "--candidates", "one", "-m", "RR"], 2, "RR@2"),

@@ -53,13 +53,13 @@ def bench(
 def found(result: BenchResult) -> dict[str, tuple[Any, ...]]:
     """Everything that contestants found, and by which model."""
     return {
-        one.name: (*ranking_bytes(one.ranking), one.found.fingerprint) for one in result.contestants
+        one.name: (*ranking_bytes(one.ranking), one.result.fingerprint) for one in result.systems
     }
 
 
 def encoded(result: BenchResult) -> dict[str, int]:
     """How many texts each model was given."""
-    return {one.name: one.found.costs.n_encoded for one in result.contestants[1:]}
+    return {one.name: one.result.costs.n_encoded for one in result.systems[1:]}
 
 
 def check(cluster: Cluster, cache: Path) -> None:

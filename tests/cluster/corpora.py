@@ -90,7 +90,7 @@ def ranking_bytes(ranking: Ranking) -> tuple[Any, ...]:
         ranking.n_docs,
         ranking.has_ids,
         ranking.search,
-        None if ranking.divided is None else ranking.divided.tobytes(),
+        None if ranking.tie_split is None else ranking.tie_split.tobytes(),
     )
 
 

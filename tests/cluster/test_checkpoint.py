@@ -141,10 +141,10 @@ def test_other_queries_are_refused(shards, tmp_path):
 def test_a_folder_of_something_else_is_refused(shards, tmp_path):
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "letters.txt").write_text("keep me")
-    with pytest.raises(StorageError, match="is no checkpoint"):
+    with pytest.raises(StorageError, match="is not a checkpoint"):
         resumed(shards, tmp_path / "c")
     (tmp_path / "c" / "job.json").write_text("[]")
-    with pytest.raises(StorageError, match="is no checkpoint"):
+    with pytest.raises(StorageError, match="is not a checkpoint"):
         resumed(shards, tmp_path / "c")
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot be made"):

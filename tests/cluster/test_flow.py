@@ -50,20 +50,20 @@ def lists(rng, docs, k: int) -> Lists:
 
 
 def cut(scores, docs, k: int, keep_ties: bool) -> Lists:
-    rows, divided = [], []
+    rows, tie_split = [], []
     for row in scores:
         order = sorted(range(len(docs)), key=lambda place: (-row[place], docs[place]))
         kept = order[:k]
         if keep_ties and len(order) > k:
             kept += [place for place in order[k:] if row[place] == row[order[k - 1]]]
-        divided.append(not keep_ties and len(order) > k and row[order[k]] == row[order[k - 1]])
+        tie_split.append(not keep_ties and len(order) > k and row[order[k]] == row[order[k - 1]])
         rows.append([(docs[place], row[place]) for place in kept])
     flat = [pair for row in rows for pair in row]
     return Lists(
         np.array([len(row) for row in rows]),
         np.array([doc for doc, _ in flat], np.int64),
         np.array([score for _, score in flat]),
-        np.array(divided),
+        np.array(tie_split),
         np.zeros(0, np.int64),
         None,
     )
@@ -87,7 +87,7 @@ def test_merging_in_any_order_is_one_search(seed, keep_ties):
         rng.shuffle(parts)
         some = int(rng.integers(2, 4))
         parts = [*parts[some:], merge_lists(parts[:some], k, keep_ties=keep_ties)]
-    for name in ("lengths", "docs", "scores", "divided"):
+    for name in ("lengths", "docs", "scores", "tie_split"):
         assert np.array_equal(getattr(parts[0], name), getattr(want, name)), name
 
 

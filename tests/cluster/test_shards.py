@@ -49,7 +49,7 @@ def test_a_manifest_is_relative_to_itself(tmp_path):
         ('{"shard": []}', "a manifest is"),
         ("[1]", "a manifest is"),
         ('{"shards": [{"file": "a.npy"}]}', "shard 0: expected an object with a path"),
-        ('{"shards": [{"path": "a.npy", "row": 3}]}', "Did you mean 'rows'"),
+        ('{"shards": [{"path": "a.npy", "row": 3}]}', "Did you mean rows"),
         ('{"shards": [{"path": "a.npy", "rows": "3"}]}', "rows must be int"),
         ('{"shards": [{"path": "a.npy"}, {"path": "a.npy"}]}', "listed twice"),
         ('{"shards": [{"path": "a.txt"}]}', "is no shard"),

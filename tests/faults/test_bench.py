@@ -207,7 +207,7 @@ def test_hostile_names_and_texts(home: Path, assay: Callable[..., Any]) -> None:
     result = run_bench(
         collection, [Model(f"{name} {i}", "bm25") for i, name in enumerate(names)], measures="RR"
     )
-    page = result.standing.to_html()
+    page = result.report().to_html()
     assert "<script>window.pwned" not in page
     assert "<img src=x" not in page
     text = repr(result)
@@ -216,9 +216,9 @@ def test_hostile_names_and_texts(home: Path, assay: Callable[..., Any]) -> None:
 
     cells = as_csv(result.query_table()).splitlines()
     assert not any(cell.startswith(("=", "@")) for line in cells for cell in line.split(","))
-    from assay.tasks.bench.explain import answers_of_bench
+    from assay.tasks.bench.explain import explain_bench
 
-    answers = answers_of_bench(result, str(collection.query_ids[0]))
+    answers = explain_bench(result, str(collection.query_ids[0]))
     from assay.tables.page import text_page
 
     assert "\x1b" not in text_page(answers.page())

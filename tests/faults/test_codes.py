@@ -117,7 +117,7 @@ def test_cutoffs_that_make_no_sense(k):
 def test_more_asked_for_than_there_are(k, engine):
     ranking = rank_codes(bits_of(3, 8, 1), bits_of(5, 8, 2), k)
     assert ranking.complete.all()
-    assert not ranking.divided.any()
+    assert not ranking.tie_split.any()
     found = evaluate(ranking, Judgments.from_labels([1] * 3, [1] * 5), "P@10")
     assert found.values.tolist() == [[0.5] * 3]
 
@@ -143,4 +143,4 @@ def test_shards_merged_are_one_search(bits, keep_ties, engine, monkeypatch):
         parts = rank_codes(queries, docs, 30, keep_ties=keep_ties, threads=threads)
         assert bytes_of(parts) == bytes_of(whole)
         if not keep_ties:
-            assert parts.divided.tolist() == whole.divided.tolist()
+            assert parts.tie_split.tolist() == whole.tie_split.tolist()

@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pytest
 
+from assay.compat.label_retrieval import save_results
 from assay.errors import (
     AssayError,
     FormatError,
@@ -18,7 +19,7 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
-from assay.tasks.crossmodal.evaluate import Rows, label_retrieval, save_results
+from assay.tasks.crossmodal import SampleRows, label_retrieval
 
 LABELS = ["a", "a", "b", "b"]
 GOOD = np.array([[1.0, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]])
@@ -35,7 +36,7 @@ def test_a_value_that_is_no_number_is_named(bad):
     with pytest.raises(ValueRangeError, match=r"'image': sample 2 holds -?(nan|inf) in column 1"):
         search(vectors)
     with pytest.raises(ValueRangeError, match="sample 'y' holds"):
-        search(Rows(vectors, ["w", "x", "y", "z"]), Rows(LABELS, ["z", "y", "x", "w"]))
+        search(SampleRows(vectors, ["w", "x", "y", "z"]), SampleRows(LABELS, ["z", "y", "x", "w"]))
 
 
 def test_a_zero_vector_under_cosine():
@@ -96,9 +97,9 @@ def test_sample_ids():
         (["x", "a b", "y", "z"], "white space"),
     ):
         with pytest.raises(IdError, match=words):
-            search(Rows(GOOD, ids))
+            search(SampleRows(GOOD, ids))
     with pytest.raises(MismatchError, match="has 3"):
-        search(Rows(GOOD, ["x", "y", "z"]))
+        search(SampleRows(GOOD, ["x", "y", "z"]))
 
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
@@ -127,10 +128,13 @@ def test_large_whole_labels_stay_apart(base):
 
 def test_the_order_of_samples_changes_nothing():
     ids = np.array(["s1", "s2", "s3", "s4"])
-    plain = label_retrieval({"image": Rows(GOOD, ids)}, Rows(LABELS, ids))["label"]["image2image"]
+    plain = label_retrieval({"image": SampleRows(GOOD, ids)}, SampleRows(LABELS, ids))["label"][
+        "image2image"
+    ]
     order = np.array([3, 1, 0, 2])
     mixed = label_retrieval(
-        {"image": Rows(GOOD[order], ids[order])}, Rows(np.array(LABELS)[order], ids[order])
+        {"image": SampleRows(GOOD[order], ids[order])},
+        SampleRows(np.array(LABELS)[order], ids[order]),
     )["label"]["image2image"]
     assert mixed.to_dict() == plain.to_dict()
 
@@ -148,7 +152,7 @@ def test_a_cutoff_beyond_the_collection_still_divides_by_k():
 
 
 def test_metadata_with_nan_or_doubled_keys(tmp_path):
-    from assay.tasks.crossmodal.evaluate import load_text_prototypes_from_metadata
+    from assay.tasks.crossmodal import load_text_prototypes_from_metadata
 
     for text in ('{"milan": NaN}', '{"milan": {}, "milan": {}}', "[" * 10_000):
         (tmp_path / "m.json").write_text(text)

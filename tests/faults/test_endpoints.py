@@ -17,6 +17,7 @@ import pytest
 
 from assay.errors import EndpointError, ShapeError, UsageError
 from assay.models import EmbeddingCache, EncoderSettings, text_model
+from assay.models.adapters import openai
 from tests.models.fake_endpoint import content, right_answer, send, status, vector
 from tests.models.fake_endpoint import endpoint as fake_endpoint
 
@@ -36,7 +37,7 @@ def fake(monkeypatch):
 def waits(monkeypatch):
     """Seconds that would have been waited."""
     found = []
-    monkeypatch.setattr(endpoint, "_sleep", found.append)
+    monkeypatch.setattr(openai, "_sleep", found.append)
     return found
 
 
@@ -143,7 +144,7 @@ def test_a_server_that_repeats_the_key(fake, waits):
 
 
 def test_a_slow_answer_is_tried_again(fake, waits, monkeypatch):
-    monkeypatch.setattr(endpoint.Endpoint.__init__, "__defaults__", (1.0,))
+    monkeypatch.setattr(openai.Endpoint.__init__, "__defaults__", (1.0,))
     never = threading.Event()
     fake.script = [lambda handler, texts: never.wait(20)] * 2
     try:
@@ -154,7 +155,7 @@ def test_a_slow_answer_is_tried_again(fake, waits, monkeypatch):
 
 
 def test_an_answer_that_trickles_is_given_up(fake, waits, monkeypatch):
-    monkeypatch.setattr(endpoint.Endpoint.__init__, "__defaults__", (0.5,))
+    monkeypatch.setattr(openai.Endpoint.__init__, "__defaults__", (0.5,))
     stop = threading.Event()
 
     def trickle(handler, texts):
@@ -367,7 +368,7 @@ def _until(condition):
 
 
 def test_a_large_answer_is_refused(fake, monkeypatch):
-    monkeypatch.setattr(endpoint, "_LARGEST", 1000)
+    monkeypatch.setattr(openai, "_LARGEST", 1000)
 
     def endless(handler, texts):
         send(handler, 200, b" " * 100_000)

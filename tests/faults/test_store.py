@@ -173,7 +173,7 @@ def test_garbage(tmp_path, content, assay):
     answer = assay("runs", "list", "--store", file)
     assert answer.code == 5
     assert str(file) in answer.err
-    assert "fault of Assay" not in answer.err
+    assert "internal error" not in answer.err
     assert file.read_bytes() == content
 
 

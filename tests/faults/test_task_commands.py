@@ -79,7 +79,7 @@ def test_a_table_never_replaces_a_result_that_is_imported(capsys):
 )
 def test_more_threads_than_there_can_be(arguments, capsys):
     assert main([*arguments, "--threads", "99999999999"]) == 0
-    assert "fault of Assay" not in capsys.readouterr().err
+    assert "internal error" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("bits", ["65536", "9" * 23])

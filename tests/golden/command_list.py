@@ -81,7 +81,8 @@ def _eval() -> Found:
             "missing skip": f"partial.run -r qrels.txt -m {SOME} -q --json --missing skip",
             "missing error": f"partial.run -r qrels.txt -m {SOME} --json --missing error",
             "depth": f"coarse.run -r qrels.txt -m {SOME} -q --json --depth 5",
-            "depth within ties": f"coarse.run -r qrels.txt -m {SOME} --json --depth 5 --ties expected",
+            "depth within ties": f"coarse.run -r qrels.txt -m {SOME} --json --depth 5"
+            " --ties expected",
             "rel": f"{one} -m {SOME} -q --json --rel 2",
             "by kind": f"{all_runs} -r qrels.txt -m {SOME} --by groups.tsv:kind --json",
             "by number of the column": f"{one} -m {SOME} --by groups.tsv:3 --empty skip --json",
@@ -133,17 +134,20 @@ def _compare() -> Found:
             },
             "t, bh, level": f"{few} -m AP --test t --correction bh --level 0.1 --seed 5",
             "baseline": f"{few} -m AP,RR -b random",
-            "baseline, wilcoxon": f"{few} -m AP -b random.run --test wilcoxon --correction bonferroni",
+            "baseline, wilcoxon": f"{few} -m AP -b random.run --test wilcoxon"
+            " --correction bonferroni",
             "by topic": f"{few} -m AP,RR --by groups.tsv:topic",
             "by topic, t": f"{few} -m AP --by groups.tsv:topic --test t --interval t",
             "margin": f"{few} -m AP --margin 0.05",
             "differences": f"{few} -m AP,RR --differences 3",
             "sensitivity": f"coarse.run dense.run {few[len(four) + 1 :]} -m AP --sensitivity",
-            "sensitivity by topic": f"{two} --sensitivity --by groups.tsv:topic --resamples 200 --json",
+            "sensitivity by topic": f"{two} --sensitivity --by groups.tsv:topic"
+            " --resamples 200 --json",
             "expected ties": f"{few} -m AP --ties expected --empty skip",
             "preset beir": "dense.run partial.run -r qrels.txt -c beir --resamples 500 --json",
             "depth and rel": f"{few} -m AP --depth 8 --rel 2",
-            "missing skip": "dense.run partial.run -r qrels.txt --missing skip --resamples 500 --json",
+            "missing skip": "dense.run partial.run -r qrels.txt --missing skip"
+            " --resamples 500 --json",
             "four queries": "dense.run lexical.run -r four.txt --json --resamples 500",
             "too few in common": "few.run dense.run -r qrels.txt -c beir --json",
             "text": f"{four} -r qrels.txt -m AP,RR --resamples 500",
@@ -313,9 +317,9 @@ def _crossmodal() -> Found:
             "ready prototypes, truncated": f"{full} --prototype-embeddings proto.npz --truncate",
             "ready prototypes with labels": "--modality item=sensor.npy --labels labels.npy"
             " --prototype-embeddings text.npy --prototype-labels labels.npy --k-values 4 --json",
-            "prototypes": "--modality item=letters.npy --labels labels.npy --use-prototypes --metadata"
-            " meta.json --dataset-name milan --encoder py:tests.golden.models:bag --k-values 3 5"
-            " --full --json",
+            "prototypes": "--modality item=letters.npy --labels labels.npy --use-prototypes"
+            " --metadata meta.json --dataset-name milan --encoder py:tests.golden.models:bag"
+            " --k-values 3 5 --full --json",
             "text": f"{files} --k-values 3 10 --full",
             "markdown": f"{files} --k-values 3 10 --full --format markdown",
             "csv": f"{files} --k-values 3 10 --full --format csv",
@@ -339,7 +343,8 @@ def _predict() -> Found:
         {
             "one": f"{one} --json",
             "npz": "a0.npz --json",
-            "everything": f"{one} --per-class --histogram --train train.npy --previous last.npy --json",
+            "everything": f"{one} --per-class --histogram --train train.npy"
+            " --previous last.npy --json",
             **{
                 f"ties {rule}": f"{one} --ties {rule} --json"
                 for rule in ("order", "expected", "best", "worst")
@@ -353,8 +358,8 @@ def _predict() -> Found:
             "lists": f"{lists} --json",
             "named columns": "lists.tsv --candidates two --target last --id query_id --json",
             "lists by user": f"{lists} --by user --n-classes 9 --per-class --histogram --json",
-            "lists with baselines": f"{lists} --train visits.csv:place --train-users visits.csv:user"
-            " --previous last --by user --json",
+            "lists with baselines": f"{lists} --train visits.csv:place"
+            " --train-users visits.csv:user --previous last --by user --json",
             "old json": f"{one} --legacy-json",
             "results": "--results results/good --unit percent --f1-unit fraction --json",
             "results with contradictions": "--results results --unit percent --json",
@@ -750,7 +755,8 @@ def _rest() -> Found:
         {
             "coarse": "coarse.run qrels.txt --json",
             "partial": "partial.run qrels.txt -m nDCG@20 -m P@5 --json",
-            "expected ties": "coarse.run qrels.txt --ties expected --empty skip --missing skip --json",
+            "expected ties": "coarse.run qrels.txt --ties expected --empty skip"
+            " --missing skip --json",
             "clean": "dense.run complete.txt -m RR --json",
             "beir": "few.run qrels.txt.gz -c beir --depth 5 --json",
             "text": "lexical.run qrels.txt",

@@ -155,7 +155,10 @@ class Session:
         return self._lasting_text(value) if isinstance(value, str) else value
 
     def _lasting_text(self, text: str) -> str:
-        text = self._renames.old_text(text.replace(str(self._folder), "<folder>"))
+        folder = str(self._folder)
+        for written in (folder, folder.replace("_", r"\_")):  # as it is, and in Markdown
+            text = text.replace(written, "<folder>")
+        text = self._renames.old_text(text)
         for pattern, put in _PASSING_TEXT:
             text = pattern.sub(put, text)
         return text

@@ -66,7 +66,7 @@ def nothing(n_queries: int) -> tuple:
 
 
 def brute(queries, docs, k, *, keep_ties=False, excluded=frozenset(), first=0):
-    counts, found, distances, divided = [], [], [], []
+    counts, found, distances, tie_split = [], [], [], []
     for q, query in enumerate(queries):
         far = (docs != query).sum(axis=1)
         order = [(far[d], d) for d in range(len(docs)) if (q, d + first) not in excluded]
@@ -78,8 +78,8 @@ def brute(queries, docs, k, *, keep_ties=False, excluded=frozenset(), first=0):
         counts.append(kept)
         found += [d + first for _, d in order[:kept]]
         distances += [int(distance) for distance, _ in order[:kept]]
-        divided.append(int(bool(tied) and not keep_ties))
-    return counts, found, distances, divided
+        tie_split.append(int(bool(tied) and not keep_ties))
+    return counts, found, distances, tie_split
 
 
 def same(found, expected):

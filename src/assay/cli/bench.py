@@ -1,4 +1,4 @@
-"""`assay bench`: which text model is better on my data? `assay.tasks.bench.evaluate` for files."""
+"""`assay bench`: Which text model is better on my data?"""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.options import refuse_workers_alone, where_options
-from assay.cli.output import hush_packages, typed_command
+from assay.cli.options import cluster_options, refuse_idle_workers
+from assay.cli.output import command_line, silence_logging
 from assay.cli.progress import Progress as Listener
 from assay.cli.progress import listener
 from assay.cluster import open_cluster
@@ -24,7 +24,7 @@ from assay.models import EmbeddingCache
 from assay.report.report import check_ending
 from assay.search.indexes.specs import without_secrets
 from assay.tables import page as pages
-from assay.tasks.bench.config import read_config, request_of
+from assay.tasks.bench.config import make_request, read_config
 from assay.tasks.bench.result import write_runs
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from assay.report.report import Report
     from assay.tasks.bench.config import BenchRequest
     from assay.tasks.bench.result import BenchResult
-    from assay.tasks.bench.search import Watch
+    from assay.tasks.bench.search import BenchProgress
 
 __all__ = ["bench_bars", "command"]
 
 
 @contextmanager
-def bench_bars(contestants: int = 0) -> Iterator[Watch | None]:
+def bench_bars(contestants: int = 0) -> Iterator[BenchProgress | None]:
     """Gives what a bench calls while it works, or None where nobody listens.
 
     With the number of contestants, the run that --save began says how far all of them are.
@@ -50,7 +50,7 @@ def bench_bars(contestants: int = 0) -> Iterator[Watch | None]:
         yield _both(drawn, share) if drawn and share else drawn or share
 
 
-def _both(first: Watch, second: Watch) -> Watch:
+def _both(first: BenchProgress, second: BenchProgress) -> BenchProgress:
     def watch(what: str, done: int, total: int | None) -> None:
         first(what, done, total)
         second(what, done, total)
@@ -74,7 +74,7 @@ class _Share:
 
 
 @contextmanager
-def _terminal_bars() -> Iterator[Watch | None]:
+def _terminal_bars() -> Iterator[BenchProgress | None]:
     if not sys.stderr.isatty():
         yield None
         return
@@ -238,7 +238,7 @@ def _model_options(command: Any) -> Any:
             ),
             click.option("--device", metavar="NAME", help="Where models run."),
             click.option("--threads", type=click.IntRange(min=1), metavar="N", help="[all cores]"),
-            where_options("Encode on threads, serial, auto (Ray), or Ray's address. [here]"),
+            cluster_options("Encode on threads, serial, auto (Ray), or Ray's address. [here]"),
             click.option(
                 "--cache",
                 metavar="DIR",
@@ -337,7 +337,7 @@ def _layout(chosen: dict[str, Any]) -> str:
         if named not in (None, "csv"):
             raise click.UsageError(f"--csv and --format {named} exclude each other.")
         named = "csv"
-    return output.chosen_format(named, chosen["json_wanted"], chosen["file"])
+    return output.choose_format(named, chosen["json_wanted"], chosen["file"])
 
 
 _REQUEST = (
@@ -366,7 +366,7 @@ _REQUEST = (
 
 def _request(chosen: dict[str, Any]) -> BenchRequest:
     config = {} if chosen["config"] is None else read_config(chosen["config"])
-    return request_of(config, **{key: chosen[key] for key in _REQUEST})
+    return make_request(config, **{key: chosen[key] for key in _REQUEST})
 
 
 def _refuse_senseless(chosen: dict[str, Any], request: BenchRequest) -> None:
@@ -376,7 +376,7 @@ def _refuse_senseless(chosen: dict[str, Any], request: BenchRequest) -> None:
             f"The baseline {chosen['baseline']!r} is none of the contestants: "
             f"{', '.join(request.names)}."
         )
-    refuse_workers_alone(chosen["where"], chosen["workers"])
+    refuse_idle_workers(chosen["where"], chosen["workers"])
     if chosen["cache"] and chosen["no_cache"]:
         raise click.UsageError("--cache and --no-cache exclude each other.")
     written = [chosen[key] for key in ("file", "html", "per_query")]
@@ -384,11 +384,11 @@ def _refuse_senseless(chosen: dict[str, Any], request: BenchRequest) -> None:
         output.refuse_input(
             path, chosen["config"], *request.files, options.group_file(chosen["by"])
         )
-    output.refuse_one_file(*written)
+    output.refuse_same_file(*written)
     if chosen["html"]:
         check_ending(chosen["html"])
     if chosen["per_query"]:
-        output.chosen_format(None, False, chosen["per_query"], known=("csv", "tsv", "markdown"))
+        output.choose_format(None, False, chosen["per_query"], known=("csv", "tsv", "markdown"))
 
 
 def _run(
@@ -398,12 +398,12 @@ def _run(
     cache = None
     if not chosen["no_cache"]:
         cache = EmbeddingCache(chosen["cache"], tell=output.narrate)
-    config = {"conventions": request.choices.get("conventions", "trec_eval")}
+    config = {"conventions": request.options.get("conventions", "trec_eval")}
     named = _typed(chosen, "conventions") or config["conventions"]
-    rules = options.rules_from(
+    rules = options.make_conventions(
         named, **{key: chosen[key] for key in ("ties", "empty", "missing", "depth")}
     )
-    hush_packages()
+    silence_logging()
     collection = request.load()
     saving.runs_on(collection.name)
     changes: dict[str, Any] = {"conventions": rules}
@@ -454,20 +454,20 @@ def _grouped(result: BenchResult, by: str | None, settings: dict[str, Any]) -> B
     name, members = read_groups(by, result.chance.query_ids)
     settings["by"] = name
     grouped = [
-        replace(one, scores=one.scores.with_groups(**{name: members})) for one in result.contestants
+        replace(one, scores=one.scores.with_groups(**{name: members})) for one in result.systems
     ]
-    return replace(result, contestants=tuple(grouped))
+    return replace(result, systems=tuple(grouped))
 
 
 def _report(result: BenchResult, settings: dict[str, Any]) -> Report:
-    return result.report(command=typed_command(), **settings)
+    return result.report(command=command_line(), **settings)
 
 
 def _narrate(result: BenchResult, request: BenchRequest, where: str | None) -> None:
     """Say which settings did nothing."""
     if where is not None and not request.encodes:
         output.narrate("--cluster: none of the models encodes texts, so workers had nothing to do")
-    if request.indexes and not any(one.found.index for one in result.contestants):
+    if request.indexes and not any(one.result.index for one in result.systems):
         output.narrate("--index: none of the models has vectors, so there was nothing to index")
 
 
@@ -477,7 +477,7 @@ def _write(result: BenchResult, report: Report, chosen: dict[str, Any]) -> None:
         output.narrate(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
     if chosen["per_query"]:
         file = chosen["per_query"]
-        layout = output.chosen_format(None, False, file)
+        layout = output.choose_format(None, False, file)
         output.show(
             [result.query_table()], layout=layout, file=file, signature=report.aligned.signature
         )

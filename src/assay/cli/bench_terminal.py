@@ -182,7 +182,7 @@ def print_answers(answers: Answers) -> None:
         _print_cut(console, answers.relevant_table())
     else:
         console.print(Text("No document is known to be relevant.", style="dim"))
-    for name, one in answers.found.items():
+    for name, one in answers.by_system.items():
         values = answers.values.get(name, {})
         shown = "  ".join(f"{key} {value:.4f}" for key, value in values.items())
         console.print(Text(printable(name), style="bold"), Text(shown, style="dim"))

@@ -1,4 +1,4 @@
-"""`assay check`: what is wrong or suspicious; `assay.check` for files."""
+"""`assay check`: List what is wrong or suspicious in a run and its judgments."""
 
 from __future__ import annotations
 
@@ -53,9 +53,11 @@ def command(
       assay check run.txt qrels.txt
       assay check run.txt qrels.txt -m nDCG@20 --json
     """
-    layout = output.chosen_format(None, json_wanted, file, known=("text", "json"))
+    layout = output.choose_format(None, json_wanted, file, known=("text", "json"))
     output.refuse_input(file, run, qrels)
-    rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
+    rules = options.make_conventions(
+        conventions, ties=ties, empty=empty, missing=missing, depth=depth
+    )
     report = check(run, qrels, measures=list(measures), conventions=rules)
     if layout == "json":
         output.put(output.as_json({"command": "check", **report.to_dict()}), file)

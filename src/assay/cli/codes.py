@@ -1,4 +1,4 @@
-"""`assay codes`: what shorter vectors lose; `assay.tasks.codes.evaluate.evaluate_codes` for files."""
+"""`assay codes`: What is lost if vectors are compressed?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.options import ManyValues
+from assay.cli.options import MultiOptionCommand
 from assay.core.text import printable
 from assay.errors import InputError
 from assay.io.vectors import read_ids, read_vectors
@@ -164,7 +164,7 @@ def _code_options(command: Any) -> Any:
     return command
 
 
-@click.command("codes", cls=ManyValues)
+@click.command("codes", cls=MultiOptionCommand)
 @_file_options
 @_code_options
 @click.option(
@@ -222,14 +222,14 @@ def command(
       assay codes --embeddings docs.npy --queries queries.npy --packed 256 \\
           --codes mine=doc-codes.npy --query-codes mine=query-codes.npy --json
     """
-    layout = output.chosen_format(named, json_wanted, file)
+    layout = output.choose_format(named, json_wanted, file)
     if chart is not None and not chart.lower().endswith(".svg"):
         raise click.UsageError(f"--chart writes SVG; {chart} should end in .svg.")
     inputs = [chosen[name] for name in ("embeddings", "queries", "doc_ids", "query_ids", "qrels")]
     inputs += [path for _, path in _named_files(chosen)]
     for written in (file, chart):
         output.refuse_input(written, *inputs)
-    output.refuse_one_file(file, chart)
+    output.refuse_same_file(file, chart)
     report = _evaluated(chosen)
     saving.keep(report.records(), *inputs)
     if chart is not None:

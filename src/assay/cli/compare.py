@@ -1,4 +1,4 @@
-"""`assay compare`: systems against each other or a baseline; `assay.compare` for files."""
+"""`assay compare`: Compare runs: which is better, by how much, and how sure is that?"""
 
 from __future__ import annotations
 
@@ -124,8 +124,10 @@ def command(
     paths, base = with_baseline(runs, baseline)
     gate.refuse_without(base)
     output.refuse_input(file, *paths, qrels, options.group_file(by))
-    rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
-    with output.working_on("reading and scoring …", qrels, *paths):
+    rules = options.make_conventions(
+        conventions, ties=ties, empty=empty, missing=missing, depth=depth
+    )
+    with output.show_activity("reading and scoring …", qrels, *paths):
         scored = score_run_files(paths, qrels, _wanted(measures, rel, gate), conventions=rules)
     column = None
     if by is not None:
@@ -155,7 +157,7 @@ def command(
 def _layout(named: str | None, json_wanted: bool, file: str | None) -> str:
     if named is None and not json_wanted and file and file.lower().endswith(".tex"):
         return "latex"
-    return output.chosen_format(named, json_wanted, file)
+    return output.choose_format(named, json_wanted, file)
 
 
 def _refuse_senseless(layout: str, sensitivity: bool, n_differences: int | None) -> None:
@@ -178,7 +180,7 @@ class _Gate:
         """Read the conditions; their measures take the same smallest relevant grade as others."""
         read = map(parse_condition, texts)
         conditions = [
-            replace(c, measure=options.with_threshold((c.measure,), rel)[0]) for c in read
+            replace(c, measure=options.apply_threshold((c.measure,), rel)[0]) for c in read
         ]
         return cls(tuple(conditions), worse)
 
@@ -223,7 +225,7 @@ def with_baseline(
 
 def _wanted(names: tuple[str, ...], rel: float | None, gate: _Gate) -> tuple[Measure, ...]:
     held = tuple(condition.measure for condition in gate.conditions)
-    asked = options.with_threshold(parse_many(names or held or ("nDCG@10",)), rel)
+    asked = options.apply_threshold(parse_many(names or held or ("nDCG@10",)), rel)
     return tuple(dict.fromkeys((*asked, *held)))
 
 

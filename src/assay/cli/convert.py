@@ -1,4 +1,4 @@
-"""`assay convert`: a run or judgments in another format; `read_run` and `write_run` for files."""
+"""`assay convert`: Write a run or judgments in another format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`assay crossmodal`: label retrieval across modalities; `assay.tasks.crossmodal.evaluate` for files."""
+"""`assay crossmodal`: Label retrieval across modalities: do an item's neighbours carry its label?"""
 
 from __future__ import annotations
 
@@ -8,28 +8,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.crossmodal_inputs import named_files, read_labels, read_modalities, read_prototypes
-from assay.cli.options import ManyValues
+from assay.cli.options import MultiOptionCommand
 from assay.cli.progress import progress_bar
+from assay.compat.label_retrieval import save_results, summary
 from assay.core.checks import check_labels
 from assay.core.conventions import CHOICES
-from assay.tables.table import columns_of
 from assay.tasks.crossmodal.evaluate import label_retrieval
-from assay.tasks.crossmodal.results import level_records
-from assay.tasks.crossmodal.tables import (
-    confusion_picture,
-    confusion_table,
-    label_table,
-    measure_table,
-    mistake_table,
-    save_results,
-    summary,
+from assay.tasks.crossmodal.inputs import (
+    named_files,
+    read_labels,
+    read_modalities,
+    read_prototypes,
 )
+from assay.tasks.crossmodal.tables import confusion_picture, confusion_table
 
 if TYPE_CHECKING:
     from assay.cli.saving import Saving
-    from assay.tables.table import Table
-    from assay.tasks.crossmodal.evaluate import DirectionResult, LabelResults, Prototypes
+    from assay.tasks.crossmodal.evaluate import LabelRetrievalResult
+    from assay.tasks.crossmodal.results import DirectionResult
+    from assay.tasks.crossmodal.samples import Prototypes
 
 __all__ = ["command"]
 
@@ -208,7 +205,7 @@ def _search_options(command: Any) -> Any:
     return command
 
 
-@click.command("crossmodal", cls=ManyValues)
+@click.command("crossmodal", cls=MultiOptionCommand)
 @_input_options
 @_search_options
 @_prototype_options
@@ -257,13 +254,14 @@ def command(*, saving: Saving, **chosen: Any) -> None:
           --metadata meta.json --dataset-name milan --encoder wordllama -o results.json
     """
     rich = chosen["full"] or chosen["json_wanted"] or chosen["named"] is not None
-    layout = output.chosen_format(chosen["named"], chosen["json_wanted"], chosen["file"])
+    layout = output.choose_format(chosen["named"], chosen["json_wanted"], chosen["file"])
     _refuse_senseless(chosen, rich, layout)
     results = _evaluated(chosen)
-    saving.keep(level_records(results), *_inputs(chosen))
-    _narrate(results)
+    saving.keep(results.records(), *_inputs(chosen))
+    for remark in results.remarks:
+        output.narrate(remark)
     for path in chosen["confusions"]:
-        _write_confusion(_all(results), path)
+        _write_confusion(results.directions, path)
     if rich:
         _show(results, layout, chosen)
     else:
@@ -277,7 +275,7 @@ def _refuse_senseless(chosen: dict[str, Any], rich: bool, layout: str) -> None:
         raise click.UsageError(f"{file}: the summary is saved as .json; other formats need --full.")
     for path in (file, *chosen["confusions"]):
         output.refuse_input(path, *_inputs(chosen))
-    output.refuse_one_file(file, *chosen["confusions"])
+    output.refuse_same_file(file, *chosen["confusions"])
     for path in chosen["confusions"]:
         if Path(path).suffix.lower() not in (".svg", ".csv", ".tsv", ".md", ".json"):
             raise click.UsageError(f"--confusion {path}: use .svg, .csv, .tsv, .md or .json.")
@@ -312,7 +310,7 @@ def _inputs(chosen: dict[str, Any]) -> list[str]:
     ]
 
 
-def _evaluated(chosen: dict[str, Any]) -> dict[str, LabelResults]:
+def _evaluated(chosen: dict[str, Any]) -> LabelRetrievalResult:
     metric: Any = chosen["metric"] or ("dot" if chosen["normalize"] is False else "cosine")
     files, keys = _modality_files(chosen)
     modalities = read_modalities(files, keys)
@@ -390,19 +388,7 @@ def _prototypes(chosen: dict[str, Any], metric: str) -> Prototypes | None:
         )
 
 
-def _all(results: dict[str, LabelResults]) -> list[DirectionResult]:
-    return [one for level in results.values() for one in level.values()]
-
-
-def _narrate(results: dict[str, LabelResults]) -> None:
-    for level, directions in results.items():
-        for name, one in directions.items():
-            for remark in one.remarks():
-                start = f"{level}, {name}" if len(results) > 1 else name
-                output.narrate(f"{start}: {remark}")
-
-
-def _show_summary(results: dict[str, LabelResults], file: str | None) -> None:
+def _show_summary(results: LabelRetrievalResult, file: str | None) -> None:
     """The document's summary on stdout and, if asked for, its JSON in a file."""
     several = len(results) > 1
     for level, found in results.items():
@@ -412,48 +398,28 @@ def _show_summary(results: dict[str, LabelResults], file: str | None) -> None:
         output.narrate(f"written: {file}")
 
 
-def _show(results: dict[str, LabelResults], layout: str, chosen: dict[str, Any]) -> None:
+def _show(results: LabelRetrievalResult, layout: str, chosen: dict[str, Any]) -> None:
     if layout == "json":
-        output.put(output.as_json(_as_data(results)), chosen["file"])
+        output.put(output.as_json({"command": "crossmodal", **results.to_dict()}), chosen["file"])
         return
-    found = _all(results)
-    signature = "\n".join(dict.fromkeys(one.scores.signature for one in found))
     title = ""
     if layout == "text" and chosen["file"] is None:
         _show_summary(results, None)
         title = "95 % intervals over queries; micro: mean over queries, macro: mean over labels"
     output.show(
-        _tables(found, len(results) > 1),
+        results.tables(),
         layout=layout,
         file=chosen["file"],
-        signature=signature,
+        signature=results.signature,
         title=title,
     )
-
-
-def _tables(found: list[DirectionResult], several_levels: bool) -> list[Table]:
-    tables = [measure_table(found), label_table(found), mistake_table(found)]
-    tables = [table for table in tables if table.rows]
-    if several_levels:
-        return tables
-    return [columns_of(table, range(1, len(table.columns))) for table in tables]
-
-
-def _as_data(results: dict[str, LabelResults]) -> dict[str, Any]:
-    return {
-        "command": "crossmodal",
-        "levels": {
-            level: {name: one.to_dict() for name, one in found.items()}
-            for level, found in results.items()
-        },
-    }
 
 
 def _write_confusion(found: list[DirectionResult], path: str) -> None:
     if Path(path).suffix.lower() == ".svg":
         output.put(confusion_picture(found), path)
         return
-    layout = output.chosen_format(None, False, path)
+    layout = output.choose_format(None, False, path)
     if layout == "json":
         pairs = [
             {"level": one.level, "direction": one.direction.name, **one.confusion.to_dict()}

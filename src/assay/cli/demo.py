@@ -1,4 +1,4 @@
-"""`assay demo`: five ways to search Python's own documentation, compared in less than a minute."""
+"""`assay demo`: Which text model is better? Five systems search Python's own documentation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 from assay.cli import output
 from assay.cli.bench import bench_bars
-from assay.cli.output import hush_packages
+from assay.cli.output import silence_logging
 from assay.cli.saving import saving_runs
 from assay.errors import StorageError, need
 from assay.io.collections import write_collection
@@ -132,7 +132,7 @@ def _size(collection: Collection) -> str:
 
 
 def _demo(folder: Path) -> None:
-    hush_packages()
+    silence_logging()
     _introduce()
     _need_packages()
     _make(folder)

@@ -1,4 +1,4 @@
-"""`assay descriptors`: image descriptors on scenes with known homographies."""
+"""`assay descriptors`: Evaluate image descriptors on scenes with known homographies."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def patches(
     """
     from pathlib import Path
 
-    layout = output.chosen_format(named, json_wanted, file)
+    layout = output.choose_format(named, json_wanted, file)
     scenes = describe_patch_scenes(folder, descriptor) if descriptor else read_patch_scenes(folder)
     bits = scenes[0].vectors["ref"].dtype == "uint8"
     found = evaluate_patches(
@@ -236,6 +236,6 @@ def import_(
 
     What contradicts the unit, the ranges or itself is reported; the exit code is then 1.
     """
-    layout = output.chosen_format(named, json_wanted, target)
+    layout = output.choose_format(named, json_wanted, target)
     output.refuse_input(target, file, against)
     return show_import(file, unit, against, layout, target)

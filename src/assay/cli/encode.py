@@ -1,11 +1,11 @@
-"""`assay encode`: shards of texts in, shards of vectors out; `assay.cluster.encode_shards`."""
+"""`assay encode`: Encode shards of texts into shards of vectors, for `assay rank`."""
 
 from __future__ import annotations
 
 import click
 
 from assay.cli import output
-from assay.cli.options import where_options
+from assay.cli.options import cluster_options
 from assay.cli.shard_rank import opened
 from assay.cluster import encode_shards
 from assay.models import EncoderSettings
@@ -32,7 +32,7 @@ __all__ = ["command"]
     help="Folder for the vectors, reached by all workers.",
 )
 @click.option("--doc-prefix", default="", metavar="TEXT", help="Put before every text.")
-@where_options("threads, serial, auto (Ray), or Ray's address. [serial]")
+@cluster_options("threads, serial, auto (Ray), or Ray's address. [serial]")
 @click.option("--timings", metavar="FILE", help="Write time and bytes of every task as JSON.")
 def command(
     *,

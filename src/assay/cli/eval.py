@@ -1,7 +1,8 @@
-"""`assay eval`: scores of runs against judgments; `assay.evaluate` for files."""
+"""`assay eval`: Score one or several runs against judgments."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,27 +14,22 @@ from assay.report.trec_layout import trec_layout
 from assay.runs import tables
 from assay.runs.record import RunRecord
 from assay.runs.run_files import group_records, score_run_files
+from assay.tables.page import Page, Words
 
 if TYPE_CHECKING:
     from assay.cli.saving import Saving
-    from assay.measures import Measure
+    from assay.core.conventions import Conventions
+    from assay.tables.table import Table
 
 __all__ = ["command"]
-
-_FORMATS = ("text", "trec", "markdown", "csv", "tsv", "json")
 
 
 @click.command("eval")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @options.qrels_option
-@click.option(
-    "-m",
-    "--measure",
-    "measures",
-    multiple=True,
-    metavar="NAME",
-    help="A measure such as nDCG@10, or a group: default, official, all_trec. May be repeated; "
-    "'assay measures' lists all.",
+@options.measures_option(
+    "A measure such as nDCG@10, or a group: default, official, all_trec. May be repeated; "
+    "'assay measures' lists all."
 )
 @click.option("-q", "--per-query", is_flag=True, help="A row for each query.")
 @click.option(
@@ -42,7 +38,7 @@ _FORMATS = ("text", "trec", "markdown", "csv", "tsv", "json")
     help="Means by group: a TSV or CSV file with a query and its group in each line.",
 )
 @options.conventions_options
-@click.option("--rel", type=float, metavar="N", help="Smallest grade that is relevant. [1]")
+@options.rel_option
 @click.option(
     "--chance",
     "chance_wanted",
@@ -56,9 +52,7 @@ _FORMATS = ("text", "trec", "markdown", "csv", "tsv", "json")
     help="Size of the collection; goes with --chance.",
 )
 @click.option("--percent", is_flag=True, help="Print percentages (text and Markdown only).")
-@click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
-@options.json_option
-@options.output_option
+@options.result_options("text", "trec", "markdown", "csv", "tsv", "json")
 @options.save_options("retrieval")
 def command(
     *,
@@ -67,17 +61,12 @@ def command(
     measures: tuple[str, ...],
     per_query: bool,
     by: str | None,
-    conventions: str,
-    ties: str | None,
-    empty: str | None,
-    missing: str | None,
-    depth: int | None,
+    rules: Conventions,
     rel: float | None,
     chance_wanted: bool,
     n_docs: int | None,
     percent: bool,
-    named: str | None,
-    json_wanted: bool,
+    layout: str,
     file: str | None,
     saving: Saving,
 ) -> None:
@@ -95,8 +84,7 @@ def command(
       assay eval run.txt -r qrels.txt -m official --format trec
       assay eval *.run -r qrels.txt --save --dataset cranfield
     """
-    layout = output.chosen_format(named, json_wanted, file)
-    _refuse_senseless(
+    _refuse_contradictions(
         layout,
         n_runs=len(runs),
         per_query=per_query,
@@ -106,30 +94,27 @@ def command(
         n_docs=n_docs,
     )
     output.refuse_input(file, *runs, qrels, options.group_file(by))
-    rules = options.rules_from(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
     names = measures or (("official",) if layout == "trec" else ("default",))
-    with output.working_on("reading and scoring …", qrels, *runs):
-        records = score_run_files(
-            runs, qrels, _wanted(names, rel), conventions=rules, n_docs=n_docs
-        )
+    wanted = options.apply_threshold(parse_many(names), rel)
+    with output.show_activity("reading and scoring …", qrels, *runs):
+        records = score_run_files(runs, qrels, wanted, conventions=rules, n_docs=n_docs)
     column = None
     if by is not None:
         records, column = group_records(records, by)
     saving.keep(records, options.group_file(by))
     output.narrate_remarks(records)
+    output.emit(
+        _Evaluation(
+            records, qrels, names, column, per_query, percent=percent, brief=layout == "text"
+        ),
+        layout,
+        file,
+    )
     if layout == "trec":
-        _print_trec(records[0], names, per_query, file)
-    elif layout == "json":
-        output.put(output.as_json(_as_data(records, qrels, column, per_query)), file)
-    else:
-        _print_table(records, column, layout, file, per_query=per_query, percent=percent)
+        output.narrate(records[0].scored().signature)
 
 
-def _wanted(names: tuple[str, ...], rel: float | None) -> tuple[Measure, ...]:
-    return options.with_threshold(parse_many(names), rel)
-
-
-def _refuse_senseless(
+def _refuse_contradictions(
     layout: str,
     *,
     n_runs: int,
@@ -157,23 +142,44 @@ def _refuse_senseless(
         )
 
 
-def _print_trec(one: RunRecord, names: tuple[str, ...], per_query: bool, file: str | None) -> None:
-    header = any(name.strip().lower() in ("official", "all_trec") for name in names)
-    run_id = one.provenance["tag"] or one.name
-    text = trec_layout(one.scored(), run_id=run_id, per_query=per_query, header=header)
-    output.put(text, file)
-    output.narrate(one.scored().signature)
+@dataclass(frozen=True)
+class _Evaluation:
+    """Scored runs as they are to be shown; `brief` shows one run measure by measure."""
 
+    records: list[RunRecord]
+    qrels: str
+    measures: tuple[str, ...]  # as they were named
+    by: str | None
+    per_query: bool
+    percent: bool
+    brief: bool
 
-def _as_data(
-    records: list[RunRecord], qrels: str, by: str | None, per_query: bool
-) -> dict[str, Any]:
-    return {
-        "command": "eval",
-        "signature": records[0].scored().signature,
-        "qrels": qrels,
-        "runs": [_run_data(one, by, per_query=per_query) for one in records],
-    }
+    @property
+    def signature(self) -> str:
+        return self.records[0].scored().signature
+
+    def table(self) -> Table:
+        if self.per_query:
+            return tables.query_table(self.records, self.percent)
+        if self.by is not None:
+            return tables.group_table(self.records, self.by, self.percent)
+        if len(self.records) == 1 and self.brief:
+            return tables.measure_table(self.records[0], self.percent)
+        return tables.run_table(self.records, self.percent)
+
+    def page(self) -> Page:
+        title = tables.title(self.records, self.percent) if self.brief else ""
+        return [Words(title, "verdict"), self.table(), Words(self.signature, "signature")]
+
+    def trec(self) -> str:
+        one = self.records[0]
+        header = any(name.strip().lower() in ("official", "all_trec") for name in self.measures)
+        run_id = one.provenance["tag"] or one.name
+        return trec_layout(one.scored(), run_id=run_id, per_query=self.per_query, header=header)
+
+    def to_dict(self) -> dict[str, Any]:
+        runs = [_run_data(one, self.by, per_query=self.per_query) for one in self.records]
+        return {"signature": self.signature, "qrels": self.qrels, "runs": runs}
 
 
 def _run_data(one: RunRecord, by: str | None, *, per_query: bool) -> dict[str, Any]:
@@ -192,25 +198,3 @@ def _run_data(one: RunRecord, by: str | None, *, per_query: bool) -> dict[str, A
         }
     path, tag = one.provenance["file"], one.provenance["tag"] or one.name
     return {"name": one.name, "path": path, "tag": tag, **data}
-
-
-def _print_table(
-    records: list[RunRecord],
-    by: str | None,
-    layout: str,
-    file: str | None,
-    *,
-    per_query: bool,
-    percent: bool,
-) -> None:
-    if per_query:
-        table = tables.query_table(records, percent)
-    elif by is not None:
-        table = tables.group_table(records, by, percent)
-    elif len(records) == 1 and layout == "text":
-        table = tables.measure_table(records[0], percent)
-    else:
-        table = tables.run_table(records, percent)
-    title = tables.title(records, percent) if layout == "text" else ""
-    signature = records[0].scored().signature
-    output.show([table], layout=layout, file=file, signature=signature, title=title)

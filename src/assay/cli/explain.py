@@ -1,4 +1,4 @@
-"""`assay explain`: one query. Its number worked out, or what every contestant found for it."""
+"""`assay explain`: Explain one query: its value step by step, or what each system retrieved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from assay.cli import options, output
 from assay.cli.bench import bench_bars
-from assay.cli.options import opened_store
+from assay.cli.options import open_store
 from assay.inspect.explain import explain
 from assay.io.collections import load_collection
 from assay.io.formats import as_ranking
@@ -16,8 +16,8 @@ from assay.measures import parse_many
 from assay.models import EmbeddingCache
 from assay.runs.run_files import unique_names
 from assay.tables.page import text_page
-from assay.tasks.bench.config import read_config, request_of
-from assay.tasks.bench.explain import answers_of_bench, answers_of_rankings, answers_of_runs
+from assay.tasks.bench.config import make_request, read_config
+from assay.tasks.bench.explain import explain_bench, explain_rankings, explain_runs
 
 if TYPE_CHECKING:
     from assay.tasks.bench.explain import Answers
@@ -71,7 +71,7 @@ def command(*, runs: tuple[str, ...], **chosen: Any) -> int:
       assay explain --saved --query 301
       assay explain bm25.run dense.run --corpus docs.jsonl --queries q.jsonl -r qrels.tsv --query 7
     """
-    layout = output.chosen_format(
+    layout = output.choose_format(
         None, chosen["json_wanted"], chosen["file"], known=("text", "json")
     )
     _refuse_senseless(runs, chosen)
@@ -107,7 +107,7 @@ def _show_number(runs: tuple[str, ...], chosen: dict[str, Any], layout: str) -> 
     if chosen["qrels"] is None:
         raise click.UsageError("Missing option '-r' / '--qrels': the judgments.")
     measure = chosen["measure"] or "nDCG@10"
-    wanted = options.with_threshold(parse_many(measure), chosen["rel"])
+    wanted = options.apply_threshold(parse_many(measure), chosen["rel"])
     if len(wanted) != 1:
         raise click.UsageError(f"{measure!r} stands for several measures; name one of them.")
     found = explain(
@@ -130,18 +130,18 @@ def _show_number(runs: tuple[str, ...], chosen: dict[str, Any], layout: str) -> 
 
 def _rules(chosen: dict[str, Any]) -> Any:
     changes = {key: chosen[key] for key in ("ties", "empty", "missing", "depth")}
-    return options.rules_from(chosen["conventions"], **changes)
+    return options.make_conventions(chosen["conventions"], **changes)
 
 
 def _of_bench(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
     """Run the bench again; its vectors are in the cache."""
     if len(runs) > 1:
         raise click.UsageError("Explain one bench.toml at a time.")
-    request = request_of(read_config(runs[0]))
+    request = make_request(read_config(runs[0]))
     collection = request.load()
     with bench_bars() as watch:
         result = request.run(collection, cache=EmbeddingCache(tell=output.narrate), watch=watch)
-    return answers_of_bench(result, chosen["query"], places=chosen["places"] or 10)
+    return explain_bench(result, chosen["query"], places=chosen["places"] or 10)
 
 
 def _of_files(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
@@ -150,11 +150,11 @@ def _of_files(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
     names = unique_names(runs)
     rankings = {name: as_ranking(run, rules) for name, run in zip(names, runs, strict=True)}
     places = chosen["places"] or 10
-    return answers_of_rankings(collection, rankings, chosen["query"], places=places)
+    return explain_rankings(collection, rankings, chosen["query"], places=places)
 
 
 def _of_store(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
-    with opened_store(chosen["store"]) as store:
+    with open_store(chosen["store"]) as store:
         if runs:
             found = [store.run(run) for run in runs]
         else:
@@ -163,7 +163,7 @@ def _of_store(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
             found = [
                 run for run in store.runs(task="bench", status="finished") if run.batch == batch
             ][::-1]
-        return answers_of_runs(found, chosen["query"])
+        return explain_runs(found, chosen["query"])
 
 
 def _show_answers(answers: Answers, layout: str, file: str | None) -> int:

@@ -1,4 +1,4 @@
-"""`assay fuse`: one run from several; `assay.fuse` for files."""
+"""`assay fuse`: Fuse several runs into one by reciprocal ranks or scores."""
 
 from __future__ import annotations
 

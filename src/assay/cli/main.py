@@ -1,41 +1,68 @@
-"""The group of commands; a command's module is loaded when that command is called."""
+"""The group of commands; a command's module is imported when that command is called.
+
+A command is a file of this folder, or a folder with an `__init__.py`, that begins with a line such
+as "`assay eval`: Score one or several runs against judgments." and holds `command`. The list in
+`assay --help` is made of these first lines, so that it needs no import.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from assay import __version__
-from assay.cli.exit_codes import exit_code_of, pipes_named
+from assay.cli.exit_codes import name_broken_pipes, run_command
 from assay.core.text import did_you_mean
 
 __all__ = ["COMMANDS", "assay", "main"]
 
-# What `assay --help` says, so that it need not load a single command.
-COMMANDS: Final[dict[str, str]] = {
-    "bench": "Which text model is better on my data? Encode, search, judge, compare.",
-    "eval": "Score one or several runs against judgments.",
-    "compare": "Compare runs: which is better, by how much, and how sure is that?",
-    "rank": "Find the exact best documents of each query and write them as a run.",
-    "encode": "Encode shards of texts into shards of vectors, for rank.",
-    "fuse": "Make one run of several by adding reciprocal ranks or scores.",
-    "report": "Write runs and their comparison as one page with charts that opens offline.",
-    "crossmodal": "Label retrieval across modalities: do an item's neighbours carry its label?",
-    "predict": "Score predictions of one class per sample: Acc@k, MRR, nDCG, F1.",
-    "descriptors": "Evaluate image descriptors on scenes with known homographies.",
-    "codes": "What is lost if vectors are compressed?",
-    "runs": "List, show, compare, tag, export and repeat the runs that --save stored.",
-    "serve": "Show a store of runs in the browser.",
-    "check": "List what is wrong or suspicious in a run and its judgments.",
-    "explain": "Explain one query: its number line by line, or what each contestant found.",
-    "measures": "List the measures, their formulas and parameters.",
-    "convert": "Write a run or judgments in another format.",
-    "schema": "Print what may stand in a config file, as a JSON schema.",
-    "demo": "Five ways to search Python's own documentation, compared in a minute.",
-}
+# These come first in the list, in this order; others follow by their names.
+_FIRST: Final = (
+    "bench",
+    "eval",
+    "compare",
+    "rank",
+    "encode",
+    "fuse",
+    "report",
+    "crossmodal",
+    "predict",
+    "descriptors",
+    "codes",
+    "runs",
+    "serve",
+    "check",
+    "explain",
+    "measures",
+    "convert",
+    "schema",
+    "demo",
+)
+_FIRST_LINE: Final = re.compile(r'"""`assay (?P<name>[a-z-]+)`: (?P<help>.+?)(""")?$')
+
+
+def _find_commands(folder: Path) -> dict[str, str]:
+    """Commands and what they are for, from the first lines of their files."""
+    found = {}
+    for entry in folder.iterdir():
+        file = entry / "__init__.py" if entry.is_dir() else entry
+        if file.suffix != ".py" or not file.is_file():
+            continue
+        with open(file, encoding="utf-8") as lines:
+            first = _FIRST_LINE.match(lines.readline().rstrip())
+        if first is not None:
+            found[first["name"]] = first["help"]
+    order = {name: place for place, name in enumerate(_FIRST)}
+    names = sorted(found, key=lambda name: (order.get(name, len(order)), name))
+    return {name: found[name] for name in names}
+
+
+COMMANDS: Final = _find_commands(Path(__file__).parent)
 
 
 class LazyGroup(click.Group):
@@ -46,14 +73,14 @@ class LazyGroup(click.Group):
     ) -> click.Context:
         """Read the options; `--help` and `--version` already print here."""
         given = tuple(args)
-        with pipes_named():
+        with name_broken_pipes():
             context = super().make_context(info_name, args, *more, **kwargs)
         context.meta["assay.arguments"] = given  # for runs that are saved
         return context
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        with pipes_named():
+        with name_broken_pipes():
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -61,7 +88,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of this name, loaded now."""
+        """The command of this name, imported now."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(f"assay.cli.{cmd_name}").command
@@ -83,14 +110,21 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-def _hyphens(name: str) -> str:
-    """--per_query is --per-query."""
-    return name.replace("_", "-")
+_BRITISH: Final = re.compile(r"is(?=(e|ed|es|ing|ation)\b)")
+
+
+def _normalize(word: str) -> str:
+    """Names of options and values that are words, in one spelling.
+
+    click compares both sides in this form: --per_query is --per-query, and both British and
+    American spellings are understood (--normalise, --test randomization).
+    """
+    return _BRITISH.sub("iz", word.replace("_", "-"))
 
 
 _SETTINGS: dict[str, Any] = {
     "help_option_names": ["-h", "--help"],
-    "token_normalize_func": _hyphens,
+    "token_normalize_func": _normalize,
     "max_content_width": 100,
 }
 
@@ -114,7 +148,7 @@ def assay() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and give its exit code.
 
-    0 fine, 1 `assay check` found something, 2 usage, 3 bad input, 4 a package is missing,
-    5 file system, 70 a fault of Assay itself, 130 interrupted, 141 nobody reads the output.
+    0 success, 1 `assay check` found something or a gate failed, 2 usage, 3 bad input, 4 a package
+    is missing, 5 file system, 70 an internal error, 130 interrupted, 141 broken pipe.
     """
-    return exit_code_of(lambda: assay.main(arguments, "assay", standalone_mode=False))
+    return run_command(lambda: assay.main(arguments, "assay", standalone_mode=False))

@@ -1,4 +1,4 @@
-"""`assay measures`: what the registry knows."""
+"""`assay measures`: List the measures, their formulas and parameters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def command(*, names: tuple[str, ...], presets: bool, json_wanted: bool, file: s
         raise click.UsageError("--conventions lists the presets; it takes no NAME.")
     text, data = _presets() if presets else _details(names) if names else _all()
     known = ("text", "json") if isinstance(text, str) else ()
-    layout = output.chosen_format(None, json_wanted, file, known=known)
+    layout = output.choose_format(None, json_wanted, file, known=known)
     if layout == "json":
         output.put(output.as_json({"command": "measures", **data}), file)
     elif isinstance(text, str):

@@ -2,47 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
+from assay import store as run_store
 from assay.cli import output
 from assay.cli.saving import saving_runs
 from assay.core.conventions import CHOICES, Conventions
+from assay.core.text import did_you_mean
 from assay.io.groups import path_of
 
 if TYPE_CHECKING:
-    from assay.core.conventions import Conventions
     from assay.measures import Measure
     from assay.store import Store
 
 __all__ = [
-    "ManyValues",
+    "RUN_FORMATS",
+    "MultiOptionCommand",
+    "add_options",
+    "apply_threshold",
+    "cluster_options",
+    "conventions_choices",
     "conventions_options",
     "filter_options",
+    "find_baseline",
     "group_file",
+    "is_typed",
     "json_option",
-    "opened_store",
+    "level_option",
+    "make_conventions",
+    "measures_option",
+    "open_store",
     "output_option",
     "qrels_option",
-    "refuse_workers_alone",
-    "rules_from",
+    "refuse_idle_workers",
+    "rel_option",
+    "resamples_option",
+    "result_options",
     "save_options",
+    "seed_option",
     "statistics_options",
     "store_option",
-    "where_options",
-    "with_threshold",
+    "target_format_option",
+    "threads_option",
 ]
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Command], Command]
 
-class ManyValues(click.Command):
-    """A command whose repeatable options may list their values.
 
-    Where the command takes arguments, too, only options that take numbers may: what is no number
-    is an argument again.
+class MultiOptionCommand(click.Command):
+    """A command whose repeatable options may list their values: `-k 1 5 10`.
+
+    Where the command takes arguments, too, only options that take numbers may: what is not a
+    number is an argument again.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -55,15 +74,15 @@ class ManyValues(click.Command):
             if not only_numbers or isinstance(option.type, click.types.IntParamType)
             for name in option.opts
         }
-        return super().parse_args(ctx, _repeated(args, many, only_numbers=only_numbers))
+        return super().parse_args(ctx, _repeat_names(args, many, only_numbers=only_numbers))
 
 
-def _repeated(args: list[str], many: set[str], *, only_numbers: bool = False) -> list[str]:
+def _repeat_names(args: list[str], many: set[str], *, only_numbers: bool = False) -> list[str]:
     """The arguments with every value of these options under a name of its own.
 
-    >>> _repeated(["--k_values", "1", "2", "--full"], {"--k-values"})
+    >>> _repeat_names(["--k_values", "1", "2", "--full"], {"--k-values"})
     ['--k_values', '1', '--k_values', '2', '--full']
-    >>> _repeated(["-k", "1", "2", "a.npy", "3"], {"-k"}, only_numbers=True)
+    >>> _repeat_names(["-k", "1", "2", "a.npy", "3"], {"-k"}, only_numbers=True)
     ['-k', '1', '-k', '2', 'a.npy', '3']
     """
     made: list[str] = []
@@ -89,178 +108,116 @@ def _is_number(arg: str) -> bool:
     return True
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+def add_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """One decorator for several options, which the help lists in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+# Files and formats
+
+RUN_FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz")
 
 json_option = click.option("--json", "json_wanted", is_flag=True, help="Print JSON.")
 output_option = click.option(
     "-o", "--output", "file", metavar="FILE", help="Write the result to FILE, whole or not at all."
 )
 qrels_option = click.option("-r", "--qrels", required=True, metavar="QRELS", help="The judgments.")
-store_option = click.option(
-    "--store",
-    metavar="FILE|URL",
-    help="The store of runs: a file, or postgresql://... [$ASSAY_STORE, or assay.db]",
+target_format_option = click.option(
+    "--to", "target_format", type=click.Choice(RUN_FORMATS), help="If not as named."
 )
 
 
-def save_options(task: str) -> Callable[[Command], Command]:
-    """--save and what goes with it; the command gets `saving`, whose `keep` stores results."""
+def result_options(
+    *formats: str, words: str = "Layout of the result.", named: bool = True
+) -> Callable[[Command], Command]:
+    """--format (unless it is not `named`), --json and -o; the command gets `layout` and `file`."""
+    choice = click.option("--format", "named", type=click.Choice(formats), help=words)
+    add = add_options(*([choice] if named else []), json_option, output_option)
 
-    def wrapped(command: Command) -> Command:
+    def decorate(command: Command) -> Command:
         @wraps(command)
         def call(
-            *,
-            save: bool,
-            store: str | None,
-            dataset: str | None,
-            tags: tuple[str, ...],
-            **chosen: Any,
+            *, json_wanted: bool, file: str | None, named: str | None = None, **chosen: Any
         ) -> Any:
-            with saving_runs(task, wanted=save, store=store, dataset=dataset, tags=tags) as saving:
-                return command(saving=saving, **chosen)
+            layout = output.choose_format(named, json_wanted, file, known=formats)
+            return command(layout=layout, file=file, **chosen)
 
-        for option in reversed(
-            [
-                click.option("--save", is_flag=True, help="Store the results as runs."),
-                store_option,
-                click.option("--dataset", metavar="NAME", help="With --save: what it was run on."),
-                click.option(
-                    "--tag",
-                    "tags",
-                    multiple=True,
-                    metavar="TAG",
-                    help="With --save: a tag of the runs. May be repeated.",
-                ),
-            ]
-        ):
-            call = option(call)
-        return cast("Command", call)
+        return cast("Command", add(call))
 
-    return wrapped
+    return decorate
+
+
+# Measures and conventions
+
+
+def measures_option(words: str, default: tuple[str, ...] = ()) -> Decorator[Any]:
+    """-m, which may be repeated."""
+    return click.option(
+        "-m", "--measure", "measures", multiple=True, default=default, metavar="NAME", help=words
+    )
+
+
+rel_option = click.option(
+    "--rel", type=float, metavar="N", help="Smallest grade that is relevant. [1]"
+)
+conventions_choices = add_options(
+    click.option(
+        "-c",
+        "--conventions",
+        default="trec_eval",
+        show_default=True,
+        metavar="NAME",
+        help="A preset ('assay measures --conventions' lists them) or a signature.",
+    ),
+    click.option("--ties", type=click.Choice(CHOICES["ties"]), help="How tied documents count."),
+    click.option(
+        "--empty", type=click.Choice(CHOICES["empty"]), help="Queries without a relevant document."
+    ),
+    click.option(
+        "--missing",
+        type=click.Choice(CHOICES["missing"]),
+        help="Judged queries that are not in the run.",
+    ),
+    click.option(
+        "--depth",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Evaluate the first N documents of each query.",
+    ),
+)
 
 
 def conventions_options(command: Command) -> Command:
-    """--conventions, and the single choices that are changed most often."""
-    for option in reversed(
-        [
-            click.option(
-                "-c",
-                "--conventions",
-                default="trec_eval",
-                show_default=True,
-                metavar="NAME",
-                help="A preset ('assay measures --conventions' lists them) or a signature.",
-            ),
-            click.option(
-                "--ties", type=click.Choice(CHOICES["ties"]), help="What tied documents are worth."
-            ),
-            click.option(
-                "--empty",
-                type=click.Choice(CHOICES["empty"]),
-                help="Queries without a relevant document.",
-            ),
-            click.option(
-                "--missing",
-                type=click.Choice(CHOICES["missing"]),
-                help="Judged queries that are not in the run.",
-            ),
-            click.option(
-                "--depth",
-                type=click.IntRange(min=1),
-                metavar="N",
-                help="Look at the first N documents of each query.",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+    """The same; the command gets them as `rules`."""
+
+    @wraps(command)
+    def call(
+        *,
+        conventions: str,
+        ties: str | None,
+        empty: str | None,
+        missing: str | None,
+        depth: int | None,
+        **chosen: Any,
+    ) -> Any:
+        rules = make_conventions(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
+        return command(rules=rules, **chosen)
+
+    return cast("Command", conventions_choices(call))
 
 
-_TESTS = ("randomisation", "t", "wilcoxon", "sign", "bootstrap")
-_CORRECTIONS = ("holm", "bonferroni", "bh", "tukey", "none")
-_INTERVALS = ("bca", "percentile", "studentised", "t")
-
-
-def statistics_options(command: Command) -> Command:
-    """Baseline, test, correction and intervals; all but the baseline go to `compare` as given."""
-    for option in reversed(
-        [
-            click.option(
-                "-b",
-                "--baseline",
-                metavar="NAME",
-                help="Compare with this run only: its name or its file.",
-            ),
-            click.option(
-                "--test",
-                type=click.Choice(_TESTS),
-                default="randomisation",
-                show_default=True,
-                help="The paired test.",
-            ),
-            click.option(
-                "--correction",
-                type=click.Choice(_CORRECTIONS),
-                default="holm",
-                show_default=True,
-                help="For several pairs of runs.",
-            ),
-            click.option(
-                "--level",
-                type=float,
-                default=0.05,
-                show_default=True,
-                metavar="A",
-                help="Chance of a false claim; intervals have 1 - A.",
-            ),
-            click.option(
-                "--interval",
-                type=click.Choice(_INTERVALS),
-                default="bca",
-                show_default=True,
-                help="Kind of interval.",
-            ),
-            click.option(
-                "--resamples",
-                type=click.IntRange(min=100),
-                default=10_000,
-                show_default=True,
-                metavar="N",
-                help="How often to draw.",
-            ),
-            click.option(
-                "--seed",
-                type=click.IntRange(min=0),
-                default=0,
-                show_default=True,
-                metavar="N",
-                help="Same seed, same numbers.",
-            ),
-            click.option(
-                "--margin", type=float, metavar="X", help="Largest difference that does not matter."
-            ),
-            click.option(
-                "--by",
-                metavar="FILE[:COLUMN]",
-                help="Queries of one group are not independent: draw and test whole groups.",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
-
-
-def group_file(by: str | None) -> str | None:
-    """The file that --by names, without its column."""
-    return None if by is None else path_of(by)
-
-
-def rules_from(conventions: str, **changes: Any) -> Conventions:
+def make_conventions(conventions: str, **changes: Any) -> Conventions:
     """The conventions that the options describe."""
     return Conventions.parse(conventions).but(**changes)
 
 
-def with_threshold(measures: tuple[Measure, ...], rel: float | None) -> tuple[Measure, ...]:
+def apply_threshold(measures: tuple[Measure, ...], rel: float | None) -> tuple[Measure, ...]:
     """The measures, with this smallest relevant grade where they take one and name none."""
     if rel is None:
         return measures
@@ -273,28 +230,146 @@ def with_threshold(measures: tuple[Measure, ...], rel: float | None) -> tuple[Me
     )
 
 
-def where_options(words: str) -> Callable[[Command], Command]:
-    """Both options; `words` say in the help what --cluster is for."""
+def is_typed(option: str) -> bool:
+    """Whether an option of the running command was typed, and is not the default."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source is ParameterSource.COMMANDLINE
 
-    def add(command: Command) -> Command:
-        workers = click.option(
+
+# Statistics
+
+_TESTS = ("randomisation", "t", "wilcoxon", "sign", "bootstrap")
+_CORRECTIONS = ("holm", "bonferroni", "bh", "tukey", "none")
+_INTERVALS = ("bca", "percentile", "studentised", "t")
+
+test_option = click.option(
+    "--test",
+    type=click.Choice(_TESTS),
+    default="randomisation",
+    show_default=True,
+    help="The paired test.",
+)
+correction_option = click.option(
+    "--correction",
+    type=click.Choice(_CORRECTIONS),
+    default="holm",
+    show_default=True,
+    help="Correction of p-values for several pairs of runs.",
+)
+level_option = click.option(
+    "--level",
+    type=float,
+    default=0.05,
+    show_default=True,
+    metavar="A",
+    help="Significance level; intervals have 1 - A.",
+)
+resamples_option = click.option(
+    "--resamples",
+    type=click.IntRange(min=100),
+    default=10_000,
+    show_default=True,
+    metavar="N",
+    help="Number of resamples.",
+)
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Random seed.",
+)
+# All but the baseline go to `compare` as given.
+statistics_options = add_options(
+    click.option(
+        "-b",
+        "--baseline",
+        metavar="NAME",
+        help="Compare with this run only: its name or its file.",
+    ),
+    test_option,
+    correction_option,
+    level_option,
+    click.option(
+        "--interval",
+        type=click.Choice(_INTERVALS),
+        default="bca",
+        show_default=True,
+        help="Type of confidence interval.",
+    ),
+    resamples_option,
+    seed_option,
+    click.option(
+        "--margin",
+        type=float,
+        metavar="X",
+        help="Margin of non-inferiority and equivalence: the largest negligible difference.",
+    ),
+    click.option(
+        "--by",
+        metavar="FILE[:COLUMN]",
+        help="Clusters of dependent queries: whole groups are resampled and tested.",
+    ),
+)
+
+
+def group_file(by: str | None) -> str | None:
+    """The file that --by names, without its column."""
+    return None if by is None else path_of(by)
+
+
+def find_baseline(baseline: str, items: Sequence[object], names: Sequence[str]) -> int | None:
+    """The place of a baseline that is named as a run or as its file; None for a file not listed."""
+    alike = [
+        place
+        for place, (item, name) in enumerate(zip(items, names, strict=True))
+        if baseline in (name, item)
+    ]
+    if alike:
+        return alike[0]
+    if os.path.exists(baseline):
+        return None
+    raise click.UsageError(
+        f"The baseline {baseline!r} is neither a file nor one of the runs."
+        + did_you_mean(baseline, names, most=2, fallback=5)
+    )
+
+
+# Threads and clusters
+
+threads_option = click.option(
+    "--threads", type=click.IntRange(min=1), metavar="N", help="Number of threads. [all cores]"
+)
+
+
+def cluster_options(words: str) -> Callable[[Command], Command]:
+    """--cluster and --workers; `words` say in the help what --cluster is for."""
+    return add_options(
+        click.option("--cluster", "where", metavar="WHERE", help=words),
+        click.option(
             "--workers",
             type=click.IntRange(min=1),
             metavar="N",
-            help="With --cluster: how many workers. [all cores]",
-        )
-        return click.option("--cluster", "where", metavar="WHERE", help=words)(workers(command))
-
-    return add
+            help="With --cluster: number of workers. [all cores]",
+        ),
+    )
 
 
-def refuse_workers_alone(where: str | None, workers: int | None) -> None:
+def refuse_idle_workers(where: str | None, workers: int | None) -> None:
     """Workers are those of a cluster."""
     if where is None and workers is not None:
         raise click.UsageError("--workers changes nothing without --cluster. Add it.")
 
 
-_OPTIONS = (
+# The store
+
+store_option = click.option(
+    "--store",
+    metavar="FILE|URL",
+    help="The store of runs: a file, or postgresql://... [$ASSAY_STORE, or assay.db]",
+)
+filter_options = add_options(
     click.option("--task", metavar="NAME", help="Only this task: retrieval, …"),
     click.option("--dataset", metavar="NAME", help="Only this dataset."),
     click.option("--model", metavar="NAME", help="Only this model."),
@@ -305,19 +380,43 @@ _OPTIONS = (
 )
 
 
-def filter_options(command: Command) -> Command:
-    """Which runs are meant: task, dataset, model, name, tag, since, until."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+def save_options(task: str) -> Callable[[Command], Command]:
+    """--save and what goes with it; the command gets `saving`, whose `keep` stores results."""
+    add = add_options(
+        click.option("--save", is_flag=True, help="Store the results as runs."),
+        store_option,
+        click.option("--dataset", metavar="NAME", help="With --save: the dataset."),
+        click.option(
+            "--tag",
+            "tags",
+            multiple=True,
+            metavar="TAG",
+            help="With --save: a tag of the runs. May be repeated.",
+        ),
+    )
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def call(
+            *,
+            save: bool,
+            store: str | None,
+            dataset: str | None,
+            tags: tuple[str, ...],
+            **chosen: Any,
+        ) -> Any:
+            with saving_runs(task, wanted=save, store=store, dataset=dataset, tags=tags) as saving:
+                return command(saving=saving, **chosen)
+
+        return cast("Command", add(call))
+
+    return decorate
 
 
 @contextmanager
-def opened_store(place: str | None) -> Iterator[Store]:
+def open_store(place: str | None) -> Iterator[Store]:
     """The store, if there is one; say so if it is for reading only."""
-    import assay.store
-
-    with assay.store.open(place, create=False) as store:
+    with run_store.open(place, create=False) as store:
         if store.only_reads:
             output.narrate(store.only_reads)
         yield store

@@ -8,10 +8,11 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import click
 from click.core import ParameterSource
@@ -21,26 +22,33 @@ from assay.errors import UsageError
 from assay.io.atomic import atomic_write
 from assay.runs.record import RunRecord
 from assay.scoring.disclosures import disclosures
+from assay.tables.page import Page, Words, latex_page, markdown_page, text_page
 from assay.tables.table import Cell, Table, as_csv, as_markdown, as_text
 
 __all__ = [
     "SCHEMA_VERSION",
     "as_json",
-    "chosen_format",
-    "hush_packages",
+    "choose_format",
+    "command_line",
     "narrate",
     "on_terminal",
     "put",
     "refuse_input",
-    "refuse_one_file",
+    "refuse_same_file",
     "show",
-    "typed_command",
+    "silence_logging",
 ]
 
 # The layout of everything that --json prints; docs/command-line.md describes it.
 SCHEMA_VERSION: Final = 1
 
-_BY_SUFFIX: Final = {".json": "json", ".csv": "csv", ".tsv": "tsv", ".md": "markdown"}
+_BY_SUFFIX: Final = {
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".md": "markdown",
+    ".tex": "latex",
+}
 # Endings that promise what no command prints.
 _PROMISES: Final = (
     ".html",
@@ -51,11 +59,10 @@ _PROMISES: Final = (
     ".parquet",
     ".pdf",
     ".pq",
-    ".tex",
     ".xlsx",
 )
 _PACKED: Final = (".gz", ".zip", ".zst")
-_LAYOUTS: Final[dict[str, Callable[[Table], str]]] = {
+_OLD_LAYOUTS: Final[dict[str, Callable[[Table], str]]] = {
     "text": as_text,
     "markdown": as_markdown,
     "csv": as_csv,
@@ -71,7 +78,7 @@ def refuse_input(file: str | None, *inputs: str | None) -> None:
             raise UsageError(f"{file} is one of the inputs and would be lost. Write another file.")
 
 
-def refuse_one_file(*files: str | None) -> None:
+def refuse_same_file(*files: str | None) -> None:
     """Refuse to write two results into one file: the second would replace the first."""
     given = [file for file in files if file]
     for place, file in enumerate(given):
@@ -89,13 +96,12 @@ def _same(left: str, right: str) -> bool:
         return False  # one of them does not exist: reading or writing it says so
 
 
-def chosen_format(
-    named: str | None, json_wanted: bool, file: str | None, *, known: tuple[str, ...] = ()
+def choose_format(
+    named: str | None, json_wanted: bool, file: str | None, *, known: Sequence[str]
 ) -> str:
     """The format: as named, else as the ending of the output file says, else text.
 
-    An ending that promises another format is refused; `known` are the formats of a command that
-    does not have all.
+    An ending that promises a format that is not one of the `known` ones is refused.
     """
     if json_wanted and named not in (None, "json"):
         raise UsageError(f"--json and --format {named} exclude each other.")
@@ -103,8 +109,8 @@ def chosen_format(
     named = "json" if json_wanted else named
     chosen = named or _BY_SUFFIX.get(ending, "text")
     broken = ending in _PACKED or (named is None and ending in _PROMISES)
-    if broken or (known and chosen not in known):
-        endings = [key for key, name in _BY_SUFFIX.items() if not known or name in known]
+    if broken or chosen not in known:
+        endings = [key for key, name in _BY_SUFFIX.items() if name in known]
         raise UsageError(
             f"{file}: this result cannot be written as {ending}. Use {', '.join(endings)}, "
             "or .txt for text."
@@ -144,6 +150,104 @@ def _keep_tabs(line: str) -> str:
     return "\t".join(map(printable, line.split("\t")))
 
 
+class Result(Protocol):
+    """What `emit` takes.
+
+    Beside plain data for JSON a result has what its command's formats need: `page()` for text,
+    Markdown and LaTeX (without it text is `str(result)`), `table()` for CSV and TSV, `trec()` for
+    trec_eval's layout. A `signature` becomes a column of the table, and `remarks`, which a page
+    shows and a table does not, go to stderr.
+    """
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        ...
+
+
+def emit(
+    result: Any, format: str, file: str | None, *, terminal: Callable[[Any], None] | None = None
+) -> None:
+    """Write a result in a format, to a file or to stdout.
+
+    On a terminal, text is coloured and fitted to the width: by `terminal`, for results that have
+    a layout of their own there.
+    """
+    if format == "text" and file is None and on_terminal():
+        (terminal or _print_page)(result)
+        return
+    if format in _DELIMITERS:
+        for remark in getattr(result, "remarks", ()):
+            narrate(remark)
+    put(_LAYOUTS[format](result), file)
+
+
+def _print_page(result: Any) -> None:
+    if not hasattr(result, "page"):
+        put(_lay_out_text(result), None)
+        return
+    from assay.report.terminal import print_page
+
+    print_page(result.page())
+
+
+def _lay_out_json(result: Result) -> str:
+    return as_json({"command": _command_name(), **result.to_dict()})
+
+
+def _command_name() -> str:
+    """`eval`, `runs list`, …"""
+    return click.get_current_context().command_path.partition(" ")[2]
+
+
+def _lay_out_text(result: Any) -> str:
+    if hasattr(result, "page"):
+        return text_page(result.page())
+    return "\n".join(printable(line) for line in str(result).splitlines())
+
+
+def _lay_out_csv(result: Any, delimiter: str) -> str:
+    table, signature = result.table(), getattr(result, "signature", "")
+    if signature:
+        rows = tuple((*row, Cell(signature)) for row in table.rows)
+        table = Table((*table.columns, "signature"), rows)
+    return as_csv(table, delimiter)
+
+
+_DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
+_LAYOUTS: Final[dict[str, Callable[[Any], str]]] = {
+    "text": _lay_out_text,
+    "markdown": lambda result: markdown_page(result.page()),
+    "latex": lambda result: latex_page(result.page()),
+    "csv": lambda result: _lay_out_csv(result, _DELIMITERS["csv"]),
+    "tsv": lambda result: _lay_out_csv(result, _DELIMITERS["tsv"]),
+    "json": _lay_out_json,
+    "trec": lambda result: result.trec(),
+}
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """One table with a title above and a signature below, and the same as data."""
+
+    content: Table
+    data: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""
+    signature: str = ""
+
+    def table(self) -> Table:
+        """The table."""
+        return self.content
+
+    def page(self) -> Page:
+        """Title, table and signature."""
+        above, below = Words(self.title, "verdict"), Words(self.signature, "signature")
+        return [above, self.content, below]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return dict(self.data)
+
+
 def show(
     tables: list[Table], *, layout: str, file: str | None, signature: str, title: str = ""
 ) -> None:
@@ -158,15 +262,15 @@ def show(
             Table((*t.columns, "signature"), tuple((*row, Cell(signature)) for row in t.rows))
             for t in tables
         ]
-        put("\n\n".join(map(_LAYOUTS[layout], tables)), file)
+        put("\n\n".join(map(_OLD_LAYOUTS[layout], tables)), file)
         return
     parts = [printable(title)] if title else []
-    parts += [_LAYOUTS[layout](table) for table in tables]
+    parts += [_OLD_LAYOUTS[layout](table) for table in tables]
     parts.append(f"`{signature}`" if layout == "markdown" else signature)
     put("\n\n".join(parts), file)
 
 
-def typed_command() -> str:
+def command_line() -> str:
     """The command line of the running command: what was typed, in the order of its options."""
     context = click.get_current_context()
     words = ["assay", context.info_name or ""]
@@ -195,7 +299,7 @@ def _words(parameter: click.Parameter, value: object) -> list[str]:
     return [word for one in values for word in (option, str(one))]
 
 
-def hush_packages() -> None:
+def silence_logging() -> None:
     """Some packages set up logging to stderr when they are imported, unless somebody has."""
     root = logging.getLogger()
     if not root.handlers:
@@ -205,7 +309,7 @@ def hush_packages() -> None:
 _LARGE = 30_000_000  # bytes that take long enough to read for somebody to wait
 
 
-def working_on(what: str, *files: str) -> AbstractContextManager[object]:
+def show_activity(what: str, *files: str) -> AbstractContextManager[object]:
     """Something that moves, where the files are large enough to wait for and somebody watches."""
     large = sum(os.path.getsize(file) for file in files if os.path.isfile(file)) > _LARGE
     if not large or not sys.stderr.isatty():

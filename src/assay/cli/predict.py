@@ -1,4 +1,4 @@
-"""`assay predict`: how often the right class is among the first; `assay.tasks.prediction.evaluate`."""
+"""`assay predict`: Score predictions of one class per sample: Acc@k, MRR, nDCG, F1."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ import click
 
 from assay import __version__
 from assay.cli import options, output
-from assay.cli.options import ManyValues
-from assay.cli.predict_models import Request, evaluate_request
+from assay.cli.options import MultiOptionCommand
+from assay.cli.progress import progress_bar
+from assay.compat.next_location import legacy_json as legacy_data
 from assay.errors import UsageError
 from assay.tables.page import markdown_page, text_page
 from assay.tasks.prediction.imports import import_results
-from assay.tasks.prediction.result import model_records
+from assay.tasks.prediction.models import PredictionRequest, evaluate_files
 from assay.tasks.prediction.tables import import_table, seed_table, welch_table
 
 if TYPE_CHECKING:
-    from assay.cli.predict_models import Evaluated
     from assay.cli.saving import Saving
+    from assay.tasks.prediction.models import ModelResults
 
 __all__ = ["command"]
 
 _FORMATS = ("text", "markdown", "csv", "tsv", "json")
 
 
-@click.command("predict", cls=ManyValues)
+@click.command("predict", cls=MultiOptionCommand)
 @click.argument("files", nargs=-1, metavar="[NAME=]FILE...")
 @click.option("-t", "--targets", metavar="FILE", help="True classes (.npy) of a .npy of scores.")
 @click.option(
@@ -108,7 +109,7 @@ def command(
     """
     if legacy_json and named not in (None, "json"):
         raise click.UsageError(f"--legacy-json and --format {named} exclude each other.")
-    layout = output.chosen_format("json" if legacy_json else named, json_wanted, file)
+    layout = output.choose_format("json" if legacy_json else named, json_wanted, file)
     if results is not None:
         _refuse_both(files, legacy_json)
         _refuse_result_file(file, results)
@@ -118,10 +119,10 @@ def command(
         raise click.UsageError("Give a file of predictions, or --results FOLDER.")
     if unit or f1_unit:
         raise click.UsageError("--unit and --f1-unit are for --results; predictions have no unit.")
-    request = Request(files=files, **chosen)
+    request = PredictionRequest(files=files, **chosen)
     output.refuse_input(file, *request.paths())
-    found = evaluate_request(request)
-    saving.keep(model_records(found.models), *request.paths())
+    found = evaluate_files(request, progress_bar=progress_bar)
+    saving.keep(found.records(), *request.paths())
     return _show_models(found, legacy_json, layout, file)
 
 
@@ -167,15 +168,15 @@ def _show_import(
     return 1 if found.contradictions or found.unreadable else 0
 
 
-def _show_models(found: Evaluated, legacy_json: bool, layout: str, file: str | None) -> int:
+def _show_models(found: ModelResults, legacy_json: bool, layout: str, file: str | None) -> int:
     for remark in found.remarks:
         output.narrate(remark)
     if legacy_json:
         import json
 
-        output.put(json.dumps(found.legacy(), indent=2), file)
+        output.put(json.dumps(legacy_data(found.only_result()), indent=2), file)
     elif layout == "json":
-        output.put(output.as_json(found.to_dict()), file)
+        output.put(output.as_json({"command": "predict", **found.to_dict()}), file)
     elif layout in ("csv", "tsv"):
         output.show(found.tables(), layout=layout, file=file, signature=found.signature)
     else:
@@ -183,7 +184,7 @@ def _show_models(found: Evaluated, legacy_json: bool, layout: str, file: str | N
     return 0
 
 
-def _show_page(found: Evaluated, layout: str, file: str | None) -> None:
+def _show_page(found: ModelResults, layout: str, file: str | None) -> None:
     if layout == "text" and file is None and output.on_terminal():
         from assay.report.terminal import print_page
 

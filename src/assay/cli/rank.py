@@ -1,4 +1,4 @@
-"""`assay rank`: vectors in, a run out; `assay.search.engine.rank` for files."""
+"""`assay rank`: Find the exact best documents of each query and write them as a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay.cli import output
 from assay.cli.options import store_option
 from assay.cli.progress import progress_bar
 from assay.cli.saving import saving_runs
-from assay.cli.shard_rank import Sharded, cluster_options, is_sharded
+from assay.cli.shard_rank import Sharded, is_sharded, shard_options
 from assay.cluster import Shard, open_shards
 from assay.core.ids import Ids
 from assay.io.vectors import read_ids, read_vectors
@@ -59,7 +59,7 @@ _SAMPLE = 1000  # queries of a sample, where none is stated
 @click.option("--engine", type=click.Choice(["native", "numpy"]), help="Same bytes from both.")
 @click.option("--to", "target_format", type=click.Choice(_FORMATS), help="If not as named.")
 @click.option("--tag", default="assay", show_default=True, help="Last column of a TREC run.")
-@cluster_options
+@shard_options
 @click.option(
     "--sample", type=click.IntRange(min=1), metavar="N", help="Search for N random queries only."
 )
@@ -139,7 +139,7 @@ def command(
     if dry_run and save:
         raise click.UsageError("--dry-run searches nothing, so there is nothing to --save.")
     output.refuse_input(target, queries, docs, query_ids, doc_ids, recall_of, qrels)
-    output.refuse_one_file(target, timings)
+    output.refuse_same_file(target, timings)
     how: dict[str, Any] = {
         "metric": metric,
         "exclude": "self" if exclude_self else None,

@@ -1,4 +1,4 @@
-"""`assay report`: runs and their comparison as one page; `assay.report.make_report` for files."""
+"""`assay report`: Write runs and their comparison as one page with charts that opens offline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from assay.cli import options, output
 from assay.cli.options import filter_options
-from assay.cli.output import typed_command
+from assay.cli.output import command_line
 from assay.cli.report_sources import find_sources, report_runs
 from assay.io.groups import read_groups
 from assay.report.report import check_ending, make_report
@@ -133,7 +133,7 @@ def command(
         title=title,
         baseline=None if sources.base is None else scored[sources.base].name,
         by=column,
-        command=typed_command(),
+        command=command_line(),
         **settings,
     )
     path = report.save(file)

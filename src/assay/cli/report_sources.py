@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from assay.cli import options
-from assay.cli.options import opened_store
+from assay.cli.options import open_store
 from assay.core.conventions import Conventions
 from assay.core.text import did_you_mean
 from assay.errors import MeasureError
@@ -84,7 +84,7 @@ def find_sources(
             raise click.UsageError("--store is for stored runs, but all of these are files.")
         yield _with_baseline(tuple(runs), baseline, None)
         return
-    with opened_store(store) as opened:
+    with open_store(store) as opened:
         items = [_resolved(text, opened) for text in runs]
         if from_store and not named:
             items += _passing(opened, chosen)
@@ -172,7 +172,7 @@ def report_runs(
     stored = _stored(sources, changes)
     first = next(iter(stored.values()), None)
     if first is None or _typed("conventions"):
-        rules = options.rules_from(conventions, **changes)
+        rules = options.make_conventions(conventions, **changes)
     else:
         rules = first.scored().conventions.but(**changes)
     wanted = _measures(measures, rel, list(stored.values()))
@@ -220,7 +220,7 @@ def _measures(
     """Those asked for; else those that all stored runs have; else nDCG@10."""
     if stored and not names:
         return shared_measures([run.scored() for run in stored])
-    return options.with_threshold(parse_many(names or ("nDCG@10",)), rel)
+    return options.apply_threshold(parse_many(names or ("nDCG@10",)), rel)
 
 
 def _only(run: RunRecord, measures: tuple[Measure, ...]) -> RunRecord:

@@ -1,4 +1,4 @@
-"""`assay runs`: what lies in a store; `assay.store.open` for the command line."""
+"""`assay runs`: List, show, compare, tag, export and repeat the runs that --save stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from assay.cli import options, output
-from assay.cli.options import filter_options, opened_store
+from assay.cli.options import filter_options, open_store
 from assay.cli.rerun import rerun as repeated
 from assay.comparison.clusters import drawn_together
 from assay.comparison.compare import compare as compared
@@ -80,10 +80,10 @@ def list_(
     """List runs, newest first."""
     from assay.store import tables
 
-    layout = output.chosen_format(named, json_wanted, file)
+    layout = output.choose_format(named, json_wanted, file)
     wanted = [str(one) for one in parse_many(measures)] if measures else []
     filters |= {"measure": wanted[0] if wanted else None, "limit": limit}
-    with opened_store(store) as opened:
+    with open_store(store) as opened:
         runs = opened.lines(measures=wanted, **filters)
         where = str(opened.database.location)
     if layout == "json":
@@ -128,8 +128,8 @@ def show(
 
     if query is not None and per_query:
         raise click.UsageError("--query and --per-query exclude each other.")
-    layout = output.chosen_format(named, json_wanted, file, known=_PAGES)
-    with opened_store(store) as opened:
+    layout = output.choose_format(named, json_wanted, file, known=_PAGES)
+    with open_store(store) as opened:
         found = opened.run(run)
         if query is not None:
             _show_query(stored_query(found, query), layout, file)
@@ -218,9 +218,9 @@ def compare(
     **settings: Any,
 ) -> None:
     """Compare stored runs: which is better, by how much, and how sure is that?"""
-    layout = output.chosen_format(named, json_wanted, file, known=_COMPARISONS)
+    layout = output.choose_format(named, json_wanted, file, known=_COMPARISONS)
     keys = [*runs, *([baseline] if baseline else [])]
-    with opened_store(store) as opened:
+    with open_store(store) as opened:
         found = list({run.id: run for run in map(opened.run, keys)}.values())
         if len(found) < 2:
             raise click.UsageError("There is one run; a comparison needs two.")
@@ -259,7 +259,7 @@ def compare(
 @options.store_option
 def tag(*, run: str, tags: tuple[str, ...], remove: bool, store: str | None) -> None:
     """Tag a run."""
-    with opened_store(store) as opened:
+    with open_store(store) as opened:
         (opened.untag if remove else opened.tag)(run, *tags)
 
 
@@ -269,7 +269,7 @@ def tag(*, run: str, tags: tuple[str, ...], remove: bool, store: str | None) -> 
 @options.store_option
 def note(*, run: str, text: str, store: str | None) -> None:
     """Write the notes of a run; they replace the old ones."""
-    with opened_store(store) as opened:
+    with open_store(store) as opened:
         opened.note(run, text)
 
 
@@ -279,7 +279,7 @@ def note(*, run: str, text: str, store: str | None) -> None:
 @options.store_option
 def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
     """Delete runs with all their values."""
-    with opened_store(store) as opened:
+    with open_store(store) as opened:
         found = [opened.run(run) for run in runs]
         if not yes:
             names = ", ".join(f"{run.id} ({printable(run.name)})" for run in found)
@@ -302,7 +302,7 @@ def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
 )
 def export(*, runs: tuple[str, ...], store: str | None, file: str, **filters: Any) -> None:
     """Write runs to a file: those named, or all that pass the filters."""
-    with opened_store(store) as opened:
+    with open_store(store) as opened:
         if runs:
             filters["id"] = [opened.run(run).id for run in runs]
         if not opened.lines(limit=1, **filters):  # a file from yesterday would be lost for nothing
@@ -335,5 +335,5 @@ def rerun(*, run: str, yes: bool, store: str | None) -> int:
 
     The results are saved as new runs. The exit code is 1 if any value differs.
     """
-    with opened_store(store) as opened:
+    with open_store(store) as opened:
         return repeated(opened, opened.run(run), trusted=yes)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from assay import store as run_store
 from assay.cli import output
 from assay.cli.progress import listener
 from assay.errors import AssayError
@@ -104,10 +105,8 @@ def saving_runs(
             raise click.UsageError(f"{idle[0]} changes nothing without --save. Add it.")
         yield Saving()
         return
-    import assay.store
-
-    with assay.store.open(store) as opened:
-        saving = Saving(opened, _about(task, dataset or "", tags))
+    with run_store.open(store) as opened:
+        saving = Saving(opened, _describe_call(task, dataset or "", tags))
         saving.begin()
         heard = listener.set(saving.progress)
         try:
@@ -122,7 +121,7 @@ def saving_runs(
             listener.reset(heard)
 
 
-def _about(task: str, dataset: str, tags: tuple[str, ...]) -> dict[str, Any]:
+def _describe_call(task: str, dataset: str, tags: tuple[str, ...]) -> dict[str, Any]:
     context = click.get_current_context()
     command = without_saving(context.meta.get("assay.arguments", (str(context.info_name),)))
     config = {key: value for key, value in context.params.items() if key not in _NOT_CONFIG}

@@ -1,4 +1,4 @@
-"""`assay schema`: what may stand in a config file, as a JSON schema."""
+"""`assay schema`: Print the JSON schema of a config file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`assay serve`: the dashboard over a store; `assay.web.serve` for the command line."""
+"""`assay serve`: Show a store of runs in the browser."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from assay.cli import output
-from assay.cli.options import refuse_workers_alone, where_options
+from assay.cli.options import cluster_options, refuse_idle_workers
 from assay.cli.progress import progress_bar
 from assay.cluster import open_cluster, plan_shards, rank_shards, sample_queries, sampled_recall
 from assay.core.ids import Ids, IntegerIds
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from assay.cluster import Cluster, Journal, SampledRecall
     from assay.core.ranking import Ranking
 
-__all__ = ["Sharded", "cluster_options", "is_sharded", "opened"]
+__all__ = ["Sharded", "is_sharded", "opened", "shard_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _ENDINGS = (".json", ".parquet", ".pq", ".safetensors")
 
 
-def cluster_options(command: Command) -> Command:
+def shard_options(command: Command) -> Command:
     """Where blocks run, and how."""
     for option in reversed(
         [
-            where_options("Run on shards: threads, serial, auto (Ray), or Ray's address."),
+            cluster_options("Run on shards: threads, serial, auto (Ray), or Ray's address."),
             click.option(
                 "--checkpoint",
                 metavar="DIR",
@@ -155,7 +155,7 @@ def opened(
     what: str = "searching",
 ) -> Iterator[Cluster]:
     """A cluster with a bar; says at the end what a checkpoint saved, and writes the timings."""
-    refuse_workers_alone(where, workers)
+    refuse_idle_workers(where, workers)
     chosen = {key: value for key, value in settings.items() if value is not None}
     if where in (None, "serial"):
         chosen["threads"] = thread_count(settings.get("threads"))

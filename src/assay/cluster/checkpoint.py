@@ -1,129 +1,94 @@
-"""Checkpoint: a folder of finished blocks, from which a killed driver goes on.
+"""The checkpoint of a search over shards: a folder of finished blocks.
 
     job.json            what is computed: settings, queries, and fingerprints of all shards
     started             a line for each block that was handed to a worker
     b00002-s00007.part  block 2 of the queries, searched in shard 7
     b00001.done         block 1, searched in all shards; its parts are deleted
 
-Files are written whole or not at all, and begin with the SHA-256 of the rest: what is damaged is
-noticed and computed again.
+Parts are those of `assay.io.checkpoint`: what is damaged is noticed and computed again.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
+from assay.arrays import Array
+from assay.errors import MismatchError
+from assay.io.checkpoint import Checkpoint
+from assay.io.fingerprints import fingerprint_of
 
-from assay.errors import MismatchError, StorageError
-from assay.io.atomic import atomic_write
-from assay.io.json_text import parse_json
-from assay.io.streams import read_text
-
-__all__ = ["Checkpoint", "Stored", "digest_of"]
+__all__ = ["PartialResult", "ShardCheckpoint"]
 
 _SCHEMA: Final = 1
-Key = tuple[int, int | None]  # block and shard; None for all shards
 
 
-class Stored(Protocol):
-    """A partial result that can be written."""
+class PartialResult(Protocol):
+    """What a task computes, and a file can hold."""
 
-    def arrays(self) -> Mapping[str, NDArray[Any]]:
+    def arrays(self) -> Mapping[str, Array]:
         """Plain arrays."""
 
 
-Part = TypeVar("Part", bound=Stored)
-
-
-class Checkpoint:
-    """Finished blocks of one job in one folder."""
+class ShardCheckpoint:
+    """Finished blocks of one job in one folder; a folder that holds another job is refused."""
 
     def __init__(self, folder: str | os.PathLike[str], job: Mapping[str, Any]) -> None:
-        self.folder = os.fspath(folder)
-        self.damaged = 0
-        try:
-            os.makedirs(self.folder, exist_ok=True)
-        except OSError as error:
-            raise StorageError(
-                f"The checkpoint {self.folder} cannot be made: {error.strerror}."
-            ) from None
-        self._adopt({"schema": _SCHEMA, **job})
+        wanted = json.loads(json.dumps({"schema": _SCHEMA, **job}))
+        self._parts = Checkpoint(folder, fingerprint_of(_without_paths(wanted)))
+        self._parts.make_folder()
+        found = self._parts.read_job()
+        if found is None:
+            self._parts.write_job(wanted)
+        else:
+            _refuse_other_job(os.fspath(folder), found, wanted)
+        self._started = os.path.join(folder, "started")
         self.started = self._read_started()
 
-    def _adopt(self, job: Mapping[str, Any]) -> None:
-        """Take the folder for this job; one that holds another job is refused."""
-        path = os.path.join(self.folder, "job.json")
-        wanted = json.loads(json.dumps(job))
-        if os.path.exists(path):
-            _refuse_other_job(self.folder, parse_json(read_text(path), path), wanted)
-            return
-        if os.listdir(self.folder):
-            raise StorageError(
-                f"{self.folder} is no checkpoint: it has files, but no job.json. Give a folder "
-                "that is empty or does not exist."
-            )
-        with atomic_write(path) as file:
-            file.write(json.dumps(wanted, indent=1).encode())
+    @property
+    def damaged(self) -> int:
+        """Parts that were not what had been written."""
+        return self._parts.damaged
 
     def _read_started(self) -> frozenset[tuple[int, int]]:
         lines = []
-        with suppress(FileNotFoundError), open(self._path("started"), encoding="ascii") as file:
+        with suppress(FileNotFoundError), open(self._started, encoding="ascii") as file:
             lines = [line.split() for line in file if line.endswith("\n")]
         return frozenset((int(block), int(shard)) for block, shard in lines)
 
     def start(self, block: int, shard: int) -> None:
         """Note that a worker got a block."""
-        with open(self._path("started"), "a", encoding="ascii") as file:
+        with open(self._started, "a", encoding="ascii") as file:
             file.write(f"{block} {shard}\n")
 
-    def save(self, block: int, shard: int | None, part: Stored) -> None:
-        """Write a block, whole or not at all."""
-        buffer = io.BytesIO()
-        np.savez(buffer, **part.arrays())  # type: ignore[arg-type]
-        data = buffer.getvalue()
-        with atomic_write(self._file((block, shard))) as file:
-            file.write(hashlib.sha256(data).digest())
-            file.write(data)
+    def save(self, block: int, shard: int | None, part: PartialResult) -> None:
+        """Write a block in one shard, or in all of them (None)."""
+        self._parts.save(_name_of(block, shard), part.arrays())
 
-    def load(self, block: int, shard: int | None) -> dict[str, NDArray[Any]] | None:
+    def load(self, block: int, shard: int | None) -> dict[str, Array] | None:
         """The arrays of a block; None where it is not there, or not sound."""
-        try:
-            with open(self._file((block, shard)), "rb") as file:
-                content = file.read()
-        except FileNotFoundError:
-            return None
-        digest, data = content[:32], content[32:]
-        if hashlib.sha256(data).digest() != digest:
-            self.damaged += 1
-            return None
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            return dict(arrays)
+        part = self._parts.load(_name_of(block, shard))
+        return None if part is None else part.arrays
 
     def forget_parts(self, block: int, n_shards: int) -> None:
         """Delete the parts of a block that is done."""
-        for shard in range(n_shards):
-            with suppress(FileNotFoundError):
-                os.unlink(self._file((block, shard)))
-
-    def _file(self, key: Key) -> str:
-        block, shard = key
-        return self._path(f"b{block:05}.done" if shard is None else f"b{block:05}-s{shard:05}.part")
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self.folder, name)
+        self._parts.forget(_name_of(block, shard) for shard in range(n_shards))
 
 
-def _refuse_other_job(folder: str, found: Any, wanted: Mapping[str, Any]) -> None:
-    if not isinstance(found, dict):
-        raise StorageError(f"{folder} is no checkpoint: its job.json is not one.")
+def _name_of(block: int, shard: int | None) -> str:
+    return f"b{block:05}.done" if shard is None else f"b{block:05}-s{shard:05}.part"
+
+
+def _without_paths(job: Mapping[str, Any]) -> dict[str, Any]:
+    """The job but for where its shards lie: they may move."""
+    shards = [(one["rows"], one["sha256"]) for one in job["shards"]]
+    return {**job, "shards": shards}
+
+
+def _refuse_other_job(folder: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     _refuse_changed_shards(folder, found.get("shards"), wanted["shards"])
     for key, value in wanted.items():
         if key != "shards" and found.get(key) != value:
@@ -149,12 +114,3 @@ def _refuse_changed_shards(folder: str, before: Any, now: list[dict[str, Any]]) 
                 f"{old.get('rows')} rows and SHA-256 {str(old.get('sha256'))[:12]}…, now "
                 f"{new['rows']} and {new['sha256'][:12]}…. Restore it, or give another folder."
             )
-
-
-def digest_of(*arrays: NDArray[Any]) -> str:
-    """SHA-256 of the content and the shape of arrays."""
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()

@@ -6,7 +6,6 @@ the queries themselves, targets, exclusions. The ids of the corpus never travel.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from assay.cluster.shards import Shard, open_shards
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import IdError, MismatchError, StorageError, UsageError
+from assay.io.fingerprints import digest_of_file
 from assay.search.engine.vectors import check_shape
 
 __all__ = ["Corpus", "Piece", "survey"]
@@ -113,8 +113,8 @@ def _look(shard: Shard, wanted: Mapping[str, Ids], hashed: bool) -> Facts:
 
 def _checked_digest(shard: Shard) -> str:
     """SHA-256 of the bytes, and of the ids beside them; the manifest's must be the same."""
-    with local_file(shard.path) as path, open(path, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    with local_file(shard.path) as path:
+        digest = digest_of_file(path)
     if shard.sha256 is not None and shard.sha256.lower() != digest:
         raise StorageError(
             f"Shard {shard.path} has the SHA-256 {digest}, but the manifest says {shard.sha256}. "
@@ -122,8 +122,8 @@ def _checked_digest(shard: Shard) -> str:
         )
     if shard.ids is None:
         return digest
-    with local_file(shard.ids) as path, open(path, "rb") as file:
-        return f"{digest}+{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    with local_file(shard.ids) as path:
+        return f"{digest}+{digest_of_file(path)}"
 
 
 def _corpus(shards: tuple[Shard, ...], facts: list[Facts], wanted: Mapping[str, Ids]) -> Corpus:

@@ -29,6 +29,7 @@ from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import AssayError, InputError, StorageError, UsageError
 from assay.io.atomic import atomic_write
+from assay.io.fingerprints import digest_of_file
 from assay.io.formats import ending_of
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
@@ -210,10 +211,5 @@ def _written(task: _Task, vectors: Any, ids: Ids | None) -> dict[str, Any]:
 
 
 def _digest_of(name: str) -> str:
-    try:
-        with local_file(name) as path, open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        if isinstance(error, StorageError):
-            raise
-        raise StorageError(f"{name} cannot be read: {error.strerror}.") from None
+    with local_file(name) as path:
+        return digest_of_file(path)

@@ -54,7 +54,7 @@ class EvaluationWork(VectorWork):
             n_docs=self.n_docs,
             has_ids=self.has_ids,
             search=self.search_name,
-            divided=part.divided if part.divided.any() else None,
+            tie_split=part.tie_split if part.tie_split.any() else None,
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
-from assay.cluster.checkpoint import Checkpoint
+from assay.cluster.checkpoint import ShardCheckpoint
 from assay.cluster.corpus import Piece
 from assay.cluster.executors.base import Handle, Receipt, Ticket
 from assay.cluster.journal import Step
@@ -73,7 +73,7 @@ class Flow:
     queries: Callable[[int], Any]
     search_extra: Callable[[int, int], tuple[Any, ...]]
     finish_extra: Callable[[int], tuple[Any, ...]] = lambda block: ()
-    checkpoint: Checkpoint | None = None
+    checkpoint: ShardCheckpoint | None = None
 
     def __post_init__(self) -> None:
         """Nothing is open yet."""

@@ -26,14 +26,14 @@ Arrays = Mapping[str, NDArray[Any]]
 class Lists(NamedTuple):
     """Ragged rows in rank order; documents are numbered through the whole corpus.
 
-    `divided` marks rows whose cut runs through a tie. `ids` names the documents `rows`, which are
+    `tie_split` marks rows whose cut runs through a tie. `ids` names the documents `rows`, which are
     all that the lists hold, ascending.
     """
 
     lengths: Ints
     docs: Ints
     scores: NDArray[np.float64]
-    divided: NDArray[np.bool_]
+    tie_split: NDArray[np.bool_]
     rows: Ints
     ids: Ids | None
 
@@ -74,12 +74,12 @@ def lists_of(ranking: Ranking, first: int, ids: Ids | None) -> Lists:
     if ids is not None:
         rows = np.unique(ranking.docs).astype(np.int64)
         ids = ids.take(rows)
-    divided = ranking.divided
+    tie_split = ranking.tie_split
     return Lists(
         ranking.lengths,
         ranking.docs.astype(np.int64) + first,
         ranking.scores,
-        np.zeros(len(ranking), bool) if divided is None else divided,
+        np.zeros(len(ranking), bool) if tie_split is None else tie_split,
         rows + first,
         ids,
     )
@@ -99,14 +99,14 @@ def merge_lists(parts: Sequence[Lists], k: int, *, keep_ties: bool) -> Lists:
     last[full] = scores[offsets[full] + k - 1]
     tied = scores == np.repeat(last, lengths)
     kept = (places < k) | (tied & keep_ties)
-    divided = np.zeros(len(lengths), bool)
+    tie_split = np.zeros(len(lengths), bool)
     if not keep_ties:
-        divided[order.rows_of(offsets)[tied & ~kept]] = True
+        tie_split[order.rows_of(offsets)[tied & ~kept]] = True
         for part in parts:  # a shard that was cut at this very score knows of more
-            divided |= part.divided & (_last_scores(part) == last)
+            tie_split |= part.tie_split & (_last_scores(part) == last)
     lengths = np.bincount(order.rows_of(offsets)[kept], minlength=len(lengths)).astype(np.int64)
     docs = docs[kept]
-    return Lists(lengths, docs, scores[kept], divided, *_named(parts, docs))
+    return Lists(lengths, docs, scores[kept], tie_split, *_named(parts, docs))
 
 
 def _pruned(parts: Sequence[Lists], k: int) -> list[Lists]:
@@ -168,12 +168,12 @@ def joined(blocks: Sequence[Lists]) -> Lists:
     """Blocks of different queries, one after the other."""
     flat = (
         np.concatenate([getattr(block, name) for block in blocks])
-        for name in ("lengths", "docs", "scores", "divided")
+        for name in ("lengths", "docs", "scores", "tie_split")
     )
-    lengths, docs, scores, divided = flat
+    lengths, docs, scores, tie_split = flat
     rows, ids = np.zeros(0, np.int64), None
     if blocks[0].ids is not None:
         every = np.concatenate([block.rows for block in blocks])
         rows, first = np.unique(every, return_index=True)
         ids = Ids.concat([block.ids for block in blocks if block.ids is not None]).take(first)
-    return Lists(lengths, docs, scores, divided, rows, ids)
+    return Lists(lengths, docs, scores, tie_split, rows, ids)

@@ -11,18 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Ints
-from assay.cluster.checkpoint import Checkpoint, digest_of
+from assay.cluster.checkpoint import ShardCheckpoint
 from assay.cluster.corpus import Corpus
 from assay.cluster.settings import Cluster
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import IdError, ShapeError, UsageError
+from assay.io.fingerprints import digest_of_arrays
 from assay.search.engine.blocks import Metric, measured
 from assay.search.engine.exclusion import Excluded, excluded
 from assay.search.engine.plan import checked_ids, chosen_kernels
 from assay.search.engine.vectors import Rows, Vectors, matrix_of, widened
 
-__all__ = ["Request", "cut", "distinct", "excluded_docs", "opened_checkpoint", "wanted_ids"]
+__all__ = ["Request", "cut", "distinct", "excluded_docs", "open_checkpoint", "wanted_ids"]
 
 
 def cut(count: int, most: int) -> list[tuple[int, int]]:
@@ -155,20 +156,20 @@ class Request:
         return np.stack([rows, docs.astype(np.int64)], axis=1)
 
 
-def opened_checkpoint(
+def open_checkpoint(
     cluster: Cluster, request: Request, job: Mapping[str, Any], *more: NDArray[Any]
-) -> Checkpoint | None:
+) -> ShardCheckpoint | None:
     """The checkpoint of a request, where one is wanted."""
     if cluster.checkpoint is None:
         return None
-    digests = [digest_of(request.block(block)) for block in range(len(request.blocks))]
-    excluded = digest_of(request.excluded.offsets, request.excluded.docs, *more)
+    digests = [digest_of_arrays(request.block(block)) for block in range(len(request.blocks))]
+    excluded = digest_of_arrays(request.excluded.offsets, request.excluded.docs, *more)
     shards = [
         {"path": piece.shard.path, "rows": piece.rows, "sha256": sha256}
         for piece, sha256 in zip(request.corpus.pieces, request.corpus.sha256, strict=True)
     ]
     about = {**job, "query_blocks": request.blocks, "queries": digests, "excluded": excluded}
-    return Checkpoint(cluster.checkpoint, {**about, "shards": shards})
+    return ShardCheckpoint(cluster.checkpoint, {**about, "shards": shards})
 
 
 def request_of(

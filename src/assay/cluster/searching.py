@@ -15,7 +15,7 @@ from assay.cluster.merging import Arrays, Lists, joined, lists_of, merge_lists
 from assay.cluster.requests import (
     Request,
     checked_queries,
-    opened_checkpoint,
+    open_checkpoint,
     request_of,
     wanted_ids,
 )
@@ -142,7 +142,7 @@ class Search:
             self.request.sizes,
             self.request.block,
             lambda block, shard: (self.request.pairs(block, shard),),
-            checkpoint=opened_checkpoint(self.cluster, self.request, job),
+            checkpoint=open_checkpoint(self.cluster, self.request, job),
             **extras,
         )
         return flow.in_order()
@@ -159,13 +159,13 @@ class Search:
             lists.scores,
             n_docs=self.request.corpus.n_docs,
             has_ids=self.request.has_ids,
-            divided=lists.divided if self._tells_divided(lists) else None,
+            tie_split=lists.tie_split if self._knows_tie_split(lists) else None,
             search=f"{self.engine}-certified",
         )
 
-    def _tells_divided(self, lists: Lists) -> bool:
+    def _knows_tie_split(self, lists: Lists) -> bool:
         """As the engine does: rankings of vectors only where there is something to tell."""
-        return bool(lists.divided.any()) if self.kind == "vectors" else not self.work.keep_ties
+        return bool(lists.tie_split.any()) if self.kind == "vectors" else not self.work.keep_ties
 
 
 def rank_shards(

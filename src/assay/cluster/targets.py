@@ -20,7 +20,7 @@ from assay.cluster.requests import (
     Request,
     checked_queries,
     distinct,
-    opened_checkpoint,
+    open_checkpoint,
     request_of,
     wanted_ids,
 )
@@ -182,7 +182,7 @@ def _counted(work: TargetWork, request: Request, targets: Ints, cluster: Cluster
         request.sizes,
         request.block,
         extra,
-        checkpoint=opened_checkpoint(cluster, request, job, targets),
+        checkpoint=open_checkpoint(cluster, request, job, targets),
     )
     return Tally(*(np.concatenate(parts) for parts in zip(*flow.in_order(), strict=True)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import combinations
@@ -132,6 +132,18 @@ class Comparison:
         a, b = a or first.a, b or first.b
         left, right = (self.values_on(chosen)[self._number_of(name)] for name in (a, b))
         return QueryDifferences.of(chosen, (a, b), self._aligned.query_ids, left, right)
+
+    def main_differences(self) -> Iterator[QueryDifferences]:
+        """For each measure: every system − the baseline, the two systems, or the best two."""
+        for measure in self.measures:
+            if self.baseline is not None:
+                for pair in self.pairs_on(measure):
+                    yield self.differences(measure, pair.a, pair.b)
+            elif len(self.names) == 2:
+                yield self.differences(measure)
+            else:
+                first, second, *_ = self.standings_on(measure)
+                yield self.differences(measure, first.name, second.name)
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ class Hits:
     document that is not listed is known not to be relevant. `n_docs` is the collection's size, 0
     where unknown; `missing` marks judged queries that the ranking does not hold; `extra` are
     queries of the ranking that nobody judged; `conventions` are those that the join followed;
-    `divided` marks queries in which the depth cuts through tied documents; `search` says how the
+    `tie_split` marks queries in which the depth cuts through tied documents; `search` says how the
     engine found the ranking, where it did.
     """
 
@@ -55,7 +55,7 @@ class Hits:
     exhaustive: bool = False
     extra: Ids = field(default_factory=lambda: Ids.count(0))
     conventions: Conventions | None = None
-    divided: NDArray[np.bool_] | None = None
+    tie_split: NDArray[np.bool_] | None = None
     search: str = ""
 
     @property
@@ -99,7 +99,7 @@ class Hits:
             pool_count=self.pool_count[pool_at],
             n_docs=self.n_docs[rows],
             missing=self.missing[rows],
-            divided=None if self.divided is None else self.divided[rows],
+            tie_split=None if self.tie_split is None else self.tie_split[rows],
         )
 
     def __repr__(self) -> str:
@@ -134,7 +134,7 @@ def judge(
         conventions = preset("trec_eval").but(tiebreak=ranking.tiebreak, scores=ranking.precision)
     conventions = as_conventions(conventions)
     placed = ranking.under(conventions)
-    _refuse_divided_ties(placed, conventions)
+    _refuse_split_ties(placed, conventions)
     without_self = conventions.self_match == "exclude"
     if isinstance(judgments, Labels):
         hits = _judge_labels(placed, judgments, conventions, without_self)
@@ -145,18 +145,18 @@ def judge(
     return replace(hits, search=ranking.search)
 
 
-def _refuse_divided_ties(ranking: Ranking, conventions: Conventions) -> None:
+def _refuse_split_ties(ranking: Ranking, conventions: Conventions) -> None:
     """Half a tie group has no expected, best or worst order."""
-    if conventions.ties == "order" or ranking.divided is None or not ranking.divided.any():
+    if conventions.ties == "order" or ranking.tie_split is None or not ranking.tie_split.any():
         return
-    query = ranking.query_ids[int(np.argmax(ranking.divided))]
+    query = ranking.query_ids[int(np.argmax(ranking.tie_split))]
     cut = f"depth {conventions.depth} cuts" if conventions.depth else "The ranking was cut"
     cure = "Use a cut-off in the measure (nDCG@10)" if conventions.depth else "Keep all ties"
     if ranking.search:
         cure = "Search with keep_ties=True"
     raise ConventionError(
         f"{cut} through a group of tied documents, first in query "
-        f"{query!r} ({int(ranking.divided.sum())} such queries), so ties={conventions.ties!r} "
+        f"{query!r} ({int(ranking.tie_split.sum())} such queries), so ties={conventions.ties!r} "
         f"would not be exact. {cure}, or use ties='order'."
     )
 
@@ -304,7 +304,7 @@ def _in_id_order(
         exhaustive=exhaustive,
         extra=ranking.query_ids.take(np.flatnonzero(to_judged < 0)),
         conventions=conventions,
-        divided=None if ranking.divided is None else np.append(ranking.divided, False)[source],
+        tie_split=None if ranking.tie_split is None else np.append(ranking.tie_split, False)[source],
     )
 
 

@@ -104,7 +104,7 @@ class Ranking:
 
     Rows are kept as they came (`given_docs`, `given_scores`) and sorted when first asked for:
     where judged documents landed can be counted without. `has_ids` says that queries and
-    documents were named, `by_line` that ties stand in the order of lines, and `divided` marks
+    documents were named, `by_line` that ties stand in the order of lines, and `tie_split` marks
     rows in which a cut runs through a group of tied documents. `search` says how the engine
     found the rows, where it did.
     """
@@ -121,7 +121,7 @@ class Ranking:
     name: str = ""
     has_ids: bool = True
     by_line: bool = False
-    divided: NDArray[np.bool_] | None = None
+    tie_split: NDArray[np.bool_] | None = None
     search: str = ""
 
     def __post_init__(self) -> None:
@@ -298,15 +298,15 @@ class Ranking:
         docs, scores = self._sorted
         ordered = replace(self, given_docs=docs, given_scores=scores, in_order=True)
         cut = ordered._keep(self._places() < depth)
-        return replace(cut, divided=ordered._divided_at(depth))
+        return replace(cut, tie_split=ordered._tie_split_at(depth))
 
-    def _divided_at(self, depth: int) -> NDArray[np.bool_]:
+    def _tie_split_at(self, depth: int) -> NDArray[np.bool_]:
         """Rows in which the documents at ranks `depth` and `depth` + 1 tie."""
         longer = np.flatnonzero(self.lengths > depth)
         last = self.offsets[longer] + depth - 1
-        divided = np.zeros(self.n_queries, bool)
-        divided[longer] = self.scores[last] == self.scores[last + 1]
-        return divided
+        tie_split = np.zeros(self.n_queries, bool)
+        tie_split[longer] = self.scores[last] == self.scores[last + 1]
+        return tie_split
 
     def _places(self) -> Ints:
         return np.arange(len(self.given_docs)) - np.repeat(self.offsets[:-1], self.lengths)

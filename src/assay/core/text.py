@@ -70,5 +70,5 @@ def did_you_mean(
     """
     names = list(known)
     near = get_close_matches(str(name), names, n=most, cutoff=cutoff) or names[:fallback]
-    shown = [forms.get(one, one) if forms else one for one in near]
+    shown = dict.fromkeys(forms.get(one, one) if forms else one for one in near)
     return f" Did you mean {' or '.join(shown)}?" if shown else ""

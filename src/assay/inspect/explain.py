@@ -18,8 +18,8 @@ from assay.core.text import printable
 from assay.errors import IdError, UsageError
 from assay.io.formats import as_judgments, as_ranking
 from assay.measures import Measure, parse_many
-from assay.measures.derivations import DERIVATIONS, Derivation, show
-from assay.measures.views import Placed, Tied
+from assay.measures.derivations import Derivation, derive, show
+from assay.measures.views import RankView, TieView
 from assay.scoring.evaluate import call_of, score
 from assay.tables.table import Cell, Table, as_text, columns_of
 
@@ -206,19 +206,19 @@ class _Derived:
 
 def _derived(one: Hits, measure: Measure, rules: Conventions) -> tuple[_Derived, str]:
     """The derivation under the tie rule, and the placement of tied documents it goes by."""
-    arguments, worth = call_of(measure, rules)
+    arguments, gain = call_of(measure, rules)
 
     def under(ties: str) -> _Derived:
-        placed = Placed(one, worth, ties)
-        return _Derived(DERIVATIONS[measure.name](placed, **arguments), tuple(placed.rank.tolist()))
+        view = RankView(one, gain, ties)
+        return _Derived(derive(measure, view, **arguments), tuple(view.rank.tolist()))
 
     if rules.ties == "order" or not len(one.tied_rows):
         return under("order"), "order"
     closed_form = rules.ties == "expected" or (
-        rules.ties != "midrank-up" and _has_extremes(one, measure, arguments, worth)
+        rules.ties != "midrank-up" and _has_extremes(one, measure, arguments, gain)
     )
     if closed_form:
-        return _closed_form(one, measure, rules, arguments, worth), "order"
+        return _closed_form(one, measure, rules, arguments, gain), "order"
     if rules.ties == "midrank-up":
         return under("midrank-up"), "midrank-up"
     both = [under("best"), under("worst")]
@@ -226,16 +226,16 @@ def _derived(one: Hits, measure: Measure, rules: Conventions) -> tuple[_Derived,
     return pick(both, key=lambda found: found.made.value), rules.ties
 
 
-def _has_extremes(one: Hits, measure: Measure, arguments: dict[str, Any], worth: Any) -> bool:
+def _has_extremes(one: Hits, measure: Measure, arguments: dict[str, Any], gain: Any) -> bool:
     extremes = measure.definition.extremes
-    return extremes is not None and extremes(Tied(one, worth), **arguments) is not None
+    return extremes is not None and extremes(TieView(one, gain), **arguments) is not None
 
 
 def _closed_form(
-    one: Hits, measure: Measure, rules: Conventions, arguments: dict[str, Any], worth: Any
+    one: Hits, measure: Measure, rules: Conventions, arguments: dict[str, Any], gain: Any
 ) -> _Derived:
-    """Tie groups and what they are worth together; a single document has no share of its own."""
-    view = Tied(one, worth)
+    """Tie groups, and the value over all their orders; a single document has no share of its own."""
+    view = TieView(one, gain)
     groups = [
         f"ranks {above + 1}–{above + size}: {good} of {size} count"
         for above, size, good in zip(
@@ -247,14 +247,14 @@ def _closed_form(
         ties: float(score(one, measure, conventions=rules.but(ties=ties)).values[0, 0])
         for ties in ("worst", "best", "expected")
     }
-    in_order = DERIVATIONS[measure.name](Placed(one, worth, "order"), **arguments)
+    in_order = derive(measure, RankView(one, gain, "order"), **arguments)
     working = (
         "tie groups: " + "; ".join(groups),
         "over all their orders, in closed form: "
         + ", ".join(f"{ties} {show(value)}" for ties, value in by_rule.items()),
         f"in the order of the list it would be {show(in_order.value)}",
     )
-    ranks = tuple(Placed(one, worth, "order").rank.tolist())
+    ranks = tuple(RankView(one, gain, "order").rank.tolist())
     return _Derived(Derivation(by_rule[rules.ties], working), ranks)
 
 

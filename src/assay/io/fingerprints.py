@@ -13,11 +13,23 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from assay import __version__
+from assay.arrays import Array
 from assay.errors import StorageError
 from assay.native import engine_name
 
-__all__ = ["fingerprint_of", "fingerprints", "git_commit", "version_of", "versions", "weights_of"]
+__all__ = [
+    "digest_of_arrays",
+    "digest_of_file",
+    "fingerprint_of",
+    "fingerprints",
+    "git_commit",
+    "version_of",
+    "versions",
+    "weights_of",
+]
 
 
 def fingerprint_of(identity: Mapping[str, Any]) -> str:
@@ -28,6 +40,20 @@ def fingerprint_of(identity: Mapping[str, Any]) -> str:
     """
     text = json.dumps(identity, sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def digest_of_arrays(*arrays: Array) -> str:
+    """SHA-256 of the content, the shape and the type of arrays."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def digest_of_file(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of the content of a file."""
+    return str(_fingerprint(os.fspath(path))["sha256"])
 
 
 def version_of(package: str) -> str:

@@ -1,21 +1,24 @@
 """How each measure comes about, document by document, for the hits of one query.
 
 These are second derivations, written the way one would work them out by hand; `explain` compares
-their result with that of the registered function, bit by bit.
+their result with that of the registered function, bit by bit. A measure names its own by
+`@measure(..., derivation=...)`; `derive` serves measures without one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.measures.ranked import _discount, _needed
-from assay.measures.views import Placed
+from assay.measures.views import RankView, discount, documents_needed
 
-__all__ = ["DERIVATIONS", "Derivation"]
+if TYPE_CHECKING:
+    from assay.measures.registry import Measure
+
+__all__ = ["Derivation", "derive"]
 
 Number = int | float
 
@@ -44,7 +47,7 @@ def _one(values: Any) -> int:
     return int(values[0])
 
 
-def _inside(at: Placed, k: int | None) -> list[int]:
+def _inside(at: RankView, k: int | None) -> list[int]:
     """Ranks of the counted documents down to k."""
     return [rank for rank in at.rank.tolist() if k is None or rank <= k]
 
@@ -54,7 +57,7 @@ def _up_to(k: int | None) -> str:
 
 
 def _counted(
-    at: Placed, k: int | None, name: str, bottom: Number, what: str = "relevant"
+    at: RankView, k: int | None, name: str, bottom: Number, what: str = "relevant"
 ) -> Derivation:
     """A count over something."""
     found = len(_inside(at, k))
@@ -63,24 +66,24 @@ def _counted(
     return Derivation(value, working, ("found",), tuple((i,) for i in range(1, found + 1)))
 
 
-def precision(at: Placed, k: int, trunc: bool) -> Derivation:
+def precision(at: RankView, k: int, trunc: bool) -> Derivation:
     cut = min(k, _one(at.n_good)) if trunc else k
     return _counted(at, cut, f"P@{cut}", cut)
 
 
-def recall(at: Placed, k: int, cap: bool) -> Derivation:
+def recall(at: RankView, k: int, cap: bool) -> Derivation:
     bottom = min(k, _one(at.n_good)) if cap else _one(at.n_good)
     return _counted(at, k, f"R@{k}", bottom)
 
 
-def success(at: Placed, k: int) -> Derivation:
+def success(at: RankView, k: int) -> Derivation:
     found = len(_inside(at, k))
     value = 1.0 if found else 0.0
     working = (f"relevant documents at ranks ≤ {k}: {found}", f"Success@{k} = {show(value)}")
     return Derivation(value, working, ("found",), tuple((i,) for i in range(1, found + 1)))
 
 
-def reciprocal_rank(at: Placed, k: int | None) -> Derivation:
+def reciprocal_rank(at: RankView, k: int | None) -> Derivation:
     ranks = _inside(at, k)[:1]
     if not ranks:
         return Derivation(0.0, (f"no relevant document{_up_to(k)}: RR = 0",))
@@ -90,7 +93,7 @@ def reciprocal_rank(at: Placed, k: int | None) -> Derivation:
     )
 
 
-def _precision_sum(at: Placed, k: int | None) -> tuple[float, tuple[tuple[Number, ...], ...]]:
+def _precision_sum(at: RankView, k: int | None) -> tuple[float, tuple[tuple[Number, ...], ...]]:
     total, rows = 0.0, []
     for nth, rank in enumerate(_inside(at, k), 1):
         total += nth / rank
@@ -98,14 +101,14 @@ def _precision_sum(at: Placed, k: int | None) -> tuple[float, tuple[tuple[Number
     return total, tuple(rows)
 
 
-def _averaged(at: Placed, k: int | None, bottom: Number, name: str, words: str) -> Derivation:
+def _averaged(at: RankView, k: int | None, bottom: Number, name: str, words: str) -> Derivation:
     total, rows = _precision_sum(at, k)
     value, line = _division(name, total, bottom)
     working = (f"sum of precisions: {show(total)}; divided by {words} = {bottom}", line)
     return Derivation(value, working, ("found", "precision", "sum"), rows)
 
 
-def average_precision(at: Placed, k: int | None, over: str) -> Derivation:
+def average_precision(at: RankView, k: int | None, over: str) -> Derivation:
     found, good = len(_inside(at, k)), _one(at.n_good)
     length = _one(at.n_ret) if k is None else k
     words = {"R": "R", "min": "min(k, R)", "hits": "the hits", "k": "k"}[over]
@@ -113,32 +116,32 @@ def average_precision(at: Placed, k: int | None, over: str) -> Derivation:
     return _averaged(at, k, bottom, "AP", words)
 
 
-def average_precision_at_r(at: Placed) -> Derivation:
+def average_precision_at_r(at: RankView) -> Derivation:
     good = _one(at.n_good)
     return _averaged(at, good, good, "MAP@R", "R")
 
 
-def geometric_map(at: Placed) -> Derivation:
+def geometric_map(at: RankView) -> Derivation:
     made = _averaged(at, None, _one(at.n_good), "AP", "R")
     note = "over queries the geometric mean of max(AP, 0.00001) is taken"
     return Derivation(made.value, (*made.working, note), made.columns, made.rows)
 
 
 def _weighted(
-    at: Placed, k: int | None, weights: Callable[[Any], Any]
+    at: RankView, k: int | None, weights: Callable[[Any], Any]
 ) -> tuple[float, list[tuple[Number, ...]]]:
     n = len(_inside(at, k))
     weight = weights(at.rank[:n].astype(np.float64)).tolist()
     total = 0.0
     rows: list[tuple[Number, ...]] = []
-    for gain, each in zip(at.worth[:n].tolist(), weight, strict=True):
+    for gain, each in zip(at.gain[:n].tolist(), weight, strict=True):
         total += gain * each
         rows.append((gain, each, gain * each, total))
     return total, rows
 
 
-def ndcg(at: Placed, k: int | None, ideal: str) -> Derivation:
-    total, rows = _weighted(at, k, _discount)
+def ndcg(at: RankView, k: int | None, ideal: str) -> Derivation:
+    total, rows = _weighted(at, k, discount)
     best, line = _ideal(at, k, ideal)
     value, last = _division("nDCG", total, best)
     rounded = ("above 1 by rounding alone, so it is 1",) if value > 1.0 else ()
@@ -148,11 +151,11 @@ def ndcg(at: Placed, k: int | None, ideal: str) -> Derivation:
     )
 
 
-def _ideal(at: Placed, k: int | None, ideal: str) -> tuple[float, str]:
+def _ideal(at: RankView, k: int | None, ideal: str) -> tuple[float, str]:
     pool = at.pool if ideal == "judged" else at.retrieved_pool
-    gains = sorted(np.repeat(pool.worth, pool.count).tolist(), reverse=True)
+    gains = sorted(np.repeat(pool.gain, pool.count).tolist(), reverse=True)
     gains = [gain for gain in gains if gain > 0][:k]
-    discounts = _discount(np.arange(1.0, len(gains) + 1)).tolist()
+    discounts = discount(np.arange(1.0, len(gains) + 1)).tolist()
     total = 0.0
     for gain, each in zip(gains, discounts, strict=True):
         total += gain * each
@@ -163,9 +166,9 @@ def _ideal(at: Placed, k: int | None, ideal: str) -> tuple[float, str]:
     return total, f"ideal DCG = {shown}{more} = {show(total)}"
 
 
-def rank_biased_precision(at: Placed, k: int | None, p: float) -> Derivation:
+def rank_biased_precision(at: RankView, k: int | None, p: float) -> Derivation:
     total, rows = _weighted(at, k, lambda rank: np.power(p, rank - 1.0))
-    top = max([1.0, *at.pool.worth.tolist()])
+    top = max([1.0, *at.pool.gain.tolist()])
     value = (1.0 - p) * total / top
     over = f" / {show(top)} (the highest grade)" if top > 1 else ""
     line = f"RBP = (1 − {show(p)}) · {show(total)}{over} = {show(value)}"
@@ -174,9 +177,9 @@ def rank_biased_precision(at: Placed, k: int | None, p: float) -> Derivation:
     )
 
 
-def expected_reciprocal_rank(at: Placed, k: int | None) -> Derivation:
+def expected_reciprocal_rank(at: RankView, k: int | None) -> Derivation:
     total, alive, rows = 0.0, 1.0, []
-    for rank, stop in zip(_inside(at, k), at.worth.tolist(), strict=False):
+    for rank, stop in zip(_inside(at, k), at.gain.tolist(), strict=False):
         term = alive * stop / rank
         total += term
         rows.append((stop, alive, term, total))
@@ -187,7 +190,7 @@ def expected_reciprocal_rank(at: Placed, k: int | None) -> Derivation:
     )
 
 
-def binary_preference(at: Placed) -> Derivation:
+def binary_preference(at: RankView) -> Derivation:
     good, bad = _one(at.n_good), _one(at.n_bad)
     bottom = max(min(good, bad), 1)
     total, rows = 0.0, []
@@ -200,26 +203,26 @@ def binary_preference(at: Placed) -> Derivation:
     return Derivation(value, (counts, line), ("bad above", "1 − share", "sum"), tuple(rows))
 
 
-def _judged_count(at: Placed, k: int | None) -> tuple[int, int]:
+def _judged_count(at: RankView, k: int | None) -> tuple[int, int]:
     length = _one(at.n_ret) if k is None else min(_one(at.n_ret), k)
     return (length if at.hits.exhaustive else len(_inside(at, k))), length
 
 
-def judged(at: Placed, k: int | None) -> Derivation:
+def judged(at: RankView, k: int | None) -> Derivation:
     found, length = _judged_count(at, k)
     value, line = _division("Judged", found, length)
     return Derivation(value, (f"judged documents{_up_to(k)}: {found} of {length}", line))
 
 
-def unjudged(at: Placed, k: int) -> Derivation:
+def unjudged(at: RankView, k: int) -> Derivation:
     found, length = _judged_count(at, k)
     value, line = _division(f"Unjudged@{k}", length - found, k)
     return Derivation(value, (f"judged documents at ranks ≤ {k}: {found} of {length}", line))
 
 
-def _levels(at: Placed, levels: tuple[float, ...], iprec: str) -> tuple[list[float], list[str]]:
+def _levels(at: RankView, levels: tuple[float, ...], iprec: str) -> tuple[list[float], list[str]]:
     precisions = [nth / rank for nth, rank in enumerate(at.rank.tolist(), 1)]
-    needed = _needed(at.n_good, levels, iprec)[:, 0].tolist()
+    needed = documents_needed(at.n_good, levels, iprec)[:, 0].tolist()
     values = [max(precisions[max(least, 1) - 1 :], default=0.0) for least in needed]
     lines = [
         f"recall {level:g} needs {least} of {_one(at.n_good)}: best precision from there on "
@@ -229,7 +232,7 @@ def _levels(at: Placed, levels: tuple[float, ...], iprec: str) -> tuple[list[flo
     return values, lines
 
 
-def interpolated_precision(at: Placed, k: float, iprec: str) -> Derivation:
+def interpolated_precision(at: RankView, k: float, iprec: str) -> Derivation:
     values, lines = _levels(at, (k,), iprec)
     _, rows = _precision_sum(at, None)
     return Derivation(
@@ -237,7 +240,7 @@ def interpolated_precision(at: Placed, k: float, iprec: str) -> Derivation:
     )
 
 
-def eleven_point_average(at: Placed, levels: tuple[float, ...], iprec: str) -> Derivation:
+def eleven_point_average(at: RankView, levels: tuple[float, ...], iprec: str) -> Derivation:
     values, lines = _levels(at, levels, iprec)
     total = 0.0
     for value in values:
@@ -247,16 +250,21 @@ def eleven_point_average(at: Placed, levels: tuple[float, ...], iprec: str) -> D
     return Derivation(value, (*lines, line), ("found", "precision"), tuple(row[:2] for row in rows))
 
 
-def set_precision(at: Placed) -> Derivation:
+def r_precision(at: RankView, mult: float) -> Derivation:
+    cut = int(np.floor(mult * at.n_good + 0.9)[0])
+    return _counted(at, cut, f"P@{cut}", cut)
+
+
+def set_precision(at: RankView) -> Derivation:
     return _counted(at, None, "SetP", _one(at.n_ret))
 
 
-def set_recall(at: Placed, cap: bool) -> Derivation:
+def set_recall(at: RankView, cap: bool) -> Derivation:
     bottom = min(_one(at.n_ret), _one(at.n_good)) if cap else _one(at.n_good)
     return _counted(at, None, "SetR", bottom)
 
 
-def set_f(at: Placed, beta: float) -> Derivation:
+def set_f(at: RankView, beta: float) -> Derivation:
     p, r = set_precision(at), set_recall(at, cap=False)
     top, bottom = (1 + beta**2) * p.value * r.value, beta**2 * p.value + r.value
     value, line = _division("SetF", top, bottom)
@@ -267,34 +275,41 @@ def _count(value: Number, what: str) -> Derivation:
     return Derivation(float(value), (f"{what}: {show(int(value))}",))
 
 
-DERIVATIONS: Final[dict[str, Callable[..., Derivation]]] = {
-    "P": precision,
-    "R": recall,
-    "Success": success,
-    "RR": reciprocal_rank,
-    "AP": average_precision,
-    "MAP": average_precision_at_r,
-    "GMAP": geometric_map,
-    "nDCG": ndcg,
-    "Rprec": lambda at, mult: _counted(
-        at, cut := int(np.floor(mult * at.n_good + 0.9)[0]), f"P@{cut}", cut
-    ),
-    "RBP": rank_biased_precision,
-    "ERR": expected_reciprocal_rank,
-    "bpref": binary_preference,
-    "Judged": judged,
-    "Unjudged": unjudged,
-    "iprec": interpolated_precision,
-    "iAP": eleven_point_average,
-    "SetP": set_precision,
-    "SetR": set_recall,
-    "SetF": set_f,
-    "num_ret": lambda at: _count(at.n_ret[0], "documents retrieved"),
-    "num_rel": lambda at: _count(at.n_good[0], "relevant documents"),
-    "num_rel_ret": lambda at, k: _count(
-        len(_inside(at, k)), f"relevant documents retrieved{_up_to(k)}"
-    ),
-    "num_nonrel_judged_ret": lambda at: _count(
-        at.bad_retrieved[0], "judged non-relevant documents retrieved"
-    ),
-}
+def number_retrieved(at: RankView) -> Derivation:
+    return _count(at.n_ret[0], "documents retrieved")
+
+
+def number_relevant(at: RankView) -> Derivation:
+    return _count(at.n_good[0], "relevant documents")
+
+
+def number_relevant_retrieved(at: RankView, k: int | None) -> Derivation:
+    return _count(len(_inside(at, k)), f"relevant documents retrieved{_up_to(k)}")
+
+
+def number_nonrelevant_judged(at: RankView) -> Derivation:
+    return _count(at.bad_retrieved[0], "judged non-relevant documents retrieved")
+
+
+def derive(measure: Measure, at: RankView, **arguments: Any) -> Derivation:
+    """How a measure comes about for one query: by its own derivation, or what holds for any."""
+    definition = measure.definition
+    if definition.derivation is not None:
+        return definition.derivation(at, **arguments)
+    value = float(definition.function(at, **arguments)[0])
+    ranks = _inside(at, _rank(measure))
+    gains = at.gain.tolist()[: len(ranks)]
+    listed = ", ".join(map(str, ranks)) or "none"
+    working = (
+        f"ranks of the documents that count{_up_to(_rank(measure))}: {listed}; "
+        f"R = {_one(at.n_good)}, retrieved: {_one(at.n_ret)}",
+        f"formula: {definition.formula}",
+        f"{measure} = {show(value)}",
+    )
+    rows = tuple((nth, gain) for nth, gain in enumerate(gains, 1))
+    return Derivation(value, working, ("found", "gain"), rows)
+
+
+def _rank(measure: Measure) -> int | None:
+    """The cut-off of a measure, where it is a rank."""
+    return measure.cutoff if isinstance(measure.cutoff, int) else None

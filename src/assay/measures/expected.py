@@ -14,20 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
-from assay.errors import MeasureError
-from assay.measures.views import Tied, sum_over_ranks
-
-__all__ = ["TooManyOrdersError"]
+from assay.measures.registry import ExpectationError
+from assay.measures.views import TieView, sum_over_ranks
 
 _CHUNK = 1 << 22
 _IPREC_WORK = 2e9
 
 
-class TooManyOrdersError(MeasureError):
-    """An exact expectation that would take too long."""
-
-
-def success(at: Tied, k: int | None) -> Floats:
+def success(at: TieView, k: int | None) -> Floats:
     """1 − probability that no counted document is at a rank up to k."""
     inside = at.inside(k)
     none = none_inside(at.size, at.good, inside)
@@ -46,7 +40,7 @@ def none_inside(n: Ints, m: Ints, t: Ints) -> Floats:
     return product
 
 
-def reciprocal_rank(at: Tied, k: int | None) -> Floats:
+def reciprocal_rank(at: TieView, k: int | None) -> Floats:
     """Σ_j P(first counted document at place j of its group) / (s + j)."""
     first = np.flatnonzero((at.good_above == 0) & (at.good > 0))
     s, n, m, inside = (a[first] for a in (at.above, at.size, at.good, at.inside(k)))
@@ -81,7 +75,7 @@ def _chunks_by_length(length: Ints) -> Iterator[Ints]:
         start = stop
 
 
-def average_precision_sum(at: Tied, k: int | Ints | None) -> Floats:
+def average_precision_sum(at: TieView, k: int | Ints | None) -> Floats:
     """Expected Σ i / r_i over the counted documents of each group at ranks up to k."""
     return _precision_sum(at.above, at.size, at.good, at.good_above, at.inside(k))
 
@@ -94,7 +88,7 @@ def _precision_sum(s: Ints, n: Ints, m: Ints, a: Ints, places: Ints) -> Floats:
     return np.asarray(m / np.maximum(n, 1) * ((a + 1) * harmonic + slope * weighted))
 
 
-def average_precision_over_hits(at: Tied, k: int | None) -> Floats:
+def average_precision_over_hits(at: TieView, k: int | None) -> Floats:
     """Expected (Σ i / r_i) / (number of counted documents at ranks up to k)."""
     sums = average_precision_sum(at, k)
     split = _split_groups(at, k)
@@ -114,7 +108,7 @@ def average_precision_over_hits(at: Tied, k: int | None) -> Floats:
     return values
 
 
-def _split_groups(at: Tied, k: int | None) -> NDArray[np.bool_]:
+def _split_groups(at: TieView, k: int | None) -> NDArray[np.bool_]:
     """Groups that the cut-off divides: at most one in a query."""
     inside = at.inside(k)
     return (inside > 0) & (inside < at.size)
@@ -132,7 +126,7 @@ def hypergeometric(n: int, m: int, t: int) -> Floats:
     return probability
 
 
-def extreme_average_precision_over_hits(at: Tied, k: int | None) -> tuple[Floats, Floats]:
+def extreme_average_precision_over_hits(at: TieView, k: int | None) -> tuple[Floats, Floats]:
     """Best and worst of (Σ i / r_i) / hits: more hits can lower it, so every count is tried."""
     n_queries = at.n_queries
     best, worst = np.zeros(n_queries), np.zeros(n_queries)
@@ -163,7 +157,7 @@ def _block(s: int, m: int, a: int) -> float:
     return float(((a + i) / (s + i)).sum())
 
 
-def binary_preference(at: Tied) -> Floats:
+def binary_preference(at: TieView) -> Floats:
     """Each counted document has 0 … c of its group's c bad ones above it, equally likely."""
     n_good, n_bad = at.n_good[at.row], at.n_bad[at.row]
     below = np.clip(n_good - at.bad_above, 0, at.bad + 1)
@@ -172,7 +166,7 @@ def binary_preference(at: Tied) -> Floats:
     return at.per_query(at.row, at.good * (1.0 - mean / np.maximum(np.minimum(n_good, n_bad), 1)))
 
 
-def expected_reciprocal_rank(at: Tied, k: int | None) -> Floats:
+def expected_reciprocal_rank(at: TieView, k: int | None) -> Floats:
     """Cascade over tie groups; within one, by the mean survival after j random documents."""
     values = np.zeros(at.n_queries)
     alive = np.ones(at.n_queries)
@@ -207,7 +201,7 @@ def _mean_survival(survive: Floats, n: int, places: int) -> Floats:
     return result
 
 
-def interpolated_precision(at: Tied, needed: Ints) -> Floats:
+def interpolated_precision(at: TieView, needed: Ints) -> Floats:
     """Expected max of i / r_i over i ≥ needed; `needed` is levels × queries."""
     values = np.zeros(needed.shape)
     for row, groups in _groups_by_query(at):
@@ -215,14 +209,14 @@ def interpolated_precision(at: Tied, needed: Ints) -> Floats:
     return values
 
 
-def _groups_by_query(at: Tied) -> Iterator[tuple[int, Ints]]:
+def _groups_by_query(at: TieView) -> Iterator[tuple[int, Ints]]:
     """Each query that has tie groups, with the numbers of those groups."""
     found = np.unique(at.row, return_index=True, return_counts=True)
     for row, start, size in zip(*(column.tolist() for column in found), strict=True):
         yield row, np.arange(start, start + size)
 
 
-def _interpolated_row(at: Tied, groups: Ints, needed: Ints) -> Floats:
+def _interpolated_row(at: TieView, groups: Ints, needed: Ints) -> Floats:
     """One query: certain values make a floor, tie groups add independent chances above it."""
     floor = np.zeros(len(needed))
     chances: list[tuple[Floats, Floats]] = []
@@ -256,7 +250,7 @@ def _expected_max(floor: float, laws: list[tuple[Floats, Floats]]) -> float:
 def _max_precision_law(s: int, n: int, m: int, a: int, first: Ints) -> tuple[Floats, Floats]:
     """Values x and P(max over i ≥ first of (a+i)/(s+place_i) ≤ x), a row for each `first`."""
     if float(n) * n * m * m > _IPREC_WORK:
-        raise TooManyOrdersError(
+        raise ExpectationError(
             f"The exact expectation of interpolated precision over a tie group of {n} documents "
             f"with {m} relevant is too much work. Use ties='order', 'best' or 'worst' for iprec "
             "and iAP on this data."

@@ -1,4 +1,4 @@
-"""What a grade is worth to a measure: relevant or not, a gain, a chance to stop, a preference."""
+"""The gain of a grade: relevant or not, a number, a chance to stop, a preference."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 from assay.arrays import Floats
 from assay.errors import MeasureError
 
-__all__ = ["WORTH_PARAMS", "worth_function"]
+__all__ = ["GAIN_PARAMS", "gain_function"]
 
 
 _LARGEST_GAIN = 1e290  # so that no sum of gains reaches infinity
 
-WORTH_PARAMS = ("rel", "gain", "gains", "gmax", "graded")
+GAIN_PARAMS = ("rel", "gain", "gains", "gmax", "graded")
 
 
 @cache
-def worth_function(kind: str, **params: Any) -> Callable[[Floats], Floats]:
-    """The function from grades to worth; a negative grade is in the pool but worth nothing.
+def gain_function(kind: str, **params: Any) -> Callable[[Floats], Floats]:
+    """The function from grades to gains; a negative grade is in the pool but has no gain.
 
     The same kind and parameters give the same function, so that views can be shared.
     """
     if kind == "relevant or graded":
-        kind = "gain" if params["graded"] else "relevant"
+        kind = "graded" if params["graded"] else "relevant"
         params = {"rel": params["rel"], "gain": "linear", "gains": ()}
     if kind == "relevant":
         return lambda grade: _is_relevant(grade, params["rel"]).astype(np.float64)
@@ -35,8 +35,8 @@ def worth_function(kind: str, **params: Any) -> Callable[[Floats], Floats]:
         return lambda grade: _preference(grade, params["rel"])
     if kind == "judged":
         return lambda grade: (grade >= 0).astype(np.float64)
-    if kind == "gain":
-        return lambda grade: _gain(grade, params["gain"], params["gains"])
+    if kind == "graded":
+        return lambda grade: _graded(grade, params["gain"], params["gains"])
     return lambda grade: _chance_to_stop(grade, params["gmax"])
 
 
@@ -49,18 +49,18 @@ def _is_relevant(grade: Floats, rel: float) -> NDArray[np.bool_]:
     return (grade >= rel) & (grade >= 0)
 
 
-def _gain(grade: Floats, gain: str, gains: tuple[tuple[float, float], ...]) -> Floats:
+def _graded(grade: Floats, scale: str, gains: tuple[tuple[float, float], ...]) -> Floats:
     positive = np.maximum(grade, 0.0)
     with np.errstate(over="ignore"):
-        worth = positive if gain == "linear" else np.exp2(positive) - 1.0
+        gain = positive if scale == "linear" else np.exp2(positive) - 1.0
     for level, value in gains:
-        worth = np.where(grade == level, value, worth)
-    if worth.max(initial=0.0) > _LARGEST_GAIN:
+        gain = np.where(grade == level, value, gain)
+    if gain.max(initial=0.0) > _LARGEST_GAIN:
         raise MeasureError(
-            f"A grade of {grade.max():g} is too large for gain={gain}: sums of gains would "
+            f"A grade of {grade.max():g} is too large for gain={scale}: sums of gains would "
             "overflow. Use smaller grades, or give gains of your own."
         )
-    return worth
+    return gain
 
 
 def _chance_to_stop(grade: Floats, gmax: float) -> Floats:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import cache
 from typing import Final
 
-from assay.errors import MeasureError
-from assay.measures.registry import REGISTRY, Measure, Value
+from assay.core.text import did_you_mean
+from assay.errors import MeasureError, PluginError
+from assay.measures.registry import REGISTRY, Measure, Value, load_measures, spellings
 
 __all__ = ["GROUPS", "parse", "parse_many"]
 
@@ -148,6 +148,9 @@ def _resolve(name: str, cutoff: float | str | None, text: str) -> tuple[str, dic
             return "MAP", {}
         if key in ("p", "precision"):
             raise MeasureError(f"{text}: precision at R is called Rprec.")
+    failures: tuple[PluginError, ...] = ()
+    if not _is_known(name, key):
+        failures = load_measures()
     if name in REGISTRY and name != "MAP":
         return name, {}
     if key in _WITH_PARAMS:
@@ -155,27 +158,32 @@ def _resolve(name: str, cutoff: float | str | None, text: str) -> tuple[str, dic
         return canonical, dict(params)
     if key in _names():
         return _names()[key], {}
-    raise MeasureError(_unknown(name))
+    raise MeasureError(_unknown(key, name, failures))
+
+
+def _is_known(name: str, key: str) -> bool:
+    return name in REGISTRY or key in _WITH_PARAMS or key in _names()
+
+
+def _names() -> dict[str, str]:
+    """Every lower-case name and alias, to the canonical name."""
+    return _names_of(tuple(REGISTRY))
 
 
 @cache
-def _names() -> dict[str, str]:
-    """Every lower-case name and alias, to the canonical name."""
-    table = {}
-    for definition in REGISTRY.values():
-        for alias in (definition.name, *definition.aliases):
-            table[alias.lower().replace("-", "_")] = definition.name
+def _names_of(registered: tuple[str, ...]) -> dict[str, str]:
+    """The table of names while just these measures are registered."""
+    definitions = (REGISTRY[name] for name in registered)
+    table = {key: one.name for one in definitions for key in spellings(one.name, one.aliases)}
     table["map"] = "AP"
     return table
 
 
-def _unknown(name: str) -> str:
-    known = [*REGISTRY, *_names(), *_WITH_PARAMS, *GROUPS]
-    near = get_close_matches(name, known, n=4, cutoff=0.5)
-    near += get_close_matches(name.lower(), known, n=4, cutoff=0.5)
-    names = list(dict.fromkeys(_names().get(n, n) for n in near))[:3]
-    hint = f" Did you mean {' or '.join(names)}?" if names else ""
-    return f"Unknown measure {name!r}.{hint} 'assay measures' lists all of them."
+def _unknown(key: str, name: str, failures: tuple[PluginError, ...]) -> str:
+    known = [*_names(), *_WITH_PARAMS, *GROUPS]
+    hint = did_you_mean(key, known, most=3, cutoff=0.5, forms=_names())
+    broken = "".join(f" {failure}" for failure in failures)
+    return f"Unknown measure {name!r}.{hint} 'assay measures' lists all of them.{broken}"
 
 
 def _params(inside: str | None, text: str) -> dict[str, Value]:
@@ -233,7 +241,9 @@ def _trec_measures(name: str, numbers: list[Value]) -> list[Measure] | None:
         return [REGISTRY["Rprec"].build({"mult": number}, None) for number in numbers]
     if name in ("11pt_avg", "11_pt_avg"):
         return [REGISTRY["iAP"].build({"levels": tuple(numbers)}, None)]
-    if name not in _names() and name not in _WITH_PARAMS:
+    if not _is_known(name, name):
+        load_measures()
+    if not _is_known(name, name):
         return None
     return [_trec_cut(name, number) for number in numbers]
 

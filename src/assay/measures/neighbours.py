@@ -1,7 +1,7 @@
 """How alike two rankings of the same queries are: Overlap@k, RBO, Kendall's τ-b, Spearman's ρ.
 
 Each function gives one number per query, in the order of the first ranking's queries, and NaN
-where it is undefined. Documents with equal scores tie; what a tie is worth is said by `ties`:
+where it is undefined. Documents with equal scores tie; `ties` says how a tie counts:
 
     order     the order of the list
     expected  the exact mean when the ties of both rankings are broken at random
@@ -146,17 +146,17 @@ def _by_row(
     for which, ranking in (("first", a), ("second", b)):
         checks.require(ranking, Ranking, f"The {which} ranking", "a Ranking")
         if ties != "order":
-            _refuse_divided(which, ranking)
+            _refuse_split_ties(which, ranking)
     parts = [[value(pairs) for value in values] for pairs in pair_up(a, b)]
     return [np.concatenate(column) for column in zip(*parts, strict=True)]
 
 
-def _refuse_divided(which: str, ranking: Ranking) -> None:
-    if ranking.divided is not None and ranking.divided.any():
-        row = int(np.argmax(ranking.divided))
+def _refuse_split_ties(which: str, ranking: Ranking) -> None:
+    if ranking.tie_split is not None and ranking.tie_split.any():
+        row = int(np.argmax(ranking.tie_split))
         raise UsageError(
             f"The {which} ranking is cut through tied documents, e.g. for query "
-            f"{ranking.query_ids[row]!r}, so what the ties are worth is not known. "
+            f"{ranking.query_ids[row]!r}, so the ties cannot be resolved. "
             "Keep them (keep_ties=True), or use ties='order'."
         )
 

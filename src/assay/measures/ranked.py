@@ -1,7 +1,7 @@
 """Measures of one ranked list per query.
 
 r_1 < r_2 < … are the ranks of the relevant documents that were retrieved, g_i their gains, R the
-number of relevant documents. Each function receives a view (`Placed` or `Tied`) and returns one
+number of relevant documents. Each function receives a view (`RankView` or `TieView`) and returns one
 number per query; a measure that is a weighted sum of ranks needs no second function for ties.
 """
 
@@ -10,20 +10,28 @@ from __future__ import annotations
 import numpy as np
 
 from assay.arrays import Floats, Ints
-from assay.measures import expected
+from assay.measures import derivations, expected
 from assay.measures.registry import Param, measure
-from assay.measures.views import Placed, Pool, Tied, sum_before_in_row, weights_at
+from assay.measures.views import (
+    Pool,
+    RankView,
+    TieView,
+    discount,
+    documents_needed,
+    sum_before_in_row,
+    weights_at,
+)
 
-View = Placed | Tied
+View = RankView | TieView
 
 FLAG_CAP = Param(None, "flag", "divide by min(k, R) instead of R", convention="recall")
 
 
-def _ratio(top: Floats, bottom: Floats | Ints | int) -> Floats:
+def ratio(top: Floats, bottom: Floats | Ints | int) -> Floats:
     """top / bottom, and 0 where the bottom is 0."""
     below = np.broadcast_to(bottom, top.shape)
-    ratio: Floats = np.divide(top, below, out=np.zeros(top.shape), where=below > 0)
-    return ratio
+    share: Floats = np.divide(top, below, out=np.zeros(top.shape), where=below > 0)
+    return share
 
 
 @measure(
@@ -32,8 +40,9 @@ def _ratio(top: Floats, bottom: Floats | Ints | int) -> Floats:
     laws={"monotone", "local", "perfect"},
     cutoff="required",
     params={"trunc": Param(False, "flag", "cut at min(k, R) instead of k")},
-    aliases=("precision", "label-recall", "label-precision", "label-score", "prec"),
+    aliases=("precision", "label-precision", "label-score", "prec"),
     trec="P_{k}",
+    derivation=derivations.precision,
 )
 def precision(at: View, k: int, trunc: bool) -> Floats:
     """Precision: the share of the first k documents that is relevant.
@@ -45,7 +54,7 @@ def precision(at: View, k: int, trunc: bool) -> Floats:
     0.5
     """
     cut = np.minimum(k, at.n_good) if trunc else k
-    return _ratio(at.count(cut), cut)
+    return ratio(at.count(cut), cut)
 
 
 @measure(
@@ -56,6 +65,7 @@ def precision(at: View, k: int, trunc: bool) -> Floats:
     params={"cap": FLAG_CAP},
     aliases=("recall",),
     trec="recall_{k}",
+    derivation=derivations.recall,
 )
 def recall(at: View, k: int, cap: bool) -> Floats:
     """Recall: the share of all relevant documents that is among the first k.
@@ -67,7 +77,7 @@ def recall(at: View, k: int, cap: bool) -> Floats:
     >>> evaluate({"q": {"a": 3, "b": 2, "c": 1}}, qrels, "R@2").mean()["R@2"]
     0.25
     """
-    return _ratio(at.count(k), np.minimum(k, at.n_good) if cap else at.n_good)
+    return ratio(at.count(k), np.minimum(k, at.n_good) if cap else at.n_good)
 
 
 @measure(
@@ -76,20 +86,11 @@ def recall(at: View, k: int, cap: bool) -> Floats:
     laws={"monotone", "local", "perfect", "single-Success"},
     cutoff="required",
     expected=expected.success,
-    aliases=(
-        "acc",
-        "accuracy",
-        "hit_rate",
-        "hits",
-        "hr",
-        "hit",
-        "top_k_accuracy",
-        "precision_at",
-        "recall_at",
-    ),
+    aliases=("acc", "accuracy", "hit_rate", "hits", "hr", "hit", "top_k_accuracy"),
     trec="success_{k}",
+    derivation=derivations.success,
 )
-def success(at: Placed, k: int) -> Floats:
+def success(at: RankView, k: int) -> Floats:
     """Success: whether any of the first k documents is relevant; its mean is top-k accuracy.
 
     >>> from assay import evaluate
@@ -106,8 +107,9 @@ def success(at: Placed, k: int) -> Floats:
     expected=expected.reciprocal_rank,
     aliases=("mrr", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"),
     trec="recip_rank",
+    derivation=derivations.reciprocal_rank,
 )
-def reciprocal_rank(at: Placed, k: int | None) -> Floats:
+def reciprocal_rank(at: RankView, k: int | None) -> Floats:
     """Reciprocal rank of the first relevant document.
 
     First relevant document at rank 2: RR = 1/2.
@@ -130,14 +132,14 @@ OVER = Param(
 )
 
 
-def _expected_ap(at: Tied, k: int | None, over: str) -> Floats:
+def _expected_ap(at: TieView, k: int | None, over: str) -> Floats:
     if over == "hits":
         return expected.average_precision_over_hits(at, k)
     sums = at.per_query(at.row, expected.average_precision_sum(at, k))
-    return _ratio(sums, _ap_denominator(at, k, over))
+    return ratio(sums, _ap_denominator(at, k, over))
 
 
-def _extreme_ap(at: Tied, k: int | None, over: str) -> tuple[Floats, Floats] | None:
+def _extreme_ap(at: TieView, k: int | None, over: str) -> tuple[Floats, Floats] | None:
     return expected.extreme_average_precision_over_hits(at, k) if over == "hits" else None
 
 
@@ -157,8 +159,9 @@ def _ap_denominator(at: View, k: int | None, over: str) -> Ints | Floats:
     extremes=_extreme_ap,
     aliases=("map", "average_precision", "mean_average_precision", "map_cut", "true_map"),
     trec="map_cut_{k}",
+    derivation=derivations.average_precision,
 )
-def average_precision(at: Placed, k: int | None, over: str) -> Floats:
+def average_precision(at: RankView, k: int | None, over: str) -> Floats:
     """Average precision: precision at the rank of each relevant document, averaged over them.
 
     Relevant at ranks 1 and 3 of R = 2: AP = (1/1 + 2/3) / 2. Its mean over queries is MAP.
@@ -170,7 +173,7 @@ def average_precision(at: Placed, k: int | None, over: str) -> Floats:
     """
     inside = at.inside(k)
     row, rank, nth = at.row[inside], at.rank[inside], at.nth[inside]
-    return _ratio(at.per_query(row, nth / rank), _ap_denominator(at, k, over))
+    return ratio(at.per_query(row, nth / rank), _ap_denominator(at, k, over))
 
 
 @measure(
@@ -178,12 +181,13 @@ def average_precision(at: Placed, k: int | None, over: str) -> Floats:
     formula="Σ_i (i / r_i) [r_i ≤ R] / R",
     laws={"monotone", "perfect"},
     cutoff="R",
-    expected=lambda at: _ratio(
+    expected=lambda at: ratio(
         at.per_query(at.row, expected.average_precision_sum(at, at.n_good)), at.n_good
     ),
     aliases=("map@r",),
+    derivation=derivations.average_precision_at_r,
 )
-def average_precision_at_r(at: Placed) -> Floats:
+def average_precision_at_r(at: RankView) -> Floats:
     """MAP@R: average precision cut at R, the measure of metric learning.
 
     Relevant at ranks 1 and 3 of R = 2: only rank 1 counts, (1/1) / 2.
@@ -196,7 +200,7 @@ def average_precision_at_r(at: Placed) -> Floats:
     """
     inside = at.rank <= at.n_good[at.row]
     sums = at.per_query(at.row[inside], at.nth[inside] / at.rank[inside])
-    return _ratio(sums, at.n_good)
+    return ratio(sums, at.n_good)
 
 
 @measure(
@@ -208,8 +212,9 @@ def average_precision_at_r(at: Placed) -> Floats:
     aggregate="geometric",
     aliases=("gm_map",),
     trec="gm_map",
+    derivation=derivations.geometric_map,
 )
-def geometric_mean_average_precision(at: Placed) -> Floats:
+def geometric_mean_average_precision(at: RankView) -> Floats:
     """Geometric mean of AP over queries: hard queries weigh more.
 
     Each query's value is its AP; the mean is taken of logarithms, with AP at least 0.00001.
@@ -220,18 +225,14 @@ def geometric_mean_average_precision(at: Placed) -> Floats:
     >>> round(evaluate(run, {"q": {"a": 1}, "r": {"a": 1}}, "GMAP").mean()["GMAP"], 4)
     0.7071
     """
-    return _ratio(at.per_query(at.row, at.nth / at.rank), at.n_good)
-
-
-def _discount(rank: Floats) -> Floats:
-    return np.asarray(1.0 / np.log2(1.0 + rank))
+    return ratio(at.per_query(at.row, at.nth / at.rank), at.n_good)
 
 
 @measure(
     "nDCG",
     formula="Σ g / log2(1 + r) over the same sum of the ideal order, both cut at k",
     laws={"monotone", "local", "perfect"},
-    worth="gain",
+    gain="graded",
     params={
         "gain": Param(
             None, "choice", "gain of a grade: g, or 2^g − 1", ("linear", "exp"), convention="gain"
@@ -247,6 +248,7 @@ def _discount(rank: Floats) -> Floats:
     },
     aliases=("ndcg", "ndcg_cut"),
     trec="ndcg_cut_{k}",
+    derivation=derivations.ndcg,
 )
 def ndcg(at: View, k: int | None, ideal: str) -> Floats:
     """Normalised discounted cumulative gain.
@@ -260,27 +262,27 @@ def ndcg(at: View, k: int | None, ideal: str) -> Floats:
     0.7967
     """
     pool = at.pool if ideal == "judged" else at.retrieved_pool
-    return np.minimum(_ratio(at.weigh(_discount, k), ideal_dcg(pool, k)), 1.0)
+    return np.minimum(ratio(at.weigh(discount, k), ideal_dcg(pool, k)), 1.0)
 
 
 def _best_first(pool: Pool) -> tuple[Ints, Floats, Ints]:
-    """Row, worth and count of what counts for the measure, in each row the best first."""
-    good = np.flatnonzero(pool.worth > 0)
-    row, worth, count = pool.row[good], pool.worth[good], pool.count[good]
-    if ((row[1:] > row[:-1]) | (worth[1:] <= worth[:-1])).all():  # as grades mostly are
-        return row, worth, count
-    order = np.lexsort((-worth, row))
-    return row[order], worth[order], count[order]
+    """Row, gain and count of what counts for the measure, in each row the best first."""
+    good = np.flatnonzero(pool.gain > 0)
+    row, gain, count = pool.row[good], pool.gain[good], pool.count[good]
+    if ((row[1:] > row[:-1]) | (gain[1:] <= gain[:-1])).all():  # as grades mostly are
+        return row, gain, count
+    order = np.lexsort((-gain, row))
+    return row[order], gain[order], count[order]
 
 
 def ideal_dcg(pool: Pool, k: int | None) -> Floats:
     """Largest Σ g / log2(1 + r) that the judged documents allow, cut at k."""
-    row, worth, count = _best_first(pool)
+    row, gain, count = _best_first(pool)
     start = sum_before_in_row(row, count)
     stop = start + count if k is None else np.minimum(start + count, k)
-    table = np.concatenate([[0.0], np.cumsum(_discount(np.arange(1.0, stop.max(initial=0) + 1)))])
+    table = np.concatenate([[0.0], np.cumsum(discount(np.arange(1.0, stop.max(initial=0) + 1)))])
     sums = np.zeros(pool.n_queries)
-    single = (start == 0) & (worth == 1.0)  # then the table is that very sum, to the last bit
+    single = (start == 0) & (gain == 1.0)  # then the table is that very sum, to the last bit
     alone = np.bincount(row, minlength=pool.n_queries)[row] == 1
     quick = single & alone
     sums[row[quick]] = table[stop[quick]]
@@ -288,7 +290,7 @@ def ideal_dcg(pool: Pool, k: int | None) -> Floats:
     length = stop[rest] - start[rest]
     entry = np.repeat(rest, length)
     rank = np.arange(len(entry)) - np.repeat(np.cumsum(length) - length, length) + start[entry] + 1
-    terms = worth[entry] * weights_at(_discount, rank)
+    terms = gain[entry] * weights_at(discount, rank)
     return sums + np.bincount(row[entry], terms, minlength=pool.n_queries)
 
 
@@ -300,6 +302,7 @@ def ideal_dcg(pool: Pool, k: int | None) -> Floats:
     params={"mult": Param(1, "number", "cut at this multiple of R", low=0.01, high=100)},
     aliases=("r-precision", "r_precision", "rprecision"),
     trec="Rprec",
+    derivation=derivations.r_precision,
 )
 def r_precision(at: View, mult: float) -> Floats:
     """R-precision: precision at the rank R.
@@ -312,19 +315,20 @@ def r_precision(at: View, mult: float) -> Floats:
     0.5
     """
     cut = np.floor(mult * at.n_good + 0.9).astype(np.int64)
-    return _ratio(at.count(cut), cut)
+    return ratio(at.count(cut), cut)
 
 
 @measure(
     "RBP",
     formula="(1 − p) Σ p^(r−1); graded: times grade / highest grade of the query, if above 1",
     laws={"monotone", "local", "perfect"},
-    worth="relevant or graded",
+    gain="relevant or graded",
     params={
         "p": Param(0.8, "number", "patience: chance to look at the next document", low=0, high=1),
         "graded": Param(False, "flag", "count a document by its grade, as trec_eval does"),
     },
     aliases=("rank_biased_precision",),
+    derivation=derivations.rank_biased_precision,
 )
 def rank_biased_precision(at: View, k: int | None, p: float) -> Floats:
     """Rank-biased precision: expected rate of gain of a reader who goes on with probability p.
@@ -336,7 +340,7 @@ def rank_biased_precision(at: View, k: int | None, p: float) -> Floats:
     0.2
     """
     top = np.ones(at.n_queries)
-    np.maximum.at(top, at.pool.row, at.pool.worth)
+    np.maximum.at(top, at.pool.row, at.pool.gain)
     return (1.0 - p) * at.weigh(lambda rank: np.power(p, rank - 1.0), k) / top
 
 
@@ -344,12 +348,13 @@ def rank_biased_precision(at: View, k: int | None, p: float) -> Floats:
     "ERR",
     formula="Σ_r (1/r) s_r Π_{q<r} (1 − s_q), s = (2^g − 1) / 2^gmax",
     laws={"monotone", "local", "perfect"},
-    worth="stop",
+    gain="stop",
     params={"gmax": Param(4, "number", "highest grade of the scale", low=1, high=60)},
     expected=expected.expected_reciprocal_rank,
     aliases=("err",),
+    derivation=derivations.expected_reciprocal_rank,
 )
-def expected_reciprocal_rank(at: Placed, k: int | None) -> Floats:
+def expected_reciprocal_rank(at: RankView, k: int | None) -> Floats:
     """Expected reciprocal rank: 1/rank of where a reader who is satisfied by gain stops.
 
     One document of grade 4 at rank 1, gmax = 4: the reader stops there with 15/16.
@@ -360,7 +365,7 @@ def expected_reciprocal_rank(at: Placed, k: int | None) -> Floats:
     0.9375
     """
     inside = at.rank <= at.cut(k, at.row)
-    row, rank, stop = at.row[inside], at.rank[inside], at.worth[inside]
+    row, rank, stop = at.row[inside], at.rank[inside], at.gain[inside]
     alive = _product_before(row, 1.0 - stop)
     return at.per_query(row, alive * stop / rank)
 
@@ -380,13 +385,14 @@ def _product_before(row: Ints, values: Floats) -> Floats:
     "bpref",
     formula="(1/R) Σ_r (1 − min(N_r, R) / min(N, R)), N_r judged non-relevant above r, N in all",
     laws={"monotone", "perfect"},
-    worth="preference",
+    gain="preference",
     cutoff="none",
-    expected=lambda at: _ratio(expected.binary_preference(at), at.n_good),
+    expected=lambda at: ratio(expected.binary_preference(at), at.n_good),
     aliases=("bpref",),
     trec="bpref",
+    derivation=derivations.binary_preference,
 )
-def binary_preference(at: Placed) -> Floats:
+def binary_preference(at: RankView) -> Floats:
     """Binary preference: how rarely judged non-relevant documents stand above relevant ones.
 
     Documents without a judgment are passed over. Buckley & Voorhees, SIGIR 2004.
@@ -398,16 +404,17 @@ def binary_preference(at: Placed) -> Floats:
     """
     good, bad = at.n_good[at.row], at.n_bad[at.row]
     lost = np.minimum(at.bad_above, good) / np.maximum(np.minimum(bad, good), 1)
-    return _ratio(at.per_query(at.row, 1.0 - lost), at.n_good)
+    return ratio(at.per_query(at.row, 1.0 - lost), at.n_good)
 
 
 @measure(
     "Judged",
     formula="#(judged at ranks ≤ k) / min(k, n_ret)",
     laws={"local"},
-    worth="judged",
+    gain="judged",
     aliases=("judged",),
     defined="retrieved",
+    derivation=derivations.judged,
 )
 def judged(at: View, k: int | None) -> Floats:
     """Share of the first k documents that has a judgment; a short list divides by its length.
@@ -417,18 +424,19 @@ def judged(at: View, k: int | None) -> Floats:
     >>> evaluate(run, {"q": {"a": 1, "b": 0}}, "Judged@2").mean()["Judged@2"]
     1.0
     """
-    return _ratio(_judged_count(at, k), _length(at, k))
+    return ratio(_judged_count(at, k), _length(at, k))
 
 
 @measure(
     "Unjudged",
     formula="#(unjudged at ranks ≤ k) / k",
     laws={"local"},
-    worth="judged",
+    gain="judged",
     cutoff="required",
     aliases=("unj",),
     trec="unj_{k}",
     defined="always",
+    derivation=derivations.unjudged,
 )
 def unjudged(at: View, k: int) -> Floats:
     """Share of the first k places that holds a document without a judgment.
@@ -462,19 +470,10 @@ IPREC_ROUNDING = Param(
 )
 
 
-def _needed(n_rel: Ints, levels: tuple[float, ...], rounding: str) -> Ints:
-    """How many relevant documents make each recall level; levels × queries.
-
-    trec_eval 10 rounds to the nearest whole number; version 9 adds 0.9 and cuts.
-    """
-    share = np.multiply.outer(np.asarray(levels, dtype=np.float64), n_rel)
-    return np.floor(share + (0.5 if rounding == "round" else 0.9)).astype(np.int64)
-
-
 def _interpolated(at: View, levels: tuple[float, ...], iprec: str) -> Floats:
     """Largest i / r_i over i ≥ level·R; levels × queries."""
-    needed = _needed(at.n_good, levels, iprec)
-    if isinstance(at, Tied):
+    needed = documents_needed(at.n_good, levels, iprec)
+    if isinstance(at, TieView):
         return expected.interpolated_precision(at, needed)
     values = np.zeros(needed.shape)
     for level, least in enumerate(needed):
@@ -492,8 +491,9 @@ def _interpolated(at: View, levels: tuple[float, ...], iprec: str) -> Floats:
     aliases=("iprec_at_recall",),
     trec="iprec_at_recall_{level}",
     expected=lambda at, k, iprec: _interpolated(at, (k,), iprec)[0],
+    derivation=derivations.interpolated_precision,
 )
-def interpolated_precision(at: Placed, k: float, iprec: str) -> Floats:
+def interpolated_precision(at: RankView, k: float, iprec: str) -> Floats:
     """Interpolated precision at a recall level: the best precision at that recall or beyond.
 
     Relevant at ranks 1 and 3 of R = 2, level 1.0: 2/3.
@@ -524,8 +524,9 @@ ELEVEN = tuple(step / 10 for step in range(11))
     aliases=("11pt_avg", "11-pt_avg", "11pt"),
     trec="11pt_avg",
     expected=lambda at, levels, iprec: _mean_of_levels(_interpolated(at, levels, iprec)),
+    derivation=derivations.eleven_point_average,
 )
-def eleven_point_average(at: Placed, levels: tuple[float, ...], iprec: str) -> Floats:
+def eleven_point_average(at: RankView, levels: tuple[float, ...], iprec: str) -> Floats:
     """Interpolated average precision: the mean of interpolated precision over recall levels.
 
     >>> from assay import evaluate

@@ -2,7 +2,9 @@
 
 A `Measure` is a name with parameters and a cut-off, such as `nDCG@10` or `AP(rel=2)@100`. The same
 string is command-line argument, column header and JSON key. A `Definition` is what the registry
-holds: the function, its parameters, its range, its laws. `@measure(...)` adds one.
+holds: the function, its parameters, its range, its laws. `@measure(...)` adds one. Measures of
+other packages are registered when their modules are imported, by the entry points of the group
+`assay.measures`; see `assay.core.registry`.
 """
 
 from __future__ import annotations
@@ -10,14 +12,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from assay.arrays import Floats
-from assay.errors import MeasureError
+from assay.core.registry import MEASURES, load_plugins
+from assay.errors import MeasureError, PluginError
 
-__all__ = ["LAWS", "REGISTRY", "Definition", "Measure", "Param", "Value", "measure"]
+if TYPE_CHECKING:
+    from assay.measures.derivations import Derivation
+    from assay.measures.views import TieView
+
+__all__ = [
+    "LAWS",
+    "REGISTRY",
+    "Definition",
+    "ExpectationError",
+    "Measure",
+    "Param",
+    "Value",
+    "find_definition",
+    "load_measures",
+    "measure",
+]
 
 _LARGEST_CUTOFF: Final = 10**15  # exact as int64 and as float64
 
@@ -33,6 +51,10 @@ LAWS: Final[frozenset[str]] = frozenset(
         "single-Success",  # with one relevant document it equals Success
     }
 )
+
+
+class ExpectationError(MeasureError):
+    """An exact expectation over tied documents that is not known, or would take too long."""
 
 
 @dataclass(frozen=True)
@@ -140,16 +162,16 @@ class Measure:
 
     def __matmul__(self, cutoff: float) -> Measure:
         """`AP @ 10`: the same measure with another cut-off."""
-        return REGISTRY[self.name].build(dict(self.params), cutoff)
+        return self.definition.build(dict(self.params), cutoff)
 
     def __call__(self, **params: Value) -> Measure:
         """`nDCG(gain="exp")`: the same measure with more parameters."""
-        return REGISTRY[self.name].build({**dict(self.params), **params}, self.cutoff)
+        return self.definition.build({**dict(self.params), **params}, self.cutoff)
 
     @property
     def definition(self) -> Definition:
         """What the registry knows about this measure."""
-        return REGISTRY[self.name]
+        return find_definition(self.name)
 
 
 @dataclass(frozen=True)
@@ -158,7 +180,7 @@ class Definition:
 
     name: str
     function: Callable[..., Floats]
-    worth: str  # what makes a document count; see assay.measures.gain
+    gain: str  # how a grade becomes a gain; see assay.measures.gain
     cutoff: str  # none, optional, required, level, R
     params: Mapping[str, Param]
     laws: frozenset[str]
@@ -171,12 +193,25 @@ class Definition:
     aliases: tuple[str, ...]
     trec: str | None  # trec_eval's name, with {k}, {level} or {params}
     formula: str
-    defined: str = field(default="relevant")  # relevant: needs R > 0; always
+    defined: str = field(default="relevant")  # relevant: needs R > 0; retrieved; always
+    derivation: Callable[..., Derivation] | None = None  # how explain works it out; None: generally
 
     @property
     def summary(self) -> str:
         """First line of the docstring."""
         return (self.function.__doc__ or "").strip().splitlines()[0]
+
+    def expectation(self, at: TieView, **arguments: Any) -> Floats:
+        """The exact mean over all orders of tied documents, one number per query."""
+        if self.expected is not None:
+            return self.expected(at, **arguments)
+        try:
+            return self.function(at, **arguments)
+        except AttributeError as error:  # it needs more than tie groups can tell
+            raise ExpectationError(
+                f"{self.name} has no expectation over tied documents: its function is not linear "
+                f"in ranks ({error}), and it was registered without expected=."
+            ) from error
 
     def build(self, params: Mapping[str, Value], cutoff: float | str | None) -> Measure:
         """A `Measure` of this definition, with every parameter checked."""
@@ -217,6 +252,45 @@ class Definition:
 
 REGISTRY: Final[dict[str, Definition]] = {}
 
+
+def find_definition(name: str) -> Definition:
+    """The definition of a canonical name; other packages are asked where it is not Assay's own."""
+    if name not in REGISTRY:
+        failures = load_measures()
+        if name not in REGISTRY:
+            raise MeasureError(f"Unknown measure {name!r}." + "".join(f" {e}" for e in failures))
+    return REGISTRY[name]
+
+
+def load_measures() -> tuple[PluginError, ...]:
+    """Register the measures of other packages; returns the errors of packages that fail."""
+    return load_plugins(MEASURES)
+
+
+def spellings(definition_name: str, aliases: tuple[str, ...]) -> set[str]:
+    """The names of a measure as the parser compares them.
+
+    >>> sorted(spellings("Rprec", ("R-Precision",)))
+    ['r_precision', 'rprec']
+    """
+    return {alias.lower().replace("-", "_") for alias in (definition_name, *aliases)}
+
+
+def _refuse_known_names(name: str, aliases: tuple[str, ...]) -> None:
+    """A name means one measure: another package must not change what `map` or `P` stands for."""
+    mine = spellings(name, aliases)
+    for known in REGISTRY.values():
+        both = mine & spellings(known.name, known.aliases) - _SHARED
+        if both:
+            raise MeasureError(
+                f"The measure {name} takes the name {', '.join(sorted(both))}, which belongs to "
+                f"{known.name}. Give it another."
+            )
+
+
+_SHARED: Final = {"map"}  # MAP@R is a measure, MAP another name of AP
+
+
 REL = Param(1, "number", "smallest grade that counts as relevant")
 
 
@@ -225,7 +299,7 @@ def measure(
     *,
     formula: str,
     laws: set[str],
-    worth: str = "relevant",
+    gain: str = "relevant",
     cutoff: str = "optional",
     params: Mapping[str, Param] | None = None,
     expected: Callable[..., Floats] | None = None,
@@ -235,17 +309,19 @@ def measure(
     aliases: tuple[str, ...] = (),
     trec: str | None = None,
     defined: str = "relevant",
+    derivation: Callable[..., Derivation] | None = None,
 ) -> Callable[[Callable[..., Floats]], Callable[..., Floats]]:
     """Register the decorated function as the measure `name`; CONTRIBUTING.md has an example."""
     if not laws or not laws <= LAWS:
         raise MeasureError(f"{name} declares laws {sorted(laws)}; known laws: {sorted(LAWS)}.")
-    rel = {} if worth in ("gain", "stop", "judged") else {"rel": REL}
+    _refuse_known_names(name, aliases)
+    rel = {} if gain in ("graded", "stop", "judged") else {"rel": REL}
 
     def register(function: Callable[..., Floats]) -> Callable[..., Floats]:
         REGISTRY[name] = Definition(
             name=name,
             function=function,
-            worth=worth,
+            gain=gain,
             cutoff=cutoff,
             params={**rel, **(params or {})},
             laws=frozenset(laws),
@@ -257,6 +333,7 @@ def measure(
             trec=trec,
             formula=formula,
             defined=defined,
+            derivation=derivation,
         )
         return function
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from assay.arrays import Floats, Ints
-from assay.measures.ranked import FLAG_CAP, View, _ratio
+from assay.measures import derivations
+from assay.measures.ranked import FLAG_CAP, View, ratio
 from assay.measures.registry import Param, measure
 
 
@@ -16,6 +17,7 @@ from assay.measures.registry import Param, measure
     cutoff="none",
     aliases=("set_p", "set_precision"),
     trec="set_P",
+    derivation=derivations.set_precision,
 )
 def set_precision(at: View) -> Floats:
     """Precision of the whole retrieved set.
@@ -24,7 +26,7 @@ def set_precision(at: View) -> Floats:
     >>> evaluate({"q": {"a": 2, "b": 1}}, {"q": {"a": 1}}, "SetP").mean()["SetP"]
     0.5
     """
-    return _ratio(at.count(None), at.n_ret)
+    return ratio(at.count(None), at.n_ret)
 
 
 @measure(
@@ -35,6 +37,7 @@ def set_precision(at: View) -> Floats:
     params={"cap": FLAG_CAP},
     aliases=("set_recall", "set_r"),
     trec="set_recall",
+    derivation=derivations.set_recall,
 )
 def set_recall(at: View, cap: bool) -> Floats:
     """Recall of the whole retrieved set.
@@ -43,7 +46,7 @@ def set_recall(at: View, cap: bool) -> Floats:
     >>> evaluate({"q": {"a": 2, "b": 1}}, {"q": {"a": 1, "c": 1}}, "SetR").mean()["SetR"]
     0.5
     """
-    return _ratio(at.count(None), np.minimum(at.n_ret, at.n_good) if cap else at.n_good)
+    return ratio(at.count(None), np.minimum(at.n_ret, at.n_good) if cap else at.n_good)
 
 
 @measure(
@@ -54,6 +57,7 @@ def set_recall(at: View, cap: bool) -> Floats:
     params={"beta": Param(1, "number", "weight of recall against precision", low=0, high=1000)},
     aliases=("set_f", "set_f1"),
     trec="set_F",
+    derivation=derivations.set_f,
 )
 def set_f(at: View, beta: float) -> Floats:
     """F measure of the whole retrieved set.
@@ -63,7 +67,7 @@ def set_f(at: View, beta: float) -> Floats:
     0.6667
     """
     p, r = set_precision(at), set_recall(at, cap=False)
-    return _ratio((1 + beta**2) * p * r, beta**2 * p + r)
+    return ratio((1 + beta**2) * p * r, beta**2 * p + r)
 
 
 def _as_floats(counts: Ints) -> Floats:
@@ -74,13 +78,14 @@ def _as_floats(counts: Ints) -> Floats:
     "num_ret",
     formula="number of documents retrieved",
     laws={"order-free"},
-    worth="judged",  # no document is told from another, so there is no rel
+    gain="judged",  # no document is told from another, so there is no rel
     cutoff="none",
     high=None,
     aggregate="sum",
     aliases=("numret",),
     trec="num_ret",
     defined="always",
+    derivation=derivations.number_retrieved,
 )
 def number_retrieved(at: View) -> Floats:
     """Number of documents retrieved; added up over queries, not averaged.
@@ -102,6 +107,7 @@ def number_retrieved(at: View) -> Floats:
     aliases=("numrel",),
     trec="num_rel",
     defined="always",
+    derivation=derivations.number_relevant,
 )
 def number_relevant(at: View) -> Floats:
     """Number of relevant documents; added up over queries, not averaged.
@@ -122,6 +128,7 @@ def number_relevant(at: View) -> Floats:
     aliases=("numrelret",),
     trec="num_rel_ret",
     defined="always",
+    derivation=derivations.number_relevant_retrieved,
 )
 def number_relevant_retrieved(at: View, k: int | None) -> Floats:
     """Number of relevant documents retrieved; added up over queries, not averaged.
@@ -137,13 +144,14 @@ def number_relevant_retrieved(at: View, k: int | None) -> Floats:
     "num_nonrel_judged_ret",
     formula="number of documents retrieved that were judged and are not relevant",
     laws={"order-free"},
-    worth="preference",
+    gain="preference",
     cutoff="none",
     high=None,
     aggregate="sum",
     aliases=(),
     trec="num_nonrel_judged_ret",
     defined="always",
+    derivation=derivations.number_nonrelevant_judged,
 )
 def number_nonrelevant_judged(at: View) -> Floats:
     """Number of judged non-relevant documents retrieved; added up over queries.

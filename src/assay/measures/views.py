@@ -1,8 +1,8 @@
 """What a measure sees: the ranks of the documents that count, and nothing else.
 
-`worth` says what a document is worth to a measure: above 0 it counts for it, below 0 against it.
-`Placed` gives every such document one rank (the list's order, the best order, the worst, or the
-expected rank rounded up). `Tied` keeps tie groups whole, for exact expectations over all orders.
+A document with a gain above 0 counts for the measure, one with a gain below 0 against it.
+`RankView` gives every such document one rank (the list's order, the best order, the worst, or the
+expected rank rounded up). `TieView` keeps tie groups whole, for exact expectations over all orders.
 Both answer `count` and `weigh`, so a measure that is a weighted sum of ranks is written once.
 """
 
@@ -21,10 +21,10 @@ from assay.arrays import Floats, Ints
 if TYPE_CHECKING:
     from assay.core.hits import Hits
 
-__all__ = ["Placed", "Pool", "Tied"]
+__all__ = ["Pool", "RankView", "TieView"]
 
 
-Worth = Callable[[Floats], Floats]
+Gain = Callable[[Floats], Floats]
 
 
 def nth_in_row(row: Ints) -> Ints:
@@ -40,10 +40,10 @@ def nth_in_row(row: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class Pool:
-    """All judged documents of each query, counted by worth: what could have been retrieved."""
+    """All judged documents of each query, counted by gain: what could have been retrieved."""
 
     row: Ints
-    worth: Floats
+    gain: Floats
     count: Ints
     n_queries: int
 
@@ -54,45 +54,45 @@ class Pool:
 
 
 class _View:
-    """What `Placed` and `Tied` share: the sizes that do not depend on the order."""
+    """What `RankView` and `TieView` share: the sizes that do not depend on the order."""
 
-    def __init__(self, hits: Hits, worth: Worth) -> None:
+    def __init__(self, hits: Hits, gain: Gain) -> None:
         self.n_queries = hits.n_queries
         self.n_ret = hits.n_ret
         self.hits = hits
-        self._worth = worth
+        self._gain = gain
 
     @cached_property
     def pool(self) -> Pool:
         hits = self.hits
-        return Pool(hits.pool_row, self._worth(hits.pool_grade), hits.pool_count, hits.n_queries)
+        return Pool(hits.pool_row, self._gain(hits.pool_grade), hits.pool_count, hits.n_queries)
 
     @cached_property
     def retrieved_pool(self) -> Pool:
         """The pool a system has when only what it retrieved is known."""
-        worth = self._worth(self.hits.grade)
-        return Pool(self.hits.row, worth, np.ones(len(worth), np.int64), self.n_queries)
+        gain = self._gain(self.hits.grade)
+        return Pool(self.hits.row, gain, np.ones(len(gain), np.int64), self.n_queries)
 
     @cached_property
     def n_good(self) -> Ints:
         """R: how many documents count for the measure, retrieved or not."""
-        return self.pool.total(self.pool.worth > 0)
+        return self.pool.total(self.pool.gain > 0)
 
     @cached_property
     def n_bad(self) -> Ints:
         """How many documents count against it, retrieved or not."""
         if not self.hits.exhaustive:
-            return self.pool.total(self.pool.worth < 0)
+            return self.pool.total(self.pool.gain < 0)
         known = np.where(self.hits.n_docs > 0, self.hits.n_docs, np.iinfo(np.int64).max // 2)
         return known - self.n_good
 
     @cached_property
     def bad_retrieved(self) -> Floats:
         """How many retrieved documents count against the measure."""
-        worth = self._worth(self.hits.grade)
+        gain = self._gain(self.hits.grade)
         if self.hits.exhaustive:
-            return self.n_ret - self.per_query(self.hits.row, (worth > 0).astype(np.float64))
-        return self.per_query(self.hits.row, (worth < 0).astype(np.float64))
+            return self.n_ret - self.per_query(self.hits.row, (gain > 0).astype(np.float64))
+        return self.per_query(self.hits.row, (gain < 0).astype(np.float64))
 
     def per_query(self, row: Ints, values: Floats) -> Floats:
         """Sum of the values of each query, added in the order given."""
@@ -106,13 +106,13 @@ class _View:
         return k if isinstance(k, int) else k[row]
 
 
-class Placed(_View):
+class RankView(_View):
     """Documents that count for the measure, each at one rank, in rank order within its query."""
 
-    def __init__(self, hits: Hits, worth: Worth, ties: str) -> None:
-        super().__init__(hits, worth)
+    def __init__(self, hits: Hits, gain: Gain, ties: str) -> None:
+        super().__init__(hits, gain)
         place = {"order": _in_order, "midrank-up": _midrank_up}.get(ties, _at_extreme)
-        self.row, self.rank, self.worth, self.bad_above = place(hits, worth(hits.grade), ties)
+        self.row, self.rank, self.gain, self.bad_above = place(hits, gain(hits.grade), ties)
 
     @cached_property
     def nth(self) -> Ints:
@@ -129,33 +129,33 @@ class Placed(_View):
         return np.bincount(row, minlength=self.n_queries).astype(np.float64)
 
     def weigh(self, weights: Callable[[Floats], Floats], k: int | Ints | None) -> Floats:
-        """Sum over documents at ranks up to k of worth times the weight of the rank."""
+        """Sum over documents at ranks up to k of gain times the weight of the rank."""
         inside = self.inside(k)
-        row, rank, worth = self.row[inside], self.rank[inside], self.worth[inside]
-        return self.per_query(row, worth * weights_at(weights, rank))
+        row, rank, gain = self.row[inside], self.rank[inside], self.gain[inside]
+        return self.per_query(row, gain * weights_at(weights, rank))
 
 
 Placement = tuple[Ints, Ints, Floats, Ints]
 
 
-def _keep(hits: Hits, worth: Floats) -> tuple[Ints, Ints, Ints, Ints, Floats]:
-    kept = np.flatnonzero(worth)
-    return hits.row[kept], hits.rank[kept], hits.rank_lo[kept], hits.rank_hi[kept], worth[kept]
+def _keep(hits: Hits, gain: Floats) -> tuple[Ints, Ints, Ints, Ints, Floats]:
+    kept = np.flatnonzero(gain)
+    return hits.row[kept], hits.rank[kept], hits.rank_lo[kept], hits.rank_hi[kept], gain[kept]
 
 
-def _good_only(hits: Hits, row: Ints, rank: Ints, worth: Floats) -> Placement:
+def _good_only(hits: Hits, row: Ints, rank: Ints, gain: Floats) -> Placement:
     """Drop what counts against the measure, after counting how much of it is above the rest."""
     if hits.exhaustive:
-        good = worth > 0
-        row, rank, worth = row[good], rank[good], worth[good]
-        return row, rank, worth, rank - nth_in_row(row)
-    if not len(worth) or worth.min() > 0:
-        return row, rank, worth, np.zeros(len(row), np.int64)
+        good = gain > 0
+        row, rank, gain = row[good], rank[good], gain[good]
+        return row, rank, gain, rank - nth_in_row(row)
+    if not len(gain) or gain.min() > 0:
+        return row, rank, gain, np.zeros(len(row), np.int64)
     by_rank = np.lexsort((rank, row))
-    row, rank, worth = row[by_rank], rank[by_rank], worth[by_rank]
-    bad_above = sum_before_in_row(row, (worth < 0).astype(np.int64))
-    good = worth > 0
-    return row[good], rank[good], worth[good], bad_above[good]
+    row, rank, gain = row[by_rank], rank[by_rank], gain[by_rank]
+    bad_above = sum_before_in_row(row, (gain < 0).astype(np.int64))
+    good = gain > 0
+    return row[good], rank[good], gain[good], bad_above[good]
 
 
 def sum_before_in_row(row: Ints, values: Ints) -> Ints:
@@ -166,14 +166,14 @@ def sum_before_in_row(row: Ints, values: Ints) -> Ints:
     return sums
 
 
-def _in_order(hits: Hits, worth: Floats, ties: str) -> Placement:
-    kept = np.flatnonzero(worth)
-    return _good_only(hits, hits.row[kept], hits.rank[kept], worth[kept])
+def _in_order(hits: Hits, gain: Floats, ties: str) -> Placement:
+    kept = np.flatnonzero(gain)
+    return _good_only(hits, hits.row[kept], hits.rank[kept], gain[kept])
 
 
-def _at_extreme(hits: Hits, worth: Floats, ties: str) -> Placement:
+def _at_extreme(hits: Hits, gain: Floats, ties: str) -> Placement:
     """Best: within a tie group what counts for goes first, what counts against goes last."""
-    row, _, lo, hi, kept = _keep(hits, worth)
+    row, _, lo, hi, kept = _keep(hits, gain)
     key = -kept if ties == "best" else kept
     by_group = np.lexsort((key, lo, row))
     row, lo, hi = (column[by_group] for column in (row, lo, hi))
@@ -184,9 +184,9 @@ def _at_extreme(hits: Hits, worth: Floats, ties: str) -> Placement:
     return _good_only(hits, row[by_rank], rank[by_rank], kept[by_rank])
 
 
-def _midrank_up(hits: Hits, worth: Floats, ties: str) -> Placement:
+def _midrank_up(hits: Hits, gain: Floats, ties: str) -> Placement:
     """The j-th of m counted documents in a group of n at its expected place, j(n+1)/(m+1), up."""
-    row, _, lo, hi, kept = _keep(hits, worth)
+    row, _, lo, hi, kept = _keep(hits, gain)
     group = _group_numbers(row, lo)
     good, bad = kept > 0, kept < 0
     bad_in_group = np.bincount(group, bad, minlength=0).astype(np.int64)
@@ -222,16 +222,16 @@ def _nth_and_size(row: Ints, lo: Ints) -> tuple[Ints, Ints]:
     return nth_in_row(group), np.bincount(group)[group] if len(group) else group
 
 
-class Tied(_View):
-    """Tie groups that hold at least one document of non-zero worth, in rank order.
+class TieView(_View):
+    """Tie groups that hold at least one document of non-zero gain, in rank order.
 
     For each group: its query `row`, the documents `above` it, its `size`, how many of it are
-    `good` and `bad`, how many are `good_above` and `bad_above`, and the `total` worth of the good.
+    `good` and `bad`, how many are `good_above` and `bad_above`, and the `total` gain of the good.
     """
 
-    def __init__(self, hits: Hits, worth: Worth) -> None:
-        super().__init__(hits, worth)
-        row, _, lo, hi, kept = _keep(hits, worth(hits.grade))
+    def __init__(self, hits: Hits, gain: Gain) -> None:
+        super().__init__(hits, gain)
+        row, _, lo, hi, kept = _keep(hits, gain(hits.grade))
         group = _group_numbers(row, lo)
         first = np.flatnonzero(np.diff(group, prepend=-1))
         self.row, self.above, self.size = row[first], lo[first] - 1, (hi - lo + 1)[first]
@@ -253,10 +253,24 @@ class Tied(_View):
         return self.per_query(self.row, self.good * self.inside(k) / self.size)
 
     def weigh(self, weights: Callable[[Floats], Floats], k: int | Ints | None) -> Floats:
-        """Expected sum over documents at ranks up to k of worth times the weight of the rank."""
+        """Expected sum over documents at ranks up to k of gain times the weight of the rank."""
         inside = self.inside(k)
         mean = self.total / self.size
         return self.per_query(self.row, mean * sum_over_ranks(weights, self.above, inside))
+
+
+def discount(rank: Floats) -> Floats:
+    """1 / log2(1 + r): how nDCG weighs a rank."""
+    return np.asarray(1.0 / np.log2(1.0 + rank))
+
+
+def documents_needed(n_rel: Ints, levels: tuple[float, ...], rounding: str) -> Ints:
+    """How many relevant documents make each recall level; levels × queries.
+
+    trec_eval 10 rounds to the nearest whole number; version 9 adds 0.9 and cuts.
+    """
+    share = np.multiply.outer(np.asarray(levels, dtype=np.float64), n_rel)
+    return np.floor(share + (0.5 if rounding == "round" else 0.9)).astype(np.int64)
 
 
 def weights_at(weights: Callable[[Floats], Floats], rank: Ints) -> Floats:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
 
 from assay.core import checks
+from assay.core.registry import MODELS
+from assay.core.specs import SpecKind, SpecRegistry
 from assay.core.text import did_you_mean
-from assay.errors import UsageError
+from assay.errors import AssayError, PluginError, UsageError, error_text
 from assay.models.adapters.precomputed import PrecomputedModel
 from assay.models.cache import EmbeddingCache
 from assay.models.encoder import BatchMap, Encode, Encoder, EncoderRequest
@@ -21,25 +22,42 @@ __all__ = [
     "ENCODERS",
     "LEXICAL",
     "as_encoder",
+    "check_model",
     "encoder",
     "is_lexical",
-    "kind_of",
     "lexical_model",
     "text_model",
 ]
 
-# The module of this package that knows each kind, and how a spec of it is written.
-ENCODERS: Final[dict[str, tuple[str, str]]] = {
-    "wordllama": ("wordllama", "wordllama"),
-    "minilm": ("minilm", "minilm"),
-    "st": ("sentence_transformers", "st:MODEL"),
-    "onnx": ("onnx", "onnx:FOLDER"),
-    "model2vec": ("model2vec", "model2vec:MODEL"),
-    "openai": ("openai", "openai:MODEL"),
-    "npy": ("precomputed", "npy:FILE"),
-    "py": ("python_function", "py:MODULE:FUNCTION"),
-    "checkpoint": ("torch_file", "checkpoint:FILE"),
-}
+
+def _adapter(form: str, module: str) -> SpecKind:
+    return SpecKind(form, f"assay.models.adapters.{module}:load")
+
+
+ENCODERS: Final = SpecRegistry(
+    "encoder",
+    {
+        "wordllama": _adapter("wordllama", "wordllama"),
+        "minilm": _adapter("minilm", "minilm"),
+        "st": _adapter("st:MODEL", "sentence_transformers"),
+        "onnx": _adapter("onnx:FOLDER", "onnx"),
+        "model2vec": _adapter("model2vec:MODEL", "model2vec"),
+        "openai": _adapter("openai:MODEL", "openai"),
+        "npy": _adapter("npy:FILE", "precomputed"),
+        "py": _adapter("py:MODULE:FUNCTION", "python_function"),
+        "checkpoint": _adapter("checkpoint:FILE", "torch_file"),
+    },
+    MODELS,
+)
+LEXICAL: Final = SpecRegistry(
+    "lexical model",
+    {
+        "bm25": SpecKind("bm25", "assay.models.lexical.bm25:Bm25"),
+        "tfidf": SpecKind("tfidf", "assay.models.lexical.tfidf:TfIdf"),
+        "lsa": SpecKind("lsa:DIM", "assay.models.lexical.lsa:Lsa"),
+    },
+)
+_ALL: Final = SpecRegistry("model", {**LEXICAL, **ENCODERS}, MODELS)
 _CHECKPOINTS: Final = (".pt", ".pth", ".safetensors")
 
 
@@ -51,42 +69,57 @@ def encoder(
     Of the settings it obeys those that the model itself must know; `text_model` obeys them all.
     """
     checks.require(spec, str, "An encoder", "a spec such as 'wordllama' or 'st:MODEL'")
-    kind, argument = kind_of(spec)
-    module, form = ENCODERS[kind]
-    if ":" in form and not argument:
-        raise UsageError(f"The encoder {spec!r} names no model. Write {form}.")
+    kind, argument = _kind_of(spec)
+    if kind.needs_argument and not argument:
+        raise UsageError(f"The encoder {spec!r} names no model. Write {kind.form}.")
     request = EncoderRequest(spec, argument, device, settings or EncoderSettings())
-    made: Encoder = import_module(f"assay.models.adapters.{module}").load(request)
+    return _load_encoder(kind, request)
+
+
+def _load_encoder(kind: SpecKind, request: EncoderRequest) -> Encoder:
+    """What the adapter loads; one of another package may fail in any way, and is named."""
+    load = kind.load()
+    if kind.plugin is None:
+        made: Encoder = load(request)
+        return made
+    try:
+        made = load(request)
+    except (AssayError, MemoryError):
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"The encoder {request.spec!r} of the package {kind.plugin.package} cannot be loaded: "
+            f"{error_text(error)}."
+        ) from error
+    if not isinstance(made, Encoder):
+        raise PluginError(
+            f"The package {kind.plugin.package} offers {kind.plugin.name!r} as an encoder, but "
+            f"{kind.source} returned {type(made).__name__}, not an assay.models.Encoder."
+        )
     return made
 
 
-def kind_of(spec: str) -> tuple[str, str]:
-    """The kind that a spec names, and what follows it."""
-    kind, _, argument = spec.partition(":")
-    if kind not in ENCODERS and Path(spec).suffix.lower() in _CHECKPOINTS:
-        return "checkpoint", spec
-    if kind not in ENCODERS:
-        raise UsageError(_unknown(spec, kind))
-    return kind, argument
-
-
-def _unknown(spec: str, kind: str) -> str:
+def _kind_of(spec: str) -> tuple[SpecKind, str]:
+    """The kind of encoder that a spec names, and what follows it."""
+    name, _, argument = spec.partition(":")
+    kind = ENCODERS.find(name)
+    if kind is not None:
+        return kind, argument
+    if Path(spec).suffix.lower() in _CHECKPOINTS:
+        return ENCODERS["checkpoint"], spec
     if is_lexical(spec):
-        return (
+        raise UsageError(
             f"{spec!r} is fitted to the documents and has no vectors of its own: "
             "call assay.models.lexical_model, or name it as a --model of a bench."
         )
-    hint = did_you_mean(kind, ENCODERS, forms={kind: form for kind, (_, form) in ENCODERS.items()})
-    forms = ", ".join(form for _, form in ENCODERS.values())
-    return f"Unknown encoder {spec!r}.{hint} An encoder is one of: {forms}."
+    raise ENCODERS.unknown(spec)
 
 
-# The class in the file of each kind, and how a spec of it is written.
-LEXICAL: Final[dict[str, tuple[str, str]]] = {
-    "bm25": ("Bm25", "bm25"),
-    "tfidf": ("TfIdf", "tfidf"),
-    "lsa": ("Lsa", "lsa:DIM"),
-}
+def check_model(spec: str) -> None:
+    """Refuse a spec that names neither a lexical model nor an encoder."""
+    known = _ALL.find(spec.partition(":")[0]) is not None
+    if not known and Path(spec).suffix.lower() not in _CHECKPOINTS:
+        raise _ALL.unknown(spec)
 
 
 def is_lexical(spec: str) -> bool:
@@ -101,24 +134,23 @@ def lexical_model(spec: str, **settings: Any) -> LexicalModel:
     1.2
     """
     checks.require(spec, str, "A lexical model", "a spec such as 'bm25' or 'lsa:200'")
-    kind, colon, argument = spec.partition(":")
-    if kind not in LEXICAL:
-        forms = ", ".join(form for _, form in LEXICAL.values())
-        raise UsageError(f"Unknown lexical model {spec!r}. It is one of: {forms}.")
-    name, form = LEXICAL[kind]
-    if bool(argument) != (":" in form) or bool(colon) != bool(argument):
-        raise UsageError(f"The lexical model {spec!r} must be written {form}.")
-    model = getattr(import_module(f"assay.models.lexical.{kind}"), name)
+    name, colon, argument = spec.partition(":")
+    kind = LEXICAL.find(name)
+    if kind is None:
+        raise LEXICAL.unknown(spec)
+    if bool(argument) != kind.needs_argument or bool(colon) != bool(argument):
+        raise UsageError(f"The lexical model {spec!r} must be written {kind.form}.")
+    model = kind.load()
     if argument:
-        settings = {"dimensions": _whole(argument, spec, form), **settings}
-    _refuse_unknown(settings, [field.name for field in fields(model)], kind)
+        settings = {"dimensions": _whole(argument, spec, kind.form), **settings}
+    _refuse_unknown(settings, [field.name for field in fields(model)], name)
     made: LexicalModel = model(**settings)
     return made
 
 
 def _whole(argument: str, spec: str, form: str) -> int:
     if not argument.isascii() or not argument.isdigit():
-        raise UsageError(f"{spec!r}: {argument!r} is no whole number. Write {form}.")
+        raise UsageError(f"{spec!r}: {argument!r} is not a whole number. Write {form}.")
     return int(argument)
 
 
@@ -144,7 +176,7 @@ def text_model(
     """
     given = EncoderSettings() if settings is None else settings
     checks.require(given, EncoderSettings, "settings", "EncoderSettings(...)")
-    if isinstance(spec, str) and kind_of(spec)[0] == "npy":
+    if isinstance(spec, str) and _kind_of(spec)[0] is ENCODERS["npy"]:
         return PrecomputedModel(spec, given)
     return ComputedModel(encoder(spec, device=device, settings=given), given, cache, elsewhere)
 

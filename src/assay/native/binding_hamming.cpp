@@ -48,7 +48,7 @@ nb::tuple find_nearest_codes(RowsIn queries, RowsIn docs, size_t bits, size_t k,
                                         {excluded_offsets.data(), excluded_docs.data()}, control);
     }
     return nb::make_tuple(to_numpy(std::move(nearest.counts)), to_numpy(std::move(nearest.docs)),
-                          to_numpy(std::move(nearest.distances)), to_numpy(std::move(nearest.divided)));
+                          to_numpy(std::move(nearest.distances)), to_numpy(std::move(nearest.tie_split)));
 }
 
 void count_code_distances(RowsIn queries, RowsIn docs, size_t bits, Counts counts, Stop stop, Done done) {

@@ -104,7 +104,7 @@ public:
     // is looked for at the k-th distance: it shows that the cut divides a group of equals.
     bool open() const { return keep_ties_ || within_ <= k_ || farthest_ > 0; }
     uint16_t limit() const { return static_cast<uint16_t>(keep_ties_ || within_ <= k_ ? farthest_ : farthest_ - 1); }
-    bool divided() const { return !keep_ties_ && within_ > k_; }
+    bool tie_split() const { return !keep_ties_ && within_ > k_; }
 
     void offer(int64_t number, uint32_t doc, uint16_t distance) {
         if (!open() || distance > limit() || is_excluded(number)) return;
@@ -133,7 +133,7 @@ public:
             distances[place] = candidates_[i].distance;
         }
         nearest.counts.push_back(static_cast<int64_t>(count));
-        nearest.divided.push_back(divided() ? 1 : 0);
+        nearest.tie_split.push_back(tie_split() ? 1 : 0);
     }
 
 private:

@@ -39,13 +39,13 @@ struct Request {
     int64_t first_doc;  // the number of the first document
 };
 
-// For each query its documents by distance, then by number. `divided` tells that at least one more
+// For each query its documents by distance, then by number. `tie_split` tells that at least one more
 // document has the distance of the last one.
 struct Nearest {
     Column<int64_t> counts;
     Column<int32_t> docs;
     Column<int32_t> distances;
-    Column<uint8_t> divided;
+    Column<uint8_t> tie_split;
 };
 
 Nearest find_nearest(const Rows& queries, const Rows& docs, const Request& request, const Excluded& excluded, Control control);

@@ -298,13 +298,13 @@ class Kernels(Protocol):
         stop: Ints32,
         done: Ints,
     ) -> tuple[Ints, Ints32, Ints32, Bytes]:
-        """Find the k nearest documents by Hamming distance: (counts, docs, distances, divided).
+        """Find the k nearest documents by Hamming distance: (counts, docs, distances, tie_split).
 
         Queries and docs are packed rows of ⌈bits / 8⌉ bytes whose padding is zero. Documents are
         numbered from `first_doc` on; those of excluded_docs[excluded_offsets[q] …], which ascend,
         are not found by query q. Rows are by distance, then by number. `keep_ties` keeps all
-        documents at the k-th distance; otherwise `divided` is 1 where more of them exist than were
-        kept. The search ends early, with rows that mean nothing, when stop[0] is not 0, and adds
+        documents at the k-th distance; otherwise `tie_split` is 1 where more of them exist than
+        were kept. The search ends early, with rows that mean nothing, when stop[0] is not 0, and adds
         the pairs it has compared to done[0].
         """
 

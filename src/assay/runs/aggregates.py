@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from assay.arrays import Floats
-from assay.comparison.clusters import labels_of, method_by, n_clusters
+from assay.comparison.clusters import labels_of, n_clusters
 from assay.core.conventions import Conventions
 from assay.errors import MeasureError, UsageError
 from assay.measures import Measure, parse
@@ -22,12 +22,13 @@ __all__ = ["Aggregate", "aggregates_of", "canonical"]
 
 @dataclass(frozen=True)
 class Aggregate:
-    """One number of a run and what stands behind it; None where something is not defined.
+    """One number of a run with its interval and counts; None where something is not defined.
 
     `average` is micro (over queries), macro (over the groups of `by_column`) or what a task calls
     its own; `subset` names the part of the data that was averaged, and is empty for all of it.
     `value_skip` and `value_zero` are the value with empty queries left out and counted as 0.
-    `method` is that of the interval, with the column whose groups were drawn: `bca by scene`.
+    `low` and `high` are the ends of an interval of this `level` by this `method`; `clusters` is
+    the group column that was resampled as whole groups, empty if queries were resampled singly.
     """
 
     measure: str
@@ -49,10 +50,11 @@ class Aggregate:
     missing: int = 0
     tied: int = 0
     groups_left_out: int = 0
+    clusters: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what no column can hold, and take NaN for None."""
-        for name in ("measure", "average", "by_column", "subset", "method", "note"):
+        for name in ("measure", "average", "by_column", "subset", "method", "note", "clusters"):
             if not isinstance(getattr(self, name), str):
                 raise UsageError(
                     f"{name} of an aggregate is a text, found {getattr(self, name)!r}."
@@ -65,9 +67,29 @@ class Aggregate:
                 raise UsageError(f"{name} of an aggregate is a count, found {count!r}.")
             object.__setattr__(self, name, int(count))
 
+    @property
+    def method_text(self) -> str:
+        """The method of the interval with the column that was resampled, for people and JSON.
+
+        >>> Aggregate("AP", 0.5, method="bca", clusters="scene").method_text
+        'bca by scene'
+        """
+        return f"{self.method} by {self.clusters}" if self.clusters else self.method
+
+    @property
+    def is_overall(self) -> bool:
+        """Whether it is over all queries, not over groups or a part of the data."""
+        return not self.by_column and not self.subset
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data; the column that was resampled is part of `method`."""
+        data = {**vars(self), "method": self.method_text}
+        del data["clusters"]
+        return data
+
     @classmethod
-    def stored(cls, columns: Mapping[str, Any]) -> Aggregate:
-        """The same from a row of the store, which was checked when it was written."""
+    def from_row(cls, columns: Mapping[str, Any]) -> Aggregate:
+        """An aggregate from a row of a store, which was checked when it was written."""
         made = object.__new__(cls)
         made.__dict__.update(columns)
         return made
@@ -107,27 +129,27 @@ def aggregates_of(
 ) -> list[Aggregate]:
     """Means over queries with intervals, and means over the groups of each column.
 
-    Intervals draw whole groups of the column `clusters`; `resampling` may set their level, resamples
-    and seed.
+    Intervals resample whole groups of the column `clusters`; `resampling` may set their level,
+    number of resamples and seed.
     """
-    found = list(_averaged(scores, None))
+    means = list(_average(scores, None))
     spans = _intervals(scores, clusters, resampling or {})
-    found = [
+    means = [
         replace(
             one,
             chance=None if chance is None else chance.get(one.measure),
             ceiling=None if ceiling is None else ceiling.get(one.measure),
-            **_span(spans[one.measure], clusters),
+            **_interval_fields(spans[one.measure], clusters),
         )
-        for one in found
+        for one in means
     ]
-    return [*found, *(one for column in scores.groups for one in _averaged(scores, column))]
+    return [*means, *(one for column in scores.groups for one in _average(scores, column))]
 
 
-def _averaged(scores: Scores, by: str | None) -> Iterator[Aggregate]:
-    rules = _tolerant(scores.conventions)
+def _average(scores: Scores, by: str | None) -> Iterator[Aggregate]:
+    rules = _without_errors(scores.conventions)
     mean = scores.mean(by=by, empty=rules.empty, missing=rules.missing)
-    skip, zero = (_other(scores, mean, rules, by, empty) for empty in ("skip", "zero"))
+    skip, zero = (_mean_with_empty(scores, mean, rules, by, empty) for empty in ("skip", "zero"))
     for name, value in mean.items():
         counts = mean.counts[name]
         yield Aggregate(
@@ -145,13 +167,15 @@ def _averaged(scores: Scores, by: str | None) -> Iterator[Aggregate]:
         )
 
 
-def _other(scores: Scores, mean: Mean, rules: Conventions, by: str | None, empty: str) -> Mean:
+def _mean_with_empty(
+    scores: Scores, mean: Mean, rules: Conventions, by: str | None, empty: str
+) -> Mean:
     if rules.empty == empty:
         return mean
     return scores.mean(by=by, empty=empty, missing=rules.missing)
 
 
-def _tolerant(rules: Conventions) -> Conventions:
+def _without_errors(rules: Conventions) -> Conventions:
     """Conventions that refuse nothing: what was computed can be stored."""
     return rules.but(
         empty="skip" if rules.empty == "error" else None,
@@ -171,12 +195,12 @@ def _intervals(
         n = n_clusters(table, labels)
     found = intervals(table, method=interval_method(n), clusters=labels, **resampling)
     return {
-        str(measure): _possible(one, measure) if measure.definition.aggregate == "mean" else None
+        str(measure): _clip(one, measure) if measure.definition.aggregate == "mean" else None
         for measure, one in zip(scores.measures, found, strict=True)
     }
 
 
-def _possible(one: Interval, measure: Measure) -> Interval:
+def _clip(one: Interval, measure: Measure) -> Interval:
     """Ends that the mean of such values can reach."""
     high = measure.definition.high
     return one if high is None else one.within(0.0, high)
@@ -184,7 +208,7 @@ def _possible(one: Interval, measure: Measure) -> Interval:
 
 def _averaged_values(scores: Scores) -> Floats:
     """The values that the mean is made of; NaN where it leaves a query out."""
-    rules = _tolerant(scores.conventions)
+    rules = _without_errors(scores.conventions)
     table: Floats = np.array(scores.values)
     if rules.empty == "zero":
         table[np.isnan(table)] = 0.0
@@ -193,9 +217,9 @@ def _averaged_values(scores: Scores) -> Floats:
     return table
 
 
-def _span(interval: Interval | None, clusters: str) -> dict[str, Any]:
+def _interval_fields(interval: Interval | None, clusters: str) -> dict[str, Any]:
     if interval is None:
         return {}
     keys = ("low", "high", "level", "note")
     found = {key: getattr(interval, key) for key in keys}
-    return {**found, "method": method_by(interval.method, clusters)}
+    return {**found, "method": interval.method, "clusters": clusters}

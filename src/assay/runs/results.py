@@ -11,7 +11,7 @@ import numpy as np
 from assay.core import checks
 from assay.errors import UsageError
 
-__all__ = ["QueryResults", "ResultDoc", "results_from_plain", "results_to_plain"]
+__all__ = ["QueryResults", "ResultDoc", "results_from_data", "results_to_data"]
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ def _number(value: Any, name: str) -> float | None:
     return float(value)
 
 
-def results_to_plain(found: QueryResults) -> dict[str, Any]:
-    """The same as plain data."""
+def results_to_data(found: QueryResults) -> dict[str, Any]:
+    """Results of a query as plain data: what JSON can hold."""
     return {
         "text": found.text,
         "results": list(map(_row, found.results)),
@@ -72,8 +72,8 @@ def _row(one: ResultDoc) -> list[Any]:
     return [one.doc, one.score, one.grade, one.snippet]
 
 
-def results_from_plain(data: Any) -> QueryResults:
-    """The same from plain data, checked."""
+def results_from_data(data: Any) -> QueryResults:
+    """Results of a query from plain data, checked."""
     if not isinstance(data, dict) or not {"text", "results", "missed"} <= data.keys():
         raise UsageError(f"Results of a query have text, results and missed, found {data!r:.60}.")
     return QueryResults(data["text"], _docs(data["results"]), _docs(data["missed"]))

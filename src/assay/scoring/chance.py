@@ -18,7 +18,7 @@ from assay.core.conventions import Conventions, as_conventions, preset
 from assay.core.hits import Hits
 from assay.errors import MismatchError, UsageError
 from assay.measures import Measure, parse_many
-from assay.measures.expected import TooManyOrdersError
+from assay.measures.registry import ExpectationError
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
 
@@ -89,7 +89,7 @@ def _column(shuffled: Hits, measure: Measure, rules: Conventions) -> NDArray[np.
         return np.full(shuffled.n_queries, np.nan)
     try:
         return score(shuffled, measure, conventions=rules)[measure]
-    except TooManyOrdersError:
+    except ExpectationError:
         return np.full(shuffled.n_queries, np.nan)
 
 

@@ -16,13 +16,13 @@ from assay.core.hits import Hits, judge
 from assay.errors import MeasureError
 from assay.io.formats import as_judgments, as_ranking
 from assay.measures import Measure, parse_many
-from assay.measures.gain import WORTH_PARAMS, worth_function
-from assay.measures.views import Placed, Tied, Worth
+from assay.measures.gain import GAIN_PARAMS, gain_function
+from assay.measures.views import Gain, RankView, TieView
 from assay.scoring.scores import Scores
 
 __all__ = ["call_of", "evaluate", "score"]
 
-V = TypeVar("V", Placed, Tied)
+V = TypeVar("V", RankView, TieView)
 
 
 _CHOSEN_BY_JUDGE = ("tiebreak", "scores", "self_match", "depth")
@@ -95,27 +95,27 @@ def _rules(hits: Hits, conventions: str | Conventions | None) -> Conventions:
 
 
 class _Views:
-    """The views of some hits; measures to which documents are worth the same share them."""
+    """The views of some hits; measures with the same gains share them."""
 
     def __init__(self, hits: Hits) -> None:
         self.hits = hits
-        self._made: dict[tuple[str, Worth], Placed | Tied] = {}
+        self._made: dict[tuple[str, Gain], RankView | TieView] = {}
 
     @cached_property
     def of_tied_queries(self) -> _Views:
         """Views of only those queries in which a judged document ties with another."""
         return _Views(self.hits.select(self.hits.tied_rows))
 
-    def placed(self, worth: Worth, ties: str) -> Placed:
+    def ranked(self, gain: Gain, ties: str) -> RankView:
         """Every document at one rank."""
-        return self._get(ties, worth, lambda: Placed(self.hits, worth, ties))
+        return self._get(ties, gain, lambda: RankView(self.hits, gain, ties))
 
-    def tied(self, worth: Worth) -> Tied:
+    def tied(self, gain: Gain) -> TieView:
         """Whole tie groups."""
-        return self._get("groups", worth, lambda: Tied(self.hits, worth))
+        return self._get("groups", gain, lambda: TieView(self.hits, gain))
 
-    def _get(self, kind: str, worth: Worth, make: Callable[[], V]) -> V:
-        key = (kind, worth)
+    def _get(self, kind: str, gain: Gain, make: Callable[[], V]) -> V:
+        key = (kind, gain)
         if key not in self._made:
             self._made[key] = make()
         return cast("V", self._made[key])
@@ -128,43 +128,43 @@ def _measure(
 
     Only queries in which a judged document ties with another are computed again for other orders.
     """
-    arguments, worth = call_of(measure, rules)
-    _refuse_grade_zero(views.hits, measure, worth)
-    placed = views.placed(worth, "order")
-    values = measure.definition.function(placed, **arguments)
-    tied = np.zeros(placed.n_queries, bool)
+    arguments, gain = call_of(measure, rules)
+    _refuse_grade_zero(views.hits, measure, gain)
+    view = views.ranked(gain, "order")
+    values = measure.definition.function(view, **arguments)
+    tied = np.zeros(view.n_queries, bool)
     rows = views.hits.tied_rows
     if len(rows):
         some = views.of_tied_queries
-        best, worst = _extremes(some, measure, arguments, worth)
+        best, worst = _extremes(some, measure, arguments, gain)
         tied[rows] = best != worst
         if rules.ties != "order":
-            values[rows] = _under_ties(rules.ties, some, measure, arguments, worth, best, worst)
-    if views.hits.divided is not None and "order-free" not in measure.definition.laws:
-        tied |= views.hits.divided
-    defined = _defined(placed, measure.definition.defined)
+            values[rows] = _under_ties(rules.ties, some, measure, arguments, gain, best, worst)
+    if views.hits.tie_split is not None and "order-free" not in measure.definition.laws:
+        tied |= views.hits.tie_split
+    defined = _defined(view, measure.definition.defined)
     return np.where(defined, values, np.nan), tied & defined
 
 
-def call_of(measure: Measure, rules: Conventions) -> tuple[dict[str, Any], Worth]:
-    """What the measure's function is called with, and what a grade is worth to it."""
+def call_of(measure: Measure, rules: Conventions) -> tuple[dict[str, Any], Gain]:
+    """The arguments of the measure's function, and its function from grades to gains."""
     definition = measure.definition
     params: dict[str, Any] = {
         key: _from_convention(param.convention, rules) if param.convention else param.default
         for key, param in definition.params.items()
     }
     params.update(measure.params)
-    own = {key: params[key] for key in WORTH_PARAMS if key in params}
-    worth = worth_function(definition.worth, **own)
-    arguments = {key: value for key, value in params.items() if key not in WORTH_PARAMS}
+    own = {key: params[key] for key in GAIN_PARAMS if key in params}
+    gain = gain_function(definition.gain, **own)
+    arguments = {key: value for key, value in params.items() if key not in GAIN_PARAMS}
     if definition.cutoff not in ("none", "R"):
         arguments["k"] = measure.cutoff
-    return arguments, worth
+    return arguments, gain
 
 
-def _refuse_grade_zero(hits: Hits, measure: Measure, worth: Worth) -> None:
+def _refuse_grade_zero(hits: Hits, measure: Measure, gain: Gain) -> None:
     """Labels and targets list only what is relevant, so nothing else can count for a measure."""
-    if hits.exhaustive and measure.definition.worth != "judged" and worth(np.zeros(1))[0] > 0:
+    if hits.exhaustive and measure.definition.gain != "judged" and gain(np.zeros(1))[0] > 0:
         raise MeasureError(
             f"{measure} counts documents of grade 0, but by labels or targets a document is "
             "relevant (grade 1) or not. Leave rel= and gains= out, or give graded judgments."
@@ -177,16 +177,16 @@ def _from_convention(name: str, rules: Conventions) -> Any:
 
 
 def _extremes(
-    views: _Views, measure: Measure, arguments: dict[str, Any], worth: Worth
+    views: _Views, measure: Measure, arguments: dict[str, Any], gain: Gain
 ) -> tuple[Floats, Floats]:
     """Largest and smallest value over all orders of tied documents."""
     definition = measure.definition
     if definition.extremes is not None:
-        found = definition.extremes(views.tied(worth), **arguments)
+        found = definition.extremes(views.tied(gain), **arguments)
         if found is not None:
             return found
-    best = definition.function(views.placed(worth, "best"), **arguments)
-    worst = definition.function(views.placed(worth, "worst"), **arguments)
+    best = definition.function(views.ranked(gain, "best"), **arguments)
+    worst = definition.function(views.ranked(gain, "worst"), **arguments)
     return np.maximum(best, worst), np.minimum(best, worst)
 
 
@@ -195,24 +195,23 @@ def _under_ties(
     views: _Views,
     measure: Measure,
     arguments: dict[str, Any],
-    worth: Worth,
+    gain: Gain,
     best: Floats,
     worst: Floats,
 ) -> Floats:
     if ties in ("best", "worst"):
         return best if ties == "best" else worst
     if ties == "midrank-up":
-        values = measure.definition.function(views.placed(worth, "midrank-up"), **arguments)
+        values = measure.definition.function(views.ranked(gain, "midrank-up"), **arguments)
     else:
-        expected = measure.definition.expected or measure.definition.function
-        values = expected(views.tied(worth), **arguments)
+        values = measure.definition.expectation(views.tied(gain), **arguments)
     # Rounding, and mean gains in ERR, may lead a hair beyond what any order can give.
     return np.where(best == worst, best, np.clip(values, worst, best))
 
 
-def _defined(placed: Placed, rule: str) -> NDArray[np.bool_]:
+def _defined(view: RankView, rule: str) -> NDArray[np.bool_]:
     if rule == "relevant":
-        return placed.n_good > 0
+        return view.n_good > 0
     if rule == "retrieved":
-        return placed.n_ret > 0
-    return np.ones(placed.n_queries, bool)
+        return view.n_ret > 0
+    return np.ones(view.n_queries, bool)

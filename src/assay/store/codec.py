@@ -1,4 +1,4 @@
-"""Arrays as compact bytes with a checksum: the same bits come back, or an error."""
+"""Arrays and JSON as compact bytes with a checksum: the same bits come back, or an error."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from assay.scoring.scores import Scores
 
 __all__ = [
     "Blob",
-    "as_text",
+    "json_text",
     "conventions_of",
     "pack_scores",
-    "packed",
-    "packed_json",
-    "packed_texts",
-    "plain",
+    "pack_array",
+    "pack_json",
+    "pack_texts",
+    "json_values",
     "unpack_scores",
-    "unpacked",
-    "unpacked_json",
-    "unpacked_texts",
+    "unpack_array",
+    "unpack_json",
+    "unpack_texts",
 ]
 
 
-def plain(value: Any, where: str) -> Any:
-    """The value made of dictionaries, lists, texts, numbers, booleans and None.
+def json_values(value: Any, where: str) -> Any:
+    """The value as dictionaries, lists, strings, numbers, booleans and None: what JSON can hold.
 
     >>> import pathlib
-    >>> plain({"k": (1, np.float32(0.5)), "path": pathlib.PurePosixPath("a/b")}, "config")
+    >>> json_values({"k": (1, np.float32(0.5)), "path": pathlib.PurePosixPath("a/b")}, "config")
     {'k': [1, 0.5], 'path': 'a/b'}
     """
     if isinstance(value, np.generic):
@@ -54,20 +54,20 @@ def plain(value: Any, where: str) -> Any:
     if isinstance(value, os.PathLike | date):
         return value.isoformat() if isinstance(value, date) else os.fsdecode(value)
     if isinstance(value, Mapping):
-        return {str(key): plain(each, f"{where}.{key}") for key, each in value.items()}
+        return {str(key): json_values(each, f"{where}.{key}") for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset | np.ndarray):
         items = sorted(value, key=repr) if isinstance(value, set | frozenset) else value
-        return [plain(each, f"{where}[{i}]") for i, each in enumerate(items)]
+        return [json_values(each, f"{where}[{i}]") for i, each in enumerate(items)]
     raise UsageError(
         f"{where} holds a {type(value).__name__}, which cannot be stored. "
-        "Give texts, numbers, lists and dictionaries."
+        "Use strings, numbers, lists and dictionaries."
     )
 
 
-def as_text(value: Any, where: str) -> str:
+def json_text(value: Any, where: str) -> str:
     """The value as JSON text of ASCII characters."""
     try:
-        return json.dumps(plain(value, where), allow_nan=False)
+        return json.dumps(json_values(value, where), allow_nan=False)
     except RecursionError:
         raise UsageError(f"{where} is nested too deeply to be stored.") from None
 
@@ -78,7 +78,7 @@ _UTF8: Final = "surrogatepass"  # names of files may hold halves of surrogate pa
 
 @dataclass(frozen=True)
 class Blob:
-    """One array: what it is called, how it is written, how large it was, and its bytes."""
+    """One array: its name, encoding, size, checksum and compressed bytes."""
 
     kind: str
     position: int
@@ -90,7 +90,7 @@ class Blob:
     content: bytes
 
 
-def packed(kind: str, array: NDArray[Any], *, position: int = 0, name: str = "") -> Blob:
+def pack_array(kind: str, array: NDArray[Any], *, position: int = 0, name: str = "") -> Blob:
     """An array of float64, int64 or bool."""
     encoding = array.dtype.name
     if encoding == "bool":
@@ -102,14 +102,14 @@ def packed(kind: str, array: NDArray[Any], *, position: int = 0, name: str = "")
     return _blob(kind, position, name, encoding, len(array), raw)
 
 
-def packed_texts(kind: str, texts: Sequence[str], *, position: int = 0, name: str = "") -> Blob:
+def pack_texts(kind: str, texts: Sequence[str], *, position: int = 0, name: str = "") -> Blob:
     """Texts: their lengths in bytes, then their bytes."""
     coded = [text.encode("utf-8", _UTF8) for text in texts]
     lengths = np.asarray([len(text) for text in coded], "<u4")
     return _blob(kind, position, name, "texts", len(texts), lengths.tobytes() + b"".join(coded))
 
 
-def packed_json(kind: str, text: str, position: int = 0, name: str = "") -> Blob:
+def pack_json(kind: str, text: str, position: int = 0, name: str = "") -> Blob:
     """A JSON text."""
     return _blob(kind, position, name, "json", 1, text.encode())
 
@@ -123,14 +123,14 @@ def _checksum(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def unpacked(blob: Blob) -> NDArray[Any]:
+def unpack_array(blob: Blob) -> NDArray[Any]:
     """The array, read-only."""
     if blob.encoding not in _TYPES:
-        raise _damaged(blob, f"is written as {blob.encoding!r}, which is not known")
-    raw = _raw(blob)
+        raise _damage_error(blob, f"has the unknown encoding {blob.encoding!r}")
+    raw = _decompress(blob)
     expected = (blob.size + 7) // 8 if blob.encoding == "bool" else 8 * blob.size
     if len(raw) != expected:
-        raise _damaged(blob, f"has {len(raw)} bytes where {expected} are needed")
+        raise _damage_error(blob, f"has {len(raw)} bytes where {expected} are needed")
     bytes_ = np.frombuffer(raw, np.uint8)
     if blob.encoding == "bool":
         found = np.unpackbits(bytes_, count=blob.size).view(np.bool_)
@@ -142,76 +142,76 @@ def unpacked(blob: Blob) -> NDArray[Any]:
     return found
 
 
-def unpacked_texts(blob: Blob) -> list[str]:
+def unpack_texts(blob: Blob) -> list[str]:
     """The texts."""
-    raw = _raw(blob)
+    raw = _decompress(blob)
     head = 4 * blob.size
     lengths = np.frombuffer(raw[:head], "<u4").astype(np.int64)
     ends = [0, *np.cumsum(lengths).tolist()]
     body = raw[head:]
     if blob.encoding != "texts" or len(lengths) != blob.size or ends[-1] != len(body):
-        raise _damaged(blob, "does not hold the texts that it should")
+        raise _damage_error(blob, "does not hold the texts that it should")
     return [body[start:end].decode("utf-8", _UTF8) for start, end in pairwise(ends)]
 
 
-def unpacked_json(blob: Blob) -> str:
+def unpack_json(blob: Blob) -> str:
     """The JSON text."""
-    return _raw(blob).decode()
+    return _decompress(blob).decode()
 
 
-def _raw(blob: Blob) -> bytes:
+def _decompress(blob: Blob) -> bytes:
     # A flipped bit of a SQLite file can make text of bytes, and numbers too.
     kinds = (type(blob.content), type(blob.size), type(blob.raw_bytes))
     if kinds != (bytes, int, int) or _checksum(blob.content) != blob.checksum:
-        raise _damaged(blob, "does not match its checksum")
+        raise _damage_error(blob, "does not match its checksum")
     reader = zlib.decompressobj()
     raw = reader.decompress(blob.content, blob.raw_bytes + 1)
     if len(raw) != blob.raw_bytes or not reader.eof:
-        raise _damaged(blob, f"does not unpack to {blob.raw_bytes} bytes")
+        raise _damage_error(blob, f"does not unpack to {blob.raw_bytes} bytes")
     return raw
 
 
-def _damaged(blob: Blob, how: str) -> StorageError:
+def _damage_error(blob: Blob, how: str) -> StorageError:
     what = f"{blob.kind} {blob.name}".strip()
     return StorageError(f"A stored array ({what!r}) {how}: the store is damaged there.")
 
 
 def pack_scores(scores: Scores) -> Iterator[Blob]:
     """One array for the ids, one for each measure and group column, and so on."""
-    yield _packed_ids("ids", scores.query_ids)
-    yield _packed_ids("extra", scores.extra)
-    yield packed("missing", scores.missing)
+    yield _pack_ids("ids", scores.query_ids)
+    yield _pack_ids("extra", scores.extra)
+    yield pack_array("missing", scores.missing)
     for number, measure in enumerate(scores.measures):
-        yield packed("values", scores.values[number], position=number, name=str(measure))
-        yield packed("tied", scores.tied[number], position=number, name=str(measure))
+        yield pack_array("values", scores.values[number], position=number, name=str(measure))
+        yield pack_array("tied", scores.tied[number], position=number, name=str(measure))
     for number, (name, column) in enumerate(scores.groups.items()):
-        yield packed_texts("group", [str(g) for g in column.tolist()], position=number, name=name)
+        yield pack_texts("group", [str(g) for g in column.tolist()], position=number, name=name)
 
 
-def _packed_ids(kind: str, ids: Ids) -> Blob:
+def _pack_ids(kind: str, ids: Ids) -> Blob:
     if ids.kind == "integer":
-        return packed(kind, ids.numbers)
-    return packed_texts(kind, [str(one) for one in ids.to_list()])
+        return pack_array(kind, ids.numbers)
+    return pack_texts(kind, [str(one) for one in ids.to_list()])
 
 
 def unpack_scores(blobs: Iterable[Blob], conventions: str, *, search: str = "") -> Scores:
-    """The scores that were packed."""
+    """The scores that were pack_array."""
     found: dict[str, list[Blob]] = {}
     for blob in sorted(blobs, key=lambda blob: (blob.kind, blob.position)):
         found.setdefault(blob.kind, []).append(blob)
     values = found.get("values", [])
     if not values or not {"ids", "extra", "missing"} <= found.keys():
-        raise StorageError("Per-query values of this run are not in the store.")
+        raise StorageError("The per-query values of this run are not in the store.")
     scores = Scores(
         measures=tuple(parse(blob.name) for blob in values),
         query_ids=_ids(found["ids"][0], "query"),
-        values=np.stack([unpacked(blob) for blob in values]),
-        tied=np.stack([unpacked(blob) for blob in found["tied"]]),
-        missing=unpacked(found["missing"][0]),
+        values=np.stack([unpack_array(blob) for blob in values]),
+        tied=np.stack([unpack_array(blob) for blob in found["tied"]]),
+        missing=unpack_array(found["missing"][0]),
         conventions=conventions_of(conventions),
         extra=_ids(found["extra"][0], "query"),
         groups={
-            blob.name: np.asarray(unpacked_texts(blob), np.str_) for blob in found.get("group", [])
+            blob.name: np.asarray(unpack_texts(blob), np.str_) for blob in found.get("group", [])
         },
         search=search,
     )
@@ -221,10 +221,10 @@ def unpack_scores(blobs: Iterable[Blob], conventions: str, *, search: str = "") 
 
 def _ids(blob: Blob, what: str) -> Ids:
     if blob.encoding == "int64":
-        return Ids.of(unpacked(blob), what)
+        return Ids.of(unpack_array(blob), what)
     if not blob.size:
         return Ids.from_utf8(np.zeros(0, np.uint8), np.zeros(1, np.int64))  # none, but of text
-    return Ids.of(unpacked_texts(blob), what)
+    return Ids.of(unpack_texts(blob), what)
 
 
 def _check_shapes(scores: Scores) -> None:
@@ -232,11 +232,11 @@ def _check_shapes(scores: Scores) -> None:
     whole = scores.values.shape == scores.tied.shape == shape
     columns = [scores.missing, *scores.groups.values()]
     if not whole or any(len(column) != scores.n_queries for column in columns):
-        raise StorageError("The stored arrays of this run do not fit together: it is damaged.")
+        raise StorageError("The stored arrays of this run have different lengths: it is damaged.")
 
 
 def conventions_of(signature: str) -> Conventions:
-    """The conventions of a signature as it was written, also under a preset's name of one's own.
+    """The conventions of a signature, also where its preset has a user's own name.
 
     >>> mine = Conventions(preset="mine", depth=7)
     >>> conventions_of(mine.signature()) == mine

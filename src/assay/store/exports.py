@@ -15,7 +15,7 @@ import numpy as np
 from assay.core.text import guard_formula
 from assay.errors import UsageError, need
 from assay.io.atomic import atomic_write
-from assay.runs.results import results_to_plain
+from assay.runs.results import results_to_data
 from assay.scoring.scores import Scores
 from assay.store.run import Run
 
@@ -41,15 +41,15 @@ FRONT: Final = (
     "tied",
     "missing",
 )
-# Numbers and states that hold for one store only are not exported.
-_LEFT_OUT: Final = ("id", "origin", "done", "total", "updated", "aggregates", "_store")
+# What holds for one store only is not exported.
+_NOT_EXPORTED: Final = ("id", "origin", "done", "total", "updated", "aggregates", "_store")
 
 
 def format_of(file: str | os.PathLike[str]) -> str:
     """json, csv or parquet, by the ending of the file."""
     ending = Path(file).suffix.lower()
     if ending not in FORMATS:
-        raise UsageError(f"{os.fspath(file)}: files of runs end in {', '.join(FORMATS)}.")
+        raise UsageError(f"{os.fspath(file)}: a file of runs ends in {', '.join(FORMATS)}.")
     return FORMATS[ending]
 
 
@@ -64,16 +64,16 @@ def _write_json(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
         stream.write(f'{{"layout": "{LAYOUT}", "runs": ['.encode())
         for number, run in enumerate(runs):
             stream.write(b",\n" if number else b"\n")
-            stream.write(json.dumps(_whole(run), allow_nan=False).encode())
+            stream.write(json.dumps(_run_data(run), allow_nan=False).encode())
         stream.write(b"\n]}\n")
 
 
-def _whole(run: Run) -> dict[str, Any]:
-    """Everything of a run; every digit of every value."""
-    data = {key: value for key, value in vars(run).items() if key not in _LEFT_OUT}
-    data["aggregates"] = [vars(one) for one in run.aggregates]
+def _run_data(run: Run) -> dict[str, Any]:
+    """All of a run, with every digit of every value."""
+    data = {key: value for key, value in vars(run).items() if key not in _NOT_EXPORTED}
+    data["aggregates"] = [one.to_dict() for one in run.aggregates]
     data["details"] = run.details()
-    data["shown"] = [[query, results_to_plain(one)] for query, one in run.all_results().items()]
+    data["shown"] = [[query, results_to_data(one)] for query, one in run.all_results().items()]
     data["scores"] = _scores_data(run.scores()) if run.conventions else None
     return data
 
@@ -158,12 +158,12 @@ def _write_parquet(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
     schema = arrow.schema([(n, types.get(n, arrow.string())) for n in (*FRONT, *columns)])
     with atomic_write(file) as stream, parquet.ParquetWriter(stream, schema) as writer:
         for run in runs:  # one run at a time, so that memory is bounded by the largest
-            rows = [[_valid(cell) for cell in row] for row in _rows([run], columns)]
+            rows = [[_valid_utf8(cell) for cell in row] for row in _rows([run], columns)]
             if rows:
                 arrays = map(arrow.array, map(list, zip(*rows, strict=True)), schema.types)
                 writer.write_table(arrow.Table.from_arrays(list(arrays), schema=schema))
 
 
-def _valid(cell: Any) -> Any:
+def _valid_utf8(cell: Any) -> Any:
     """Text that UTF-8 can hold."""
     return cell.encode("utf-8", "backslashreplace").decode() if isinstance(cell, str) else cell

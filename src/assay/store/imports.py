@@ -21,17 +21,17 @@ from assay.io.streams import BOMB_BYTES, BOMB_RATIO, open_chunks, read_text
 from assay.measures import parse
 from assay.runs.aggregates import Aggregate
 from assay.runs.record import RunRecord, check_name, check_tags
-from assay.runs.results import QueryResults, results_from_plain
+from assay.runs.results import QueryResults, results_from_data
 from assay.scoring.scores import Scores
 from assay.store.codec import conventions_of, pack_scores
 from assay.store.exports import FRONT, GROUP, LAYOUT, format_of
 from assay.store.payload import Payload
-from assay.store.timestamps import after, now
+from assay.store.timestamps import start_of, now
 
-__all__ = ["Imported", "csv_rows", "grid_of", "parquet_rows", "read_runs"]
+__all__ = ["ImportedRun", "read_csv_rows", "pivot_rows", "read_parquet_rows", "read_runs"]
 
 
-def csv_rows(name: str) -> Iterator[dict[str, Any]]:
+def read_csv_rows(name: str) -> Iterator[dict[str, Any]]:
     """The rows of a CSV file."""
     reader = csv.reader(io.StringIO(read_text(name), newline=""))
     try:
@@ -48,11 +48,11 @@ def csv_rows(name: str) -> Iterator[dict[str, Any]]:
         raise FormatError(f"{name}, line {reader.line_num}: {error}.") from None
 
 
-def parquet_rows(name: str) -> Iterator[dict[str, Any]]:
+def read_parquet_rows(name: str) -> Iterator[dict[str, Any]]:
     """The rows of a parquet file."""
     parquet = need("pyarrow.parquet", "reading parquet files", "parquet")
     arrow = need("pyarrow", "reading parquet files", "parquet")
-    next(open_chunks(name, 1))  # what cannot be opened, or is empty, is refused in its own words
+    next(open_chunks(name, 1))  # says in plain words that a file is absent or empty
     try:
         with parquet.ParquetFile(name, memory_map=False) as file:
             _refuse_bomb(file.metadata.num_rows, name)
@@ -62,7 +62,7 @@ def parquet_rows(name: str) -> Iterator[dict[str, Any]]:
     except (arrow.ArrowException, OSError, ValueError) as error:
         if isinstance(error, FormatError):
             raise
-        raise FormatError(f"{name} is no sound parquet file ({str(error)[:120]}).") from None
+        raise FormatError(f"{name} is not a valid parquet file ({str(error)[:120]}).") from None
 
 
 def _refuse_bomb(n_rows: int, name: str) -> None:
@@ -76,10 +76,10 @@ def _check_header(header: list[str], name: str) -> None:
     if absent:
         raise FormatError(f"{name} holds no runs: it has no column {', '.join(absent)}.")
     if len(set(header)) < len(header):
-        raise FormatError(f"{name}: a column is there twice. Keep one of them.")
+        raise FormatError(f"{name}: a column occurs twice. Keep one of them.")
 
 
-def grid_of(rows: list[Mapping[str, Any]], where: str) -> dict[str, Any]:
+def pivot_rows(rows: list[Mapping[str, Any]], where: str) -> dict[str, Any]:
     """The layout of JSON from rows of (query, measure, value)."""
     measures = list(dict.fromkeys(row["measure"] for row in rows))
     places = {query: i for i, query in enumerate(dict.fromkeys(row["query"] for row in rows))}
@@ -143,7 +143,7 @@ _AGGREGATE: Final = {field.name for field in fields(Aggregate)}
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedRun:
     """A run from a file: its row, tags and payload."""
 
     row: dict[str, Any]
@@ -151,24 +151,24 @@ class Imported:
     payload: Payload
 
 
-def read_runs(file: str | os.PathLike[str]) -> list[Imported]:
+def read_runs(file: str | os.PathLike[str]) -> list[ImportedRun]:
     """All runs of a file, checked; its ending says the format."""
     name = os.fspath(file)
     format = format_of(file)
     if format == "json":
-        return list(_from_json(parse_json(read_text(file), name), name))
-    cells = parquet_rows(name) if format == "parquet" else csv_rows(name)
-    return list(_from_rows(cells, name))
+        return list(_import_json(parse_json(read_text(file), name), name))
+    cells = read_parquet_rows(name) if format == "parquet" else read_csv_rows(name)
+    return list(_import_table(cells, name))
 
 
-def _from_json(data: Any, name: str) -> Iterator[Imported]:
+def _import_json(data: Any, name: str) -> Iterator[ImportedRun]:
     if not isinstance(data, dict) or data.get("layout") != LAYOUT:
         raise FormatError(f"{name} holds no runs: its layout is not {LAYOUT!r}.")
     runs = data.get("runs")
     for number, run in enumerate(runs if isinstance(runs, list) else [None]):
         where = f"{name}, run {number}"
         try:
-            yield _imported(run, where, name)
+            yield _import_run(run, where, name)
         except FormatError:
             raise
         except (AssayError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -176,7 +176,7 @@ def _from_json(data: Any, name: str) -> Iterator[Imported]:
             raise FormatError(f"{where} cannot be read: {words}") from None
 
 
-def _imported(run: Any, where: str, origin: str) -> Imported:
+def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
     if not isinstance(run, dict):
         raise FormatError(f"{where} is not an object.")
     row: dict[str, Any] = {key: _text(run[key], f"{where}, {key}") for key in _TEXTS}
@@ -187,10 +187,8 @@ def _imported(run: Any, where: str, origin: str) -> Imported:
             raise FormatError(f"{where}, {key} is not an object.")
         row[key] = json.dumps(run[key])
     row["command"] = json.dumps([_text(part, f"{where}, command") for part in run["command"]])
-    row |= _state(run, where) | {"origin": origin}
-    extra = [
-        Aggregate(**{k: v for k, v in one.items() if k in _AGGREGATE}) for one in run["aggregates"]
-    ]
+    row |= _check_state(run, where) | {"origin": origin}
+    aggregates = tuple(map(_import_aggregate, run["aggregates"]))
     scores = None if run["scores"] is None else _scores(run["scores"], row["conventions"], where)
     packed = Payload.of(
         RunRecord(
@@ -199,13 +197,21 @@ def _imported(run: Any, where: str, origin: str) -> Imported:
     )
     blobs = pack_scores(scores) if scores is not None else ()
     row["n_queries"] = 0 if scores is None else scores.n_queries
-    payload = Payload((*blobs, *packed.blobs), tuple(extra), results=packed.results)
-    return Imported(row, check_tags(run["tags"]), payload)
+    payload = Payload((*blobs, *packed.blobs), aggregates, results=packed.results)
+    return ImportedRun(row, check_tags(run["tags"]), payload)
+
+
+def _import_aggregate(data: Mapping[str, Any]) -> Aggregate:
+    """An aggregate of this layout, where `method` also names the column: 'bca by scene'."""
+    known = {key: value for key, value in data.items() if key in _AGGREGATE}
+    if isinstance(method := known.get("method"), str):
+        known["method"], _, known["clusters"] = method.partition(" by ")
+    return Aggregate(**known)
 
 
 def _results(pairs: list[Any], where: str) -> dict[str, QueryResults]:
     """Results of queries; files of earlier versions hold nothing of the kind."""
-    found = {_text(query, f"{where}, shown"): results_from_plain(data) for query, data in pairs}
+    found = {_text(query, f"{where}, shown"): results_from_data(data) for query, data in pairs}
     if len(found) < len(pairs):
         raise FormatError(f"{where}: a query has results twice. Keep one of them.")
     return found
@@ -217,8 +223,8 @@ def _text(value: Any, where: str) -> str:
     return value
 
 
-def _state(run: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Nothing runs in a file: what was running then has failed now."""
+def _check_state(run: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Status and times, checked; a run that was running when it was exported has failed."""
     status = run["status"]
     if status not in ("running", "finished", "failed"):
         raise FormatError(f"{where}, status is {status!r:.60}: running, finished or failed.")
@@ -231,8 +237,8 @@ def _state(run: Mapping[str, Any], where: str) -> dict[str, Any]:
     state = {
         "seconds": seconds,
         "updated": now(),
-        "created": after(run["created"]),
-        "finished": None if run["finished"] is None else after(run["finished"]),
+        "created": start_of(run["created"]),
+        "finished": None if run["finished"] is None else start_of(run["finished"]),
     }
     if status == "running":
         state |= {"status": "failed", "message": "it was running when it was exported"}
@@ -247,20 +253,20 @@ def _scores(data: Mapping[str, Any], conventions: str, where: str) -> Scores:
         raise FormatError(f"{where}: {shape[0]} measures × {n} queries need as many values.")
     tied = np.zeros(shape, bool)
     for number, places in enumerate(data["tied"]):
-        tied[number] = _marked(places, n, where)
+        tied[number] = _mark(places, n, where)
     groups = {
         name: np.asarray([_text(group, where) for group in column], np.str_)
         for name, column in data["groups"].items()
     }
     if any(len(column) != n for column in groups.values()):
         raise FormatError(f"{where}: a group column does not have a group for each query.")
-    return _in_order(
+    return _sort_queries(
         Scores(
             measures=tuple(parse(name) for name in data["measures"]),
             query_ids=_ids(data["queries"], data["id_kind"]),
             values=values.reshape(shape),
             tied=tied,
-            missing=_marked(data["missing"], n, where),
+            missing=_mark(data["missing"], n, where),
             conventions=conventions_of(conventions),
             extra=_ids(data["extra"], data["extra_kind"]),
             groups=groups,
@@ -278,50 +284,50 @@ def _ids(values: list[Any], kind: str) -> Ids:
 _NO_TEXT: Final = Ids.from_utf8(np.zeros(0, np.uint8), np.zeros(1, np.int64))
 
 
-def _marked(places: list[int], n: int, where: str) -> Any:
+def _mark(places: list[int], n: int, where: str) -> Any:
     marks = np.zeros(n, bool)
     for place in places:
         if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < n:
-            raise FormatError(f"{where}: there is no query at place {place!r:.60}.")
+            raise FormatError(f"{where}: there is no query at position {place!r:.60}.")
         marks[place] = True
     return marks
 
 
-def _in_order(scores: Scores, where: str) -> Scores:
-    """Scores as we make them: queries in the order of their ids, none of them twice."""
+def _sort_queries(scores: Scores, where: str) -> Scores:
+    """Scores in the order of their query ids; a query that occurs twice is refused."""
     pair = scores.query_ids.first_duplicate()
     if pair is not None:
-        raise FormatError(f"{where}: query {scores.query_ids[pair[0]]!r} is there twice.")
+        raise FormatError(f"{where}: query {scores.query_ids[pair[0]]!r} occurs twice.")
     if np.isinf(scores.values).any():
         raise FormatError(f"{where}: a value is infinite.")
     return Scores.merge(scores) if scores.n_queries else scores
 
 
-def _from_rows(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Imported]:
+def _import_table(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[ImportedRun]:
     by_run: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         by_run.setdefault(_text(row["run"], f"{name}, run"), []).append(row)
     for uid, found in by_run.items():
         where = f"{name}, run {uid!r:.60}"
         try:
-            yield _of_rows(uid, found, where, name)
+            yield _import_rows(uid, found, where, name)
         except FormatError:
             raise
         except (AssayError, TypeError, ValueError) as error:
             raise FormatError(f"{where} cannot be read: {error}") from None
 
 
-def _of_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: str) -> Imported:
+def _import_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: str) -> ImportedRun:
     first = rows[0]
-    scores = _scores(grid_of(rows, where), first["conventions"], where)
+    scores = _scores(pivot_rows(rows, where), first["conventions"], where)
     payload = Payload.of(RunRecord(first["name"], scores))
     row = {
         key: _text(first[key], f"{where}, {key}") for key in ("name", "task", "dataset", "model")
     }
     for key, text in row.items():
         check_name(text, key, empty=key != "name")
-    moment = after(first["created"])
-    state = _state(
+    moment = start_of(first["created"])
+    state = _check_state(
         {"status": "finished", "uid": uid, "seconds": None, "created": moment, "finished": None},
         where,
     )
@@ -336,4 +342,4 @@ def _of_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: str) -
         **dict(payload.columns or {}),
         "finished": moment,
     }
-    return Imported(row, (), payload)
+    return ImportedRun(row, (), payload)

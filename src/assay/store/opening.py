@@ -1,4 +1,4 @@
-"""Opening a store: made where it is absent, led to the newest schema where it is old."""
+"""Opening a store: created where it is absent, upgraded where its schema is old."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 
 from assay.errors import StorageError, need
 from assay.store import sqlite
-from assay.store.database import Database, Location
-from assay.store.errors import trouble_named
-from assay.store.versions import known_versions, newest_version, upgrade, version_of
+from assay.store.database import Database, Location, storage_errors
+from assay.store.migrations import known_versions, newest_version, upgrade, version_of
 
 __all__ = ["open_database"]
 
 _LOCK: Final = 0x6173736179  # PostgreSQL's lock for changes of the schema; any number does
 
 
-def open_database(location: Location, *, create: bool, only_reads: bool) -> Database:
-    """Open a store; `create` makes it where there is none, `only_reads` changes nothing at all."""
-    with trouble_named(location):
+def open_database(location: Location, *, create: bool, read_only: bool) -> Database:
+    """Open a store; `create` makes it where there is none, `read_only` changes nothing."""
+    with storage_errors(location):
         if location.file is not None:
-            return _open_file(location, create=create, only_reads=only_reads)
-        return _open_server(location, create=create, only_reads=only_reads)
+            return _open_file(location, create=create, read_only=read_only)
+        return _open_server(location, create=create, read_only=read_only)
 
 
-def _open_file(location: Location, *, create: bool, only_reads: bool) -> Database:
+def _open_file(location: Location, *, create: bool, read_only: bool) -> Database:
     file = location.file
     if file is None:
         raise TypeError("a location without a file")
@@ -36,43 +35,43 @@ def _open_file(location: Location, *, create: bool, only_reads: bool) -> Databas
     locked = version is not None and not (
         os.access(file, os.W_OK) and os.access(file.absolute().parent, os.W_OK)
     )
-    why = _why_only_read(location, version, create=create, only_reads=only_reads or locked)
-    if locked and not only_reads:
-        why += " To save runs, the file and its folder must be writable."
-    engine = sqlite.make_engine(file, only_reads=bool(why))
+    reason = _read_only_reason(location, version, create=create, read_only=read_only or locked)
+    if locked and not read_only:
+        reason += " To save runs, the file and its folder must be writable."
+    engine = sqlite.make_engine(file, read_only=bool(reason))
     writes = {sqlite.WRITES: True}
-    if not why and version != newest_version():
+    if not reason and version != newest_version():
         with (
-            _disposed_on_failure(engine),
+            _dispose_on_failure(engine),
             engine.connect() as plain,
             plain.execution_options(**writes).begin() as transaction,
         ):
-            _lead_to_newest(transaction.connection, location)
-    held = version if why and version else newest_version()
-    return Database(location, engine, held, why, write_options=writes)
+            _upgrade_in_place(transaction.connection, location)
+    held = version if reason and version else newest_version()
+    return Database(location, engine, held, reason, write_options=writes)
 
 
-def _open_server(location: Location, *, create: bool, only_reads: bool) -> Database:
+def _open_server(location: Location, *, create: bool, read_only: bool) -> Database:
     need("psycopg", "a store in PostgreSQL", "postgres")
     if location.url is None:
         raise TypeError("a location without a URL")
     engine = create_engine(location.url, pool_pre_ping=True, connect_args={"connect_timeout": 10})
-    _keep_utf8(engine)
-    with _disposed_on_failure(engine):
+    _set_utf8(engine)
+    with _dispose_on_failure(engine):
         with engine.connect() as connection:
             version = version_of(connection)
-        why = _why_only_read(location, version, create=create, only_reads=only_reads)
-        if not why and version != newest_version():
+        reason = _read_only_reason(location, version, create=create, read_only=read_only)
+        if not reason and version != newest_version():
             with engine.begin() as connection:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-                _lead_to_newest(connection, location)
+                _upgrade_in_place(connection, location)
     reads = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
-    held = version if why and version else newest_version()
-    return Database(location, engine, held, why, read_options=reads)
+    held = version if reason and version else newest_version()
+    return Database(location, engine, held, reason, read_options=reads)
 
 
 @contextmanager
-def _disposed_on_failure(engine: Engine) -> Iterator[None]:
+def _dispose_on_failure(engine: Engine) -> Iterator[None]:
     """Leave no connection behind where nobody gets the store."""
     try:
         yield
@@ -81,34 +80,34 @@ def _disposed_on_failure(engine: Engine) -> Iterator[None]:
         raise
 
 
-def _keep_utf8(engine: Engine) -> None:
+def _set_utf8(engine: Engine) -> None:
     @event.listens_for(engine, "connect")
     def prepare(connection: object, _: object) -> None:
         connection.execute("SET client_encoding TO 'UTF8'")  # type: ignore[attr-defined]
         connection.commit()  # type: ignore[attr-defined]
 
 
-def _why_only_read(
-    location: Location, version: str | None, *, create: bool, only_reads: bool
+def _read_only_reason(
+    location: Location, version: str | None, *, create: bool, read_only: bool
 ) -> str:
     """Why the store must not be written; empty where it may be."""
-    if version is None and (only_reads or not create):
-        raise StorageError(f"There is no store at {location}. Saving a run makes one.")
+    if version is None and (read_only or not create):
+        raise StorageError(f"There is no store at {location}. Saving a run creates one.")
     if version is not None and version not in known_versions():
         return (
             f"The store {location} was written by a newer version of Assay (schema {version}, "
-            f"this one knows {newest_version()}): it is open for reading only, and nothing was "
+            f"this one has {newest_version()}): it is open for reading only, and nothing was "
             "changed. Upgrade Assay to write to it."
         )
-    if only_reads and version != newest_version():
+    if read_only and version != newest_version():
         raise StorageError(
             f"The store {location} has the old schema {version}, and it was to be opened without "
             "changing it. Open it once for writing ('assay runs list' does) to upgrade it."
         )
-    return f"The store {location} is open for reading only." if only_reads else ""
+    return f"The store {location} is open for reading only." if read_only else ""
 
 
-def _lead_to_newest(connection: Connection, location: Location) -> None:
+def _upgrade_in_place(connection: Connection, location: Location) -> None:
     """Upgrade inside one transaction; another process may have done it since we looked."""
     version = version_of(connection)
     if version == newest_version():

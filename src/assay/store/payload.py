@@ -1,24 +1,30 @@
-"""Payload: all numbers of a record, packed as a store writes them."""
+"""Payload: the numbers of a record and the results of its queries, packed as a store writes them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from assay.core import checks
+from assay.errors import StorageError, UsageError
 from assay.runs.aggregates import Aggregate, aggregates_of
 from assay.runs.record import RunRecord
+from assay.runs.results import QueryResults, results_from_data, results_to_data
 from assay.scoring.scores import Scores
-from assay.store.codec import Blob, as_text, pack_scores, packed_json
-from assay.store.results import pack_results
+from assay.store.codec import Blob, json_text, pack_json, pack_scores, unpack_json
 
-__all__ = ["Payload"]
+__all__ = ["Payload", "key_of", "pack_results", "unpack_results"]
 
 
 @dataclass(frozen=True)
 class Payload:
-    """Scores as arrays, aggregates, the columns of the run that say how they were computed, and
-    the results of queries."""
+    """Scores and details as arrays, aggregates, results of queries, and columns of the run.
+
+    `columns` are those that say how the numbers were computed: conventions, signature, search.
+    """
 
     blobs: tuple[Blob, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
@@ -27,21 +33,21 @@ class Payload:
 
     @classmethod
     def of(cls, record: RunRecord) -> Payload:
-        """Means, counts and intervals of the scores, and what the record has beside them."""
+        """Compute means, counts and intervals of the scores, and pack all of the record."""
         blobs: list[Blob] = []
         aggregates = list(record.aggregates)
         if record.scores is not None:
             blobs += pack_scores(record.scores)
-            aggregates = [*_aggregates(record, record.scores), *aggregates]
+            aggregates = [*_aggregate(record, record.scores), *aggregates]
         if record.details:
-            blobs.append(packed_json("details", as_text(record.details, "details")))
+            blobs.append(pack_json("details", json_text(record.details, "details")))
         columns = _columns(record.scores)
         if record.timings:
-            columns["timings"] = as_text(record.timings, "timings")
+            columns["timings"] = json_text(record.timings, "timings")
         return cls(tuple(blobs), tuple(aggregates), columns, tuple(pack_results(record.results)))
 
 
-def _aggregates(record: RunRecord, scores: Scores) -> list[Aggregate]:
+def _aggregate(record: RunRecord, scores: Scores) -> list[Aggregate]:
     return aggregates_of(
         scores,
         chance=record.chance_means(),
@@ -60,3 +66,33 @@ def _columns(scores: Scores | None) -> dict[str, Any]:
         "signature": scores.signature,
         "search": scores.search,
     }
+
+
+def key_of(query: str) -> str:
+    """The key of a query: ids may be longer than an index of a database allows."""
+    return hashlib.sha256(query.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def pack_results(results: Mapping[str, QueryResults]) -> Iterable[Blob]:
+    """One small JSON text for each query, so that one can be read without the others."""
+    checks.require(results, Mapping, "results", "a dictionary from query id to QueryResults")
+    for position, (query, one) in enumerate(results.items()):
+        checks.require(query, str, "a query id of results", "a text")
+        checks.require(one, QueryResults, f"results[{query!r}]", "a QueryResults")
+        yield pack_json(
+            "shown", json.dumps([query, results_to_data(one)]), position, key_of(query)
+        )
+
+
+def unpack_results(blob: Blob) -> tuple[str, QueryResults]:
+    """The query and its results."""
+    try:
+        query, data = json.loads(unpack_json(blob))
+        found = results_from_data(data)
+    except (ValueError, TypeError, UsageError):
+        raise StorageError("The results of a query cannot be read: they are damaged.") from None
+    if not isinstance(query, str) or key_of(query) != blob.name:
+        raise StorageError(
+            f"The results of query {query!r} are stored under another: they are damaged."
+        )
+    return query, found

@@ -1,4 +1,4 @@
-"""The questions that a store answers. Lists of runs never load an array."""
+"""Reading a store: runs by filters, one run, arrays, results. Lists of runs load no array."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assay.runs.aggregates import Aggregate, canonical
 from assay.store.codec import Blob
 from assay.store.run import Run
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS
-from assay.store.timestamps import after, before
+from assay.store.timestamps import start_of, end_of
 
 __all__ = [
     "NEWEST_FIRST",
@@ -25,7 +25,7 @@ __all__ = [
     "has_results",
     "known_uids",
     "read_blobs",
-    "read_many",
+    "read_blobs_of",
     "read_results",
     "rows_by_run",
     "select_runs",
@@ -42,24 +42,24 @@ def _is(column: str) -> Callable[[Any], ColumnElement[bool]]:
     return lambda value: RUNS.c[column].in_([value] if isinstance(value, str) else list(value))
 
 
-def _tagged(tags: str | Iterable[str]) -> ColumnElement[bool]:
+def _has_tags(tags: str | Iterable[str]) -> ColumnElement[bool]:
     """Runs that have every one of the tags."""
     wanted = [tags] if isinstance(tags, str) else list(tags)
     has = (exists().where(TAGS.c.run_id == RUNS.c.id, TAGS.c.tag == tag) for tag in wanted)
     return and_(true(), *has)
 
 
-def _measured(measure: str) -> ColumnElement[bool]:
+def _has_measure(measure: str) -> ColumnElement[bool]:
     name = canonical(measure)
     return exists().where(AGGREGATES.c.run_id == RUNS.c.id, AGGREGATES.c.measure == name)
 
 
 def _since(moment: str | date) -> ColumnElement[bool]:
-    return RUNS.c.created >= after(moment)
+    return RUNS.c.created >= start_of(moment)
 
 
 def _until(moment: str | date) -> ColumnElement[bool]:
-    return RUNS.c.created < before(moment)
+    return RUNS.c.created < end_of(moment)
 
 
 _FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
@@ -68,8 +68,8 @@ _FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
         for name in ("task", "dataset", "model", "name", "status", "batch", "uid", "rerun_of")
     },
     "id": lambda ids: RUNS.c.id.in_([ids] if isinstance(ids, int) else list(ids)),
-    "tag": _tagged,
-    "measure": _measured,
+    "tag": _has_tags,
+    "measure": _has_measure,
     "since": _since,
     "until": _until,
     "named_like": lambda text: RUNS.c.name.icontains(text, autoescape=True),
@@ -77,7 +77,7 @@ _FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
 
 
 def conditions(filters: Mapping[str, Any]) -> ColumnElement[bool]:
-    """What runs have to be like to pass all filters; one that is None passes every run."""
+    """The condition for runs that pass all filters; a filter that is None passes every run."""
     for name in filters:
         if name not in _FILTERS:
             raise UsageError(f"Runs cannot be filtered by {name!r}; by {', '.join(_FILTERS)}.")
@@ -90,14 +90,14 @@ def find_runs(
     *,
     limit: int | None = None,
     offset: int = 0,
-    shown: Iterable[str] | None = None,
+    measures: Iterable[str] | None = None,
     **filters: Any,
 ) -> list[Run]:
     """Runs that pass all filters, newest first; a filter that is None passes every run.
 
-    With `shown` only the aggregates of these measures are loaded.
+    With `measures` only the aggregates of these are loaded.
     """
-    return _built(connection, select_runs([RUNS], **filters).limit(limit).offset(offset), shown)
+    return _load_runs(connection, select_runs([RUNS], **filters).limit(limit).offset(offset), measures)
 
 
 def select_runs(
@@ -109,7 +109,7 @@ def select_runs(
 
 def find_run(connection: Connection, key: int | str) -> Run:
     """One run by its number, or by its uid or the first letters of it."""
-    found = _built(connection, select(RUNS).where(_named(key)).limit(2))
+    found = _load_runs(connection, select(RUNS).where(_has_key(key)).limit(2))
     if len(found) == 1:
         return found[0]
     if found:
@@ -128,36 +128,37 @@ def known_uids(connection: Connection, uids: list[str]) -> set[str]:
     return found
 
 
-def _named(key: int | str) -> ColumnElement[bool]:
+def _has_key(key: int | str) -> ColumnElement[bool]:
     if isinstance(key, bool) or not isinstance(key, int | str):
-        raise UsageError(f"A run is named by its number or uid, found {key!r}.")
+        raise UsageError(f"A run is identified by its number or uid, found {key!r}.")
     if isinstance(key, str) and not (key.isascii() and key.isdecimal() and len(key) < 8):
         if len(key) < _SHORTEST_UID or not key.isascii() or not key.isalnum():
             raise UsageError(
-                f"A run is named by its number, or by {_SHORTEST_UID} or more letters of its uid; "
-                f"found {key!r}."
+                f"A run is identified by its number, or by the first {_SHORTEST_UID} or more letters "
+                f"of its uid; found {key!r}."
             )
         return RUNS.c.uid.startswith(key)
     number = int(key)
     return RUNS.c.id == (number if 0 <= number < 2**31 else -1)
 
 
-def _built(
-    connection: Connection, statement: Select[Any], shown: Iterable[str] | None = None
+def _load_runs(
+    connection: Connection, statement: Select[Any], measures: Iterable[str] | None = None
 ) -> list[Run]:
     rows = connection.execute(statement).all()
     numbers = [row.id for row in rows]
     tags = rows_by_run(connection, select(TAGS.c.run_id, TAGS.c.tag).order_by(TAGS.c.tag), numbers)
     chosen = select(AGGREGATES.c.run_id, *(AGGREGATES.c[name] for name in _AGGREGATE))
-    if shown is not None:
-        chosen = chosen.where(AGGREGATES.c.measure.in_([canonical(name) for name in shown]))
+    if measures is not None:
+        wanted = [canonical(name) for name in measures]
+        chosen = chosen.where(AGGREGATES.c.measure.in_(wanted))
     found = rows_by_run(connection, chosen.order_by(AGGREGATES.c.position), numbers)
     return [
-        _run(
+        _make_run(
             row,
             tuple(tag for (tag,) in tags.get(row.id, ())),
             tuple(
-                Aggregate.stored(dict(zip(_AGGREGATE, one, strict=True)))
+                Aggregate.from_row(dict(zip(_AGGREGATE, one, strict=True)))
                 for one in found.get(row.id, ())
             ),
         )
@@ -178,7 +179,7 @@ def rows_by_run(
     return found
 
 
-def _run(row: Row[Any], tags: tuple[str, ...], aggregates: tuple[Aggregate, ...]) -> Run:
+def _make_run(row: Row[Any], tags: tuple[str, ...], aggregates: tuple[Aggregate, ...]) -> Run:
     data = dict(row._mapping)
     try:
         data |= {name: json.loads(data[name] or "{}") for name in _JSON}
@@ -212,7 +213,7 @@ def read_blobs(
     return [Blob(**row._mapping) for row in connection.execute(statement)]
 
 
-def read_many(
+def read_blobs_of(
     connection: Connection, runs: list[int], wanted: ColumnElement[bool]
 ) -> Iterator[tuple[int, Blob]]:
     """Arrays of several finished runs, with the run that each belongs to."""
@@ -224,14 +225,14 @@ def read_many(
 
 
 def has_results(connection: Connection, run: int) -> bool:
-    """Whether anything is shown of any query of the run."""
+    """Whether results of any query of the run are stored."""
     return bool(connection.execute(select(exists().where(SHOWN.c.run_id == run))).scalar())
 
 
 def read_results(
     connection: Connection, run: int, keys: Iterable[str] | None = None
 ) -> Iterator[Blob]:
-    """What is shown of the queries of a run, or of those with these keys."""
+    """The results of the queries of a run, or of those with these keys."""
     statement = select(SHOWN).where(SHOWN.c.run_id == run).order_by(SHOWN.c.position)
     if keys is not None:
         statement = statement.where(SHOWN.c.query_key.in_(list(keys)))

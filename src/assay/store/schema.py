@@ -1,4 +1,4 @@
-"""The tables as this version of the program reads and writes them; `migrations` makes them."""
+"""The tables as this version reads and writes them; `migrations` creates them."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ __all__ = [
     "RUNS",
     "SHOWN",
     "TAGS",
-    "AnyText",
-    "escaped",
-    "unescaped",
+    "EscapedText",
+    "escape_text",
+    "unescape_text",
 ]
 
 _UNSTORABLE = re.compile("[\x00\x1b\ud800-\udfff]")
 _ESCAPE = re.compile("\x1b([0-9a-f]{4})")
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     r"""The text without characters that a database refuses.
 
-    >>> escaped("a\x00b")
+    >>> escape_text("a\x00b")
     'a\x1b0000b'
     """
     return _UNSTORABLE.sub(lambda found: f"\x1b{ord(found.group()):04x}", text)
 
 
-def unescaped(text: str) -> str:
+def unescape_text(text: str) -> str:
     r"""The text as it was.
 
-    >>> unescaped(escaped("a\x00\x1b\ud800"))
+    >>> unescape_text(escape_text("a\x00\x1b\ud800"))
     'a\x00\x1b\ud800'
     """
     if "\x1b" not in text:
@@ -46,7 +46,7 @@ def unescaped(text: str) -> str:
     return _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)), text)
 
 
-class AnyText(TypeDecorator[str]):
+class EscapedText(TypeDecorator[str]):
     """A column of text in which every Python string can be stored and found."""
 
     impl = Text
@@ -54,33 +54,33 @@ class AnyText(TypeDecorator[str]):
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         """On the way in."""
-        return escaped(value) if isinstance(value, str) else value
+        return escape_text(value) if isinstance(value, str) else value
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
         """On the way out: one call for each cell, because a list of runs has a hundred thousand."""
-        return _read
+        return _unescape_cell
 
 
-def _read(value: Any) -> Any:
-    return value if value is None or "\x1b" not in value else unescaped(value)
+def _unescape_cell(value: Any) -> Any:
+    return value if value is None or "\x1b" not in value else unescape_text(value)
 
 
 _METADATA: Final = MetaData()
 
-# AnyText is for what people may write; the rest is our own, or JSON in ASCII.
+# EscapedText is for what users write; the rest is our own, or JSON in ASCII.
 RUNS: Final = Table(
     "runs",
     _METADATA,
     Column("id", Integer, primary_key=True),
     Column("uid", Text),
-    Column("batch", AnyText),
-    Column("rerun_of", AnyText),
-    Column("name", AnyText),
-    Column("task", AnyText),
-    Column("dataset", AnyText),
-    Column("model", AnyText),
+    Column("batch", EscapedText),
+    Column("rerun_of", EscapedText),
+    Column("name", EscapedText),
+    Column("task", EscapedText),
+    Column("dataset", EscapedText),
+    Column("model", EscapedText),
     Column("status", Text),
-    Column("message", AnyText),
+    Column("message", EscapedText),
     Column("created", Text),
     Column("updated", Text),
     Column("finished", Text),
@@ -88,19 +88,19 @@ RUNS: Final = Table(
     Column("n_queries", BigInteger),
     Column("done", BigInteger),
     Column("total", BigInteger),
-    Column("conventions", AnyText),
-    Column("signature", AnyText),
-    Column("search", AnyText),
+    Column("conventions", EscapedText),
+    Column("signature", EscapedText),
+    Column("search", EscapedText),
     Column("command", Text),
-    Column("folder", AnyText),
-    Column("origin", AnyText),
-    Column("git_commit", AnyText),
+    Column("folder", EscapedText),
+    Column("origin", EscapedText),
+    Column("git_commit", EscapedText),
     Column("config", Text),
     Column("versions", Text),
     Column("seeds", Text),
     Column("data", Text),
     Column("timings", Text),
-    Column("notes", AnyText),
+    Column("notes", EscapedText),
 )
 
 AGGREGATES: Final = Table(
@@ -108,18 +108,18 @@ AGGREGATES: Final = Table(
     _METADATA,
     Column("run_id", Integer, primary_key=True),
     Column("position", Integer, primary_key=True),
-    Column("measure", AnyText),
-    Column("average", AnyText),
-    Column("by_column", AnyText),
-    Column("subset", AnyText),
+    Column("measure", EscapedText),
+    Column("average", EscapedText),
+    Column("by_column", EscapedText),
+    Column("subset", EscapedText),
     Column("value", Float(53)),
     Column("value_skip", Float(53)),
     Column("value_zero", Float(53)),
     Column("low", Float(53)),
     Column("high", Float(53)),
     Column("level", Float(53)),
-    Column("method", AnyText),
-    Column("note", AnyText),
+    Column("method", EscapedText),
+    Column("note", EscapedText),
     Column("chance", Float(53)),
     Column("ceiling", Float(53)),
     Column("n", BigInteger),
@@ -127,13 +127,14 @@ AGGREGATES: Final = Table(
     Column("missing", BigInteger),
     Column("tied", BigInteger),
     Column("groups_left_out", BigInteger),
+    Column("clusters", EscapedText),
 )
 
 TAGS: Final = Table(
     "tags",
     _METADATA,
     Column("run_id", Integer, primary_key=True),
-    Column("tag", AnyText, primary_key=True),
+    Column("tag", EscapedText, primary_key=True),
 )
 
 # One row for each array of a run, so that a reader takes only the measure that it needs. `part` is
@@ -142,10 +143,10 @@ BLOBS: Final = Table(
     "blobs",
     _METADATA,
     Column("run_id", Integer, primary_key=True),
-    Column("part", AnyText, primary_key=True),
+    Column("part", EscapedText, primary_key=True),
     Column("kind", Text, primary_key=True),
     Column("position", Integer, primary_key=True),
-    Column("name", AnyText),
+    Column("name", EscapedText),
     Column("encoding", Text),
     Column("size", BigInteger),
     Column("raw_bytes", BigInteger),
@@ -153,7 +154,7 @@ BLOBS: Final = Table(
     Column("content", LargeBinary),
 )
 
-# One row for each query of which something is shown.
+# One row for each query whose results are stored.
 SHOWN: Final = Table(
     "shown",
     _METADATA,

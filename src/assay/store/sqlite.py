@@ -13,7 +13,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event
 
 from assay.errors import StorageError
-from assay.store.versions import VERSION_TABLE
+from assay.store.migrations import VERSION_TABLE
 
 __all__ = ["WRITES", "back_up", "is_sealed", "make_engine", "version_in"]
 
@@ -88,19 +88,19 @@ def _connect(file: Path, mode: str) -> sqlite3.Connection:
     )
 
 
-def make_engine(file: Path, *, only_reads: bool) -> Engine:
+def make_engine(file: Path, *, read_only: bool) -> Engine:
     """Connections to the file, which is made where it is absent."""
-    mode = "ro" if only_reads else "rwc"
+    mode = "ro" if read_only else "rwc"
     # A sealed file is looked at anew for each transaction: somebody else may be able to write it.
     pool = NullPool if is_sealed(file) else QueuePool
     engine = create_engine("sqlite://", creator=lambda: _connect(file, mode), poolclass=pool)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
-        if not only_reads:
+        if not read_only:
             _keep_log(connection)
         # FULL: a commit waits until the log is on disk.
-        for setting in ("synchronous=FULL", "foreign_keys=ON", f"query_only={int(only_reads)}"):
+        for setting in ("synchronous=FULL", "foreign_keys=ON", f"query_only={int(read_only)}"):
             connection.execute(f"PRAGMA {setting}")
 
     @event.listens_for(engine, "begin")

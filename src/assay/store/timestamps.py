@@ -1,4 +1,4 @@
-"""Moments as text that sorts: UTC, to the microsecond."""
+"""Timestamps as text that sorts: UTC, to the microsecond."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from datetime import UTC, date, datetime, timedelta
 
 from assay.errors import UsageError
 
-__all__ = ["after", "before", "now"]
+__all__ = ["start_of", "end_of", "now"]
 
 
 def now() -> str:
-    """This moment."""
+    """The current time."""
     return _text(datetime.now(UTC))
 
 
-def after(moment: str | date) -> str:
-    """The first moment of a day, or the moment itself.
+def start_of(moment: str | date) -> str:
+    """The beginning of a day; a time of day is taken as it is.
 
-    >>> after("2026-11-16")
+    >>> start_of("2026-11-16")
     '2026-11-16T00:00:00.000000Z'
     """
-    return _text(_parsed(moment)[0])
+    return _text(_parse(moment)[0])
 
 
-def before(moment: str | date) -> str:
-    """The first moment after a day, or the moment itself.
+def end_of(moment: str | date) -> str:
+    """The end of a day, which is the beginning of the next; a time of day is taken as it is.
 
-    >>> before("2026-12-31")
+    >>> end_of("2026-12-31")
     '2027-01-01T00:00:00.000000Z'
     """
-    found, is_day = _parsed(moment)
+    found, is_day = _parse(moment)
     return _text(found + timedelta(days=1) if is_day else found)
 
 
@@ -37,8 +37,8 @@ def _text(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if moment.year > 999 else ""
 
 
-def _parsed(moment: str | date) -> tuple[datetime, bool]:
-    """The moment, and whether it stands for a whole day; without a zone it is taken as UTC."""
+def _parse(moment: str | date) -> tuple[datetime, bool]:
+    """The time, and whether it is a whole day; without a time zone it is taken as UTC."""
     if isinstance(moment, date) and not isinstance(moment, datetime):
         moment = moment.isoformat()
     try:

@@ -12,8 +12,8 @@ from sqlalchemy import Connection, delete, insert, select, update
 from assay.errors import UsageError
 from assay.io.fingerprints import git_commit, versions
 from assay.runs.record import RunRecord, check_tags
-from assay.store.codec import Blob, as_text
-from assay.store.imports import Imported
+from assay.store.codec import Blob, json_text
+from assay.store.imports import ImportedRun
 from assay.store.payload import Payload
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS
 from assay.store.timestamps import now
@@ -24,9 +24,9 @@ __all__ = [
     "add_payload",
     "add_run",
     "add_tags",
-    "change_running",
+    "update_running",
     "finish_run",
-    "first_row",
+    "make_row",
     "remove_parts",
     "remove_runs",
     "remove_tags",
@@ -35,8 +35,8 @@ __all__ = [
 ]
 
 
-def first_row(record: RunRecord) -> dict[str, Any]:
-    """The row of a run that begins now."""
+def make_row(record: RunRecord) -> dict[str, Any]:
+    """The row of a run that begins now, as running."""
     moment = now()
     return {
         "uid": uuid.uuid4().hex,
@@ -52,23 +52,23 @@ def first_row(record: RunRecord) -> dict[str, Any]:
         "command": json.dumps(list(record.command)),
         "folder": record.folder,
         "git_commit": git_commit(),
-        "config": as_text(record.config, "config"),
-        "versions": as_text(versions(), "versions"),
-        "seeds": as_text(record.seeds, "seeds"),
-        "data": as_text(record.data, "data"),
+        "config": json_text(record.config, "config"),
+        "versions": json_text(versions(), "versions"),
+        "seeds": json_text(record.seeds, "seeds"),
+        "data": json_text(record.data, "data"),
         "timings": "{}",
         "notes": record.notes,
     }
 
 
 def add_run(connection: Connection, row: Mapping[str, Any], tags: Iterable[str]) -> int:
-    """A new run; gives its number."""
+    """Add a run; returns its number."""
     found = connection.execute(insert(RUNS).returning(RUNS.c.id), dict(row)).scalar_one()
     add_tags(connection, [found], tags)
     return int(found)
 
 
-def add_imported(connection: Connection, imported: Imported) -> int:
+def add_imported(connection: Connection, imported: ImportedRun) -> int:
     """A run from a file, as it was there."""
     row = {**imported.row, "status": "running"}  # a finished one takes nothing more
     run = add_run(connection, row, imported.tags)
@@ -78,14 +78,14 @@ def add_imported(connection: Connection, imported: Imported) -> int:
     return run
 
 
-def change_running(connection: Connection, run: int, **columns: Any) -> None:
+def update_running(connection: Connection, run: int, **columns: Any) -> None:
     """Change a run that is not finished; finished ones stay as they are."""
     statement = update(RUNS).where(RUNS.c.id == run, RUNS.c.status == "running")
     done = connection.execute(statement.values(updated=now(), **columns))
     if done.rowcount != 1:
         status = connection.execute(select(RUNS.c.status).where(RUNS.c.id == run)).scalar()
         why = f"is {status}" if status else "was deleted"
-        raise UsageError(f"Run {run} {why}: only a running one can change.")
+        raise UsageError(f"Run {run} {why}: only a running run can change.")
 
 
 def reopen(connection: Connection, run: int) -> None:
@@ -97,10 +97,10 @@ def reopen(connection: Connection, run: int) -> None:
 def finish_run(connection: Connection, run: int, payload: Payload, **columns: Any) -> None:
     """Store all numbers of a run and call it finished."""
     columns |= payload.columns or {}
-    change_running(connection, run, **columns)
+    update_running(connection, run, **columns)
     remove_parts(connection, run)
     add_payload(connection, run, payload)
-    change_running(connection, run, status="finished", finished=now())  # from here on it stays
+    update_running(connection, run, status="finished", finished=now())  # from here on nothing can change it
 
 
 def add_payload(connection: Connection, run: int, payload: Payload) -> None:

@@ -27,12 +27,12 @@ def some_codes(rows: int, bits: int, seed: int = 0) -> np.ndarray:
 
 
 def bytes_of(ranking) -> tuple:
-    divided = None if ranking.divided is None else ranking.divided.tobytes()
+    tie_split = None if ranking.tie_split is None else ranking.tie_split.tobytes()
     return (
         ranking.offsets.tobytes(),
         ranking.docs.tobytes(),
         ranking.scores.tobytes(),
-        divided,
+        tie_split,
         ranking.docs.dtype,
         ranking.scores.dtype,
     )
@@ -118,7 +118,7 @@ def test_equal_to_sorting_all_distances(bits, keep_ties):
         expected = [(int(d), -float(row[d])) for d in order[:count]]
         assert ranking.row(q) == expected
         if not keep_ties:
-            assert ranking.divided[q] == (row[order[39]] == row[order[40]])
+            assert ranking.tie_split[q] == (row[order[39]] == row[order[40]])
 
 
 @pytest.mark.parametrize("keep_ties", [False, True])

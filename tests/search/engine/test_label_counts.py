@@ -65,7 +65,7 @@ def test_no_cutoff_is_refused():
 def test_a_cut_through_a_tie_is_remembered(engine):
     docs = np.array([[1, 0], [0, 1], [1, 0], [1, 0]], np.float32)
     found = rank([[1.0, 0.0], [0.0, 1.0]], docs, 2, engine=engine)
-    assert found.divided is not None
-    assert found.divided.tolist() == [True, True]
-    assert rank([[1.0, 0.0]], docs, 3, engine=engine).divided is None
+    assert found.tie_split is not None
+    assert found.tie_split.tolist() == [True, True]
+    assert rank([[1.0, 0.0]], docs, 3, engine=engine).tie_split is None
     assert rank([[1.0, 0.0]], docs, 2, keep_ties=True, engine=engine).lengths.tolist() == [3]

@@ -17,11 +17,11 @@ import pytest
 
 from assay import Ranking, rank
 from assay.errors import InputError, StorageError, UsageError
-from assay.search.indexes import KINDS, build_index, measure_index
-from assay.search.indexes.base import Bytes, Setup
+from assay.search.indexes import INDEXES, build_index, measure_index
+from assay.search.indexes.base import EngineBytes, Options, Setup
 from assay.search.indexes.index import Index
-from assay.search.indexes.prepared import prepared_docs
-from assay.search.indexes.specs import parse_spec
+from assay.search.indexes.prepared import prepare_docs
+from assay.search.indexes.specs import opener_of, parse_spec
 from tests.search.indexes.places import clustered
 
 
@@ -41,15 +41,15 @@ class Answers:
         self.asked.append(k)
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
-    def size(self) -> Bytes:
-        return Bytes()
+    def size(self) -> EngineBytes:
+        return EngineBytes()
 
     def close(self) -> None: ...
 
 
 def index_of(engine: Answers, docs: Any, metric: Any = "dot") -> Index:
-    setup = Setup("", parse_spec("exact").options(), 2, metric, None, "made-up")
-    return Index(engine, prepared_docs(docs, metric, None), setup, seconds=0.5, doc_ids=None)
+    setup = Setup("", Options("exact", {}), 2, metric, None, "made-up")
+    return Index(engine, prepare_docs(docs, metric, None), setup, seconds=0.5, doc_ids=None)
 
 
 LINE = np.column_stack([np.arange(10.0), np.ones(10)])  # document i scores i
@@ -106,7 +106,7 @@ def test_an_exhaustive_engine_is_asked_again_until_rounding_cannot_matter() -> N
     ("spec", "words"),
     [
         ("fais:Flat", "Unknown index 'fais:Flat'.*Did you mean faiss:FACTORY"),
-        ("", "An index is one of"),
+        ("", "Unknown index ''. Known: exact, faiss:FACTORY"),
         (None, "An index must be a spec"),
         ("exact?k=3", "Unknown option 'k' in exact\\?k=3.*Known: none"),
         ("usearch?conectivity=3", "Did you mean connectivity"),
@@ -152,10 +152,10 @@ def test_every_kind_is_a_module_with_an_extra() -> None:
 
     text = (Path(__file__).parents[3] / "pyproject.toml").read_text()
     extras = tomllib.loads(text)["project"]["optional-dependencies"]
-    for name, kind in KINDS.items():
-        assert callable(parse_spec(name).opener())
+    for kind in INDEXES.values():
+        assert callable(kind.load())
         assert kind.extra is None or kind.extra in extras
-    wanted = sorted(kind.extra for kind in KINDS.values() if kind.extra)
+    wanted = sorted(kind.extra for kind in INDEXES.values() if kind.extra)
     assert extras["indexes"] == [f"assay[{','.join(wanted)}]"]
 
 
@@ -170,7 +170,7 @@ def test_a_password_is_never_shown() -> None:
             build_index(spec, clustered(5, seed=1))
         assert "s3cret" not in str(caught.value)
         assert caught.value.__cause__ is None
-        assert parse_spec(spec).shown.count("***") == 1
+        assert parse_spec(spec).text.count("***") == 1
 
 
 def test_a_server_that_is_not_there() -> None:
@@ -196,7 +196,7 @@ def test_nothing_is_left_when_building_fails(
     kind: str, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    first, closed = parse_spec(kind).opener()(_setup()), []
+    first, closed = opener_of(parse_spec(kind))(_setup()), []
     first.close()
     engine_class = type(first)
 
@@ -214,7 +214,7 @@ def test_nothing_is_left_when_building_fails(
 
 
 def _setup() -> Setup:
-    return Setup("", parse_spec("exact").options(), 2, "l2", None, "made-up")
+    return Setup("", Options("exact", {}), 2, "l2", None, "made-up")
 
 
 @pytest.mark.parametrize("kind", ["sqlite-vec", "lancedb"])

@@ -66,7 +66,7 @@ def test_order_of_lines_changes_nothing(chunk: str | None) -> None:
     models, fusion = ["bm25", "tfidf", LETTERS], ["rrf:bm25+letters"]
     first = run_bench(collection, models, fusions=fusion, chunk=chunk)
     second = run_bench(shuffled(collection, 1), models, fusions=fusion, chunk=chunk)
-    for one, other in zip(first.contestants, second.contestants, strict=True):
+    for one, other in zip(first.systems, second.systems, strict=True):
         assert np.array_equal(one.scores.values, other.scores.values), one.name
         assert np.array_equal(one.ranking.docs, other.ranking.docs)
 
@@ -76,7 +76,7 @@ def test_empty_documents_cannot_be_found_and_are_told() -> None:
     result = run_bench(collection, ["bm25", LETTERS])
     gone = set(collection.empty_docs)
     assert len(gone) == 3
-    for one in result.contestants:
+    for one in result.systems:
         assert not gone & {
             doc for query in collection.query_ids for doc, _ in one.ranking.row(query)
         }
@@ -140,7 +140,7 @@ def test_deep_lists_of_few_long_documents() -> None:
 
 def test_fusion_and_names() -> None:
     result = run_bench(small(), ["bm25", "b2=bm25", LETTERS], fusions=["rrf:bm25+letters"])
-    assert [one.name for one in result.contestants] == [
+    assert [one.name for one in result.systems] == [
         "bm25",
         "b2",
         "letters",

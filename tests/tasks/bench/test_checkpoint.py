@@ -66,7 +66,7 @@ def bench(folder: Path) -> subprocess.CompletedProcess[str]:
 def numbers(text: str) -> object:
     """What is printed, without what the clock decides."""
     data = json.loads(text)
-    for one in data["contestants"]:
+    for one in data["systems"]:
         del one["costs"]
     return data
 
@@ -118,7 +118,7 @@ def test_a_damaged_part_is_computed_again(tmp_path: Path, noted: Path) -> None:
     result = run_bench(small(), MODELS, parts=tmp_path)
     assert calls() > once
     fresh = run_bench(small(), MODELS)
-    for one, other in zip(result.contestants, fresh.contestants, strict=True):
+    for one, other in zip(result.systems, fresh.systems, strict=True):
         assert np.array_equal(one.ranking.docs, other.ranking.docs)
 
 
@@ -155,7 +155,7 @@ def test_parts_are_what_they_were(tmp_path: Path, noted: Path) -> None:
     resumed = run_bench(small(), MODELS, parts=tmp_path)
     assert calls() == once
     fresh = run_bench(small(), MODELS)
-    for one, other in zip(resumed.contestants, fresh.contestants, strict=True):
+    for one, other in zip(resumed.systems, fresh.systems, strict=True):
         assert one.scores.values.tobytes() == other.scores.values.tobytes()
         assert one.ranking.scores.tobytes() == other.ranking.scores.tobytes()
         assert one.scores.signature == other.scores.signature
@@ -164,4 +164,4 @@ def test_parts_are_what_they_were(tmp_path: Path, noted: Path) -> None:
 def test_a_folder_that_cannot_be_written_only_costs_the_resumption(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    assert len(run_bench(small(), MODELS, parts=blocked).contestants) == 2
+    assert len(run_bench(small(), MODELS, parts=blocked).systems) == 2

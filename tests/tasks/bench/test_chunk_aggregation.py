@@ -8,7 +8,7 @@ import pytest
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import UsageError
-from assay.tasks.bench.search import Fold, fold_chunks
+from assay.tasks.bench.search import ChunkAggregation, aggregate_chunks
 
 
 @pytest.mark.parametrize("best", [1, 2, 3])
@@ -19,7 +19,7 @@ def test_as_by_hand(best: int, seed: int) -> None:
     owner = np.sort(rng.integers(0, n_docs, n_chunks))
     scores = rng.integers(-3, 4, (5, n_chunks)) / 4.0
     ranking = Ranking.from_scores(scores)
-    folded = fold_chunks(ranking, owner, doc_ids=Ids.count(n_docs), fold=Fold(best), depth=4)
+    folded = aggregate_chunks(ranking, owner, doc_ids=Ids.count(n_docs), fold=ChunkAggregation(best), depth=4)
     for q, row in enumerate(scores):
         worth = {
             doc: float(np.sort(row[owner == doc])[::-1][:best].sum()) for doc in np.unique(owner)
@@ -30,7 +30,7 @@ def test_as_by_hand(best: int, seed: int) -> None:
 
 def test_chunks_that_were_not_retrieved_add_nothing() -> None:
     ranking = Ranking.from_arrays([[2, 0], [1, -1]], [[0.5, 0.25], [1.0, 0.0]], n_docs=3)
-    folded = fold_chunks(ranking, [0, 0, 1], doc_ids=Ids.count(2), fold=Fold(2), depth=9)
+    folded = aggregate_chunks(ranking, [0, 0, 1], doc_ids=Ids.count(2), fold=ChunkAggregation(2), depth=9)
     assert folded.row(0) == [(1, 0.5), (0, 0.25)]
     assert folded.row(1) == [(0, 1.0)]
 
@@ -38,4 +38,4 @@ def test_chunks_that_were_not_retrieved_add_nothing() -> None:
 @pytest.mark.parametrize("text", ["mean", "sum", "sum:0", "sum:x", "max:2", ""])
 def test_folds_that_are_none(text: str) -> None:
     with pytest.raises(UsageError, match="max"):
-        Fold.parse(text)
+        ChunkAggregation.parse(text)

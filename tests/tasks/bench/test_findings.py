@@ -145,7 +145,7 @@ def test_failures_and_disagreement() -> None:
     collection = small()
     models = ["bm25", "letters=py:tests.tasks.bench.samples:letters"]
     result = run_bench(collection, models)
-    values = np.array([one.scores["nDCG@10"] for one in result.contestants])
+    values = np.array([one.scores["nDCG@10"] for one in result.systems])
     ids = [str(id) for id in result["bm25"].scores.query_ids]
     assert failures(result) == [ids[i] for i in np.flatnonzero((values == 0).all(axis=0))]
     spread = np.abs(values[0] - values[1])

@@ -21,7 +21,7 @@ def test_scifact(data_dir: Find) -> None:
     result = run_bench(
         collection, ["bm25", "wordllama", minilm], fusions=["rrf:bm25+minilm"], measures="nDCG@10"
     )
-    found = {one.name: one.scores.mean()["nDCG@10"] for one in result.contestants}
+    found = {one.name: one.scores.mean()["nDCG@10"] for one in result.systems}
     assert found["minilm"] == pytest.approx(0.645, abs=5e-4)  # what MTEB publishes
     assert found["bm25"] == pytest.approx(0.657, abs=2e-3)
     assert found["wordllama"] == pytest.approx(0.513, abs=2e-3)

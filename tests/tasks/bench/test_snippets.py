@@ -9,7 +9,7 @@ from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.core.ranking import Ranking
 from assay.io.collections import Collection
-from assay.tasks.bench.snippets import Showing, snippet
+from assay.tasks.bench.snippets import SnippetBuilder, snippet
 
 
 def graded(seed: int) -> tuple[Collection, Ranking]:
@@ -33,7 +33,7 @@ def graded(seed: int) -> tuple[Collection, Ranking]:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_as_the_ranking_and_the_judgments_say(seed: int) -> None:
     collection, ranking = graded(seed)
-    shown = Showing(collection).all(ranking)
+    shown = SnippetBuilder(collection).all(ranking)
     qrels = collection.qrels
     for row, query in enumerate(qrels.query_ids):
         inside = slice(qrels.offsets[row], qrels.offsets[row + 1])
@@ -56,13 +56,13 @@ def test_as_the_ranking_and_the_judgments_say(seed: int) -> None:
             assert doc.grade == wanted[doc.doc]
             assert doc.score == deeper.get(doc.doc)
             assert doc.snippet == ("" if doc.doc.startswith("gone") else f"text of {doc.doc} twice")
-        assert Showing(collection).one(ranking, query) == one
+        assert SnippetBuilder(collection).one(ranking, query) == one
 
 
 def test_a_query_that_found_nothing_misses_everything() -> None:
     collection, _ = graded(0)
     part = Ranking.from_arrays([[0]], query_ids=["q1"], doc_ids=["d0"])
-    one = Showing(collection).one(part, "q3")
+    one = SnippetBuilder(collection).one(part, "q3")
     assert not one.results
     assert one.missed
 
@@ -70,7 +70,7 @@ def test_a_query_that_found_nothing_misses_everything() -> None:
 def test_a_run_may_hold_documents_that_the_collection_does_not() -> None:
     collection, _ = graded(0)
     strange = Ranking.from_arrays([[1, 0]], query_ids=["q1"], doc_ids=["d0", "else"])
-    one = Showing(collection).one(strange, "q1")
+    one = SnippetBuilder(collection).one(strange, "q1")
     assert [(doc.doc, doc.snippet) for doc in one.results] == [
         ("else", ""),
         ("d0", "text of d0 twice"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from assay.tables.table import as_csv
-from assay.tasks.crossmodal.evaluate import label_retrieval
+from assay.tasks.crossmodal import Prototypes, label_retrieval
 from assay.tasks.crossmodal.tables import (
     confusion_picture,
     confusion_table,
@@ -100,8 +100,6 @@ def test_the_picture_has_a_cell_for_each_pair_and_shows_labels_literally():
 
 
 def test_rows_without_queries_are_grey_not_zero():
-    from assay.tasks.crossmodal.evaluate import Prototypes
-
     found = label_retrieval(
         {"image": np.eye(3)},
         ["a", "b", "c"],

@@ -7,15 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
-from assay.tasks.crossmodal import search
-from assay.tasks.crossmodal.evaluate import (
-    Prototypes,
-    Rows,
+from assay.compat.label_retrieval import (
     compute_label_recall_at_k,
     compute_prototype_retrieval_metrics,
-    label_retrieval,
 )
+from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
+from assay.tasks.crossmodal import Prototypes, SampleRows, label_retrieval, search
 from tests.tasks.crossmodal.brute import label_precision
 
 ALL = ["text2sensor", "sensor2text", "sensor2sensor", "text2text"]
@@ -196,8 +193,8 @@ def test_samples_are_matched_by_id_whatever_their_order():
     rng = np.random.default_rng(0)
     a, b, c = (rng.permutation(40) for _ in range(3))
     mixed = label_retrieval(
-        {"sensor": Rows(sensor[a], ids[a]), "text": Rows(text[b], ids[b])},
-        Rows(labels[c], ids[c]),
+        {"sensor": SampleRows(sensor[a], ids[a]), "text": SampleRows(text[b], ids[b])},
+        SampleRows(labels[c], ids[c]),
         metric="dot",
     )["label"]
     for name, result in plain.items():
@@ -209,11 +206,19 @@ def test_samples_that_differ_are_named():
     sensor, text, labels = small_world(7, n=3)
     with pytest.raises(MismatchError, match=r"'x' of embeddings 'sensor' not in .*'c' of embed"):
         label_retrieval(
-            {"sensor": Rows(sensor, ["a", "b", "x"]), "text": Rows(text, ["a", "b", "c"])}, labels
+            {
+                "sensor": SampleRows(sensor, ["a", "b", "x"]),
+                "text": SampleRows(text, ["a", "b", "c"]),
+            },
+            labels,
         )
     with pytest.raises(MismatchError, match="different orders, and labels 'label' has none"):
         label_retrieval(
-            {"sensor": Rows(sensor, ["a", "b", "c"]), "text": Rows(text, ["a", "c", "b"])}, labels
+            {
+                "sensor": SampleRows(sensor, ["a", "b", "c"]),
+                "text": SampleRows(text, ["a", "c", "b"]),
+            },
+            labels,
         )
     with pytest.raises(MismatchError, match="embeddings 'sensor' has 3, labels 'label' has 2"):
         label_retrieval({"sensor": sensor}, labels[:2])

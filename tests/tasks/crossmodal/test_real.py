@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from assay.models import encoder
-from assay.tasks.crossmodal.evaluate import (
-    Prototypes,
-    encode_text_prototypes,
-    label_retrieval,
-)
+from assay.tasks.crossmodal import Prototypes, encode_text_prototypes, label_retrieval
 from tests.tasks.crossmodal.real_data import (
     LABEL_WORDS,
     banking_questions,

@@ -90,7 +90,7 @@ class _Shortlist:
         self.docs, self.distances = docs[order], distances[order]
 
     @property
-    def divided(self) -> bool:
+    def tie_split(self) -> bool:
         return not self.keep_ties and len(self.docs) > self.k
 
     @property
@@ -103,8 +103,8 @@ def _finished(lists: list[_Shortlist], first_doc: int) -> tuple[Ints, Ints32, In
     none = [np.zeros(0, np.int64)]
     docs = np.concatenate([own.docs[: own.count] for own in lists] or none)
     distances = np.concatenate([own.distances[: own.count] for own in lists] or none)
-    divided = np.array([own.divided for own in lists], np.uint8)
-    return counts, (docs + first_doc).astype(np.int32), distances.astype(np.int32), divided
+    tie_split = np.array([own.tie_split for own in lists], np.uint8)
+    return counts, (docs + first_doc).astype(np.int32), distances.astype(np.int32), tie_split
 
 
 def _doc_blocks(docs: Bytes) -> Iterator[tuple[int, Words]]:

@@ -41,7 +41,7 @@ class _Nearest(NamedTuple):
     counts: Ints
     docs: NDArray[np.int32]
     distances: NDArray[np.int32]
-    divided: NDArray[np.uint8]
+    tie_split: NDArray[np.uint8]
 
 
 class _Request(NamedTuple):
@@ -92,7 +92,9 @@ def rank_codes(
     request = _Request(*packed, min(k, n_docs), bool(keep_ties), unwanted, chosen)
     found = _search(request, thread_count(threads), progress)
     offsets, numbers, scores = _joined(found)
-    divided = None if keep_ties else np.concatenate([part.divided for part in found]).astype(bool)
+    tie_split = (
+        None if keep_ties else np.concatenate([part.tie_split for part in found]).astype(bool)
+    )
     return Ranking(
         Ids.count(n_queries) if named_queries is None else named_queries,
         Ids.count(n_docs) if named_docs is None else named_docs,
@@ -101,7 +103,7 @@ def rank_codes(
         scores,
         n_docs=n_docs,
         has_ids=named_queries is not None and named_docs is not None,
-        divided=divided,
+        tie_split=tie_split,
         search=f"{name}-certified",
     )
 
@@ -208,7 +210,7 @@ def merge_shares(parts: Sequence[_Nearest], k: int, keep_ties: bool) -> _Nearest
         np.array([len(docs) for docs, _, _ in rows], np.int64),
         np.concatenate([docs for docs, _, _ in rows]),
         np.concatenate([distances for _, distances, _ in rows]),
-        np.array([divided for _, _, divided in rows], np.uint8),
+        np.array([tie_split for _, _, tie_split in rows], np.uint8),
     )
 
 
@@ -218,7 +220,7 @@ _Row = tuple[NDArray[np.int32], NDArray[np.int32], bool]
 def _rows_of(part: _Nearest) -> list[_Row]:
     ends = np.cumsum(part.counts)[:-1]
     docs, distances = np.split(part.docs, ends), np.split(part.distances, ends)
-    return list(zip(docs, distances, part.divided.astype(bool).tolist(), strict=True))
+    return list(zip(docs, distances, part.tie_split.astype(bool).tolist(), strict=True))
 
 
 def _merge_row(shares: Sequence[_Row], k: int, keep_ties: bool) -> _Row:
@@ -230,7 +232,7 @@ def _merge_row(shares: Sequence[_Row], k: int, keep_ties: bool) -> _Row:
     last = distances[order[k - 1]]
     within = int(np.count_nonzero(distances <= last))
     # A share that was cut at this very distance knows of more such documents.
-    more = any(divided and near[-1] == last for _, near, divided in shares)
+    more = any(tie_split and near[-1] == last for _, near, tie_split in shares)
     kept = order[: within if keep_ties else k]
     return docs[kept], distances[kept], not keep_ties and (within > k or more)
 

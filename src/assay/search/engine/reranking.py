@@ -64,7 +64,7 @@ def rerank(
         given_docs=ranking.docs[kept],
         given_scores=scores[kept],
         in_order=False,
-        divided=None,
+        tie_split=None,
         search=f"{ready.engine}-certified",
     )
 

@@ -25,12 +25,12 @@ __all__ = ["rank"]
 
 
 class _Lists(NamedTuple):
-    """Ragged rows of documents and scores, in rank order; `divided`: the cut runs through a tie."""
+    """Ragged rows of documents and scores, in rank order; `tie_split`: the cut runs through a tie."""
 
     lengths: NDArray[np.int64]
     docs: NDArray[np.int32]
     scores: NDArray[np.float64]
-    divided: NDArray[np.bool_]
+    tie_split: NDArray[np.bool_]
 
 
 def rank(
@@ -170,7 +170,7 @@ def _joined(tops: list[list[BestK]], most: int) -> _Lists:
             top.absorb(other)
         pieces.append(_cut(*top.result(), most))
     lengths = np.concatenate([piece.lengths for piece in pieces])
-    divided = np.concatenate([piece.divided for piece in pieces])
+    tie_split = np.concatenate([piece.tie_split for piece in pieces])
     docs, scores = np.empty(lengths.sum(), np.int32), np.empty(lengths.sum())
     start = 0
     while pieces:
@@ -178,7 +178,7 @@ def _joined(tops: list[list[BestK]], most: int) -> _Lists:
         inside = slice(start, start + len(piece.docs))
         docs[inside], scores[inside] = piece.docs, piece.scores
         start = inside.stop
-    return _Lists(lengths, docs, scores, divided)
+    return _Lists(lengths, docs, scores, tie_split)
 
 
 def _cut(
@@ -191,16 +191,16 @@ def _cut(
     lengths = np.diff(offsets)
     longer = np.flatnonzero(lengths > most)
     beyond = offsets[longer + 1] - 1
-    divided = np.zeros(len(lengths), bool)
-    divided[longer] = scores[beyond] == scores[beyond - 1]
+    tie_split = np.zeros(len(lengths), bool)
+    tie_split[longer] = scores[beyond] == scores[beyond - 1]
     lengths = np.minimum(lengths, most)
-    return _Lists(lengths, np.delete(docs, beyond), np.delete(scores, beyond), divided)
+    return _Lists(lengths, np.delete(docs, beyond), np.delete(scores, beyond), tie_split)
 
 
 def _with_zero_queries_last(ready: Plan, lists: _Lists, most: int, n_docs: int) -> _Lists:
     """Queries without direction: all documents tie, in the order of their rows."""
     ends = np.cumsum(lists.lengths)
-    docs, scores, divided = [], [], lists.divided.copy()
+    docs, scores, tie_split = [], [], lists.tie_split.copy()
     for query, (end, length) in enumerate(zip(ends, lists.lengths, strict=True)):
         if not ready.measures.zero[query]:
             docs.append(lists.docs[end - length : end])
@@ -210,9 +210,9 @@ def _with_zero_queries_last(ready: Plan, lists: _Lists, most: int, n_docs: int) 
         first = np.setdiff1d(np.arange(min(n_docs, most + len(barred))), barred)[:most]
         docs.append(first.astype(np.int32))
         scores.append(np.full(len(first), ZERO_SCORE))
-        divided[query] = n_docs - len(barred) > most
+        tie_split[query] = n_docs - len(barred) > most
     lengths = np.array([len(row) for row in docs], np.int64)
-    return _Lists(lengths, np.concatenate(docs), np.concatenate(scores), divided)
+    return _Lists(lengths, np.concatenate(docs), np.concatenate(scores), tie_split)
 
 
 def _as_ranking(ready: Plan, lists: _Lists, n_docs: int) -> Ranking:
@@ -230,6 +230,6 @@ def _as_ranking(ready: Plan, lists: _Lists, n_docs: int) -> Ranking:
         lists.scores,
         n_docs=n_docs,
         has_ids=named,
-        divided=lists.divided if lists.divided.any() else None,
+        tie_split=lists.tie_split if lists.tie_split.any() else None,
         search=f"{ready.engine}-certified",
     )

@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from assay.search.indexes.index import Index, build_index
 from assay.search.indexes.measuring import IndexReport, measure_index
-from assay.search.indexes.specs import KINDS
+from assay.search.indexes.specs import INDEXES
 
-__all__ = ["KINDS", "Index", "IndexReport", "build_index", "measure_index"]
+__all__ = ["INDEXES", "Index", "IndexReport", "build_index", "measure_index"]

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
 from assay.arrays import Floats32
+from assay.core.text import did_you_mean
+from assay.errors import UsageError
 
-if TYPE_CHECKING:
-    from assay.search.indexes.specs import Options
-
-__all__ = ["Bytes", "Engine", "Exactness", "Metric", "Opener", "Setup", "own_folder"]
-
+__all__ = [
+    "Engine",
+    "EngineBytes",
+    "Exactness",
+    "Metric",
+    "Opener",
+    "Options",
+    "Setup",
+    "folder_bytes",
+    "own_folder",
+]
 
 Metric = Literal["cosine", "dot", "l2"]
 
@@ -24,11 +34,59 @@ Metric = Literal["cosine", "dot", "l2"]
 Exactness = Literal["certified", "exact", "approximate"]
 
 
-class Bytes(NamedTuple):
+class EngineBytes(NamedTuple):
     """How much room an engine takes, where it can tell."""
 
     memory: int | None = None
     disk: int | None = None
+
+
+class Options:
+    """The options of a spec; each is taken by its name, and what nobody took is refused."""
+
+    def __init__(self, spec: str, values: dict[str, str]) -> None:
+        self._spec = spec
+        self._left = dict(values)
+        self._known: list[str] = []
+
+    def whole(self, name: str, default: int | None = None) -> int | None:
+        """A whole number ≥ 1."""
+        value = self._take(name)
+        if value is None:
+            return default
+        if not re.fullmatch(r"[0-9]{1,9}", value) or int(value) < 1:
+            raise UsageError(f"{name} must be a whole number ≥ 1, found {value!r}: {self._spec}")
+        return int(value)
+
+    def flag(self, name: str) -> bool:
+        """True or false; false where it is not given."""
+        return self.choice(name, ("false", "true")) == "true"
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        """One of some words; the first where it is not given."""
+        value = self._take(name)
+        if value is None:
+            return choices[0]
+        if value not in choices:
+            words = ", ".join(choices)
+            raise UsageError(f"{name} must be one of {words}, found {value!r}: {self._spec}")
+        return value
+
+    def rest(self) -> dict[str, str]:
+        """All that was not taken."""
+        left, self._left = self._left, {}
+        return left
+
+    def finish(self) -> None:
+        """Refuse options that nobody took."""
+        for name in self._left:
+            hint = did_you_mean(name, self._known)
+            known = ", ".join(self._known) or "none"
+            raise UsageError(f"Unknown option {name!r} in {self._spec}.{hint} Known: {known}.")
+
+    def _take(self, name: str) -> str | None:
+        self._known.append(name)
+        return self._left.pop(name, None)
 
 
 @dataclass(frozen=True)
@@ -40,7 +98,7 @@ class Setup:
     dimension: int
     metric: Metric
     threads: int | None
-    shown: str
+    spec: str  # for messages
 
 
 class Engine(Protocol):
@@ -55,7 +113,7 @@ class Engine(Protocol):
     def find(self, queries: Floats32, k: int) -> NDArray[Any]:
         """The numbers of the k best vectors for each query, in any order; -1 for none."""
 
-    def size(self) -> Bytes:
+    def size(self) -> EngineBytes:
         """How much room the engine takes."""
 
     def close(self) -> None:
@@ -72,6 +130,4 @@ def own_folder() -> TemporaryDirectory[str]:
 
 def folder_bytes(folder: str) -> int:
     """The size of all files in a folder."""
-    from pathlib import Path
-
     return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from assay import __version__
 from assay.arrays import Floats32
 from assay.search.engine import rank
-from assay.search.indexes.base import Bytes, Exactness, Setup
+from assay.search.indexes.base import EngineBytes, Exactness, Setup
 
 __all__ = ["open_engine"]
 
@@ -31,8 +31,8 @@ class _Exact:
         found = rank(queries, self._vectors, k, metric=metric, threads=threads)
         return found.docs.reshape(len(queries), -1)
 
-    def size(self) -> Bytes:
-        return Bytes(memory=self._vectors.nbytes)
+    def size(self) -> EngineBytes:
+        return EngineBytes(memory=self._vectors.nbytes)
 
     def close(self) -> None:
         self._vectors = self._vectors[:0]

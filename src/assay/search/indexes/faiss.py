@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats32
 from assay.errors import UsageError, need
-from assay.search.indexes.base import Bytes, Exactness, Setup
+from assay.search.indexes.base import EngineBytes, Exactness, Setup
 
 __all__ = ["open_engine"]
 
@@ -51,8 +51,8 @@ class _Faiss:
             found: NDArray[Any] = self._index.search(queries, k)[1]
         return found
 
-    def size(self) -> Bytes:
-        return Bytes(memory=int(self._faiss.serialize_index(self._index).nbytes))
+    def size(self) -> EngineBytes:
+        return EngineBytes(memory=int(self._faiss.serialize_index(self._index).nbytes))
 
     def close(self) -> None:
         if self._index is not None:
@@ -77,7 +77,7 @@ class _Faiss:
         """Faiss begins with a signature and a line of its source; the reason comes last."""
         reason = re.split(r"\.cpp:\d+: |failed: ", str(error))[-1].strip()
         case = f"{self._setup.dimension} dimensions, metric {self._setup.metric}"
-        return UsageError(f"The index {self._setup.shown} {what} ({case}): {reason}")
+        return UsageError(f"The index {self._setup.spec} {what} ({case}): {reason}")
 
     def _ask_for_no_more_points(self, index: Any) -> None:
         """Few points for a clustering make it poor, which is measured; not a page of warnings."""

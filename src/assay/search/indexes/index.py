@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+import time
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Floats32, Ints
-from assay.errors import error_text
-
-if TYPE_CHECKING:
-    pass
-
-from typing import TYPE_CHECKING
-
-from assay.errors import StorageError
-
-if TYPE_CHECKING:
-    pass
-
-import time
-from dataclasses import replace
-from types import TracebackType
-from typing import Final, Self
-
+from assay.arrays import Flags, Floats, Floats32, Ints
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
-from assay.errors import AssayError, UsageError
+from assay.core.specs import Spec
+from assay.errors import AssayError, PluginError, StorageError, UsageError, error_text
 from assay.search.engine import rank, rerank
 from assay.search.engine.blocks import Metric as EngineMetric
-from assay.search.indexes.base import Bytes, Engine, Exactness, Setup
-from assay.search.indexes.prepared import Prepared, prepared_docs
-from assay.search.indexes.specs import IndexSpec, parse_spec, without_secrets
+from assay.search.indexes.base import Engine, EngineBytes, Exactness, Options, Setup
+from assay.search.indexes.prepared import EngineVectors, prepare_docs
+from assay.search.indexes.specs import opener_of, parse_spec, without_secrets
 
-__all__ = ["Index", "build_index", "checked_answer"]
+__all__ = ["Index", "build_index", "check_answer"]
 
 
-_SPARE: Final = 16  # asked for beyond k, so that the cut need not divide what rounding confuses
+_SPARE: Final = 16  # documents beyond k, so that rounding does not move one across the cut
 _GROWTH: Final = 4
+_OF_AN_ENGINE: Final = ("version", "exactness", "add", "find", "size", "close")
 
 
 def build_index(
@@ -53,40 +41,40 @@ def build_index(
     """Build an index of vectors by another search engine; use it in a `with` statement.
 
     `spec` is "exact", "faiss:HNSW32?efSearch=64", "usearch", "lancedb", "qdrant",
-    "pgvector:URL" or "sqlite-vec". `vectors` is an array or the path of a .npy file. `threads` is
-    for engines that can be told; a graph built by several threads may differ from run to run.
+    "pgvector:URL", "sqlite-vec", or a kind that another installed package brings. `vectors` is an
+    array or the path of a .npy file. `threads` is for engines that take a number of threads; a
+    graph built by several threads may differ from run to run.
 
     >>> with build_index("exact", [[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]]) as index:
     ...     index.search([[1.0, 0.0]], 2)[0].tolist()
     [[1, 2]]
     """
-    asked = parse_spec(spec)
+    parsed = parse_spec(spec)
     EngineMetric.of(metric, "error")
     if threads is not None:
         threads = checks.check_cutoff(threads, "threads")
     names = None if doc_ids is None else Ids.of(doc_ids, what="doc")
-    docs = prepared_docs(vectors, metric, names)
+    docs = prepare_docs(vectors, metric, names)
     if names is not None:
         checks.check_unique(names, "doc")
         checks.check_lengths(doc_ids=len(names), docs=len(docs.vectors))
-    setup = Setup(
-        asked.argument, asked.options(), docs.vectors.shape[1], metric, threads, asked.shown
-    )
-    engine, seconds = _filled(asked, setup, docs.vectors)
+    options = Options(parsed.text, parsed.options)
+    setup = Setup(parsed.argument, options, docs.vectors.shape[1], metric, threads, parsed.text)
+    engine, seconds = _open_engine(parsed, setup, docs.vectors)
     return Index(engine, docs, setup, seconds=seconds, doc_ids=names)
 
 
-def _filled(asked: IndexSpec, setup: Setup, vectors: Floats32) -> tuple[Engine, float]:
+def _open_engine(spec: Spec, setup: Setup, vectors: Floats32) -> tuple[Engine, float]:
     """An open engine with the vectors in it, and how long that took; nothing is left if it fails.
 
     Importing and connecting are not counted.
     """
-    opener = asked.opener()
-    engine: Engine = _called(asked.shown, opener, setup)
+    engine: Engine = _call(spec.text, opener_of(spec), setup)
+    _check_engine(engine, spec)
     try:
         setup.options.finish()
         start = time.perf_counter()
-        _called(asked.shown, engine.add, vectors)
+        _call(spec.text, engine.add, vectors)
         seconds = time.perf_counter() - start
     except BaseException:
         engine.close()
@@ -94,15 +82,25 @@ def _filled(asked: IndexSpec, setup: Setup, vectors: Floats32) -> tuple[Engine, 
     return engine, seconds
 
 
-def _called(shown: str, function: Any, *arguments: Any) -> Any:
-    """Call into an engine; what it fails with is told under the index's name."""
+def _check_engine(engine: Any, spec: Spec) -> None:
+    """An engine of another package must have all that an engine has."""
+    missing = [name for name in _OF_AN_ENGINE if not hasattr(engine, name)]
+    if missing:
+        raise PluginError(
+            f"The index {spec.text}: its engine is {type(engine).__name__}, without "
+            f"{', '.join(missing)}. See assay.search.indexes.base.Engine."
+        )
+
+
+def _call(spec: str, function: Any, *arguments: Any) -> Any:
+    """Call into an engine; its errors carry the name of the index."""
     try:
         return function(*arguments)
     except (AssayError, MemoryError):
         raise
     except Exception as error:
         raise StorageError(
-            f"The index {shown} failed: {without_secrets(error_text(error))}"
+            f"The index {spec} failed: {without_secrets(error_text(error))}"
         ) from error
 
 
@@ -115,12 +113,18 @@ class Index:
     """
 
     def __init__(
-        self, engine: Engine, docs: Prepared, setup: Setup, *, seconds: float, doc_ids: Ids | None
+        self,
+        engine: Engine,
+        docs: EngineVectors,
+        setup: Setup,
+        *,
+        seconds: float,
+        doc_ids: Ids | None,
     ) -> None:
         self._engine: Engine | None = engine
         self._docs = docs
         self._threads = setup.threads
-        self.spec = setup.shown
+        self.spec = setup.spec
         self.build_seconds = seconds
         self.doc_ids = doc_ids
         self.exactness: Exactness = engine.exactness
@@ -141,9 +145,9 @@ class Index:
         """The documents' vectors, as they were given, widened."""
         return self._docs.rows
 
-    def size(self) -> Bytes:
+    def size(self) -> EngineBytes:
         """Bytes in memory and on disk, where the engine can tell."""
-        size: Bytes = _called(self.spec, self._open().size)
+        size: EngineBytes = _call(self.spec, self._running().size)
         return size
 
     def search(self, queries: Any, k: int) -> tuple[Ints, Floats]:
@@ -163,14 +167,14 @@ class Index:
         """The best documents as a ranking, by id where the index was given ids."""
         k = min(checks.check_cutoff(k), self.n_docs)
         rows, ready = self._docs.queries(queries)
-        self._open()
+        self._running()
         if self.exactness == "certified":
             found = rank(rows, self._docs.rows, k, metric=self.metric, threads=self._threads)
         elif self.exactness == "exact":
-            found = self._enclosed(rows, ready, k)
+            found = self._rank_enclosed(rows, ready, k)
         else:
-            found = self._reranked(rows, self._found(ready, k)).first(k)
-        return self._named(found, query_ids)
+            found = self._rerank(rows, self._find_checked(ready, k)).first(k)
+        return self._with_ids(found, query_ids)
 
     def raw(self, queries: Any) -> Floats32:
         """Queries as `find` takes them, checked."""
@@ -178,7 +182,7 @@ class Index:
 
     def find(self, ready: Floats32, k: int) -> NDArray[Any]:
         """The engine's own answer, unchecked and unordered: what is timed."""
-        found: NDArray[Any] = _called(self.spec, self._open().find, ready, k)
+        found: NDArray[Any] = _call(self.spec, self._running().find, ready, k)
         return found
 
     def close(self) -> None:
@@ -204,20 +208,20 @@ class Index:
         """Engine and size in one line."""
         return f"Index({self.spec!r}, {self.n_docs} documents, {self.metric}, {self.exactness})"
 
-    def _open(self) -> Engine:
+    def _running(self) -> Engine:
         if self._engine is None:
             raise UsageError(f"The index {self.spec} is closed. Build it again.")
         return self._engine
 
-    def _found(self, ready: Floats32, k: int) -> Ints:
-        return checked_answer(self.find(ready, k), len(ready), self.n_docs, self.spec)
+    def _find_checked(self, ready: Floats32, k: int) -> Ints:
+        return check_answer(self.find(ready, k), len(ready), self.n_docs, self.spec)
 
-    def _reranked(self, rows: Any, found: Ints) -> Ranking:
+    def _rerank(self, rows: Any, found: Ints) -> Ranking:
         """Answers in the order of exact scores."""
         ranking = Ranking.from_arrays(found, n_docs=self.n_docs)
         return rerank(ranking, rows, docs=self._docs.rows, metric=self.metric)
 
-    def _enclosed(self, rows: Any, ready: Floats32, k: int) -> Ranking:
+    def _rank_enclosed(self, rows: Any, ready: Floats32, k: int) -> Ranking:
         """The exact best k, from an engine that searches all documents in float32.
 
         A document that it did not name scores at most as much as the last one it named, but for
@@ -227,7 +231,7 @@ class Index:
         answers = np.full((len(ready), k), -1, np.int64)
         left, asked = np.arange(len(ready)), min(self.n_docs, k + _SPARE)
         while len(left):
-            ranking = self._reranked(rows[left], self._found(ready[left], asked))
+            ranking = self._rerank(rows[left], self._find_checked(ready[left], asked))
             safe = self._is_enclosed(ranking, k, margins[left]) | (asked == self.n_docs)
             best = ranking.first(k)
             used = np.arange(k) < best.lengths[:, None]
@@ -235,9 +239,9 @@ class Index:
             table[used] = best.docs
             answers[left[safe]] = table[safe]
             left, asked = left[~safe], min(self.n_docs, asked * _GROWTH)
-        return self._reranked(rows, answers).first(k)
+        return self._rerank(rows, answers).first(k)
 
-    def _is_enclosed(self, ranking: Ranking, k: int, margins: Floats) -> NDArray[np.bool_]:
+    def _is_enclosed(self, ranking: Ranking, k: int, margins: Floats) -> Flags:
         """Whether the last document of each row lies below the k-th by more than the margin."""
         longer = ranking.lengths > k
         safe = np.zeros(len(ranking), bool)
@@ -246,7 +250,7 @@ class Index:
         safe[longer] = last < kth - margins[longer]
         return safe
 
-    def _named(self, found: Ranking, query_ids: Any) -> Ranking:
+    def _with_ids(self, found: Ranking, query_ids: Any) -> Ranking:
         queries = found.query_ids if query_ids is None else Ids.of(query_ids, what="query")
         checks.check_lengths(query_ids=len(queries), queries=len(found))
         checks.check_unique(queries, "query")
@@ -255,15 +259,15 @@ class Index:
             query_ids=queries,
             doc_ids=found.doc_ids if self.doc_ids is None else self.doc_ids,
             has_ids=query_ids is not None and self.doc_ids is not None,
-            search=found.search if self.exactness == "certified" else self._signed(),
+            search=found.search if self.exactness == "certified" else self._signature(),
         )
 
-    def _signed(self) -> str:
+    def _signature(self) -> str:
         """The index for the signature of a result: one word."""
         return f"{self.spec}@{self.version}".replace(", ", "+").replace(" ", "-")
 
 
-def checked_answer(answer: Any, n_queries: int, n_docs: int, shown: str) -> NDArray[np.int64]:
+def check_answer(answer: Any, n_queries: int, n_docs: int, spec: str) -> Ints:
     """Document numbers, queries × places, none twice in a row; -1 marks an empty place.
 
     Fewer than asked for are taken as they are. Numbers that no document has are refused, and so
@@ -272,18 +276,18 @@ def checked_answer(answer: Any, n_queries: int, n_docs: int, shown: str) -> NDAr
     table = np.asarray(answer)
     if table.ndim != 2 or len(table) != n_queries or table.dtype.kind not in "iu":
         raise StorageError(
-            f"The index {shown} answered with shape {table.shape} of {table.dtype} for "
+            f"The index {spec} answered with shape {table.shape} of {table.dtype} for "
             f"{n_queries} queries; expected a row of document numbers for each."
         )
     if not table.shape[1]:
         return np.full((n_queries, 1), -1, np.int64)
     if table.min() < -1 or table.max() >= n_docs:
         wrong = table[(table < -1) | (table >= n_docs)].flat[0]
-        raise StorageError(f"The index {shown} answered with document {wrong} of {n_docs}.")
+        raise StorageError(f"The index {spec} answered with document {wrong} of {n_docs}.")
     return _without_repeats(table.astype(np.int64))
 
 
-def _without_repeats(table: NDArray[np.int64]) -> NDArray[np.int64]:
+def _without_repeats(table: Ints) -> Ints:
     """A document that stands in a row again is taken out."""
     by_doc = np.argsort(table, axis=1, kind="stable")
     sorted_rows = np.take_along_axis(table, by_doc, axis=1)

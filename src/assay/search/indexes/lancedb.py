@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats32
 from assay.errors import UsageError, need
-from assay.search.indexes.base import Bytes, Exactness, Setup, folder_bytes, own_folder
+from assay.search.indexes.base import EngineBytes, Exactness, Setup, folder_bytes, own_folder
 
 __all__ = ["open_engine"]
 
@@ -75,8 +75,8 @@ class _LanceDB:
         rows, docs = rows[by_row], docs[by_row]
         found[rows, np.arange(len(rows)) - np.searchsorted(rows, rows)] = docs
 
-    def size(self) -> Bytes:
-        return Bytes(disk=folder_bytes(self._folder.name))
+    def size(self) -> EngineBytes:
+        return EngineBytes(disk=folder_bytes(self._folder.name))
 
     def close(self) -> None:
         self._table = None
@@ -89,7 +89,7 @@ class _LanceDB:
             return None
         if kind not in _TYPES:
             known = ", ".join(_TYPES)
-            raise UsageError(f"LanceDB has no index {kind!r}: {self._setup.shown}. Known: {known}.")
+            raise UsageError(f"LanceDB has no index {kind!r}: {self._setup.spec}. Known: {known}.")
         names = ["num_partitions"]
         names += ["num_sub_vectors"] if kind.endswith("PQ") else []
         names += ["m", "ef_construction"] if kind.startswith("HNSW") else []

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats32
 from assay.errors import StorageError, UsageError, need
-from assay.search.indexes.base import Bytes, Exactness, Setup
+from assay.search.indexes.base import EngineBytes, Exactness, Setup
 from assay.search.indexes.specs import without_secrets
 
 __all__ = ["open_engine"]
@@ -71,9 +71,9 @@ class _Pgvector:
                 found[row, : len(numbers)] = [number for (number,) in numbers]
         return found
 
-    def size(self) -> Bytes:
+    def size(self) -> EngineBytes:
         answer = self._run("SELECT pg_total_relation_size('docs')").fetchone()
-        return Bytes(disk=int(answer[0]))
+        return EngineBytes(disk=int(answer[0]))
 
     def close(self) -> None:
         self._connection.close()
@@ -89,13 +89,13 @@ class _Pgvector:
         try:
             return self._connection.execute(statement)
         except self._psycopg.Error as error:
-            raise UsageError(f"PostgreSQL refuses {self._setup.shown}: {_first(error)}") from None
+            raise UsageError(f"PostgreSQL refuses {self._setup.spec}: {_first(error)}") from None
 
     def _connected(self, url: str) -> Any:
         try:
             return self._psycopg.connect(url, autocommit=True)
         except self._psycopg.Error as error:
-            shown, why = self._setup.shown, _first(error)
+            shown, why = self._setup.spec, _first(error)
             raise StorageError(f"No connection to PostgreSQL by {shown}: {why}") from None
 
     def _prepared(self) -> str:

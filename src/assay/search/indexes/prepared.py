@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from assay.arrays import Floats32
+from assay.arrays import Floats, Floats32, Ints32
 from assay.core.ids import Ids
 from assay.errors import ValueRangeError
 from assay.search.engine.blocks import Measured, measured
@@ -21,7 +20,7 @@ from assay.search.engine.plan import chosen_kernels
 from assay.search.engine.vectors import Rows, check_columns, matrix_of, widened
 from assay.search.indexes.base import Metric
 
-__all__ = ["Prepared", "prepared_docs"]
+__all__ = ["EngineVectors", "prepare_docs"]
 
 _LARGEST_EXPONENT: Final = 60  # a norm of 2^60 can be squared, and added, in float32
 _ROUNDOFF: Final = 2.0**-24
@@ -29,8 +28,8 @@ _ROWS_CONVERTED: Final = 4096  # at a time
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Documents made ready, and how queries must be scaled to meet them."""
+class EngineVectors:
+    """Documents as an engine takes them, and how queries must be scaled to meet them."""
 
     rows: Any  # as given, widened: what exact scores are computed from
     vectors: Floats32
@@ -40,21 +39,21 @@ class Prepared:
 
     def queries(self, queries: Any) -> tuple[Any, Floats32]:
         """Checked queries: as given, and as the engine takes them."""
-        block = _measured(queries, "queries", self.metric, ids=None)
+        block = _measure(queries, "queries", self.metric, ids=None)
         check_columns(self.rows.shape[1], block.rows.shape[1])
         if self.metric == "cosine":
-            return block.rows, _unit(block)
+            return block.rows, _to_unit(block)
         exponents = _norm_exponents(block)
         if self.metric == "dot":  # the length of a query changes no order
-            return block.rows, _scaled(block, -exponents)
+            return block.rows, _scale(block, -exponents)
         if _largest(block, exponents) - self.exponent > _LARGEST_EXPONENT:
             raise ValueRangeError(
                 "Some queries are more than 2^60 times longer than all documents; engines that "
                 "compute in float32 cannot tell documents apart at such a distance."
             )
-        return block.rows, _scaled(block, np.full_like(exponents, -self.exponent))
+        return block.rows, _scale(block, np.full_like(exponents, -self.exponent))
 
-    def margins(self, queries: Any) -> NDArray[np.float64]:
+    def margins(self, queries: Any) -> Floats:
         """For each query, by how much an engine's scores may be off when it rounds to float32.
 
         As for the exact search: with d columns, about d roundings of the product of the norms;
@@ -64,24 +63,24 @@ class Prepared:
         if self.metric == "cosine":
             return np.full(len(queries), factor)
         with np.errstate(over="ignore"):
-            norms = _measured(queries, "queries", self.metric, ids=None).norms
+            norms = _measure(queries, "queries", self.metric, ids=None).norms
             sized = norms * self.largest if self.metric == "dot" else (norms + self.largest) ** 2
             return np.asarray(factor * sized)
 
 
-def prepared_docs(vectors: Any, metric: Metric, ids: Ids | None) -> Prepared:
+def prepare_docs(vectors: Any, metric: Metric, ids: Ids | None) -> EngineVectors:
     """Checked documents; NaN, infinite values and, under cosine, zero rows are refused."""
-    block = _measured(vectors, "docs", metric, ids=ids)
+    block = _measure(vectors, "docs", metric, ids=ids)
     exponents = _norm_exponents(block)
     largest = _largest(block, exponents)
     if metric == "cosine":
-        ready = _unit(block)
+        ready = _to_unit(block)
     else:
-        ready = _scaled(block, np.full_like(exponents, -largest))
-    return Prepared(block.rows, ready, metric, largest, float(block.norms.max()))
+        ready = _scale(block, np.full_like(exponents, -largest))
+    return EngineVectors(block.rows, ready, metric, largest, float(block.norms.max()))
 
 
-def _measured(vectors: Any, what: str, metric: Metric, *, ids: Ids | None) -> Measured:
+def _measure(vectors: Any, what: str, metric: Metric, *, ids: Ids | None) -> Measured:
     _, kernels = chosen_kernels(None)
     rows = Rows(widened(matrix_of(vectors, what)[:], what), 0, what)
     block = measured(kernels, rows, EngineMetric.of(metric, "last"), ids=ids, threads=1)
@@ -95,28 +94,28 @@ def _measured(vectors: Any, what: str, metric: Metric, *, ids: Ids | None) -> Me
     return block
 
 
-def _norm_exponents(block: Measured) -> NDArray[np.int32]:
+def _norm_exponents(block: Measured) -> Ints32:
     """The exponent of each row's norm; of zero rows 0."""
     sized = np.frexp(np.sqrt(block.square_hi))[1] + block.exponents
     return np.where(block.zero, 0, sized).astype(np.int32)
 
 
-def _largest(block: Measured, exponents: NDArray[np.int32]) -> int:
+def _largest(block: Measured, exponents: Ints32) -> int:
     """The largest exponent of rows that are not zero; 0 where all are."""
     return 0 if block.zero.all() else int(exponents[~block.zero].max())
 
 
-def _unit(block: Measured) -> Floats32:
+def _to_unit(block: Measured) -> Floats32:
     """Rows divided by their norms."""
-    return _converted(block.rows, -block.exponents, np.sqrt(block.square_hi))
+    return _convert(block.rows, -block.exponents, np.sqrt(block.square_hi))
 
 
-def _scaled(block: Measured, exponents: NDArray[np.int32]) -> Floats32:
+def _scale(block: Measured, exponents: Ints32) -> Floats32:
     """Rows times 2^exponents."""
-    return _converted(block.rows, exponents, np.ones(len(block.rows)))
+    return _convert(block.rows, exponents, np.ones(len(block.rows)))
 
 
-def _converted(rows: Any, exponents: NDArray[np.int32], divisors: NDArray[np.float64]) -> Floats32:
+def _convert(rows: Any, exponents: Ints32, divisors: Floats) -> Floats32:
     """Rows times 2^exponents over divisors; some at a time, because float64 takes room."""
     made = np.empty(rows.shape, np.float32)
     for start in range(0, len(rows), _ROWS_CONVERTED):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats32
 from assay.errors import StorageError, UsageError, need
-from assay.search.indexes.base import Bytes, Exactness, Setup
+from assay.search.indexes.base import EngineBytes, Exactness, Setup
 
 __all__ = ["open_engine"]
 
@@ -75,8 +75,8 @@ class _Qdrant:
                 found[row, : len(numbers)] = numbers
         return found
 
-    def size(self) -> Bytes:
-        return Bytes()
+    def size(self) -> EngineBytes:
+        return EngineBytes()
 
     def close(self) -> None:
         if self._client is None:
@@ -108,14 +108,14 @@ class _Qdrant:
             key = os.environ.get("QDRANT_API_KEY")
             return client(url=place, api_key=key, timeout=60, check_compatibility=False)
         except (OSError, RuntimeError, ValueError) as error:
-            raise UsageError(f"Qdrant cannot open {self._setup.shown}: {error}") from None
+            raise UsageError(f"Qdrant cannot open {self._setup.spec}: {error}") from None
 
     def _wait(self) -> None:
         """Until the server has built its graph: before, it would be measured without."""
         end = time.monotonic() + _PATIENCE
         while self._client.get_collection(self._name).status != "green":
             if time.monotonic() > end:
-                raise StorageError(f"{self._setup.shown} was not ready after {_PATIENCE:.0f} s.")
+                raise StorageError(f"{self._setup.spec} was not ready after {_PATIENCE:.0f} s.")
             time.sleep(0.1)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats32
 from assay.errors import MissingPackageError, UsageError, need
-from assay.search.indexes.base import Bytes, Exactness, Setup, own_folder
+from assay.search.indexes.base import EngineBytes, Exactness, Setup, own_folder
 
 __all__ = ["open_engine"]
 
@@ -64,8 +64,8 @@ class _SqliteVec:
             found[row, : len(numbers)] = [number for (number,) in numbers]
         return found
 
-    def size(self) -> Bytes:
-        return Bytes(disk=os.path.getsize(self._file))
+    def size(self) -> EngineBytes:
+        return EngineBytes(disk=os.path.getsize(self._file))
 
     def close(self) -> None:
         self._database.close()
@@ -74,7 +74,7 @@ class _SqliteVec:
 
 def _distance(setup: Setup) -> str:
     if setup.argument:
-        raise UsageError(f"sqlite-vec takes no argument and has no options: {setup.shown}")
+        raise UsageError(f"sqlite-vec takes no argument and has no options: {setup.spec}")
     if setup.metric not in _DISTANCES:
         raise UsageError("sqlite-vec has no inner product. Use metric 'cosine' or 'l2'.")
     if setup.dimension > _MOST_DIMENSIONS:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats32
 from assay.errors import UsageError, need
-from assay.search.indexes.base import Bytes, Exactness, Setup
+from assay.search.indexes.base import EngineBytes, Exactness, Setup
 
 __all__ = ["open_engine"]
 
@@ -29,11 +29,11 @@ class _Usearch:
         make = need("usearch.index", "The index 'usearch'", "usearch").Index
         self.version = f"usearch {package.__version__}"
         if setup.argument:
-            raise UsageError(f"usearch takes options only: usearch?connectivity=32: {setup.shown}")
+            raise UsageError(f"usearch takes options only: usearch?connectivity=32: {setup.spec}")
         options = setup.options
         dtype = options.choice("dtype", ("f32", "bf16", "f16", "i8"))
         if dtype == "i8" and setup.metric != "cosine":
-            raise UsageError(f"usearch stores i8 for metric cosine only: {setup.shown}")
+            raise UsageError(f"usearch stores i8 for metric cosine only: {setup.spec}")
         self._threads = setup.threads or 0
         self._exhaustive = options.flag("exact")
         self.exactness: Exactness = (
@@ -58,8 +58,8 @@ class _Usearch:
         keys[np.arange(keys.shape[1]) >= counts] = -1
         return keys
 
-    def size(self) -> Bytes:
-        return Bytes(memory=int(self._index.memory_usage))
+    def size(self) -> EngineBytes:
+        return EngineBytes(memory=int(self._index.memory_usage))
 
     def close(self) -> None:
         self._index.reset()

@@ -15,7 +15,7 @@ from assay.errors import InputError
 from assay.io.chunking import ChunkRule, chunk_docs
 from assay.io.collections import Collection
 
-__all__ = ["InFile", "Prepared", "prepare"]
+__all__ = ["InFile", "PreparedCollection", "prepare"]
 
 
 class InFile(NamedTuple):
@@ -30,7 +30,7 @@ class InFile(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedCollection:
     """Queries to ask and units (documents, or chunks of them) to search.
 
     `doc_ids` are all documents in the order that breaks ties; unit i has `unit_texts[i]` and
@@ -53,7 +53,7 @@ class Prepared:
         return len(self.unit_texts)
 
 
-def prepare(collection: Collection, rules: Conventions, chunk: ChunkRule | None) -> Prepared:
+def prepare(collection: Collection, rules: Conventions, chunk: ChunkRule | None) -> PreparedCollection:
     """Leave out what has no text or no judgment, cut documents into chunks, and order by tie rule.
 
     Documents are ordered by id as the conventions say, or stay as they stand in the file; results
@@ -74,7 +74,7 @@ def prepare(collection: Collection, rules: Conventions, chunk: ChunkRule | None)
     in_file = InFile(ids.take(place), [units[at] for at in place], np.argsort(place, kind="stable"))
     if chunk is None:
         in_file = InFile(collection.doc_ids, collection.doc_texts, order[owner])
-    return Prepared(
+    return PreparedCollection(
         collection.query_ids.take(rows),
         tuple(collection.query_texts[at] for at in rows),
         doc_ids,

@@ -1,45 +1,37 @@
-"""A bench as it is asked for, by a config file or by options: what to load and what to run."""
+"""A bench as a config file or options describe it: what to load and what to run."""
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from assay.core.text import did_you_mean
 from assay.errors import FormatError, UsageError
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection, find_layout, load_collection
 from assay.io.json_text import check_against
 from assay.io.streams import read_text
 from assay.measures import parse_many
-from assay.models.specs import ENCODERS, LEXICAL, is_lexical
+from assay.models.specs import check_model
 from assay.search.indexes.specs import parse_spec
 from assay.tasks.bench.evaluate import MEASURES, run_bench
-from assay.tasks.bench.plan import (
-    Fusion,
-    Model,
-    as_fusions,
-    as_models,
-    check_names,
-    indexed_name,
-)
+from assay.tasks.bench.plan import BenchPlan, Fusion, Model, as_fusions, as_models
 
 if TYPE_CHECKING:
     from assay.models import EmbeddingCache
     from assay.tasks.bench.result import BenchResult
-    from assay.tasks.bench.search import Watch
+    from assay.tasks.bench.search import BenchProgress
 
-__all__ = ["SCHEMA", "BenchRequest", "read_config", "request_of"]
+__all__ = ["SCHEMA", "BenchRequest", "make_request", "read_config"]
 
 _TEXT: Final = {"type": "string", "minLength": 1}
 _WHOLE: Final = {"type": "integer", "minimum": 1}
 
 
-def _told(kind: dict[str, Any], words: str, **more: Any) -> dict[str, Any]:
+def _describe(kind: dict[str, Any], words: str, **more: Any) -> dict[str, Any]:
     return {**kind, "description": words, **more}
 
 
@@ -48,15 +40,15 @@ _MODEL: Final = {
     "additionalProperties": False,
     "required": ["spec"],
     "properties": {
-        "name": _told(_TEXT, "What it is called in results; the spec without it."),
-        "spec": _told(_TEXT, "Such as bm25, wordllama, minilm, st:MODEL, py:MODULE:FUNCTION."),
-        "query_prefix": _told({"type": "string"}, "Put before every query."),
-        "doc_prefix": _told({"type": "string"}, "Put before every document."),
-        "max_length": _told(_WHOLE, "Tokens that the model reads of a text."),
-        "normalize": _told({"type": "boolean"}, "Scale vectors to length 1, or leave that out."),
-        "dimensions": _told(_WHOLE, "Keep the first numbers of each vector (Matryoshka)."),
-        "base_url": _told(_TEXT, "Where the endpoint of openai: is."),
-        "settings": _told(
+        "name": _describe(_TEXT, "Its name in results; by default the spec."),
+        "spec": _describe(_TEXT, "Such as bm25, wordllama, minilm, st:MODEL, py:MODULE:FUNCTION."),
+        "query_prefix": _describe({"type": "string"}, "Put before every query."),
+        "doc_prefix": _describe({"type": "string"}, "Put before every document."),
+        "max_length": _describe(_WHOLE, "Maximum number of tokens; longer texts are truncated."),
+        "normalize": _describe({"type": "boolean"}, "Whether vectors are scaled to length 1."),
+        "dimensions": _describe(_WHOLE, "Number of leading dimensions to keep (Matryoshka)."),
+        "base_url": _describe(_TEXT, "URL of the endpoint of openai: models."),
+        "settings": _describe(
             {"type": "object"}, "Settings of bm25, tfidf and lsa, such as k1, b, stemmer."
         ),
     },
@@ -66,8 +58,8 @@ _FUSION: Final = {
     "additionalProperties": False,
     "required": ["of"],
     "properties": {
-        "name": _told(_TEXT, "What it is called in results."),
-        "of": _told(
+        "name": _describe(_TEXT, "Its name in results."),
+        "of": _describe(
             {"type": "array", "items": _TEXT, "minItems": 2}, "Names of the models to fuse."
         ),
         "method": {"type": "string", "enum": ["rrf", "combsum", "combmnz"]},
@@ -84,37 +76,37 @@ SCHEMA: Final[dict[str, Any]] = {
     "additionalProperties": False,
     "required": ["corpus", "model"],
     "properties": {
-        "name": _told(_TEXT, "What the collection is called."),
-        "corpus": _told(
+        "name": _describe(_TEXT, "Name of the collection."),
+        "corpus": _describe(
             _TEXT,
             "Documents: .jsonl, .json, .csv, .tsv, a folder of .txt and .md files, or a "
             "folder in BEIR's layout.",
         ),
-        "queries": _told(_TEXT, "Queries: .jsonl, .json, .csv or .tsv."),
-        "qrels": _told(_TEXT, "Judgments: TREC, .tsv, .csv, .json, .parquet."),
-        "split": _told(_TEXT, "Which judgments of a folder in BEIR's layout.", default="test"),
+        "queries": _describe(_TEXT, "Queries: .jsonl, .json, .csv or .tsv."),
+        "qrels": _describe(_TEXT, "Judgments: TREC, .tsv, .csv, .json, .parquet."),
+        "split": _describe(_TEXT, "Which judgments of a folder in BEIR's layout.", default="test"),
         "judged": {
             "type": "string",
             "enum": ["documents", "chunks"],
             "default": "documents",
             "description": "What the judgments name: documents, or chunks as DOC#1, DOC#2, …",
         },
-        "measures": _told(
+        "measures": _describe(
             {"type": "array", "items": _TEXT, "minItems": 1},
             "The first decides the order.",
             default=["nDCG@10", "R@100", "RR"],
         ),
         "model": {"type": "array", "items": _MODEL, "minItems": 1},
         "fusion": {"type": "array", "items": _FUSION},
-        "index": _told(
+        "index": _describe(
             {"type": "array", "items": _TEXT}, "Search vectors also by these, e.g. faiss:HNSW32."
         ),
-        "chunk": _told(_TEXT, "UNIT:SIZE[:OVERLAP] with characters, sentences or tokens."),
-        "fold": _told(_TEXT, "What a document is worth: max, or sum:N of its chunks."),
+        "chunk": _describe(_TEXT, "UNIT:SIZE[:OVERLAP] with characters, sentences or tokens."),
+        "fold": _describe(_TEXT, "How chunk scores become a document's score: max, or sum:N of its best chunks."),
         "metric": {"type": "string", "enum": ["cosine", "dot", "l2"], "default": "cosine"},
-        "depth": _told(_WHOLE, "How many documents are retrieved for each query."),
-        "conventions": _told(_TEXT, "A preset or a signature.", default="trec_eval"),
-        "device": _told(_TEXT, "Where models run, e.g. cuda."),
+        "depth": _describe(_WHOLE, "Number of documents to retrieve for each query."),
+        "conventions": _describe(_TEXT, "A preset or a signature.", default="trec_eval"),
+        "device": _describe(_TEXT, "Device that models run on, e.g. cuda."),
     },
 }
 _PATHS: Final = ("corpus", "queries", "qrels")
@@ -126,7 +118,7 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     if Path(path).suffix.lower() != ".toml":
         raise UsageError(
             f"{name}: a bench is described in a .toml file. 'assay schema bench' "
-            "prints what may stand there."
+            "prints its schema."
         )
     try:
         data = tomllib.loads(read_text(path))
@@ -152,7 +144,7 @@ _SHARED: Final = ("metric", "depth", "conventions", "device", "fold")
 
 @dataclass(frozen=True)
 class BenchRequest:
-    """Files, models and choices, checked as far as they can be before anything is read."""
+    """Files, models and options, checked as far as they can be before anything is read."""
 
     corpus: str
     queries: str | None
@@ -160,12 +152,10 @@ class BenchRequest:
     split: str
     name: str
     judged: str
-    models: tuple[Model, ...]
-    fusions: tuple[Fusion, ...]
-    indexes: tuple[str, ...]
+    plan: BenchPlan
     measures: tuple[str, ...]
     chunk: ChunkRule | None
-    choices: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def files(self) -> list[str]:
@@ -173,17 +163,6 @@ class BenchRequest:
         if self.queries is None and self.qrels is None:
             return list(map(str, find_layout(self.corpus, self.split)))
         return [path for path in (self.corpus, self.queries, self.qrels) if path]
-
-    @property
-    def names(self) -> list[str]:
-        """What the contestants will be called; those behind an index only if they have vectors."""
-        indexed = [indexed_name(one.name, index) for one in self.models for index in self.indexes]
-        return [*(one.name for one in self.models), *indexed, *(one.name for one in self.fusions)]
-
-    @property
-    def encodes(self) -> bool:
-        """Whether some model makes vectors of texts; lexical ones and those of files do not."""
-        return any(not (_is_lexical(one) or one.spec.startswith("npy:")) for one in self.models)
 
     def load(self) -> Collection:
         """Read the collection."""
@@ -202,28 +181,28 @@ class BenchRequest:
         *,
         cache: EmbeddingCache | None = None,
         threads: int | None = None,
-        watch: Watch | None = None,
+        progress: BenchProgress | None = None,
         **changes: Any,
     ) -> BenchResult:
-        """Run it on the collection; with a cache, what was interrupted goes on."""
+        """Run it on the collection; with a cache, an interrupted bench resumes."""
         result = run_bench(
             collection,
-            self.models,
-            fusions=self.fusions,
-            indexes=self.indexes,
+            self.plan.models,
+            fusions=self.plan.fusions,
+            indexes=self.plan.indexes,
             measures=self.measures or MEASURES,
             chunk=None if self.judged == "chunks" else self.chunk,
             cache=cache,
-            parts=None if cache is None else cache.folder,
+            checkpoint=None if cache is None else cache.folder,
             threads=threads,
-            watch=watch,
-            **{**self.choices, **changes},
+            progress=progress,
+            **{**self.options, **changes},
         )
         return replace(result, chunk=self.chunk, judged=self.judged)
 
 
-def request_of(config: Mapping[str, Any], **given: Any) -> BenchRequest:
-    """What a config file says, and options say otherwise; options that are None say nothing.
+def make_request(config: Mapping[str, Any], **given: Any) -> BenchRequest:
+    """From a config file and the options that override it; an option that is None does not.
 
     Settings of encoders that come as options hold for all models that have vectors.
     """
@@ -237,13 +216,13 @@ def request_of(config: Mapping[str, Any], **given: Any) -> BenchRequest:
         if "fusion" in said
         else tuple(_fusion(one) for one in config.get("fusion", ()))
     )
-    check_names(models, fusions)
+    plan = BenchPlan.of(models, fusions, both.get("index", ()))
     chunk = both.get("chunk")
     judged = both.get("judged", "documents")
     if chunk is None and (judged == "chunks" or "fold" in both):
         what = "fold" if "fold" in both else "judged = chunks"
         raise UsageError(f"{what} goes with chunks: say how documents are cut, with chunk.")
-    for index in both.get("index", ()):
+    for index in plan.indexes:
         parse_spec(index)
     measures = parse_many(both["measures"]) if both.get("measures") else ()
     return BenchRequest(
@@ -253,9 +232,7 @@ def request_of(config: Mapping[str, Any], **given: Any) -> BenchRequest:
         both.get("split", "test"),
         both.get("name", ""),
         judged,
-        models,
-        fusions,
-        tuple(dict.fromkeys(both.get("index", ()))),
+        plan,
         tuple(map(str, measures)),
         None if chunk is None else ChunkRule.parse(chunk),
         {key: both[key] for key in _SHARED if key in both},
@@ -269,9 +246,9 @@ def _models(config: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[Model, 
     else:
         models = as_models([_model(one) for one in config.get("model", ())])
     for model in models:
-        _check_kind(model)
+        check_model(model.spec)
     return tuple(
-        one if _is_lexical(one) else Model(one.name, one.spec, {**one.settings, **shared})
+        one if one.is_lexical else Model(one.name, one.spec, {**one.settings, **shared})
         for one in models
     )
 
@@ -281,9 +258,9 @@ def _model(entry: Mapping[str, Any]) -> Model:
     settings = {key: entry[key] for key in _ENCODER if key in entry}
     own = dict(entry.get("settings", {}))
     model = Model(entry.get("name", spec), spec, {**settings, **own})
-    odd = settings if _is_lexical(model) else own
+    odd = settings if model.is_lexical else own
     if odd:
-        words = "has no vectors, so that" if odd is settings else "is no lexical model, so that"
+        words = "has no vectors, so that" if odd is settings else "is not a lexical model, so that"
         raise UsageError(f"The model {model.name!r} {words} {next(iter(odd))!r} does not apply.")
     return model
 
@@ -298,18 +275,3 @@ def _fusion(entry: Mapping[str, Any]) -> Fusion:
         tuple(map(float, entry["weights"])) if "weights" in entry else None,
         entry.get("rrf_k", 60),
     )
-
-
-def _is_lexical(model: Model) -> bool:
-    return is_lexical(model.spec)
-
-
-def _check_kind(model: Model) -> None:
-    """Refuse a spec that no adapter knows, before anything is read."""
-    kind = model.spec.partition(":")[0]
-    known: Sequence[str] = [*LEXICAL, *ENCODERS]
-    if kind in known or model.spec.endswith((".pt", ".pth", ".safetensors")):
-        return
-    forms = [form for _, form in (*LEXICAL.values(), *ENCODERS.values())]
-    hint = did_you_mean(kind, known)
-    raise UsageError(f"Unknown model {model.spec!r}.{hint} A model is one of: {', '.join(forms)}.")

@@ -1,17 +1,20 @@
-"""bench: which text model is better on my data?
+"""run_bench: which text model is better on my data?
 
-    collection -> prepare -> each contestant: encode, search, fold -> Ranking -> judge -> Scores
+    collection → prepare → each system: encode, search, aggregate chunks → Ranking → judge → Scores
 
-Contestants are models, models searched by an index, and fusions of models. Every one of them is
-judged on the same queries, so that they can be compared query by query.
+Systems are models, models searched by an index, and fusions of models. All are judged on the same
+queries, so that they can be compared query by query.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from assay import __version__
 from assay.arrays import offsets_of
@@ -26,24 +29,26 @@ from assay.io.collections import Collection
 from assay.measures import Measure, parse_many
 from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import score
-from assay.tasks.bench.checkpoint import Parts
-from assay.tasks.bench.collection import prepare
-from assay.tasks.bench.plan import Fusion, Model, as_fusions, as_models, check_names
-from assay.tasks.bench.result import BenchResult, Contestant
-from assay.tasks.bench.runner import run_all
-from assay.tasks.bench.search import Choices, Fold, Metric, Watch
+from assay.search.fusion import fuse
+from assay.tasks.bench.checkpoint import BenchCheckpoint
+from assay.tasks.bench.chunk_aggregation import ChunkAggregation
+from assay.tasks.bench.collection import PreparedCollection, prepare
+from assay.tasks.bench.plan import BenchPlan, Fusion, Model, indexed_name
+from assay.tasks.bench.result import BenchResult, System
+from assay.tasks.bench.search import (
+    BenchProgress,
+    Costs,
+    Metric,
+    ModelSearch,
+    SearchOptions,
+    SearchResult,
+    Timer,
+)
 
 if TYPE_CHECKING:
-    from assay.cluster import Cluster
     from assay.models import EmbeddingCache
 
-__all__ = [
-    "BenchResult",
-    "Contestant",
-    "Fusion",
-    "Model",
-    "run_bench",
-]
+__all__ = ["MEASURES", "run_bench"]
 
 MEASURES: Final = ("nDCG@10", "R@100", "RR")
 _LEAST_DEPTH: Final = 100
@@ -58,60 +63,60 @@ def run_bench(
     indexes: Iterable[str] = (),
     measures: Any = MEASURES,
     chunk: str | ChunkRule | None = None,
-    fold: str | Fold = "max",
+    fold: str | ChunkAggregation = "max",
     metric: Metric = "cosine",
     depth: int | None = None,
     conventions: str | Conventions = "trec_eval",
     cache: EmbeddingCache | None = None,
-    parts: str | Path | None = None,
+    checkpoint: str | Path | None = None,
     device: str | None = None,
     threads: int | None = None,
-    watch: Watch | None = None,
+    progress: BenchProgress | None = None,
     cluster: Cluster | None = None,
 ) -> BenchResult:
     """Run models on a collection and judge what they retrieve.
 
     `models` are specs such as "bm25", "wordllama" or "NAME=st:MODEL", or `Model`s with settings;
     `fusions` such as "rrf:bm25+wordllama"; with `indexes`, models with vectors are also searched by
-    these. `chunk` cuts documents, `fold` brings scores of chunks back to documents: "max" or
-    "sum:N". `depth` is how many documents are retrieved: without it 100 or the largest cut-off,
-    1000 for a measure without one, and all where ties count other than in order. In the folder
-    `parts`, finished contestants of a bench that was interrupted are found again. On a `cluster`
-    (`assay.cluster.open_cluster`), workers encode the texts.
+    these. `chunk` cuts documents, `fold` aggregates chunk scores to document scores: "max" or
+    "sum:N". `depth` is the number of documents to retrieve: by default 100 or the largest cut-off,
+    1000 for a measure without one, and all where ties count other than in order. The folder
+    `checkpoint` keeps finished systems, so that an interrupted bench resumes. On a `cluster`
+    (`assay.cluster.open_cluster`), workers encode the texts. `progress` is called with the name of
+    a system, its phase, done and total.
     """
     checks.require(collection, Collection, "collection", "what load_collection() returns")
-    chosen, fused = as_models(models), as_fusions(fusions)
-    check_names(chosen, fused)
+    plan = BenchPlan.of(models, fusions, indexes)
     wanted = parse_many(measures)
     rule = ChunkRule.parse(chunk) if isinstance(chunk, str) else chunk
-    folding = Fold.parse(fold) if isinstance(fold, str) else fold
+    aggregation = ChunkAggregation.parse(fold) if isinstance(fold, str) else fold
     rules = as_conventions(conventions)
     deep = _depth(wanted, rules, depth, len(collection.doc_ids))
     rules = rules.but(depth=deep)
     data = prepare(collection, rules, rule)
     _check_cluster(cluster)
-    choices = Choices(deep, folding, metric, rules.tiebreak, threads, device, cache, watch, cluster)
-    identity = (
-        f"{__version__} {collection.fingerprint} {rule} {folding} {metric} {deep} {rules.tiebreak}"
+    options = SearchOptions(
+        deep, aggregation, metric, rules.tiebreak, threads, device, cache, progress, cluster
     )
-    kept = Parts(None if parts is None else Path(parts), identity, data)
-    truth = _asked(collection)
-    found = []
-    for name, spec, one in run_all(
-        chosen, fused, tuple(dict.fromkeys(indexes)), data=data, choices=choices, parts=kept
-    ):
-        hits = judge(one.ranking, truth, conventions=rules)
-        found.append(Contestant(name, spec, one, hits, score(hits, wanted, conventions=rules)))
-    kept.clear()
-    n_docs = len(collection.doc_ids)
-    first = found[0].hits
+    identity = (
+        f"{__version__} {collection.fingerprint} {rule} {aggregation} {metric} {deep} "
+        f"{rules.tiebreak}"
+    )
+    finished = BenchCheckpoint(None if checkpoint is None else Path(checkpoint), identity, data)
+    qrels = _answerable(collection)
+    systems = []
+    for name, spec, one in _run_systems(plan, data, options, finished):
+        hits = judge(one.ranking, qrels, conventions=rules)
+        systems.append(System(name, spec, one, hits, score(hits, wanted, conventions=rules)))
+    finished.clear()
+    n_docs, first = len(collection.doc_ids), systems[0].hits
     return BenchResult(
         collection,
-        tuple(found),
+        tuple(systems),
         chance(first, wanted, conventions=rules, n_docs=n_docs),
         ceiling(first, wanted, conventions=rules, n_docs=n_docs),
         chunk=rule,
-        fold=folding,
+        aggregation=aggregation,
         metric=metric,
         depth=deep,
     )
@@ -123,10 +128,10 @@ def _check_cluster(cluster: Any) -> None:
 
 
 def _depth(
-    measures: tuple[Measure, ...], rules: Conventions, asked: int | None, n_docs: int
+    measures: tuple[Measure, ...], rules: Conventions, wanted: int | None, n_docs: int
 ) -> int:
-    """How many documents to retrieve; all of them where a cut could divide ties that count."""
-    given = asked or rules.depth
+    """How many documents to retrieve; all of them where a cut could split ties that count."""
+    given = wanted or rules.depth
     if given:
         return checks.check_cutoff(given, "depth")
     if rules.ties != "order":
@@ -136,10 +141,8 @@ def _depth(
     return max(_LEAST_DEPTH, *(int(measure.cutoff or 0) for measure in measures))
 
 
-def _asked(collection: Collection) -> Qrels:
+def _answerable(collection: Collection) -> Qrels:
     """The judgments of queries that have a text, which may be an empty one."""
-    import numpy as np
-
     qrels = collection.qrels
     rows = np.flatnonzero(qrels.query_ids.match(collection.query_ids) >= 0)
     if len(rows) == len(qrels.query_ids):
@@ -155,3 +158,55 @@ def _asked(collection: Collection) -> Qrels:
         docs=qrels.docs[at],
         grades=qrels.grades[at],
     )
+
+
+def _run_systems(
+    plan: BenchPlan, data: PreparedCollection, options: SearchOptions, finished: BenchCheckpoint
+) -> Iterator[tuple[str, str, SearchResult]]:
+    """Name, spec and result of every system: models, model × index, then fusions."""
+    results = {}
+    for model in plan.models:
+        search = ModelSearch(model, data, options)
+        kept = finished if search.repeatable else finished.without_folder()
+        found = kept.load_or_compute(search.fingerprint, search.search)
+        if found is None:
+            continue
+        results[model.name] = found
+        options.tell(model.name, "searching", 1, 1)  # also if it was finished before
+        yield model.name, model.spec, found
+        for index in plan.indexes:
+            name = indexed_name(model.name, index)
+            indexed = kept.load_or_compute(
+                f"{search.fingerprint} {index}", partial(search.search_index, name, index)
+            )
+            if indexed is not None:
+                yield name, indexed_name(model.spec, index), indexed
+    for fusion in plan.fusions:
+        members = [results[name] for name in fusion.members]
+        yield fusion.name, fusion.spec, _fuse(fusion, members, options)
+
+
+def _fuse(fusion: Fusion, members: list[SearchResult], options: SearchOptions) -> SearchResult:
+    """Rankings made into one; it costs what its members cost, and the fusing."""
+    options.tell(fusion.name, "searching", 0, None)
+    with Timer() as timer:
+        ranking = fuse(
+            [one.ranking for one in members],
+            method=fusion.method,  # type: ignore[arg-type]
+            normalize=fusion.normalize,  # type: ignore[arg-type]
+            weights=fusion.weights,
+            rrf_k=fusion.rrf_k,
+            depth=options.depth,
+        )
+    options.tell(fusion.name, "searching", 1, 1)
+    every = [one.costs for one in members]
+    cached = not all(one.n_encoded for one in every)
+    known = [one.bytes for one in every if one.bytes is not None]
+    costs = Costs(
+        encode_seconds=sum(one.encode_seconds for one in every),
+        n_encoded=0 if cached else max(one.n_encoded for one in every),
+        bytes=sum(known) if len(known) == len(every) else None,
+        search_seconds=sum(one.search_seconds for one in every) + timer.seconds,
+    )
+    fingerprint = f"{fusion.spec} of {' '.join(one.fingerprint for one in members)}"
+    return SearchResult(ranking, costs, fingerprint, members[0].n_texts)

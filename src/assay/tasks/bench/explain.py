@@ -12,7 +12,7 @@ from assay.errors import IdError, UsageError
 from assay.runs.results import QueryResults, ResultDoc
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
-from assay.tasks.bench.snippets import PLACES, Showing, snippet
+from assay.tasks.bench.snippets import PLACES, SnippetBuilder, snippet
 
 if TYPE_CHECKING:
     from assay.core.ranking import Ranking
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from assay.store import Run
     from assay.tasks.bench.result import BenchResult
 
-__all__ = ["Answers", "answers_of_bench", "answers_of_rankings", "answers_of_runs"]
+__all__ = ["Answers", "explain_bench", "explain_rankings", "explain_runs"]
 
 _SNIPPET: Final = 72
 
@@ -30,19 +30,19 @@ class Answers:
     """What several contestants found for one query; `values` are theirs on it, by measure."""
 
     query: str
-    found: Mapping[str, QueryResults]
+    by_system: Mapping[str, QueryResults]
     values: Mapping[str, Mapping[str, float]]
 
     @property
     def text(self) -> str:
         """What was asked."""
-        return next((one.text for one in self.found.values() if one.text), "")
+        return next((one.text for one in self.by_system.values() if one.text), "")
 
     @property
     def relevant(self) -> list[ResultDoc]:
         """The relevant documents that any contestant found or missed, best grade first."""
         seen: dict[str, ResultDoc] = {}
-        for one in self.found.values():
+        for one in self.by_system.values():
             for doc in (*one.results, *one.missed):
                 if doc.grade is not None and doc.grade > 0:
                     seen.setdefault(doc.doc, doc)
@@ -54,12 +54,12 @@ class Answers:
             (
                 Cell(doc.doc),
                 Cell(f"{doc.grade:g}", "figure"),
-                *(Cell(_rank(one, doc.doc), "figure") for one in self.found.values()),
+                *(Cell(_rank(one, doc.doc), "figure") for one in self.by_system.values()),
                 Cell(snippet(doc.snippet, _SNIPPET)),
             )
             for doc in self.relevant
         ]
-        return Table(("relevant", "grade", *self.found, "text"), tuple(rows))
+        return Table(("relevant", "grade", *self.by_system, "text"), tuple(rows))
 
     def table(self, name: str) -> Table:
         """What one contestant found: rank, document, grade, score, and how the text begins."""
@@ -71,7 +71,7 @@ class Answers:
                 Cell(None if doc.score is None else f"{doc.score:.4f}", "figure"),
                 Cell(snippet(doc.snippet, _SNIPPET)),
             )
-            for rank, doc in enumerate(self.found[name].results, 1)
+            for rank, doc in enumerate(self.by_system[name].results, 1)
         ]
         return Table(("rank", "document", "judged", "score", "text"), tuple(rows))
 
@@ -82,7 +82,7 @@ class Answers:
             page.append(self.relevant_table())
         else:
             page.append(Words("No document is known to be relevant."))
-        for name, one in self.found.items():
+        for name, one in self.by_system.items():
             values = self.values.get(name, {})
             shown = ", ".join(f"{key} {value:.4f}" for key, value in values.items())
             page.append(Words(f"{name}: {shown}" if shown else name, "verdict"))
@@ -94,7 +94,7 @@ class Answers:
         return {
             "query": self.query,
             "text": self.text,
-            "contestants": [
+            "systems": [
                 {
                     "name": name,
                     "measures": {
@@ -104,7 +104,7 @@ class Answers:
                     "results": [_plain(doc, rank) for rank, doc in enumerate(one.results, 1)],
                     "missed": [_plain(doc, None) for doc in one.missed],
                 }
-                for name, one in self.found.items()
+                for name, one in self.by_system.items()
             ],
         }
 
@@ -133,27 +133,27 @@ def _judged(grade: float | None) -> str:
     return f"✓ {grade:g}" if grade > 0 else f"✗ {grade:g}"
 
 
-def answers_of_bench(result: BenchResult, query: str, *, places: int = PLACES) -> Answers:
+def explain_bench(result: BenchResult, query: str, *, places: int = PLACES) -> Answers:
     """One query of a bench."""
-    rankings = {one.name: one.ranking for one in result.contestants}
-    answers = answers_of_rankings(result.collection, rankings, query, places=places)
-    values = {one.name: _values(one.scores, query) for one in result.contestants}
-    return Answers(query, answers.found, values)
+    rankings = {one.name: one.ranking for one in result.systems}
+    answers = explain_rankings(result.collection, rankings, query, places=places)
+    values = {one.name: _values(one.scores, query) for one in result.systems}
+    return Answers(query, answers.by_system, values)
 
 
-def answers_of_rankings(
+def explain_rankings(
     collection: Collection, rankings: Mapping[str, Ranking], query: str, *, places: int = PLACES
 ) -> Answers:
     """One query of several rankings of one collection."""
     known = [str(id) for id in collection.query_ids]
     if query not in known:
         raise _unknown(query, known)
-    showing = Showing(collection)
+    showing = SnippetBuilder(collection)
     found = {name: showing.one(ranking, query, places=places) for name, ranking in rankings.items()}
     return Answers(query, found, {})
 
 
-def answers_of_runs(runs: Sequence[Run], query: str) -> Answers:
+def explain_runs(runs: Sequence[Run], query: str) -> Answers:
     """One query of runs in a store that kept what they found."""
     if not runs:
         raise UsageError("There is no such run in the store. 'assay runs list' shows what is.")

@@ -14,7 +14,7 @@ from assay.scoring.evaluate import score
 from assay.tasks.bench.text_findings import about_texts
 
 if TYPE_CHECKING:
-    from assay.tasks.bench.result import BenchResult, Contestant
+    from assay.tasks.bench.result import BenchResult, System
 
 __all__ = ["about_results", "diagnose", "disagreements", "failures"]
 
@@ -28,7 +28,7 @@ _PLACES = 10
 
 def about_results(result: BenchResult) -> Iterator[Finding]:
     """Findings about failures, disagreement, texts cut off, unjudged documents and indexes."""
-    for one in result.contestants:
+    for one in result.systems:
         yield from _about_cut(one)
         yield from _about_vectors(one)
         yield from _about_index(one)
@@ -39,13 +39,13 @@ def about_results(result: BenchResult) -> Iterator[Finding]:
 
 def _values(result: BenchResult) -> NDArray[np.float64]:
     """The first measure: contestants × queries."""
-    return np.array([one.scores.values[0] for one in result.contestants])
+    return np.array([one.scores.values[0] for one in result.systems])
 
 
 def failures(result: BenchResult) -> list[str]:
     """Queries on which the first measure is 0 for every contestant."""
     nothing = (_values(result) == 0).all(axis=0)
-    ids = result.contestants[0].scores.query_ids
+    ids = result.systems[0].scores.query_ids
     return [str(ids[int(row)]) for row in np.flatnonzero(nothing)]
 
 
@@ -53,7 +53,7 @@ def disagreements(result: BenchResult) -> list[tuple[str, float]]:
     """Queries by how far apart the contestants are on the first measure, widest first."""
     values = _values(result)
     spread = np.nan_to_num(values.max(axis=0) - values.min(axis=0))
-    ids = result.contestants[0].scores.query_ids
+    ids = result.systems[0].scores.query_ids
     order = np.argsort(-spread, kind="stable")
     return [(str(ids[int(row)]), float(spread[row])) for row in order if spread[row] > 0]
 
@@ -61,7 +61,7 @@ def disagreements(result: BenchResult) -> list[tuple[str, float]]:
 def _about_failures(result: BenchResult) -> Iterator[Finding]:
     failed = failures(result)
     if failed:
-        everyone = "all contestants fail" if len(result.contestants) > 1 else "nothing is found"
+        everyone = "all contestants fail" if len(result.systems) > 1 else "nothing is found"
         yield Finding(
             "note",
             "all-fail",
@@ -80,8 +80,8 @@ def _queries(number: int) -> str:
 
 def _about_disagreement(result: BenchResult) -> Iterator[Finding]:
     wide = [query for query, spread in disagreements(result) if spread >= _WIDE]
-    if wide and len(result.contestants) > 1:
-        measure = result.contestants[0].scores.measures[0]
+    if wide and len(result.systems) > 1:
+        measure = result.systems[0].scores.measures[0]
         yield Finding(
             "note",
             "disagreement",
@@ -93,8 +93,8 @@ def _about_disagreement(result: BenchResult) -> Iterator[Finding]:
         )
 
 
-def _about_cut(one: Contestant) -> Iterator[Finding]:
-    cut, total = one.found.n_cut, one.found.n_texts
+def _about_cut(one: System) -> Iterator[Finding]:
+    cut, total = one.result.n_cut, one.result.n_texts
     if cut and "@" not in one.spec:
         yield Finding(
             "warning" if cut >= _CUT * total else "note",
@@ -106,8 +106,8 @@ def _about_cut(one: Contestant) -> Iterator[Finding]:
         )
 
 
-def _about_vectors(one: Contestant) -> Iterator[Finding]:
-    number = one.found.n_without
+def _about_vectors(one: System) -> Iterator[Finding]:
+    number = one.result.n_without
     if number:
         yield Finding(
             "warning",
@@ -115,12 +115,12 @@ def _about_vectors(one: Contestant) -> Iterator[Finding]:
             f"{one.name} gives {number:,} texts no vector, or one of zeros",
             "They cannot be found.",
             number,
-            one.found.n_texts,
+            one.result.n_texts,
         )
 
 
-def _about_index(one: Contestant) -> Iterator[Finding]:
-    report = one.found.index
+def _about_index(one: System) -> Iterator[Finding]:
+    report = one.result.index
     if report is not None and report.recall < 1 - _LOSS:
         yield Finding(
             "warning",
@@ -138,7 +138,7 @@ def _about_unjudged(result: BenchResult) -> Iterator[Finding]:
     if isinstance(qrels, Qrels) and qrels.exhaustive:
         return
     shares = {}
-    for one in result.contestants:
+    for one in result.systems:
         values = score(one.hits, f"Judged@{_PLACES}").values[0]
         known = values[np.isfinite(values)]  # a query that found nothing has no such share
         if len(known):

@@ -1,18 +1,19 @@
-"""What a bench runs: models, fusions of them, and the choices that all of them share."""
+"""What a bench runs: models, models behind an index, and fusions of models."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from assay.core.text import did_you_mean
 from assay.errors import UsageError
+from assay.models.specs import is_lexical
 from assay.search.indexes.specs import without_secrets
 
-__all__ = ["Fusion", "Model", "as_fusions", "as_models", "check_names", "indexed_name"]
+__all__ = ["BenchPlan", "Fusion", "Model", "as_fusions", "as_models", "indexed_name"]
 
 _NAME: Final = re.compile(r"([\w.-]+)=(.+)", re.S)
 _WEIGHTED: Final = re.compile(r"(?:(\d+(?:\.\d+)?)\*)?(.+)")
@@ -35,8 +36,13 @@ class Model:
     @classmethod
     def parse(cls, text: str, settings: Mapping[str, Any] | None = None) -> Model:
         """From SPEC or NAME=SPEC."""
-        name, spec = _named(text)
+        name, spec = _split_name(text)
         return cls(name or spec, spec, dict(settings or {}))
+
+    @property
+    def is_lexical(self) -> bool:
+        """Whether it is fitted to the documents and searches by words."""
+        return is_lexical(self.spec)
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ class Fusion:
     @classmethod
     def parse(cls, text: str) -> Fusion:
         """From [NAME=]METHOD[/NORMALIZATION]:[W*]A+[W*]B."""
-        name, rest = _named(text)
+        name, rest = _split_name(text)
         how, colon, members = rest.partition(":")
         if not colon:
             raise UsageError(
@@ -92,8 +98,23 @@ class Fusion:
         of = tuple(member for _, member in found)
         return cls(label, of, method, normalize or "minmax", weights)
 
+    @property
+    def spec(self) -> str:
+        """Method, normalisation and members with their weights.
 
-def _named(text: str) -> tuple[str, str]:
+        >>> Fusion.parse("hybrid=combsum:0.3*bm25+mini").spec
+        'combsum/minmax:0.3*bm25+1*mini'
+        """
+        weights = self.weights or (None,) * len(self.members)
+        parts = [
+            name if weight is None else f"{weight:g}*{name}"
+            for name, weight in zip(self.members, weights, strict=True)
+        ]
+        how = self.method if self.method == "rrf" else f"{self.method}/{self.normalize}"
+        return f"{how}:{'+'.join(parts)}"
+
+
+def _split_name(text: str) -> tuple[str, str]:
     """NAME=REST in two; a name holds no colon, so that `py:a=b` is none."""
     if not isinstance(text, str) or not text.strip():
         raise UsageError(
@@ -113,7 +134,7 @@ def indexed_name(name: str, index: str) -> str:
 
 
 def as_models(models: Iterable[str | Model]) -> tuple[Model, ...]:
-    """Models from specs; two of one name get numbers."""
+    """Models from specs, at least one."""
     if isinstance(models, str | Model):
         models = [models]
     found = tuple(one if isinstance(one, Model) else Model.parse(one) for one in models)
@@ -129,19 +150,51 @@ def as_fusions(fusions: Iterable[str | Fusion]) -> tuple[Fusion, ...]:
     return tuple(one if isinstance(one, Fusion) else Fusion.parse(one) for one in fusions)
 
 
-def check_names(models: Sequence[Model], fusions: Sequence[Fusion]) -> None:
-    """Refuse two contestants of one name, and fusions of models that are not there."""
-    names = [one.name for one in models] + [one.name for one in fusions]
-    twice = [name for name, number in Counter(names).items() if number > 1]
-    if twice:
-        raise UsageError(
-            f"Two contestants are called {twice[0]!r}. Give one another name: NAME={twice[0]}."
-        )
-    known = [one.name for one in models]
-    for fusion in fusions:
+@dataclass(frozen=True)
+class BenchPlan:
+    """The systems of a bench; no two have one name, and fusions are of models that are there."""
+
+    models: tuple[Model, ...]
+    fusions: tuple[Fusion, ...] = ()
+    indexes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        models: Iterable[str | Model],
+        fusions: Iterable[str | Fusion] = (),
+        indexes: Iterable[str] = (),
+    ) -> BenchPlan:
+        """From models and fusions or their specs; an index that is named twice is taken once."""
+        return cls(as_models(models), as_fusions(fusions), tuple(dict.fromkeys(indexes)))
+
+    def __post_init__(self) -> None:
+        """Refuse names that do not tell systems apart, and fusions of unknown models."""
+        names = [one.name for one in (*self.models, *self.fusions)]
+        twice = [name for name, number in Counter(names).items() if number > 1]
+        if twice:
+            raise UsageError(
+                f"Two systems are called {twice[0]!r}. Give one another name: NAME={twice[0]}."
+            )
+        for fusion in self.fusions:
+            self._check_members(fusion)
+
+    def _check_members(self, fusion: Fusion) -> None:
+        known = [one.name for one in self.models]
         for member in fusion.members:
             if member not in known:
                 raise UsageError(
                     f"The fusion {fusion.name!r} is of {member!r}, which is none of the models."
                     + did_you_mean(member, known, fallback=len(known))
                 )
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the systems; those behind an index exist only for models with vectors."""
+        indexed = [indexed_name(one.name, index) for one in self.models for index in self.indexes]
+        return [*(one.name for one in self.models), *indexed, *(one.name for one in self.fusions)]
+
+    @property
+    def encodes(self) -> bool:
+        """Whether some model encodes texts; lexical ones and ready vectors do not."""
+        return any(not (one.is_lexical or one.spec.startswith("npy:")) for one in self.models)

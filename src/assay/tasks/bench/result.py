@@ -21,8 +21,9 @@ from assay.runs.record import RunRecord
 from assay.scoring.scores import Scores
 from assay.tables.page import html_page, text_page
 from assay.tasks.bench.findings import diagnose
-from assay.tasks.bench.search import Fold, Found
-from assay.tasks.bench.snippets import Showing
+from assay.tasks.bench.chunk_aggregation import ChunkAggregation
+from assay.tasks.bench.search import SearchResult
+from assay.tasks.bench.snippets import SnippetBuilder
 from assay.tasks.bench.tables import (
     bench_data,
     bench_page,
@@ -41,34 +42,34 @@ if TYPE_CHECKING:
     from assay.tables.page import Page
     from assay.tables.table import Table
 
-__all__ = ["BenchResult", "Contestant", "write_runs"]
+__all__ = ["BenchResult", "System", "write_runs"]
 
 
 @dataclass(frozen=True, eq=False)
-class Contestant:
+class System:
     """One model, fusion, or model with an index: what it found and what that is worth."""
 
     name: str
     spec: str
-    found: Found
+    result: SearchResult
     hits: Hits
     scores: Scores
 
     @property
     def ranking(self) -> Ranking:
         """The documents it retrieved."""
-        return self.found.ranking
+        return self.result.ranking
 
     def details(self) -> dict[str, str]:
         """What a report shows beside the numbers."""
-        costs, n_queries = self.found.costs, max(len(self.ranking), 1)
+        costs, n_queries = self.result.costs, max(len(self.ranking), 1)
         return {
             "model": self.spec,
             "dimension": "" if costs.dimension is None else str(costs.dimension),
             "texts/s": shown_rate(costs.texts_per_second) or "cached",
             "memory": shown_bytes(costs.bytes) or "",
             "search, each query": shown_time(costs.search_seconds / n_queries),
-            "fingerprint": self.found.fingerprint[:16],
+            "fingerprint": self.result.fingerprint[:16],
         }
 
 
@@ -80,18 +81,18 @@ class BenchResult:
     """
 
     collection: Collection
-    contestants: tuple[Contestant, ...]
+    systems: tuple[System, ...]
     chance: Scores
     ceiling: Scores
     chunk: ChunkRule | None = None
-    fold: Fold = field(default_factory=Fold)
+    aggregation: ChunkAggregation = field(default_factory=ChunkAggregation)
     metric: str = "cosine"
     depth: int = 0
     judged: str = "documents"
 
-    def __getitem__(self, name: str) -> Contestant:
+    def __getitem__(self, name: str) -> System:
         """One contestant by name."""
-        for one in self.contestants:
+        for one in self.systems:
             if one.name == name:
                 return one
         raise KeyError(name)
@@ -113,7 +114,7 @@ class BenchResult:
             RunRecord(
                 one.name, one.scores, chance=self.chance, hits=one.hits, provenance=one.details()
             )
-            for one in self.contestants
+            for one in self.systems
         ]
 
     def records(self, *, seed: int = 0, clusters: str = "", **config: Any) -> list[RunRecord]:
@@ -121,7 +122,7 @@ class BenchResult:
 
         `clusters` is the group column that was drawn; `config` is stored with all of them.
         """
-        showing = Showing(self.collection)
+        showing = SnippetBuilder(self.collection)
         chance, ceiling = self.chance.mean(), self.ceiling.mean()
         return [
             RunRecord(
@@ -132,10 +133,10 @@ class BenchResult:
                 model=one.spec,
                 config={
                     "spec": one.spec,
-                    "fingerprint": one.found.fingerprint,
+                    "fingerprint": one.result.fingerprint,
                     "collection": self.collection.fingerprint,
                     "chunk": None if self.chunk is None else str(self.chunk),
-                    "costs": one.found.costs.to_dict(),
+                    "costs": one.result.costs.to_dict(),
                     **config,
                 },
                 seeds={"seed": seed},
@@ -146,14 +147,14 @@ class BenchResult:
                 hits=one.hits,
                 provenance=one.details(),
             )
-            for one in self.contestants
+            for one in self.systems
         ]
 
     @property
     def title(self) -> str:
         """What was run on what."""
-        number = len(self.contestants)
-        who = self.contestants[0].name if number == 1 else f"{number} contestants"
+        number = len(self.systems)
+        who = self.systems[0].name if number == 1 else f"{number} contestants"
         return f"{who} on {self.collection.name or 'a collection'}"
 
     @cached_property
@@ -205,8 +206,8 @@ def write_runs(result: BenchResult, folder: str | os.PathLike[str]) -> list[Path
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{home} cannot be made: {error.strerror or error}.") from error
-    names = _file_names([one.name for one in result.contestants])
-    for one, name in zip(result.contestants, names, strict=True):
+    names = _file_names([one.name for one in result.systems])
+    for one, name in zip(result.systems, names, strict=True):
         write_run(one.ranking, home / f"{name}.run", format="trec", tag=name)
     return [home / f"{name}.run" for name in names]
 

@@ -1,52 +1,55 @@
-"""Searching a collection with one model: words, vectors by exact search, or another's index."""
+"""One model on one collection: fitted or encoded, then searched by words, exactly or by an index."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats32, Ints, offsets_of
-from assay.core import checks, order
+from assay.arrays import Floats32
+from assay.cluster import ClusterBatches
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import UsageError
+from assay.models import EncoderSettings, TextModel, lexical_model, text_model
 from assay.search.engine import rank
 from assay.search.indexes import build_index, measure_index
-from assay.tasks.bench.collection import Prepared
+from assay.tasks.bench.chunk_aggregation import ChunkAggregation, SearchUnits, rank_documents
+from assay.tasks.bench.collection import PreparedCollection
+from assay.tasks.bench.plan import Model
 
 if TYPE_CHECKING:
     from assay.cluster import Cluster
-    from assay.models import EmbeddingCache, Encoded, TextModel
+    from assay.models import EmbeddingCache, Encoded
     from assay.models.lexical.base import LexicalModel
     from assay.search.indexes import IndexReport
 
 __all__ = [
-    "Choices",
+    "BenchProgress",
     "Costs",
-    "Dense",
-    "Fold",
-    "Found",
+    "EncodedTexts",
+    "FittedModel",
+    "Metric",
+    "ModelSearch",
+    "SearchOptions",
+    "SearchResult",
     "Timer",
-    "Watch",
-    "Words",
-    "encode",
-    "fit",
-    "fold_chunks",
-    "search_dense",
-    "search_index",
-    "search_words",
-    "tell",
 ]
+
+Metric = Literal["cosine", "dot", "l2"]
+# Called with the name of a system, what it is doing, how much of that is done, and how much there
+# is to do.
+BenchProgress = Callable[[str, str, int, int | None], None]
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds and bytes; None where there is no such thing.
+    """Seconds and bytes; None where they do not apply.
 
     `n_encoded` texts took `encode_seconds`; those that came from the cache count in neither.
     `search_seconds` is for all queries.
@@ -66,7 +69,7 @@ class Costs:
             return None
         return self.n_encoded / self.encode_seconds
 
-    def searched(self, seconds: float) -> Costs:
+    def with_search(self, seconds: float) -> Costs:
         """The same with the time of the search."""
         return replace(self, search_seconds=seconds)
 
@@ -90,34 +93,39 @@ class Timer:
         self.seconds = time.perf_counter() - self._began
 
 
-Metric = Literal["cosine", "dot", "l2"]
-# Called with what is done, how much of it is done, and how much there is to do.
-Watch = Callable[[str, int, int | None], None]
-
-_MOST_SCORES: Final = 20_000_000  # of chunks at once, where all of them are needed
-
-
 @dataclass(frozen=True, eq=False)
-class Choices:
-    """What all contestants have in common."""
+class SearchOptions:
+    """What all systems have in common: how deep, by what metric, where, and who is told."""
 
     depth: int
-    fold: Fold
+    aggregation: ChunkAggregation
     metric: Metric
     tiebreak: str
     threads: int | None = None
     device: str | None = None
     cache: EmbeddingCache | None = None
-    watch: Watch | None = None
+    progress: BenchProgress | None = None
     cluster: Cluster | None = None
+
+    def tell(self, system: str, phase: str, done: int, total: int | None) -> None:
+        """Report progress, where somebody listens."""
+        if self.progress is not None:
+            self.progress(system, phase, done, total)
+
+    def listener(self, system: str, phase: str) -> Callable[[int, int], None] | None:
+        """The same for one phase, as encoders call it."""
+        progress = self.progress
+        if progress is None:
+            return None
+        return lambda done, total: progress(system, phase, done, total)
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """What one contestant retrieved and what it cost.
+class SearchResult:
+    """What one system retrieved and what it cost.
 
-    `n_cut` of `n_texts` texts were longer than the model reads; None where it cannot tell.
-    `n_without` texts have a vector of zeros, or none: they cannot be found.
+    `n_cut` of `n_texts` texts were truncated by the model; None where it cannot tell. `n_without`
+    texts have no vector, or one of zeros: they cannot be retrieved.
     """
 
     ranking: Ranking
@@ -130,7 +138,7 @@ class Found:
 
 
 @dataclass(frozen=True, eq=False)
-class Dense:
+class EncodedTexts:
     """Vectors of the units and of the queries, and what they cost."""
 
     docs: Floats32
@@ -146,231 +154,97 @@ class Dense:
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class FittedModel:
     """A lexical model that is fitted to the units, and what that cost."""
 
     fitted: Any
     costs: Costs
     fingerprint: str
 
-    def dense(self, data: Prepared) -> Dense | None:
+    def vectors(self, data: PreparedCollection) -> EncodedTexts | None:
         """The vectors, if the model makes some."""
         if not hasattr(self.fitted, "doc_vectors"):
             return None
-        asked = self.fitted.query_vectors(list(data.query_texts))
-        return Dense(self.fitted.doc_vectors, asked, self.costs, self.fingerprint, None)
+        queries = self.fitted.query_vectors(list(data.query_texts))
+        return EncodedTexts(self.fitted.doc_vectors, queries, self.costs, self.fingerprint, None)
 
 
-def fit(name: str, lexical: LexicalModel, data: Prepared, choices: Choices) -> Words:
-    """Fit a lexical model to the units."""
-    tell(choices, f"{name}: fitting", 0, None)
-    with Timer() as fitting:
+class ModelSearch:
+    """One model on one collection; vectors are made when they are first needed."""
+
+    def __init__(self, model: Model, data: PreparedCollection, options: SearchOptions) -> None:
+        self.model, self._data, self._options = model, data, options
+        self._maker: Any
+        if model.is_lexical:
+            self._maker = lexical_model(model.spec, **model.settings)
+        else:
+            self._maker = _text_model(model, options)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the model, before anything is computed."""
+        return str(self._maker.fingerprint)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the fingerprint tells all that the result depends on."""
+        return bool(getattr(self._maker, "repeatable", True))
+
+    @cached_property
+    def _fitted(self) -> FittedModel | None:
+        if not self.model.is_lexical:
+            return None
+        return _fit(self.model.name, self._maker, self._data, self._options)
+
+    @cached_property
+    def _vectors(self) -> EncodedTexts | None:
+        """The vectors; None for a model that has none."""
+        if self._fitted is not None:
+            return self._fitted.vectors(self._data)
+        return _encode(self.model.name, self._maker, self._data, self._options)
+
+    def search(self) -> SearchResult:
+        """Exact search of the vectors, or search by words."""
+        if self._vectors is not None:
+            return _search_vectors(self.model.name, self._vectors, self._data, self._options)
+        fitted = cast("FittedModel", self._fitted)  # what has no vectors is lexical
+        return _search_words(self.model.name, fitted, self._data, self._options)
+
+    def search_index(self, name: str, spec: str) -> SearchResult | None:
+        """Search of the vectors by another engine's index; None for a model without vectors."""
+        if self._vectors is None:
+            return None
+        return _search_index(name, spec, self._vectors, self._data, self._options)
+
+
+def _text_model(model: Model, options: SearchOptions) -> TextModel:
+    """The model, which encodes on the cluster where there is one."""
+    settings, elsewhere = EncoderSettings(**model.settings), None
+    if options.cluster is not None:
+        elsewhere = ClusterBatches(options.cluster, model.spec, settings, options.device)
+    return text_model(
+        model.spec,
+        settings=settings,
+        cache=options.cache,
+        device=options.device,
+        elsewhere=elsewhere,
+    )
+
+
+def _fit(
+    name: str, lexical: LexicalModel, data: PreparedCollection, options: SearchOptions
+) -> FittedModel:
+    options.tell(name, "fitting", 0, None)
+    with Timer() as timer:
         fitted: Any = lexical.fit(list(data.unit_texts))
     made = getattr(fitted, "doc_vectors", None)
     costs = Costs(
-        encode_seconds=fitting.seconds,
+        encode_seconds=timer.seconds,
         n_encoded=data.n_units,
         dimension=None if made is None else made.shape[1],
         bytes=_bytes_of(fitted) if made is None else made.nbytes,
     )
-    return Words(fitted, costs, lexical.fingerprint)
-
-
-def search_words(name: str, words: Words, data: Prepared, choices: Choices) -> Found:
-    """Search by words; a document that shares none with the query is not found."""
-
-    def search(rows: slice, k: int) -> Ranking:
-        docs, scores = words.fitted.search(list(data.query_texts[rows]), k + 1)
-        found = Ranking.from_arrays(
-            docs, scores, query_ids=_part(data.query_ids, rows), n_docs=data.n_units
-        )
-        return found.first(k)  # the one more tells whether the cut divides a tie
-
-    ranking, seconds = _timed(search, name, data, choices)
-    return Found(ranking, words.costs.searched(seconds), words.fingerprint, data.n_units)
-
-
-def encode(name: str, maker: TextModel, data: Prepared, choices: Choices) -> Dense:
-    """Vectors of units and queries by a text model, through the cache."""
-    docs, asked = _encoded(name, maker, data, choices)
-    if docs.vectors.shape[1] != asked.vectors.shape[1]:
-        raise UsageError(
-            f"{name!r} makes {docs.vectors.shape[1]} dimensions of documents and "
-            f"{asked.vectors.shape[1]} of queries."
-        )
-    costs = Costs(
-        encode_seconds=docs.seconds + asked.seconds,
-        n_encoded=docs.n_computed + asked.n_computed,
-        dimension=docs.vectors.shape[1],
-        bytes=docs.vectors.nbytes,
-    )
-    n_cut = None if docs.truncated is None else int(docs.truncated.sum())
-    return Dense(docs.vectors, asked.vectors, costs, maker.fingerprint, n_cut)
-
-
-def _encoded(
-    name: str, maker: TextModel, data: Prepared, choices: Choices
-) -> tuple[Encoded, Encoded]:
-    if maker.spec.startswith("npy:"):
-        tell(choices, f"{name}: reading", 0, None)
-        docs, asked = data.docs_in_file, data.queries_in_file
-        return (
-            _taken(maker.encode_docs(docs.texts, ids=docs.ids), docs.rows),
-            _taken(maker.encode_queries(asked.texts, ids=asked.ids), asked.rows),
-        )
-    return (
-        maker.encode_docs(data.unit_texts, _progress(choices, f"{name}: documents")),
-        maker.encode_queries(data.query_texts, _progress(choices, f"{name}: queries")),
-    )
-
-
-def _taken(encoded: Encoded, rows: NDArray[np.int64]) -> Encoded:
-    return replace(encoded, vectors=encoded.vectors[rows], empty=encoded.empty[rows])
-
-
-def search_dense(name: str, dense: Dense, data: Prepared, choices: Choices) -> Found:
-    """Exact search; what has no direction is neither found nor finds anything."""
-    usable = np.flatnonzero(dense.usable)
-    vectors = dense.docs if len(usable) == len(dense.docs) else dense.docs[usable]
-
-    def search(rows: slice, k: int) -> Ranking:
-        made = rank(
-            dense.queries[rows],
-            vectors,
-            k,
-            metric=choices.metric,
-            zero="drop",
-            threads=choices.threads,
-        )
-        return _renumbered(made, usable, _part(data.query_ids, rows))
-
-    if not len(usable):
-        raise UsageError(f"{name!r} gives all documents a vector of zeros: nothing can be found.")
-    ranking, seconds = _timed(search, name, data, choices)
-    return Found(
-        ranking,
-        dense.costs.searched(seconds),
-        dense.fingerprint,
-        data.n_units,
-        dense.n_cut,
-        data.n_units - len(usable),
-    )
-
-
-def search_index(name: str, spec: str, dense: Dense, data: Prepared, choices: Choices) -> Found:
-    """Search by another engine's index, and how much of the exact result it finds."""
-    usable, asked = np.flatnonzero(dense.usable), np.flatnonzero(dense.queries.any(axis=1))
-    vectors, queries = dense.docs[usable], dense.queries[asked]
-    if not len(asked):
-        raise UsageError(f"{name!r} gives all queries a vector of zeros: nothing can be found.")
-    tell(choices, f"{name}: building", 0, None)
-    with build_index(spec, vectors, metric=choices.metric, threads=choices.threads) as index:
-
-        def search(rows: slice, k: int) -> Ranking:
-            made = index.rank(queries[rows], min(k, len(usable)))
-            return _renumbered(made, usable, data.query_ids.take(asked[rows]))
-
-        ranking, seconds = _timed(search, name, data, choices, n_queries=len(asked))
-        report = measure_index(index, queries, min(choices.depth, len(usable)))
-    costs = replace(
-        dense.costs,
-        build_seconds=report.build_seconds,
-        bytes=report.memory_bytes or report.disk_bytes or dense.costs.bytes,
-    )
-    fingerprint = f"{dense.fingerprint} {report.spec}"
-    return Found(
-        ranking,
-        costs.searched(seconds),
-        fingerprint,
-        data.n_units,
-        dense.n_cut,
-        data.n_units - len(usable),
-        report,
-    )
-
-
-def _renumbered(made: Ranking, units: NDArray[np.int64], query_ids: Ids) -> Ranking:
-    """The same ranking of units that are numbered among all, for queries that have ids."""
-    docs = units[made.docs].astype(np.int32)
-    return replace(made, query_ids=query_ids, given_docs=docs, given_scores=made.scores)
-
-
-def _part(ids: Ids, rows: slice) -> Ids:
-    return ids.take(np.arange(len(ids))[rows])
-
-
-Search = Callable[[slice, int], Ranking]
-
-
-def _timed(
-    search: Search, name: str, data: Prepared, choices: Choices, n_queries: int | None = None
-) -> tuple[Ranking, float]:
-    total = len(data.query_ids) if n_queries is None else n_queries
-    tell(choices, f"{name}: searching", 0, None)
-    began = time.perf_counter()
-    found = [_to_docs(search, rows, data, choices) for rows in _blocks(total, data, choices)]
-    seconds = time.perf_counter() - began
-    tell(choices, f"{name}: searching", total, total)
-    return _joined(found), seconds
-
-
-def _blocks(n_queries: int, data: Prepared, choices: Choices) -> Iterator[slice]:
-    """All queries at once, unless every chunk of every document is needed."""
-    step = n_queries
-    if data.chunked and choices.fold.best > 1:
-        step = max(1, _MOST_SCORES // data.n_units)
-    for start in range(0, n_queries, step):
-        yield slice(start, min(start + step, n_queries))
-
-
-def _to_docs(search: Search, rows: slice, data: Prepared, choices: Choices) -> Ranking:
-    """The ranking of documents, from that of units."""
-    if not data.chunked:
-        made = search(rows, min(choices.depth, data.n_units))
-        docs = data.unit_doc[made.docs].astype(np.int32)
-        return replace(
-            made,
-            doc_ids=data.doc_ids,
-            given_docs=docs,
-            given_scores=made.scores,
-            in_order=True,
-            n_docs=len(data.doc_ids),
-            tiebreak=choices.tiebreak,
-            has_ids=True,
-        )
-    k = data.n_units if choices.fold.best > 1 else min(4 * choices.depth, data.n_units)
-    while True:
-        made = search(rows, k)
-        folded = fold_chunks(
-            replace(made, has_ids=True),
-            data.unit_doc,
-            doc_ids=data.doc_ids,
-            fold=choices.fold,
-            depth=choices.depth,
-        )
-        full = (folded.lengths >= choices.depth) | (made.lengths < k)
-        if k >= data.n_units or full.all():
-            return replace(folded, tiebreak=choices.tiebreak)
-        k = min(4 * k, data.n_units)  # some query has found too few documents yet
-
-
-def _joined(parts: list[Ranking]) -> Ranking:
-    """Rankings of different queries as one."""
-    if len(parts) == 1:
-        return parts[0]
-    lengths = np.concatenate([part.lengths for part in parts])
-    divided = [
-        np.zeros(len(part), bool) if part.divided is None else part.divided for part in parts
-    ]
-    return replace(
-        parts[0],
-        query_ids=Ids.concat([part.query_ids for part in parts]),
-        offsets=offsets_of(lengths),
-        given_docs=np.concatenate([part.docs for part in parts]),
-        given_scores=np.concatenate([part.scores for part in parts]),
-        in_order=True,
-        divided=np.concatenate(divided),
-    )
+    return FittedModel(fitted, costs, lexical.fingerprint)
 
 
 def _bytes_of(fitted: Any) -> int | None:
@@ -381,82 +255,152 @@ def _bytes_of(fitted: Any) -> int | None:
     return cast("int", sum(known)) if known else None
 
 
-def tell(choices: Choices, what: str, done: int, total: int | None) -> None:
-    """Say how far a contestant is, where somebody listens."""
-    if choices.watch is not None:
-        choices.watch(what, done, total)
-
-
-def _progress(choices: Choices, what: str) -> Callable[[int, int], None] | None:
-    watch = choices.watch
-    if watch is None:
-        return None
-    return lambda done, total: watch(what, done, total)
-
-
-@dataclass(frozen=True)
-class Fold:
-    """What a document is worth: the sum of its `best` chunks; 1 is its best chunk alone.
-
-    >>> Fold.parse("max"), str(Fold.parse("sum:3"))
-    (Fold(best=1), 'sum:3')
-    """
-
-    best: int = 1
-
-    @classmethod
-    def parse(cls, text: str) -> Fold:
-        """From `max` or `sum:N`."""
-        if text == "max":
-            return cls(1)
-        kind, _, number = text.partition(":")
-        if kind != "sum" or not number.isascii() or not number.isdigit() or int(number) < 1:
-            raise UsageError(f"Chunks are folded by 'max' or 'sum:N', such as sum:3, not {text!r}.")
-        return cls(int(number))
-
-    def __str__(self) -> str:
-        """As it is written."""
-        return "max" if self.best == 1 else f"sum:{self.best}"
-
-
-def fold_chunks(
-    chunks: Ranking, doc_of_chunk: Any, *, doc_ids: Ids, fold: Fold, depth: int
-) -> Ranking:
-    """The ranking of documents; chunk i belongs to document `doc_of_chunk[i]`.
-
-    A document counts with the chunks that were retrieved; those that were not add nothing.
-
-    >>> chunks = Ranking.from_scores([[0.2, 0.9, 0.8]])
-    >>> fold_chunks(chunks, [0, 0, 1], doc_ids=Ids.count(2), fold=Fold(2), depth=2).row(0)
-    [(0, 1.1), (1, 0.8)]
-    """
-    owner = checks.check_numbers(doc_of_chunk, len(doc_ids), "doc_of_chunk")
-    rows, docs = order.rows_of(chunks.offsets), owner[chunks.docs]
-    key = rows * len(doc_ids) + docs
-    by_key = np.argsort(key, kind="stable")  # chunks of one document stay best first
-    firsts, place = _places_in_group(key[by_key])
-    counted = by_key[place < fold.best]
-    group = np.searchsorted(firsts, np.flatnonzero(place < fold.best), side="right") - 1
-    scores = np.zeros(len(firsts))
-    np.add.at(scores, group, chunks.scores[counted])  # one by one, in the order of ranks
-    heads = by_key[firsts]
-    folded = Ranking(
-        chunks.query_ids,
-        doc_ids,
-        np.searchsorted(rows[heads], np.arange(chunks.n_queries + 1)).astype(np.int64),
-        docs[heads].astype(np.int32),
-        scores,
-        in_order=False,
-        n_docs=len(doc_ids),
-        has_ids=chunks.has_ids,
-        search=chunks.search,
+def _encode(
+    name: str, maker: TextModel, data: PreparedCollection, options: SearchOptions
+) -> EncodedTexts:
+    """Vectors of units and queries by a text model, through the cache."""
+    docs, queries = _encode_both(name, maker, data, options)
+    if docs.vectors.shape[1] != queries.vectors.shape[1]:
+        raise UsageError(
+            f"{name!r} makes {docs.vectors.shape[1]} dimensions of documents and "
+            f"{queries.vectors.shape[1]} of queries."
+        )
+    costs = Costs(
+        encode_seconds=docs.seconds + queries.seconds,
+        n_encoded=docs.n_computed + queries.n_computed,
+        dimension=docs.vectors.shape[1],
+        bytes=docs.vectors.nbytes,
     )
-    return replace(folded.first(depth), name=chunks.name)
+    n_cut = None if docs.truncated is None else int(docs.truncated.sum())
+    return EncodedTexts(docs.vectors, queries.vectors, costs, maker.fingerprint, n_cut)
 
 
-def _places_in_group(keys: Ints) -> tuple[Ints, Ints]:
-    """Where each run of equal keys begins, and the place of every element in its run."""
-    new = np.ones(len(keys), bool)
-    new[1:] = keys[1:] != keys[:-1]
-    firsts = np.flatnonzero(new)
-    return firsts, np.arange(len(keys)) - np.repeat(firsts, np.diff([*firsts, len(keys)]))
+def _encode_both(
+    name: str, maker: TextModel, data: PreparedCollection, options: SearchOptions
+) -> tuple[Encoded, Encoded]:
+    if maker.spec.startswith("npy:"):
+        options.tell(name, "reading", 0, None)
+        docs, queries = data.docs_in_file, data.queries_in_file
+        return (
+            _take(maker.encode_docs(docs.texts, ids=docs.ids), docs.rows),
+            _take(maker.encode_queries(queries.texts, ids=queries.ids), queries.rows),
+        )
+    return (
+        maker.encode_docs(data.unit_texts, options.listener(name, "documents")),
+        maker.encode_queries(data.query_texts, options.listener(name, "queries")),
+    )
+
+
+def _take(encoded: Encoded, rows: NDArray[np.int64]) -> Encoded:
+    return replace(encoded, vectors=encoded.vectors[rows], empty=encoded.empty[rows])
+
+
+def _search_words(
+    name: str, model: FittedModel, data: PreparedCollection, options: SearchOptions
+) -> SearchResult:
+    """Search by words; a document that shares none with the query is not retrieved."""
+
+    def search(rows: slice, k: int) -> Ranking:
+        docs, scores = model.fitted.search(list(data.query_texts[rows]), k + 1)
+        found = Ranking.from_arrays(
+            docs, scores, query_ids=_ids_of(data.query_ids, rows), n_docs=data.n_units
+        )
+        return found.first(k)  # the one more tells whether the cut splits a tie
+
+    ranking, seconds = _rank(search, name, data, options)
+    return SearchResult(ranking, model.costs.with_search(seconds), model.fingerprint, data.n_units)
+
+
+def _search_vectors(
+    name: str, encoded: EncodedTexts, data: PreparedCollection, options: SearchOptions
+) -> SearchResult:
+    """Exact search; a vector of zeros neither retrieves nor is retrieved."""
+    usable = np.flatnonzero(encoded.usable)
+    vectors = encoded.docs if len(usable) == len(encoded.docs) else encoded.docs[usable]
+
+    def search(rows: slice, k: int) -> Ranking:
+        made = rank(
+            encoded.queries[rows],
+            vectors,
+            k,
+            metric=options.metric,
+            zero="drop",
+            threads=options.threads,
+        )
+        return _renumber(made, usable, _ids_of(data.query_ids, rows))
+
+    if not len(usable):
+        raise UsageError(
+            f"{name!r} gives all documents a vector of zeros: nothing can be retrieved."
+        )
+    ranking, seconds = _rank(search, name, data, options)
+    return SearchResult(
+        ranking,
+        encoded.costs.with_search(seconds),
+        encoded.fingerprint,
+        data.n_units,
+        encoded.n_cut,
+        data.n_units - len(usable),
+    )
+
+
+def _search_index(
+    name: str, spec: str, encoded: EncodedTexts, data: PreparedCollection, options: SearchOptions
+) -> SearchResult:
+    """Search by another engine's index, and its recall of the exact result."""
+    usable, asking = np.flatnonzero(encoded.usable), np.flatnonzero(encoded.queries.any(axis=1))
+    vectors, queries = encoded.docs[usable], encoded.queries[asking]
+    if not len(asking):
+        raise UsageError(
+            f"{name!r} gives all queries a vector of zeros: nothing can be retrieved."
+        )
+    options.tell(name, "building", 0, None)
+    with build_index(spec, vectors, metric=options.metric, threads=options.threads) as index:
+
+        def search(rows: slice, k: int) -> Ranking:
+            made = index.rank(queries[rows], min(k, len(usable)))
+            return _renumber(made, usable, data.query_ids.take(asking[rows]))
+
+        ranking, seconds = _rank(search, name, data, options, n_queries=len(asking))
+        report = measure_index(index, queries, min(options.depth, len(usable)))
+    costs = replace(
+        encoded.costs,
+        build_seconds=report.build_seconds,
+        bytes=report.memory_bytes or report.disk_bytes or encoded.costs.bytes,
+    )
+    return SearchResult(
+        ranking,
+        costs.with_search(seconds),
+        f"{encoded.fingerprint} {report.spec}",
+        data.n_units,
+        encoded.n_cut,
+        data.n_units - len(usable),
+        report,
+    )
+
+
+def _renumber(made: Ranking, units: NDArray[np.int64], query_ids: Ids) -> Ranking:
+    """The same ranking of units that are numbered among all, for queries that have ids."""
+    docs = units[made.docs].astype(np.int32)
+    return replace(made, query_ids=query_ids, given_docs=docs, given_scores=made.scores)
+
+
+def _ids_of(ids: Ids, rows: slice) -> Ids:
+    return ids.take(np.arange(len(ids))[rows])
+
+
+def _rank(
+    search: SearchUnits,
+    name: str,
+    data: PreparedCollection,
+    options: SearchOptions,
+    n_queries: int | None = None,
+) -> tuple[Ranking, float]:
+    """The ranking of documents, and the seconds that it took."""
+    total = len(data.query_ids) if n_queries is None else n_queries
+    options.tell(name, "searching", 0, None)
+    began = time.perf_counter()
+    ranking = rank_documents(search, total, data, options)
+    seconds = time.perf_counter() - began
+    options.tell(name, "searching", total, total)
+    return ranking, seconds

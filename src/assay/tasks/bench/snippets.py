@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from assay.core.ranking import Ranking
     from assay.io.collections import Collection
 
-__all__ = ["PLACES", "Showing", "snippet"]
+__all__ = ["PLACES", "SnippetBuilder", "snippet"]
 
 PLACES: Final = 10
 _MISSED: Final = 10
@@ -25,7 +25,7 @@ _LENGTH: Final = 240
 _BLANKS: Final = re.compile(r"\s+")
 
 
-class Showing:
+class SnippetBuilder:
     """A collection whose texts and grades are shown beside rankings of its documents."""
 
     def __init__(self, collection: Collection) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from assay.comparison.compare import Standing
     from assay.runs.leaderboard import Leaderboard
     from assay.search.indexes import IndexReport
-    from assay.tasks.bench.result import BenchResult, Contestant
+    from assay.tasks.bench.result import BenchResult, System
 
 __all__ = [
     "bench_data",
@@ -96,7 +96,7 @@ def data_table(result: BenchResult, board: Leaderboard) -> Table:
     rows = []
     for place in board.standings_on(measures[0]):
         one = result[place.name]
-        costs = one.found.costs
+        costs = one.result.costs
         cells = [Cell(one.name), Cell(one.spec)]
         for measure in measures:
             standing = next(s for s in board.standings_on(measure) if s.name == one.name)
@@ -119,14 +119,14 @@ def data_table(result: BenchResult, board: Leaderboard) -> Table:
 
 def cost_table(result: BenchResult) -> Table:
     """Dimension, speed of encoding, memory, time of a search, and how much text was cut off."""
-    cut = any(one.found.n_cut is not None for one in result.contestants)
-    rows = [(*_costs(one), *([_cut(one)] if cut else [])) for one in result.contestants]
+    cut = any(one.result.n_cut is not None for one in result.systems)
+    rows = [(*_costs(one), *([_cut(one)] if cut else [])) for one in result.systems]
     columns = ("model", "dimension", "texts/s", "memory", "search/query")
     return Table((*columns, *(["cut off"] if cut else [])), tuple(rows))
 
 
-def _costs(one: Contestant) -> tuple[Cell, ...]:
-    costs = one.found.costs
+def _costs(one: System) -> tuple[Cell, ...]:
+    costs = one.result.costs
     each = costs.search_seconds / max(len(one.ranking), 1)
     return (
         Cell(one.name),
@@ -137,14 +137,14 @@ def _costs(one: Contestant) -> tuple[Cell, ...]:
     )
 
 
-def _not_encoded(one: Contestant) -> str | None:
+def _not_encoded(one: System) -> str | None:
     """Why nothing was encoded: vectors came from the cache, unless somebody else made them."""
     return None if one.spec.startswith("npy:") else "cached"
 
 
-def _cut(one: Contestant) -> Cell:
-    n_cut = one.found.n_cut
-    return Cell(None if n_cut is None else f"{n_cut / one.found.n_texts:.1%}", "figure")
+def _cut(one: System) -> Cell:
+    n_cut = one.result.n_cut
+    return Cell(None if n_cut is None else f"{n_cut / one.result.n_texts:.1%}", "figure")
 
 
 def shown_rate(rate: float | None) -> str | None:
@@ -186,9 +186,9 @@ def shown_time(seconds: float) -> str:
 def index_table(result: BenchResult) -> Table | None:
     """How much of the exact result each index finds, and how fast; None where there is none."""
     rows = [
-        _index_row(one.name, one.found.index)
-        for one in result.contestants
-        if one.found.index is not None
+        _index_row(one.name, one.result.index)
+        for one in result.systems
+        if one.result.index is not None
     ]
     if not rows:
         return None
@@ -211,20 +211,20 @@ def _index_row(name: str, report: IndexReport) -> tuple[tuple[Cell, ...], list[s
 
 def query_table(result: BenchResult) -> Table:
     """A row for each query: id, text, and every measure of every contestant."""
-    first = result.contestants[0].scores
+    first = result.systems[0].scores
     texts = dict(zip(result.collection.query_ids, result.collection.query_texts, strict=True))
     measures = list(map(str, first.measures))
     head = [
         f"{one.name} {measure}" if len(measures) > 1 else one.name
         for measure in measures
-        for one in result.contestants
+        for one in result.systems
     ]
     rows = []
     for row, query in enumerate(first.query_ids):
         values = [
             Cell(float(one.scores.values[number, row]), "fraction")
             for number in range(len(measures))
-            for one in result.contestants
+            for one in result.systems
         ]
         rows.append((Cell(str(query)), Cell(texts.get(query, "")), *values))
     return Table(("query", "text", *head), tuple(rows))
@@ -246,7 +246,7 @@ def bench_page(result: BenchResult, board: Leaderboard) -> Page:
 def how(result: BenchResult) -> Iterator[str]:
     """What was searched and how, a sentence each."""
     collection = result.collection
-    asked = result.contestants[0].scores.n_queries
+    asked = result.systems[0].scores.n_queries
     yield (
         f"{collection.name or 'The collection'}: {len(collection.doc_ids):,} documents, {asked:,} "
         f"judged queries, {len(collection.qrels.docs):,} judgments; fingerprint "
@@ -265,7 +265,7 @@ def _cutting(result: BenchResult) -> str:
 
 
 def _worth(result: BenchResult) -> str:
-    best = result.fold.best
+    best = result.aggregation.best
     return "their best chunk" if best == 1 else f"the sum of their {best} best chunks"
 
 
@@ -277,18 +277,18 @@ def bench_data(result: BenchResult, board: Leaderboard, *, per_query: bool) -> d
             "name": collection.name,
             "fingerprint": collection.fingerprint,
             "documents": len(collection.doc_ids),
-            "queries": result.contestants[0].scores.n_queries,
+            "queries": result.systems[0].scores.n_queries,
             "judgments": len(collection.qrels.docs),
         },
         "settings": {
             "depth": result.depth,
             "metric": result.metric,
             "chunk": None if result.chunk is None else str(result.chunk),
-            "fold": str(result.fold),
+            "fold": str(result.aggregation),
             "judged": result.judged,
         },
         "verdicts": board.verdicts,
-        "contestants": [_contestant(one, per_query) for one in result.contestants],
+        "systems": [_contestant(one, per_query) for one in result.systems],
         "chance": _mean(result.chance),
         "ceiling": _mean(result.ceiling),
         "diagnosis": result.diagnosis.to_dict()["findings"],
@@ -300,9 +300,9 @@ def bench_data(result: BenchResult, board: Leaderboard, *, per_query: bool) -> d
     return data
 
 
-def _contestant(one: Contestant, per_query: bool) -> dict[str, Any]:
+def _contestant(one: System, per_query: bool) -> dict[str, Any]:
     scores = one.scores.to_dict(per_query=per_query)
-    found = one.found
+    found = one.result
     data = {
         "name": one.name,
         "model": one.spec,

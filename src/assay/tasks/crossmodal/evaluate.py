@@ -1,22 +1,17 @@
 """Label retrieval across modalities: do the neighbours of an item carry its label?
 
-    label_retrieval                      any modalities, several levels of labels, prototypes
-    compute_label_recall_at_k            instance retrieval between sensors and texts
-    compute_prototype_retrieval_metrics  label descriptions as queries
-    load_text_prototypes_from_metadata, encode_text_prototypes
-    print_results_summary, save_results
-
+`label_retrieval` takes embeddings of any modalities, several levels of labels and prototypes.
 What is called Label-Recall@K here divides by K: it is precision, P@k.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from assay.core import checks
-from assay.errors import UsageError
+from assay.runs.record import RunRecord
+from assay.tables.table import Table, columns_of
 from assay.tasks.crossmodal.directions import (
     Metric,
     Plan,
@@ -24,30 +19,86 @@ from assay.tasks.crossmodal.directions import (
     check_k_values,
     parse_directions,
 )
-from assay.tasks.crossmodal.prototypes import (
-    encode_text_prototypes,
-    load_text_prototypes_from_metadata,
-)
 from assay.tasks.crossmodal.results import DirectionResult, LabelResults
-from assay.tasks.crossmodal.samples import Prototypes, Rows, align
+from assay.tasks.crossmodal.samples import Prototypes, SampleRows, align
 from assay.tasks.crossmodal.search import check_questions, questions_of, search_direction
-from assay.tasks.crossmodal.tables import print_results_summary, save_results
+from assay.tasks.crossmodal.tables import label_table, measure_table, mistake_table
 
-__all__ = [
-    "DirectionResult",
-    "LabelResults",
-    "Prototypes",
-    "Rows",
-    "compute_label_recall_at_k",
-    "compute_prototype_retrieval_metrics",
-    "encode_text_prototypes",
-    "label_retrieval",
-    "load_text_prototypes_from_metadata",
-    "print_results_summary",
-    "save_results",
-]
+__all__ = ["LabelRetrievalResult", "label_retrieval"]
 
 Progress = Callable[[int, int], None]
+
+
+class LabelRetrievalResult(Mapping[str, LabelResults]):
+    """Results of every level of labels: `found["label"]["text2sensor"][10]` is a number.
+
+    >>> found = label_retrieval({"image": [[1, 0], [1, 1], [0, 1]]}, ["a", "a", "b"], k_values=[1])
+    >>> [record.name for record in found.records()]
+    ['image2image']
+    """
+
+    def __init__(self, levels: Iterable[LabelResults]) -> None:
+        self._levels = {one.level: one for one in levels}
+
+    def __getitem__(self, level: str) -> LabelResults:
+        """The results of a level of labels."""
+        return self._levels[level]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the levels."""
+        return iter(self._levels)
+
+    def __len__(self) -> int:
+        """How many levels there are."""
+        return len(self._levels)
+
+    def __repr__(self) -> str:
+        """Every level and direction."""
+        return "\n".join(map(repr, self._levels.values()))
+
+    @property
+    def directions(self) -> list[DirectionResult]:
+        """The results of all directions, level by level."""
+        return [one for level in self.values() for one in level.values()]
+
+    @property
+    def signature(self) -> str:
+        """The conventions and the version that computed the numbers, each a line."""
+        return "\n".join(dict.fromkeys(one.scores.signature for one in self.directions))
+
+    @property
+    def remarks(self) -> Iterator[str]:
+        """What a reader of the numbers should know, a line each."""
+        for level, directions in self.items():
+            for name, one in directions.items():
+                start = f"{level}, {name}" if len(self) > 1 else name
+                yield from (f"{start}: {remark}" for remark in one.remarks())
+
+    def tables(self) -> list[Table]:
+        """Measures, labels and most frequent mistakes of every direction, without empty tables."""
+        found = self.directions
+        tables = [measure_table(found), label_table(found), mistake_table(found)]
+        tables = [table for table in tables if table.rows]
+        if len(self) > 1:
+            return tables
+        return [columns_of(table, range(1, len(table.columns))) for table in tables]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "levels": {
+                level: {name: one.to_dict() for name, one in found.items()}
+                for level, found in self.items()
+            }
+        }
+
+    def records(self) -> list[RunRecord]:
+        """A record for each direction and level of labels."""
+        return [
+            record
+            for level, found in self.items()
+            for record in found.records(prefix=f"{level}: " if len(self) > 1 else "")
+        ]
 
 
 def label_retrieval(
@@ -68,14 +119,14 @@ def label_retrieval(
     zero: Zero = "error",
     threads: int | None = None,
     progress: Progress | None = None,
-) -> dict[str, LabelResults]:
+) -> LabelRetrievalResult:
     """Results by level of labels and direction, from embeddings by the name of their modality.
 
-    `labels` is one label per sample, or {level: labels}. Embeddings and labels may be `Rows` with
-    the ids of their samples: rows are then matched by id. `exclude_paired` keeps the sample itself
-    from being found in another modality; in its own it never is. `truncate` divides by
+    `labels` is one label per sample, or {level: labels}. Embeddings and labels may be `SampleRows`
+    with the ids of their samples: rows are then matched by id. `exclude_paired` excludes a query's
+    own sample in another modality; in its own modality it always is. `truncate` divides by
     min(K, items of the label) in prototype directions, `full` adds further measures, `depth` is
-    how deep a list may be for MAP@R. `progress(done, total)` counts queries.
+    the maximal depth of a list for MAP@R. `progress(done, total)` counts queries.
 
     >>> vectors = [[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]]
     >>> found = label_retrieval({"image": vectors}, ["cat", "cat", "dog", "dog"], k_values=[1])
@@ -109,12 +160,13 @@ def label_retrieval(
     for question in questions:
         for level, result in search_direction(question, plan, progress=done.next()).items():
             found[level].append(result)
-    return {level: LabelResults(level, results) for level, results in found.items()}
+    return LabelRetrievalResult(LabelResults(level, results) for level, results in found.items())
 
 
-def _as_rows(parts: Mapping[str, Any]) -> dict[str, Rows]:
+def _as_rows(parts: Mapping[str, Any]) -> dict[str, SampleRows]:
     return {
-        str(name): part if isinstance(part, Rows) else Rows(part) for name, part in parts.items()
+        str(name): part if isinstance(part, SampleRows) else SampleRows(part)
+        for name, part in parts.items()
     }
 
 
@@ -134,80 +186,3 @@ class _Steps:
         self.last = total
         if self.progress is not None:
             self.progress(self.before + done, self.total)
-
-
-def compute_label_recall_at_k(
-    sensor_embeddings: Any = None,
-    text_embeddings: Any = None,
-    *,
-    labels: Any,
-    k_values: Iterable[int] = (10, 50, 100),
-    directions: Iterable[str] | None = None,
-    normalize: bool = True,
-    verbose: bool = False,
-) -> LabelResults:
-    """Instance retrieval between sensors and texts that belong together row by row.
-
-    `results["text2sensor"][10]` is the share of the ten nearest sensors that carry the text's
-    label: P@10, averaged over texts. Without `normalize` similarity is the dot product. In
-    `sensor2sensor` and `text2text` no item finds itself.
-    """
-    found = label_retrieval(
-        _given(sensor=sensor_embeddings, text=text_embeddings),
-        _one_level(labels, "labels"),
-        directions=directions,
-        k_values=k_values,
-        metric="cosine" if normalize else "dot",
-    )
-    return _spoken(found["label"], verbose)
-
-
-def compute_prototype_retrieval_metrics(
-    prototype_embeddings: Any,
-    prototype_labels: Any,
-    *,
-    sensor_embeddings: Any = None,
-    text_embeddings: Any = None,
-    target_labels: Any,
-    k_values: Iterable[int] = (10, 50, 100),
-    directions: Iterable[str] | None = None,
-    normalize: bool = True,
-    truncate: bool = False,
-    verbose: bool = False,
-) -> LabelResults:
-    """Label descriptions as queries: do the nearest items carry the label that is described?
-
-    A prototype whose label no item carries is left out and listed in `empty_labels`. `truncate`
-    divides by min(K, items of the label), so that a rare label can reach 1.
-    """
-    found = label_retrieval(
-        _given(sensor=sensor_embeddings, text=text_embeddings),
-        _one_level(target_labels, "target_labels"),
-        directions=directions,
-        k_values=k_values,
-        prototypes=Prototypes.of(prototype_embeddings, prototype_labels),
-        metric="cosine" if normalize else "dot",
-        truncate=truncate,
-    )
-    return _spoken(found["label"], verbose)
-
-
-def _given(**modalities: Any) -> dict[str, Any]:
-    return {name: vectors for name, vectors in modalities.items() if vectors is not None}
-
-
-def _one_level(labels: Any, name: str) -> dict[str, Any]:
-    if isinstance(labels, Mapping):
-        raise UsageError(
-            f"{name} must be one label per sample. label_retrieval takes several levels."
-        )
-    return {"label": labels}
-
-
-def _spoken(results: LabelResults, verbose: bool) -> LabelResults:
-    """Say on stderr what a reader of the results should know."""
-    for name, result in results.items() if verbose else ():
-        sizes = f"{result.scores.n_queries} queries, {result.n_docs} items"
-        for remark in (sizes, *result.remarks()):
-            print(f"{name}: {remark}", file=sys.stderr)
-    return results

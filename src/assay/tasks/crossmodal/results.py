@@ -17,7 +17,7 @@ from assay.stats import Interval, interval_method, intervals
 from assay.tasks.crossmodal.confusion import Confusion
 from assay.tasks.crossmodal.directions import PROTOTYPE, Direction
 
-__all__ = ["DirectionResult", "LabelResults", "level_records"]
+__all__ = ["DirectionResult", "LabelResults"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,12 +180,3 @@ class LabelResults(Mapping[str, DirectionResult]):
             )
             for name, one in self.items()
         ]
-
-
-def level_records(levels: Mapping[str, LabelResults]) -> list[RunRecord]:
-    """Records of all directions for every level of labels."""
-    return [
-        record
-        for level, found in levels.items()
-        for record in found.records(prefix="" if len(levels) == 1 else f"{level}: ")
-    ]

@@ -16,7 +16,7 @@ from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 
 __all__ = [
     "Prototypes",
-    "Rows",
+    "SampleRows",
     "Samples",
     "align",
     "check_dimensions",
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-class Rows(NamedTuple):
+class SampleRows(NamedTuple):
     """An array with one row (or label) per sample, and the ids of its rows where it has any."""
 
     values: Any
@@ -74,13 +74,14 @@ class Prototypes:
         return self if kept.all() else Prototypes(self.vectors[kept], self.labels[kept])
 
 
-def align(modalities: Mapping[str, Rows], levels: Mapping[str, Rows]) -> Samples:
+def align(modalities: Mapping[str, SampleRows], levels: Mapping[str, SampleRows]) -> Samples:
     """Bring all rows into one order: that of the sample ids where there are any.
 
     So the result does not depend on the order in which files list their samples. Arrays without
     ids are taken row by row, which needs all ids that there are to stand in one order.
 
-    >>> both = align({"text": Rows([[1.0], [2.0]], ["b", "a"])}, {"l": Rows([5, 6], ["a", "b"])})
+    >>> text, labels = SampleRows([[1.0], [2.0]], ["b", "a"]), SampleRows([5, 6], ["a", "b"])
+    >>> both = align({"text": text}, {"l": labels})
     >>> both.modalities["text"].tolist(), both.levels["l"].tolist()
     ([[2.0], [1.0]], [5, 6])
     """
@@ -120,7 +121,7 @@ def _matrix(values: Any, what: str) -> Array:
 
 
 def _given_ids(
-    modalities: Mapping[str, Rows], levels: Mapping[str, Rows], lengths: dict[str, int]
+    modalities: Mapping[str, SampleRows], levels: Mapping[str, SampleRows], lengths: dict[str, int]
 ) -> dict[str, Ids]:
     found: dict[str, Ids] = {}
     for kind, group in (("embeddings", modalities), ("labels", levels)):

@@ -1,4 +1,4 @@
-"""Descriptor results as plain data for JSON, and as aggregates for a store of runs."""
+"""Descriptor results as plain data for JSON, and as records for a store or a report."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import asdict
 from typing import Any
 
 from assay.runs.aggregates import Aggregate
+from assay.runs.record import RunRecord
 from assay.tasks.descriptors.compare import CategorySummary
 from assay.tasks.descriptors.pooled_hits import RULES, TASKS, PooledResult
 from assay.tasks.descriptors.result import DescriptorResult
 from assay.tasks.descriptors.workbench_csv import metadata_text, wide_row
 
-__all__ = ["aggregates_of_result", "result_data"]
+__all__ = ["descriptor_record", "result_data"]
 
 
 def result_data(
@@ -72,7 +73,37 @@ def _task(result: DescriptorResult, found: PooledResult) -> dict[str, Any]:
     }
 
 
-def aggregates_of_result(result: DescriptorResult, rule: str) -> list[Aggregate]:
+def descriptor_record(
+    result: DescriptorResult,
+    *,
+    rule: str,
+    name: str = "",
+    config: Mapping[str, Any] | None = None,
+    seeds: Mapping[str, Any] | None = None,
+) -> RunRecord:
+    """The record of one descriptor; queries are grouped by scene, which is drawn as a whole."""
+    return RunRecord(
+        name or result.name,
+        result.scores,
+        task="descriptors",
+        model=result.name,
+        config={
+            "tau": result.tau,
+            "keypoints": result.keypoints,
+            "metric": result.metric,
+            "rule": rule,
+            "query_set": result.query_set,
+            **(config or {}),
+        },
+        seeds=seeds or {},
+        chance=result.chance(),
+        ceiling=result.ceiling(),
+        aggregates=_aggregates(result, rule),
+        clusters="scene",
+    )
+
+
+def _aggregates(result: DescriptorResult, rule: str) -> list[Aggregate]:
     """Numbers that are no plain means over keypoints, for the store's wide results."""
     found = [
         Aggregate(

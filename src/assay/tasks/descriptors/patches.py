@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,12 +29,17 @@ from assay.errors import (
 )
 from assay.io.arrays import load_npy
 from assay.io.streams import read_lines
+from assay.runs.record import RunRecord
 from assay.search.engine.codes import Codes
+from assay.tables.table import Cell, Table
+from assay.tasks.descriptors.compare import CategorySummary, summarize
+from assay.tasks.descriptors.data import descriptor_record, result_data
 from assay.tasks.descriptors.distances import largest_distance, row_distances
 from assay.tasks.descriptors.pooled_hits import false_positive_rate
 from assay.tasks.descriptors.ranks import PairRanks, rank_pair
 from assay.tasks.descriptors.result import DescriptorResult
 from assay.tasks.descriptors.sampling import draw
+from assay.tasks.descriptors.tables import category_data, category_table
 from assay.tasks.vision.describe import describe
 from assay.tasks.vision.images import read_image
 from assay.tasks.vision.keypoints import Keypoints
@@ -94,6 +100,58 @@ class PatchResult:
     def patch_map(self) -> float:
         """Mean AP over patches: rank of the same patch among all patches of the other image."""
         return float(self.result.mean(empty="skip")["AP"])
+
+    @property
+    def signature(self) -> str:
+        """The conventions, and which version computed the numbers."""
+        return self.result.scores.signature
+
+    @cached_property
+    def summaries(self) -> list[CategorySummary]:
+        """Means of all scenes and of each category, with intervals over scenes."""
+        return summarize(self.result)
+
+    def table(self) -> Table:
+        """The categories with every digit, for programs."""
+        return category_data(self.summaries)
+
+    def tables(self) -> list[Table]:
+        """Patch mAP by category; then patch mAP, matching mAP and FPR@95."""
+        return [category_table(self.summaries), self._task_table()]
+
+    def _task_table(self) -> Table:
+        rows = [(Cell("patch mAP"), Cell(self.patch_map, "fraction"))]
+        if self.result.matching is not None:
+            matching = self.result.matching.mean(empty="skip")["AP"]
+            rows.append((Cell("matching mAP"), Cell(matching, "fraction")))
+        for kind, value in self.fpr95.items():
+            name = f"FPR@95, wrong pairs of {_describe_pairs(kind)}"
+            rows.append((Cell(name), Cell(value, "fraction")))
+        return Table(("task", self.result.name), tuple(rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "signature": self.signature,
+            "fpr95": self.fpr95,
+            "seed": self.seed,
+            "result": result_data(self.result, self.summaries, rule="paper"),
+        }
+
+    def records(self) -> list[RunRecord]:
+        """The record of the descriptor; intervals and comparisons draw whole scenes."""
+        return [
+            descriptor_record(self.result, rule="paper", seeds={"wrong pairs": self.seed}).but(
+                details={"fpr95": self.fpr95}
+            )
+        ]
+
+
+def _describe_pairs(kind: str) -> str:
+    """The kind of wrong pairs in words: `same/easy` are those of the same scene, easy patches."""
+    where, _, difficulty = kind.partition("/")
+    place = "the same scene" if where == "same" else "other scenes"
+    return f"{place}, {difficulty}" if difficulty else place
 
 
 def read_patch_scenes(folder: str | os.PathLike[str]) -> list[PatchScene]:

@@ -10,7 +10,7 @@ from typing import Any
 from assay.errors import InputError, UsageError
 from assay.runs.record import RunRecord
 from assay.tasks.descriptors.checkpoint import Parts, fingerprint
-from assay.tasks.descriptors.data import aggregates_of_result
+from assay.tasks.descriptors.data import descriptor_record
 from assay.tasks.descriptors.experiment import DEMO, DatasetSettings, DescriptorSettings, Experiment
 from assay.tasks.descriptors.image_retrieval import evaluate_image_retrieval
 from assay.tasks.descriptors.result import DescriptorResult, Failure
@@ -59,26 +59,13 @@ class ExperimentResult:
         chosen = rule or how.rule
         several = len(how.tau) > 1
         return [
-            RunRecord(
-                f"{one.name} τ={one.tau:g}" if several else one.name,
-                one.scores,
-                task="descriptors",
-                model=one.name,
-                config={
-                    "tau": one.tau,
-                    "keypoints": one.keypoints,
-                    "metric": one.metric,
-                    "rule": chosen,
-                    "query_set": one.query_set,
-                    "experiment": self.experiment.to_dict(),
-                },
+            descriptor_record(
+                one,
+                rule=chosen,
+                name=f"{one.name} τ={one.tau:g}" if several else one.name,
+                config={"experiment": self.experiment.to_dict()},
                 seeds={"intervals": how.seed},
-                chance=one.chance(),
-                ceiling=one.ceiling(),
-                aggregates=aggregates_of_result(one, chosen),
-                clusters="scene",
-                resampling={"level": how.level, "resamples": how.resamples, "seed": how.seed},
-            )
+            ).but(resampling={"level": how.level, "resamples": how.resamples, "seed": how.seed})
             for one in self.results
         ]
 

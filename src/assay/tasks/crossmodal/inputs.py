@@ -1,4 +1,4 @@
-"""The files that `assay crossmodal` names, read into modalities, labels and prototypes."""
+"""Embeddings, labels and prototypes from files, as `label_retrieval` takes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from assay.tasks.crossmodal.prototypes import (
     encode_text_prototypes,
     load_text_prototypes_from_metadata,
 )
-from assay.tasks.crossmodal.samples import Prototypes, Rows
+from assay.tasks.crossmodal.samples import Prototypes, SampleRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,13 +42,13 @@ def named_files(entries: tuple[str, ...], option: str) -> dict[str, str]:
     return found
 
 
-def read_modalities(named: dict[str, str], keys: dict[str, str]) -> dict[str, Rows]:
+def read_modalities(named: dict[str, str], keys: dict[str, str]) -> dict[str, SampleRows]:
     """Embeddings by the name of their modality."""
     if "" in named:
         raise UsageError(f"--modality: write NAME=FILE, found {named['']!r}.")
     _refuse_strange_keys(keys, named, "--modality-key")
     return {
-        name: Rows(*load_keyed(path, keys.get(name), usual=(f"{name}_embeddings", name)))
+        name: SampleRows(*load_keyed(path, keys.get(name), usual=(f"{name}_embeddings", name)))
         for name, path in named.items()
     }
 
@@ -64,7 +64,7 @@ def _refuse_strange_keys(keys: dict[str, str], named: dict[str, str], option: st
 
 def read_labels(
     named: dict[str, str], keys: dict[str, str], maps: dict[str, str]
-) -> dict[str, Rows]:
+) -> dict[str, SampleRows]:
     """Labels by level: from arrays, from JSON with several levels, and by maps of the first."""
     if not named:
         raise UsageError("--labels is missing: give a file with one label per sample.")
@@ -73,7 +73,7 @@ def read_labels(
     shared = keys.get("") if len(keys) == 1 else None
     if shared is None:
         _refuse_strange_keys(keys, named, "--labels-key")
-    levels: dict[str, Rows] = {}
+    levels: dict[str, SampleRows] = {}
     for name, path in named.items():
         found = _level_files(name, path, keys.get(name, shared))
         again = [level for level in found if level in levels]
@@ -84,17 +84,17 @@ def read_labels(
     for name, path in maps.items():
         if not name or name in levels:
             raise UsageError("--label-map: write LEVEL=FILE with the name of a new level.")
-        levels[name] = Rows(_mapped(first.values, path, first_name), first.ids)
+        levels[name] = SampleRows(_mapped(first.values, path, first_name), first.ids)
     return levels
 
 
-def _level_files(name: str, path: str, key: str | None) -> dict[str, Rows]:
+def _level_files(name: str, path: str, key: str | None) -> dict[str, SampleRows]:
     if Path(path).suffix.lower() != ".json":
-        rows = Rows(*load_keyed(path, key, usual=("labels", f"labels_{name}", name)))
+        rows = SampleRows(*load_keyed(path, key, usual=("labels", f"labels_{name}", name)))
         return {name or "label": rows}
     content = parse_json(read_text(path), path)
     if isinstance(content, list):
-        return {name or "label": Rows(content)}
+        return {name or "label": SampleRows(content)}
     if not isinstance(content, dict) or not content:
         raise FormatError(f"{path} must hold a list of labels, or {{level: labels}}.")
     if not all(isinstance(labels, list | dict) for labels in content.values()):
@@ -102,12 +102,12 @@ def _level_files(name: str, path: str, key: str | None) -> dict[str, Rows]:
     return {level: _json_rows(labels, f"{path}, {level!r}") for level, labels in content.items()}
 
 
-def _json_rows(labels: Any, place: str) -> Rows:
+def _json_rows(labels: Any, place: str) -> SampleRows:
     if isinstance(labels, list):
-        return Rows(labels)
+        return SampleRows(labels)
     if not isinstance(labels, dict):
         raise FormatError(f"{place} must hold a list of labels, or {{sample id: label}}.")
-    return Rows(list(labels.values()), list(labels))
+    return SampleRows(list(labels.values()), list(labels))
 
 
 def _mapped(labels: Any, path: str, level: str) -> Any:

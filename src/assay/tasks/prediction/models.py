@@ -1,25 +1,33 @@
-"""The work behind `assay predict`: models and their seeds from files, baselines, comparison."""
+"""Models and their seeds from files: each evaluated, compared with the others and with baselines.
+
+What `assay predict` does. In a notebook:
+
+    request = PredictionRequest(("a=a1.npz", "a=a2.npz", "b=b1.npz", "b=b2.npz"), ks=(1, 5))
+    models = evaluate_files(request)
+    store.save_all(models.records())
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
-from assay.cli.progress import progress_bar
-from assay.compat.next_location import legacy_json
 from assay.core.checks import named_few
 from assay.core.conventions import Conventions, preset
 from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError
 from assay.io.groups import path_of, read_groups
 from assay.io.streams import open_chunks
+from assay.runs.record import RunRecord
 from assay.runs.run_files import unique_names
+from assay.search.engine.workers import Progress
 from assay.tables.page import Page, Words
 from assay.tables.table import Table
 from assay.tasks.prediction import tables
@@ -30,16 +38,27 @@ from assay.tasks.prediction.evaluate import (
     evaluate_candidates,
 )
 from assay.tasks.prediction.files import PredictionFile, read_labels, read_prediction_file
+from assay.tasks.prediction.result import model_records
 from assay.tasks.prediction.seeds import SeedReport, compare_models
 
-__all__ = ["Evaluated", "Request", "evaluate_request"]
+__all__ = ["ModelResults", "PredictionRequest", "ProgressBar", "evaluate_files"]
+
+# Makes a progress bar with a title; it gives None where nobody watches.
+ProgressBar = Callable[[str], AbstractContextManager[Progress | None]]
 
 _OF_CLASSES: Final = ("accuracy", "f1", "f1_macro", "f1_weighted", "f1_micro", "f1-score")
 
 
 @dataclass(frozen=True)
-class Request:
-    """What the options ask for."""
+class PredictionRequest:
+    """Which files hold predictions, and what is computed from them.
+
+    `files` are `FILE` or `NAME=FILE`; the same name before several files makes them seeds of one
+    model. `targets` is a .npy of true classes for files that hold scores only. `candidates`,
+    `target` and `ids` name columns or arrays, `by` a column of the table or `FILE:COLUMN` whose
+    values group the samples. With `train`, labels in order of time (`FILE` or `FILE:COLUMN`),
+    baselines are evaluated beside the models.
+    """
 
     files: tuple[str, ...]
     targets: str | None = None
@@ -59,21 +78,21 @@ class Request:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse options that would change nothing, and measures that are always shown."""
+        """Refuse options without effect, and measures that are always reported."""
         for name in self.measures:
             if re.split(r"[(@]", name)[0].lower() in _OF_CLASSES:
                 raise UsageError(
-                    f"-m {name}: Accuracy, F1, precision and recall over classes are always shown, "
-                    "under every average. Leave it out."
+                    f"-m {name}: Accuracy, F1, precision and recall over classes are always "
+                    "reported, with every average. Leave it out."
                 )
         for name in ("train_users", "previous"):
             if getattr(self, name) and not self.train:
                 option = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{option} changes nothing without --train. Add it.")
+                raise UsageError(f"{option} has no effect without --train. Add it.")
 
     @property
     def rules(self) -> Conventions:
-        """Document 001's conventions, with other ties if asked for."""
+        """The conventions of next-location prediction, with other ties where these are given."""
         return preset("document_001").but(ties=self.ties)
 
     def named_files(self) -> list[tuple[str, str]]:
@@ -101,10 +120,10 @@ def _split(text: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluated:
+class ModelResults:
     """Models (each a list of seeds), baselines, and how the models compare."""
 
-    request: Request
+    request: PredictionRequest
     models: dict[str, list[PredictionResult]]
     baselines: list[PredictionResult]
     column: str | None = None
@@ -153,7 +172,7 @@ class Evaluated:
         return [*page, Words(self.signature, "signature")]
 
     def tables(self) -> list[Table]:
-        """Everything that was asked for."""
+        """The summary and every further table of the request."""
         return [tables.summary_table(self.models, self.baselines), *self._more_tables()]
 
     def _more_tables(self) -> list[Table]:
@@ -173,17 +192,20 @@ class Evaluated:
     def _has_seeds(self) -> bool:
         return any(len(results) > 1 for results in self.models.values())
 
-    def legacy(self) -> dict[str, Any]:
-        """The old JSON of one model."""
+    def only_result(self) -> PredictionResult:
+        """The result of one model with one seed; an error where there are more."""
         if len(self.models) > 1 or self._has_seeds:
             raise UsageError("--legacy-json holds one result. Give one file and one column.")
-        return legacy_json(self.firsts[0])
+        return self.firsts[0]
+
+    def records(self) -> list[RunRecord]:
+        """A record for each model and seed."""
+        return model_records(self.models)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         per_class = self.request.per_class
         return {
-            "command": "predict",
             "signature": self.signature,
             "models": {
                 name: [one.to_dict(per_class=per_class) for one in results]
@@ -195,8 +217,11 @@ class Evaluated:
         }
 
 
-def evaluate_request(request: Request) -> Evaluated:
+def evaluate_files(
+    request: PredictionRequest, *, progress_bar: ProgressBar | None = None
+) -> ModelResults:
     """Read the files and evaluate them, seed by seed; compare where there is something to."""
+    bar = progress_bar or _no_bar
     targets = None if request.targets is None else read_labels(request.targets)
     models: dict[str, list[PredictionResult]] = {}
     notes: list[str] = []
@@ -213,7 +238,7 @@ def evaluate_request(request: Request) -> Evaluated:
         first = first or read
         groups = _groups(request, read)
         column = next(iter(groups), None)
-        for name, result in _results(request, model, read, groups):
+        for name, result in _results(request, model, read, groups, bar):
             models.setdefault(name, []).append(result)
     if first is None:
         raise UsageError("No file is left to evaluate.")
@@ -221,7 +246,11 @@ def evaluate_request(request: Request) -> Evaluated:
     baselines = _baselines(request, first, found)
     several = len(models) > 1 or any(len(results) > 1 for results in models.values())
     comparison = compare_models(models) if several else None
-    return Evaluated(request, models, baselines, column, comparison, notes)
+    return ModelResults(request, models, baselines, column, comparison, notes)
+
+
+def _no_bar(title: str) -> AbstractContextManager[None]:
+    return nullcontext()
 
 
 def _without_duplicates(
@@ -248,10 +277,14 @@ def _digest(path: str) -> str:
 
 
 def _results(
-    request: Request, model: str, read: PredictionFile, groups: dict[str, Any]
+    request: PredictionRequest,
+    model: str,
+    read: PredictionFile,
+    groups: dict[str, Any],
+    progress_bar: ProgressBar,
 ) -> Iterator[tuple[str, PredictionResult]]:
     if not read.candidates:
-        yield model, _from_scores(request, model, read, groups)
+        yield model, _from_scores(request, model, read, groups, progress_bar)
         return
     for column, lists in read.candidates.items():
         named = model
@@ -271,7 +304,11 @@ def _results(
 
 
 def _from_scores(
-    request: Request, model: str, read: PredictionFile, groups: dict[str, Any]
+    request: PredictionRequest,
+    model: str,
+    read: PredictionFile,
+    groups: dict[str, Any],
+    progress_bar: ProgressBar,
 ) -> PredictionResult:
     if request.n_classes is not None:
         raise UsageError("--n-classes is for lists; scores name all classes themselves.")
@@ -310,7 +347,7 @@ def _numbers(targets: Any) -> Any:
     return np.asarray([-1 if target is None else target for target in targets])
 
 
-def _wanted(request: Request, lists: bool) -> Any:
+def _wanted(request: PredictionRequest, lists: bool) -> Any:
     """The measures asked for; with -k alone RR and nDCG at the largest cut-off beside them."""
     accuracies = [f"Success@{k}" for k in request.ks]
     if request.measures:
@@ -321,7 +358,7 @@ def _wanted(request: Request, lists: bool) -> Any:
     return (*accuracies, f"RR@{top}" if lists else "RR", f"nDCG@{top}")
 
 
-def _groups(request: Request, read: PredictionFile) -> dict[str, Any]:
+def _groups(request: PredictionRequest, read: PredictionFile) -> dict[str, Any]:
     if request.by is None:
         return {}
     if request.by in read.columns:
@@ -341,7 +378,7 @@ def _groups(request: Request, read: PredictionFile) -> dict[str, Any]:
 
 
 def _baselines(
-    request: Request, read: PredictionFile, result: PredictionResult
+    request: PredictionRequest, read: PredictionFile, result: PredictionResult
 ) -> list[PredictionResult]:
     if request.train is None:
         return []
@@ -357,7 +394,7 @@ def _baselines(
     )
 
 
-def _previous(request: Request, read: PredictionFile) -> Any:
+def _previous(request: PredictionRequest, read: PredictionFile) -> Any:
     if request.previous is None:
         return None
     if request.previous in read.columns:

@@ -1,0 +1,197 @@
+"""The functions of the label retrieval scripts, by their names and shapes.
+
+    compute_label_recall_at_k            instance retrieval between sensors and texts
+    compute_prototype_retrieval_metrics  label descriptions as queries
+    load_text_prototypes_from_metadata, encode_text_prototypes
+    print_results_summary, save_results
+
+What is called Label-Recall@K here divides by K: it is precision, P@k.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import numbers
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from assay.core.text import printable
+from assay.errors import UsageError
+from assay.io.atomic import atomic_write
+from assay.tasks.crossmodal.directions import Direction
+from assay.tasks.crossmodal.evaluate import label_retrieval
+from assay.tasks.crossmodal.prototypes import (
+    encode_text_prototypes,
+    load_text_prototypes_from_metadata,
+)
+from assay.tasks.crossmodal.results import DirectionResult, LabelResults
+from assay.tasks.crossmodal.samples import Prototypes
+
+__all__ = [
+    "as_document_json",
+    "compute_label_recall_at_k",
+    "compute_prototype_retrieval_metrics",
+    "encode_text_prototypes",
+    "load_text_prototypes_from_metadata",
+    "print_results_summary",
+    "save_results",
+    "summary",
+]
+
+
+def compute_label_recall_at_k(
+    sensor_embeddings: Any = None,
+    text_embeddings: Any = None,
+    *,
+    labels: Any,
+    k_values: Iterable[int] = (10, 50, 100),
+    directions: Iterable[str] | None = None,
+    normalize: bool = True,
+    verbose: bool = False,
+) -> LabelResults:
+    """Instance retrieval between sensors and texts that belong together row by row.
+
+    `results["text2sensor"][10]` is the share of the ten nearest sensors that carry the text's
+    label: P@10, averaged over texts. Without `normalize` similarity is the dot product. In
+    `sensor2sensor` and `text2text` no item finds itself.
+    """
+    found = label_retrieval(
+        _given(sensor=sensor_embeddings, text=text_embeddings),
+        _one_level(labels, "labels"),
+        directions=directions,
+        k_values=k_values,
+        metric="cosine" if normalize else "dot",
+    )
+    return _spoken(found["label"], verbose)
+
+
+def compute_prototype_retrieval_metrics(
+    prototype_embeddings: Any,
+    prototype_labels: Any,
+    *,
+    sensor_embeddings: Any = None,
+    text_embeddings: Any = None,
+    target_labels: Any,
+    k_values: Iterable[int] = (10, 50, 100),
+    directions: Iterable[str] | None = None,
+    normalize: bool = True,
+    truncate: bool = False,
+    verbose: bool = False,
+) -> LabelResults:
+    """Label descriptions as queries: do the nearest items carry the label that is described?
+
+    A prototype whose label no item carries is left out and listed in `empty_labels`. `truncate`
+    divides by min(K, items of the label), so that a rare label can reach 1.
+    """
+    found = label_retrieval(
+        _given(sensor=sensor_embeddings, text=text_embeddings),
+        _one_level(target_labels, "target_labels"),
+        directions=directions,
+        k_values=k_values,
+        prototypes=Prototypes.of(prototype_embeddings, prototype_labels),
+        metric="cosine" if normalize else "dot",
+        truncate=truncate,
+    )
+    return _spoken(found["label"], verbose)
+
+
+def _given(**modalities: Any) -> dict[str, Any]:
+    return {name: vectors for name, vectors in modalities.items() if vectors is not None}
+
+
+def _one_level(labels: Any, name: str) -> dict[str, Any]:
+    if isinstance(labels, Mapping):
+        raise UsageError(
+            f"{name} must be one label per sample. label_retrieval takes several levels."
+        )
+    return {"label": labels}
+
+
+def _spoken(results: LabelResults, verbose: bool) -> LabelResults:
+    """Say on stderr what a reader of the results should know."""
+    for name, result in results.items() if verbose else ():
+        sizes = f"{result.scores.n_queries} queries, {result.n_docs} items"
+        for remark in (sizes, *result.remarks()):
+            print(f"{name}: {remark}", file=sys.stderr)
+    return results
+
+
+Results = Mapping[str, Mapping[Any, float]]
+
+_WIDTH, _RULE = 70, 40
+
+
+def summary(results: Results, *, level: str = "") -> str:
+    """The results as the document prints them; several levels of labels are told apart by name."""
+    title = "LABEL-RECALL@K RESULTS SUMMARY" + (f" ({printable(level)})" if level else "")
+    lines = ["=" * _WIDTH, title, "=" * _WIDTH, ""]
+    for name, values in _checked(results).items():
+        lines += [f"{printable(_title(name, values))}:", "-" * _RULE]
+        lines += [_line(int(k), value) for k, value in values.items()]
+        lines.append("")
+    return "\n".join([*lines, "=" * _WIDTH])
+
+
+def _checked(results: Results) -> Results:
+    sound = isinstance(results, Mapping)
+    if not sound or not all(isinstance(values, Mapping) for values in results.values()):
+        raise UsageError("Results are {direction: {cut-off: value}}.")
+    return results
+
+
+def _title(name: str, values: Mapping[Any, float]) -> str:
+    if isinstance(values, DirectionResult):
+        return values.direction.title
+    source, cut, target = name.partition("2")
+    return Direction(source, target).title if cut else name
+
+
+def _line(k: int, value: float) -> str:
+    if value is None or math.isnan(value):
+        return f"  K={k:3d}  =>  Label-Recall@K undefined: no query has an item of its label"
+    return f"  K={k:3d}  =>  Label-Recall@K = {value:.4f} ({100 * value:.2f}%)"
+
+
+def print_results_summary(results: Results) -> None:
+    """Print Label-Recall@K by direction, from results or from what `save_results` wrote.
+
+    >>> print_results_summary({"text2sensor": {10: 0.7}})  # doctest: +ELLIPSIS
+    =====...
+    Text -> Sensor:
+    ----------------------------------------
+      K= 10  =>  Label-Recall@K = 0.7000 (70.00%)
+    ...
+    """
+    print(summary(results))
+
+
+def as_document_json(results: Mapping[str, Any]) -> str:
+    """The results as the document's JSON: cut-offs are text, undefined is null.
+
+    >>> print(as_document_json({"text2sensor": {10: 0.7}}))
+    {
+      "text2sensor": {
+        "10": 0.7
+      }
+    }
+    """
+    return json.dumps(_plain(results), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner, depth + 1) for key, inner in value.items()}
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not depth or not (number or value is None):
+        raise UsageError(f"Results are {{direction: {{cut-off: value}}}}, found {value!r:.60}.")
+    return None if value is None or math.isnan(value) else float(value)
+
+
+def save_results(results: Mapping[str, Any], output_path: str | os.PathLike[str]) -> None:
+    """Write the document's JSON, whole or not at all."""
+    text = as_document_json(results)
+    with atomic_write(output_path) as stream:
+        stream.write(text.encode())

@@ -1,0 +1,172 @@
+"""Checkpoint: finished parts of unfinished work in a folder, from which a killed process goes on.
+
+A part is a file: the SHA-256 of what follows, then an .npz with the arrays of the part and a JSON
+head. It is written whole or not at all. A part that is damaged, or that belongs to another job
+(another fingerprint), counts as absent and is computed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from assay.arrays import Array
+from assay.errors import StorageError
+from assay.io.atomic import atomic_write
+from assay.io.json_text import parse_json
+from assay.io.streams import read_text
+
+__all__ = ["Checkpoint", "Part", "file_label"]
+
+_HEAD: Final = "head"  # the array that holds the JSON head
+_DIGEST: Final = 32  # bytes of a SHA-256
+_JOB: Final = "job.json"
+
+
+class Part(NamedTuple):
+    """The content of a part: arrays, and what JSON can hold."""
+
+    arrays: dict[str, Array]
+    notes: Any
+
+
+class Checkpoint:
+    """The parts of one job in one folder; without a folder nothing is stored and nothing found.
+
+    `fingerprint` tells all that the parts depend on. Where the checkpoint is `optional`, a folder
+    that cannot be read or written is no error: the work goes on, it only cannot be resumed.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None,
+        fingerprint: str = "",
+        *,
+        optional: bool = False,
+    ) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.fingerprint = fingerprint
+        self.optional = optional
+        self.damaged = 0
+
+    def path(self, name: str) -> Path | None:
+        """The file of a part."""
+        return None if self.folder is None else self.folder / name
+
+    def load(self, name: str) -> Part | None:
+        """A part; None where it is absent, damaged or of another job."""
+        path = self.path(name)
+        if path is None:
+            return None
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if self.optional:
+                return None
+            raise StorageError(f"{path} cannot be read: {error.strerror}.") from None
+        fingerprint, part = _unpack(content)
+        if part is None:
+            self.damaged += 1
+        return part if fingerprint == self.fingerprint else None
+
+    def save(self, name: str, arrays: Mapping[str, Array], notes: Any = None) -> None:
+        """Write a part, whole or not at all."""
+        path = self.path(name)
+        if path is None:
+            return
+        try:
+            self.make_folder()
+            with atomic_write(path) as file:
+                file.write(_pack(arrays, {"fingerprint": self.fingerprint, "notes": notes}))
+        except OSError:  # StorageError is one
+            if not self.optional:
+                raise
+
+    def make_folder(self) -> None:
+        """Make the folder, with those above it."""
+        if self.folder is None:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"The checkpoint {self.folder} cannot be made: {error.strerror}."
+            ) from None
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Delete some parts."""
+        for name in names:
+            path = self.path(name)
+            if path is not None:
+                path.unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Delete the folder: the work is complete."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def read_job(self) -> dict[str, Any] | None:
+        """What the folder was made for; None if it is new. A folder of other files is refused."""
+        if self.folder is None or not self.folder.exists():
+            return None
+        path = self.folder / _JOB
+        if path.exists():
+            found = parse_json(read_text(path), str(path))
+            if not isinstance(found, dict):
+                raise StorageError(f"{self.folder} is not a checkpoint: its {_JOB} is not one.")
+            return found
+        if any(self.folder.iterdir()):
+            raise StorageError(
+                f"{self.folder} is not a checkpoint: it has files, but no {_JOB}. Give a folder "
+                "that is empty or does not exist."
+            )
+        return None
+
+    def write_job(self, job: Mapping[str, Any]) -> None:
+        """Note what the folder is for, in words that people can read."""
+        if self.folder is not None:
+            with atomic_write(self.folder / _JOB) as file:
+                file.write(json.dumps(job, indent=1).encode())
+
+
+def _pack(arrays: Mapping[str, Array], head: Mapping[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    coded: dict[str, Any] = {_HEAD: np.frombuffer(json.dumps(head).encode(), np.uint8)}
+    np.savez(buffer, **coded, **arrays)
+    body = buffer.getvalue()
+    return hashlib.sha256(body).digest() + body
+
+
+def _unpack(content: bytes) -> tuple[str | None, Part | None]:
+    """Fingerprint and content of a part; nothing where it is not what was written."""
+    digest, body = content[:_DIGEST], content[_DIGEST:]
+    if hashlib.sha256(body).digest() != digest:
+        return None, None
+    with suppress(OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
+        with np.load(io.BytesIO(body), allow_pickle=False) as file:
+            arrays = dict(file)
+        head = json.loads(arrays.pop(_HEAD).tobytes())
+        return head["fingerprint"], Part(arrays, head["notes"])
+    return None, None
+
+
+def file_label(name: str) -> str:
+    """Part of a file name: readable, and different for different names.
+
+    >>> file_label("a/b")
+    'a_b-c14cddc0'
+    """
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in name)[:40]
+    return f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -1,0 +1,165 @@
+"""HTML of a table: one writer, one place where text is escaped.
+
+It lies with the tables and not with the reports because values far below a report show themselves
+in notebooks. Whoever shows a table passes a `Decoration`: notebooks set alignment, reports add
+sorting and exact values, the dashboard adds links, checkboxes and small pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final
+
+from assay.core.text import printable
+from assay.tables.table import Cell, Table
+
+__all__ = ["Decoration", "ExtraColumn", "as_html", "cell_text", "html_table", "html_text", "tag"]
+
+Attributes = dict[str, Any]
+
+
+def html_text(text: object) -> str:
+    r"""Text that reads as it is, whatever it holds; it is safe inside a quoted attribute, too.
+
+    >>> html_text("<b>\x1b")
+    '&lt;b&gt;\\x1b'
+    """
+    return escape(printable(text))
+
+
+def tag(name: str, content: str | None = None, /, **attributes: Any) -> str:
+    """An element of HTML or SVG; attributes are escaped here, the content is markup already.
+
+    An underscore stands for a hyphen, a trailing one for nothing; None leaves an attribute out.
+
+    >>> tag("td", "a", class_="n", data_x="<", title=None)
+    '<td class="n" data-x="&lt;">a</td>'
+    >>> tag("rect", x=0.5, width="100%")
+    '<rect x="0.5" width="100%"/>'
+    """
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return f"<{name}{given}/>" if content is None else f"<{name}{given}>{content}</{name}>"
+
+
+def _attribute(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else html_text(value)
+
+
+@dataclass(frozen=True)
+class ExtraColumn:
+    """A column beside the data: checkboxes, small pictures. Its cells are markup.
+
+    It stands after the data column with the number `after`; -1 is before the first.
+    """
+
+    after: int
+    css_class: str
+    head: str
+    cells: Sequence[str]
+
+
+class Decoration:
+    """What a table shows beside its values; this one marks the columns of numbers.
+
+    Both methods give the attributes of an element and its content as markup.
+    """
+
+    extra_columns: Sequence[ExtraColumn] = ()
+
+    def head(self, column: int, name: str, left: bool) -> tuple[Attributes, str]:
+        """The head of a column; `left` if it holds text."""
+        return {"scope": "col", "class_": None if left else "n"}, html_text(name)
+
+    def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
+        """One cell of the data."""
+        return {"class_": None if left else "n"}, cell_text(cell)
+
+
+def cell_text(cell: Cell) -> str:
+    """A value as markup, the best of its column in bold.
+
+    >>> cell_text(Cell(0.5, "fraction", best=True))
+    '<strong>0.5000</strong>'
+    """
+    shown = escape(cell.shown)
+    return f"<strong>{shown}</strong>" if cell.best else shown
+
+
+_PLAIN: Final = Decoration()
+
+
+def html_table(table: Table, decoration: Decoration = _PLAIN) -> str:
+    """One table element."""
+    left = table.left
+    extra = {one.after: one for one in decoration.extra_columns}
+    head = "".join(_head_cells(table, decoration, left, extra))
+    rows = "\n".join(
+        f"<tr>{''.join(_row_cells(row, cells, decoration, left, extra))}</tr>"
+        for row, cells in enumerate(table.rows)
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def _head_cells(
+    table: Table, decoration: Decoration, left: Sequence[bool], extra: dict[int, ExtraColumn]
+) -> list[str]:
+    cells = [_extra_head(extra[-1])] if -1 in extra else []
+    for column, name in enumerate(table.columns):
+        attributes, content = decoration.head(column, name, left[column])
+        cells.append(tag("th", content, **attributes))
+        if column in extra:
+            cells.append(_extra_head(extra[column]))
+    return cells
+
+
+def _extra_head(extra: ExtraColumn) -> str:
+    return tag("th", extra.head, class_=extra.css_class, scope="col")
+
+
+def _row_cells(
+    row: int,
+    cells: Sequence[Cell],
+    decoration: Decoration,
+    left: Sequence[bool],
+    extra: dict[int, ExtraColumn],
+) -> list[str]:
+    written = [_extra_cell(extra[-1], row)] if -1 in extra else []
+    for column, cell in enumerate(cells):
+        attributes, content = decoration.cell(row, column, cell, left[column])
+        written.append(tag("td", content, **attributes))
+        if column in extra:
+            written.append(_extra_cell(extra[column], row))
+    return written
+
+
+def _extra_cell(extra: ExtraColumn, row: int) -> str:
+    return tag("td", extra.cells[row], class_=extra.css_class)
+
+
+class _InlineAlignment(Decoration):
+    """Notebooks bring style sheets of their own, so cells carry their alignment themselves."""
+
+    def head(self, column: int, name: str, left: bool) -> tuple[Attributes, str]:
+        return _align(left), html_text(name)
+
+    def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
+        return _align(left), cell_text(cell)
+
+
+def _align(left: bool) -> Attributes:
+    return {"style": f"text-align:{'left' if left else 'right'}"}
+
+
+def as_html(table: Table) -> str:
+    """The table for a notebook, the best values in bold.
+
+    >>> as_html(Table(("run",), ((Cell("<b>"),),))).partition("<tbody>")[2]
+    '<tr><td style="text-align:left">&lt;b&gt;</td></tr></tbody></table>'
+    """
+    return html_table(table, _InlineAlignment())

@@ -1,0 +1,347 @@
+"""Reports of descriptors: experiments, imported results beside new ones, and pictures of a pair."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from assay import __version__
+from assay.errors import AssayError, InputError, MismatchError, UsageError
+from assay.runs.record import RunRecord
+from assay.search.engine import Codes, rank, target_ranks
+from assay.tables.page import Page, Words
+from assay.tables.table import Cell, Table
+from assay.tasks.descriptors import tables
+from assay.tasks.descriptors.compare import CategorySummary, compare_descriptors, summarize
+from assay.tasks.descriptors.data import result_data
+from assay.tasks.descriptors.distances import hamming_nearest, hamming_target_ranks
+from assay.tasks.descriptors.imports import (
+    ImportedRow,
+    ImportedRows,
+    compare_scenes,
+    import_results,
+)
+from assay.tasks.descriptors.run import ExperimentResult
+from assay.tasks.vision.drawing import draw_pair
+from assay.tasks.vision.pair import make_pair
+
+if TYPE_CHECKING:
+    from assay.comparison.compare import Comparison
+    from assay.tasks.descriptors.experiment import DescriptorSettings
+    from assay.tasks.vision.scenes import Scene
+
+__all__ = ["ExperimentReport", "ImportReport", "draw_matches", "find_pair", "report_import"]
+
+_MOST_NOTES: Final = 3
+_SHOWN: Final = (
+    "true_map_micro",
+    "true_map_macro_by_scene",
+    "viewpoint_map",
+    "illumination_map",
+    "keypoint_verification_ap",
+    "keypoint_retrieval_ap",
+    "precision_at_1",
+    "precision_at_5",
+    "mean_precision",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentReport:
+    """An experiment's result as tables, a page and plain data.
+
+    With `force` descriptors on different keypoints are compared by the means of their scenes;
+    `per_scene`, `ranks` and `timings` add tables.
+    """
+
+    found: ExperimentResult
+    force: bool = False
+    per_scene: bool = False
+    ranks: bool = False
+    timings: bool = False
+
+    @property
+    def rule(self) -> str:
+        """Which label 0 counts as wrong."""
+        return self.found.experiment.evaluation.rule
+
+    @property
+    def signature(self) -> str:
+        """The conventions, and which version computed the numbers."""
+        return self.found.headline[0].scores.signature
+
+    @cached_property
+    def summaries(self) -> list[CategorySummary]:
+        """Descriptors × categories, for the first tolerance."""
+        return self.summaries_at(self.found.experiment.evaluation.tau[0])
+
+    def summaries_at(self, tau: float) -> list[CategorySummary]:
+        """Descriptors × categories for one tolerance."""
+        how = self.found.experiment.evaluation
+        return [
+            row
+            for one in self.found.at(tau)
+            for row in summarize(one, level=how.level, resamples=how.resamples, seed=how.seed)
+        ]
+
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        """How descriptors compare on AP; None for one, or where they must not be compared."""
+        if len(self.found.headline) < 2:
+            return None
+        how = self.found.experiment.evaluation
+        try:
+            return compare_descriptors(
+                self.found.headline,
+                force=self.force,
+                level=1 - how.level,
+                resamples=how.resamples,
+                seed=how.seed,
+            )
+        except MismatchError:
+            return None
+
+    @cached_property
+    def remarks(self) -> list[str]:
+        """What a reader of the numbers should know, a line each."""
+        found = self.found
+        lines = [f"scenes evaluated: {found.n_computed}, kept from before: {found.n_reused}"]
+        lines += found.notes[:_MOST_NOTES]
+        if len(found.notes) > _MOST_NOTES:
+            lines.append(f"… and {len(found.notes) - _MOST_NOTES} more such notes")
+        for name, failure in found.failures:
+            lines.append(f"FAILED {name} {failure.scene} {failure.pair}: {failure.reason}")
+        if self.comparison is None and len(found.headline) > 1:
+            lines.append(self._why_not_compared())
+        if self.force and self._sets > 1:
+            lines.append("compared by force: means of scenes, on different keypoints")
+        for one in found.headline:
+            tied = one.scores.tied.any(axis=0)
+            if tied.any():
+                lines.append(
+                    f"{one.name}: {tied.mean():.1%} of keypoints have a value that depends on ties"
+                )
+        return lines
+
+    @property
+    def _sets(self) -> int:
+        return len({one.query_set for one in self.found.headline})
+
+    def _why_not_compared(self) -> str:
+        try:
+            compare_descriptors(self.found.headline)
+        except MismatchError as error:
+            return f"not compared: {error} (--force)"
+        return ""
+
+    def tables(self) -> list[Table]:
+        """The summary by category, the tasks and every further table that was chosen."""
+        found = [tables.category_table(self.summaries)]
+        headline = self.found.headline
+        tasks = tables.task_table(headline, self.rule)
+        found += [tasks] if tasks is not None else []
+        found += [tables.scene_table(headline)] if self.per_scene else []
+        found += [tables.rank_table(headline)] if self.ranks else []
+        found += [tables.timing_table(headline)] if self.timings else []
+        return found
+
+    def table(self) -> Table:
+        """Descriptors × categories with every digit, for programs."""
+        return tables.category_data(self.summaries)
+
+    def records(self) -> list[RunRecord]:
+        """A record for each descriptor and tolerance."""
+        return self.found.records(rule=self.rule)
+
+    def page(self) -> Page:
+        """Tables with words between them, for people."""
+        how = self.found.experiment.evaluation
+        page: Page = [Words(f"τ = {how.tau[0]:g} px; keypoints: {self._keypoints()}")]
+        first, *rest = self.tables()
+        page.append(first)
+        if self.comparison is not None:
+            page += [Words(words, "verdict") for words in self.comparison.verdicts.values()]
+            page += [Words(words) for words in self.comparison.remarks]
+            page.append(self.comparison.pair_table())
+        page += rest
+        for tau in how.tau[1:]:
+            page += [Words(f"τ = {tau:g} px"), tables.category_table(self.summaries_at(tau))]
+        page += [Words(line) for line in self.remarks]
+        return [*page, Words(self.signature, "signature")]
+
+    def _keypoints(self) -> str:
+        return "; ".join(dict.fromkeys(one.keypoints for one in self.found.headline))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        found = self.found
+        return {
+            "signature": self.signature,
+            "experiment": found.experiment.to_dict(),
+            "results": [
+                result_data(one, self.summaries_at(one.tau), rule=self.rule)
+                for one in found.results
+            ],
+            "comparison": None if self.comparison is None else self.comparison.to_dict(),
+            "computed": found.n_computed,
+            "reused": found.n_reused,
+            "failed": found.n_failed,
+            "remarks": self.remarks,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class ImportReport:
+    """Results of files, what contradicts something in them, and how their scenes compare."""
+
+    unit: str
+    sources: dict[str, ImportedRows]
+    comparison: Comparison | None = None
+    not_compared: str = ""
+
+    @property
+    def signature(self) -> str:
+        """The unit that was declared, and which version has read the files."""
+        return f"imported|unit:{self.unit}|version:{__version__}"
+
+    @property
+    def contradictions(self) -> list[str]:
+        """What contradicts the unit, the range of a value or itself, a line each."""
+        return [line for found in self.sources.values() for line in found.contradictions]
+
+    def table(self) -> Table:
+        """Every value, a row for each result."""
+        return self._table(list(self._columns))
+
+    def tables(self) -> list[Table]:
+        """The best known values, and the comparison where there is one."""
+        found = [self._table([name for name in _SHOWN if name in self._columns])]
+        if self.comparison is not None:
+            found += [self.comparison.table(), self.comparison.pair_table()]
+        return found
+
+    @property
+    def _columns(self) -> dict[str, None]:
+        return dict.fromkeys(name for found in self.sources.values() for name in found.columns)
+
+    def _table(self, columns: list[str]) -> Table:
+        rows = [
+            (
+                Cell(source),
+                Cell(row.name),
+                Cell(len(row.scenes), "count"),
+                *(Cell(row.values.get(name, math.nan), "fraction") for name in columns),
+            )
+            for source, found in self.sources.items()
+            for row in found.rows
+        ]
+        return Table(("source", "descriptor", "scenes", *columns), tuple(rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "signature": self.signature,
+            "contradictions": self.contradictions,
+            **{
+                name: [_row_data(row) for row in found.rows] for name, found in self.sources.items()
+            },
+            "comparison": None if self.comparison is None else self.comparison.to_dict(),
+        }
+
+
+def _row_data(row: ImportedRow) -> dict[str, Any]:
+    return {
+        "place": row.place,
+        "descriptor": row.name,
+        "values": row.values,
+        "counts": row.counts,
+        "scenes": row.scenes,
+        "about": row.about,
+    }
+
+
+def report_import(
+    file: str | os.PathLike[str], *, unit: str, against: str | os.PathLike[str] | None = None
+) -> ImportReport:
+    """Read results of the workbench and, beside them, wide rows of an experiment (fractions).
+
+    They are compared where both have means of the same scenes; `not_compared` says why not.
+    """
+    sources = {"imported": import_results(file, unit=unit)}
+    if against is None:
+        return ImportReport(unit, sources)
+    sources["new"] = import_results(against, unit="fraction")
+    rows = [row for found in sources.values() for row in found.rows]
+    try:
+        return ImportReport(unit, sources, compare_scenes(rows))
+    except AssayError as error:
+        return ImportReport(unit, sources, not_compared=str(error))
+
+
+def find_pair(scenes: Sequence[Scene], text: str) -> tuple[Scene, int]:
+    """The scene and the number of the second image of a pair such as `v_wall/1-4`."""
+    name, slash, numbers = text.rpartition("/")
+    known = {scene.name: scene for scene in scenes}
+    number = numbers.removeprefix("1-")
+    if not slash or name not in known or not number.isdecimal():
+        raise UsageError(
+            f"--show takes a pair such as {scenes[0].name}/1-2; found {text!r}. Scenes: "
+            f"{', '.join(known)}."
+        )
+    if int(number) not in known[name].pairs:
+        raise UsageError(f"Scene {name!r} has no pair 1-{number}.")
+    return known[name], int(number)
+
+
+def draw_matches(found: ExperimentResult, pair: str, folder: str) -> Iterator[str]:
+    """Draw a pair such as v_wall/1-4 by every descriptor; gives a line on each picture.
+
+    Keypoints and descriptors of the pair are computed again.
+    """
+    scene, k = find_pair(found.scenes, pair)
+    for descriptor in found.experiment.descriptors:
+        name = "".join(c if c.isalnum() or c in "-_" else "_" for c in descriptor.name)
+        path = os.path.join(folder, f"{scene.name}-1-{k}-{name}.png")
+        try:
+            _draw(found, scene, k, descriptor, path)
+        except InputError as error:  # the pair is listed as failed, too
+            yield f"no picture of {pair} by {descriptor.name}: {error}"
+        else:
+            yield f"wrote {path}"
+
+
+def _draw(
+    found: ExperimentResult, scene: Scene, k: int, descriptor: DescriptorSettings, path: str
+) -> None:
+    how = found.experiment.evaluation
+    data = make_pair(
+        scene,
+        k,
+        keypoints=descriptor.keypoints or found.experiment.keypoints,
+        descriptor=descriptor.type,
+        options=descriptor.options,
+        taus=how.tau,
+        one_to_one=how.one_to_one,
+        symmetric=how.symmetric,
+    )
+    ranks, nearest = _ranks_of(data, descriptor.metric)
+    draw_pair(scene, data, path, ranks=ranks, found=nearest)
+
+
+def _ranks_of(data: Any, metric: Any) -> tuple[Any, Any]:
+    """The rank of each true match, and which target is the nearest."""
+    left, right, target = data.query_vectors, data.target_vectors, data.truth.target
+    has = np.flatnonzero(target >= 0)
+    ranks = np.zeros(len(target), np.int64)
+    if isinstance(left, Codes):
+        nearest = hamming_nearest(left.packed, right.packed)[0]
+        ranks[has] = hamming_target_ranks(left.packed[has], right.packed, target[has]).rank
+        return ranks, nearest
+    ranks = target_ranks(left, right, target, metric=metric).rank
+    return ranks, rank(left, right, 1, metric=metric).docs

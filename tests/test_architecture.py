@@ -1,0 +1,130 @@
+"""The floor plan holds: imports at the top of files, no cycle, one class to a name."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1] / "src"
+# Packages that take long to import: modules that need them may be imported inside functions.
+HEAVY = {
+    "alembic",
+    "altair",
+    "bm25s",
+    "cv2",
+    "faiss",
+    "fsspec",
+    "jinja2",
+    "onnxruntime",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "ray",
+    "rich",
+    "scipy",
+    "sklearn",
+    "sqlalchemy",
+    "starlette",
+    "tokenizers",
+    "torch",
+    "uvicorn",
+    "vl_convert",
+    "yaml",
+}
+DOOR = "assay.display"
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in (SOURCE / "assay").rglob("*.py")}
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text("utf-8"))
+
+
+def targets(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """Modules that a statement imports."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+        return
+    for alias in node.names:
+        full = f"{node.module}.{alias.name}"
+        yield full if full in MODULES else str(node.module)
+
+
+def imported_at_the_top(module: str) -> Iterator[str]:
+    for node in tree(module).body:  # what stands below `if TYPE_CHECKING` is not imported
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from targets(node)
+
+
+def imported_in_functions(module: str) -> Iterator[str]:
+    for outer in ast.walk(tree(module)):
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in ast.walk(outer):
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    yield from targets(node)
+
+
+@cache
+def loaded_with(module: str) -> frozenset[str]:
+    """Everything that comes along when a module is imported, the packages around it included."""
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        one = waiting.pop()
+        parts = one.split(".")
+        for name in (".".join(parts[: i + 1]) for i in range(len(parts))):
+            if name not in found:
+                found.add(name)
+                waiting += imported_at_the_top(name) if name in MODULES else ()
+    return frozenset(found)
+
+
+def is_heavy(module: str) -> bool:
+    # The names of the store and the dashboard load their packages when they are first used.
+    lazy = module in ("assay.store", "assay.web")
+    return lazy or bool({name.split(".")[0] for name in loaded_with(module)} & HEAVY)
+
+
+def test_functions_import_only_what_is_heavy() -> None:
+    wrong = {
+        (module, target)
+        for module in MODULES
+        if module != DOOR
+        for target in imported_in_functions(module)
+        if target.split(".")[0] == "assay" and not is_heavy(target)
+    }
+    assert not wrong
+
+
+def test_only_the_door_looks_upwards_inside_functions() -> None:
+    assert any(target.startswith("assay.report") for target in imported_in_functions(DOOR))
+
+
+def test_no_two_classes_have_one_name() -> None:
+    names = Counter(
+        node.name
+        for module in MODULES
+        for node in tree(module).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert not [name for name, count in names.items() if count > 1]
+
+
+def test_modules_import_each_other_in_one_direction() -> None:
+    own = {
+        module: {one for one in imported_at_the_top(module) if one in MODULES} - {"assay"}
+        for module in MODULES
+    }
+    while free := {module for module, wanted in own.items() if not wanted & own.keys()}:
+        own = {module: wanted for module, wanted in own.items() if module not in free}
+    assert not own
