@@ -325,8 +325,8 @@ def overhead(model: str, data: str, repeats: int) -> dict[str, Any]:
     import assay
     from assay.io.collections import load_collection
     from assay.models import text_model
-    from assay.tasks.bench.evaluate import run_bench
-    from assay.tasks.bench.stdlib_collection import stdlib_collection
+    from assay.tasks.bench import run_bench
+    from assay.tasks.demo import stdlib_collection
 
     if data == "scifact":
         folder = DATA / "scifact"

@@ -46,7 +46,7 @@ def make_store(place: Path, *, runs: int, queries: int, measures: int, seed: int
     from assay import Ids, Scores, parse_many, preset
     from assay.store import Aggregate, RunRecord, writing
     from assay.store.codec import pack_scores
-    from assay.store.payload import Numbers
+    from assay.store.payload import Payload
 
     rng = np.random.default_rng(seed)
     named = parse_many(MEASURES[:measures])
@@ -55,7 +55,7 @@ def make_store(place: Path, *, runs: int, queries: int, measures: int, seed: int
     nothing = np.zeros((len(named), queries), bool)
     began = datetime(2026, 1, 1, tzinfo=UTC)
 
-    def numbers(model: int, number: int) -> Numbers:
+    def payload(model: int, number: int) -> Payload:
         skill = 0.35 + 0.05 * model + 0.02 * rng.standard_normal()
         values = np.clip(rng.normal(skill, 0.3, (len(named), queries)), 0, 1).round(4)
         scores = Scores(
@@ -89,14 +89,14 @@ def make_store(place: Path, *, runs: int, queries: int, measures: int, seed: int
             "conventions": scores.conventions.signature(),
             "signature": scores.signature,
         }
-        return Numbers(tuple(pack_scores(scores)), tuple(found), columns)
+        return Payload(tuple(pack_scores(scores)), tuple(found), columns)
 
     with assay.store.open(place) as store:
         for start in range(0, runs, 50):
             with store.database.writing() as connection:
                 for number in range(start, min(start + 50, runs)):
                     model = number % len(MODELS)
-                    about = RunRecord(
+                    record = RunRecord(
                         MODELS[model],
                         task="retrieval",
                         model=MODELS[model],
@@ -106,9 +106,9 @@ def make_store(place: Path, *, runs: int, queries: int, measures: int, seed: int
                         command=("eval", f"{MODELS[model]}.run", "-r", "qrels.txt", "--save"),
                     )
                     moment = (began + timedelta(hours=7 * number)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-                    row = {**writing.first_row(about), "created": moment}
-                    run = writing.add_run(connection, row, about.tags)
-                    writing.finish_run(connection, run, numbers(model, number), seconds=3.5)
+                    row = {**writing.make_row(record), "created": moment}
+                    run = writing.add_run(connection, row, record.tags)
+                    writing.finish_run(connection, run, payload(model, number), seconds=3.5)
 
 
 def ask(app: Any, address: str) -> tuple[int, bytes]:
@@ -164,9 +164,9 @@ def pages(last: int) -> dict[str, str]:
 def measure(place: Path, repeats: int) -> list[dict[str, Any]]:
     """Seconds of each page: the first time, and the median of those after."""
     from assay.web.app import make_app
-    from assay.web.store_handle import Source
+    from assay.web.store_handle import StoreHandle
 
-    source = Source(place)
+    source = StoreHandle(place)
     app = make_app(source)
     last = max(run.id for run in source.store().runs(limit=1))
     for address in ("/runs?page=2", f"/compare.json?run={last - 7}&run={last - 15}"):

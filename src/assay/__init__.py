@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from assay.io.writers import write_qrels, write_run
     from assay.measures import Measure, parse, parse_many
     from assay.scoring.evaluate import evaluate, score
+    from assay.scoring.output import write_scores
     from assay.scoring.scores import Mean, Scores
     from assay.scoring.stream import Stream
-    from assay.scoring.writers import write_scores
     from assay.search.engine import (
         pack_codes,
         rank,
@@ -69,7 +69,7 @@ _HOME = {
     "target_ranks_from_scores": "search.engine",
     "write_qrels": "io.writers",
     "write_run": "io.writers",
-    "write_scores": "scoring.writers",
+    "write_scores": "scoring.output",
 }
 
 __all__ = [

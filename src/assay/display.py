@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from assay.comparison.differences import QueryDifferences
     from assay.comparison.pairs import Pair
     from assay.report.report import Report
-    from assay.runs.aggregates import Aggregate
     from assay.runs.record import HasRecord
+    from assay.runs.results import Aggregate
     from assay.scoring.scores import Scores
 
 __all__ = ["plot_aggregates", "plot_differences", "plot_means", "plot_standings", "report_on"]

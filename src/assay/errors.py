@@ -5,15 +5,15 @@
     │   ├── FormatError       a file cannot be read as what it claims to be
     │   ├── ShapeError        an array has the wrong number of rows, columns or dimensions
     │   ├── ValueRangeError   a value is NaN, infinite, negative, too large, …
-    │   ├── IdError           an id is missing, doubled, empty or of the wrong kind
+    │   ├── IdError           an id is missing, duplicated, empty or of the wrong kind
     │   └── MismatchError     two inputs do not belong together
-    ├── UsageError            the request makes no sense; exit code 2
+    ├── UsageError            the request is invalid; exit code 2
     │   ├── MeasureError      a measure name or parameter is not known
     │   └── ConventionError   a convention, preset or signature is not known
     ├── MissingPackageError   an optional package is needed; exit code 4
     ├── PluginError           a package that extends Assay cannot be loaded; exit code 4
     ├── StorageError          a file could not be read or written; exit code 5
-    ├── EndpointError         a server did not answer, or not as it should; exit code 5
+    ├── EndpointError         a server did not answer, or not as expected; exit code 5
     └── ClusterError          a cluster cannot be reached, or lost a task for good; exit code 5
 
 A message says what is wrong, where, what was found, and what to do about it.
@@ -70,7 +70,7 @@ class ValueRangeError(InputError):
 
 
 class IdError(InputError):
-    """An id is missing, doubled, empty or of the wrong kind."""
+    """An id is missing, duplicated, empty or of the wrong kind."""
 
 
 class MismatchError(InputError):
@@ -78,7 +78,7 @@ class MismatchError(InputError):
 
 
 class UsageError(AssayError, ValueError):
-    """The request makes no sense, whatever the data."""
+    """The request is invalid, whatever the data."""
 
     exit_code = 2
 
@@ -119,7 +119,7 @@ class StorageError(AssayError, OSError):
 
 
 class EndpointError(AssayError):
-    """A server that was asked did not answer, or not as it should."""
+    """A server did not answer, or not as expected."""
 
     exit_code = 5
 

@@ -15,7 +15,7 @@ import pytest
 
 import assay.store
 from assay.core.text import printable
-from assay.store import RunningRun, RunRecord
+from assay.store import RunRecord
 from tests.browser.conftest import settled, shown
 from tests.hostile import HOSTILE
 from tests.web.samples import hostile_store, made_scores, save_demo
@@ -85,7 +85,7 @@ def test_from_the_list_to_a_comparison_to_a_query_and_back(visited, sites, pictu
     settled(page)
     page.select_option("select[name=dataset]", "demo")
     page.wait_for_url("**dataset=demo**")
-    page.wait_for_selector("th:has-text('tie group')")
+    page.wait_for_selector("th:has-text('group letters')")
     assert [row[1] for row in rows_of(page, "leaderboard")] == ["dense", "coarse", "lexical"]
     picture(page, "dashboard-leaderboard")
     page.click("#leaderboard >> text=dense")
@@ -111,7 +111,7 @@ def test_filters_and_sorting(visited, sites):
         assert values == sorted(values, reverse=turn)
     page.fill("input[name=named_like]", "nothing")
     page.click("button:text-is('Filter')")
-    page.wait_for_selector("text=No run passes these filters")
+    page.wait_for_selector("text=No run matches these filters")
 
 
 def test_trends_mark_regressions_by_shape_and_word(visited, sites, picture):
@@ -224,7 +224,7 @@ def test_works_without_script(visited, sites):
     page = visited(f"{sites['demo']}/runs?dataset=demo", java_script_enabled=False)
     page.get_by_label("Compare run 1: dense").check()
     page.get_by_label("Compare run 3: coarse").check()
-    page.click("text=Compare the ticked runs")
+    page.click("text=Compare the selected runs")
     page.wait_for_selector("#systems")
     shown(page, f"{sites['demo']}/trends")
     page.select_option("select[name=dataset]", "demo")
@@ -237,7 +237,7 @@ def test_works_without_script(visited, sites):
 
 def test_a_running_run_is_followed_until_it_ends(visited, sites):
     with assay.store.open(f"{sites['folder']}/demo.db") as store:
-        run = RunningRun(store, store.begin(RunRecord("live", dataset="live")))
+        run = store.begin(RunRecord("live", dataset="live"))
         run.progress(1, 4)
         listed = visited(f"{sites['demo']}/runs?dataset=live")
         page = visited(f"{sites['demo']}/run/{run.id}")
@@ -246,7 +246,7 @@ def test_a_running_run_is_followed_until_it_ends(visited, sites):
         page.wait_for_selector("text=running 75 %")
         listed.wait_for_selector("td:has-text('running 75 %')")
         assert page.evaluate("document.querySelector('progress').value") == 3
-        run.result(made_scores(5))
+        run.set_result(made_scores(5))
         run.finish()
         page.wait_for_selector("#numbers")
         listed.wait_for_selector("td.finished")

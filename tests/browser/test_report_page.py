@@ -157,7 +157,7 @@ def test_differences_are_those_of_the_library(opened, files):
     page.select_option("#first", label="lexical")
     page.select_option("#second", label="dense")
     page.wait_for_function(
-        "document.querySelector('#difference-note').textContent.startsWith('lexical less dense')"
+        "document.querySelector('#difference-note').textContent.startsWith('lexical − dense')"
     )
     found = demo_report().comparison.differences("nDCG@10", "lexical", "dense")
     note = page.locator("#difference-note").inner_text()

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from assay.tasks.codes.evaluate import evaluate_codes
+from assay.tasks.codes import evaluate_codes
 
 FEW = ("--method", "gaussian", "--bits", "8", "32", "--k", "2", "5", "--resamples", "200")
 
@@ -190,10 +190,10 @@ def test_tables_for_people_and_programs(assay, vectors):
         "Kendall",
         "Spearman",
         "chance",
-        "less float",
+        "− float",
         "search (ms per query)",
         "times smaller",
-        "preset:document_002*|ties:expected",
+        "preset:binary_codes*|ties:expected",
     ):
         assert words in text
     assert "| code |" in assay("codes", *files, *FEW, "--format", "markdown").out

@@ -44,7 +44,7 @@ def test_text_begins_with_the_verdict(assay):
 
 
 def test_the_options_are_those_of_the_library():
-    """Written out in the command, so that --help loads no numpy."""
+    """Written out in the command, so that --help loads little."""
     from assay.cli import options as module
     from assay.comparison.pairs import ALL_CORRECTIONS, INTERVALS
     from assay.stats import TEST_METHODS
@@ -185,7 +185,7 @@ def test_differences_and_sensitivity(assay):
         ).out
     )
     assert len(data["differences"][0]["queries"]) == 4
-    assert data["sensitivity"][0]["rules"][0]["rule"] == "as asked"
+    assert data["sensitivity"][0]["rules"][0]["rule"] == "as given"
 
 
 def test_groups_from_a_file(assay, demo):
@@ -194,7 +194,7 @@ def test_groups_from_a_file(assay, demo):
     )
     answer = assay(*COMMAND, "--by", "topics.tsv", "--sensitivity", "--resamples", "100")
     assert answer.code == 0
-    assert "queries of one topic are kept together" in answer.out
+    assert "queries of one topic are resampled together" in answer.out
 
 
 def test_conventions_and_threshold(assay):
@@ -302,7 +302,7 @@ def test_the_gate_does_not_open_where_nothing_could_be_shown(assay, demo):
     (demo / "four.txt").write_text("".join(judged))
     answer = assay("compare", "lexical.run", "-r", "four.txt", "-b", "dense.run", "--fail-if-worse")
     assert answer.code == 1
-    assert "cannot be tested on nDCG@10: no difference could be shown at 5 %" in answer.err
+    assert "cannot be tested on nDCG@10: no difference can be significant at 5 %" in answer.err
 
 
 def test_the_gate_with_a_margin_wants_proof(assay):
@@ -385,7 +385,7 @@ def test_many_runs_list_no_pairs(assay, demo):
 def test_columns_that_do_not_fit_are_left_out_if_they_may(monkeypatch, width, shown, capsys):
     monkeypatch.setenv("COLUMNS", str(width))
     row = (Cell("name"), Cell("x" * 20, "figure"), Cell("y" * 20, "figure"))
-    table = Table(("n", "a", "b"), (row,), luxuries=0 if width == 12 else 1)
+    table = Table(("n", "a", "b"), (row,), n_optional=0 if width == 12 else 1)
     print_page([Words("verdict", "verdict"), table, Words("s" * 99, "signature")])
     out = capsys.readouterr().out
     assert [name for name in ("a", "b") if re.search(rf"\b{name}\b", out)] == shown

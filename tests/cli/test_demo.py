@@ -17,7 +17,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     from assay.cli import demo
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demo, "_collected", small)
+    monkeypatch.setattr(demo, "stdlib_collection", small)
     monkeypatch.setattr(demo, "_MODELS", ("bm25", "tfidf", "lsa:20", "wordllama"))
     return tmp_path
 

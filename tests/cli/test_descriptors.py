@@ -57,7 +57,7 @@ def test_run_prints_a_table_and_resumes(assay: Assay, there: Path) -> None:
     ):
         assert words in first.out
     again = assay("descriptors", "run", "e.yaml")
-    assert "scenes evaluated: 0, kept from before: 6" in again.out
+    assert "scenes evaluated: 0, reused: 6" in again.out
     fresh = assay("descriptors", "run", "e.yaml", "--fresh", "--format", "csv")
     assert "scenes evaluated: 6" in fresh.err
     assert fresh.out == assay("descriptors", "run", "e.yaml", "--format", "csv").out
@@ -217,11 +217,11 @@ def test_stored_runs_of_other_questions_are_not_compared(assay: Assay, there: Pa
     two = ("runs", "compare", 1, 2, "-m", "AP", "--store", "q.db")
     refused = assay(*two)
     assert refused.code == 3
-    assert "('ORB τ=3') and 2 ('ORB τ=1') answer different questions" in refused.err
+    assert "('ORB τ=3') and 2 ('ORB τ=1') have different query sets" in refused.err
     assert assay(*two, "--force").code == 0
     assert assay("runs", "compare", 1, 3, "-m", "AP", "--store", "q.db").code == 0
     report = assay("report", 1, 2, "-m", "AP", "--store", "q.db", "-o", "q.md", "--json")
-    assert any("answer different questions" in one for one in json.loads(report.out)["remarks"])
+    assert any("different query sets" in one for one in json.loads(report.out)["remarks"])
 
 
 def test_demo_needs_no_files(assay: Assay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,9 +284,9 @@ def test_other_keypoints_are_compared_by_force_only(assay: Assay, there: Path) -
     own = "{name: own, type: SIFT, keypoints: {detector: sift, border: 20}}"
     (there / "two.yaml").write_text(experiment_text("data", descriptors=f"[ORB, {own}]"))
     answer = assay("descriptors", "run", "two.yaml")
-    assert "not compared: These results answer different questions" in answer.out
+    assert "not compared: These results are of different queries" in answer.out
     forced = assay("descriptors", "run", "two.yaml", "--force")
-    assert "compared by force: means of scenes, on different keypoints" in forced.out
+    assert "comparison forced: scene means on different keypoints" in forced.out
 
 
 def test_results_never_replace_the_experiment(assay: Assay, there: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -75,11 +76,10 @@ def test_explain_wants_one_measure_and_a_judged_query(assay):
 
 
 def test_explain_shouts_when_the_numbers_differ(assay, monkeypatch):
-    from assay.inspect import explain
-    from assay.measures.derivations import DERIVATIONS, Derivation
+    from assay.measures.derivations import Derivation
 
-    wrong = {**DERIVATIONS, "RR": lambda at, k: Derivation(0.25, ("RR = 1 / 4",))}
-    monkeypatch.setattr(explain, "DERIVATIONS", wrong)
+    wrong = replace(REGISTRY["RR"], derivation=lambda at, k: Derivation(0.25, ("RR = 1 / 4",)))
+    monkeypatch.setitem(REGISTRY, "RR", wrong)
     answer = assay("explain", "run.txt", "-r", "qrels.txt", "--query", "q1", "-m", "RR")
     assert answer.code == 1
     assert "WARNING: evaluate gives 1.0" in answer.out

@@ -57,7 +57,7 @@ def test_one_model_as_text(assay, files):
     assert "rank   samples" in out
     assert "class  support  predicted" in out
     assert "%" not in out.replace("95 % from", "")
-    assert "preset:document_001" in lines[-1]
+    assert "preset:next_location" in lines[-1]
 
 
 def test_the_same_numbers_from_every_format(assay, files):
@@ -99,7 +99,7 @@ def test_lists_with_groups_and_two_systems(assay, files):
         "9",
     )
     assert code == 0
-    assert "one: places at which a list names a class again: 1;" in err
+    assert "one: repeated candidates in the lists: 1;" in err
     assert "micro (over samples)" in out
     assert "macro (over user)" in out
     assert out.splitlines()[0].split() == ["measure", "one", "two", "uniform"]
@@ -153,7 +153,7 @@ def test_results_of_other_projects(assay, files):
     )
     assert code == 0
     assert "0.3100" in out
-    assert "none.json: no result in it" in err
+    assert "none.json: no results, left out" in err
     code, out, err = assay("predict", "--results", folder, "--unit", "percent", "--json")
     assert code == 1  # F1 contradicts its unit
     assert json.loads(out)["contradictions"]
@@ -187,7 +187,7 @@ def test_cut_offs(assay, files):
         (["x.npy", "-t", "last.npy", "--previous", "last.npy"], 2, "without --train"),
         (["x.npy", "-t", "y.npy", "--n-classes", "40"], 2, "for lists"),
         (["x.npy", "-t", "y.npy", "--unit", "percent"], 2, "for --results"),
-        (["x.npy", "-t", "y.npy", "--by", "nobody"], 2, "no such column"),
+        (["x.npy", "-t", "y.npy", "--by", "nobody"], 2, "not a column of"),
         (["x.npy", "-t", "y.npy", "-m", "ndgc@10"], 2, "nDCG"),
         (["x.npy", "-t", "y.npy", "-k", "0"], 2, "0"),
         (["x.npy", "-t", "y.npy", "-k", "1", "0"], 2, "0"),

@@ -80,7 +80,7 @@ def test_chance_groups_and_figures(assay, demo):
 def test_queries_of_one_group_are_kept_together(assay, demo):
     answer = assay("report", *RUNS, *QUICK, "--by", "kinds.tsv:kind", "-o", "by.md")
     assert answer.code == 0, answer.err
-    assert "queries of one kind are kept together" in (demo / "by.md").read_text()
+    assert "queries of one kind are resampled together" in (demo / "by.md").read_text()
 
 
 def test_one_run_and_json(assay, demo):
@@ -94,8 +94,8 @@ def test_one_run_and_json(assay, demo):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("-o", "report.pdf"), 2, "written as .html, .md or .tex"),
-        (("-o", "dense.run"), 2, "written as .html, .md or .tex"),
+        (("-o", "report.pdf"), 2, "ends with .html, .md or .tex"),
+        (("-o", "dense.run"), 2, "ends with .html, .md or .tex"),
         ((), 2, "--output"),
         (("-o", "x.html", "--figure-format", "svg"), 2, "changes nothing without --figures"),
         (("-o", "x.html", "-b", "dnse"), 2, "Did you mean dense"),

@@ -39,7 +39,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
         other = evaluate(str(folder / "dense.run"), str(folder / "qrels.txt"), ["AP", "P@5"])
         store.save(other, "dense", dataset="other", task="odd")
-        with pytest.raises(ZeroDivisionError), store.running("broken"):
+        with pytest.raises(ZeroDivisionError), store.start_run("broken"):
             1 / 0  # noqa: B018
         store.save(None, "bare")
     return folder
@@ -132,7 +132,7 @@ def test_runs_with_other_measures_and_data(assay, demo):
 def test_groups_of_the_store_and_means_as_wanted(assay, demo):
     answer = assay("report", 1, 2, "--by", "kind", *QUICK, "-o", "k.md")
     assert answer.code == 0, answer.err
-    assert "queries of one kind are kept together" in (demo / "k.md").read_text()
+    assert "queries of one kind are resampled together" in (demo / "k.md").read_text()
     assert assay("report", 1, 2, "--empty", "skip", *QUICK, "-o", "k.md").code == 0
     assert "empty:skip" in (demo / "k.md").read_text()
 
@@ -160,8 +160,8 @@ def test_what_may_be_a_file_and_a_run_is_asked_about(assay, demo):
         ((), 2, "Name the runs"),
         ((9,), 2, "There is no run '9'"),
         ((5,), 2, "Run 5 ('broken') is failed"),
-        ((6,), 2, "Run 6 ('bare') has no values of queries"),
-        (("run:odd",), 2, "named by its number"),
+        ((6,), 2, "Run 6 ('bare') has no per-query values"),
+        (("run:odd",), 2, "identified by its number"),
         ((1, "dense.run"), 2, "files need judgments"),
         (("dense.run", "-r", "qrels.txt", "--store", "assay.db"), 2, "all of these are files"),
         ((1, "--tag", "d"), 2, "chooses stored runs"),
@@ -188,11 +188,11 @@ def test_what_cannot_be_done_is_said(assay, demo, arguments, code, words):
 def test_a_password_does_not_reach_the_page(monkeypatch):
     from click.testing import CliRunner
 
-    from assay.cli.output import typed_command
+    from assay.cli.output import command_line
     from assay.cli.report import command
 
     seen = []
-    monkeypatch.setattr(command, "callback", lambda **_: seen.append(typed_command()))
+    monkeypatch.setattr(command, "callback", lambda **_: seen.append(command_line()))
     CliRunner().invoke(command, ["1", "--store", "postgresql://me:secret@h/d", "-o", "x.md"])
     assert seen == ["assay report 1 --output x.md --store 'postgresql+psycopg://me:***@h/d'"]
 

@@ -12,7 +12,7 @@ import pytest
 from assay.cluster import Cluster
 from assay.io.collections import Collection
 from assay.models import EmbeddingCache, text_model
-from assay.tasks.bench.evaluate import BenchResult, run_bench
+from assay.tasks.bench import BenchResult, run_bench
 from tests.cluster.corpora import ranking_bytes
 from tests.tasks.bench.samples import small
 
@@ -51,7 +51,7 @@ def bench(
 
 
 def found(result: BenchResult) -> dict[str, tuple[Any, ...]]:
-    """Everything that contestants found, and by which model."""
+    """What all systems retrieved, and by which model."""
     return {
         one.name: (*ranking_bytes(one.ranking), one.result.fingerprint) for one in result.systems
     }

@@ -10,7 +10,7 @@ import pytest
 from assay.cluster import Cluster, ClusterBatches, SerialExecutor, ThreadExecutor
 from assay.errors import ClusterError, UsageError, ValueRangeError
 from assay.models import EncoderSettings, text_model
-from assay.tasks.bench.evaluate import run_bench
+from assay.tasks.bench import run_bench
 from tests.cluster import benches, encoders
 
 SPEC = "py:tests.cluster.encoders:letters"
@@ -31,19 +31,19 @@ def test_the_bytes_of_one_process(cluster: Cluster, tmp_path: Path) -> None:
     benches.check(cluster, tmp_path)
 
 
-def test_progress(cluster: Cluster) -> None:
-    told: list[tuple[str, int, int | None]] = []
+def test_progress_is_reported_for_every_phase(cluster: Cluster) -> None:
+    told: list[tuple[str, str, int, int | None]] = []
     run_bench(
         benches.collection(),
         [benches.LETTERS],
         measures="RR",
         cluster=cluster,
-        watch=lambda *how: told.append(how),
+        progress=lambda *how: told.append(how),
     )
-    steps = [done for what, done, _ in told if what == "letters: documents"]
+    steps = [done for *what, done, _ in told if what == ["letters", "documents"]]
     assert steps == sorted(set(steps))
     assert len(steps) == 8
-    assert ("letters: documents", 37, 37) in told
+    assert ("letters", "documents", 37, 37) in told
 
 
 def test_a_failure_names_model_and_text_and_keeps_what_was_done(

@@ -61,7 +61,6 @@ def resumed(shards, folder) -> Cluster:
 
 @pytest.mark.parametrize("stop", [1, 7, 8, 21])
 def test_nothing_finished_is_computed_again(stop, shards, tmp_path):
-    """Fault 52."""
     started(shards, tmp_path / "c", stop)
     journal = resumed(shards, tmp_path / "c").journal
     assert (journal.blocks, journal.resumed, journal.computed) == (21, stop, 21 - stop)
@@ -77,7 +76,6 @@ def test_finished_blocks_of_queries_take_one_file(shards, tmp_path):
 
 @pytest.mark.parametrize("cut", [0, 40, -1])
 def test_damage_is_noticed(cut, shards, tmp_path):
-    """Fault 54."""
     started(shards, tmp_path / "c", 18)
     kept = tmp_path / "c"
     files = [next(kept.glob("*.done")), next(kept.glob("*.part"))]

@@ -131,7 +131,6 @@ def test_texts_without_ids(name, content, tmp_path):
 
 
 def test_empty_texts_are_counted(tmp_path):
-    """Fault 80."""
     (tmp_path / "a.txt").write_text("one text\n \nanother text\n")
     for _ in range(2):
         done = encode_shards(tmp_path / "a.txt", SPEC, tmp_path / "v")

@@ -72,7 +72,7 @@ def cut(scores, docs, k: int, keep_ties: bool) -> Lists:
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("keep_ties", [False, True])
 def test_merging_in_any_order_is_one_search(seed, keep_ties):
-    """Fault 27; brute force over random ties, merged by random trees."""
+    """Brute force over random ties, merged by random trees."""
     rng = np.random.default_rng(seed)
     k, n_docs = int(rng.integers(1, 9)), 60
     scores = rng.integers(0, 4, (6, n_docs)).astype(float)

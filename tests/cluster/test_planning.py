@@ -10,7 +10,7 @@ from assay.errors import MismatchError, UsageError
 from tests.cluster.corpora import sample, write_npy
 
 
-def test_counts(tmp_path):
+def test_a_plan_counts_blocks_tasks_and_bytes(tmp_path):
     s = sample()
     shards = write_npy(tmp_path, s.docs)
     plan = plan_shards(s.queries, shards, 5, workers=2, query_block=10)

@@ -46,13 +46,12 @@ def executor(nodes):
 
 class TestRay(ExecutorSuite):
     def test_a_killed_worker_is_replaced(self, executor, tmp_path):
-        """Fault 81."""
         marker = tmp_path / "died"
         assert list(executor.map(tasks.die_once, [(str(marker),)])) == [(0, "alive")]
         assert marker.exists()
 
 
-def test_one_node(executor, found):
+def test_one_node_gives_the_bytes_of_one_machine(executor, found):
     assert executor.workers == 1
     check(found, Cluster(executor, query_block=20), FEW)
 

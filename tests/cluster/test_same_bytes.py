@@ -18,17 +18,17 @@ def found(tmp_path_factory):
 
 
 @pytest.mark.parametrize("query_block", [13, 100])
-def test_serial(found, query_block):
+def test_serial_gives_the_bytes_of_one_machine(found, query_block):
     check(found, Cluster(SerialExecutor(), query_block=query_block))
 
 
 @pytest.mark.parametrize("in_flight", [3, None])
-def test_threads(found, in_flight):
+def test_threads_give_the_bytes_of_one_machine(found, in_flight):
     with ThreadExecutor(3) as executor:
         check(found, Cluster(executor, query_block=10, in_flight=in_flight))
 
 
-def test_numpy_engine(found):
+def test_the_numpy_engine_gives_the_same_bytes(found):
     name = ranking_bytes(rank([[1.0]], [[1.0]], 1, engine="numpy"))[6]
     for job in ("rank-cosine-True", "targets-dot"):
         got = found[job][0](Cluster(engine="numpy", query_block=20))
@@ -77,7 +77,7 @@ def test_written_runs_are_the_same_files(tmp_path):
 
 @pytest.mark.parametrize("zero", ["drop", "last"])
 @pytest.mark.parametrize("keep_ties", [False, True])
-def test_zero_rows(zero, keep_ties, tmp_path):
+def test_zero_rows_rank_as_on_one_machine(zero, keep_ties, tmp_path):
     s = sample()
     docs, queries = s.docs.copy(), s.queries.copy()
     docs[[0, 40, 41, 239]] = 0

@@ -52,7 +52,7 @@ def test_a_manifest_is_relative_to_itself(tmp_path):
         ('{"shards": [{"path": "a.npy", "row": 3}]}', "Did you mean rows"),
         ('{"shards": [{"path": "a.npy", "rows": "3"}]}', "rows must be int"),
         ('{"shards": [{"path": "a.npy"}, {"path": "a.npy"}]}', "listed twice"),
-        ('{"shards": [{"path": "a.txt"}]}', "is no shard"),
+        ('{"shards": [{"path": "a.txt"}]}', "is not a shard"),
         ('{"shards": []}', "no shards"),
         ('{"shards": [NaN]}', "NaN is not JSON"),
     ],
@@ -65,7 +65,7 @@ def test_bad_manifests(content, words, tmp_path):
 
 
 @pytest.mark.parametrize("source", [7, None, "nothing-*.npy", b"x"])
-def test_no_shards(source):
+def test_a_source_without_shards_is_refused(source):
     with pytest.raises((UsageError, StorageError)):
         open_shards(source)
 
@@ -184,14 +184,14 @@ def test_ids_that_stand_twice(tmp_path):
     s = sample()
     ids = list(s.doc_ids)
     ids[100] = ids[99]
-    with pytest.raises(IdError, match=r"Shard .*part-4\.npz.*stands twice"):
+    with pytest.raises(IdError, match=r"Shard .*part-4\.npz.*appears twice"):
         rank_shards(s.queries, write_npz(tmp_path / "a", s.docs, ids), 3)
     ids = list(s.doc_ids)
     ids[200] = ids[3]
     shards = write_npz(tmp_path / "b", s.docs, ids)
-    with pytest.raises(IdError, match=r"stands in shard .*part-1\.npz and in .*part-6\.npz"):
+    with pytest.raises(IdError, match=r"is in shard .*part-1\.npz and in .*part-6\.npz"):
         rank_shards(s.queries[:1], shards, 3, query_ids=[ids[3]], exclude="self")
-    with pytest.raises(IdError, match="stands twice"):
+    with pytest.raises(IdError, match="appears twice"):
         rank_shards(s.queries, shards, 240)
 
 
@@ -214,12 +214,11 @@ def test_a_file_of_ids_of_another_length(tmp_path):
 def test_damaged_parquet(tmp_path):
     pytest.importorskip("pyarrow")
     (tmp_path / "a.parquet").write_bytes(b"PAR1 nothing PAR1")
-    with pytest.raises(FormatError, match=r"Shard .*a\.parquet: it is no sound parquet file"):
+    with pytest.raises(FormatError, match=r"Shard .*a\.parquet: it is not a valid parquet file"):
         rank_shards(np.ones((1, 2)), str(tmp_path / "a.parquet"), 1)
 
 
 def test_pickled_arrays_are_never_loaded(tmp_path):
-    """Fault 10."""
     np.save(tmp_path / "a.npy", np.array([{1: 2}], dtype=object), allow_pickle=True)
     with pytest.raises(FormatError, match=r"Shard .*a\.npy.*pickled"):
         rank_shards(np.ones((1, 2)), str(tmp_path / "a.npy"), 1)

@@ -53,7 +53,7 @@ def test_not_separable_says_how_many_queries_would_do():
 def test_the_level_decides_and_is_named():
     strict = compare(scores_of(BETTER[:6]), scores_of(BASE[:6]), level=0.01)
     assert strict.pairs[0].p == 2 / 64
-    assert "could be shown at 1 % with 6 queries" in strict.verdict
+    assert "can be significant at 1 % with 6 queries" in strict.verdict
     seven = compare(scores_of(NOISE[:9]), scores_of(BASE[:9]), level=0.01)
     assert "not separable on RR at 1 %" in seven.verdict
     assert "better" in compare(scores_of(BETTER[:6]), scores_of(BASE[:6]), level=2 / 64).verdict
@@ -79,7 +79,7 @@ def test_a_test_that_contradicts_the_means_makes_no_winner():
     assert found.pairs[0].difference < 0
     assert found.pairs[0].outcome == "contradictory"
     assert found.pairs[0].winner is None
-    assert "point different ways" in found.verdict
+    assert "disagree on the direction" in found.verdict
 
 
 def test_many_systems_name_the_first_and_its_rivals():
@@ -123,7 +123,7 @@ def test_a_margin_adds_equivalence_and_non_inferiority():
     assert found.pairs[0].non_inferiority("A") == stats.non_inferior(NOISE, BASE, 0.2)
     assert found.pairs[0].non_inferiority("B") == stats.non_inferior(BASE, NOISE, 0.2)
     narrow = compare(scores_of(NOISE), scores_of(BASE), margin=1e-6).verdict
-    assert "a difference of 1e-06 either way is not excluded" in narrow
+    assert "equivalence within 1e-06 is not shown" in narrow
 
 
 def test_a_claim_below_what_the_queries_show_is_remarked_on():
@@ -133,7 +133,7 @@ def test_a_claim_below_what_the_queries_show_is_remarked_on():
     found = compare(scores_of(weak), scores_of(np.full(40, 0.3)))
     assert found.pairs[0].winner == "A"
     assert found.pairs[0].overstated
-    assert "other queries may well show less" in found.remarks[0]
+    assert "so it is probably overestimated" in found.remarks[0]
     assert compare(scores_of(BETTER), scores_of(BASE)).remarks == ()
 
 
@@ -216,17 +216,19 @@ SMALLEST = [
 
 
 @pytest.mark.parametrize(("arguments", "n", "smallest", "short"), SMALLEST)
-def test_what_could_never_be_shown_is_undecided_and_fails_the_gate(arguments, n, smallest, short):
+def test_what_can_never_be_significant_is_undecided_and_fails_the_gate(
+    arguments, n, smallest, short
+):
     new, old = scores_of(BASE[:n]), scores_of(BETTER[:n])
     found = compare(new, old, names=["new", "old"], baseline="old", **arguments)
     (pair,) = found.pairs
     assert pair.smallest_p == pytest.approx(smallest)
     assert pair.p >= pair.smallest_p * 0.8  # a drawn p strays
     assert pair.outcome == "undecided"
-    assert "no difference could be shown at" in found.verdict
+    assert "no difference can be significant at" in found.verdict
     assert f"% with {short}, as p is at least" in found.verdict
     (why,) = worse_than_baseline(found)
-    assert why.startswith("new cannot be tested on RR: no difference could be shown")
+    assert why.startswith("new cannot be tested on RR: no difference can be significant")
     json.dumps(found.to_dict(), allow_nan=False)
 
 
@@ -238,11 +240,11 @@ def test_identical_systems_on_too_few_queries_do_not_pass_the_gate():
     assert list(worse_than_baseline(enough)) == []
 
 
-def test_the_correction_counts_for_what_can_be_shown():
+def test_the_correction_counts_for_what_can_be_significant():
     systems = [scores_of(each[:7]) for each in (BETTER, BASE, BASE * 0.1, BASE * 0.01)]
     holm = compare(*systems)
     assert {pair.smallest_p for pair in holm.pairs} == {6 * 2 / 2**7}
-    assert holm.verdict.startswith("The 4 systems cannot be compared on RR: no difference could")
+    assert holm.verdict.startswith("The 4 systems cannot be compared on RR: no difference can be")
     for correction in ("bh", "none"):
         assert compare(*systems, correction=correction).pairs[0].winner == "A"
     assert compare(*systems, test="t").pairs[0].smallest_p == 0
@@ -286,7 +288,7 @@ def test_what_does_not_belong_together_is_refused(other, message):
         ({"names": ["a"]}, "2 systems and 1 names"),
         ({"names": ["a", "a"]}, "name of its own"),
         ({"names": "ab"}, "one name for each"),
-        ({"baseline": "C"}, "none of the systems: A, B"),
+        ({"baseline": "C"}, "not among the systems: A, B"),
         ({"measures": "AP"}, "AP was not computed"),
         ({"measures": "GMAP"}, "GMAP cannot be compared"),
         ({"test": "anova"}, "test must be one of"),
@@ -359,7 +361,7 @@ def test_groups_are_flipped_and_drawn_as_a_whole():
         assert pair.minimum_detectable == pytest.approx(expected, rel=1e-9)
     ranks = {one.name: one.rank for one in found.standings}
     assert [ranks[name] for name in "ABC"] == stats.rank_intervals(sums)
-    assert "queries of one user are kept together" in found.method
+    assert "queries of one user are resampled together" in found.method
 
 
 def test_margin_and_tukey_with_groups():
@@ -403,7 +405,7 @@ def test_differences_of_named_systems():
     turned = found.differences("RR", "C", "B")
     assert (turned.a, turned.b) == ("C", "B")
     assert turned.rows[0].difference == max(NOISE - BETTER)
-    with pytest.raises(UsageError, match="no system 'X'"):
+    with pytest.raises(UsageError, match="System 'X' not found"):
         found.differences("RR", "X", "B")
 
 
@@ -559,7 +561,7 @@ def test_the_winner_depends_on_the_tie_rule(robust):
     two = {name: runs[name] for name in ("NLPR03vb10", "rutcor03100")}
     found = sensitivity(two, qrels, "AP", resamples=500)
     assert found.winner_changes
-    assert found.verdict.startswith("The winner depends on the tie rule: NLPR03vb10 (as asked, ")
+    assert found.verdict.startswith("The winner depends on the tie rule: NLPR03vb10 (as given, ")
     assert "rutcor03100 (best)" in found.verdict
     assert found.firsts()["ties: best"] == ("rutcor03100",)
     for ties in ("expected", "best", "worst"):
@@ -584,7 +586,7 @@ def test_a_winner_that_depends_on_nothing_is_said_to(robust):
 def test_sensitivity_under_rules_of_ones_own():
     runs = {"a": {"q": {"x": 1, "y": 1}}, "b": {"q": {"x": 1, "y": 2}}}
     found = sensitivity(runs, {"q": {"x": 1}}, "RR", rules={"mine": "sklearn"})
-    assert list(found.comparisons) == ["as asked", "mine"]
+    assert list(found.comparisons) == ["as given", "mine"]
     with pytest.raises(UsageError, match="two or more runs"):
         sensitivity({"a": runs["a"]}, {"q": {"x": 1}})
 
@@ -593,3 +595,12 @@ def test_every_single_choice_is_tried():
     rules = other_rules(parse("AP@10"), scores_of(BASE).conventions)
     assert {"ties: expected", "tiebreak: index", "ap: min", "empty: zero"} <= set(rules)
     assert not any("error" in rule or "gain" in rule for rule in rules)
+
+
+def test_american_spellings_are_understood():
+    american = {"test": "randomization", "interval": "studentized"}
+    found = compare(scores_of(BASE), scores_of(NOISE), resamples=100, **american)
+    assert (found.settings.test, found.settings.interval) == ("randomisation", "studentised")
+    assert "(randomisation)" in found.verdict
+    with pytest.raises(UsageError, match=r"test must be one of randomisation, t, .*'tez'"):
+        compare(scores_of(BASE), scores_of(NOISE), test="tez")

@@ -69,7 +69,7 @@ def test_blocks_of_rows_change_nothing(vectors, bits, monkeypatch):
         assert hamming_distance_matrix(bits).tobytes() == whole[1].tobytes()
 
 
-def test_fault_3_tiny_and_huge_norms(vectors):
+def test_tiny_and_huge_norms_lose_nothing(vectors):
     plain = cosine_similarity_matrix(vectors)
     sizes = np.resize([1e-300, 1e-30, 1.0, 1e30, 1e300], 40)[:, None]
     np.testing.assert_allclose(cosine_similarity_matrix(vectors * sizes), plain, atol=1e-6)
@@ -89,13 +89,13 @@ def test_hamming_counts_the_bits_that_differ(bits):
 
 @pytest.mark.parametrize("shape", [(3,), (0, 4), (4, 0), (2, 2, 2)])
 @pytest.mark.parametrize("function", MATRIX_FUNCTIONS)
-def test_fault_5_shapes(function, shape):
+def test_other_shapes_are_refused(function, shape):
     with pytest.raises(ShapeError, match=str(shape).replace("(", r"\(").replace(")", r"\)")):
         function(np.zeros(shape))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_fault_1_values_that_are_not_finite(value):
+def test_values_that_are_not_finite_are_refused(value):
     matrix = np.ones((3, 3))
     matrix[1, 2] = value
     for call in (
@@ -109,13 +109,13 @@ def test_fault_1_values_that_are_not_finite(value):
             call()
 
 
-def test_fault_2_a_row_of_zeros_has_no_cosine():
+def test_a_row_of_zeros_has_no_cosine():
     with pytest.raises(ValueRangeError, match="row 1"):
         cosine_similarity_matrix([[1.0, 0.0], [0.0, 0.0]])
 
 
 @pytest.mark.parametrize("value", [2, -1, 0.5, np.nan])
-def test_fault_8_codes_of_anything_but_0_and_1(value):
+def test_codes_of_anything_but_0_and_1_are_refused(value):
     wrong = np.zeros((3, 4))
     wrong[2, 1] = value
     for call in (lambda: hamming_distance_matrix(wrong), lambda: topk_hamming(wrong, k=1)):
@@ -152,7 +152,7 @@ def test_no_item_is_its_own_neighbour_even_with_an_equal_one():
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, "1", None])
-def test_fault_22_cutoffs(k):
+def test_invalid_cutoffs_are_refused(k):
     square = np.eye(3)
     for call in (
         lambda: compute_topk_indices(square, k),
@@ -167,7 +167,7 @@ def test_fault_22_cutoffs(k):
             call()
 
 
-def test_fault_23_k_beyond_what_there_is():
+def test_k_beyond_the_collection_is_refused():
     square = np.eye(3)
     assert compute_topk_indices(square, 3).shape == (3, 3)
     for call in (
@@ -243,14 +243,14 @@ def test_searches_equal_the_matrices(vectors, bits):
             function(cosine, cosine, 2, precomputed=True)
 
 
-def test_fault_6_dimensions_differ(vectors, bits):
+def test_different_dimensions_are_refused(vectors, bits):
     with pytest.raises(InputError, match=r"12.*11"):
         topk_cosine(vectors, vectors[:, :11], 2)
     with pytest.raises(InputError, match=r"13.*12"):
         topk_hamming(bits, bits[:, :12], 2)
 
 
-def test_fault_7_any_layout_gives_the_same_answer(vectors, bits):
+def test_any_layout_gives_the_same_answer(vectors, bits):
     for layout in (
         np.asfortranarray,
         lambda a: a.astype(a.dtype.newbyteorder(">")),
@@ -311,7 +311,7 @@ def test_ndcg_against_the_definition():
 def test_ids_out_of_range_and_doubled_are_refused():
     cases = [
         (lambda: recall_at_k([[0, 0]], [{0}], 2), IdError, "twice"),
-        (lambda: recall_at_k([[0, 1]], [[3, 3]], 2), IdError, "3 stands twice"),
+        (lambda: recall_at_k([[0, 1]], [[3, 3]], 2), IdError, "3 appears twice"),
         (lambda: recall_at_k([[0, -1]], [{0}], 2), ValueRangeError, "-1 at row 0, column 1"),
         (lambda: recall_at_k([[0, 7]], [{0}], 2, n_docs=5), ValueRangeError, "for 5 documents"),
         (lambda: recall_at_k([[0, 1]], [{7}], 2, n_docs=5), ValueRangeError, "Document 7"),

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay import PRESETS, Conventions, evaluate, preset
-from assay.core.conventions import CHOICES, PRESET_NOTES
+from assay.core.conventions import CHOICES, OLD_PRESETS, PRESET_NOTES
 from assay.errors import ConventionError
 
 RUN, QRELS = {"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}
@@ -26,6 +26,20 @@ def test_the_signature_of_scores_reads_back(name):
     again = Conventions.parse(scores.signature)
     assert again == preset(name)
     assert again.preset == name
+
+
+@pytest.mark.parametrize(("old", "new"), OLD_PRESETS.items())
+def test_an_old_name_of_a_preset_gives_the_new_preset(old, new):
+    assert old not in PRESETS
+    assert preset(old) is preset(new)
+    assert Conventions.parse(old).preset == new
+    stored = preset(new).signature().replace(f"preset:{new}", f"preset:{old}") + "|version:0.1.0"
+    assert Conventions.parse(stored) == preset(new)
+    assert Conventions.parse(stored).signature() == preset(new).signature()
+    changed = Conventions.parse(f"preset:{old}*|ties:worst")
+    assert changed.preset == f"{new}*"
+    assert Conventions(preset=f"{old}*").preset == f"{new}*"
+    assert evaluate(RUN, QRELS, "RR", conventions=old).signature.startswith(f"preset:{new}|")
 
 
 def choices() -> st.SearchStrategy[dict]:

@@ -40,7 +40,7 @@ MEASURES = [
     "num_nonrel_judged_ret",
 ]
 TIES = ("order", "expected", "best", "worst", "midrank-up")
-INDEX = preset("document_000")
+INDEX = preset("label_retrieval")
 
 
 def tied_scores(n_queries: int, n_docs: int, levels: int = 4) -> np.ndarray:
@@ -185,7 +185,7 @@ def test_self_is_excluded_by_id(n_kept):
         for q, label in zip(ids, labels[:3], strict=False)
     }
     for name in ("P@10", "R@3", "AP", "nDCG@3", "bpref", "num_ret", "num_rel"):
-        wanted = evaluate(others, pairs, name, conventions=preset("document_000"))[name]
+        wanted = evaluate(others, pairs, name, conventions=preset("label_retrieval"))[name]
         np.testing.assert_allclose(score(found, name, conventions=rules)[name], wanted, atol=1e-15)
     assert found.n_docs.tolist() == [5, 5, 5]
 

@@ -82,7 +82,7 @@ def test_faulty_labels(left, right, error):
 def test_ids_of_labels():
     with pytest.raises(MismatchError, match="query_ids has 2"):
         Judgments.from_labels([1], [1], query_ids=["a", "b"])
-    with pytest.raises(IdError, match="'a' stands twice"):
+    with pytest.raises(IdError, match="'a' appears twice"):
         Judgments.from_labels([1], [1, 1], doc_ids=["a", "a"])
 
 
@@ -123,7 +123,7 @@ def test_faulty_targets(targets, options, error):
 
 def test_a_query_without_a_target_is_empty():
     hits = judge(Ranking.from_scores(np.eye(3)), Judgments.from_targets([1, None, -1]))
-    scores = score(hits, "RR", conventions="document_001")
+    scores = score(hits, "RR", conventions="next_location")
     assert np.isnan(scores["RR"][1:]).all()
     assert scores.mean().counts["RR"].empty == 2
 

@@ -91,9 +91,9 @@ def test_faulty_arrays(arguments, error, found):
 def test_ids_that_do_not_fit():
     with pytest.raises(MismatchError, match="query_ids has 1"):
         Ranking.from_scores([[1.0], [2.0]], query_ids=["a"])
-    with pytest.raises(IdError, match="'a' stands twice"):
+    with pytest.raises(IdError, match="'a' appears twice"):
         Ranking.from_scores([[1.0], [2.0]], query_ids=["a", "a"])
-    with pytest.raises(IdError, match="'x' stands twice"):
+    with pytest.raises(IdError, match="'x' appears twice"):
         Ranking.from_scores([[1.0, 2.0]], doc_ids=["x", "x"])
     with pytest.raises(ValueRangeError, match="out of range for 1 documents"):
         Ranking.from_scores([[1.0, 2.0]], doc_ids=["x"])

@@ -19,7 +19,7 @@ from assay.core.conventions import preset
 from assay.core.judgments import Judgments
 from assay.errors import FormatError, IdError, StorageError, UsageError
 from assay.io.collections import Collection, load_collection, write_collection
-from assay.tasks.bench.evaluate import Model, run_bench
+from assay.tasks.bench import Model, run_bench
 from tests.hostile import HOSTILE
 from tests.tasks.bench.samples import letters, small
 
@@ -58,14 +58,14 @@ def slow(texts: list[str]) -> np.ndarray:
 def test_a_zero_vector_is_neither_first_nor_found() -> None:
     result = run_bench(small(), ["zeros=py:tests.faults.test_bench:zeros"])
     found = result["zeros"]
-    assert found.found.n_without == 14
+    assert found.result.n_without == 14
     assert result.diagnosis["zero-vectors"].count == 14
     assert set(found.ranking.lengths.tolist()) <= {0, 26}
-    with pytest.raises(UsageError, match="a vector of zeros: nothing can be found"):
+    with pytest.raises(UsageError, match="a vector of zeros: nothing can be retrieved"):
         run_bench(small(), ["nothing=py:tests.faults.test_bench:nothing"])
 
 
-def test_ids(tmp_path: Path) -> None:
+def test_duplicate_mixed_and_invalid_ids_are_refused(tmp_path: Path) -> None:
     queries, qrels = tmp_path / "q.csv", tmp_path / "q.txt"
     queries.write_text("q1,x\n")
     qrels.write_text("q1 0 a 1\n")
@@ -106,14 +106,14 @@ def same(texts: list[str]) -> np.ndarray:
     return np.ones((len(texts), 4))
 
 
-def test_fewer_documents_than_the_cut_off() -> None:
+def test_fewer_documents_than_the_cut_off_are_enough() -> None:
     result = run_bench(small(n_docs=30), [LETTERS], measures=["P@100", "nDCG@100"])
     assert set(result["letters"].ranking.lengths.tolist()) == {30}
     assert result["letters"].scores.mean()["P@100"] == pytest.approx(0.01)
 
 
 @pytest.mark.parametrize("name", ["c.jsonl", "c.csv", "c.tsv", "c.json"])
-def test_truncated_files(tmp_path: Path, name: str) -> None:
+def test_truncated_files_are_refused(tmp_path: Path, name: str) -> None:
     import gzip
 
     data = gzip.compress(b'{"id": "a", "text": "x"}\n' * 50, mtime=0)
@@ -124,7 +124,7 @@ def test_truncated_files(tmp_path: Path, name: str) -> None:
             load_collection(path, path, path)
 
 
-def test_json_that_is_none(tmp_path: Path) -> None:
+def test_invalid_json_is_refused_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl"
     for text in ('{"id": "a", "text": NaN}', '{"id": "a", "id": "b", "text": "x"}', "[" * 100_000):
         path.write_text(text)
@@ -132,7 +132,7 @@ def test_json_that_is_none(tmp_path: Path) -> None:
             load_collection(path, path, path)
 
 
-def test_what_is_no_file_of_texts(tmp_path: Path) -> None:
+def test_files_without_texts_are_refused(tmp_path: Path) -> None:
     good = tmp_path / "good.csv"
     good.write_text("a,x\n")
     (tmp_path / "empty").mkdir()
@@ -162,7 +162,7 @@ def test_links_and_hidden_files_are_not_followed(tmp_path: Path) -> None:
     assert list(found.doc_texts) == ["public"]
 
 
-def test_control_c(home: Path) -> None:
+def test_control_c_ends_cleanly_and_marks_the_run_as_failed(home: Path) -> None:
     command = [
         *ASSAY,
         "bench",
@@ -201,7 +201,7 @@ def hostile_collection() -> Collection:
     return Collection(ids, docs, ids[:3], texts[:3], qrels, HOSTILE[0])
 
 
-def test_hostile_names_and_texts(home: Path, assay: Callable[..., Any]) -> None:
+def test_hostile_names_and_texts_are_escaped(home: Path, assay: Callable[..., Any]) -> None:
     collection = hostile_collection()
     names = [text.encode(errors="replace").decode() for text in HOSTILE[:6]]
     result = run_bench(
@@ -224,13 +224,13 @@ def test_hostile_names_and_texts(home: Path, assay: Callable[..., Any]) -> None:
     assert "\x1b" not in text_page(answers.page())
 
 
-def test_no_terminal_no_bar(home: Path, assay: Callable[..., Any]) -> None:
+def test_without_a_terminal_there_is_no_bar(home: Path, assay: Callable[..., Any]) -> None:
     done = assay("bench", "--corpus", "made", "--model", "bm25")
     assert "━" not in done.err + done.out
     assert "\x1b" not in done.err + done.out
 
 
-def test_the_decimal_point_stays(home: Path) -> None:
+def test_the_locale_does_not_change_the_decimal_point(home: Path) -> None:
     done = subprocess.run(
         [*ASSAY, "bench", "--corpus", "made", "--model", "bm25", "--csv"],
         cwd=home,
@@ -242,13 +242,15 @@ def test_the_decimal_point_stays(home: Path) -> None:
     assert "0." in done.stdout
 
 
-def test_a_misspelt_measure(home: Path, assay: Callable[..., Any]) -> None:
+def test_a_misspelt_measure_is_answered_with_the_nearest(
+    home: Path, assay: Callable[..., Any]
+) -> None:
     done = assay("bench", "--corpus", "made", "--model", "bm25", "-m", "nDGC@10")
     assert done.code == 2
     assert "nDCG" in done.err
 
 
-def test_empty_long_and_broken_texts(tmp_path: Path) -> None:
+def test_empty_long_and_broken_texts_are_handled(tmp_path: Path) -> None:
     rows = {"empty": "", "long": "wing " * 250_000, "plain": "wing lift"}
     (tmp_path / "c.jsonl").write_text(
         "".join(json.dumps({"id": key, "text": text}) + "\n" for key, text in rows.items())
@@ -266,7 +268,7 @@ def test_empty_long_and_broken_texts(tmp_path: Path) -> None:
         load_collection(tmp_path / "c.jsonl", tmp_path / "q.csv", tmp_path / "q.txt")
 
 
-def test_a_missing_package(
+def test_a_missing_package_is_named(
     home: Path, assay: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "bm25s", None)

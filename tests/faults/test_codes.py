@@ -28,7 +28,7 @@ def test_shapes_that_are_no_rows_of_bits(shape):
         assert str(shape) in str(caught.value)
 
 
-def test_lengths_differ():
+def test_different_lengths_are_refused():
     with pytest.raises(MismatchError, match="16 bits and docs have 24"):
         rank_codes(bits_of(1, 16), bits_of(2, 24), 1)
 
@@ -108,13 +108,13 @@ def test_blocks_and_threads_change_nothing(block, threads, engine, monkeypatch):
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, None, "3"])
-def test_cutoffs_that_make_no_sense(k):
+def test_invalid_cutoffs_are_refused(k):
     with pytest.raises(UsageError, match="whole number"):
         rank_codes(bits_of(2, 8), bits_of(2, 8), k)
 
 
 @pytest.mark.parametrize("k", [5, 6, 10**15])
-def test_more_asked_for_than_there_are(k, engine):
+def test_k_beyond_the_collection_retrieves_all(k, engine):
     ranking = rank_codes(bits_of(3, 8, 1), bits_of(5, 8, 2), k)
     assert ranking.complete.all()
     assert not ranking.tie_split.any()

@@ -98,7 +98,7 @@ def test_resamples_that_cannot_separate_anything_are_remarked_on():
     systems = [scores_of(A[:30] / 10 + i / 10) for i in range(8)]
     found = compare(*systems, resamples=100)
     assert all(pair.winner is None for pair in found.pairs)
-    assert "100 resamples are too few to separate any of 28 pairs: take 560" in found.remarks[0]
+    assert "100 resamples are too few to separate any of 28 pairs: use 560" in found.remarks[0]
     assert not compare(*systems, resamples=600).remarks
 
 

@@ -91,7 +91,7 @@ def test_objects_are_refused():
 
 def test_sample_ids():
     for ids, words in (
-        (["x", "x", "y", "z"], "stands twice"),
+        (["x", "x", "y", "z"], "appears twice"),
         ([1, "1", 2, 3], "mix text and integers"),
         (["x", "", "y", "z"], "cannot be empty"),
         (["x", "a b", "y", "z"], "white space"),

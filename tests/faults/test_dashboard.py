@@ -1,7 +1,4 @@
-"""Faults 62 to 70 of the dashboard; tests/browser opens the same pages in Chromium.
-
-64 (LaTeX) is about reports: the dashboard writes none.
-"""
+"""Hostile text and hostile requests at the dashboard; tests/browser opens the same pages."""
 
 from __future__ import annotations
 
@@ -15,9 +12,9 @@ from urllib.parse import quote
 import pytest
 
 from assay.core.text import printable
-from assay.web.security import hosts_for
+from assay.web.security import allowed_hosts
 from tests.hostile import HOSTILE
-from tests.web.samples import Answer, Ask, hostile_store
+from tests.web.samples import Answer, Client, hostile_store
 
 TAGS = {
     "html",
@@ -84,14 +81,14 @@ def place(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def asked(place: Path) -> Ask:
-    return Ask(place)
+def client(place: Path) -> Client:
+    return Client(place)
 
 
 @pytest.fixture(scope="module")
-def answers(asked: Ask) -> dict[str, Answer]:
-    """Every page, asked once for all tests that read them."""
-    return {address: asked(address) for address in pages()}
+def answers(client: Client) -> dict[str, Answer]:
+    """Every page, requested once for all tests that read them."""
+    return {address: client(address) for address in pages()}
 
 
 def pages() -> list[str]:
@@ -134,15 +131,15 @@ def test_names_are_shown_literally_and_make_no_markup(answers):
         assert printable(text) in query
 
 
-def test_names_are_found_by_link_and_by_form(asked: Ask):
+def test_names_are_found_by_link_and_by_form(client: Client):
     """A link holds the name itself; a form can only send what people see of it."""
     for number, text in enumerate(HOSTILE, 1):
         for sent in (text, printable(text)):
-            found = asked(f"/runs.json?model={quote(sent, errors='surrogatepass')}").json
+            found = client(f"/runs.json?model={quote(sent, errors='surrogatepass')}").json
             assert [row["id"] for row in found["runs"] if row["n_queries"]] == [number], sent
 
 
-def test_cells_of_csv_are_no_formulas(asked: Ask):
+def test_cells_of_csv_are_no_formulas(client: Client):
     for address in (
         "/runs.csv",
         "/leaderboard.csv",
@@ -154,14 +151,14 @@ def test_cells_of_csv_are_no_formulas(asked: Ask):
         "/compare.csv?run=10&run=11&table=pairs",
         f"/query.csv?run=10&run=11&query={quote(QUERY)}",
     ):
-        rows = list(csv.reader(io.StringIO(asked(address).text)))
+        rows = list(csv.reader(io.StringIO(client(address).text)))
         assert len({len(row) for row in rows}) == 1, address
         cells = [cell for row in rows for cell in row if re.match(r"[=+\-@\t\r]", cell)]
         assert all(re.fullmatch(r"-\d+(\.\d+)?(e-\d+)?", cell) for cell in cells), cells
 
 
-def test_no_terminal_code_reaches_a_page_or_the_terminal(asked: Ask, answers, capfd):
-    found = [*answers.values(), asked("/runs.json"), asked("/run/14.json"), asked("/run/14")]
+def test_no_terminal_code_reaches_a_page_or_the_terminal(client: Client, answers, capfd):
+    found = [*answers.values(), client("/runs.json"), client("/run/14.json"), client("/run/14")]
     for answer in found:
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", answer.text)
     said = capfd.readouterr()
@@ -182,21 +179,21 @@ def test_no_terminal_code_reaches_a_page_or_the_terminal(asked: Ask, answers, ca
         "localhost\x00",
     ],
 )
-def test_a_foreign_host_is_refused(asked: Ask, host: str):
+def test_a_foreign_host_is_refused(client: Client, host: str):
     for address in ("/runs", "/runs.json", "/static/dashboard.js", "/nothing"):
-        answer = asked(address, host=host)
+        answer = client(address, host=host)
         assert answer.status == 421
         assert b"first" not in answer.body
         assert len(answer.body) < 300
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:8420", "[::1]:8420"])
-def test_our_own_names_are_not(asked: Ask, host: str):
-    assert asked("/runs", host=host).status == 200
+def test_our_own_names_are_not(client: Client, host: str):
+    assert client("/runs", host=host).status == 200
 
 
 def test_beyond_this_machine_numbers_and_allowed_names_only():
-    hosts = hosts_for("0.0.0.0", ["dash.example"])
+    hosts = allowed_hosts("0.0.0.0", ["dash.example"])
     assert "192.168.1.7:8420" in hosts
     assert "DASH.example" in hosts
     assert "localhost" in hosts
@@ -205,20 +202,20 @@ def test_beyond_this_machine_numbers_and_allowed_names_only():
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "FOO"])
-def test_other_methods_are_refused(asked: Ask, method: str):
+def test_other_methods_are_refused(client: Client, method: str):
     for address in ("/runs", "/run/1", "/static/dashboard.css", "/nothing"):
-        answer = asked(address, method=method)
+        answer = client(address, method=method)
         assert answer.status == 405
         assert answer.headers["allow"] == "GET, HEAD"
 
 
-def test_no_page_may_be_read_from_elsewhere(asked: Ask):
+def test_no_page_may_be_read_from_elsewhere(client: Client):
     for address in ("/runs", "/runs.json", "/static/dashboard.js", "/nothing"):
-        answer = asked(address, headers={"origin": "http://evil.example"})
+        answer = client(address, headers={"origin": "http://evil.example"})
         assert not [name for name in answer.headers if name.startswith("access-control")]
         assert answer.headers["cross-origin-resource-policy"] == "same-origin"
         assert answer.headers["x-content-type-options"] == "nosniff"
-    assert asked("/runs", method="HEAD").status == 200
+    assert client("/runs", method="HEAD").status == 200
 
 
 @pytest.mark.parametrize(
@@ -237,23 +234,23 @@ def test_no_page_may_be_read_from_elsewhere(asked: Ask):
         "/run//etc/passwd",
     ],
 )
-def test_paths_are_never_taken_from_a_request(asked: Ask, path: str):
-    answer = asked(path)
+def test_paths_are_never_taken_from_a_request(client: Client, path: str):
+    answer = client(path)
     assert answer.status == 404
     assert b"root:" not in answer.body
     assert b"def make_app" not in answer.body
 
 
-def test_a_file_that_is_named_in_a_parameter_is_not_opened(asked: Ask):
+def test_a_file_that_is_named_in_a_parameter_is_not_opened(client: Client):
     for name in ("store", "file", "path", "template", "table", "folder"):
         for address in ("/runs", "/runs.csv", "/run/1.csv"):
-            answer = asked(f"{address}?{name}=/etc/passwd")
+            answer = client(f"{address}?{name}=/etc/passwd")
             assert answer.status in (200, 400)
             assert b"root:" not in answer.body
 
 
-def test_a_policy_without_inline_script_and_no_other_host(asked: Ask, answers):
-    others = [asked(address) for address in ("/runs.json", "/runs.csv", "/static/dashboard.js")]
+def test_a_policy_without_inline_script_and_no_other_host(client: Client, answers):
+    others = [client(address) for address in ("/runs.json", "/runs.csv", "/static/dashboard.js")]
     for answer in [*answers.values(), *others]:
         policy = answer.headers["content-security-policy"]
         assert "unsafe" not in policy
@@ -264,7 +261,7 @@ def test_a_policy_without_inline_script_and_no_other_host(asked: Ask, answers):
             assert not re.search(r"<script(?![^>]* src=)", answer.text)
             assert "style=" not in re.sub(r">[^<]*<", "><", answer.text)
     loaded = b"".join(
-        asked(f"/static/{name}").body
+        client(f"/static/{name}").body
         for name in ("dashboard.css", "dashboard.js", "theme.js", "icon.svg")
     )
     outside = re.findall(rb"(?:https?:)?//[a-z][\w.]+", loaded.replace(b"http://www.w3.org/", b""))
@@ -273,21 +270,21 @@ def test_a_policy_without_inline_script_and_no_other_host(asked: Ask, answers):
 
 def test_a_token_is_compared_whole_and_the_redirect_stays_here(place: Path):
     token = "a-token-of-many-letters"
-    asked = Ask(place, host="0.0.0.0", token=token)
+    client = Client(place, host="0.0.0.0", token=token)
     for given in ("", token[:-1], token + "x", token.upper(), "%00", "\ud800", "é"):
         sent = quote(given, errors="surrogatepass")
-        assert asked(f"/runs?token={sent}").status == 401
+        assert client(f"/runs?token={sent}").status == 401
     for header in ("Bearer", "Bearer ", f"Basic {token}", token, f"Bearer {token}x"):
-        assert asked("/runs", headers={"authorization": header}).status == 401
+        assert client("/runs", headers={"authorization": header}).status == 401
     for cookie in ("assay_token_8420=", "assay_token_8420=x", "\x00=;;", f"other={token}"):
-        assert asked("/runs", headers={"cookie": cookie}).status == 401
-    assert asked("/runs", headers={"authorization": f"Bearer {token}"}).status == 200
+        assert client("/runs", headers={"cookie": cookie}).status == 401
+    assert client("/runs", headers={"authorization": f"Bearer {token}"}).status == 200
     for path in ("//evil.example", "/\\evil.example", "/runs"):
-        answer = asked(f"{path}?token={token}&status=failed")
+        answer = client(f"{path}?token={token}&status=failed")
         assert answer.status == 303
         assert re.match(r"/[^/\\]", answer.headers["location"])
         assert token not in answer.headers["location"]
     assert (
-        asked("/runs", host="evil.example", headers={"authorization": f"Bearer {token}"}).status
+        client("/runs", host="evil.example", headers={"authorization": f"Bearer {token}"}).status
         == 421
     )

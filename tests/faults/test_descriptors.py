@@ -13,7 +13,7 @@ pytest.importorskip("cv2")
 
 from assay.errors import InputError, MismatchError, ShapeError, ValueRangeError
 from assay.tasks.descriptors import DescriptorResult, experiment_from, rank_pair, run_experiment
-from assay.tasks.descriptors.checkpoint import Parts
+from assay.tasks.descriptors.checkpoint import SceneCheckpoint
 from assay.tasks.descriptors.sampling import choose_names
 from assay.tasks.vision import Scene
 from tests.conftest import Answer
@@ -113,9 +113,9 @@ def test_any_number_of_threads_gives_the_same_bytes() -> None:
 
 
 def test_names_never_become_paths(tmp_path: Path) -> None:
-    parts = Parts(tmp_path)
+    checkpoint = SceneCheckpoint(tmp_path)
     hostile = ["../../x", "a/b", "a\\b", "", "con", "é" * 300, "a\0b", "A", "a"]
-    paths = [parts.path(name, name) for name in hostile]
+    paths = [checkpoint.path(name, name) for name in hostile]
     assert len(set(paths)) == len(hostile)
     for path in paths:
         assert path is not None
@@ -139,7 +139,7 @@ def test_unreadable_images_are_listed_and_the_rest_goes_on(
     assert "truncated" in answer.out
     assert "v_astronaut" not in answer.out.split("FAILED", 1)[1]
     again = assay("descriptors", "run", "e.yaml")
-    assert "scenes evaluated: 2, kept from before: 1" in again.out  # failures are tried again
+    assert "scenes evaluated: 2, reused: 1" in again.out  # failures are tried again
 
 
 @pytest.mark.parametrize(("n_scenes", "words"), [(2, "fewer distractors"), (1, "not computed")])

@@ -88,7 +88,7 @@ def test_a_full_disk_is_told_and_survived(place):
     assert process.returncode == 0, process.stderr.decode()
     assert process.stdout == truth
     words = process.stderr.decode()
-    assert words.count("cannot be written (File too large). Going on without it") == 1
+    assert words.count("cannot be written (File too large). Continuing without it") == 1
     made = encoded(3000)
     assert made.n_computed == 3000 - 1024  # what fitted is sound
     assert made.vectors.tobytes() == truth
@@ -100,7 +100,7 @@ def test_a_folder_that_cannot_be_is_told_and_survived(place):
     made = encoded(2000, tell=heard.append)
     assert made.n_computed == 2000
     assert len(heard) == 1
-    assert "Going on without it; set ASSAY_CACHE" in heard[0]
+    assert "Continuing without it; set ASSAY_CACHE" in heard[0]
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anywhere")

@@ -1,4 +1,4 @@
-"""Fault 79: what an embedding endpoint can do wrong, against a real server on this machine."""
+"""What an embedding endpoint can do wrong, against a real server on this machine."""
 
 from __future__ import annotations
 
@@ -136,11 +136,11 @@ def test_a_server_that_repeats_the_key(fake, waits):
     assert "\x1b" not in str(error)
     doubled = f'{{"{KEY}": 1, "{KEY}": 2}}'.encode()
     fake.script = [status(200, doubled)] * 6
-    refused(fake, r"the key '\*\*\*' stands twice")
+    refused(fake, r"the key '\*\*\*' appears twice")
     fake.script = [content(lambda texts: {"data": [{"index": KEY, "embedding": KEY}] * 2})]
     refused(fake, "found str")
     fake.script = [content(lambda texts: {"data": [{"index": 0, "embedding": KEY}] * 2})]
-    refused(fake, "embedding 0 is no list")
+    refused(fake, "embedding 0 is not a list")
 
 
 def test_a_slow_answer_is_tried_again(fake, waits, monkeypatch):
@@ -250,14 +250,14 @@ def test_the_wrong_dimension(fake):
 @pytest.mark.parametrize("row", [[], None, "1,2,3", [1, None, 3], [1, True, 3], [[1], [2]], ["1"]])
 def test_what_is_no_vector(fake, row):
     fake.script = [with_rows([1, 2, 3], row)]
-    refused(fake, "embedding 1 is no list of finite numbers")
+    refused(fake, "embedding 1 is not a list of finite numbers")
 
 
 def test_nan_and_infinity(fake, waits):
     fake.script = [status(200, b'{"data": [{"index": 0, "embedding": [NaN]}]}')] * 6
     refused(fake, "cannot be read")
     fake.script = [status(200, b'{"data": [{"index": 0, "embedding": [1e999]}]}')]
-    refused(fake, "is no list of finite numbers|cannot be read", ["a"])
+    refused(fake, "is not a list of finite numbers|cannot be read", ["a"])
 
 
 @pytest.mark.parametrize("data", [None, [], {}, "x", {"data": 3}, {"data": [1, 2]}, {"dat": []}])

@@ -23,7 +23,7 @@ from assay.core.conventions import preset
 from assay.errors import AssayError, FormatError, InputError, StorageError
 from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
 from assay.io.writers import write_qrels, write_run
-from assay.scoring.writers import write_scores
+from assay.scoring.output import write_scores
 
 RULES = preset("trec_eval")
 RUN = {f"q{i}": {f"d{j}": float(i * j % 7) for j in range(9)} for i in range(5)}
@@ -193,7 +193,7 @@ def test_one_name_twice(tmp_path):
     [
         ('{"q": {"a": NaN}}', "NaN is not JSON"),
         ('{"q": {"a": -Infinity}}', "-Infinity is not JSON"),
-        ('{"q": {"a": 1, "a": 2}}', "the key 'a' stands twice"),
+        ('{"q": {"a": 1, "a": 2}}', "the key 'a' appears twice"),
         ("[" * 10_000 + "]" * 10_000, "nested too deeply"),
         ('{"a":' * 10_000 + "1" + "}" * 10_000, "nested too deeply"),
         ("[" * 1_000_000, "nested too deeply"),

@@ -64,13 +64,13 @@ def test_object_arrays_in_memory():
 
 
 def test_duplicate_id(engine, tmp_path):
-    with pytest.raises(IdError, match="query id 'q' stands twice, in rows 0 and 1"):
+    with pytest.raises(IdError, match="query id 'q' appears twice, in rows 0 and 1"):
         assay.Ranking.from_scores([[1.0], [2.0]], query_ids=["q", "q"])
-    with pytest.raises(IdError, match="doc id 7 stands twice"):
+    with pytest.raises(IdError, match="doc id 7 appears twice"):
         assay.Judgments.from_labels([1], [1, 2], doc_ids=[7, 7])
     path = tmp_path / "run.json"
     path.write_text('{"q": {"a": 1}, "q": {"b": 1}}')
-    with pytest.raises(FormatError, match="the key 'q' stands twice"):
+    with pytest.raises(FormatError, match="the key 'q' appears twice"):
         read_run(path)
 
 
@@ -145,7 +145,7 @@ def test_missing_label(missing):
 def test_a_label_on_one_side_only_is_an_empty_query(engine):
     ranking = assay.Ranking.from_scores([[2.0, 1.0], [2.0, 1.0]])
     judgments = assay.Judgments.from_labels(["cat", "unicorn"], ["dog", "cat"])
-    scores = assay.score(assay.judge(ranking, judgments), "RR", conventions="document_000")
+    scores = assay.score(assay.judge(ranking, judgments), "RR", conventions="label_retrieval")
     assert scores["RR"][0] == 0.5
     assert np.isnan(scores["RR"][1])
     mean = scores.mean()

@@ -66,7 +66,7 @@ def test_no_relevant_docs_and_all_docs_relevant():
     run = {"q": {"a": 2.0, "b": 1.0}, "r": {"a": 2.0, "b": 1.0}}
     qrels = {"q": {"a": 0, "b": 0}, "r": {"a": 1, "b": 1}}
     scores = assay.evaluate(
-        run, qrels, ["RR", "AP", "nDCG@10", "R@5", "P@2"], conventions="document_000"
+        run, qrels, ["RR", "AP", "nDCG@10", "R@5", "P@2"], conventions="label_retrieval"
     )
     assert np.isnan(scores.values[:, 0]).all()
     assert scores.values[:, 1].tolist() == [1.0] * 5
@@ -115,7 +115,7 @@ def test_one_doc_twice_in_a_run(tmp_path):
     for source in ([("q", "a", 1.0), ("q", "a", 1.0)], {"q": ["a", "b", "a"]}):
         with pytest.raises(IdError, match="doc 'a' of query 'q' is in the run more than once"):
             as_ranking(source, RULES)
-    with pytest.raises(IdError, match="Document 1 stands twice"):
+    with pytest.raises(IdError, match="Document 1 appears twice"):
         assay.Ranking.from_arrays([[1, 0, 1]])
 
 

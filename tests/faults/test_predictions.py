@@ -15,7 +15,7 @@ from assay.errors import (
     UsageError,
     ValueRangeError,
 )
-from assay.tasks.prediction.evaluate import evaluate_candidates, evaluate_predictions
+from assay.tasks.prediction import evaluate_candidates, evaluate_predictions
 from assay.tasks.prediction.files import read_prediction_file
 from assay.tasks.prediction.imports import import_results
 
@@ -57,7 +57,7 @@ def test_pickled_predictions_are_refused(tmp_path):
 
 
 def test_a_sample_id_twice():
-    with pytest.raises(IdError, match="stands twice"):
+    with pytest.raises(IdError, match="appears twice"):
         evaluate_predictions(SCORES, TARGETS, query_ids=["a", "b", "c", "d", "e", "a"])
 
 
@@ -80,7 +80,7 @@ def test_large_class_numbers_stay_distinct():
 
 def test_a_constant_model_never_looks_good(engine):
     result = evaluate_predictions(
-        np.ones((5, 5)), np.arange(5), conventions="preset:document_001|ties:expected"
+        np.ones((5, 5)), np.arange(5), conventions="preset:next_location|ties:expected"
     )
     assert result.mean()["Success@1"] == pytest.approx(1 / 5)
     assert result.mean()["RR"] == pytest.approx(0.456667, abs=1e-6)

@@ -30,7 +30,7 @@ def test_equal_scores_never_look_good():
 
 def test_even_the_optimistic_rule_is_disclosed():
     run, qrels = {"q": {f"d{i}": 1.0 for i in range(50)}}, {"q": {"d7": 1}}
-    scores = evaluate(run, qrels, "RR", conventions="document_003")
+    scores = evaluate(run, qrels, "RR", conventions="keypoints")
     assert scores.mean()["RR"] == 1.0
     assert scores.mean().counts["RR"].tied_share == 1.0
     assert "ties:best" in scores.signature
@@ -119,7 +119,7 @@ def test_self_is_excluded_by_id_with_a_duplicate_present(engine):
     vectors = np.array([[1.0, 0.0], [1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
     ids = range(4)
     ranking = Ranking.from_scores(vectors @ vectors.T, query_ids=ids, doc_ids=ids)
-    rules = preset("document_000").but(self_match="exclude")
+    rules = preset("label_retrieval").but(self_match="exclude")
     hits = judge(ranking, Judgments.from_labels([0, 0, 1, 1], [0, 0, 1, 1]), conventions=rules)
     assert score(hits, "RR", conventions=rules)["RR"].tolist() == [1.0, 1.0, 1.0, 1.0]
     assert score(hits, "num_rel", conventions=rules)["num_rel"].tolist() == [1.0] * 4
@@ -127,7 +127,7 @@ def test_self_is_excluded_by_id_with_a_duplicate_present(engine):
 
 
 def test_a_query_that_alone_carries_its_label_is_empty():
-    rules = preset("document_000").but(self_match="exclude")
+    rules = preset("label_retrieval").but(self_match="exclude")
     ranking = Ranking.from_scores([[1.0, 0.5]], query_ids=["a"], doc_ids=["a", "b"])
     judgments = Judgments.from_labels(["u"], ["u", "v"], query_ids=["a"], doc_ids=["a", "b"])
     scores = score(judge(ranking, judgments, conventions=rules), "RR", conventions=rules)
@@ -143,7 +143,7 @@ def test_scores_that_are_no_numbers_are_refused_with_their_row(odd):
 
 @pytest.mark.parametrize("ties", ["order", "expected", "best", "worst", "midrank-up"])
 def test_no_relevant_document_and_all_relevant(ties, engine):
-    rules = preset("document_000").but(ties=ties, tiebreak="id-descending")
+    rules = preset("label_retrieval").but(ties=ties, tiebreak="id-descending")
     run = {"all": {"a": 1.0, "b": 1.0}, "none": {"a": 1.0, "b": 1.0}}
     qrels = {"all": {"a": 1, "b": 1}, "none": {"a": 0, "b": 0}}
     names = [name for name in TRAITS if "@10" not in name] + [

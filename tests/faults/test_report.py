@@ -1,4 +1,4 @@
-"""Faults 62 to 65: hostile text in reports. tests/browser opens the same page in Chromium."""
+"""Hostile text in reports stays text. tests/browser opens the same page in Chromium."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.text import printable
-from assay.report.html import html_table
+from assay.report.html import table_figure
 from assay.tables.page import latex_page, markdown_page
 from assay.tables.table import Cell, Table, as_csv
 from tests.hostile import HOSTILE
@@ -85,7 +85,7 @@ def test_cells_of_tables_are_no_formulas():
     cells = [cell for row in csv.reader(io.StringIO(as_csv(table))) for cell in row]
     assert not [cell for cell in cells if re.match(r"[=+\-@\t\r]", cell)]
     exact = [
-        unescape(x) for x in re.findall(r'data-x="([^"]*)"', html_table(table, "", file_name=""))
+        unescape(x) for x in re.findall(r'data-x="([^"]*)"', table_figure(table, "", file_name=""))
     ]
     assert "'=x" in exact
     for text in HOSTILE:

@@ -18,7 +18,7 @@ from sqlalchemy import text
 import assay.store
 from assay import AssayError, Scores
 from assay.errors import StorageError
-from assay.store.versions import newest_version
+from assay.store.migrations import newest_version
 from tests.store.places import HOSTILE, make_scores, place, same_scores, without_guards
 from tests.store.test_opening import _old_store
 
@@ -76,7 +76,7 @@ def test_kill_during_an_upgrade(tmp_path):
 def _killed_when(moment: str, file: Path) -> None:
     """Upgrade in another process and kill it at this moment."""
     code = f"""
-import time, sys, assay.store, assay.store.open as opening, assay.store.sqlite as files
+import time, sys, assay.store, assay.store.opening as opening, assay.store.sqlite as files
 def wait(*_, **__):
     print("here", flush=True); time.sleep(60)
 def after(function):
@@ -128,8 +128,8 @@ def make_newer(place: str) -> None:
 def test_newer_store(place):
     make_newer(place)
     with assay.store.open(place) as store:
-        assert "newer version of Assay (schema 9999" in store.only_reads
-        assert "Upgrade Assay" in store.only_reads
+        assert "newer version of Assay (schema 9999" in store.read_only_reason
+        assert "Upgrade Assay" in store.read_only_reason
         assert same_scores(store.run(1).scores(), make_scores(1))
         assert store.runs(tag="t")[0].name == "a"
         for change in (lambda: store.save(make_scores(2), "b"), lambda: store.delete(1)):
@@ -266,8 +266,8 @@ def test_hostile_names_are_stored_and_found(place, name):
         store.untag(run.id, name)
         assert store.runs(tag=name) == []
         assert len(store) == 2
-        with store.running("failing") as running:
-            store.fail(running.id, ValueError(name))
+        with store.start_run("failing") as running:
+            running.fail(ValueError(name))
             with suppress(AssayError):
                 running.finish()
             assert store.run(running.id).message == f"ValueError: {name}"
@@ -306,13 +306,13 @@ def test_resume_computes_only_what_is_not_there(place):
         )
 
     def evaluate(store, stop_after=None, **resume):
-        with store.running("a", config={"k": 1}, **resume) as run:
+        with store.start_run("a", config={"k": 1}, **resume) as run:
             found = []
             for number, part in enumerate(parts):
                 if number == stop_after:
                     raise RuntimeError("power cut")
-                found.append(run.kept(part) or run.keep(part, compute(part)))
-            run.result(Scores.merge(*found))
+                found.append(run.load_part(part) or run.save_part(part, compute(part)))
+            run.set_result(Scores.merge(*found))
         return run.id
 
     with assay.store.open(place) as store:
@@ -365,9 +365,9 @@ sys.exit(main(["eval", "run.txt", "-r", "qrels.txt", "--save"]))
 def test_a_corrupted_part_is_noticed_and_computed_again(place):
     scores = make_scores(1)
     with assay.store.open(place) as store:
-        with store.running("a") as run:
-            run.keep("good", scores)
-            run.keep("bad", scores)
+        with store.start_run("a") as run:
+            run.save_part("good", scores)
+            run.save_part("bad", scores)
             with store.database.writing() as connection:
                 blobs = connection.execute(
                     text(
@@ -384,12 +384,12 @@ def test_a_corrupted_part_is_noticed_and_computed_again(place):
                     ),
                     {"x": bytes(spoiled)},
                 )
-            assert same_scores(run.kept("good"), scores)
-            assert run.kept("bad") is None
-            assert run.kept("never") is None
-            run.keep("bad", scores)
-            assert same_scores(run.kept("bad"), scores)
-            run.result(scores)
+            assert same_scores(run.load_part("good"), scores)
+            assert run.load_part("bad") is None
+            assert run.load_part("never") is None
+            run.save_part("bad", scores)
+            assert same_scores(run.load_part("bad"), scores)
+            run.set_result(scores)
         assert store.damages() == []
 
 

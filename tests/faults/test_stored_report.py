@@ -1,4 +1,4 @@
-"""Faults 62 and 65 for reports on stored runs: hostile words in every field of a run."""
+"""Reports on stored runs: hostile words in every field of a run stay text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults 1 to 7, 10 and 19 to 27: vectors, and the ties and cuts of a search among them."""
+"""Vectors, and the ties and cuts of a search among them."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_objects_are_refused(docs, engine, tmp_path):
 
 
 def test_duplicate_ids(docs, engine):
-    with pytest.raises(IdError, match="'a' stands twice"):
+    with pytest.raises(IdError, match="'a' appears twice"):
         rank(docs, docs[:3], 3, doc_ids=["a", "b", "a"], engine=engine)
 
 

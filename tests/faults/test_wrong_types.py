@@ -80,4 +80,4 @@ def test_wrong_input_is_a_named_error(call: Callable[[], object]) -> None:
 
 
 def test_judge_takes_the_name_of_a_preset() -> None:
-    assert assay.judge(RANKING, QRELS, conventions="document_001").rank.tolist() == [1]
+    assert assay.judge(RANKING, QRELS, conventions="next_location").rank.tolist() == [1]

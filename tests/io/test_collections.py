@@ -193,7 +193,7 @@ def test_strangers_are_refused_with_what_is_near(
 @pytest.mark.parametrize(
     ("name", "text", "error", "words"),
     [
-        ("a.jsonl", json_lines({"a": "x"}) * 2, IdError, "line 2.*'a' stands there a second time"),
+        ("a.jsonl", json_lines({"a": "x"}) * 2, IdError, "line 2.*'a' appears there a second time"),
         ("a.jsonl", '{"_id": 1, "text": "x"}\n{"_id": "1", "text": "y"}\n', IdError, "mix"),
         ("a.jsonl", '{"_id": "a b", "text": "x"}\n', IdError, "line 1"),
         ("a.jsonl", '{"_id": "a"}\n', FormatError, "which field holds the text"),
@@ -212,7 +212,7 @@ def test_strangers_are_refused_with_what_is_near(
     ],
     ids=lambda value: value if isinstance(value, str) and len(value) < 12 else None,
 )
-def test_faults_are_told_with_their_place(
+def test_errors_name_the_place(
     parts: tuple[Path, Path, Path],
     tmp_path: Path,
     name: str,
@@ -224,12 +224,12 @@ def test_faults_are_told_with_their_place(
         load_collection(written(tmp_path, name, text), *parts[1:])
 
 
-def test_what_is_missing_is_asked_for(parts: tuple[Path, Path, Path]) -> None:
+def test_missing_parts_are_named(parts: tuple[Path, Path, Path]) -> None:
     with pytest.raises(UsageError, match="needs judgments"):
         load_collection(*parts[:2])
     with pytest.raises(UsageError, match="needs queries"):
         load_collection(parts[0], qrels=parts[2])
-    with pytest.raises(UsageError, match="no folder in BEIR"):
+    with pytest.raises(UsageError, match="not a folder in BEIR"):
         load_collection(parts[0])
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from assay.errors import FormatError, UsageError
-from assay.io.vectors import load_keyed
+from assay.io.arrays import load_keyed
 
 
 def test_npy_is_the_array(tmp_path):

@@ -115,7 +115,7 @@ def test_nothing_is_no_run(source):
         (b"run.txt", "Cannot read a run from bytes"),
     ],
 )
-def test_what_is_no_run_is_told_so(source, found):
+def test_what_is_not_a_run_is_refused(source, found):
     with pytest.raises(UsageError, match=found):
         as_ranking(source, RULES)
 
@@ -135,10 +135,10 @@ def test_what_is_no_run_is_told_so(source, found):
         ([("q", "a", 10**400)], "beyond 2"),
         ([("q", "a b", 1.0)], "row 0: the doc id is 'a b'"),
         ([("q", None, 1.0)], "row 0: the doc id is missing"),
-        ([("q", 1.0, 1.0)], "row 0: the doc id is no id: 1.0 of type float"),
+        ([("q", 1.0, 1.0)], "row 0: the doc id is not an id: 1.0 of type float"),
     ],
 )
-def test_faulty_tuples_are_told_with_their_place(source, found):
+def test_errors_in_tuples_name_the_place(source, found):
     with pytest.raises(InputError, match=found):
         as_ranking(source, RULES)
 
@@ -217,7 +217,7 @@ def test_what_is_no_path_is_named(read, path):
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x.csv", "x.json", "x.jsonl"])
-def test_wrong_data_is_told_with_its_file(tmp_path, name):
+def test_errors_in_data_name_the_file(tmp_path, name):
     texts = {
         "x.txt": "q 0 a 1\nq 0 a 2\n",
         "x.csv": "query,doc,grade\nq,a,1\nq,a,2\n",
@@ -231,7 +231,7 @@ def test_wrong_data_is_told_with_its_file(tmp_path, name):
     assert str(caught.value).startswith(f"{path}: query 'q', document 'a' is judged twice")
 
 
-def test_arrays_that_do_not_fit_are_told_with_their_file(tmp_path):
+def test_errors_in_arrays_name_the_file(tmp_path):
     path = tmp_path / "x.npz"
     np.savez(path, docs=np.array([[0, 0]]), scores=np.array([[2.0, 1.0]]))
     with pytest.raises(InputError) as caught:

@@ -106,7 +106,7 @@ def test_trec_columns_need_no_header(tmp_path):
         ("r.json", "\ufeff\ufeff{}", FormatError, "not JSON"),
     ],
 )
-def test_faults_are_told_with_their_line(tmp_path, name, text, error, found):
+def test_errors_name_the_line(tmp_path, name, text, error, found):
     with pytest.raises(error, match=found) as caught:
         read_run(write(tmp_path, name, text))
     if error is FormatError:

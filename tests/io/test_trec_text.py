@@ -238,6 +238,6 @@ def test_zst_without_the_package(tmp_path, monkeypatch):
         parse_run(path)
 
 
-def test_chunks_have_the_asked_size(tmp_path):
+def test_chunks_have_the_size_given(tmp_path):
     path = write(tmp_path / "x", b"x" * 2500)
     assert [len(chunk) for chunk in open_chunks(path, 1000)] == [1000, 1000, 500]

@@ -18,7 +18,7 @@ from assay.core.ranking import Ranking
 from assay.errors import IdError, InputError, MissingPackageError, StorageError, UsageError
 from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
 from assay.io.writers import atomic_write, write_qrels, write_run
-from assay.scoring.writers import write_scores
+from assay.scoring.output import write_scores
 
 RULES = preset("trec_eval")
 ENDINGS = ["txt", "trec.gz", "run.zst", "csv", "tsv.gz", "json", "jsonl.zst", "parquet", "npz"]
@@ -98,7 +98,7 @@ def test_same_input_same_bytes(tmp_path):
         assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
-def test_a_query_without_docs_is_kept_or_refused_never_lost(tmp_path):
+def test_a_query_without_docs_is_written_or_refused_never_lost(tmp_path):
     ranking = as_ranking({"q": {"a": 1.0}, "empty": {}}, RULES)
     for ending in ("json", "npz"):
         write_run(ranking, tmp_path / f"run.{ending}")

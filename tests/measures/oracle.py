@@ -1,8 +1,11 @@
 """Every measure once more, in plain Python, on one explicit list: the judge of the fast ones.
 
-Written from the definitions, not from the package. A list is given as `worths`: what the document
-at rank 1, 2, … is worth to the measure (above 0 it counts for it, below 0 against it), `pool` holds
-the worths of all judged documents, retrieved or not. `PARAMETERS` names the settings under test.
+Written from the definitions, not from the package. A list is given as `gains`: the gain of the
+document at rank 1, 2, … (above 0 it counts for the measure, below 0 against it), `pool` holds
+the gains of all judged documents, retrieved or not. `settings_of` names the settings under test.
+
+A measure that has no plain definition here is compared with itself: its values in the list's own
+order, over every order of the tied documents.
 """
 
 from __future__ import annotations
@@ -70,36 +73,36 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
 }
 
 
-# What a grade is worth
+# The gain of a grade
 
 
-def worth_of(name: str, params: dict[str, Any]) -> Callable[[Grade], float]:
-    """From a grade to its worth for one measure; a grade below 0 is worth nothing."""
+def gain_of(name: str, params: dict[str, Any]) -> Callable[[Grade], float]:
+    """From a grade to its gain for one measure; a grade below 0 has none."""
     rel = max(params.get("rel", 1), 0)
 
-    def worth(grade: Grade) -> float:
+    def gain(grade: Grade) -> float:
         if grade is None:
             return 0.0
         if name in ("nDCG", "ERR") or params.get("graded"):
-            return _graded_worth(name, grade, params)
+            return _graded_gain(name, grade, params)
         if name in ("Judged", "Unjudged"):
             return float(grade >= 0)
         if name in ("bpref", "num_nonrel_judged_ret") and 0 <= grade < rel:
             return -1.0
         return float(grade >= rel)
 
-    return worth
+    return gain
 
 
-def _graded_worth(name: str, grade: float, params: dict[str, Any]) -> float:
+def _graded_gain(name: str, grade: float, params: dict[str, Any]) -> float:
     if name == "nDCG":
-        return _gain(grade, params)
+        return _ndcg_gain(grade, params)
     if name == "ERR":
         return (2.0 ** max(grade, 0.0) - 1.0) / 2.0 ** params.get("gmax", 4)
     return max(grade, 0.0)
 
 
-def _gain(grade: float, params: dict[str, Any]) -> float:
+def _ndcg_gain(grade: float, params: dict[str, Any]) -> float:
     own = dict(params.get("gains", ()))
     if grade in own:
         return float(own[grade])
@@ -107,14 +110,14 @@ def _gain(grade: float, params: dict[str, Any]) -> float:
     return 2.0**positive - 1.0 if params.get("gain") == "exp" else positive
 
 
-# The measures, each on the worths in rank order
+# The measures, each on the gains in rank order
 
 
 @dataclass(frozen=True)
 class Case:
     """One explicit order of one query, and the parameters of the measure."""
 
-    worths: Sequence[float]
+    gains: Sequence[float]
     retrieved: Sequence[float]  # what was retrieved, in any order
     pool: Sequence[float]
     k: Any
@@ -122,19 +125,19 @@ class Case:
 
     @property
     def n_good(self) -> int:
-        return sum(worth > 0 for worth in self.pool)
+        return sum(gain > 0 for gain in self.pool)
 
     @property
     def n_ret(self) -> int:
-        return len(self.worths)
+        return len(self.gains)
 
     def good(self, k: float | None) -> int:
-        top = self.worths if k is None else self.worths[: int(k)]
-        return sum(worth > 0 for worth in top)
+        top = self.gains if k is None else self.gains[: int(k)]
+        return sum(gain > 0 for gain in top)
 
     def ranks(self, k: float | None = None) -> list[int]:
         limit = math.inf if k is None else k
-        return [r for r, worth in enumerate(self.worths, 1) if worth > 0 and r <= limit]
+        return [r for r, gain in enumerate(self.gains, 1) if gain > 0 and r <= limit]
 
 
 def _over(top: float, bottom: float) -> float:
@@ -173,14 +176,14 @@ def _map_at_r(c: Case) -> float:
     return _over(_precisions(c, c.n_good), c.n_good)
 
 
-def _dcg(worths: Sequence[float], k: int | None) -> float:
-    top = worths if k is None else worths[:k]
-    return sum(worth / math.log2(1 + r) for r, worth in enumerate(top, 1))
+def _dcg(gains: Sequence[float], k: int | None) -> float:
+    top = gains if k is None else gains[:k]
+    return sum(gain / math.log2(1 + r) for r, gain in enumerate(top, 1))
 
 
 def _ndcg(c: Case) -> float:
     known = c.retrieved if c.params.get("ideal") == "retrieved" else c.pool
-    return _over(_dcg(c.worths, c.k), _dcg(sorted(known, reverse=True), c.k))
+    return _over(_dcg(c.gains, c.k), _dcg(sorted(known, reverse=True), c.k))
 
 
 def _rprec(c: Case) -> float:
@@ -190,24 +193,24 @@ def _rprec(c: Case) -> float:
 
 def _rbp(c: Case) -> float:
     p, top = c.params.get("p", 0.8), max([1.0, *c.pool])
-    ranked = c.worths if c.k is None else c.worths[: c.k]
-    return (1 - p) * sum(worth / top * p ** (r - 1) for r, worth in enumerate(ranked, 1))
+    ranked = c.gains if c.k is None else c.gains[: c.k]
+    return (1 - p) * sum(gain / top * p ** (r - 1) for r, gain in enumerate(ranked, 1))
 
 
 def _err(c: Case) -> float:
     alive, total = 1.0, 0.0
-    for r, stop in enumerate(c.worths if c.k is None else c.worths[: c.k], 1):
+    for r, stop in enumerate(c.gains if c.k is None else c.gains[: c.k], 1):
         total += alive * stop / r
         alive *= 1 - stop
     return total
 
 
 def _bpref(c: Case) -> float:
-    bad = sum(worth < 0 for worth in c.pool)
+    bad = sum(gain < 0 for gain in c.pool)
     above, total = 0, 0.0
-    for worth in c.worths:
-        above += worth < 0
-        if worth > 0:
+    for gain in c.gains:
+        above += gain < 0
+        if gain > 0:
             total += 1 - (min(above, c.n_good) / min(bad, c.n_good) if above else 0)
     return _over(total, c.n_good)
 
@@ -217,7 +220,7 @@ def _judged(c: Case) -> float:
 
 
 def _unjudged(c: Case) -> float:
-    return sum(worth <= 0 for worth in c.worths[: c.k]) / c.k
+    return sum(gain <= 0 for gain in c.gains[: c.k]) / c.k
 
 
 def _iprec_at(c: Case, level: float) -> float:
@@ -264,7 +267,7 @@ ORACLES: dict[str, Callable[[Case], float]] = {
     "num_ret": lambda c: float(c.n_ret),
     "num_rel": lambda c: float(c.n_good),
     "num_rel_ret": lambda c: float(c.good(c.k)),
-    "num_nonrel_judged_ret": lambda c: float(sum(worth < 0 for worth in c.worths)),
+    "num_nonrel_judged_ret": lambda c: float(sum(gain < 0 for gain in c.gains)),
 }
 
 _ALWAYS_DEFINED = {"num_ret", "num_rel", "num_rel_ret", "num_nonrel_judged_ret", "Unjudged"}
@@ -282,18 +285,18 @@ def is_defined(name: str, case: Case) -> bool:
 
 def values_over_orders(measure: Any, listing: Listing) -> list[float]:
     """The value under every order of the tied documents; each counts equally."""
-    params, worth = dict(measure.params), worth_of(measure.name, dict(measure.params))
-    pool = [worth(grade) for grade in listing.pool]
+    params, gain = dict(measure.params), gain_of(measure.name, dict(measure.params))
+    pool = [gain(grade) for grade in listing.pool]
     values = []
-    for worths in _orders(listing, worth):
-        case = Case(worths, worths, pool, measure.cutoff, params)
+    for gains in _orders(listing, gain):
+        case = Case(gains, gains, pool, measure.cutoff, params)
         values.append(ORACLES[measure.name](case) if is_defined(measure.name, case) else math.nan)
     return values
 
 
-def _orders(listing: Listing, worth: Callable[[Grade], float]) -> Iterator[list[float]]:
-    """Every order of worths; documents of equal worth are exchanged without loss."""
-    each = [sorted(set(itertools.permutations(map(worth, group)))) for group in listing.groups]
+def _orders(listing: Listing, gain: Callable[[Grade], float]) -> Iterator[list[float]]:
+    """Every order of gains; documents of equal gain are exchanged without loss."""
+    each = [sorted(set(itertools.permutations(map(gain, group)))) for group in listing.groups]
     for choice in itertools.product(*each):
         yield list(itertools.chain.from_iterable(choice))
 
@@ -307,29 +310,29 @@ def value_in_order(measure: Any, listing: Listing) -> float:
 def midrank_up(measure: Any, listing: Listing) -> float:
     """The value with the j-th of m counted documents of a group of n at place ⌈j(n+1)/(m+1)⌉.
 
-    Each of them carries the group's mean worth; a value beyond what any order can give (mean gains
+    Each of them carries the group's mean gain; a value beyond what any order can give (mean gains
     in ERR) is brought back to the nearest that one can. bpref passes over documents that count
     neither for nor against it, so there a group is made of the others only.
     """
-    params, worth = dict(measure.params), worth_of(measure.name, dict(measure.params))
-    worths: list[float] = []
+    params, gain = dict(measure.params), gain_of(measure.name, dict(measure.params))
+    gains: list[float] = []
     for group in listing.groups:
-        worths += _placed_group([worth(grade) for grade in group], measure.name == "bpref")
-    retrieved = [worth(grade) for group in listing.groups for grade in group]
-    pool = [worth(grade) for grade in listing.pool]
-    case = Case(worths, retrieved, pool, measure.cutoff, params)
+        gains += _place_group([gain(grade) for grade in group], measure.name == "bpref")
+    retrieved = [gain(grade) for group in listing.groups for grade in group]
+    pool = [gain(grade) for grade in listing.pool]
+    case = Case(gains, retrieved, pool, measure.cutoff, params)
     if not is_defined(measure.name, case):
         return math.nan
     possible = values_over_orders(measure, listing)
     return min(max(ORACLES[measure.name](case), min(possible)), max(possible))
 
 
-def _placed_group(worths: list[float], preference: bool) -> list[float]:
+def _place_group(gains: list[float], preference: bool) -> list[float]:
     if preference:
-        worths = [worth for worth in worths if worth]
-    good = [worth for worth in worths if worth > 0]
-    rest = [worth for worth in worths if worth <= 0]
-    n, m = len(worths), len(good)
+        gains = [gain for gain in gains if gain]
+    good = [gain for gain in gains if gain > 0]
+    rest = [gain for gain in gains if gain <= 0]
+    n, m = len(gains), len(good)
     places = {math.ceil(j * (n + 1) / (m + 1)) for j in range(1, m + 1)}
     assert len(places) == m
     others = iter(rest)

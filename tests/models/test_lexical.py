@@ -177,7 +177,7 @@ def test_a_stemmer_joins_forms_of_a_word(monkeypatch):
     monkeypatch.setitem(sys.modules, "Stemmer", package)
     found, _ = lexical_model("tfidf", stemmer="english").fit(DOCS).search(["dogs"], 7)
     assert sorted(found[0][found[0] >= 0]) == [1, 3, 4]
-    with pytest.raises(UsageError, match="no stemmer 'klingon'"):
+    with pytest.raises(UsageError, match="Unknown stemmer 'klingon'"):
         lexical_model("tfidf", stemmer="klingon").fit(DOCS)
 
 
@@ -188,7 +188,7 @@ def test_a_stemmer_joins_forms_of_a_word(monkeypatch):
         ("bm25:x", {}, "must be written bm25"),
         ("bm25:", {}, "must be written bm25"),
         ("lsa", {}, "must be written lsa:DIM"),
-        ("lsa:x", {}, "no whole number"),
+        ("lsa:x", {}, "is not a whole number"),
         ("lsa:0", {}, "whole number ≥ 1"),
         ("bm25", {"stopword": None}, "Did you mean stopwords"),
         ("bm25", {"method": "best"}, "method is one of"),
@@ -219,7 +219,7 @@ def test_texts_that_are_none(spec):
             model.fit(docs)
     with pytest.raises(ValueRangeError, match="row 1 is int"):
         model.fit(["a", 3])
-    with pytest.raises(UsageError, match="No document holds a word"):
+    with pytest.raises(UsageError, match="No document has a word"):
         model.fit(["", "the of"])
     fitted = model.fit(["cat dog", "dog"])
     with pytest.raises(UsageError, match="k must be a whole number"):
@@ -231,8 +231,11 @@ def test_lsa_wider_than_its_documents():
         lexical_model("lsa:3").fit(["cat dog", "dog mouse"])
 
 
-def test_patterns_that_are_none():
-    for pattern, words in (("(", "no regular expression"), (r"(\w)\w", "may hold no groups")):
+def test_a_wrong_pattern_is_refused():
+    for pattern, words in (
+        ("(", "is not a regular expression"),
+        (r"(\w)\w", "may not have groups"),
+    ):
         with pytest.raises(UsageError, match=words):
             lexical_model("bm25", pattern=pattern).fit(["cat"])
 
@@ -244,7 +247,7 @@ def test_which_specs_are_lexical():
 
 
 @pytest.mark.parametrize(("spec", "figure"), [("bm25", 0.657), ("tfidf", 0.630)])
-def test_scifact(data_dir, spec, figure):
+def test_figures_on_scifact_are_the_published_ones(data_dir, spec, figure):
     data = scifact(data_dir)
     found, scores = lexical_model(spec).fit(data.docs).search(data.queries, 10)
     assert ndcg_at_10(data, found, scores) == pytest.approx(figure, abs=0.0015)

@@ -96,7 +96,7 @@ def test_files_that_are_damaged(tmp_path):
         encoder(f"onnx:{tmp_path}")
     write_model(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(FormatError, match="is no tokenizer"):
+    with pytest.raises(FormatError, match="is not a tokenizer"):
         encoder(f"onnx:{tmp_path}")
     whole = (tmp_path / "model.onnx").read_bytes()
     for cut in (0, 10, len(whole) // 2):

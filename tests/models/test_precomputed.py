@@ -32,7 +32,7 @@ def test_rows_by_order(arrays, spec):
     assert np.array_equal(model.encode_queries(["q"] * 3).vectors, arrays[1])
 
 
-def test_rows_by_id(arrays):
+def test_rows_are_chosen_by_id(arrays):
     model = text_model("npy:named.npz")
     made = model.encode_docs(["t"] * 3, ids=["e", "a", "c"])
     assert np.array_equal(made.vectors, arrays[0][[4, 0, 2]])
@@ -48,7 +48,7 @@ def test_settings_that_still_make_sense(arrays):
     expected = arrays[0][:, :2] / np.linalg.norm(arrays[0][:, :2], axis=1, keepdims=True)
     assert np.allclose(model.encode_docs(["t"] * 5).vectors, expected)
     for settings in ({"doc_prefix": "x"}, {"max_length": 3}, {"query_prefix": "x"}):
-        with pytest.raises(UsageError, match="there already"):
+        with pytest.raises(UsageError, match="are computed already"):
             text_model("npy:both.npz", settings=EncoderSettings(**settings))
 
 

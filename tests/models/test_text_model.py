@@ -170,7 +170,7 @@ def test_settings_that_make_no_sense(settings):
 
 
 def test_settings_that_a_kind_cannot_obey(calls):
-    with pytest.raises(UsageError, match="cannot obey max_length"):
+    with pytest.raises(UsageError, match="does not support max_length"):
         model(max_length=5)
     with pytest.raises(UsageError, match="settings must be EncoderSettings"):
         text_model("py:counted:encode", settings={"max_length": 5})

@@ -75,7 +75,7 @@ def test_ndcg_takes_the_expectation_over_ties(name):
     assert ours(truth, scores, name, rules) == pytest.approx(wanted, abs=1e-6)
 
 
-def test_ap_divides_by_the_hits_found():
+def test_ap_divides_by_the_number_of_hits():
     preds, target = torch.tensor([0.9, 0.5, 0.4]), torch.tensor([1, 0, 1])
     assert float(functional.retrieval_average_precision(preds, target, top_k=2)) == 1.0
     assert ours(np.array([[1, 0, 1]]), np.array([[0.9, 0.5, 0.4]]), "AP@2") == 1.0

@@ -10,12 +10,13 @@ from assay.io.formats import as_judgments, as_ranking
 from assay.report import chart_data as rows_of
 from assay.report import make_report
 from assay.runs import RunRecord
+from assay.tables.svg import unique_labels
 from tests.hostile import HOSTILE
 from tests.report.samples import demo_report, demo_runs
 
 
 def test_labels_are_printable_and_differ():
-    found = rows_of.labels([*HOSTILE, "a\n", "a\\n", ""])
+    found = unique_labels([*HOSTILE, "a\n", "a\\n", ""])
     shown = list(found.values())
     assert len(set(shown)) == len(HOSTILE) + 3
     assert not any(sign in text for text in shown for sign in "\x1b\u2028\u2029\n\x07\ud800")

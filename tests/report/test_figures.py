@@ -10,7 +10,7 @@ import pytest
 from assay.core.text import printable
 from assay.errors import MissingPackageError, StorageError, UsageError
 from assay.report import make_report
-from assay.report.charts import rendered
+from assay.report.charts import render_chart
 from assay.runs import RunRecord
 from tests.report.samples import demo_report, demo_runs, hostile_report
 
@@ -81,9 +81,9 @@ def test_unknown_formats_and_files_in_the_way_are_refused(tmp_path: Path):
     with pytest.raises(UsageError, match="gif"):
         demo_report().figures(tmp_path, formats=["gif"])
     with pytest.raises(UsageError, match="gif"):
-        rendered({}, "gif")
+        render_chart({}, "gif")
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="cannot be made a folder"):
+    with pytest.raises(StorageError, match="cannot be created"):
         demo_report().figures(tmp_path / "file", formats=["svg"])
 
 

@@ -79,9 +79,9 @@ def test_stored_runs_show_themselves(tmp_path: Path):
             assert "alert(1)" in page
             assert "nDCG@10" in page
         begun = store.begin(assay.store.RunRecord(name="begun"))
-        assert "running" in store.run(begun)._repr_html_()
+        assert "running" in store.run(begun.id)._repr_html_()
         for chart in (
-            store.run(begun).plot,
+            store.run(begun.id).plot,
             store.runs().plot,
             store.runs(name="none").plot,
             lambda: runs.plot("P@77"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from assay.report import RunRecord, html, make_report
-from assay.report.html import packed_values
+from assay.report.html import pack_values
 from tests.report.samples import demo_report, large_report, made_up
 
 
@@ -26,7 +26,7 @@ def unpacked(packed: dict[str, str], n_runs: int) -> np.ndarray:
 
 def test_values_come_back_to_four_decimals():
     report = demo_report()
-    packed = packed_values(report)
+    packed = pack_values(report)
     assert packed["queries"] == [str(query) for query in report.aligned.query_ids]
     for number, measure in enumerate(packed["measures"]):
         found = unpacked(measure, 3)
@@ -40,14 +40,14 @@ def test_values_beyond_fractions_and_undefined_ones(low, monkeypatch):
     scores = made_up(values, [f"q{i:02}" for i in range(40)], ["AP"])
     aligned = make_report([RunRecord("x", scores)], resamples=100).aligned
     aligned.values[0, 0, 3] = np.nan
-    found = unpacked(html._packed(aligned.values[:, 0]), 1)
+    found = unpacked(html._pack_array(aligned.values[:, 0]), 1)
     np.testing.assert_allclose(found[0], aligned.values[0, 0], atol=5.1e-5, rtol=1e-6)
 
 
 def test_what_does_not_fit_is_left_out(monkeypatch):
     report = large_report(2, 3, 50)
     monkeypatch.setattr(html, "MOST_VALUES", 250)
-    packed = packed_values(report)
+    packed = pack_values(report)
     assert (len(packed["measures"]), len(packed["queries"])) == (2, 50)
     monkeypatch.setattr(html, "MOST_VALUES", 99)
-    assert packed_values(report) == {"queries": [], "measures": []}
+    assert pack_values(report) == {"queries": [], "measures": []}

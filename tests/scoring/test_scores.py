@@ -70,7 +70,7 @@ def test_macro(empty, missing, wanted, left_out):
 
 def test_a_group_of_empty_queries_counts_zero_or_is_left_out():
     hits = judge_ranks([1, 0], has_target=[True, False])
-    found = score(hits, "RR", conventions="document_003").with_groups(scene=["s", "t"])
+    found = score(hits, "RR", conventions="keypoints").with_groups(scene=["s", "t"])
     assert found.mean(by="scene", empty="zero")["RR"] == 0.5
     skipped = found.mean(by="scene", empty="skip")
     assert skipped["RR"] == 1.0

@@ -74,7 +74,7 @@ def test_non_inferiority_at_the_margin(robust: Robust, sims: int) -> None:
 
 @AMOUNT
 @pytest.mark.parametrize("method", ["holm", "tukey"])
-def test_five_equal_systems_are_rarely_told_apart(robust: Robust, method: str, sims: int) -> None:
+def test_five_equal_systems_are_rarely_separated(robust: Robust, method: str, sims: int) -> None:
     rng = np.random.default_rng(5)
     claims = 0
     for number in range(sims):

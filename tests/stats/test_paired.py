@@ -14,7 +14,7 @@ from statsmodels.stats.descriptivestats import sign_test
 from statsmodels.stats.weightstats import ttost_paired
 
 from assay.errors import MismatchError, UsageError
-from assay.stats import equivalent, non_inferior, paired_test, welch_test
+from assay.stats import equivalent, interval, non_inferior, paired_test, welch_test
 from assay.stats.tests import ALTERNATIVES, TEST_METHODS
 
 RNG = np.random.default_rng(11)
@@ -230,3 +230,10 @@ def test_p_lies_between_0_and_1(pairs: list[tuple[float, float]]) -> None:
 def test_welch_of_constant_samples_speaks_of_samples() -> None:
     note = welch_test([0.1] * 3, [0.2] * 3).note
     assert note == "both samples are constant, so Welch's test is not defined"
+
+
+def test_american_spellings_are_understood() -> None:
+    a, b = [0.3, 0.5, 0.6, 0.9], [0.1, 0.4, 0.3, 0.5]
+    assert paired_test(a, b, method="randomization") == paired_test(a, b)
+    both = [interval(range(20), method=name) for name in ("studentized", "studentised")]
+    assert both[0] == both[1]

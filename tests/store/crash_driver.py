@@ -46,10 +46,10 @@ def write_until_killed(place: str, log: str, first: int, ready: int) -> None:
             if seed % 2:
                 number = store.save(scores, str(seed), tags=["saved"]).id
             else:
-                with store.running(str(seed)) as run:
+                with store.start_run(str(seed)) as run:
                     run.progress(1, 2)
-                    run.keep("half", scores)
-                    run.result(scores)
+                    run.save_part("half", scores)
+                    run.set_result(scores)
                 number = run.id
             os.write(report, f"{seed} {number}\n".encode())
             os.write(ready, b"x")
@@ -127,7 +127,7 @@ def _watched(place: str, children: set[int]) -> list[int]:
             children.remove(child)
             codes.append(status)
         try:
-            with assay.store.open(place, create=False, only_reads=True) as store:
+            with assay.store.open(place, create=False, read_only=True) as store:
                 runs = store.runs(limit=3)
                 for run in runs:
                     run.scores()

@@ -13,7 +13,7 @@ from assay import Conventions, Ids, Scores, compare, parse_many
 from assay.errors import UsageError
 from assay.report import make_report
 from assay.stats import difference_interval, intervals
-from tests.web.samples import Ask
+from tests.web.samples import Client
 
 MEASURES = ("AP", "Success@1")
 
@@ -50,8 +50,8 @@ def test_stored_intervals_draw_whole_groups(place, n_scenes, method):
     alone = intervals(scores.values)
     with assay.store.open(place) as store:
         run = store.save(scores, "a", clusters="scene")
-        with store.running("b") as running:
-            running.result(scores, clusters="scene")
+        with store.start_run("b") as running:
+            running.set_result(scores, clusters="scene")
         runs = [run, store.run(2)]
         plain = store.save(scores, "c")
     for own in runs:
@@ -60,10 +60,11 @@ def test_stored_intervals_draw_whole_groups(place, n_scenes, method):
             found = own.aggregate(name)
             ends = (max(one.low, 0.0), min(one.high, 1.0))
             assert (found.low, found.high) == ends
-            assert found.method == f"{method} by scene"
+            assert (found.method, found.clusters) == (method, "scene")
+            assert found.to_dict()["method"] == f"{method} by scene"
             assert found.high - found.low > 3 * (single.high - single.low)
     assert plain.clusters == ""
-    assert plain.aggregate("AP").method == "bca"
+    assert (plain.aggregate("AP").method, plain.aggregate("AP").clusters) == ("bca", "")
 
 
 def test_the_column_travels_with_an_exported_run(tmp_path):
@@ -80,9 +81,9 @@ def test_the_column_travels_with_an_exported_run(tmp_path):
 @pytest.mark.parametrize(
     ("clusters", "words"),
     [
-        ("scenes", "no group column 'scenes' to draw by. Did you mean 'scene'"),
+        ("scenes", r"no group column 'scenes' to resample by\. Did you mean scene\?"),
         ("x", "They have: 'scene'"),
-        (3, "clusters is the name of one group column"),
+        (3, "clusters must be the name of one group column"),
     ],
 )
 def test_a_column_that_is_not_there_is_refused(tmp_path, clusters, words):
@@ -109,11 +110,12 @@ def test_comparisons_of_stored_runs_draw_the_same_groups(tmp_path, assay):
     assert plain.settings.by == "scene"
     printed = assay("runs", "compare", 1, 2, "-m", "AP", "--store", tmp_path / "s.db", "--json")
     assert json.loads(printed.out)["measures"] == expected.to_dict()["measures"]
-    ask = Ask(tmp_path / "s.db")
+    ask = Client(tmp_path / "s.db")
     page = ask("/compare.json?run=1&run=2&measure=AP").json
     assert page["comparison"]["measures"] == expected.to_dict()["measures"]
     assert (
-        "whole groups by scene" in ask("/leaderboard.json?dataset=d&measure=AP").json["tie_groups"]
+        "whole groups by scene"
+        in ask("/leaderboard.json?dataset=d&measure=AP").json["letters_note"]
     )
 
 
@@ -126,7 +128,7 @@ def test_trends_draw_the_same_groups(tmp_path):
     with assay_store(tmp_path) as store:
         for one in (old, new):
             store.save(one, "system", dataset="d", clusters="scene")
-    change = Ask(tmp_path / "s.db")("/trends.json?measure=AP").json["runs"][1]["change"]
+    change = Client(tmp_path / "s.db")("/trends.json?measure=AP").json["runs"][1]["change"]
     expected = difference_interval(new["AP"], old["AP"], method="t", clusters=old.groups["scene"])
     single = difference_interval(new["AP"], old["AP"], method="t")
     assert (change["low"], change["high"]) == pytest.approx((expected.low, expected.high))

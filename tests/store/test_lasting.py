@@ -10,7 +10,7 @@ from sqlalchemy import select, text
 
 import assay.store
 from assay.errors import StorageError
-from assay.store import QueryResults, RunningRun
+from assay.store import QueryResults
 from assay.store.schema import OWN_TABLES, RUNS
 from tests.store.places import make_scores, same_scores
 
@@ -54,7 +54,7 @@ def test_no_statement_changes_a_finished_run(place):
                 connection.execute(text(statement))
         assert store.run(1) == run
         assert same_scores(store.run(1).scores(), make_scores(1))
-        assert (run.results("q"), store.run(running).status) == (SHOWN["q"], "running")
+        assert (run.results("q"), store.run(running.id).status) == (SHOWN["q"], "running")
 
 
 @pytest.mark.parametrize("taken", ["id", "uid"])
@@ -125,8 +125,8 @@ def test_lost_aggregates_are_a_damage(tmp_path):
 def test_rows_of_a_run_that_did_not_finish_may_go(place):
     with assay.store.open(place) as store:
         store.save(make_scores(1), "a")
-        run = RunningRun(store, store.begin(assay.store.RunRecord(name="b")))
-        run.keep("part", make_scores(2))
+        run = store.begin(assay.store.RunRecord(name="b"))
+        run.save_part("part", make_scores(2))
         run.fail(ValueError("no more"))
         with store.database.writing() as connection:
             assert connection.execute(text("DELETE FROM blobs WHERE run_id = 2")).rowcount > 0
@@ -136,8 +136,8 @@ def test_rows_of_a_run_that_did_not_finish_may_go(place):
 
 def test_runs_that_did_not_finish_may_change(place):
     with assay.store.open(place) as store:
-        with pytest.raises(ZeroDivisionError), store.running("a"):
+        with pytest.raises(ZeroDivisionError), store.start_run("a"):
             1 / 0  # noqa: B018
-        with store.running("a", resume=1) as run:
-            run.result(make_scores(1))
+        with store.start_run("a", resume=1) as run:
+            run.set_result(make_scores(1))
         assert store.run(1).status == "finished"

@@ -59,6 +59,15 @@ def test_new_runs_are_added(copied: Path) -> None:
         assert store.damages() == []
 
 
+def test_clusters_are_a_column_of_their_own(copied: Path) -> None:
+    with assay.store.open(copied) as store:
+        assert store.database.version != "0003"
+        clusters = {run.name: run.clusters for run in store.runs() if run.clusters}
+        methods = {one.method for run in store.runs() for one in run.aggregates}
+    assert clusters == {"lexical": "topic", "partial": "topic", "letters": "kind", "ORB": "scene"}
+    assert methods == {"", "bca", "t"}
+
+
 def _changes(then: Any, now: Any) -> Any:
     """Differences in values; what a later version says in addition does not count."""
     found = differences({"json": then}, {"json": _old_names(now, renames())})

@@ -13,8 +13,8 @@ from sqlalchemy import create_engine, text
 import assay.store
 from assay.errors import StorageError, UsageError
 from assay.store.database import locate
+from assay.store.migrations import known_versions, newest_version, upgrade, version_of
 from assay.store.sqlite import WRITES, make_engine
-from assay.store.versions import known_versions, newest_version, upgrade, version_of
 from tests.store.places import make_scores, same_scores
 
 
@@ -66,7 +66,7 @@ def test_settings_of_the_file(tmp_path):
 
 
 def test_no_store_where_none_should_be_made(place):
-    for settings in ({"create": False}, {"only_reads": True}):
+    for settings in ({"create": False}, {"read_only": True}):
         with pytest.raises(StorageError, match="There is no store"):
             assay.store.open(place, **settings)
     with assay.store.open(place) as store:
@@ -76,7 +76,7 @@ def test_no_store_where_none_should_be_made(place):
 def test_reading_only(place):
     with assay.store.open(place) as store:
         store.save(make_scores(1), "a")
-        with assay.store.open(place, only_reads=True) as reader:
+        with assay.store.open(place, read_only=True) as reader:
             assert len(reader) == 1
             assert same_scores(reader.run(1).scores(), make_scores(1))
             store.save(make_scores(2), "b")
@@ -98,7 +98,7 @@ def _old_store(place, version):
     """A store as an earlier version of the program left it, with two runs."""
     location = locate(place)
     if location.file is not None:
-        engine = make_engine(location.file, only_reads=False)
+        engine = make_engine(location.file, read_only=False)
     else:
         engine = create_engine(location.url)
     with engine.connect() as plain, plain.execution_options(**{WRITES: True}).begin() as begun:
@@ -107,16 +107,17 @@ def _old_store(place, version):
         for name in ("old 1", "old 2"):
             connection.execute(
                 text(
-                    "INSERT INTO runs (uid, batch, name, status, created, updated, seconds, config) "
-                    "VALUES (:name, 'b', :name, 'running', '2026-01-01T00:00:00.000000Z', '', 1.5, "
-                    "'{\"k\": 1}')"
+                    "INSERT INTO runs (uid, batch, name, status, created, updated, seconds, "
+                    "config) VALUES (:name, 'b', :name, 'running', '2026-01-01T00:00:00.000000Z', "
+                    "'', 1.5, '{\"k\": 1}')"
                 ),
                 {"name": name},
             )
         connection.execute(
             text(
-                "INSERT INTO aggregates (run_id, position, measure, average, value, value_skip) "
-                "VALUES (1, 0, 'AP', 'micro', 0.25, 0.25)"
+                "INSERT INTO aggregates (run_id, position, measure, average, value, value_skip, "
+                "method) VALUES (1, 0, 'AP', 'micro', 0.25, 0.25, 'bca by scene by day'), "
+                "(2, 0, 'AP', 'micro', 0.25, 0.25, 't')"
             )
         )
         connection.execute(text("INSERT INTO tags (run_id, tag) VALUES (2, 't')"))
@@ -128,7 +129,7 @@ def _old_store(place, version):
 def test_every_earlier_schema_is_upgraded(place, version):
     _old_store(place, version)
     with pytest.raises(StorageError, match=f"old schema {version}"):
-        assay.store.open(place, only_reads=True)
+        assay.store.open(place, read_only=True)
     with assay.store.open(place) as store:
         assert store.database.version == newest_version()
         assert [run.name for run in store.runs()] == ["old 2", "old 1"]
@@ -140,6 +141,24 @@ def test_every_earlier_schema_is_upgraded(place, version):
             found = connection.execute(text("SELECT true_map_micro FROM wide_results")).scalars()
             assert 0.25 in set(found)
         assert store.damages() == []
+
+
+@pytest.mark.parametrize("version", known_versions()[:3])
+def test_clusters_are_taken_out_of_the_method(place, version):
+    """They were part of it up to schema 0003; finished runs are guarded again afterwards."""
+    _old_store(place, version)
+    with assay.store.open(place) as store:
+        one, two = (store.run(number).aggregate("AP") for number in (1, 2))
+        assert (one.method, one.clusters) == ("bca", "scene by day")
+        assert one.to_dict()["method"] == "bca by scene by day"
+        assert (two.method, two.clusters) == ("t", "")
+        assert (store.run(1).clusters, store.run(2).clusters) == ("scene by day", "")
+        for column in ("method", "clusters"):
+            with (
+                pytest.raises(StorageError, match="a finished run does not change"),
+                store.database.writing() as connection,
+            ):
+                connection.execute(text(f"UPDATE aggregates SET {column} = 'x'"))
 
 
 @pytest.mark.parametrize("version", known_versions()[:-1])

@@ -41,8 +41,8 @@ def test_what_is_stored_comes_back(place):
 
 def test_by_way_of_a_running_run_and_integer_ids(tmp_path):
     with assay.store.open(tmp_path / "s.db") as store:
-        with store.running("a") as running:
-            running.result(
+        with store.start_run("a") as running:
+            running.set_result(
                 make_scores(1, text=False), results={"0": QueryResults("zero", (FOUND,))}
             )
         run = store.run(running.id)
@@ -147,7 +147,7 @@ def test_what_cannot_be_shown_is_refused(make):
 @pytest.mark.parametrize("shown", [3, {3: QueryResults("", ())}, {"q": "text"}], ids=str)
 def test_a_mapping_of_something_else_is_refused(tmp_path, shown):
     with assay.store.open(tmp_path / "s.db") as store:
-        with pytest.raises(UsageError, match="shown"):
+        with pytest.raises(UsageError, match="results"):
             store.save(make_scores(1), "a", results=shown)
         assert len(store) == 0
 
@@ -178,5 +178,5 @@ def test_rows_that_changed_places_are_noticed(tmp_path):
                     text("UPDATE shown SET query_key = :n WHERE query_key = :o"),
                     {"n": new, "o": old},
                 )
-        with pytest.raises(StorageError, match="lies under another"):
+        with pytest.raises(StorageError, match="are stored under another"):
             run.results("a")

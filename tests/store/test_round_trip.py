@@ -12,7 +12,7 @@ from assay import PRESETS, Conventions, Ids, Scores, evaluate, parse_many
 from assay.core.text import guard_formula as guarded
 from assay.core.text import unguard_formula as unguarded
 from assay.errors import AssayError, FormatError
-from assay.store.codec import packed, packed_texts, unpacked, unpacked_texts
+from assay.store.codec import pack_array, pack_texts, unpack_array, unpack_texts
 from tests.store.places import HOSTILE, make_scores, same_scores
 
 
@@ -41,18 +41,18 @@ def test_conventions_come_back(tmp_path, conventions):
 
 def test_real_nan_payloads_come_back():
     odd = np.array([0x7FF8000000000001, 0xFFF8000000000000, 0x8000000000000000], np.uint64)
-    assert unpacked(packed("values", odd.view(np.float64))).tobytes() == odd.tobytes()
+    assert unpack_array(pack_array("values", odd.view(np.float64))).tobytes() == odd.tobytes()
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 4097])
 def test_arrays_of_every_kind(n):
     rng = np.random.default_rng(n)
     for array in (rng.random(n), rng.integers(-(2**63), 2**63 - 1, n), rng.random(n) < 0.5):
-        back = unpacked(packed("x", array))
+        back = unpack_array(pack_array("x", array))
         assert back.dtype == array.dtype
         assert back.tobytes() == array.tobytes()
     texts = [*HOSTILE, "", ""]
-    assert unpacked_texts(packed_texts("x", texts)) == texts
+    assert unpack_texts(pack_texts("x", texts)) == texts
 
 
 def test_no_queries_at_all(place):

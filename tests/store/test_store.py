@@ -163,11 +163,15 @@ def test_filters(place):
         )
         for filters, expected in cases:
             assert store.runs(**filters) == expected, filters
-            lines = store.lines(**filters)
+            lines = store.summaries(**filters)
             assert [one.means() for one in lines] == [run.means() for run in expected]
             for one, run in zip(lines, expected, strict=True):
                 assert [getattr(one, k) for k in shown] == [getattr(run, k) for k in shown]
-        assert [list(one.means()) for one in store.lines(measures=["map"])] == [[], ["AP"], ["AP"]]
+        assert [list(one.means()) for one in store.summaries(measures=["map"])] == [
+            [],
+            ["AP"],
+            ["AP"],
+        ]
         with pytest.raises(UsageError, match="cannot be filtered by 'modle'"):
             store.runs(modle="x")
         with pytest.raises(UsageError, match="A date looks like"):
@@ -194,7 +198,7 @@ def test_runs_that_are_not_there(place):
             with pytest.raises(UsageError, match=r"no run|the last one is 1"):
                 store.run(key)
         for key in ("", "abc", "%" * 8, None, 1.5, True, "１２"):
-            with pytest.raises(UsageError, match="named by its number"):
+            with pytest.raises(UsageError, match="identified by its number"):
                 store.run(key)
 
 
@@ -223,13 +227,13 @@ def test_tags_notes_and_deletion(place):
 
 def test_running_runs_are_seen_by_others(place):
     with assay.store.open(place) as store, assay.store.open(place) as other:
-        with store.running("slow", task="t") as run:
+        with store.start_run("slow", task="t") as run:
             seen = other.run(run.id)
             assert (seen.status, seen.finished, seen.aggregates) == ("running", None, ())
             run.progress(3, 10)
             assert (other.run(run.id).done, other.run(run.id).total) == (3, 10)
-            run.timing("rank", 0.5)
-            run.result(make_scores(1))
+            run.add_timing("rank", 0.5)
+            run.set_result(make_scores(1))
             assert other.run(run.id).status == "running"
         done = other.run(run.id)
         assert (done.status, done.timings) == ("finished", {"rank": 0.5})
@@ -247,7 +251,7 @@ def test_running_runs_are_seen_by_others(place):
 )
 def test_failed_runs_say_why(place, error, message):
     with assay.store.open(place) as store:
-        with pytest.raises(type(error)), store.running("a"):
+        with pytest.raises(type(error)), store.start_run("a"):
             raise error
         run = store.run(1)
     assert (run.status, run.message, run.finished) == ("failed", message, None)
@@ -255,19 +259,19 @@ def test_failed_runs_say_why(place, error, message):
 
 def test_finished_runs_are_immutable(place):
     with assay.store.open(place) as store:
-        with store.running("a") as run:
-            run.result(make_scores(1))
+        with store.start_run("a") as run:
+            run.set_result(make_scores(1))
         before = store.run(run.id)
         for change in (
             lambda: run.progress(1, 2),
-            lambda: run.keep("p", make_scores(2)),
+            lambda: run.save_part("p", make_scores(2)),
             run.finish,
-            lambda: store.finish_together(run.id, [], seconds=1.0),
+            lambda: store.finish_together(run, [], seconds=1.0),
         ):
             with pytest.raises((UsageError, ValueError)):
                 change()
-        store.fail(run.id, ValueError("late"))
-        with pytest.raises(UsageError, match="is finished"), store.running("a", resume=run.id):
+        run.fail(ValueError("late"))
+        with pytest.raises(UsageError, match="is finished"), store.start_run("a", resume=run.id):
             pass
         assert store.run(run.id) == before
         assert same_scores(before.scores(), make_scores(1))
@@ -275,7 +279,7 @@ def test_finished_runs_are_immutable(place):
 
 def test_a_deleted_run_cannot_finish(place):
     with assay.store.open(place) as store:
-        running = store.running("a")
+        running = store.start_run("a")
         store.delete(running.__enter__().id)
         with pytest.raises(UsageError, match="was deleted"):
             running.__exit__(None, None, None)
@@ -283,13 +287,13 @@ def test_a_deleted_run_cannot_finish(place):
 
 def test_resuming_needs_the_same_request(place):
     with assay.store.open(place) as store:
-        with pytest.raises(ValueError, match="x"), store.running("a", config={"k": 1}):
+        with pytest.raises(ValueError, match="x"), store.start_run("a", config={"k": 1}):
             raise ValueError("x")
-        other = store.running("a", config={"k": 2}, resume=1)
-        with pytest.raises(UsageError, match="config is not what it was"):
+        other = store.start_run("a", config={"k": 2}, resume=1)
+        with pytest.raises(UsageError, match="config differs from what was stored"):
             other.__enter__()
-        with store.running("a", config={"k": 1}, resume=1) as run:
-            run.result(make_scores(1))
+        with store.start_run("a", config={"k": 1}, resume=1) as run:
+            run.set_result(make_scores(1))
         assert (store.run(1).status, store.run(1).message, len(store)) == ("finished", "", 1)
 
 
@@ -386,7 +390,7 @@ def test_what_cannot_be_stored_is_refused_before_anything_is(place, about):
     with assay.store.open(place) as store:
         with pytest.raises(UsageError):
             store.save(make_scores(1), "a", **about)
-        with pytest.raises(UsageError), store.running("a", **about):
+        with pytest.raises(UsageError), store.start_run("a", **about):
             pass
         assert len(store) == 0
 
@@ -453,9 +457,9 @@ def test_merged_parts_are_the_whole(place):
                 extra=whole.extra if rows.start else whole.extra.take([]),
             )
         )
-    with assay.store.open(place) as store, store.running("a") as run:
+    with assay.store.open(place) as store, store.start_run("a") as run:
         for number, half in enumerate(halves):
-            run.keep(f"part {number}", half)
-        run.result(Scores.merge(*(run.kept(f"part {number}") for number in (0, 1))))
+            run.save_part(f"part {number}", half)
+        run.set_result(Scores.merge(*(run.load_part(f"part {number}") for number in (0, 1))))
     with assay.store.open(place) as store:
         assert same_scores(store.run(1).scores(), whole)

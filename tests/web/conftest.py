@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import assay.store
-from tests.web.samples import Ask, save_demo
+from tests.web.samples import Client, save_demo
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +20,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def asked(demo: Path) -> Ask:
+def client(demo: Path) -> Client:
     """The dashboard over that store."""
-    return Ask(demo)
+    return Client(demo)

@@ -1,4 +1,4 @@
-"""Stores that the tests of the dashboard share, and a way to ask it without a network."""
+"""Stores that the tests of the dashboard share, and a client that needs no network."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import numpy as np
 import assay.store
 from assay import Ids, Scores, parse_many, preset
 from assay.runs.results import QueryResults, ResultDoc
-from assay.store import RunningRun, RunRecord, Store
+from assay.store import RunRecord, Store
 from assay.tasks.demo import make_demo
 from assay.web import make_app
-from assay.web.store_handle import Source
+from assay.web.store_handle import StoreHandle
 from tests.hostile import HOSTILE
 from tests.report.samples import demo_runs
 
@@ -102,8 +102,8 @@ def save_demo(store: Store) -> None:
             chance={"nDCG@10": 0.02},
         )
     running = store.begin(RunRecord("dense-large", task="retrieval", dataset="demo", model="large"))
-    RunningRun(store, running).progress(37, 100)
-    store.fail(store.begin(RunRecord("splade", dataset="demo")), ValueError("no such index"))
+    running.progress(37, 100)
+    store.begin(RunRecord("splade", dataset="demo")).fail(ValueError("no such index"))
 
 
 def hostile_shown(text: str) -> QueryResults:
@@ -145,11 +145,11 @@ def hostile_store(place: Path) -> None:
                 command=("eval", text),
                 results={queries[0]: hostile_shown(text)},
             )
-        with store.running(HOSTILE[1], dataset=HOSTILE[0]) as run:
+        with store.start_run(HOSTILE[1], dataset=HOSTILE[0]) as run:
             run.progress(1, 3)
-            run.result(None)
+            run.set_result(None)
         failing = store.begin(RunRecord(HOSTILE[2]))
-        store.fail(failing, RuntimeError(HOSTILE[1]))
+        failing.fail(RuntimeError(HOSTILE[1]))
 
 
 @dataclass(frozen=True)
@@ -169,18 +169,18 @@ class Answer:
         return json.loads(self.body)
 
 
-class Ask:
-    """The dashboard over a store, asked without a network."""
+class Client:
+    """A client of the dashboard over a store; it calls the application without a network."""
 
     def __init__(self, place: Path | str, **settings: Any) -> None:
-        self.source = Source(place)
+        self.source = StoreHandle(place)
         self._app = make_app(self.source, **settings)
 
     def __call__(self, address: str, **more: Any) -> Answer:
-        return _ask(self._app, address, **more)
+        return _get(self._app, address, **more)
 
 
-def _ask(
+def _get(
     app: Any,
     address: str,
     *,

@@ -14,9 +14,9 @@ import pytest
 
 import assay.store
 from assay import compare
-from assay.store import RunningRun, RunRecord
+from assay.store import OpenRun, RunRecord
 from tests.store.private_postgres import new_database
-from tests.web.samples import Ask, made_scores, save_demo
+from tests.web.samples import Client, made_scores, save_demo
 
 PAGES = (
     "/runs",
@@ -42,24 +42,40 @@ def shown_rows(page: str, table: str) -> list[list[str]]:
     figure = re.search(rf'<figure class="table" id="{table}">(.*?)</figure>', page, re.S).group(1)
     body = re.search(r"<tbody>(.*?)</tbody>", figure, re.S).group(1)
     cells = [
-        re.findall(r'<td class="(?!pick|picture)[^"]*">(.*?)</td>', row, re.S)
+        re.findall(r'<td(?: class="(?!pick|picture)[^"]*")?>(.*?)</td>', row, re.S)
         for row in re.findall(r"<tr>(.*?)</tr>", body, re.S)
     ]
     return [[unescape(re.sub(r"<[^>]+>", "", cell)).strip() for cell in row] for row in cells]
 
 
+def test_a_page_is_one_module_with_a_route_and_a_template():
+    from importlib.resources import files
+
+    from assay.web.pages import page_routes
+
+    package = files("assay.web")
+    modules = {one.name for one in (package / "pages").iterdir() if one.name.endswith(".py")}
+    routes = page_routes()
+    assert len(routes) == len(modules - {"__init__.py"})
+    assert [one.menu for one in routes if one.menu] == ["Runs", "Leaderboard", "Compare", "Trends"]
+    for route in routes:
+        module = route.make.__module__.rpartition(".")[2]
+        assert (package / "templates" / f"{module}.html").is_file()
+        assert route.path.strip("/").partition("/")[0] == module
+
+
 @pytest.mark.parametrize("address", PAGES)
-def test_every_page_has_a_twin_in_json_and_its_tables_in_csv(asked: Ask, address: str):
-    page = asked(address)
+def test_every_page_has_a_twin_in_json_and_its_tables_in_csv(client: Client, address: str):
+    page = client(address)
     assert page.status == 200, page.text
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    data = asked(twin(address, ".json"))
+    data = client(twin(address, ".json"))
     assert data.headers["content-type"] == "application/json"
     assert data.json["schema_version"] == 1
     links = re.findall(r'<a href="([^"]+\.csv[^"]*)"', page.text)
     assert links
     for link in map(unescape, links):
-        table = asked(link)
+        table = client(link)
         assert table.status == 200, table.text
         assert table.headers["content-type"] == "text/csv; charset=utf-8"
         assert len({len(row) for row in rows_of(table.text)}) == 1
@@ -77,13 +93,13 @@ class Links(HTMLParser):
         self.found += [value for key, value in attributes if key in ("href", "src", "action")]
 
 
-def test_every_link_leads_somewhere(asked: Ask):
+def test_every_link_leads_somewhere(client: Client):
     seen: set[str] = set()
     new = ["/"]
     while new and len(seen) < 90:
         address = new.pop(0)
         seen.add(address)
-        answer = asked(address)
+        answer = client(address)
         assert answer.status in (200, 303), (address, answer.text[:300])
         if answer.status == 303:
             new.append(answer.headers["location"])
@@ -116,20 +132,20 @@ def test_runs_are_filtered_sorted_and_paged_as_the_store_says(tmp_path):
         for i in range(60):
             store.begin(RunRecord(f"waiting {i}", dataset="many"))
         everything = store.runs()
-    ask = Ask(tmp_path / "s.db")
-    data = ask("/runs.json").json
+    client = Client(tmp_path / "s.db")
+    data = client("/runs.json").json
     assert data["total"] == 68
     assert [row["id"] for row in data["runs"]] == [run.id for run in everything][:50]
-    second = ask("/runs.json?page=2").json
+    second = client("/runs.json?page=2").json
     assert [row["id"] for row in second["runs"]] == [run.id for run in everything][50:]
-    assert ask("/runs.json?page=99").json["number"] == 2
-    assert len(rows_of(ask("/runs.csv").text)) == 69
+    assert client("/runs.json?page=99").json["number"] == 2
+    assert len(rows_of(client("/runs.csv").text)) == 69
     score_cache = {run.id: run.means().get("nDCG@10") for run in everything}
-    found = ask("/runs.json?measure=nDCG%4010&sort=value").json["runs"]
+    found = client("/runs.json?measure=nDCG%4010&sort=value").json["runs"]
     assert [score_cache[row["id"]] for row in found] == sorted(
         (v for v in score_cache.values() if v is not None), reverse=True
     )
-    found = ask("/runs.json?status=finished&sort=name&order=up").json["runs"]
+    found = client("/runs.json?status=finished&sort=name&order=up").json["runs"]
     names = [row["name"] for row in found]
     assert names == sorted(names)
     assert len(names) == 8
@@ -146,8 +162,8 @@ def test_runs_are_filtered_sorted_and_paged_as_the_store_says(tmp_path):
         "until=2999-01-01": 68,
         "dataset=none": 0,
     }.items():
-        assert ask(f"/runs.json?{query}").json["total"] == expected, query
-    assert "No run passes these filters" in ask("/runs?dataset=none").text
+        assert client(f"/runs.json?{query}").json["total"] == expected, query
+    assert "No run matches these filters" in client("/runs?dataset=none").text
 
 
 @pytest.mark.parametrize(
@@ -164,15 +180,15 @@ def test_runs_are_filtered_sorted_and_paged_as_the_store_says(tmp_path):
         "&".join(["tag=x"] * 300),
     ],
 )
-def test_what_makes_no_sense_is_said_so(asked: Ask, wrong: str):
-    answer = asked(f"/runs?{wrong}")
+def test_invalid_parameters_are_refused(client: Client, wrong: str):
+    answer = client(f"/runs?{wrong}")
     assert answer.status == 400
-    assert "This cannot be shown" in answer.text
-    assert asked(f"/runs.json?{wrong}").json["error"]
+    assert "Invalid request" in answer.text
+    assert client(f"/runs.json?{wrong}").json["error"]
 
 
-def test_leaderboard_is_that_of_the_store_with_tie_groups_of_the_library(demo, asked: Ask):
-    data = asked("/leaderboard.json?dataset=demo&measure=AP").json
+def test_leaderboard_is_that_of_the_store_with_group_letters_of_the_library(demo, client: Client):
+    data = client("/leaderboard.json?dataset=demo&measure=AP").json
     with assay.store.open(demo) as store:
         runs = {run.name: run for run in store.runs(dataset="demo", status="finished")}
         expected = sorted(runs.values(), key=lambda run: -run.means()["AP"])
@@ -186,92 +202,92 @@ def test_leaderboard_is_that_of_the_store_with_tie_groups_of_the_library(demo, a
         one = run.aggregate("AP")
         assert (row["value"], row["low"], row["high"]) == (one.value, one.low, one.high)
         assert row["chance"] == one.chance
-        assert row["tie_group"] == standing.letters
-    page = asked("/leaderboard?dataset=demo&measure=AP").text
+        assert row["letters"] == standing.letters
+    page = client("/leaderboard?dataset=demo&measure=AP").text
     rows = shown_rows(page, "leaderboard")
     assert [row[0] for row in rows] == [run.name for run in expected]
     assert rows[0][3] == f"{expected[0].means()['AP']:.4f}"
 
 
-def test_leaderboard_takes_the_newest_run_of_a_name_or_all(asked: Ask):
-    newest = asked("/leaderboard.json?dataset=cranfield").json
+def test_leaderboard_takes_the_newest_run_of_a_name_or_all(client: Client):
+    newest = client("/leaderboard.json?dataset=cranfield").json
     assert [row["id"] for row in newest["runs"]] == [9]
-    everything = asked("/leaderboard.json?dataset=cranfield&of=all").json
+    everything = client("/leaderboard.json?dataset=cranfield&of=all").json
     assert len(everything["runs"]) == 6
     means = [row["value"] for row in everything["runs"]]
     assert means == sorted(means, reverse=True)
 
 
-def test_run_page_has_its_numbers_groups_and_queries(demo, asked: Ask):
+def test_run_page_has_its_numbers_groups_and_queries(demo, client: Client):
     with assay.store.open(demo) as store:
         run = store.run(1)
         scores = run.scores()
-    page = asked("/run/1")
+    page = client("/run/1")
     for one in run.aggregates:
         assert f"{one.value:.4f}" in page.text
     assert "assay eval dense.run -r qrels.txt" in page.text
     assert run.signature in unescape(page.text)
     assert "before the new tokeniser" in page.text
-    data = asked("/run/1.json").json
+    data = client("/run/1.json").json
     groups = {row["kind"]: row["nDCG@10"] for row in data["groups"]}
     expected = scores.mean(by="kind").groups
     assert groups == {name: means["nDCG@10"] for name, means in expected.items()}
-    queries = asked("/run/1.json?sort=AP").json["queries"]
+    queries = client("/run/1.json?sort=AP").json["queries"]
     score_cache = [row["AP"] for row in queries["rows"]]
     assert score_cache == sorted(scores["AP"].tolist(), reverse=True)[:50]
-    table = rows_of(asked("/run/1.csv?table=queries").text)
+    table = rows_of(client("/run/1.csv?table=queries").text)
     assert [float(row[1]) for row in table[1:]] == scores["nDCG@10"].tolist()
-    assert asked(f"/run/{run.uid[:10]}").status == 200
+    assert client(f"/run/{run.uid[:10]}").status == 200
 
 
-def test_running_and_failed_runs_say_so(demo, asked: Ask):
-    data = asked("/run/10.json").json["run"]
+def test_running_and_failed_runs_say_so(demo, client: Client):
+    data = client("/run/10.json").json["run"]
     assert (data["status"], data["done"], data["total"]) == ("running", 37, 100)
-    page = asked("/run/10").text
+    page = client("/run/10").text
     assert '<progress max="100" value="37">' in page
     assert 'data-live="/run/10.json"' in page
-    assert "ValueError: no such index" in asked("/run/11").text
-    assert "running 37 %" in asked("/runs").text
+    assert "ValueError: no such index" in client("/run/11").text
+    assert "running 37 %" in client("/runs").text
     with assay.store.open(demo) as store:
-        RunningRun(store, 10).progress(38, 100)
-    assert asked("/run/10.json").json["run"]["done"] == 38
+        OpenRun(store, 10).progress(38, 100)
+    assert client("/run/10.json").json["run"]["done"] == 38
     with assay.store.open(demo) as store:
-        RunningRun(store, 10).progress(37, 100)
+        OpenRun(store, 10).progress(37, 100)
 
 
-def test_comparison_is_that_of_the_library(demo, asked: Ask):
-    data = asked("/compare.json?run=1&run=2&run=3&measure=AP").json
+def test_comparison_is_that_of_the_library(demo, client: Client):
+    data = client("/compare.json?run=1&run=2&run=3&measure=AP").json
     with assay.store.open(demo) as store:
         runs = [store.run(i) for i in (1, 2, 3)]
         expected = compare(
             *(run.scores() for run in runs), names=[run.name for run in runs], measures=["AP"]
         )
     assert data["comparison"] == expected.to_dict()
-    page = asked("/compare?run=1&run=2&run=3&measure=AP").text
+    page = client("/compare?run=1&run=2&run=3&measure=AP").text
     assert expected.verdict in unescape(page)
     best, second = (one.name for one in expected.standings[:2])
     differences = expected.differences("AP", best, second)
     assert [row["query"] for row in data["queries"]["rows"]] == [
         row.query for row in differences.rows
     ]
-    based = asked("/compare.json?run=1&run=2&run=3&measure=AP&baseline=2").json
+    based = client("/compare.json?run=1&run=2&run=3&measure=AP&baseline=2").json
     assert based["comparison"]["baseline"] == "lexical"
-    table = rows_of(asked("/compare.csv?run=1&run=2&table=pairs").text)
+    table = rows_of(client("/compare.csv?run=1&run=2&table=pairs").text)
     assert "p_uncorrected" in table[0]
 
 
-def test_comparisons_that_cannot_be_are_explained(asked: Ask, tmp_path):
-    assert "Tick two or more runs" in asked("/compare").text
-    assert "needs two" in asked("/compare?run=1&run=1").text
-    assert asked("/compare?run=1&run=99").status == 404
-    waiting = asked("/compare?run=1&run=10")
+def test_comparisons_that_cannot_be_are_explained(client: Client, tmp_path):
+    assert "Select two or more runs" in client("/compare").text
+    assert "needs two" in client("/compare?run=1&run=1").text
+    assert client("/compare?run=1&run=99").status == 404
+    waiting = client("/compare?run=1&run=10")
     assert waiting.status == 400
     assert "no measure in common" in waiting.text
-    other = asked("/compare?run=1&run=9")
+    other = client("/compare?run=1&run=9")
     assert other.status == 400
     assert "Mismatch" not in other.text
-    assert asked("/compare?run=1&run=2&baseline=3").status == 400
-    assert asked("/compare?run=1&run=2&baseline=zzz").status == 404
+    assert client("/compare?run=1&run=2&baseline=3").status == 400
+    assert client("/compare?run=1&run=2&baseline=zzz").status == 404
 
 
 def test_a_page_does_not_wait_for_long_statistics(demo, monkeypatch):
@@ -287,24 +303,24 @@ def test_a_page_does_not_wait_for_long_statistics(demo, monkeypatch):
         return real(*arguments, **named)
 
     monkeypatch.setattr(score_cache, "compare", slow)
-    ask = Ask(demo)
-    page = ask("/compare?run=1&run=2")
+    client = Client(demo)
+    page = client("/compare?run=1&run=2")
     assert page.status == 200
-    assert "being compared" in page.text
+    assert "The comparison is being computed" in page.text
     assert '<meta http-equiv="refresh" content="1">' in page.text
     monkeypatch.setattr(score_cache, "monotonic", lambda: time.monotonic() + 30)
-    assert '<meta http-equiv="refresh" content="10">' in ask("/compare?run=1&run=2").text
-    board = ask("/leaderboard?dataset=demo").text
-    assert "Tie groups are being computed" in board
+    assert '<meta http-equiv="refresh" content="10">' in client("/compare?run=1&run=2").text
+    board = client("/leaderboard?dataset=demo").text
+    assert "Group letters are being computed" in board
     done.set()
-    assert ask("/compare.json?run=1&run=2").json["comparison"]["systems"] == ["dense", "lexical"]
-    page = ask("/compare?run=1&run=2").text
+    assert client("/compare.json?run=1&run=2").json["comparison"]["systems"] == ["dense", "lexical"]
+    page = client("/compare?run=1&run=2").text
     assert "is better than" in page
     assert "refresh" not in page
 
 
-def test_one_query_shows_what_each_run_retrieved(demo, asked: Ask):
-    data = asked("/query.json?run=1&run=2&run=3&query=q07").json
+def test_one_query_shows_what_each_run_retrieved(demo, client: Client):
+    data = client("/query.json?run=1&run=2&run=3&query=q07").json
     with assay.store.open(demo) as store:
         shown = [store.run(i).results("q07") for i in (1, 2, 3)]
         value = store.run(2).scores()["AP"][7]
@@ -315,13 +331,13 @@ def test_one_query_shows_what_each_run_retrieved(demo, asked: Ask):
     for own, other, column in zip(lists, lists[::-1], data["retrieved"], strict=False):
         assert [one["doc"] for one in column["results"]] == own
         assert [one["only_here"] for one in column["results"]] == [doc not in other for doc in own]
-    page = asked("/query?run=1&run=2&run=3&query=q07").text
+    page = client("/query?run=1&run=2&run=3&query=q07").text
     assert "only here" in page
     assert "relevant (" in page
-    assert "Relevant, but not among these" in page
-    assert "kept no texts" in page
-    assert asked("/query?run=9&query=q007").status == 200
-    assert "kept no texts" in asked("/query?run=9&query=q007").text
+    assert "Relevant but not retrieved" in page
+    assert "This run has no stored results" in page
+    assert client("/query?run=9&query=q007").status == 200
+    assert "has no stored texts" in client("/query?run=9&query=q007").text
 
 
 @pytest.mark.parametrize(
@@ -343,22 +359,22 @@ def test_one_query_shows_what_each_run_retrieved(demo, asked: Ask):
         "/trends?dataset=none",
     ],
 )
-def test_what_is_not_there_is_a_clear_404(asked: Ask, address: str):
-    answer = asked(address)
+def test_what_does_not_exist_is_a_404_with_a_way_back(client: Client, address: str):
+    answer = client(address)
     assert answer.status == 404
-    assert "There is no" in answer.text
+    assert "ot found</h1>" in answer.text
     assert "Traceback" not in answer.text
     assert '<a href="/runs">' in answer.text
 
 
-def test_lists_of_queries_show_their_texts(demo, asked: Ask):
+def test_lists_of_queries_show_their_texts(demo, client: Client):
     for address in ("/run/1", "/compare?run=3&run=1"):
-        page = asked(address).text
+        page = client(address).text
         assert '<span class="beside">what is known about q07, and since when</span>' in page
-        data = asked(twin(address, ".json")).json
+        data = client(twin(address, ".json")).json
         assert data["queries"]["texts"]["q07"] == "what is known about q07, and since when"
-    assert "beside" not in asked("/run/3").text
-    assert asked("/run/3.json").json["queries"]["texts"] == {}
+    assert "beside" not in client("/run/3").text
+    assert client("/run/3.json").json["queries"]["texts"] == {}
 
 
 def test_sums_are_no_measures_to_compare(tmp_path):
@@ -369,13 +385,13 @@ def test_sums_are_no_measures_to_compare(tmp_path):
     with assay.store.open(tmp_path / "s.db") as store:
         for run in runs:
             store.save(evaluate(run, qrels, ["num_ret", "AP"]), "x", dataset="d")
-    ask = Ask(tmp_path / "s.db")
-    assert ask("/compare.json?run=1&run=2").json["measures"] == ["AP"]
-    assert "is better than" in ask("/compare?run=1&run=2").text
-    trend = ask("/trends.json?measure=num_ret").json["runs"]
+    client = Client(tmp_path / "s.db")
+    assert client("/compare.json?run=1&run=2").json["measures"] == ["AP"]
+    assert "is better than" in client("/compare?run=1&run=2").text
+    trend = client("/trends.json?measure=num_ret").json["runs"]
     assert trend[1]["change"]["words"] == "not tested"
     for address in ("/leaderboard?measure=num_ret", "/run/1?measure=num_ret&sort=num_ret"):
-        assert ask(address).status == 200
+        assert client(address).status == 200
 
 
 def test_integer_query_ids_are_found(tmp_path):
@@ -386,11 +402,11 @@ def test_integer_query_ids_are_found(tmp_path):
     scores = replace(made_scores(1, n=5), query_ids=Ids.of(np.arange(5) * 10**12 - 10**12, "query"))
     with assay.store.open(tmp_path / "s.db") as store:
         store.save(scores, "numbers")
-    ask = Ask(tmp_path / "s.db")
+    client = Client(tmp_path / "s.db")
     for query in ("-1000000000000", "0", "3000000000000"):
-        assert ask(f"/query.json?run=1&query={query}").status == 200
+        assert client(f"/query.json?run=1&query={query}").status == 200
     for query in ("7", "0.0", "x", "9" * 30, "%C2%B2"):
-        assert ask(f"/query?run=1&query={query}").status == 404
+        assert client(f"/query?run=1&query={query}").status == 404
 
 
 def test_runs_without_values_of_queries_have_pages(tmp_path):
@@ -398,31 +414,31 @@ def test_runs_without_values_of_queries_have_pages(tmp_path):
         store.save(None, "bare", dataset="d", aggregates=[assay.store.Aggregate("AP", 0.5, n=3)])
         store.save(None, "empty", dataset="d")
         store.save(None, "other", dataset="d", aggregates=[assay.store.Aggregate("AP", 0.4, n=3)])
-    ask = Ask(tmp_path / "s.db")
+    client = Client(tmp_path / "s.db")
     for address in ("/run/1", "/run/2", "/leaderboard", "/trends", "/runs"):
-        assert ask(address).status == 200, address
-    assert "has no values of queries" in unescape(ask("/compare?run=1&run=3").text)
+        assert client(address).status == 200, address
+    assert "has no per-query values" in unescape(client("/compare?run=1&run=3").text)
 
 
 def test_an_empty_store_has_pages(tmp_path):
     assay.store.open(tmp_path / "s.db").close()
-    ask = Ask(tmp_path / "s.db")
-    assert "The store is empty" in ask("/runs").text
+    client = Client(tmp_path / "s.db")
+    assert "The store is empty" in client("/runs").text
     for address in ("/leaderboard", "/trends", "/compare", "/runs.csv", "/leaderboard.json"):
-        assert ask(address).status == 200, address
+        assert client(address).status == 200, address
 
 
 def test_pages_over_postgres(request):
     place = new_database(request.config)
     with assay.store.open(place) as store:
         save_demo(store)
-    ask = Ask(place)
+    client = Client(place)
     for address in (
         *PAGES,
         "/runs?sort=value&measure=AP&named_like=N&tag=ci&task=retrieval",
         "/runs.csv",
         "/leaderboard.json?of=all&dataset=cranfield",
     ):
-        assert ask(address).status == 200, address
-    assert ask("/runs.json?named_like=NIGHT").json["total"] == 6
-    ask.source.close()
+        assert client(address).status == 200, address
+    assert client("/runs.json?named_like=NIGHT").json["total"] == 6
+    client.source.close()

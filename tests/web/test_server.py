@@ -115,7 +115,7 @@ def test_a_port_in_use_is_named(place, assay):
         (["--store", "none.db"], {}, 5, "There is no store at none.db"),
         (["--store", "S", "--host", "no.such.host.invalid"], {}, 2, "cannot be opened"),
         (["--store", "S", "--port", "70000"], {}, 2, "--port"),
-        (["--store", "S"], {"ASSAY_TOKEN": "short"}, 2, "16 or more"),
+        (["--store", "S"], {"ASSAY_TOKEN": "short"}, 2, "at least 16"),
     ],
 )
 def test_what_cannot_begin_says_why(

@@ -10,14 +10,14 @@ import pytest
 import assay.store
 from assay import Conventions, Ids
 from assay.stats import difference_interval
-from tests.web.samples import Ask, made_scores
+from tests.web.samples import Client, made_scores
 
 
 def changes_of(place, scores) -> list[dict]:
     with assay.store.open(place) as store:
         for one in scores:
             store.save(one, "system", dataset="d")
-    found = Ask(place)("/trends.json?measure=AP").json
+    found = Client(place)("/trends.json?measure=AP").json
     assert [one["id"] for one in found["runs"]] == list(range(1, len(scores) + 1))
     return [one["change"] for one in found["runs"]]
 
@@ -40,14 +40,14 @@ def test_changes_are_paired_differences(tmp_path):
     assert [change["kind"] for change in found][2] == "worse"
 
 
-def test_regressions_are_named_in_words_and_marked(demo, asked: Ask):
-    data = asked("/trends.json?dataset=cranfield").json
+def test_regressions_are_named_in_words_and_marked(demo, client: Client):
+    data = client("/trends.json?dataset=cranfield").json
     assert data["regressions"] == [7]
-    page = asked("/trends?dataset=cranfield").text
+    page = client("/trends?dataset=cranfield").text
     assert "Regression in run 7" in page
     assert '<td class="change worse short">worse</td>' in page
     assert 'class="worse">' in page  # in the chart, as a triangle that points down
-    assert "no clear change" in page
+    assert "no significant change" in page
 
 
 def test_other_queries_are_not_paired(tmp_path):
@@ -66,16 +66,16 @@ def test_other_conventions_are_not_compared(tmp_path):
     second = replace(made_scores(2, skill=0.2), conventions=Conventions(depth=7))
     change = changes_of(tmp_path / "s.db", [first, second])[1]
     assert (change["kind"], change["words"]) == ("same", "other conventions")
-    page = Ask(tmp_path / "s.db")("/trends?measure=AP").text
-    assert "it cannot be held against the run before, other conventions." in page
+    page = Client(tmp_path / "s.db")("/trends?measure=AP").text
+    assert "not comparable with the previous run (other conventions)." in page
 
 
 def test_equal_runs_are_called_equal(tmp_path):
     change = changes_of(tmp_path / "s.db", [made_scores(1), made_scores(1)])[1]
     assert (change["kind"], change["difference"], change["paired"]) == ("same", 0.0, True)
     assert change["words"] == "the same values"
-    page = Ask(tmp_path / "s.db")("/trends?measure=AP").text
-    assert "on AP: the same values as the run before. No regression is seen." in page
+    page = Client(tmp_path / "s.db")("/trends?measure=AP").text
+    assert "on AP: the same values as the previous run. No regression." in page
 
 
 @pytest.mark.parametrize("rule", ["zero", "skip"])
@@ -105,8 +105,8 @@ def test_empty_and_missing_queries_count_as_the_conventions_say(tmp_path, rule):
         assert change["difference"] == pytest.approx(both.mean(), rel=1e-12)
 
 
-def test_names_that_changed_with_the_dataset_fall_back(asked: Ask):
+def test_names_that_changed_with_the_dataset_fall_back(client: Client):
     """A form sends the name and measure of the last dataset with the new one."""
-    data = asked("/trends.json?dataset=demo&name=nightly&measure=RBP").json
+    data = client("/trends.json?dataset=demo&name=nightly&measure=RBP").json
     assert data["name"] in ("dense", "lexical", "coarse")
     assert data["measure"] == "nDCG@10"

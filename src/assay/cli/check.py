@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli import options, output
-from assay.core.text import printable
 from assay.inspect.check import check
 
 if TYPE_CHECKING:
+    from assay.core.conventions import Conventions
     from assay.inspect.check import CheckReport
 
 __all__ = ["command"]
@@ -19,29 +19,18 @@ __all__ = ["command"]
 @click.command("check")
 @click.argument("run", metavar="RUN")
 @click.argument("qrels", metavar="QRELS")
-@click.option(
-    "-m",
-    "--measure",
-    "measures",
-    multiple=True,
-    default=("default",),
-    metavar="NAME",
-    help="The measures that matter to you: ties and short lists are judged by them.",
+@options.measures_option(
+    "The measures to check for: ties and short lists are judged by them.", default=("default",)
 )
 @options.conventions_options
-@options.json_option
-@options.output_option
+@options.result_options("text", "json", named=False)
 def command(
     *,
     run: str,
     qrels: str,
     measures: tuple[str, ...],
-    conventions: str,
-    ties: str | None,
-    empty: str | None,
-    missing: str | None,
-    depth: int | None,
-    json_wanted: bool,
+    rules: Conventions,
+    layout: str,
     file: str | None,
 ) -> int:
     """List what is wrong or suspicious in a run and its judgments.
@@ -53,22 +42,13 @@ def command(
       assay check run.txt qrels.txt
       assay check run.txt qrels.txt -m nDCG@20 --json
     """
-    layout = output.choose_format(None, json_wanted, file, known=("text", "json"))
     output.refuse_input(file, run, qrels)
-    rules = options.make_conventions(
-        conventions, ties=ties, empty=empty, missing=missing, depth=depth
-    )
     report = check(run, qrels, measures=list(measures), conventions=rules)
-    if layout == "json":
-        output.put(output.as_json({"command": "check", **report.to_dict()}), file)
-    elif file is None and output.on_terminal():
-        from assay.report.terminal import print_findings
-
-        print_findings(report)
-    else:
-        output.put(_as_text(report), file)
+    output.emit(report, layout, file, terminal=_print_on_terminal)
     return int(report.changes_numbers)
 
 
-def _as_text(report: CheckReport) -> str:
-    return "\n".join(printable(line) for line in str(report).splitlines())
+def _print_on_terminal(report: CheckReport) -> None:
+    from assay.report.terminal import print_findings
+
+    print_findings(report)

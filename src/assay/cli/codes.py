@@ -2,166 +2,146 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.cli import options, output
 from assay.cli.options import MultiOptionCommand
-from assay.core.text import printable
+from assay.cli.progress import status_line
 from assay.errors import InputError
-from assay.io.vectors import read_ids, read_vectors
+from assay.io.arrays import read_ids, read_vectors
 from assay.search.engine import Codes, pack_codes
-from assay.tables import page
-from assay.tasks.codes.evaluate import evaluate_codes
-from assay.tasks.codes.tables import data_table, report_page
+from assay.tasks.codes import evaluate_codes
 
 if TYPE_CHECKING:
     from assay.cli.saving import Saving
-    from assay.io.vectors import VectorFile
-    from assay.search.engine import Codes
-    from assay.tasks.codes.evaluate import CodesReport
+    from assay.io.arrays import VectorFile
+    from assay.tasks.codes import CodesReport
 
 __all__ = ["command"]
 
-_FORMATS = ("text", "markdown", "csv", "tsv", "json")
 _METHODS = ("sign", "gaussian", "itq", "int8", "float16")
 _TIES = ("expected", "order", "best", "worst")
 _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
-def _file_options(command: Any) -> Any:
-    """The vectors, their ids, the judgments, and codes made elsewhere."""
-    for option in reversed(
-        [
-            click.option(
-                "--embeddings",
-                required=True,
-                metavar="FILE",
-                help="Vectors of the documents: .npy, or .npz with the array docs.",
-            ),
-            click.option(
-                "--embeddings-key", metavar="KEY", help="Their array, where FILE is a .npz."
-            ),
-            click.option(
-                "--queries",
-                metavar="FILE",
-                help="Vectors of the queries. Without, the documents are their own.",
-            ),
-            click.option("--queries-key", metavar="KEY", help="Their array, where FILE is a .npz."),
-            click.option(
-                "--doc-ids",
-                metavar="FILE",
-                help="Ids of the documents, one a line, unless the .npz has doc_ids.",
-            ),
-            click.option("--query-ids", metavar="FILE", help="Ids of the queries, likewise."),
-            click.option("-r", "--qrels", metavar="QRELS", help="Judgments, to be compared with."),
-            click.option(
-                "--codes",
-                "codes",
-                multiple=True,
-                metavar="NAME=FILE",
-                help="Codes of the documents, made elsewhere; a .npz may also hold those "
-                "of the queries. May be repeated.",
-            ),
-            click.option(
-                "--query-codes",
-                multiple=True,
-                metavar="NAME=FILE",
-                help="Codes of the queries for the codes NAME.",
-            ),
-            click.option(
-                "--packed",
-                type=click.IntRange(min=1),
-                metavar="BITS",
-                help="These codes are packed, eight to a byte, and have BITS bits. "
-                "[an array of 0 and 1]",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+# The vectors, their ids, the judgments, and codes made elsewhere.
+_file_options = options.add_options(
+    click.option(
+        "--embeddings",
+        required=True,
+        metavar="FILE",
+        help="Vectors of the documents: .npy, or .npz with the array docs.",
+    ),
+    click.option("--embeddings-key", metavar="KEY", help="Their array, where FILE is a .npz."),
+    click.option(
+        "--queries",
+        metavar="FILE",
+        help="Vectors of the queries. Without, the documents are their own.",
+    ),
+    click.option("--queries-key", metavar="KEY", help="Their array, where FILE is a .npz."),
+    click.option(
+        "--doc-ids",
+        metavar="FILE",
+        help="Ids of the documents, one a line, unless the .npz has doc_ids.",
+    ),
+    click.option("--query-ids", metavar="FILE", help="Ids of the queries, likewise."),
+    click.option("-r", "--qrels", metavar="QRELS", help="Judgments, to be compared with."),
+    click.option(
+        "--codes",
+        "codes",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="Codes of the documents, made elsewhere; a .npz may also hold those "
+        "of the queries. May be repeated.",
+    ),
+    click.option(
+        "--query-codes",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="Codes of the queries for the codes NAME.",
+    ),
+    click.option(
+        "--packed",
+        type=click.IntRange(min=1),
+        metavar="BITS",
+        help="These codes are packed, eight to a byte, and have BITS bits. [an array of 0 and 1]",
+    ),
+)
 
 
-def _code_options(command: Any) -> Any:
-    """Which codes are made, and how they are measured."""
-    for option in reversed(
-        [
-            click.option(
-                "--bits",
-                multiple=True,
-                type=click.IntRange(min=1),
-                default=(64, 128, 256, 512, 1024),
-                show_default=True,
-                metavar="N...",
-                help="Lengths of the codes that gaussian and itq make.",
-            ),
-            click.option(
-                "--method",
-                "methods",
-                multiple=True,
-                type=click.Choice(_METHODS),
-                metavar="NAME...",
-                help="sign, gaussian, itq, int8, float16. [all of them; with --codes none]",
-            ),
-            click.option(
-                "--k",
-                "cutoffs",
-                multiple=True,
-                type=click.IntRange(min=1),
-                default=(10, 50),
-                show_default=True,
-                metavar="K...",
-                help="Cut-offs.",
-            ),
-            click.option(
-                "--rerank",
-                type=click.IntRange(min=1),
-                metavar="N",
-                help="Order the first N documents of a binary code again by float.",
-            ),
-            click.option(
-                "--metric",
-                type=click.Choice(["cosine", "dot", "l2"]),
-                default="cosine",
-                show_default=True,
-                help="What float vectors are compared by.",
-            ),
-            click.option(
-                "--ties",
-                type=click.Choice(_TIES),
-                default="expected",
-                show_default=True,
-                help="What tied documents are worth.",
-            ),
-            click.option(
-                "--p",
-                "p",
-                type=float,
-                default=0.9,
-                show_default=True,
-                metavar="P",
-                help="How deep RBO looks: 0.9 is about ten ranks.",
-            ),
-            click.option(
-                "--exclude-self/--keep-self",
-                default=None,
-                help="Whether an item may find itself. [not where documents are their own queries]",
-            ),
-            click.option(
-                "--zero",
-                type=click.Choice(["error", "drop", "last"]),
-                default="error",
-                show_default=True,
-                help="Vectors of length 0 under cosine.",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+# Which codes are made, and how they are measured.
+_code_options = options.add_options(
+    click.option(
+        "--bits",
+        multiple=True,
+        type=click.IntRange(min=1),
+        default=(64, 128, 256, 512, 1024),
+        show_default=True,
+        metavar="N...",
+        help="Lengths of the codes that gaussian and itq make.",
+    ),
+    click.option(
+        "--method",
+        "methods",
+        multiple=True,
+        type=click.Choice(_METHODS),
+        metavar="NAME...",
+        help="sign, gaussian, itq, int8, float16. [all of them; with --codes none]",
+    ),
+    click.option(
+        "--k",
+        "cutoffs",
+        multiple=True,
+        type=click.IntRange(min=1),
+        default=(10, 50),
+        show_default=True,
+        metavar="K...",
+        help="Cut-offs.",
+    ),
+    click.option(
+        "--rerank",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Order the first N documents of a binary code again by float.",
+    ),
+    click.option(
+        "--metric",
+        type=click.Choice(["cosine", "dot", "l2"]),
+        default="cosine",
+        show_default=True,
+        help="What float vectors are compared by.",
+    ),
+    click.option(
+        "--ties",
+        type=click.Choice(_TIES),
+        default="expected",
+        show_default=True,
+        help="How tied documents count.",
+    ),
+    click.option(
+        "--p",
+        "p",
+        type=float,
+        default=0.9,
+        show_default=True,
+        metavar="P",
+        help="How deep RBO looks: 0.9 is about ten ranks.",
+    ),
+    click.option(
+        "--exclude-self/--keep-self",
+        default=None,
+        help="Whether an item may find itself. [not where documents are their own queries]",
+    ),
+    click.option(
+        "--zero",
+        type=click.Choice(["error", "drop", "last"]),
+        default="error",
+        show_default=True,
+        help="Vectors of length 0 under cosine.",
+    ),
+)
 
 
 @click.command("codes", cls=MultiOptionCommand)
@@ -173,45 +153,35 @@ def _code_options(command: Any) -> Any:
     default=0.05,
     show_default=True,
     metavar="A",
-    help="Chance of a false claim; intervals have 1 - A.",
+    help="Significance level; intervals have 1 - A.",
 )
-@click.option(
-    "--resamples",
-    type=click.IntRange(min=100),
-    default=10_000,
-    show_default=True,
-    metavar="N",
-    help="How often to draw.",
-)
+@options.resamples_option
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
     metavar="N",
-    help="For random directions, samples and draws.",
+    help="Random seed: of directions, samples and resamples.",
 )
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="[all cores]")
+@options.threads_option
 @click.option("--chart", metavar="FILE.svg", help="Write the curve over bytes per vector.")
-@click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
-@options.json_option
-@options.output_option
+@options.result_options("text", "markdown", "csv", "tsv", "json")
 @options.save_options("codes")
 def command(
     *,
     saving: Saving,
     chart: str | None,
-    named: str | None,
-    json_wanted: bool,
+    layout: str,
     file: str | None,
     **chosen: Any,
 ) -> None:
     """What is lost if vectors are compressed?
 
     Makes codes of the vectors (bits by sign, random directions or learned rotation; int8;
-    float16), or takes codes made elsewhere, and says how like the float ranking they rank, what
-    they find of the judged documents, and what they cost. --bits, --k and --method take several
-    values in a row.
+    float16), or takes codes made elsewhere, and measures how similar their ranking is to that of
+    the float vectors, what they retrieve of the judged documents, and what they cost. --bits, --k
+    and --method take several values in a row.
 
     \b
     Examples:
@@ -222,22 +192,21 @@ def command(
       assay codes --embeddings docs.npy --queries queries.npy --packed 256 \\
           --codes mine=doc-codes.npy --query-codes mine=query-codes.npy --json
     """
-    layout = output.choose_format(named, json_wanted, file)
     if chart is not None and not chart.lower().endswith(".svg"):
         raise click.UsageError(f"--chart writes SVG; {chart} should end in .svg.")
     inputs = [chosen[name] for name in ("embeddings", "queries", "doc_ids", "query_ids", "qrels")]
-    inputs += [path for _, path in _named_files(chosen)]
+    inputs += [path for _, path in _split_names(chosen)]
     for written in (file, chart):
         output.refuse_input(written, *inputs)
     output.refuse_same_file(file, chart)
-    report = _evaluated(chosen)
-    saving.keep(report.records(), *inputs)
+    report = _evaluate(chosen)
+    saving.save(report.records(), *inputs)
     if chart is not None:
         output.put(report.svg(), chart)
-    _print(report, layout, file)
+    output.emit(report, layout, file)
 
 
-def _evaluated(chosen: dict[str, Any]) -> CodesReport:
+def _evaluate(chosen: dict[str, Any]) -> CodesReport:
     docs = read_vectors(chosen["embeddings"], "doc", key=chosen["embeddings_key"])
     queries = None
     if chosen["queries"] is not None:
@@ -259,21 +228,21 @@ def _evaluated(chosen: dict[str, Any]) -> CodesReport:
         "bits",
         "qrels",
     )
-    with _watched() as progress:
+    with status_line("float") as progress:
         return evaluate_codes(
             docs.vectors,
             None if queries is None else queries.vectors,
             methods=methods,
-            codes=_codes(chosen, queries is None),
+            codes=_read_all_codes(chosen, queries is None),
             k=chosen["cutoffs"],
-            doc_ids=_ids(chosen["doc_ids"], docs, "doc", chosen["qrels"]),
-            query_ids=_ids(chosen["query_ids"], queries, "query", chosen["qrels"]),
+            doc_ids=_read_ids(chosen["doc_ids"], docs, "doc", chosen["qrels"]),
+            query_ids=_read_ids(chosen["query_ids"], queries, "query", chosen["qrels"]),
             progress=progress,
             **{name: chosen[name] for name in same},
         )
 
 
-def _ids(path: str | None, given: VectorFile | None, side: str, qrels: str | None) -> Any:
+def _read_ids(path: str | None, given: VectorFile | None, side: str, qrels: str | None) -> Any:
     """Ids from the text file, or beside the vectors; judgments name rows by their numbers."""
     if path is not None:
         return read_ids(path, side)
@@ -282,7 +251,7 @@ def _ids(path: str | None, given: VectorFile | None, side: str, qrels: str | Non
     return [str(row) for row in range(len(given.vectors))]
 
 
-def _named_files(chosen: dict[str, Any]) -> list[tuple[str, str]]:
+def _split_names(chosen: dict[str, Any]) -> list[tuple[str, str]]:
     found = []
     for text in (*chosen["codes"], *chosen["query_codes"]):
         name, equals, path = text.partition("=")
@@ -292,10 +261,10 @@ def _named_files(chosen: dict[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _codes(chosen: dict[str, Any], own: bool) -> dict[str, Any]:
+def _read_all_codes(chosen: dict[str, Any], own: bool) -> dict[str, Any]:
     """Codes by name: (documents, queries)."""
     n_docs = len(chosen["codes"])
-    files = _named_files(chosen)
+    files = _split_names(chosen)
     of_docs, of_queries = dict(files[:n_docs]), dict(files[n_docs:])
     if len(of_docs) < n_docs or len(of_docs) + len(of_queries) < len(files):
         raise click.UsageError("Two codes have one name. Name each --codes once.")
@@ -305,12 +274,12 @@ def _codes(chosen: dict[str, Any], own: bool) -> dict[str, Any]:
     if not of_docs and chosen["packed"]:
         raise click.UsageError("--packed is about --codes; there are none.")
     return {
-        name: _pair(path, of_queries.get(name), own, chosen["packed"])
+        name: _read_pair(path, of_queries.get(name), own, chosen["packed"])
         for name, path in of_docs.items()
     }
 
 
-def _pair(docs: str, queries: str | None, own: bool, packed: int | None) -> Any:
+def _read_pair(docs: str, queries: str | None, own: bool, packed: int | None) -> Any:
     made = _read_codes(docs, "doc", packed)
     if own:
         return made
@@ -326,37 +295,3 @@ def _read_codes(path: str, side: str, packed: int | None) -> Codes:
     except InputError as error:
         hint = "" if packed or array.dtype != "uint8" else " If they are packed, say --packed BITS."
         raise type(error)(f"{path}: {error}{hint}") from error
-
-
-@contextmanager
-def _watched() -> Iterator[Callable[[str, int, int | None], None] | None]:
-    """What is being done, on stderr, where somebody watches."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    def words(step: str, done: int, total: int | None) -> Text:
-        return Text(printable(f"{step}: {100 * done / total:.0f} %" if total else f"{step} …"))
-
-    with Console(stderr=True).status(Text("float …")) as status:
-        yield lambda step, done, total: status.update(words(step, done, total))
-
-
-def _print(report: CodesReport, layout: str, file: str | None) -> None:
-    if layout == "json":
-        output.put(output.as_json({"command": "codes", **report.to_dict()}), file)
-        return
-    if layout in ("csv", "tsv"):
-        for remark in report.remarks:
-            output.narrate(remark)
-        output.show([data_table(report)], layout=layout, file=file, signature=report.signature)
-        return
-    made = report_page(report)
-    if layout == "text" and file is None and output.on_terminal():
-        from assay.report.terminal import print_page
-
-        print_page(made)
-        return
-    output.put(page.text_page(made) if layout == "text" else page.markdown_page(made), file)

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import click
 
-from assay.cli import output
+from assay.cli import options, output
 from assay.io.formats import read_qrels, read_run
 from assay.io.writers import write_qrels, write_run
 
 __all__ = ["command"]
-
-_WRITTEN = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz")
-_READ = (*_WRITTEN, "npy")
 
 
 @click.command("convert")
@@ -25,12 +22,15 @@ _READ = (*_WRITTEN, "npy")
     help="What the file holds.",
 )
 @click.option(
-    "--from", "source_format", type=click.Choice(_READ), help="Format of IN, if not as named."
+    "--from",
+    "source_format",
+    type=click.Choice((*options.RUN_FORMATS, "npy")),
+    help="Format of IN, if not as named.",
 )
 @click.option(
     "--to",
     "target_format",
-    type=click.Choice(_WRITTEN),
+    type=click.Choice(options.RUN_FORMATS),
     help="Format of OUT, if not as named; npz for runs only.",
 )
 @click.option("--tag", help="Last column of a TREC run; by default that of IN.")
@@ -43,9 +43,10 @@ def command(
     target_format: str | None,
     tag: str | None,
 ) -> None:
-    """Write a run or judgments in another format; names ending in .gz or .zst are compressed.
+    """Write a run or judgments in another format.
 
-    OUT is written whole or not at all. Scores and grades keep every digit.
+    Names ending in .gz or .zst are compressed. OUT is written whole or not at all. Scores and
+    grades keep every digit.
 
     \b
     Examples:

@@ -1,7 +1,8 @@
-"""`assay crossmodal`: Label retrieval across modalities: do an item's neighbours carry its label?"""
+"""`assay crossmodal`: Label retrieval across modalities: do neighbours carry the same label?"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +14,19 @@ from assay.cli.progress import progress_bar
 from assay.compat.label_retrieval import save_results, summary
 from assay.core.checks import check_labels
 from assay.core.conventions import CHOICES
+from assay.tables.page import Page, Words
 from assay.tasks.crossmodal.evaluate import label_retrieval
 from assay.tasks.crossmodal.inputs import (
-    named_files,
     read_labels,
     read_modalities,
     read_prototypes,
+    split_names,
 )
 from assay.tasks.crossmodal.tables import confusion_picture, confusion_table
 
 if TYPE_CHECKING:
     from assay.cli.saving import Saving
+    from assay.tables.table import Table
     from assay.tasks.crossmodal.evaluate import LabelRetrievalResult
     from assay.tasks.crossmodal.results import DirectionResult
     from assay.tasks.crossmodal.samples import Prototypes
@@ -31,178 +34,158 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _FORMATS = ("text", "markdown", "csv", "tsv", "json")
-_PICTURES = (".svg",)
 
 
-def _input_options(command: Any) -> Any:
-    """The files with embeddings and labels, and which part of them is used."""
-    for option in reversed(
-        [
-            click.option("--sensor-embeddings", metavar="FILE", help="Vectors of the sensors."),
-            click.option("--sensor-key", metavar="KEY", help="Their array, where FILE is a .npz."),
-            click.option("--text-embeddings", metavar="FILE", help="Vectors of the texts."),
-            click.option("--text-key", metavar="KEY", help="Their array, where FILE is a .npz."),
-            click.option(
-                "--modality",
-                "modalities",
-                multiple=True,
-                metavar="NAME=FILE",
-                help="Vectors of any other modality. May be repeated.",
-            ),
-            click.option(
-                "--modality-key",
-                "modality_keys",
-                multiple=True,
-                metavar="NAME=KEY",
-                help="Its array, where FILE is a .npz.",
-            ),
-            click.option(
-                "--labels",
-                multiple=True,
-                required=True,
-                metavar="[LEVEL=]FILE",
-                help="A label for each row: .npy, .npz or .json. Several levels may be "
-                "named: --labels l1=a.npy --labels l2=b.npy.",
-            ),
-            click.option(
-                "--labels-key",
-                "labels_keys",
-                multiple=True,
-                metavar="[LEVEL=]KEY",
-                help="Their array, where FILE is a .npz.",
-            ),
-            click.option(
-                "--label-map",
-                "label_maps",
-                multiple=True,
-                metavar="LEVEL=FILE",
-                help="A further level made from the first by JSON {label: coarser}.",
-            ),
-            click.option(
-                "--drop-labels",
-                multiple=True,
-                metavar="LABEL,...",
-                help="Leave out samples (and prototypes) with these labels.",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+# The files with embeddings and labels, and which part of them is used.
+_input_options = options.add_options(
+    click.option("--sensor-embeddings", metavar="FILE", help="Vectors of the sensors."),
+    click.option("--sensor-key", metavar="KEY", help="Their array, where FILE is a .npz."),
+    click.option("--text-embeddings", metavar="FILE", help="Vectors of the texts."),
+    click.option("--text-key", metavar="KEY", help="Their array, where FILE is a .npz."),
+    click.option(
+        "--modality",
+        "modalities",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="Vectors of any other modality. May be repeated.",
+    ),
+    click.option(
+        "--modality-key",
+        "modality_keys",
+        multiple=True,
+        metavar="NAME=KEY",
+        help="Its array, where FILE is a .npz.",
+    ),
+    click.option(
+        "--labels",
+        multiple=True,
+        required=True,
+        metavar="[LEVEL=]FILE",
+        help="A label for each row: .npy, .npz or .json. Several levels may be "
+        "named: --labels l1=a.npy --labels l2=b.npy.",
+    ),
+    click.option(
+        "--labels-key",
+        "labels_keys",
+        multiple=True,
+        metavar="[LEVEL=]KEY",
+        help="Their array, where FILE is a .npz.",
+    ),
+    click.option(
+        "--label-map",
+        "label_maps",
+        multiple=True,
+        metavar="LEVEL=FILE",
+        help="A further level made from the first by JSON {label: coarser}.",
+    ),
+    click.option(
+        "--drop-labels",
+        multiple=True,
+        metavar="LABEL,...",
+        help="Leave out samples (and prototypes) with these labels.",
+    ),
+)
 
 
-def _prototype_options(command: Any) -> Any:
-    """Where prototypes come from."""
-    for option in reversed(
-        [
-            click.option(
-                "--use-prototypes", is_flag=True, help="Label descriptions are the queries."
-            ),
-            click.option(
-                "--metadata",
-                metavar="FILE",
-                help="JSON with the fields label_to_text_STYLE of each dataset.",
-            ),
-            click.option("--dataset-name", metavar="NAME", help="Which dataset of the metadata."),
-            click.option(
-                "--caption-style",
-                default="sourish",
-                show_default=True,
-                metavar="STYLE",
-                help="Which of its styles.",
-            ),
-            click.option(
-                "--encoder",
-                metavar="SPEC",
-                help="Text model: wordllama, st:MODEL, model2vec:MODEL or py:MODULE:FUNCTION.",
-            ),
-            click.option(
-                "--checkpoint",
-                metavar="FILE",
-                help="Text tower of a trained model, .pt or .safetensors.",
-            ),
-            click.option(
-                "--text-encoder-factory",
-                "factory",
-                metavar="MODULE:FACTORY",
-                help="Your function that makes a text encoder of the checkpoint.",
-            ),
-            click.option("--device", metavar="NAME", help="Where the text model runs."),
-            click.option("--prototype-embeddings", metavar="FILE", help="Prototypes made before."),
-            click.option(
-                "--prototype-key", metavar="KEY", help="Their array, where FILE is a .npz."
-            ),
-            click.option(
-                "--prototype-labels",
-                metavar="FILE",
-                help="Their labels, unless the .npz holds them as 'labels'.",
-            ),
-            click.option(
-                "--truncate",
-                is_flag=True,
-                help="Divide by min(K, items of the label) in prototype directions.",
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
+# Where prototypes come from.
+_prototype_options = options.add_options(
+    click.option("--use-prototypes", is_flag=True, help="Label descriptions are the queries."),
+    click.option(
+        "--metadata",
+        metavar="FILE",
+        help="JSON with the fields label_to_text_STYLE of each dataset.",
+    ),
+    click.option("--dataset-name", metavar="NAME", help="Which dataset of the metadata."),
+    click.option(
+        "--caption-style",
+        default="sourish",
+        show_default=True,
+        metavar="STYLE",
+        help="Which of its styles.",
+    ),
+    click.option(
+        "--encoder",
+        metavar="SPEC",
+        help="Text model: wordllama, st:MODEL, model2vec:MODEL or py:MODULE:FUNCTION.",
+    ),
+    click.option(
+        "--checkpoint",
+        metavar="FILE",
+        help="Text tower of a trained model, .pt or .safetensors.",
+    ),
+    click.option(
+        "--text-encoder-factory",
+        "factory",
+        metavar="MODULE:FACTORY",
+        help="Your function that makes a text encoder of the checkpoint.",
+    ),
+    click.option("--device", metavar="NAME", help="Where the text model runs."),
+    click.option("--prototype-embeddings", metavar="FILE", help="Prototypes made before."),
+    click.option("--prototype-key", metavar="KEY", help="Their array, where FILE is a .npz."),
+    click.option(
+        "--prototype-labels",
+        metavar="FILE",
+        help="Their labels, unless the .npz holds them as 'labels'.",
+    ),
+    click.option(
+        "--truncate",
+        is_flag=True,
+        help="Divide by min(K, items of the label) in prototype directions.",
+    ),
+)
 
 
-def _search_options(command: Any) -> Any:
-    """What is searched, and how it is counted."""
-    for option in reversed(
-        [
-            click.option(
-                "--directions",
-                multiple=True,
-                metavar="A2B...",
-                help="Such as text2sensor sensor2sensor prototype2text. "
-                "[from each modality to each other, or from prototypes]",
-            ),
-            click.option(
-                "--k-values",
-                multiple=True,
-                type=int,
-                default=(10, 50, 100),
-                show_default=True,
-                metavar="K...",
-                help="Cut-offs.",
-            ),
-            click.option(
-                "--normalize/--no-normalize", default=None, help="Cosine (default) or dot product."
-            ),
-            click.option(
-                "--metric", type=click.Choice(["cosine", "dot", "l2"]), help="Similarity, by name."
-            ),
-            click.option(
-                "--exclude-paired",
-                is_flag=True,
-                help="A sample does not find itself in the other modality either.",
-            ),
-            click.option(
-                "--ties",
-                type=click.Choice(CHOICES["ties"]),
-                default="order",
-                show_default=True,
-                help="What tied items are worth.",
-            ),
-            click.option(
-                "--zero",
-                type=click.Choice(["error", "drop", "last"]),
-                default="error",
-                show_default=True,
-                help="Vectors of length 0 under cosine.",
-            ),
-            click.option(
-                "--depth",
-                type=click.IntRange(min=1),
-                metavar="N",
-                help="How deep lists may be for MAP@R. [1000]",
-            ),
-            click.option("--threads", type=click.IntRange(min=1), metavar="N", help="[all cores]"),
-        ]
-    ):
-        command = option(command)
-    return command
+# What is searched, and how it is counted.
+_search_options = options.add_options(
+    click.option(
+        "--directions",
+        multiple=True,
+        metavar="A2B...",
+        help="Such as text2sensor sensor2sensor prototype2text. "
+        "[from each modality to each other, or from prototypes]",
+    ),
+    click.option(
+        "--k-values",
+        multiple=True,
+        type=int,
+        default=(10, 50, 100),
+        show_default=True,
+        metavar="K...",
+        help="Cut-offs.",
+    ),
+    click.option(
+        "--normalize/--no-normalize", default=None, help="Cosine (default) or dot product."
+    ),
+    click.option(
+        "--metric", type=click.Choice(["cosine", "dot", "l2"]), help="Similarity, by name."
+    ),
+    click.option(
+        "--exclude-paired",
+        is_flag=True,
+        help="A sample does not find itself in the other modality either.",
+    ),
+    click.option(
+        "--ties",
+        type=click.Choice(CHOICES["ties"]),
+        default="order",
+        show_default=True,
+        help="How tied items count.",
+    ),
+    click.option(
+        "--zero",
+        type=click.Choice(["error", "drop", "last"]),
+        default="error",
+        show_default=True,
+        help="Vectors of length 0 under cosine.",
+    ),
+    click.option(
+        "--depth",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="How deep lists may be for MAP@R. [1000]",
+    ),
+    click.option("--threads", type=click.IntRange(min=1), metavar="N", help="[all cores]"),
+)
 
 
 @click.command("crossmodal", cls=MultiOptionCommand)
@@ -239,7 +222,7 @@ def _search_options(command: Any) -> Any:
 )
 @options.save_options("crossmodal")
 def command(*, saving: Saving, **chosen: Any) -> None:
-    """Label retrieval: do the nearest items of an item carry its label?
+    """Label retrieval across modalities: do neighbours carry the same label?
 
     Queries of one modality search another, or their own without finding themselves; or
     descriptions of labels (prototypes) search the items. Options may be written with underscores,
@@ -254,27 +237,28 @@ def command(*, saving: Saving, **chosen: Any) -> None:
           --metadata meta.json --dataset-name milan --encoder wordllama -o results.json
     """
     rich = chosen["full"] or chosen["json_wanted"] or chosen["named"] is not None
-    layout = output.choose_format(chosen["named"], chosen["json_wanted"], chosen["file"])
-    _refuse_senseless(chosen, rich, layout)
-    results = _evaluated(chosen)
-    saving.keep(results.records(), *_inputs(chosen))
-    for remark in results.remarks:
-        output.narrate(remark)
+    layout = output.choose_format(
+        chosen["named"], chosen["json_wanted"], chosen["file"], known=_FORMATS
+    )
+    _refuse_contradictions(chosen, rich, layout)
+    results = _evaluate(chosen, saving)
+    saving.save(results.records(), *_list_inputs(chosen))
+    output.narrate_all(results.remarks)
     for path in chosen["confusions"]:
         _write_confusion(results.directions, path)
     if rich:
-        _show(results, layout, chosen)
+        _emit_tables(results, layout, chosen["file"])
     else:
-        _show_summary(results, chosen["file"])
+        _print_summary(results, chosen["file"])
         output.narrate("Label-Recall@K divides by K: it is P@k, precision. --full has R@k, too.")
 
 
-def _refuse_senseless(chosen: dict[str, Any], rich: bool, layout: str) -> None:
+def _refuse_contradictions(chosen: dict[str, Any], rich: bool, layout: str) -> None:
     file = chosen["file"]
     if file and not rich and layout != "json":
         raise click.UsageError(f"{file}: the summary is saved as .json; other formats need --full.")
     for path in (file, *chosen["confusions"]):
-        output.refuse_input(path, *_inputs(chosen))
+        output.refuse_input(path, *_list_inputs(chosen))
     output.refuse_same_file(file, *chosen["confusions"])
     for path in chosen["confusions"]:
         if Path(path).suffix.lower() not in (".svg", ".csv", ".tsv", ".md", ".json"):
@@ -289,7 +273,7 @@ def _refuse_senseless(chosen: dict[str, Any], rich: bool, layout: str) -> None:
         raise click.UsageError("--normalize and --metric say different things; give one of them.")
 
 
-def _inputs(chosen: dict[str, Any]) -> list[str]:
+def _list_inputs(chosen: dict[str, Any]) -> list[str]:
     """Every file that is read."""
     names = (
         "sensor_embeddings",
@@ -310,18 +294,18 @@ def _inputs(chosen: dict[str, Any]) -> list[str]:
     ]
 
 
-def _evaluated(chosen: dict[str, Any]) -> LabelRetrievalResult:
+def _evaluate(chosen: dict[str, Any], saving: Saving) -> LabelRetrievalResult:
     metric: Any = chosen["metric"] or ("dot" if chosen["normalize"] is False else "cosine")
-    files, keys = _modality_files(chosen)
+    files, keys = _find_modality_files(chosen)
     modalities = read_modalities(files, keys)
     labels = read_labels(
-        named_files(chosen["labels"], "--labels"),
-        named_files(chosen["labels_keys"], "--labels-key"),
-        named_files(chosen["label_maps"], "--label-map"),
+        split_names(chosen["labels"], "--labels"),
+        split_names(chosen["labels_keys"], "--labels-key"),
+        split_names(chosen["label_maps"], "--label-map"),
     )
-    prototypes = _prototypes(chosen, metric)
+    prototypes = _read_prototypes(chosen, metric, saving)
     dropped = [name for part in chosen["drop_labels"] for name in part.split(",")]
-    with progress_bar("searching") as progress:
+    with progress_bar("searching", saving.listener) as progress:
         results = label_retrieval(
             modalities,
             labels,
@@ -342,11 +326,11 @@ def _evaluated(chosen: dict[str, Any]) -> LabelRetrievalResult:
         )
     if dropped:
         named = [rows.values for rows in labels.values()]
-        _say_what_is_absent(dropped, named + ([prototypes.labels] if prototypes else []))
+        _narrate_absent(dropped, named + ([prototypes.labels] if prototypes else []))
     return results
 
 
-def _say_what_is_absent(dropped: list[str], named: list[Any]) -> None:
+def _narrate_absent(dropped: list[str], named: list[Any]) -> None:
     """A misspelt label drops nothing."""
     found = {str(label) for labels in named for label in set(check_labels(labels, "").tolist())}
     absent = [name for name in dropped if name not in found]
@@ -354,24 +338,24 @@ def _say_what_is_absent(dropped: list[str], named: list[Any]) -> None:
         output.narrate(f"--drop-labels: nothing has the label {', '.join(map(repr, absent))}")
 
 
-def _modality_files(chosen: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+def _find_modality_files(chosen: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
     """Files and keys by modality; `sensor` and `text` have options of their own."""
     files = {name: chosen[f"{name}_embeddings"] for name in ("sensor", "text")}
     keys = {name: chosen[f"{name}_key"] for name in ("sensor", "text")}
-    more = named_files(chosen["modalities"], "--modality")
+    more = split_names(chosen["modalities"], "--modality")
     for name in more:
         if files.get(name):
             raise click.UsageError(f"--modality {name} and --{name}-embeddings are the same.")
-    keys |= named_files(chosen["modality_keys"], "--modality-key")
+    keys |= split_names(chosen["modality_keys"], "--modality-key")
     given = {name: path for name, path in (files | more).items() if path}
     return given, {name: key for name, key in keys.items() if key}
 
 
-def _prototypes(chosen: dict[str, Any], metric: str) -> Prototypes | None:
+def _read_prototypes(chosen: dict[str, Any], metric: str, saving: Saving) -> Prototypes | None:
     sources = ("metadata", "encoder", "checkpoint", "factory", "prototype_embeddings")
     if not chosen["use_prototypes"] and not any(chosen[name] for name in sources):
         return None
-    with progress_bar("encoding") as progress:
+    with progress_bar("encoding", saving.listener) as progress:
         return read_prototypes(
             embeddings=chosen["prototype_embeddings"],
             key=chosen["prototype_key"],
@@ -388,8 +372,8 @@ def _prototypes(chosen: dict[str, Any], metric: str) -> Prototypes | None:
         )
 
 
-def _show_summary(results: LabelRetrievalResult, file: str | None) -> None:
-    """The document's summary on stdout and, if asked for, its JSON in a file."""
+def _print_summary(results: LabelRetrievalResult, file: str | None) -> None:
+    """The document's summary on stdout, and its JSON in a file where one is named."""
     several = len(results) > 1
     for level, found in results.items():
         output.put(summary(found, level=level if several else ""), None)
@@ -398,34 +382,44 @@ def _show_summary(results: LabelRetrievalResult, file: str | None) -> None:
         output.narrate(f"written: {file}")
 
 
-def _show(results: LabelRetrievalResult, layout: str, chosen: dict[str, Any]) -> None:
-    if layout == "json":
-        output.put(output.as_json({"command": "crossmodal", **results.to_dict()}), chosen["file"])
-        return
+@dataclass(frozen=True)
+class _LabelTables:
+    """The tables of all levels and directions."""
+
+    results: LabelRetrievalResult
+    title: str
+
+    @property
+    def signature(self) -> str:
+        return self.results.signature
+
+    def tables(self) -> list[Table]:
+        return self.results.tables()
+
+    def page(self) -> Page:
+        below = Words(self.signature, "signature")
+        return [Words(self.title, "verdict"), *self.tables(), below]
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.results.to_dict()
+
+
+def _emit_tables(results: LabelRetrievalResult, layout: str, file: str | None) -> None:
     title = ""
-    if layout == "text" and chosen["file"] is None:
-        _show_summary(results, None)
+    if layout == "text" and file is None:
+        _print_summary(results, None)
         title = "95 % intervals over queries; micro: mean over queries, macro: mean over labels"
-    output.show(
-        results.tables(),
-        layout=layout,
-        file=chosen["file"],
-        signature=results.signature,
-        title=title,
-    )
+    output.emit(_LabelTables(results, title), layout, file)
 
 
 def _write_confusion(found: list[DirectionResult], path: str) -> None:
     if Path(path).suffix.lower() == ".svg":
         output.put(confusion_picture(found), path)
         return
-    layout = output.choose_format(None, False, path)
-    if layout == "json":
-        pairs = [
-            {"level": one.level, "direction": one.direction.name, **one.confusion.to_dict()}
-            for one in found
-        ]
-        output.put(output.as_json({"command": "crossmodal", "confusion": pairs}), path)
-        return
+    pairs = [
+        {"level": one.level, "direction": one.direction.name, **one.confusion.to_dict()}
+        for one in found
+    ]
     signature = "; ".join(dict.fromkeys(one.scores.signature for one in found))
-    output.show([confusion_table(found)], layout=layout, file=path, signature=signature)
+    result = output.TableResult(confusion_table(found), {"confusion": pairs}, signature=signature)
+    output.emit(result, output.choose_format(None, False, path, known=_FORMATS), path)

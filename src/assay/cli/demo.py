@@ -12,22 +12,19 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from assay.cli import output
-from assay.cli.bench import bench_bars
-from assay.cli.output import silence_logging
+from assay.cli.bench import BenchReport
+from assay.cli.main import assay
+from assay.cli.progress import system_bars
 from assay.cli.saving import saving_runs
 from assay.errors import StorageError, need
 from assay.io.collections import write_collection
 from assay.models import EmbeddingCache
-from assay.tables.page import text_page
-from assay.tasks.bench.evaluate import run_bench
-from assay.tasks.bench.findings import disagreements
-from assay.tasks.bench.stdlib_collection import stdlib_collection
-from assay.tasks.demo import write_demo
+from assay.tasks.bench import disagreements, run_bench
+from assay.tasks.demo import stdlib_collection, write_demo
 
 if TYPE_CHECKING:
     from assay.io.collections import Collection
-    from assay.report.report import Report
-    from assay.tasks.bench.result import BenchResult
+    from assay.tasks.bench import BenchResult
 
 __all__ = ["command", "walk_through"]
 
@@ -35,8 +32,8 @@ __all__ = ["command", "walk_through"]
 def walk_through(folder: Path) -> None:
     """Make the files of three made-up systems in a folder, and show the commands at work on them.
 
-    'coarse' is 'dense' with its scores rounded to whole numbers, so that ties decide much of what
-    it is worth.
+    'coarse' is 'dense' with its scores rounded to whole numbers, so that ties decide much of
+    its score.
     """
     files = write_demo(folder)
     runs = [path.name for path in files.runs]
@@ -69,8 +66,6 @@ def _step(title: str) -> None:
 
 
 def _run_command(*arguments: str) -> None:
-    from assay.cli.main import assay
-
     click.echo(f"$ assay {shlex.join(arguments)}", color=False)
     sys.stdout.flush()
     assay.main(list(arguments), "assay", standalone_mode=False)
@@ -95,7 +90,7 @@ _STORY: Final = (
     "eval, check and explain on them.",
 )
 def command(*, folder: str, export: str | None, files: str | None) -> None:
-    """Which text model is better? Five contestants search Python's own documentation.
+    """Which text model is better? Five systems search Python's own documentation.
 
     bm25, tfidf, lsa, wordllama and a fusion of two of them, in less than a minute, without any
     download: the collection is made of the docstrings of the standard library. Report, saved runs
@@ -118,13 +113,9 @@ def command(*, folder: str, export: str | None, files: str | None) -> None:
 
 
 def _export(folder: Path) -> None:
-    collection = _collected()
+    collection = stdlib_collection()
     write_collection(collection, folder)
     output.put(f"{folder}: {_size(collection)}; fingerprint {collection.fingerprint}", None)
-
-
-def _collected() -> Collection:
-    return stdlib_collection()
 
 
 def _size(collection: Collection) -> str:
@@ -132,21 +123,21 @@ def _size(collection: Collection) -> str:
 
 
 def _demo(folder: Path) -> None:
-    silence_logging()
+    output.silence_logging()
     _introduce()
     _need_packages()
-    _make(folder)
+    _make_folder(folder)
     with saving_runs(
         "bench", wanted=True, store=str(folder / "assay.db"), dataset="stdlib", tags=("demo",)
     ) as saving:
-        collection = _collected()
-        _tell_size(collection)
+        collection = stdlib_collection()
+        _narrate_size(collection)
         result = _run(collection, folder)
         report = result.report(command="assay demo")
-        saving.keep(result.records())
+        saving.save(result.records())
     path = report.save(folder / "report.html")
-    _show(result, report)
-    _next_steps(result, folder, path)
+    output.emit(BenchReport(result, report), "text", None, terminal=_print_on_terminal)
+    _print_next_steps(result, folder, path)
 
 
 def _need_packages() -> None:
@@ -157,7 +148,7 @@ def _need_packages() -> None:
 
 def _introduce() -> None:
     if output.on_terminal():
-        from assay.cli.bench_terminal import print_title
+        from assay.cli.bench.terminal import print_title
 
         print_title("Which text model is better?", _STORY)
     else:
@@ -165,37 +156,40 @@ def _introduce() -> None:
     sys.stdout.flush()  # before the work begins, also where somebody reads through a pipe
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"{folder} cannot be made: {error.strerror or error}.") from error
 
 
-def _tell_size(collection: Collection) -> None:
+def _narrate_size(collection: Collection) -> None:
     output.narrate(f"{collection.name}: {_size(collection)}")
     output.narrate("")
 
 
 def _run(collection: Collection, folder: Path) -> BenchResult:
     cache = EmbeddingCache(folder / "cache", tell=output.narrate)
-    with bench_bars() as watch:
+    with system_bars() as progress:
         return run_bench(
-            collection, _MODELS, fusions=_FUSIONS, cache=cache, parts=cache.folder, watch=watch
+            collection,
+            _MODELS,
+            fusions=_FUSIONS,
+            cache=cache,
+            checkpoint=cache.folder,
+            progress=progress,
         )
 
 
-def _show(result: BenchResult, report: Report) -> None:
-    if output.on_terminal():
-        from rich.console import Console
+def _print_on_terminal(report: BenchReport) -> None:
+    """Only the leaderboard and the costs."""
+    from rich.console import Console
 
-        from assay.cli.bench_terminal import print_costs, print_leaderboard
+    from assay.cli.bench.terminal import print_costs, print_leaderboard
 
-        console = Console(highlight=False, markup=False, emoji=False)
-        print_leaderboard(console, result, report)
-        print_costs(console, result)
-        return
-    output.put(text_page(result.page(report)), None)
+    console = Console(highlight=False, markup=False, emoji=False)
+    print_leaderboard(console, report.result, report.board)
+    print_costs(console, report.result)
 
 
 def _program() -> str:
@@ -206,21 +200,21 @@ def _program() -> str:
     return os.path.relpath(name)
 
 
-def _next_steps(result: BenchResult, folder: Path, report: Path) -> None:
+def _print_next_steps(result: BenchResult, folder: Path, report: Path) -> None:
     """Where things are, and what to type next."""
     query = disagreements(result)[0][0]
     assay, store = _program(), shlex.quote(os.path.join(folder, "assay.db"))
-    asked = f"--store {store} --query {shlex.quote(query)}"
+    options = f"--store {store} --query {shlex.quote(query)}"
     steps = {
         "The report": f"{report}",
         "The saved runs": f"{assay} runs list --store {store}",
         "The same in a browser": f"{assay} serve --store {store} --open",
-        "A query they disagree on": f"{assay} explain --saved {asked}",
+        "A query they disagree on": f"{assay} explain --saved {options}",
         "These documents as files, to try more models": f"{assay} demo --export stdlib",
         "Your own, in BEIR's layout or in files": f"{assay} bench --corpus FOLDER --model bm25",
     }
     if output.on_terminal():
-        from assay.cli.bench_terminal import print_steps
+        from assay.cli.bench.terminal import print_steps
 
         print_steps(steps)
         return

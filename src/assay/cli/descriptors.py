@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from assay.cli import options, output
-from assay.cli.descriptors_show import evaluate_and_show, show_import, show_patches
+from assay.cli.progress import progress_bar
 from assay.cli.saving import Saving, repeated_batch
+from assay.errors import UsageError
+from assay.tables.table import as_csv
 from assay.tasks.descriptors.experiment import experiment_from, read_experiment
+from assay.tasks.descriptors.imports import report_import
 from assay.tasks.descriptors.patches import (
     describe_patch_scenes,
     evaluate_patches,
     read_patch_scenes,
 )
+from assay.tasks.descriptors.report import ExperimentReport, draw_matches, find_pair
+from assay.tasks.descriptors.run import load_scenes, run_experiment
+from assay.tasks.descriptors.tables import wide_table
 from assay.tasks.vision import make_demo_scenes, write_scenes
 
-__all__ = ["command"]
+if TYPE_CHECKING:
+    from assay.tasks.descriptors.experiment import Experiment
+    from assay.tasks.vision.scenes import Scene
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+__all__ = ["command"]
 
 _FORMATS = ("text", "markdown", "csv", "tsv", "json")
 _DEMO_DESCRIPTORS = ("SIFT", "RootSIFT", "ORB")
@@ -40,53 +50,48 @@ def command() -> None:
     """
 
 
-def _report_options(command: Command) -> Command:
-    """What is shown, and how."""
-    for option in reversed(
-        [
-            click.option("--scenes", "per_scene", is_flag=True, help="A row for each scene."),
-            click.option("--ranks", is_flag=True, help="How many true matches at which ranks."),
-            click.option("--timings", is_flag=True, help="Seconds of each stage."),
-            click.option(
-                "--force",
-                is_flag=True,
-                help="Compare descriptors on different keypoints, scene by scene.",
-            ),
-            click.option(
-                "--show",
-                metavar="SCENE/1-K",
-                help="Draw the best and worst matches of a pair, a PNG for each descriptor.",
-            ),
-            click.option("--show-to", metavar="FOLDER", help="Where pictures go. [this folder]"),
-            click.option(
-                "--csv",
-                "wide",
-                metavar="FILE",
-                help="Also write the wide rows, with their metadata, as CSV.",
-            ),
-            click.option("--threads", type=click.IntRange(min=1), metavar="N", help="[all cores]"),
-            click.option(
-                "--format", "named", type=click.Choice(_FORMATS), help="Layout of the result."
-            ),
-            options.json_option,
-            options.output_option,
-        ]
-    ):
-        command = option(command)
-    return command
+# What is shown, and how.
+_report_options = options.add_options(
+    click.option("--scenes", "per_scene", is_flag=True, help="A row for each scene."),
+    click.option("--ranks", is_flag=True, help="Histogram of the ranks of true matches."),
+    click.option("--timings", is_flag=True, help="Seconds of each stage."),
+    click.option(
+        "--force",
+        is_flag=True,
+        help="Compare descriptors on different keypoints, scene by scene.",
+    ),
+    click.option(
+        "--show",
+        metavar="SCENE/1-K",
+        help="Draw the best and worst matches of a pair, a PNG for each descriptor.",
+    ),
+    click.option("--show-to", metavar="FOLDER", help="Where pictures go. [this folder]"),
+    click.option(
+        "--csv",
+        "wide",
+        metavar="FILE",
+        help="Also write the wide rows, with their metadata, as CSV.",
+    ),
+    options.threads_option,
+    options.result_options(*_FORMATS),
+)
 
 
 @command.command("run")
 @click.argument("experiment", metavar="EXPERIMENT")
-@click.option("--work", metavar="FOLDER", help="Where finished scenes are kept. [EXPERIMENT.parts]")
-@click.option("--fresh", is_flag=True, help="Keep and use nothing: evaluate every scene again.")
+@click.option("--work", metavar="FOLDER", help="Folder of finished scenes. [EXPERIMENT.parts]")
+@click.option(
+    "--fresh",
+    is_flag=True,
+    help="Evaluate every scene again; neither read nor write finished ones.",
+)
 @_report_options
 @options.save_options("descriptors")
 def run(*, saving: Saving, experiment: str, work: str | None, fresh: bool, **chosen: Any) -> int:
     """Run an experiment file (.yaml or .toml).
 
-    Scenes that are done are kept, so that a run that was stopped goes on where it was; a scene is
-    done again if its settings or images have changed. The exit code is 1 if anything failed.
+    Finished scenes are stored, so that an interrupted run resumes; a scene is evaluated again if
+    its settings or images have changed. The exit code is 1 if anything failed.
 
     \b
     dataset: {path: hpatches-sequences}
@@ -95,11 +100,11 @@ def run(*, saving: Saving, experiment: str, work: str | None, fresh: bool, **cho
     evaluation: {tau: [3, 1], verification: true}
     """
     if fresh and work:
-        raise click.UsageError("--fresh keeps nothing, so --work changes nothing.")
+        raise click.UsageError("--fresh stores no scenes, so --work changes nothing.")
     read = read_experiment(experiment)
     # What is repeated to see whether the same numbers come out is computed again.
     folder = None if fresh or repeated_batch.get() else work or f"{experiment}.parts"
-    return evaluate_and_show(read, folder, saving, chosen, inputs=[experiment])
+    return _evaluate(read, folder, saving, inputs=[experiment], **chosen)
 
 
 @command.command("demo")
@@ -144,12 +149,12 @@ def demo(
     )
     if folder is not None:
         write_scenes(make_demo_scenes(), folder)
-    return evaluate_and_show(read, None, saving, chosen, inputs=[])
+    return _evaluate(read, None, saving, inputs=[], **chosen)
 
 
 @command.command("patches")
 @click.argument("folder")
-@click.option("--name", metavar="NAME", help="What the descriptor is called. [the folder's name]")
+@click.option("--name", metavar="NAME", help="Name of the descriptor. [the folder's name]")
 @click.option(
     "--describe",
     "descriptor",
@@ -159,7 +164,7 @@ def demo(
 @click.option(
     "--metric",
     type=click.Choice(["l2", "cosine", "hamming"]),
-    help="What descriptors are compared by. [l2; hamming for bits]",
+    help="Distance of descriptors. [l2; hamming for bits]",
 )
 @click.option(
     "--seed",
@@ -169,9 +174,7 @@ def demo(
     metavar="N",
     help="For the wrong pairs of verification.",
 )
-@click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
-@options.json_option
-@options.output_option
+@options.result_options(*_FORMATS)
 def patches(
     *,
     folder: str,
@@ -179,8 +182,7 @@ def patches(
     descriptor: str | None,
     metric: str | None,
     seed: int,
-    named: str | None,
-    json_wanted: bool,
+    layout: str,
     file: str | None,
 ) -> None:
     """Evaluate descriptors of patches whose row is their identity, as HPatches has them.
@@ -189,9 +191,6 @@ def patches(
     of each is the same point. With --describe they are .png, each a strip of square patches, as
     HPatches ships them. Prints patch mAP, matching mAP and FPR@95.
     """
-    from pathlib import Path
-
-    layout = output.choose_format(named, json_wanted, file)
     scenes = describe_patch_scenes(folder, descriptor) if descriptor else read_patch_scenes(folder)
     bits = scenes[0].vectors["ref"].dtype == "uint8"
     found = evaluate_patches(
@@ -200,7 +199,7 @@ def patches(
         metric=metric or ("hamming" if bits else "l2"),
         seed=seed,
     )
-    show_patches(found, layout, file)
+    output.emit(found, layout, file)
 
 
 @command.command("import")
@@ -209,7 +208,7 @@ def patches(
     "--unit",
     type=click.Choice(["fraction", "percent"]),
     required=True,
-    help="What the numbers in FILE are in; it is never guessed.",
+    help="Unit of the numbers in FILE; it is never guessed.",
 )
 @click.option(
     "--against", metavar="FILE", help="Wide rows of your own (--csv), to be shown beside."
@@ -236,6 +235,64 @@ def import_(
 
     What contradicts the unit, the ranges or itself is reported; the exit code is then 1.
     """
-    layout = output.choose_format(named, json_wanted, target)
+    layout = output.choose_format(named, json_wanted, target, known=_FORMATS)
     output.refuse_input(target, file, against)
-    return show_import(file, unit, against, layout, target)
+    report = report_import(file, unit=unit, against=against)
+    if report.not_compared:
+        output.narrate(f"not compared: {report.not_compared}")
+    if layout != "json":
+        output.narrate_all(report.contradictions)
+        if report.comparison is not None and layout not in output.DELIMITERS:
+            output.narrate("compared on the means of scenes; their keypoints may differ")
+    output.emit(report, layout, target)
+    return 1 if report.contradictions else 0
+
+
+def _evaluate(
+    experiment: Experiment,
+    folder: str | None,
+    saving: Saving,
+    *,
+    inputs: Sequence[str],
+    layout: str,
+    file: str | None,
+    wide: str | None,
+    show: str | None,
+    show_to: str | None,
+    threads: int | None,
+    **more: bool,
+) -> int:
+    """Run the experiment and print its report; 1 if anything failed."""
+    for written in (file, wide):
+        output.refuse_input(written, *inputs)
+    output.refuse_same_file(file, wide)
+    scenes = load_scenes(experiment.dataset)
+    pictures = show_to or "."
+    if show is not None:
+        _check_pictures(scenes, show, pictures)
+    with progress_bar(f"{experiment.name}: scenes", saving.listener) as progress:
+        found = run_experiment(
+            experiment,
+            work_folder=folder,
+            scenes=scenes,
+            threads=threads,
+            progress=progress,
+        )
+    report = ExperimentReport(found, **more)
+    if show is not None:
+        output.narrate_all(draw_matches(found, show, pictures))
+    if wide is not None:
+        output.put(as_csv(wide_table(found.results, report.rule)), wide)
+    saving.save(report.records(), *inputs)
+    output.emit(report, layout, file, command="descriptors")
+    return 1 if found.n_failed else 0
+
+
+def _check_pictures(scenes: Sequence[Scene], pair: str, folder: str) -> None:
+    """Refuse a pair that does not exist, and a missing folder, before hours of work."""
+    try:
+        find_pair(scenes, pair)
+    except UsageError as error:
+        raise click.UsageError(str(error)) from None
+    if not os.path.isdir(folder):
+        raise click.UsageError(f"--show-to {folder} is not a folder. Make it first.")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from assay.cli import output
-from assay.cli.options import cluster_options
-from assay.cli.shard_rank import opened
+from assay.cli.cluster_options import cluster_options, open_cluster_with_bar
 from assay.cluster import encode_shards
 from assay.models import EncoderSettings
 
@@ -57,7 +56,7 @@ def command(
       assay rank queries.npy vectors/manifest.json -o run.txt
     """
     settings = EncoderSettings(doc_prefix=doc_prefix)
-    with opened(where, workers, {}, timings, "encoding") as cluster:
+    with open_cluster_with_bar("encoding", where, workers, timings=timings) as cluster:
         done = encode_shards(texts, spec, folder, settings=settings, cluster=cluster)
     output.narrate(
         f"{done.manifest}: {done.n_texts} texts, {done.made} shards made, {done.resumed} were ready"

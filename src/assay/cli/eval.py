@@ -101,7 +101,7 @@ def command(
     column = None
     if by is not None:
         records, column = group_records(records, by)
-    saving.keep(records, options.group_file(by))
+    saving.save(records, options.group_file(by))
     output.narrate_remarks(records)
     output.emit(
         _Evaluation(

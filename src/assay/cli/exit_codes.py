@@ -1,4 +1,4 @@
-"""What becomes of an exception: one message on stderr and an exit code, never a traceback."""
+"""Exceptions as one message on stderr and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from assay.core.text import printable
 from assay.errors import AssayError
 
-__all__ = ["NoReaderError", "name_broken_pipes", "run_command"]
+__all__ = ["BrokenOutputError", "name_broken_pipes", "run_command"]
 
 _FILE_SYSTEM = 5
 _INTERNAL_ERROR = 70
@@ -20,8 +20,8 @@ _INTERRUPTED = 130
 _NO_READER = 141
 
 
-class NoReaderError(Exception):
-    """Nobody reads the output any more."""
+class BrokenOutputError(Exception):
+    """The output is not read any more: a broken pipe."""
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def name_broken_pipes() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError as error:
-        raise NoReaderError from error
+        raise BrokenOutputError from error
 
 
 def run_command(command: Callable[[], object]) -> int:
@@ -40,7 +40,7 @@ def run_command(command: Callable[[], object]) -> int:
     try:
         result = command()
         sys.stdout.flush()
-    except (BrokenPipeError, NoReaderError):
+    except (BrokenPipeError, BrokenOutputError):
         return _end_without_reader()
     except (KeyboardInterrupt, click.Abort):
         _print_error("interrupted.")
@@ -97,7 +97,7 @@ def _explain(error: Exception) -> int:
         _print_error(f"{where}{error.strerror or error}.")
         return _FILE_SYSTEM
     if isinstance(error, MemoryError):
-        _print_error("there is not enough memory for this. Use fewer runs or a smaller --depth.")
+        _print_error("out of memory. Use fewer runs or a smaller --depth.")
         return _FILE_SYSTEM
     return _report_internal_error(error)
 

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.bench import bench_bars
 from assay.cli.options import open_store
+from assay.cli.progress import system_bars
 from assay.inspect.explain import explain
 from assay.io.collections import load_collection
 from assay.io.formats import as_ranking
 from assay.measures import parse_many
 from assay.models import EmbeddingCache
 from assay.runs.run_files import unique_names
-from assay.tables.page import text_page
 from assay.tasks.bench.config import make_request, read_config
 from assay.tasks.bench.explain import explain_bench, explain_rankings, explain_runs
 
 if TYPE_CHECKING:
+    from assay.inspect.explain import Explanation
     from assay.tasks.bench.explain import Answers
 
 __all__ = ["command"]
@@ -29,11 +29,11 @@ __all__ = ["command"]
 @click.argument("runs", nargs=-1, metavar="[RUN|BENCH.TOML]...")
 @click.option("-r", "--qrels", metavar="QRELS", help="The judgments.")
 @click.option("--query", required=True, metavar="ID", help="The query.")
+@click.option("-m", "--measure", metavar="NAME", help="Of one run: the measure. [nDCG@10]")
 @click.option(
-    "-m", "--measure", metavar="NAME", help="Of one run: the measure to work out. [nDCG@10]"
-)
-@click.option(
-    "--corpus", metavar="PATH", help="Show what each run found, with the texts of these documents."
+    "--corpus",
+    metavar="PATH",
+    help="Show what each run retrieved, with the texts of these documents.",
 )
 @click.option("--queries", metavar="FILE", help="With --corpus: the texts of the queries.")
 @click.option(
@@ -48,20 +48,19 @@ __all__ = ["command"]
     "--places",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many documents of each contestant. [10]",
+    help="Number of documents of each system. [10]",
 )
 @options.conventions_options
-@click.option("--rel", type=float, metavar="N", help="Smallest grade that is relevant. [1]")
-@options.json_option
-@options.output_option
-def command(*, runs: tuple[str, ...], **chosen: Any) -> int:
-    """Explain one query: its number line by line, or what each contestant found for it.
+@options.rel_option
+@options.result_options("text", "json", named=False)
+def command(*, runs: tuple[str, ...], layout: str, file: str | None, **chosen: Any) -> int:
+    """Explain one query: its value step by step, or what each system retrieved.
 
     Of one run, each line has a rank, its document and grade, what it adds and the sum so far; then
     the ideal and the division. The result is compared with that of 'assay eval', to the last bit.
 
     Of a bench, of runs with --corpus, and of runs that 'assay bench --save' stored: where each
-    contestant ranks the relevant documents, and what it found instead, with judgments and texts.
+    system ranks the relevant documents, and what it retrieved instead, with judgments and texts.
 
     \b
     Examples:
@@ -71,22 +70,35 @@ def command(*, runs: tuple[str, ...], **chosen: Any) -> int:
       assay explain --saved --query 301
       assay explain bm25.run dense.run --corpus docs.jsonl --queries q.jsonl -r qrels.tsv --query 7
     """
-    layout = output.choose_format(
-        None, chosen["json_wanted"], chosen["file"], known=("text", "json")
-    )
-    _refuse_senseless(runs, chosen)
-    inputs = (*runs, chosen["qrels"], chosen["corpus"], chosen["queries"])
-    output.refuse_input(chosen["file"], *inputs)
+    _refuse_contradictions(runs, chosen)
+    output.refuse_input(file, *runs, chosen["qrels"], chosen["corpus"], chosen["queries"])
+    if not (chosen["saved"] or chosen["corpus"] or runs[0].endswith(".toml")):
+        found = _explain_value(runs[0], chosen)
+        output.emit(found, layout, file, terminal=_print_explanation)
+        return 0 if found.exact else 1
     if chosen["saved"]:
-        return _show_answers(_of_store(runs, chosen), layout, chosen["file"])
-    if runs[0].endswith(".toml"):
-        return _show_answers(_of_bench(runs, chosen), layout, chosen["file"])
-    if chosen["corpus"]:
-        return _show_answers(_of_files(runs, chosen), layout, chosen["file"])
-    return _show_number(runs, chosen, layout)
+        answers = _explain_stored(runs, chosen)
+    elif runs[0].endswith(".toml"):
+        answers = _explain_config(runs, chosen)
+    else:
+        answers = _explain_files(runs, chosen)
+    output.emit(answers, layout, file, terminal=_print_answers)
+    return 0
 
 
-def _refuse_senseless(runs: tuple[str, ...], chosen: dict[str, Any]) -> None:
+def _print_explanation(found: Explanation) -> None:
+    from assay.report.terminal import print_explanation
+
+    print_explanation(found)
+
+
+def _print_answers(answers: Answers) -> None:
+    from assay.cli.bench.terminal import print_answers
+
+    print_answers(answers)
+
+
+def _refuse_contradictions(runs: tuple[str, ...], chosen: dict[str, Any]) -> None:
     if chosen["store"] and not chosen["saved"]:
         raise click.UsageError("--store goes with --saved: runs are then taken from the store.")
     if chosen["saved"]:
@@ -95,7 +107,7 @@ def _refuse_senseless(runs: tuple[str, ...], chosen: dict[str, Any]) -> None:
         raise click.UsageError("Name a run, a bench.toml, or use --saved for stored runs.")
     if len(runs) > 1 and not chosen["corpus"]:
         raise click.UsageError(
-            "One run is worked out at a time; to see what several found, give --corpus too."
+            "One run is worked out at a time; to see what several retrieved, give --corpus too."
         )
     if chosen["places"] and not (chosen["corpus"] or runs[0].endswith(".toml")):
         raise click.UsageError("--places goes with --corpus or a bench.toml.")
@@ -103,76 +115,51 @@ def _refuse_senseless(runs: tuple[str, ...], chosen: dict[str, Any]) -> None:
         raise click.UsageError("--queries goes with --corpus.")
 
 
-def _show_number(runs: tuple[str, ...], chosen: dict[str, Any], layout: str) -> int:
+def _explain_value(run: str, chosen: dict[str, Any]) -> Explanation:
     if chosen["qrels"] is None:
         raise click.UsageError("Missing option '-r' / '--qrels': the judgments.")
     measure = chosen["measure"] or "nDCG@10"
     wanted = options.apply_threshold(parse_many(measure), chosen["rel"])
     if len(wanted) != 1:
         raise click.UsageError(f"{measure!r} stands for several measures; name one of them.")
-    found = explain(
-        runs[0],
+    return explain(
+        run,
         chosen["qrels"],
         query=chosen["query"],
         measure=wanted[0],
-        conventions=_rules(chosen),
+        conventions=chosen["rules"],
     )
-    if layout == "json":
-        output.put(output.as_json({"command": "explain", **found.to_dict()}), chosen["file"])
-    elif chosen["file"] is None and output.on_terminal():
-        from assay.report.terminal import print_explanation
-
-        print_explanation(found)
-    else:
-        output.put(str(found), chosen["file"])
-    return 0 if found.exact else 1
 
 
-def _rules(chosen: dict[str, Any]) -> Any:
-    changes = {key: chosen[key] for key in ("ties", "empty", "missing", "depth")}
-    return options.make_conventions(chosen["conventions"], **changes)
-
-
-def _of_bench(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
+def _explain_config(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
     """Run the bench again; its vectors are in the cache."""
     if len(runs) > 1:
         raise click.UsageError("Explain one bench.toml at a time.")
     request = make_request(read_config(runs[0]))
     collection = request.load()
-    with bench_bars() as watch:
-        result = request.run(collection, cache=EmbeddingCache(tell=output.narrate), watch=watch)
+    with system_bars() as progress:
+        result = request.run(
+            collection, cache=EmbeddingCache(tell=output.narrate), progress=progress
+        )
     return explain_bench(result, chosen["query"], places=chosen["places"] or 10)
 
 
-def _of_files(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
+def _explain_files(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
     collection = load_collection(chosen["corpus"], chosen["queries"], chosen["qrels"])
-    rules = _rules(chosen)
     names = unique_names(runs)
-    rankings = {name: as_ranking(run, rules) for name, run in zip(names, runs, strict=True)}
+    rankings = {
+        name: as_ranking(run, chosen["rules"]) for name, run in zip(names, runs, strict=True)
+    }
     places = chosen["places"] or 10
     return explain_rankings(collection, rankings, chosen["query"], places=places)
 
 
-def _of_store(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
+def _explain_stored(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
     with open_store(chosen["store"]) as store:
         if runs:
             found = [store.run(run) for run in runs]
         else:
             newest = store.runs(task="bench", status="finished", limit=1)
             batch = newest[0].batch if newest else ""
-            found = [
-                run for run in store.runs(task="bench", status="finished") if run.batch == batch
-            ][::-1]
+            found = store.runs(task="bench", status="finished", batch=batch)[::-1]
         return explain_runs(found, chosen["query"])
-
-
-def _show_answers(answers: Answers, layout: str, file: str | None) -> int:
-    if layout == "json":
-        output.put(output.as_json({"command": "explain", **answers.to_dict()}), file)
-    elif file is None and output.on_terminal():
-        from assay.cli.bench_terminal import print_answers
-
-        print_answers(answers)
-    else:
-        output.put(text_page(answers.page()), file)
-    return 0

@@ -6,14 +6,12 @@ from typing import cast
 
 import click
 
-from assay.cli import output
+from assay.cli import options, output
 from assay.io.formats import read_run
 from assay.io.writers import write_run
 from assay.search.fusion import Method, Normalization, fuse
 
 __all__ = ["command"]
-
-_FORMATS = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz")
 
 
 @click.command("fuse")
@@ -24,21 +22,21 @@ _FORMATS = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz")
     type=click.Choice(["rrf", "combsum", "combmnz"]),
     default="rrf",
     show_default=True,
-    help="Add reciprocal ranks, or scores; combmnz also counts the runs.",
+    help="Sum reciprocal ranks, or scores; combmnz multiplies by the number of runs.",
 )
 @click.option(
     "--normalize",
     type=click.Choice(["minmax", "zscore", "none"]),
     default="minmax",
     show_default=True,
-    help="What is done with the scores of each query first; rrf needs none.",
+    help="Normalization of the scores of each query; rrf needs none.",
 )
 @click.option("-w", "--weight", "weights", type=float, multiple=True, help="One for each run.")
 @click.option(
     "--rrf-k", type=click.IntRange(min=0), default=60, show_default=True, help="Added to ranks."
 )
 @click.option("--depth", type=click.IntRange(min=1), help="Documents to keep for each query.")
-@click.option("--to", "target_format", type=click.Choice(_FORMATS), help="If not as named.")
+@options.target_format_option
 @click.option("--tag", help="Last column of a TREC run; by default the method.")
 def command(
     *,
@@ -52,7 +50,7 @@ def command(
     target_format: str | None,
     tag: str | None,
 ) -> None:
-    """Make one run of several by adding reciprocal ranks or scores.
+    """Fuse several runs into one by reciprocal ranks or scores.
 
     Queries and documents are joined by id. A document that a run does not hold gets nothing from
     it. The order of the runs does not matter.

@@ -10,12 +10,11 @@ import click
 from assay.cli import options, output
 from assay.core.conventions import PRESETS
 from assay.measures import GROUPS, REGISTRY, parse_many
-from assay.measures.registry import format_value
+from assay.measures.registry import format_value, load_measures
 from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
     from assay.measures import Definition
-    from assay.tables.table import Table
 
 __all__ = ["command"]
 
@@ -26,7 +25,9 @@ __all__ = ["command"]
 @options.json_option
 @options.output_option
 def command(*, names: tuple[str, ...], presets: bool, json_wanted: bool, file: str | None) -> None:
-    """List the measures; with a NAME, say all about it.
+    """List the measures, their formulas and parameters.
+
+    With a NAME, describe that measure with an example.
 
     \b
     Examples:
@@ -36,32 +37,39 @@ def command(*, names: tuple[str, ...], presets: bool, json_wanted: bool, file: s
     """
     if presets and names:
         raise click.UsageError("--conventions lists the presets; it takes no NAME.")
-    text, data = _presets() if presets else _details(names) if names else _all()
-    known = ("text", "json") if isinstance(text, str) else ()
-    layout = output.choose_format(None, json_wanted, file, known=known)
-    if layout == "json":
-        output.put(output.as_json({"command": "measures", **data}), file)
-    elif isinstance(text, str):
-        output.put(text, file)
-    else:
-        output.show([text], layout=layout, file=file, signature=_AFTERWORD[presets])
+    result = _list_presets() if presets else _list_measures(names)
+    layout = output.choose_format(None, json_wanted, file, known=_formats(result))
+    output.emit(result, layout, file)
 
 
-_AFTERWORD = {
-    False: "'assay measures NAME' says more. Groups for -m: default, official, all_trec.",
-    True: "'assay eval --conventions NAME' takes one, and prints its whole signature.",
-}
+def _formats(result: output.TableResult | output.TextResult) -> tuple[str, ...]:
+    if isinstance(result, output.TextResult):
+        return ("text", "json")
+    return ("text", "markdown", "csv", "tsv", "json")
 
 
-def _all() -> tuple[Table, dict[str, Any]]:
+def _list_measures(names: tuple[str, ...]) -> output.TableResult | output.TextResult:
+    """All measures, those of other installed packages included, or all about some of them."""
+    failures = load_measures()
+    if names:
+        return _describe_measures(names)
+    for failure in failures:
+        output.narrate(str(failure))
+    return _list_all()
+
+
+def _list_all() -> output.TableResult:
     rows = tuple(
-        (Cell(_pattern(one)), Cell(one.formula), Cell(_known_as(one))) for one in REGISTRY.values()
+        (Cell(_pattern(one)), Cell(one.formula), Cell(_other_names(one)))
+        for one in REGISTRY.values()
     )
     data = {
-        "measures": [_entry(one) for one in REGISTRY.values()],
+        "measures": [_to_dict(one) for one in REGISTRY.values()],
         "groups": {name: list(members) for name, members in GROUPS.items()},
     }
-    return Table(("measure", "formula", "also called"), rows), data
+    table = Table(("measure", "formula", "also called"), rows)
+    note = "'assay measures NAME' says more. Groups for -m: default, official, all_trec."
+    return output.TableResult(table, data, note=note)
 
 
 def _pattern(one: Definition) -> str:
@@ -70,13 +78,13 @@ def _pattern(one: Definition) -> str:
     return one.name + cut
 
 
-def _known_as(one: Definition) -> str:
+def _other_names(one: Definition) -> str:
     trec = (one.trec or "").replace("{k}", "k").replace("{level}", "x")
     names = dict.fromkeys(name for name in (trec, *one.aliases) if name)
     return ", ".join(name for name in names if name.lower() != one.name.lower())
 
 
-def _entry(one: Definition) -> dict[str, Any]:
+def _to_dict(one: Definition) -> dict[str, Any]:
     """One measure as plain data."""
     return {
         "name": one.name,
@@ -101,17 +109,17 @@ def _entry(one: Definition) -> dict[str, Any]:
     }
 
 
-def _details(names: tuple[str, ...]) -> tuple[str, dict[str, Any]]:
+def _describe_measures(names: tuple[str, ...]) -> output.TextResult:
     found = {
         one.name: one
         for name in names
         for one in ([REGISTRY[name]] if name in REGISTRY else [parse_many(name)[0].definition])
     }
-    data = {"measures": [_entry(one) for one in found.values()]}
-    return "\n\n".join(map(_described, found.values())), data
+    data = {"measures": [_to_dict(one) for one in found.values()]}
+    return output.TextResult("\n\n".join(map(_describe, found.values())), data)
 
 
-def _described(one: Definition) -> str:
+def _describe(one: Definition) -> str:
     high = "no limit" if one.high is None else f"{one.high:g}"
     facts = {
         "formula": one.formula,
@@ -119,26 +127,28 @@ def _described(one: Definition) -> str:
         "average": {"mean": "arithmetic mean", "sum": "sum", "geometric": "geometric mean"}[
             one.aggregate
         ],
-        "also called": _known_as(one) or "–",
+        "also called": _other_names(one) or "–",
     }
     lines = [_pattern(one), "", inspect.cleandoc(one.function.__doc__ or ""), ""]
     lines += [f"{key + ':':<13}{value}" for key, value in facts.items()]
     lines += ["parameters:" if one.params else "parameters:  none"]
     for key, param in one.params.items():
-        source = f"conventions ({param.convention})" if param.convention else _written(param)
+        source = f"conventions ({param.convention})" if param.convention else _default(param)
         lines.append(f"  {key:<8}{param.about}; {param.takes()}; default: {source}")
     return "\n".join(lines)
 
 
-def _written(param: Any) -> str:
+def _default(param: Any) -> str:
     return format_value(param.default) or "none"
 
 
-def _presets() -> tuple[Table, dict[str, Any]]:
+def _list_presets() -> output.TableResult:
     usual = set(PRESETS["trec_eval"].signature().split("|"))
     rows = []
     for name, rules in PRESETS.items():
         own = [part for part in rules.signature().split("|")[1:] if part not in usual]
         rows.append((Cell(name), Cell("  ".join(own) or "the default")))
     data = {"presets": {name: rules.signature() for name, rules in PRESETS.items()}}
-    return Table(("preset", "what differs from trec_eval"), tuple(rows)), data
+    table = Table(("preset", "what differs from trec_eval"), tuple(rows))
+    note = "'assay eval --conventions NAME' takes one, and prints its whole signature."
+    return output.TableResult(table, data, note=note)

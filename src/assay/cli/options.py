@@ -16,7 +16,7 @@ from assay.cli import output
 from assay.cli.saving import saving_runs
 from assay.core.conventions import CHOICES, Conventions
 from assay.core.text import did_you_mean
-from assay.io.groups import path_of
+from assay.io.tables import groups_path
 
 if TYPE_CHECKING:
     from assay.measures import Measure
@@ -27,7 +27,6 @@ __all__ = [
     "MultiOptionCommand",
     "add_options",
     "apply_threshold",
-    "cluster_options",
     "conventions_choices",
     "conventions_options",
     "filter_options",
@@ -41,7 +40,6 @@ __all__ = [
     "open_store",
     "output_option",
     "qrels_option",
-    "refuse_idle_workers",
     "rel_option",
     "resamples_option",
     "result_options",
@@ -316,7 +314,7 @@ statistics_options = add_options(
 
 def group_file(by: str | None) -> str | None:
     """The file that --by names, without its column."""
-    return None if by is None else path_of(by)
+    return None if by is None else groups_path(by)
 
 
 def find_baseline(baseline: str, items: Sequence[object], names: Sequence[str]) -> int | None:
@@ -336,30 +334,11 @@ def find_baseline(baseline: str, items: Sequence[object], names: Sequence[str]) 
     )
 
 
-# Threads and clusters
+# Threads
 
 threads_option = click.option(
     "--threads", type=click.IntRange(min=1), metavar="N", help="Number of threads. [all cores]"
 )
-
-
-def cluster_options(words: str) -> Callable[[Command], Command]:
-    """--cluster and --workers; `words` say in the help what --cluster is for."""
-    return add_options(
-        click.option("--cluster", "where", metavar="WHERE", help=words),
-        click.option(
-            "--workers",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="With --cluster: number of workers. [all cores]",
-        ),
-    )
-
-
-def refuse_idle_workers(where: str | None, workers: int | None) -> None:
-    """Workers are those of a cluster."""
-    if where is None and workers is not None:
-        raise click.UsageError("--workers changes nothing without --cluster. Add it.")
 
 
 # The store
@@ -381,7 +360,7 @@ filter_options = add_options(
 
 
 def save_options(task: str) -> Callable[[Command], Command]:
-    """--save and what goes with it; the command gets `saving`, whose `keep` stores results."""
+    """--save and what goes with it; the command gets `saving`, whose `save` stores results."""
     add = add_options(
         click.option("--save", is_flag=True, help="Store the results as runs."),
         store_option,
@@ -417,6 +396,6 @@ def save_options(task: str) -> Callable[[Command], Command]:
 def open_store(place: str | None) -> Iterator[Store]:
     """The store, if there is one; say so if it is for reading only."""
     with run_store.open(place, create=False) as store:
-        if store.only_reads:
-            output.narrate(store.only_reads)
+        if store.read_only_reason:
+            output.narrate(store.read_only_reason)
         yield store

@@ -8,11 +8,11 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 from click.core import ParameterSource
@@ -20,22 +20,31 @@ from click.core import ParameterSource
 from assay.core.text import printable
 from assay.errors import UsageError
 from assay.io.atomic import atomic_write
-from assay.runs.record import RunRecord
-from assay.scoring.disclosures import disclosures
+from assay.scoring.output import disclosures
 from assay.tables.page import Page, Words, latex_page, markdown_page, text_page
-from assay.tables.table import Cell, Table, as_csv, as_markdown, as_text
+from assay.tables.table import Cell, Table, as_csv
+
+if TYPE_CHECKING:
+    from assay.runs.record import RunRecord
 
 __all__ = [
+    "DELIMITERS",
     "SCHEMA_VERSION",
+    "Result",
+    "TableResult",
+    "TextResult",
     "as_json",
     "choose_format",
     "command_line",
+    "emit",
     "narrate",
+    "narrate_all",
+    "narrate_remarks",
     "on_terminal",
     "put",
     "refuse_input",
     "refuse_same_file",
-    "show",
+    "show_activity",
     "silence_logging",
 ]
 
@@ -62,12 +71,6 @@ _PROMISES: Final = (
     ".xlsx",
 )
 _PACKED: Final = (".gz", ".zip", ".zst")
-_OLD_LAYOUTS: Final[dict[str, Callable[[Table], str]]] = {
-    "text": as_text,
-    "markdown": as_markdown,
-    "csv": as_csv,
-    "tsv": lambda table: as_csv(table, "\t"),
-}
 _NOT_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
@@ -123,6 +126,12 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def narrate_all(messages: Iterable[str]) -> None:
+    """Say several things, a line each."""
+    for message in messages:
+        narrate(message)
+
+
 def narrate(message: str) -> None:
     """Say something about the result, beside it."""
     print(printable(message), file=sys.stderr, flush=True)
@@ -153,10 +162,11 @@ def _keep_tabs(line: str) -> str:
 class Result(Protocol):
     """What `emit` takes.
 
-    Beside plain data for JSON a result has what its command's formats need: `page()` for text,
-    Markdown and LaTeX (without it text is `str(result)`), `table()` for CSV and TSV, `trec()` for
-    trec_eval's layout. A `signature` becomes a column of the table, and `remarks`, which a page
-    shows and a table does not, go to stderr.
+    Beside plain data for JSON a result has what the formats of its command need: `page()` for text,
+    Markdown and LaTeX, and `table()` for CSV and TSV. Where there is no page, it is made of the
+    `tables()`, or text is `str(result)`; where there is no single table, CSV has all of them.
+    `trec()` gives trec_eval's layout. A `signature` stands below tables, and as a column in CSV.
+    `remarks`, which a page shows and CSV does not, go to stderr then.
     """
 
     def to_dict(self) -> dict[str, Any]:
@@ -165,73 +175,82 @@ class Result(Protocol):
 
 
 def emit(
-    result: Any, format: str, file: str | None, *, terminal: Callable[[Any], None] | None = None
+    result: Any,
+    format: str,
+    file: str | None,
+    *,
+    command: str = "",
+    terminal: Callable[[Any], None] | None = None,
 ) -> None:
     """Write a result in a format, to a file or to stdout.
 
-    On a terminal, text is coloured and fitted to the width: by `terminal`, for results that have
-    a layout of their own there.
+    `command` is what JSON calls the running command, if not by its own name. On a terminal, text
+    is coloured and fitted to the width: by `terminal`, for results with a layout of their own.
     """
     if format == "text" and file is None and on_terminal():
-        (terminal or _print_page)(result)
-        return
-    if format in _DELIMITERS:
+        (terminal or _print_on_terminal)(result)
+    elif format == "json":
+        name = command or click.get_current_context().command_path.partition(" ")[2]
+        put(as_json({"command": name, **result.to_dict()}), file)
+    elif format in DELIMITERS:
         for remark in getattr(result, "remarks", ()):
             narrate(remark)
-    put(_LAYOUTS[format](result), file)
+        put(_lay_out_csv(result, DELIMITERS[format]), file)
+    elif format == "trec":
+        put(result.trec(), file)
+    else:
+        put(_lay_out_page(result, format), file)
 
 
-def _print_page(result: Any) -> None:
-    if not hasattr(result, "page"):
-        put(_lay_out_text(result), None)
-        return
-    from assay.report.terminal import print_page
-
-    print_page(result.page())
+DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
+_PAGES: Final = {"text": text_page, "markdown": markdown_page, "latex": latex_page}
 
 
-def _lay_out_json(result: Result) -> str:
-    return as_json({"command": _command_name(), **result.to_dict()})
-
-
-def _command_name() -> str:
-    """`eval`, `runs list`, …"""
-    return click.get_current_context().command_path.partition(" ")[2]
-
-
-def _lay_out_text(result: Any) -> str:
+def _page_of(result: Any) -> Page | None:
     if hasattr(result, "page"):
-        return text_page(result.page())
+        page: Page = result.page()
+        return page
+    if hasattr(result, "tables"):
+        return [*result.tables(), Words(result.signature, "signature")]
+    return None
+
+
+def _lay_out_page(result: Any, format: str) -> str:
+    page = _page_of(result)
+    if page is not None:
+        return _PAGES[format](page)
     return "\n".join(printable(line) for line in str(result).splitlines())
 
 
+def _print_on_terminal(result: Any) -> None:
+    page = _page_of(result)
+    if page is None:
+        put(str(result), None)
+        return
+    from assay.report.terminal import print_page
+
+    print_page(page)
+
+
 def _lay_out_csv(result: Any, delimiter: str) -> str:
-    table, signature = result.table(), getattr(result, "signature", "")
+    tables = [result.table()] if hasattr(result, "table") else result.tables()
+    signature = getattr(result, "signature", "")
     if signature:
-        rows = tuple((*row, Cell(signature)) for row in table.rows)
-        table = Table((*table.columns, "signature"), rows)
-    return as_csv(table, delimiter)
-
-
-_DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
-_LAYOUTS: Final[dict[str, Callable[[Any], str]]] = {
-    "text": _lay_out_text,
-    "markdown": lambda result: markdown_page(result.page()),
-    "latex": lambda result: latex_page(result.page()),
-    "csv": lambda result: _lay_out_csv(result, _DELIMITERS["csv"]),
-    "tsv": lambda result: _lay_out_csv(result, _DELIMITERS["tsv"]),
-    "json": _lay_out_json,
-    "trec": lambda result: result.trec(),
-}
+        tables = [
+            Table((*t.columns, "signature"), tuple((*row, Cell(signature)) for row in t.rows))
+            for t in tables
+        ]
+    return "\n\n".join(as_csv(table, delimiter) for table in tables)
 
 
 @dataclass(frozen=True)
 class TableResult:
-    """One table with a title above and a signature below, and the same as data."""
+    """One table with a title above, a note and a signature below, and the same as data."""
 
     content: Table
     data: Mapping[str, Any] = field(default_factory=dict)
     title: str = ""
+    note: str = ""
     signature: str = ""
 
     def table(self) -> Table:
@@ -239,35 +258,29 @@ class TableResult:
         return self.content
 
     def page(self) -> Page:
-        """Title, table and signature."""
-        above, below = Words(self.title, "verdict"), Words(self.signature, "signature")
-        return [above, self.content, below]
+        """Title, table, note and signature; those that are empty are left out."""
+        below = [Words(self.note), Words(self.signature, "signature")]
+        return [Words(self.title, "verdict"), self.content, *below]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
         return dict(self.data)
 
 
-def show(
-    tables: list[Table], *, layout: str, file: str | None, signature: str, title: str = ""
-) -> None:
-    """Tables in a layout, with the signature below (text, Markdown) or as a column (CSV, TSV)."""
-    if layout == "text" and file is None and on_terminal():
-        from assay.report.terminal import print_tables
+@dataclass(frozen=True)
+class TextResult:
+    """A text, and the same as data."""
 
-        print_tables(tables, title=title, signature=signature)
-        return
-    if layout in ("csv", "tsv"):
-        tables = [
-            Table((*t.columns, "signature"), tuple((*row, Cell(signature)) for row in t.rows))
-            for t in tables
-        ]
-        put("\n\n".join(map(_OLD_LAYOUTS[layout], tables)), file)
-        return
-    parts = [printable(title)] if title else []
-    parts += [_OLD_LAYOUTS[layout](table) for table in tables]
-    parts.append(f"`{signature}`" if layout == "markdown" else signature)
-    put("\n\n".join(parts), file)
+    text: str
+    data: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        """The text."""
+        return self.text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return dict(self.data)
 
 
 def command_line() -> str:
@@ -314,9 +327,9 @@ def show_activity(what: str, *files: str) -> AbstractContextManager[object]:
     large = sum(os.path.getsize(file) for file in files if os.path.isfile(file)) > _LARGE
     if not large or not sys.stderr.isatty():
         return nullcontext()
-    from assay.report.terminal import working
+    from assay.report.terminal import spinner
 
-    return working(what)
+    return spinner(what)
 
 
 def narrate_remarks(records: Sequence[RunRecord]) -> None:

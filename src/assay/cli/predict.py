@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay import __version__
 from assay.cli import options, output
 from assay.cli.options import MultiOptionCommand
 from assay.cli.progress import progress_bar
 from assay.compat.next_location import legacy_json as legacy_data
 from assay.errors import UsageError
-from assay.tables.page import markdown_page, text_page
 from assay.tasks.prediction.imports import import_results
 from assay.tasks.prediction.models import PredictionRequest, evaluate_files
-from assay.tasks.prediction.tables import import_table, seed_table, welch_table
 
 if TYPE_CHECKING:
     from assay.cli.saving import Saving
-    from assay.tasks.prediction.models import ModelResults
+    from assay.tasks.prediction.imports import ImportedResults
 
 __all__ = ["command"]
 
@@ -38,7 +37,7 @@ _FORMATS = ("text", "markdown", "csv", "tsv", "json")
 )
 @click.option("--target", metavar="COLUMN", help="Column or array of the true classes.")
 @click.option("--id", "ids", metavar="COLUMN", help="Column of the sample ids.")
-@click.option("-m", "--measure", "measures", multiple=True, metavar="NAME", help="A measure.")
+@options.measures_option("A measure. May be repeated.")
 @click.option(
     "-k",
     "ks",
@@ -70,13 +69,13 @@ _FORMATS = ("text", "markdown", "csv", "tsv", "json")
 @click.option(
     "--ties",
     type=click.Choice(_TIES := ("order", "expected", "best", "worst")),
-    help="What tied scores are worth.",
+    help="How tied scores count.",
 )
 @click.option("--results", metavar="FOLDER", help="Import a folder of result JSON files instead.")
 @click.option("--unit", type=click.Choice(("percent", "fraction")), help="Unit of these files.")
 @click.option("--f1-unit", type=click.Choice(("percent", "fraction")), help="Unit of their F1.")
 @click.option("--legacy-json", is_flag=True, help="Print the old JSON: percentages under old keys.")
-@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="Threads. [all cores]")
+@options.threads_option
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
 @options.output_option
@@ -94,7 +93,7 @@ def command(
     saving: Saving,
     **chosen: Any,
 ) -> int:
-    """Score predictions of one class per sample: is the right one among the first?
+    """Score predictions of one class per sample: Acc@k, MRR, nDCG, F1.
 
     Scores or logits of all classes, or lists of candidates. Several files are several models,
     compared sample by sample; the same NAME in front of several files makes them seeds of one
@@ -109,21 +108,34 @@ def command(
     """
     if legacy_json and named not in (None, "json"):
         raise click.UsageError(f"--legacy-json and --format {named} exclude each other.")
-    layout = output.choose_format("json" if legacy_json else named, json_wanted, file)
+    layout = output.choose_format(
+        "json" if legacy_json else named, json_wanted, file, known=_FORMATS
+    )
     if results is not None:
         _refuse_both(files, legacy_json)
         _refuse_result_file(file, results)
         saving.refuse("--results holds means without the values of every sample")
-        return _show_import(results, unit, f1_unit, layout, file)
+        if unit is None:
+            raise click.UsageError(
+                "--results needs --unit percent or --unit fraction: of what it holds."
+            )
+        return _emit_import(import_results(results, unit=unit, f1_unit=f1_unit), layout, file)
     if not files:
         raise click.UsageError("Give a file of predictions, or --results FOLDER.")
     if unit or f1_unit:
         raise click.UsageError("--unit and --f1-unit are for --results; predictions have no unit.")
     request = PredictionRequest(files=files, **chosen)
     output.refuse_input(file, *request.paths())
-    found = evaluate_files(request, progress_bar=progress_bar)
-    saving.keep(found.records(), *request.paths())
-    return _show_models(found, legacy_json, layout, file)
+    bar = partial(progress_bar, listener=saving.listener)
+    found = evaluate_files(request, progress_bar=bar)
+    saving.save(found.records(), *request.paths())
+    if layout not in output.DELIMITERS:  # beside tables, emit narrates them
+        output.narrate_all(found.remarks)
+    if legacy_json:
+        output.put(json.dumps(legacy_data(found.only_result()), indent=2), file)
+    else:
+        output.emit(found, layout, file)
+    return 0
 
 
 def _refuse_both(files: tuple[str, ...], legacy_json: bool) -> None:
@@ -143,52 +155,10 @@ def _refuse_result_file(file: str | None, folder: str) -> None:
         )
 
 
-def _show_import(
-    folder: str, unit: str | None, f1_unit: str | None, layout: str, file: str | None
-) -> int:
-    if unit is None:
-        raise click.UsageError(
-            "--results needs --unit percent or --unit fraction: of what it holds."
-        )
-    found = import_results(folder, unit=unit, f1_unit=f1_unit)
-    for remark in found.remarks:
-        output.narrate(remark)
-    signature = f"imported|unit:{unit}|f1_unit:{f1_unit or unit}|version:{__version__}"
-    if layout == "json":
-        data = {"command": "predict", "signature": signature, **found.to_dict()}
-        output.put(output.as_json(data), file)
-    else:
-        seeds = found.seeds()
-        tables = [import_table(found)]
-        tables += [seed_table(seeds)] if seeds.rows else []
-        tables += [welch_table(seeds)] if seeds.welch else []
-        output.show(tables, layout=layout, file=file, signature=signature)
-        if seeds.advice:
-            output.narrate(seeds.advice)
+def _emit_import(found: ImportedResults, layout: str, file: str | None) -> int:
+    if layout not in output.DELIMITERS:  # beside tables, emit narrates them
+        output.narrate_all(found.remarks)
+    output.emit(found, layout, file)
+    if layout != "json" and found.seeds().advice:
+        output.narrate(found.seeds().advice)
     return 1 if found.contradictions or found.unreadable else 0
-
-
-def _show_models(found: ModelResults, legacy_json: bool, layout: str, file: str | None) -> int:
-    for remark in found.remarks:
-        output.narrate(remark)
-    if legacy_json:
-        import json
-
-        output.put(json.dumps(legacy_data(found.only_result()), indent=2), file)
-    elif layout == "json":
-        output.put(output.as_json({"command": "predict", **found.to_dict()}), file)
-    elif layout in ("csv", "tsv"):
-        output.show(found.tables(), layout=layout, file=file, signature=found.signature)
-    else:
-        _show_page(found, layout, file)
-    return 0
-
-
-def _show_page(found: ModelResults, layout: str, file: str | None) -> None:
-    if layout == "text" and file is None and output.on_terminal():
-        from assay.report.terminal import print_page
-
-        print_page(found.page())
-        return
-    write = markdown_page if layout == "markdown" else text_page
-    output.put(write(found.page()), file)

@@ -2,34 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay.cli import output
-from assay.cli.options import store_option
+from assay.cli import options, output
+from assay.cli.cluster_options import cluster_options, open_cluster_with_bar
 from assay.cli.progress import progress_bar
 from assay.cli.saving import saving_runs
-from assay.cli.shard_rank import Sharded, is_sharded, shard_options
-from assay.cluster import Shard, open_shards
-from assay.core.ids import Ids
-from assay.io.vectors import read_ids, read_vectors
+from assay.cluster import (
+    Shard,
+    open_shards,
+    plan_shards,
+    rank_shards,
+    sampled_recall,
+    take_sample,
+)
+from assay.io.arrays import read_ids, read_vectors
+from assay.io.formats import read_run
 from assay.io.writers import write_run
 from assay.runs import tables
-from assay.runs.record import RunRecord
-from assay.runs.run_files import unique_names
-from assay.scoring.evaluate import evaluate
+from assay.runs.run_files import score_ranking, unique_names
 from assay.search.engine import rank
+from assay.search.engine.workers import thread_count
 
 if TYPE_CHECKING:
+    from assay.cli.saving import Saving
     from assay.cluster import Journal, SampledRecall
     from assay.core.ranking import Ranking
+    from assay.runs.record import RunRecord
 
 __all__ = ["command"]
 
-_FORMATS = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz")
 _SAMPLE = 1000  # queries of a sample, where none is stated
+_SHARD_ENDINGS = (".json", ".parquet", ".pq", ".safetensors")
+
+_shard_options = options.add_options(
+    cluster_options("Run on shards: threads, serial, auto (Ray), or Ray's address."),
+    click.option(
+        "--checkpoint",
+        metavar="DIR",
+        help="Keep finished blocks in DIR, and resume from there.",
+    ),
+    click.option(
+        "--dry-run",
+        is_flag=True,
+        help="Print the plan, the bytes to move and the expected time.",
+    ),
+    click.option(
+        "--query-block",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Queries of one task. [8192]",
+    ),
+    click.option(
+        "--in-flight",
+        type=click.IntRange(min=3),
+        metavar="N",
+        help="Partial results that may be in memory at one time.",
+    ),
+    click.option("--timings", metavar="FILE", help="Write time and bytes of every task as JSON."),
+)
 
 
 @click.command("rank")
@@ -57,9 +90,9 @@ _SAMPLE = 1000  # queries of a sample, where none is stated
 )
 @click.option("--threads", type=int, help="By default all cores.")
 @click.option("--engine", type=click.Choice(["native", "numpy"]), help="Same bytes from both.")
-@click.option("--to", "target_format", type=click.Choice(_FORMATS), help="If not as named.")
+@options.target_format_option
 @click.option("--tag", default="assay", show_default=True, help="Last column of a TREC run.")
-@shard_options
+@_shard_options
 @click.option(
     "--sample", type=click.IntRange(min=1), metavar="N", help="Search for N random queries only."
 )
@@ -70,49 +103,11 @@ _SAMPLE = 1000  # queries of a sample, where none is stated
     help="Estimate the recall of an approximate run from --sample exact neighbours.",
 )
 @click.option("-r", "--qrels", metavar="QRELS", help="Score the run against these judgments.")
-@click.option(
-    "-m",
-    "--measure",
-    "measures",
-    multiple=True,
-    metavar="NAME",
-    help="With --qrels: a measure such as nDCG@10. May be repeated.",
-)
+@options.measures_option("With --qrels: a measure such as nDCG@10. May be repeated.")
 @click.option("--save", is_flag=True, help="With --qrels: store the scores as a run.")
-@store_option
-@click.option("--dataset", metavar="NAME", help="With --save: what it was run on.")
-def command(
-    *,
-    queries: str,
-    docs: str,
-    target: str | None,
-    k: int,
-    metric: str,
-    query_ids: str | None,
-    doc_ids: str | None,
-    exclude_self: bool,
-    keep_ties: bool,
-    zero: str,
-    threads: int | None,
-    engine: str | None,
-    target_format: str | None,
-    tag: str,
-    where: str | None,
-    workers: int | None,
-    checkpoint: str | None,
-    dry_run: bool,
-    query_block: int | None,
-    in_flight: int | None,
-    timings: str | None,
-    sample: int | None,
-    seed: int | None,
-    recall_of: str | None,
-    qrels: str | None,
-    measures: tuple[str, ...],
-    save: bool,
-    store: str | None,
-    dataset: str | None,
-) -> None:
+@options.store_option
+@click.option("--dataset", metavar="NAME", help="With --save: the dataset.")
+def command(*, save: bool, store: str | None, dataset: str | None, **chosen: Any) -> None:
     """Find the exact best documents of each query and write them as a run.
 
     QUERIES and DOCS are .npy or .npz files of vectors (float16, float32, float64 or integers);
@@ -131,79 +126,99 @@ def command(
       assay rank queries.npy docs.json -k 10 --sample 500 --recall-of ann.txt
       assay rank queries.npy docs.json -r qrels.txt -m nDCG@10 --cluster auto --save
     """
-    _refuse_senseless(
-        target or qrels, dry_run=dry_run, recall_of=recall_of, sample=sample, seed=seed
-    )
-    if qrels is None and (save or measures):
-        raise click.UsageError("--save and -m go with --qrels, against which the run is scored.")
-    if dry_run and save:
-        raise click.UsageError("--dry-run searches nothing, so there is nothing to --save.")
-    output.refuse_input(target, queries, docs, query_ids, doc_ids, recall_of, qrels)
-    output.refuse_same_file(target, timings)
-    how: dict[str, Any] = {
-        "metric": metric,
-        "exclude": "self" if exclude_self else None,
-        "keep_ties": keep_ties,
-        "zero": zero,
-    }
-    given = {
-        "checkpoint": checkpoint,
-        "query_block": query_block,
-        "in_flight": in_flight,
-        "threads": threads,
-        "engine": engine,
-    }
-    settings = {key: value for key, value in given.items() if value is not None}
-    extras = (where, workers, checkpoint, dry_run, query_block, in_flight, timings, sample)
+    _refuse_contradictions(chosen, save=save)
+    inputs = ("queries", "docs", "query_ids", "doc_ids", "recall_of", "qrels")
+    output.refuse_input(chosen["target"], *(chosen[key] for key in inputs))
+    output.refuse_same_file(chosen["target"], chosen["timings"])
     with saving_runs("retrieval", wanted=save, store=store, dataset=dataset, tags=()) as saving:
-        vectors, ids = _side(queries, query_ids, "query")
+        vectors, ids = _read_side(chosen["queries"], chosen["query_ids"], "query")
         journal = None
-        if is_sharded(docs, *extras, recall_of):
-            request = Sharded(
-                vectors, ids, _shards(docs, doc_ids), k, how, where, workers, settings, timings
-            )
-            if dry_run:
-                output.put(request.plan(), None)
-                return
-            ranking, journal = _on_shards(request, recall_of, sample, seed or 0)
+        if not _is_sharded(chosen):
+            ranking = _rank_here(vectors, ids, chosen, saving)
+        elif chosen["dry_run"]:
+            output.put(_plan(vectors, chosen), None)
+            return
         else:
-            ranking = _ranked(vectors, ids, _side(docs, doc_ids, "doc"), k, threads, engine, how)
-        _write(ranking, target, target_format, tag)
-        if qrels is not None:
-            record = _scored(ranking, qrels, measures or ("default",), target)
-            config = {} if journal is None else {"cluster": journal.to_dict()}
-            saving.keep([record.but(files=(queries, docs, qrels), config=config)])
-            _print_scores(record)
+            ranking, journal = _rank_on_shards(vectors, ids, chosen, saving)
+        _write(ranking, chosen)
+        if chosen["qrels"] is not None:
+            _score(ranking, journal, chosen, saving)
 
 
-def _on_shards(
-    request: Sharded, recall_of: str | None, sample: int | None, seed: int
-) -> tuple[Ranking, Journal]:
-    """Search all queries or a sample; the recall of another run is told where it is asked for."""
-    if recall_of is None:
-        return (request if sample is None else request.sampled(sample, seed)).ranking()
-    found, journal = request.recall_of(recall_of, sample or _SAMPLE, seed)
-    output.put(_recall_in_words(found, recall_of), None)
-    return found.exact, journal
-
-
-def _refuse_senseless(
-    target: str | None,
-    *,
-    dry_run: bool,
-    recall_of: str | None,
-    sample: int | None,
-    seed: int | None,
-) -> None:
-    if target is None and not dry_run and recall_of is None:
+def _refuse_contradictions(chosen: dict[str, Any], *, save: bool) -> None:
+    sampled = chosen["sample"] is not None or chosen["recall_of"] is not None
+    writes = chosen["target"] or chosen["qrels"]
+    if not writes and not chosen["dry_run"] and chosen["recall_of"] is None:
         raise click.UsageError("Missing option '-o' / '--output': the run to write.")
-    if dry_run and recall_of is not None:
+    if chosen["dry_run"] and chosen["recall_of"] is not None:
         raise click.UsageError("--dry-run and --recall-of exclude each other.")
-    if seed is not None and sample is None and recall_of is None:
+    if chosen["seed"] is not None and not sampled:
         raise click.UsageError("--seed changes nothing without --sample. Add it.")
+    if chosen["qrels"] is None and (save or chosen["measures"]):
+        raise click.UsageError("--save and -m go with --qrels, against which the run is scored.")
+    if chosen["dry_run"] and save:
+        raise click.UsageError("--dry-run searches nothing, so there is nothing to --save.")
 
 
-def _shards(docs: str, doc_ids: str | None) -> Any:
+def _read_side(path: str, ids: str | None, side: str) -> tuple[Any, Any]:
+    """Vectors of one side, and its ids where there are any."""
+    if path.lower().endswith(".npy"):
+        return path, None if ids is None else read_ids(ids, side)
+    found = read_vectors(path, side)
+    return found.vectors, found.ids if ids is None else read_ids(ids, side)
+
+
+def _search_settings(chosen: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "metric": chosen["metric"],
+        "exclude": "self" if chosen["exclude_self"] else None,
+        "keep_ties": chosen["keep_ties"],
+        "zero": chosen["zero"],
+    }
+
+
+def _rank_here(vectors: Any, ids: Any, chosen: dict[str, Any], saving: Saving) -> Ranking:
+    docs, doc_ids = _read_side(chosen["docs"], chosen["doc_ids"], "doc")
+    with progress_bar("searching", saving.listener) as progress:
+        return rank(
+            vectors,
+            docs,
+            chosen["k"],
+            query_ids=ids,
+            doc_ids=doc_ids,
+            threads=chosen["threads"],
+            engine=chosen["engine"],
+            progress=progress,
+            **_search_settings(chosen),
+        )
+
+
+# Shards
+
+
+def _is_sharded(chosen: dict[str, Any]) -> bool:
+    """Whether documents are shards, or an option asks for what only shards can do."""
+    docs = chosen["docs"]
+    pattern = any(sign in docs for sign in "*?[") or "://" in docs
+    only_shards = (
+        "where",
+        "workers",
+        "checkpoint",
+        "dry_run",
+        "query_block",
+        "in_flight",
+        "timings",
+        "sample",
+        "recall_of",
+    )
+    return (
+        pattern
+        or docs.lower().endswith(_SHARD_ENDINGS)
+        or any(chosen[option] for option in only_shards)
+    )
+
+
+def _open_shards(docs: str, doc_ids: str | None) -> Any:
     shards = open_shards(docs)
     if doc_ids is None:
         return shards
@@ -214,37 +229,65 @@ def _shards(docs: str, doc_ids: str | None) -> Any:
     return [Shard(shards[0].path, ids=doc_ids)]
 
 
-def _ranked(
-    queries: Any,
-    query_ids: Any,
-    docs: tuple[Any, Any],
-    k: int,
-    threads: int | None,
-    engine: Any,
-    how: dict[str, Any],
-) -> Ranking:
-    with progress_bar("searching") as progress:
-        return rank(
-            queries,
-            docs[0],
-            k,
-            query_ids=query_ids,
-            doc_ids=docs[1],
-            threads=threads,
-            engine=engine,
-            progress=progress,
-            **how,
+def _plan(vectors: Any, chosen: dict[str, Any]) -> str:
+    """What a search will take, a line each."""
+    workers = chosen["workers"] or thread_count(None)
+    if chosen["where"] in (None, "serial"):
+        workers = thread_count(chosen["threads"])
+    settings = {
+        key: chosen[key]
+        for key in ("query_block", "in_flight", "engine")
+        if chosen[key] is not None
+    }
+    shards = _open_shards(chosen["docs"], chosen["doc_ids"])
+    plan = plan_shards(vectors, shards, chosen["k"], workers=workers, **settings)
+    return "\n".join(f"{name:<14} {text}" for name, text in plan.lines())
+
+
+def _rank_on_shards(
+    vectors: Any, ids: Any, chosen: dict[str, Any], saving: Saving
+) -> tuple[Ranking, Journal]:
+    """Search all queries or a sample of them; the recall of another run is printed."""
+    shards = _open_shards(chosen["docs"], chosen["doc_ids"])
+    sample, seed = chosen["sample"], chosen["seed"] or 0
+    approximate = None if chosen["recall_of"] is None else read_run(chosen["recall_of"])
+    if approximate is None and sample is not None:
+        vectors, ids = take_sample(vectors, ids, sample, seed=seed)
+    keys = ("checkpoint", "query_block", "in_flight", "threads", "engine")
+    with open_cluster_with_bar(
+        "searching",
+        chosen["where"],
+        chosen["workers"],
+        timings=chosen["timings"],
+        listener=saving.listener,
+        settings={key: chosen[key] for key in keys},
+    ) as cluster:
+        if approximate is None:
+            found = rank_shards(
+                vectors,
+                shards,
+                chosen["k"],
+                query_ids=ids,
+                cluster=cluster,
+                **_search_settings(chosen),
+            )
+            return found, cluster.journal
+        recall = sampled_recall(
+            approximate,
+            vectors,
+            shards,
+            k=chosen["k"],
+            sample=sample or _SAMPLE,
+            seed=seed,
+            metric=chosen["metric"],
+            query_ids=ids,
+            cluster=cluster,
         )
+    output.put(_describe_recall(recall, chosen["recall_of"]), None)
+    return recall.exact, cluster.journal
 
 
-def _write(ranking: Ranking, target: str | None, target_format: str | None, tag: str) -> None:
-    if target is None:
-        return
-    write_run(ranking, target, format=target_format, tag=tag)
-    output.narrate(f"{target}: {ranking.n_queries} queries, {len(ranking.docs)} results")
-
-
-def _recall_in_words(found: SampledRecall, run: str) -> str:
+def _describe_recall(found: SampledRecall, run: str) -> str:
     ends = f"[{found.low:.4f}, {found.high:.4f}]"
     return (
         f"R@{found.k} of {run}: {found.estimate:.4f} {ends} ({found.level * 100:g} %, "
@@ -253,41 +296,31 @@ def _recall_in_words(found: SampledRecall, run: str) -> str:
     )
 
 
-def _scored(
-    ranking: Ranking, qrels: str, measures: tuple[str, ...], target: str | None
-) -> RunRecord:
-    name = "rank" if target is None else unique_names([target])[0]
-    return RunRecord(name, evaluate(_as_written(ranking), qrels, measures), task="retrieval")
+# What is written
 
 
-def _as_written(ranking: Ranking) -> Ranking:
-    """The ranking as a file of it would be read: rows that have no ids are named by number."""
-    import numpy as np
-
-    docs, places = np.unique(ranking.docs, return_inverse=True)
-    names = [ranking.query_ids, ranking.doc_ids.take(docs.astype(np.int64))]
-    queries, found = (Ids.of([str(one) for one in ids]) for ids in names)
-    return replace(
-        ranking,
-        query_ids=queries,
-        doc_ids=found,
-        given_docs=places.astype(np.int32),
-        given_scores=ranking.scores,
-        in_order=True,
-    )
+def _write(ranking: Ranking, chosen: dict[str, Any]) -> None:
+    target = chosen["target"]
+    if target is not None:
+        write_run(ranking, target, format=chosen["target_format"], tag=chosen["tag"])
+        output.narrate(f"{target}: {ranking.n_queries} queries, {len(ranking.docs)} results")
 
 
-def _print_scores(record: RunRecord) -> None:
+def _score(
+    ranking: Ranking, journal: Journal | None, chosen: dict[str, Any], saving: Saving
+) -> None:
+    name = "rank" if chosen["target"] is None else unique_names([chosen["target"]])[0]
+    record = score_ranking(ranking, chosen["qrels"], chosen["measures"] or ("default",), name=name)
+    files = tuple(chosen[key] for key in ("queries", "docs", "qrels"))
+    config = {} if journal is None else {"cluster": journal.to_dict()}
+    saving.save([record.but(files=files, config=config)])
     output.narrate_remarks([record])
-    table = tables.measure_table(record, False)
-    title = tables.title([record], False)
-    signature = record.scored().signature
-    output.show([table], layout="text", file=None, signature=signature, title=title)
+    output.emit(_as_result(record), "text", None)
 
 
-def _side(path: str, ids: str | None, side: str) -> tuple[object, object]:
-    """Vectors of one side, and its ids where there are any."""
-    if path.lower().endswith(".npy"):
-        return path, None if ids is None else read_ids(ids, side)
-    found = read_vectors(path, side)
-    return found.vectors, found.ids if ids is None else read_ids(ids, side)
+def _as_result(record: RunRecord) -> output.TableResult:
+    return output.TableResult(
+        tables.measure_table(record, False),
+        title=tables.title([record], False),
+        signature=record.scored().signature,
+    )

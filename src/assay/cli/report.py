@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from assay.cli import options, output
-from assay.cli.options import filter_options
-from assay.cli.output import command_line
-from assay.cli.report_sources import find_sources, report_runs
-from assay.io.groups import read_groups
+from assay.errors import MeasureError
+from assay.io.tables import read_groups
+from assay.measures import Measure, parse_many
 from assay.report.report import check_ending, make_report
-from assay.runs.record import RunRecord
+from assay.runs.record import RunRecord, only_measures, shared_measures
+from assay.runs.run_files import score_run_files, unique_names
+from assay.store.run import names_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from assay.report import Report
-    from assay.scoring.scores import Scores
+    from assay.store import Run, Store
 
 __all__ = ["command"]
 
 _FORMATS = ("svg", "png", "pdf")
 _FILTERS = ("task", "dataset", "model", "name", "tag", "since", "until")
+_CHANGES = ("ties", "empty", "missing", "depth")
 
 
 @click.command("report")
@@ -38,15 +44,10 @@ _FILTERS = ("task", "dataset", "model", "name", "tag", "since", "until")
     metavar="FILE",
     help="Write the report to FILE, whole or not at all: .html, .md or .tex.",
 )
-@click.option(
-    "-m",
-    "--measure",
-    "measures",
-    multiple=True,
-    metavar="NAME",
-    help="A measure such as nDCG@10, or a group; the first is the headline. May be repeated.",
+@options.measures_option(
+    "A measure such as nDCG@10, or a group; the first is the headline. May be repeated."
 )
-@click.option("--title", default="", metavar="TEXT", help="What stands above the report.")
+@click.option("--title", default="", metavar="TEXT", help="Title of the report.")
 @options.statistics_options
 @click.option(
     "--groups",
@@ -61,7 +62,7 @@ _FILTERS = ("task", "dataset", "model", "name", "tag", "since", "until")
     help="Size of the collection; shows what a random order scores.",
 )
 @options.store_option
-@filter_options
+@options.filter_options
 @click.option("--figures", metavar="DIR", help="Also write every chart to this folder.")
 @click.option(
     "--figure-format",
@@ -70,8 +71,8 @@ _FILTERS = ("task", "dataset", "model", "name", "tag", "since", "until")
     multiple=True,
     help="Of the figures; all three without it. May be repeated.",
 )
-@options.conventions_options
-@click.option("--rel", type=float, metavar="N", help="Smallest grade that is relevant. [1]")
+@options.conventions_choices
+@options.rel_option
 @options.json_option
 def command(
     *,
@@ -112,81 +113,278 @@ def command(
       assay report --dataset cranfield --tag final --store team.db -o report.html
     """
     check_ending(file)
-    _refuse_senseless(figures, formats)
+    if formats and not figures:
+        raise click.UsageError("--figure-format changes nothing without --figures DIR. Add it.")
     filters = {key: settings.pop(key) for key in _FILTERS}
-    changes = {key: settings.pop(key) for key in ("ties", "empty", "missing", "depth")}
-    with find_sources(runs, baseline, filters=filters, store=store) as sources:
+    changes = {key: settings.pop(key) for key in _CHANGES}
+    with _find_sources(runs, baseline, filters=filters, store=store) as sources:
         columns = (*groups, by) if by else groups
         output.refuse_input(file, *sources.files, qrels, *map(options.group_file, columns))
-        scored = report_runs(
-            sources,
-            qrels,
-            measures=measures,
-            rel=rel,
-            conventions=conventions,
-            changes=changes,
-            n_docs=n_docs,
-        )
-    scored, column = _grouped(scored, groups, by)
+        scoring = _Scoring(qrels, measures, rel, conventions, changes, n_docs)
+        records = scoring.read_records(sources)
+    records, column = _add_groups(records, groups, by)
     report = make_report(
-        scored,
+        records,
         title=title,
-        baseline=None if sources.base is None else scored[sources.base].name,
+        baseline=None if sources.base is None else records[sources.base].name,
         by=column,
-        command=command_line(),
+        command=output.command_line(),
         **settings,
     )
     path = report.save(file)
     drawn = report.figures(figures, formats=formats or _FORMATS) if figures else []
-    _tell(report, path, drawn, json_wanted)
+    output.emit(_Written(report, path, drawn), "json" if json_wanted else "text", None)
+    if not json_wanted:
+        output.narrate(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
+        if drawn:
+            output.narrate(f"{drawn[0].parent}: {len(drawn)} figures")
 
 
-def _refuse_senseless(figures: str | None, formats: tuple[str, ...]) -> None:
-    if formats and not figures:
-        raise click.UsageError("--figure-format changes nothing without --figures DIR. Add it.")
+@dataclass(frozen=True)
+class _Written:
+    """A report that was written: its verdicts, and where the files are."""
+
+    report: Report
+    path: Path
+    figures: list[Path]
+
+    def __str__(self) -> str:
+        return "\n".join(self.report.verdicts.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "signature": self.report.aligned.signature,
+            "output": str(self.path),
+            "figures": list(map(str, self.figures)),
+            "verdicts": self.report.verdicts,
+            "remarks": list(self.report.remarks),
+        }
 
 
-def _grouped(
-    scored: list[RunRecord], groups: tuple[str, ...], by: str | None
+# Files and stored runs
+
+_KEY: Final = re.compile(r"[0-9]{1,7}|[0-9a-f]{8,32}")  # a number, or letters of a uid
+_MARK: Final = "run:"
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """Files and stored runs, their names, and the place of the baseline among them."""
+
+    items: tuple[str | Run, ...]
+    names: tuple[str, ...]
+    base: int | None = None
+
+    @property
+    def files(self) -> list[str]:
+        """The files."""
+        return [item for item in self.items if isinstance(item, str)]
+
+    @property
+    def file_names(self) -> list[str]:
+        """Their names."""
+        named = zip(self.items, self.names, strict=True)
+        return [name for item, name in named if isinstance(item, str)]
+
+    @property
+    def runs(self) -> dict[str, Run]:
+        """The stored runs by name."""
+        return {
+            name: item
+            for item, name in zip(self.items, self.names, strict=True)
+            if not isinstance(item, str)
+        }
+
+
+@contextmanager
+def _find_sources(
+    runs: Sequence[str], baseline: str | None, *, filters: Mapping[str, Any], store: str | None
+) -> Iterator[_Sources]:
+    """The runs that were named or chosen; the store is open inside the block, if one is needed."""
+    chosen = {name: value for name, value in filters.items() if value}
+    named = [text for text in runs if _stored_key(text) is not None]
+    if not runs and not chosen and not store:
+        raise click.UsageError(
+            "Name the runs: files, numbers of stored runs, or a choice such as --dataset NAME."
+        )
+    if chosen and named:
+        option = f"--{next(iter(chosen))}"
+        raise click.UsageError(f"{option} chooses stored runs, but {named[0]} names one. Do one.")
+    from_store = bool(chosen or named or not runs)
+    if not from_store and (baseline is None or _stored_key(baseline) is None):
+        if store:
+            raise click.UsageError("--store is for stored runs, but all of these are files.")
+        yield _add_baseline(tuple(runs), baseline, None)
+        return
+    with options.open_store(store) as opened:
+        items = [_resolve(text, opened) for text in runs]
+        if from_store and not named:
+            items += _filter_runs(opened, chosen)
+        yield _add_baseline(_drop_repeats(items), baseline, opened)
+
+
+def _stored_key(text: str) -> str | None:
+    """The number or uid of a stored run; None for a file. What may be both is refused."""
+    if text.startswith(_MARK):
+        return text.removeprefix(_MARK)
+    if not _KEY.fullmatch(text):
+        return None
+    if os.path.exists(text):
+        raise click.UsageError(
+            f"{text} may be a stored run or the file of that name. Write {_MARK}{text} for the "
+            f"run, ./{text} for the file."
+        )
+    return text
+
+
+def _resolve(text: str, store: Store | None) -> str | Run:
+    key = _stored_key(text)
+    return text if key is None or store is None else store.run(key)
+
+
+def _filter_runs(store: Store, filters: Mapping[str, Any]) -> list[Run]:
+    found = store.runs(status="finished", **filters)[::-1]
+    if not found:
+        raise click.UsageError(f"{store.database.location} holds no such finished run.")
+    return found
+
+
+def _drop_repeats(items: Sequence[str | Run]) -> tuple[str | Run, ...]:
+    """A stored run that is named twice is one run."""
+    return tuple({item if isinstance(item, str) else item.uid: item for item in items}.values())
+
+
+def _add_baseline(
+    items: tuple[str | Run, ...], baseline: str | None, store: Store | None
+) -> _Sources:
+    """The baseline may be named without being listed: then it is the first run."""
+    names = _name_sources(items)
+    if baseline is None:
+        return _Sources(items, names)
+    stored = _stored_key(baseline) is not None and baseline not in names
+    base = None if stored else options.find_baseline(baseline, items, names)
+    if base is None:
+        items = _drop_repeats([_resolve(baseline, store), *items])
+        names, base = _name_sources(items), 0
+    if len(items) < 2:
+        raise click.UsageError("There is one run; a --baseline needs another.")
+    return _Sources(items, names, base)
+
+
+def _name_sources(items: Sequence[str | Run]) -> tuple[str, ...]:
+    """Files by their names, as short as can be; stored runs that share one get their number."""
+    files = [item for item in items if isinstance(item, str)]
+    runs = [item for item in items if not isinstance(item, str)]
+    file_names = unique_names(files) if files else []
+    of_files = iter(file_names)
+    of_runs = iter(
+        f"{run.name} #{run.id}" if run.name in file_names else name
+        for run, name in zip(runs, names_of(runs), strict=True)
+    )
+    return tuple(next(of_files if isinstance(item, str) else of_runs) for item in items)
+
+
+@dataclass(frozen=True)
+class _Scoring:
+    """How files are scored: as the stored runs were, unless options say otherwise."""
+
+    qrels: str | None
+    measures: tuple[str, ...]
+    rel: float | None
+    conventions: str
+    changes: Mapping[str, Any]
+    n_docs: int | None
+
+    def read_records(self, sources: _Sources) -> list[RunRecord]:
+        """All runs in their order, files scored now."""
+        self._refuse_idle_options(sources)
+        stored = self._read_stored(sources)
+        first = next(iter(stored.values()), None)
+        if first is None or options.is_typed("conventions"):
+            rules = options.make_conventions(self.conventions, **self.changes)
+        else:
+            rules = first.scored().conventions.but(**self.changes)
+        wanted = self._choose_measures(list(stored.values()))
+        found = {name: _select_measures(run, wanted) for name, run in stored.items()}
+        if self.qrels is not None:
+            scored = score_run_files(
+                sources.files,
+                self.qrels,
+                wanted,
+                names=sources.file_names,
+                conventions=rules,
+                n_docs=self.n_docs,
+                keep_hits=True,
+                checksums=True,
+            )
+            found |= {one.name: one for one in scored}
+        return [found[name] for name in sources.names]
+
+    def _refuse_idle_options(self, sources: _Sources) -> None:
+        """Stored runs keep what they were scored with, and files need judgments."""
+        if sources.files:
+            if self.qrels is None:
+                raise click.UsageError(
+                    f"{sources.files[0]} is a file, and files need judgments: --qrels QRELS."
+                )
+            return
+        given = {
+            "--qrels": self.qrels,
+            "--n-docs": self.n_docs,
+            "--ties": self.changes["ties"],
+            "--depth": self.changes["depth"],
+            "--conventions": options.is_typed("conventions"),
+            "--rel": None if self.measures else self.rel,
+        }
+        idle = [name for name, value in given.items() if value]
+        if idle:
+            raise click.UsageError(
+                f"{idle[0]} is for files; stored runs keep what they were scored with. "
+                "Leave it out."
+            )
+
+    def _read_stored(self, sources: _Sources) -> dict[str, RunRecord]:
+        """Stored runs by name; how means treat empty and missing queries may still be chosen."""
+        of_means = {key: self.changes[key] for key in ("empty", "missing")}
+        found = {}
+        for name, run in sources.runs.items():
+            record = run.record().but(name=name)
+            rules = record.scored().conventions.but(**of_means)
+            found[name] = record.but(scores=replace(record.scored(), conventions=rules))
+        return found
+
+    def _choose_measures(self, stored: list[RunRecord]) -> tuple[Measure, ...]:
+        """Those named; else those that all stored runs have; else nDCG@10."""
+        if stored and not self.measures:
+            return shared_measures([run.scored() for run in stored])
+        return options.apply_threshold(parse_many(self.measures or ("nDCG@10",)), self.rel)
+
+
+def _select_measures(run: RunRecord, measures: tuple[Measure, ...]) -> RunRecord:
+    try:
+        return run.but(scores=only_measures(run.scored(), measures))
+    except MeasureError as error:
+        raise MeasureError(f"{run.provenance['stored run']} {run.name!r}: {error}") from None
+
+
+def _add_groups(
+    records: list[RunRecord], groups: tuple[str, ...], by: str | None
 ) -> tuple[list[RunRecord], str | None]:
     """The runs with their group columns, and the name of the column to test by."""
-    queries = scored[0].scored().query_ids
+    queries = records[0].scored().query_ids
     found = dict(read_groups(source, queries) for source in groups)
-    tested = by if by and _is_stored_column(by, scored) else None
+    tested = by if by and _is_stored_column(by, records) else None
     if by and tested is None:
         tested, found_by = read_groups(by, queries)
         found[tested] = found_by
-
-    def add(scores: Scores) -> Scores:
-        return scores.with_groups(**found)
-
-    return [run.but(scores=add(run.scored())) for run in scored], tested
+    return [run.but(scores=run.scored().with_groups(**found)) for run in records], tested
 
 
-def _is_stored_column(by: str, scored: list[RunRecord]) -> bool:
+def _is_stored_column(by: str, records: list[RunRecord]) -> bool:
     """Whether --by names a column that all runs have; what may be a file, too, is refused."""
-    known = all(by in run.scored().groups for run in scored)
+    known = all(by in run.scored().groups for run in records)
     if known and os.path.exists(by):
         raise click.UsageError(
             f"--by {by} may be a stored column or the file of that name. Write ./{by} for the file."
         )
     return known
-
-
-def _tell(report: Report, path: Path, figures: list[Path], json_wanted: bool) -> None:
-    """The verdicts as result, and where the files are beside it."""
-    if json_wanted:
-        data = {
-            "command": "report",
-            "signature": report.aligned.signature,
-            "output": str(path),
-            "figures": list(map(str, figures)),
-            "verdicts": report.verdicts,
-            "remarks": list(report.remarks),
-        }
-        output.put(output.as_json(data), None)
-        return
-    output.put("\n".join(report.verdicts.values()), None)
-    output.narrate(f"{path}: {path.stat().st_size / 1000:,.0f} kB")
-    if figures:
-        output.narrate(f"{figures[0].parent}: {len(figures)} figures")

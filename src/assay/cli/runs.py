@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+import contextlib
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
+from assay import store as run_store
 from assay.cli import options, output
-from assay.cli.options import filter_options, open_store
-from assay.cli.rerun import rerun as repeated
-from assay.comparison.clusters import drawn_together
-from assay.comparison.compare import compare as compared
-from assay.comparison.tables import comparison_page
+from assay.cli.main import COMMANDS, assay
+from assay.cli.options import open_store
+from assay.cli.saving import repeated_batch
+from assay.comparison.alignment import cluster_settings
+from assay.comparison.compare import compare as compare_scores
 from assay.core.text import printable
+from assay.errors import StorageError, UsageError
+from assay.io.fingerprints import fingerprints
 from assay.measures import parse_many
-from assay.store.query import stored_query
+from assay.store.query import read_query
 from assay.store.run import names_of, refuse_other_query_sets
-from assay.tables import page as pages
-from assay.tables.table import as_csv
 
 if TYPE_CHECKING:
-    from assay.store.query import StoredQuery
+    from assay.store import Run, Store
     from assay.tables.page import Page
 
 __all__ = ["command"]
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-_FORMATS = ("text", "markdown", "csv", "tsv", "json")
-_PAGES = ("text", "markdown", "json")
-_COMPARISONS = ("text", "markdown", "latex", "json")
 _STATUSES = ("running", "finished", "failed")
-
-
-def _filters(command: Command) -> Command:
-    """Which runs are meant."""
-    status = click.option("--status", type=click.Choice(_STATUSES), help="Only in this state.")
-    return filter_options(status(command))
+_filter_options = options.add_options(
+    options.filter_options,
+    click.option("--status", type=click.Choice(_STATUSES), help="Only in this state."),
+)
 
 
 @click.group("runs")
@@ -53,49 +52,32 @@ def command() -> None:
 
 
 @command.command("list")
-@_filters
-@click.option(
-    "-m",
-    "--measure",
-    "measures",
-    multiple=True,
-    metavar="NAME",
-    help="Show these measures; only runs that have the first.",
-)
+@_filter_options
+@options.measures_option("Show these measures; only runs that have the first.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), metavar="N", help="The newest N.")
 @options.store_option
-@click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
-@options.json_option
-@options.output_option
+@options.result_options("text", "markdown", "csv", "tsv", "json")
 def list_(
     *,
     measures: tuple[str, ...],
     limit: int | None,
     store: str | None,
-    named: str | None,
-    json_wanted: bool,
+    layout: str,
     file: str | None,
     **filters: Any,
 ) -> None:
     """List runs, newest first."""
-    from assay.store import tables
+    from assay.store.tables import list_data, list_table
 
-    layout = output.choose_format(named, json_wanted, file)
     wanted = [str(one) for one in parse_many(measures)] if measures else []
     filters |= {"measure": wanted[0] if wanted else None, "limit": limit}
     with open_store(store) as opened:
-        runs = opened.lines(measures=wanted, **filters)
-        where = str(opened.database.location)
-    if layout == "json":
-        output.put(output.as_json({"command": "runs list", "runs": tables.list_data(runs)}), file)
-        return
-    if not runs:
-        output.narrate(f"no such runs in {where}")
-    table = tables.list_table(runs, wanted)
-    if layout in ("csv", "tsv"):
-        output.put(as_csv(table, "\t" if layout == "tsv" else ","), file)
-    else:
-        _print([table], layout, file)
+        runs = opened.summaries(measures=wanted, **filters)
+        place = str(opened.database.location)
+    if not runs and layout != "json":
+        output.narrate(f"no such runs in {place}")
+    result = output.TableResult(list_table(runs, wanted), {"runs": list_data(runs)})
+    output.emit(result, layout, file)
 
 
 @command.command("show")
@@ -107,104 +89,63 @@ def list_(
     help="Only this query: its values and, if stored, its text and results.",
 )
 @options.store_option
-@click.option("--format", "named", type=click.Choice(_PAGES), help="Layout of the result.")
-@options.json_option
-@options.output_option
+@options.result_options("text", "markdown", "json")
 def show(
     *,
     run: str,
     per_query: bool,
     query: str | None,
     store: str | None,
-    named: str | None,
-    json_wanted: bool,
+    layout: str,
     file: str | None,
 ) -> None:
     """Show one run: what it is, its numbers, how they came about; or one of its queries.
 
     RUN is its number, or 8 or more letters of its uid.
     """
-    from assay.store import tables
-
     if query is not None and per_query:
         raise click.UsageError("--query and --per-query exclude each other.")
-    layout = output.choose_format(named, json_wanted, file, known=_PAGES)
     with open_store(store) as opened:
         found = opened.run(run)
-        if query is not None:
-            _show_query(stored_query(found, query), layout, file)
-        elif layout == "json":
-            data = tables.run_data(found, per_query=per_query)
-            output.put(output.as_json({"command": "runs show", "run": data}), file)
-        else:
-            _print(tables.run_page(found, per_query=per_query), layout, file)
+        result = _StoredRun(found, per_query) if query is None else read_query(found, query)
+        output.emit(result, layout, file)
 
 
-def _show_query(found: StoredQuery, layout: str, file: str | None) -> None:
-    if layout == "json":
-        output.put(output.as_json({"command": "runs show", **found.to_dict()}), file)
-    else:
-        _print(found.page(), layout, file)
+@dataclass(frozen=True)
+class _StoredRun:
+    """One run, with a row for each query or without."""
 
+    run: Run
+    per_query: bool
 
-def _print(page: Page, layout: str, file: str | None) -> None:
-    if layout == "text" and file is None and output.on_terminal():
-        from assay.report.terminal import print_page
+    def page(self) -> Page:
+        from assay.store.tables import run_page
 
-        print_page(page)
-        return
-    write = {"text": pages.text_page, "markdown": pages.markdown_page, "latex": pages.latex_page}
-    output.put(write[layout](page), file)
+        return run_page(self.run, per_query=self.per_query)
+
+    def to_dict(self) -> dict[str, Any]:
+        from assay.store.tables import run_data
+
+        return {"run": run_data(self.run, per_query=self.per_query)}
 
 
 @command.command("compare")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN...")
-@click.option(
-    "-m",
-    "--measure",
-    "measures",
-    multiple=True,
-    metavar="NAME",
-    help="A measure that all runs have. May be repeated. [all of them]",
-)
+@options.measures_option("A measure that all runs have. May be repeated. [all of them]")
 @click.option("-b", "--baseline", metavar="RUN", help="Compare with this run only.")
-@click.option(
-    "--test",
-    default="randomisation",
-    show_default=True,
-    metavar="NAME",
-    help="As in 'assay compare'.",
-)
-@click.option(
-    "--correction", default="holm", show_default=True, metavar="NAME", help="As in 'assay compare'."
-)
-@click.option(
-    "--level",
-    type=float,
-    default=0.05,
-    show_default=True,
-    metavar="A",
-    help="Chance of a false claim.",
-)
-@click.option(
-    "--resamples",
-    type=click.IntRange(min=100),
-    default=10_000,
-    show_default=True,
-    metavar="N",
-    help="How often to draw.",
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N")
+@options.test_option
+@options.correction_option
+@options.level_option
+@options.resamples_option
+@options.seed_option
 @click.option(
     "--by",
     metavar="COLUMN",
-    help="Draw and test whole groups of this stored column. [what the runs are drawn by]",
+    help="Clusters of dependent queries: this stored column. [that of the runs]",
 )
 @click.option("--force", is_flag=True, help="Also if the runs answer different questions.")
 @options.store_option
-@click.option("--format", "named", type=click.Choice(_COMPARISONS), help="Layout of the result.")
-@options.json_option
-@options.output_option
+@options.result_options("text", "markdown", "latex", "json")
 def compare(
     *,
     runs: tuple[str, ...],
@@ -212,13 +153,11 @@ def compare(
     baseline: str | None,
     force: bool,
     store: str | None,
-    named: str | None,
-    json_wanted: bool,
+    layout: str,
     file: str | None,
     **settings: Any,
 ) -> None:
     """Compare stored runs: which is better, by how much, and how sure is that?"""
-    layout = output.choose_format(named, json_wanted, file, known=_COMPARISONS)
     keys = [*runs, *([baseline] if baseline else [])]
     with open_store(store) as opened:
         found = list({run.id: run for run in map(opened.run, keys)}.values())
@@ -233,11 +172,11 @@ def compare(
         )
         scores = [run.scores() for run in found]
     if settings["by"] is None:
-        settings |= drawn_together(
+        settings |= cluster_settings(
             (run.clusters, own) for run, own in zip(found, scores, strict=True)
         )
     first, second, *more = scores
-    result = compared(
+    result = compare_scores(
         first,
         second,
         *more,
@@ -246,10 +185,7 @@ def compare(
         baseline=None if base is None else names[base],
         **settings,
     )
-    if layout == "json":
-        output.put(output.as_json({"command": "runs compare", **result.to_dict()}), file)
-    else:
-        _print(comparison_page(result), layout, file)
+    output.emit(result, layout, file)
 
 
 @command.command("tag")
@@ -290,7 +226,7 @@ def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
 
 @command.command("export")
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
-@_filters
+@_filter_options
 @options.store_option
 @click.option(
     "-o",
@@ -305,7 +241,7 @@ def export(*, runs: tuple[str, ...], store: str | None, file: str, **filters: An
     with open_store(store) as opened:
         if runs:
             filters["id"] = [opened.run(run).id for run in runs]
-        if not opened.lines(limit=1, **filters):  # a file from yesterday would be lost for nothing
+        if not opened.summaries(limit=1, **filters):  # an old file would be lost for nothing
             raise click.UsageError(
                 f"No such runs in {opened.database.location}: nothing is written."
             )
@@ -318,9 +254,7 @@ def export(*, runs: tuple[str, ...], store: str | None, file: str, **filters: An
 @options.store_option
 def import_(*, files: tuple[str, ...], store: str | None) -> None:
     """Take over runs from exported files; runs that are here already stay as they are."""
-    import assay.store
-
-    with assay.store.open(store) as opened:
+    with run_store.open(store) as opened:
         for file in files:
             new = opened.load(file)
             output.narrate(f"{file}: imported {len(new)}")
@@ -336,4 +270,98 @@ def rerun(*, run: str, yes: bool, store: str | None) -> int:
     The results are saved as new runs. The exit code is 1 if any value differs.
     """
     with open_store(store) as opened:
-        return repeated(opened, opened.run(run), trusted=yes)
+        return _repeat(opened, opened.run(run), trusted=yes)
+
+
+def _repeat(store: Store, run: Run, *, trusted: bool) -> int:
+    """Repeat the command in its folder, save its runs, and compare them with the old ones.
+
+    Gives 0 if every value has the same bits, else 1.
+    """
+    _refuse_unrepeatable(run, trusted)
+    address = _address(store)
+    with _change_folder(run.folder):
+        changed = _find_changed(run)
+        for file in changed:
+            output.narrate(f"{file} has changed since run {run.id}")
+        _call([*run.command, "--save", "--store", address], run.batch)
+    old = {one.name: one for one in store.runs(batch=run.batch, status="finished")}
+    newest = store.runs(rerun_of=run.batch, limit=1)
+    new = store.runs(batch=newest[0].batch, status="finished") if newest else []
+    same = [_compare_values(old[one.name], one) for one in reversed(new) if one.name in old]
+    return 0 if same and all(same) else 1
+
+
+def _refuse_unrepeatable(run: Run, trusted: bool) -> None:
+    if not run.command:
+        raise UsageError(f"Run {run.id} was not saved by a command: there is nothing to repeat.")
+    if not _can_save(run.command):
+        raise UsageError(
+            f"Run {run.id} was saved by {run.command[0]!r}, which is not repeated; only commands "
+            "with --save are."
+        )
+    words = shlex.join(("assay", *run.command))
+    if run.origin and not trusted:
+        raise UsageError(
+            f"Run {run.id} was imported from {run.origin}. Its command reads and may write files: "
+            f"{words}. Repeat it with --yes if you trust it."
+        )
+    output.narrate(f"repeating: {words}")
+
+
+def _can_save(arguments: Sequence[str]) -> bool:
+    """Whether the command has --save: a stored one is data, and may come from anybody's file."""
+    name, *rest = arguments
+    context = click.Context(assay)
+    command = assay.get_command(context, name) if name in COMMANDS else None
+    if isinstance(command, click.Group):
+        command = command.get_command(context, rest[0]) if rest else None
+    return command is not None and any(one.name == "save" for one in command.params)
+
+
+def _address(store: Store) -> str:
+    location = store.database.location
+    if location.url is not None:
+        return location.url.render_as_string(hide_password=False)
+    return os.path.abspath(str(location.file))
+
+
+@contextlib.contextmanager
+def _change_folder(folder: str) -> Iterator[None]:
+    if folder and not os.path.isdir(folder):
+        raise StorageError(f"The folder of the run, {folder}, is not there any more.")
+    with contextlib.chdir(folder or "."):
+        yield
+
+
+def _find_changed(run: Run) -> list[str]:
+    files = [file for file in run.data if os.path.isfile(file)]
+    now = fingerprints(files)
+    return [file for file, mark in run.data.items() if now.get(file) != mark]
+
+
+def _call(arguments: list[str], batch: str) -> None:
+    token = repeated_batch.set(batch)
+    try:
+        with contextlib.suppress(click.exceptions.Exit):
+            assay.main(arguments, "assay", standalone_mode=False)
+    finally:
+        repeated_batch.reset(token)
+
+
+def _compare_values(old: Run, new: Run) -> bool:
+    left, right = old.scores(), new.scores()
+    same = (
+        left.measures == right.measures
+        and left.query_ids == right.query_ids
+        and left.values.tobytes() == right.values.tobytes()
+    )
+    if same:
+        output.narrate(f"{new.name}: run {new.id} has the same values as run {old.id}, bit by bit")
+        return True
+    if left.measures == right.measures and left.query_ids == right.query_ids:
+        apart = np.nanmax(np.abs(left.values - right.values), initial=0.0)
+        output.narrate(f"{new.name}: run {new.id} differs from run {old.id} by up to {apart:.3g}")
+    else:
+        output.narrate(f"{new.name}: run {new.id} has other measures or queries than {old.id}")
+    return False

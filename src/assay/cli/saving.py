@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
@@ -13,12 +13,11 @@ import click
 
 from assay import store as run_store
 from assay.cli import output
-from assay.cli.progress import listener
 from assay.errors import AssayError
 from assay.runs.record import RunRecord, fingerprint_files
 
 if TYPE_CHECKING:
-    from assay.store import Store
+    from assay.store import OpenRun, Store
 
 __all__ = ["Saving", "repeated_batch", "saving_runs"]
 
@@ -27,57 +26,61 @@ repeated_batch: ContextVar[str] = ContextVar("repeated_batch", default="")
 
 # Where things go does not belong to what was run, and a URL may hold a password.
 _NOT_CONFIG: Final = ("save", "store", "tags", "dataset", "file", "named", "json_wanted")
-_BETWEEN: Final = 1.0  # seconds from one word on progress to the next
+_INTERVAL: Final = 1.0  # seconds between two reports of progress
 
 
 class Saving:
     """Stores results; without a store it does nothing."""
 
-    def __init__(self, store: Store | None = None, about: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        store: Store | None = None,
+        run: OpenRun | None = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
         self._store = store
+        self._run = run
         self._about = dict(about or {})
-        self._name = "" if store is None else str(click.get_current_context().info_name)
         self._began = time.perf_counter()
-        self._told = -_BETWEEN
-        self.first = 0
-        self.kept = False
+        self._reported = -_INTERVAL
+        self.saved = False
 
     @property
     def wanted(self) -> bool:
         """Whether results are stored at all."""
         return self._store is not None
 
-    def begin(self) -> None:
-        """Make a run that others see as running, until there are results."""
-        if self._store is not None:
-            self.first = self._store.begin(RunRecord(self._name, **self._about))
-
-    def runs_on(self, dataset: str) -> None:
-        """What the data is called, unless --dataset says it; others see it from now on."""
-        if self._store is not None and dataset and not self._about["dataset"]:
+    def set_dataset(self, dataset: str) -> None:
+        """The name of the dataset, unless --dataset says it; others see it from now on."""
+        if self._run is not None and dataset and not self._about["dataset"]:
             self._about["dataset"] = dataset
-            self._store.open_run(self.first).runs_on(dataset)
+            self._run.set_dataset(dataset)
 
-    def progress(self, done: int, total: int | None) -> None:
-        """Let others see how far the run is, now and then; the work goes on if that fails."""
+    @property
+    def listener(self) -> Callable[[int, int | None], None] | None:
+        """What long work is to call with (done, total), so that others see how far it is."""
+        return None if self._run is None else self._report_progress
+
+    def _report_progress(self, done: int, total: int | None) -> None:
+        """Now and then; the work goes on if that fails."""
         now = time.perf_counter() - self._began
-        if self._store is None or not total or now < self._told + _BETWEEN:
+        if self._run is None or not total or now < self._reported + _INTERVAL:
             return
-        self._told = now
+        self._reported = now
         with suppress(AssayError):
-            self._store.open_run(self.first).progress(done, total)
+            self._run.progress(done, total)
 
     def refuse(self, why: str) -> None:
         """Say that this cannot be saved, if it was to be."""
         if self._store is not None:
             raise click.UsageError(f"--save: {why}.")
 
-    def keep(self, records: Iterable[RunRecord], *files: str | None) -> None:
+    def save(self, records: Iterable[RunRecord], *files: str | None) -> None:
         """Store records, all at once; they are on disk when this returns.
 
         `files` were read for all of them, beside those that a record names itself.
         """
-        if self._store is None:
+        if self._store is None or self._run is None:
             return
         seconds = time.perf_counter() - self._began
         made = fingerprint_files(
@@ -87,10 +90,10 @@ class Saving:
             )
             for one in records
         )
-        runs = self._store.finish_together(self.first, made, seconds=seconds)
-        self.kept = True
-        shown = f"run {runs[0]}" if len(runs) == 1 else f"runs {runs[0]} to {runs[-1]}"
-        output.narrate(f"saved as {shown} in {self._store.database.location}")
+        runs = self._store.finish_together(self._run, made, seconds=seconds)
+        self.saved = True
+        named = f"run {runs[0]}" if len(runs) == 1 else f"runs {runs[0]} to {runs[-1]}"
+        output.narrate(f"saved as {named} in {self._store.database.location}")
 
 
 @contextmanager
@@ -106,19 +109,18 @@ def saving_runs(
         yield Saving()
         return
     with run_store.open(store) as opened:
-        saving = Saving(opened, _describe_call(task, dataset or "", tags))
-        saving.begin()
-        heard = listener.set(saving.progress)
+        about = _describe_call(task, dataset or "", tags)
+        name = str(click.get_current_context().info_name)
+        run = opened.begin(RunRecord(name, **about))  # others see it as running
+        saving = Saving(opened, run, about)
         try:
             yield saving
         except BaseException as error:
             if isinstance(error, click.ClickException):
-                opened.delete(saving.first)  # a request that makes no sense is not a run
-            elif not saving.kept:
-                opened.fail(saving.first, error)
+                opened.delete(run.id)  # a request that makes no sense is not a run
+            elif not saving.saved:
+                run.fail(error)
             raise
-        finally:
-            listener.reset(heard)
 
 
 def _describe_call(task: str, dataset: str, tags: tuple[str, ...]) -> dict[str, Any]:
@@ -142,11 +144,11 @@ def without_saving(arguments: Sequence[str]) -> tuple[str, ...]:
     >>> without_saving(["eval", "a", "--save", "--store", "s.db", "--tag", "x"])
     ('eval', 'a', '--tag', 'x')
     """
-    found = []
+    kept = []
     rest = iter(arguments)
     for one in rest:
         if one == "--store":
             next(rest, None)
         elif one != "--save" and not one.startswith("--store="):
-            found.append(one)
-    return tuple(found)
+            kept.append(one)
+    return tuple(kept)

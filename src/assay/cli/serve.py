@@ -19,7 +19,7 @@ __all__ = ["command"]
     default="127.0.0.1",
     show_default=True,
     metavar="ADDRESS",
-    help="Where to listen; beyond this machine a token is needed.",
+    help="Address to listen on; beyond this machine a token is needed.",
 )
 @click.option(
     "-p",
@@ -28,24 +28,24 @@ __all__ = ["command"]
     default=8420,
     show_default=True,
     metavar="N",
-    help="0 takes any that is free.",
+    help="Port; 0 takes any that is free.",
 )
 @click.option(
     "--allow-host",
     "allowed",
     multiple=True,
     metavar="NAME",
-    help="Another name under which browsers may ask. May be repeated.",
+    help="Another host name that requests may have. May be repeated.",
 )
 @click.option("--open", "open_wanted", is_flag=True, help="Open the page in a browser.")
 def command(
     *, store: str | None, host: str, port: int, allowed: tuple[str, ...], open_wanted: bool
 ) -> None:
-    """Show a store of runs in the browser: runs, leaderboards, comparisons, queries, trends.
+    """Show a store of runs in the browser.
 
-    Pages only read. The server is for this machine alone; with --host it is for others, who need
-    the token that is part of the printed address, or the one in the variable ASSAY_TOKEN.
-    Ctrl-C ends it.
+    Runs, leaderboards, comparisons, queries and trends; pages only read. The server listens on this
+    machine alone; with --host it serves others, who need the token that is part of the printed
+    address, or the one in the variable ASSAY_TOKEN. Ctrl-C ends it.
 
     \b
     Examples:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from assay.cluster.batches import ClusterBatches
-from assay.cluster.encoding import Encoding, encode_shards
-from assay.cluster.evaluating import evaluate_shards
+from assay.cluster.encoding import ClusterBatches, Encoding, encode_shards
+from assay.cluster.evaluating import count_label_shards, evaluate_shards
 from assay.cluster.executors import Executor, RayExecutor, SerialExecutor, ThreadExecutor
-from assay.cluster.journal import Journal
-from assay.cluster.labels import count_label_shards
 from assay.cluster.plan import ShardPlan, plan_shards
-from assay.cluster.sampling import SampledRecall, sample_queries, sampled_recall
+from assay.cluster.sampling import SampledRecall, sample_queries, sampled_recall, take_sample
 from assay.cluster.searching import rank_code_shards, rank_shards
-from assay.cluster.settings import Cluster, open_cluster
+from assay.cluster.settings import Cluster, Journal, open_cluster
 from assay.cluster.shards import Shard, open_shards
 from assay.cluster.targets import target_rank_shards
 
@@ -37,5 +34,6 @@ __all__ = [
     "rank_shards",
     "sample_queries",
     "sampled_recall",
+    "take_sample",
     "target_rank_shards",
 ]

@@ -15,8 +15,7 @@ import numpy as np
 from assay.arrays import Ints
 from assay.cluster.executors.base import Executor
 from assay.cluster.remote_files import file_facts, local_file
-from assay.cluster.shard_files import opened
-from assay.cluster.shards import Shard, open_shards
+from assay.cluster.shards import Shard, open_shard, open_shards
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import IdError, MismatchError, StorageError, UsageError
@@ -43,8 +42,8 @@ class Piece(NamedTuple):
             )
 
 
-class Facts(NamedTuple):
-    """What a survey finds in one shard; `found` are (number of the id asked for, row) by name."""
+class ShardFacts(NamedTuple):
+    """What a survey finds in one shard; `found` are (number of the requested id, row) by name."""
 
     shape: tuple[int, ...]
     n_bytes: int
@@ -56,13 +55,13 @@ class Facts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """All shards in order, and where the documents stand that were asked for by id."""
+    """All shards in order, and the numbers of documents that were requested by id."""
 
     pieces: tuple[Piece, ...]
     columns: int
     id_kind: str  # "text", "integer", or "" where documents have no ids
     sha256: tuple[str, ...]
-    found: Mapping[str, Ints]  # the document's number for every id asked for, or −1
+    found: Mapping[str, Ints]  # the document's number for every requested id, or −1
 
     @property
     def n_docs(self) -> int:
@@ -88,16 +87,16 @@ def survey(
         raise UsageError("Give the shards: a manifest, a pattern, or a list of files.")
     shards = open_shards(source)
     wanted = dict(wanted or {})
-    asked = executor.put(wanted)
-    facts: list[Facts | None] = [None] * len(shards)
-    for number, one in executor.map(_look, [(shard, asked, hashed) for shard in shards]):
+    shared = executor.put(wanted)
+    facts: list[ShardFacts | None] = [None] * len(shards)
+    for number, one in executor.map(_survey_shard, [(shard, shared, hashed) for shard in shards]):
         facts[number] = one
     return _corpus(shards, [one for one in facts if one is not None], wanted)
 
 
-def _look(shard: Shard, wanted: Mapping[str, Ids], hashed: bool) -> Facts:
+def _survey_shard(shard: Shard, wanted: Mapping[str, Ids], hashed: bool) -> ShardFacts:
     n_bytes, mark = file_facts(shard.path)
-    with opened(shard) as content:
+    with open_shard(shard) as content:
         check_shape(content.shape, "docs")
         found = {}
         if content.ids is not None:
@@ -108,7 +107,7 @@ def _look(shard: Shard, wanted: Mapping[str, Ids], hashed: bool) -> Facts:
                 found[name] = here, places[here]
         kind = "" if content.ids is None else content.ids.kind
         digest = _checked_digest(shard) if hashed else ""
-        return Facts(content.shape, n_bytes, mark, digest, kind, found)
+        return ShardFacts(content.shape, n_bytes, mark, digest, kind, found)
 
 
 def _checked_digest(shard: Shard) -> str:
@@ -126,7 +125,9 @@ def _checked_digest(shard: Shard) -> str:
         return f"{digest}+{digest_of_file(path)}"
 
 
-def _corpus(shards: tuple[Shard, ...], facts: list[Facts], wanted: Mapping[str, Ids]) -> Corpus:
+def _corpus(
+    shards: tuple[Shard, ...], facts: list[ShardFacts], wanted: Mapping[str, Ids]
+) -> Corpus:
     _refuse_differences(shards, facts)
     rows = [one.shape[0] for one in facts]
     firsts = np.concatenate([[0], np.cumsum(rows)]).tolist()
@@ -139,7 +140,7 @@ def _corpus(shards: tuple[Shard, ...], facts: list[Facts], wanted: Mapping[str, 
     return Corpus(pieces, facts[0].shape[1], facts[0].id_kind, digests, found)
 
 
-def _refuse_differences(shards: tuple[Shard, ...], facts: list[Facts]) -> None:
+def _refuse_differences(shards: tuple[Shard, ...], facts: list[ShardFacts]) -> None:
     for shard, one in zip(shards, facts, strict=True):
         if one.shape[1] != facts[0].shape[1]:
             raise MismatchError(
@@ -154,7 +155,7 @@ def _refuse_differences(shards: tuple[Shard, ...], facts: list[Facts]) -> None:
             )
 
 
-def _places(name: str, ids: Ids, pieces: tuple[Piece, ...], facts: list[Facts]) -> Ints:
+def _places(name: str, ids: Ids, pieces: tuple[Piece, ...], facts: list[ShardFacts]) -> Ints:
     """The document of each id, or −1; an id in two shards is refused."""
     places = np.full(len(ids), -1, np.int64)
     for piece, one in zip(pieces, facts, strict=True):
@@ -163,7 +164,7 @@ def _places(name: str, ids: Ids, pieces: tuple[Piece, ...], facts: list[Facts]) 
         if len(again):
             other = next(p for p in pieces if p.first + p.rows > places[again[0]])
             raise IdError(
-                f"The doc id {ids[int(again[0])]!r} stands in shard {other.shard.path} and in "
+                f"The doc id {ids[int(again[0])]!r} is in shard {other.shard.path} and in "
                 f"{piece.shard.path}. Each doc id must be unique."
             )
         places[numbers] = rows + piece.first

@@ -1,7 +1,9 @@
-"""encode_shards: a text model mapped over shards of texts, giving shards of vectors.
+"""encode_shards and ClusterBatches: texts encoded by the workers of a cluster.
 
-Beside each part-N.npy lie its ids and a receipt, part-N.json, which says what it was made of. A
-shard whose receipt fits is not made again; manifest.json lists them all for `rank_shards`.
+`encode_shards` maps a text model over shards of texts and writes shards of vectors. Beside each
+part-N.npy are its ids and a receipt, part-N.json, which says what it was made of. A shard whose
+receipt fits is not made again; manifest.json lists them all for `rank_shards`. `ClusterBatches`
+encodes the batches of one `text_model`; the driver alone writes the embedding cache.
 """
 
 from __future__ import annotations
@@ -10,37 +12,37 @@ import hashlib
 import io
 import json
 import os
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from assay.cluster.batches import worker_model
 from assay.cluster.executors.base import worker_name
-from assay.cluster.journal import Step
 from assay.cluster.remote_files import expand, is_remote, local_file
-from assay.cluster.settings import Cluster
-from assay.cluster.shard_files import ENDINGS, read_text_shard
-from assay.cluster.shards import natural_order
+from assay.cluster.settings import Cluster, Step
+from assay.cluster.shards import TEXT_ENDINGS, natural_order, read_text_shard
 from assay.core import checks
 from assay.core.ids import Ids
-from assay.errors import AssayError, InputError, StorageError, UsageError
+from assay.errors import AssayError, ClusterError, InputError, StorageError, UsageError, error_text
 from assay.io.atomic import atomic_write
 from assay.io.fingerprints import digest_of_file
 from assay.io.formats import ending_of
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
-from assay.models import EncoderSettings
+from assay.models import Encoder, EncoderSettings, TextModel, text_model
+from assay.models.encoder import Batch, EncodedBatch
+from assay.models.text_model import ComputedModel
 
-__all__ = ["Encoding", "encode_shards"]
+__all__ = ["ClusterBatches", "Encoding", "encode_shards", "worker_model"]
 
 _MANIFEST: Final = "manifest.json"
 
 
-class _Task(NamedTuple):
+class _ShardTask(NamedTuple):
     source: str
     target: str  # path of the vectors, without its ending
     spec: str
@@ -78,7 +80,7 @@ def encode_shards(
 
     `spec` names the text model, `settings` its prefixes and the like; the folder must be one that
     all workers reach. Called again, it makes only what is missing, damaged, or made of other texts
-    or by another model. A model of your own must tell its fingerprint for that.
+    or by another model. A function of your own needs a fingerprint for that.
     """
     cluster = cluster or Cluster()
     checks.require(spec, str, "A text model", "a spec such as 'wordllama'")
@@ -88,12 +90,12 @@ def encode_shards(
     except OSError as error:
         raise StorageError(f"{target} cannot be made: {error.strerror}.") from None
     tasks = [
-        _Task(
+        _ShardTask(
             source, os.path.join(target, f"part-{number:05}"), spec, settings or EncoderSettings()
         )
         for number, source in enumerate(_sources(texts))
     ]
-    entries = dict(_encoded(tasks, cluster))
+    entries = dict(_run_tasks(tasks, cluster))
     listed = [entries[number][0] for number in range(len(tasks))]
     manifest = os.path.join(target, _MANIFEST)
     with atomic_write(manifest) as file:
@@ -104,11 +106,11 @@ def encode_shards(
     return Encoding(manifest, rows, empty, made, len(tasks) - made)
 
 
-def _encoded(tasks: list[_Task], cluster: Cluster) -> Iterator[tuple[int, Any]]:
+def _run_tasks(tasks: list[_ShardTask], cluster: Cluster) -> Iterator[tuple[int, Any]]:
     """(number, (entry of the manifest, whether it was made now)), as shards get ready."""
     cluster.journal.blocks += len(tasks)
     for done, (number, result) in enumerate(
-        cluster.executor.map(_encode, [(task,) for task in tasks]), 1
+        cluster.executor.map(_encode_shard, [(task,) for task in tasks]), 1
     ):
         cluster.journal.computed += result.is_new
         cluster.journal.resumed += not result.is_new
@@ -133,12 +135,12 @@ def _sources(texts: Any) -> list[str]:
         {os.path.abspath(one) if not is_remote(one) else one for one in found}, key=natural_order
     )
     for one in ordered:
-        if ending_of(one) not in ENDINGS:
-            raise UsageError(f"{one}: texts are read from {', '.join(ENDINGS)} files.")
+        if ending_of(one) not in TEXT_ENDINGS:
+            raise UsageError(f"{one}: texts are read from {', '.join(TEXT_ENDINGS)} files.")
     return ordered
 
 
-class _Made(NamedTuple):
+class _EncodedShard(NamedTuple):
     """One shard: its entry in the manifest, and what making it took."""
 
     entry: dict[str, Any]
@@ -149,36 +151,36 @@ class _Made(NamedTuple):
     worker: str
 
 
-def _encode(task: _Task) -> _Made:
+def _encode_shard(task: _ShardTask) -> _EncodedShard:
     """Make one shard, unless it is there."""
     start, worker = time.perf_counter(), worker_name()
     try:
         model = worker_model(task.spec, task.settings)
         wanted = {"source_sha256": _digest_of(task.source), "model": model.fingerprint}
-        ready = _ready(task, wanted) if model.repeatable else None
+        ready = _load_receipt(task, wanted) if model.repeatable else None
         if ready is not None:
             empty = ready.pop("empty")
-            return _Made(ready, empty, False, time.perf_counter() - start, 0, worker)
+            return _EncodedShard(ready, empty, False, time.perf_counter() - start, 0, worker)
         found = read_text_shard(task.source)
         encoded = model.encode_docs(found.texts, ids=found.ids)
     except AssayError as error:
-        raise _named(error, task.source) from error
-    entry = _written(task, encoded.vectors, found.ids)
+        raise _with_source(error, task.source) from error
+    entry = _write_shard(task, encoded.vectors, found.ids)
     empty = int(encoded.empty.sum())
     with atomic_write(f"{task.target}.json") as file:
         file.write(json.dumps({**wanted, **entry, "empty": empty}, indent=1).encode())
     seconds = time.perf_counter() - start
-    return _Made(entry, empty, True, seconds, encoded.vectors.nbytes, worker)
+    return _EncodedShard(entry, empty, True, seconds, encoded.vectors.nbytes, worker)
 
 
-def _named(error: AssayError, source: str) -> AssayError:
+def _with_source(error: AssayError, source: str) -> AssayError:
     message = str(error)
     if isinstance(error, InputError | UsageError) and source not in message:
         return type(error)(f"{source}: {message}")
     return error
 
 
-def _ready(task: _Task, wanted: dict[str, str]) -> dict[str, Any] | None:
+def _load_receipt(task: _ShardTask, wanted: dict[str, str]) -> dict[str, Any] | None:
     """The entry of a shard that was made before, if it is what would be made now, and sound."""
     path = f"{task.target}.json"
     if not os.path.exists(path):
@@ -192,7 +194,7 @@ def _ready(task: _Task, wanted: dict[str, str]) -> dict[str, Any] | None:
     return None
 
 
-def _written(task: _Task, vectors: Any, ids: Ids | None) -> dict[str, Any]:
+def _write_shard(task: _ShardTask, vectors: Any, ids: Ids | None) -> dict[str, Any]:
     buffer = io.BytesIO()
     np.save(buffer, vectors)
     data = buffer.getvalue()
@@ -213,3 +215,119 @@ def _written(task: _Task, vectors: Any, ids: Ids | None) -> dict[str, Any]:
 def _digest_of(name: str) -> str:
     with local_file(name) as path:
         return digest_of_file(path)
+
+
+_HELD: Final = threading.local()  # packages do not promise that threads may share a model
+
+
+def worker_model(spec: str, settings: EncoderSettings, device: str | None = None) -> TextModel:
+    """The text model, from the last call of this worker if that named the same one."""
+    wanted = spec, settings, device
+    if getattr(_HELD, "name", None) != wanted:
+        _HELD.name = _HELD.model = None  # never two models at a time
+        _HELD.model = text_model(spec, settings=settings, device=device)
+        _HELD.name = wanted
+    model: TextModel = _HELD.model
+    return model
+
+
+class _WorkerModel(NamedTuple):
+    """Which model a worker must have."""
+
+    spec: str
+    settings: EncoderSettings
+    device: str | None
+    fingerprint: str
+
+
+class _BatchResult(NamedTuple):
+    """A batch, and what it took."""
+
+    batch: Batch
+    seconds: float
+    worker: str
+
+
+@dataclass(frozen=True)
+class ClusterBatches:
+    """Sends the batches of one text model to a cluster: the `elsewhere` of `text_model`."""
+
+    cluster: Cluster
+    spec: str
+    settings: EncoderSettings
+    device: str | None = None
+
+    def __call__(
+        self, fingerprint: str, batches: Iterable[tuple[int, list[str]]]
+    ) -> Iterator[EncodedBatch]:
+        """What becomes of the batches, as they end; `in_flight` of them at the most are there."""
+        model = _WorkerModel(self.spec, self.settings, self.device, fingerprint)
+        executor, journal = self.cluster.executor, self.cluster.journal
+        tasks = ((model, first, texts) for first, texts in batches)
+        found = executor.map(_encode_batch, tasks, in_flight=self.cluster.in_flight)
+        for number, made in found:
+            journal.blocks += 1
+            journal.computed += 1
+            size = made.batch.vectors.nbytes
+            journal.steps.append(Step("encode", 0, number, made.seconds, 0, size, made.worker))
+            yield EncodedBatch(number, made.batch, made.seconds)
+
+
+def _encode_batch(model: _WorkerModel, first: int, texts: list[str]) -> _BatchResult:
+    """Encode a batch; runs on a worker."""
+    encoder = _load_model(model)
+    start = time.perf_counter()
+    try:
+        batch = encoder.encode_batch(texts, first)
+    except UsageError as error:
+        raise _locate(error, encoder, texts) from error
+    except AssayError:
+        raise
+    except OSError as error:  # which says nothing of the model
+        raise ClusterError(
+            f"Encoder {model.spec!r} failed on the worker {worker_name()}: {error_text(error)}; on "
+            f"{_which(texts)}."
+        ) from error
+    return _BatchResult(batch, time.perf_counter() - start, worker_name())
+
+
+def _load_model(model: _WorkerModel) -> Encoder:
+    """This worker's model; it must be the same as the driver's."""
+    try:
+        found = cast("ComputedModel", worker_model(model.spec, model.settings, model.device))
+        fingerprint = found.fingerprint
+    except Exception as error:  # models are not ours: loading one can fail in any way
+        words = str(error) if isinstance(error, AssayError) else f"{error_text(error)}."
+        raise ClusterError(
+            f"The worker {worker_name()} cannot load the model {model.spec!r}: {words}"
+        ) from error
+    if fingerprint != model.fingerprint:
+        raise ClusterError(
+            f"The worker {worker_name()} has another {model.spec!r} than the driver: "
+            "versions, weights, source or address differ. Install the same on all nodes."
+        )
+    return found.encoder
+
+
+def _locate(error: UsageError, encoder: Encoder, texts: list[str]) -> UsageError:
+    """The error of a model, with the text on which it fails: found by halving the batch."""
+    some = texts
+    while len(some) > 1:
+        half = some[: len(some) // 2]
+        some = half if _fails(encoder, half) else some[len(half) :]
+    if not _fails(encoder, some):  # only together, or not again
+        some = texts
+    return UsageError(f"{str(error).removesuffix('.')}; on {_which(some)}.")
+
+
+def _which(texts: list[str]) -> str:
+    which = "the text" if len(texts) == 1 else f"{len(texts)} texts, the first of them"
+    return f"{which} {texts[0]!r:.60}"
+
+
+def _fails(encoder: Encoder, texts: list[str]) -> bool:
+    try:
+        encoder.encode_batch(texts)
+    except UsageError:
+        return True
+    return False

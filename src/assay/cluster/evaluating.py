@@ -1,8 +1,8 @@
-"""evaluate_shards: from queries and shards to Scores; lists are judged where they are merged."""
+"""evaluate_shards and count_label_shards: lists are judged where they are merged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -10,9 +10,10 @@ import numpy as np
 
 from assay.arrays import Ints, offsets_of
 from assay.cluster.merging import Lists
-from assay.cluster.requests import Request
-from assay.cluster.searching import VectorWork, prepared_search
+from assay.cluster.requests import SearchRequest
+from assay.cluster.searching import VectorTask, prepare_search
 from assay.cluster.settings import Cluster
+from assay.core import checks
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.ids import Ids, IntegerIds
 from assay.core.judgments import Judgments, Labels, Qrels
@@ -21,12 +22,19 @@ from assay.io.formats import as_judgments
 from assay.measures import Measure, parse_many
 from assay.scoring.evaluate import evaluate
 from assay.scoring.scores import Scores
+from assay.search.engine.labels import (
+    LabelCounts,
+    count_found_labels,
+    cutoffs,
+    n_relevant,
+    number_labels,
+)
 
-__all__ = ["evaluate_shards"]
+__all__ = ["count_label_shards", "evaluate_shards"]
 
 
 @dataclass(frozen=True)
-class EvaluationWork(VectorWork):
+class EvaluationTask(VectorTask):
     """A search of which only scores come back."""
 
     measures: tuple[str, ...]
@@ -44,7 +52,7 @@ class EvaluationWork(VectorWork):
 
     def _ranking(self, part: Lists, query_ids: Ids, own: Ints) -> Ranking:
         """The block as a ranking of the documents it found, and of the queries' own."""
-        rows, ids = _known(part, query_ids, own)
+        rows, ids = _known_docs(part, query_ids, own)
         return Ranking(
             query_ids,
             ids,
@@ -58,7 +66,7 @@ class EvaluationWork(VectorWork):
         )
 
 
-def _known(part: Lists, query_ids: Ids, own: Ints) -> tuple[Ints, Ids]:
+def _known_docs(part: Lists, query_ids: Ids, own: Ints) -> tuple[Ints, Ids]:
     """Numbers and ids of found documents; a query's own counts in the size of its collection."""
     if part.ids is None:
         rows = np.unique(part.docs)
@@ -91,7 +99,7 @@ def evaluate_shards(
     judgments = as_judgments(qrels)
     wanted = tuple(str(measure) for measure in parse_many(measures))
     rules = as_conventions(conventions)
-    found = prepared_search(
+    found = prepare_search(
         queries,
         shards,
         k,
@@ -103,7 +111,7 @@ def evaluate_shards(
         cluster=cluster,
     )
     request = found.request
-    work = EvaluationWork(
+    work = EvaluationTask(
         **vars(found.work),
         measures=wanted,
         conventions=rules,
@@ -113,13 +121,13 @@ def evaluate_shards(
     )
     rest = _without_ranking(request, judgments, work)
     extra = _Extras(request, judgments, cluster)
-    return _joined([*found.blocks(work, finish_extra=extra.of), rest])
+    return _join_scores([*found.blocks(work, finish_extra=extra.of), rest])
 
 
 class _Extras:
     """What a block needs to be judged: its ids and judgments, and where labels of docs lie."""
 
-    def __init__(self, request: Request, judgments: Judgments, cluster: Cluster) -> None:
+    def __init__(self, request: SearchRequest, judgments: Judgments, cluster: Cluster) -> None:
         self._request, self._judgments, self._docs = request, judgments, None
         self._places = request.names.match(judgments.query_ids)
         if isinstance(judgments, Labels):
@@ -132,10 +140,10 @@ class _Extras:
         found = self._request.corpus.found.get("query")
         own = np.full(len(names), -1, np.int64) if found is None else found[inside]
         places = self._places[inside]
-        return names, own, _some(self._judgments, places[places >= 0]), self._docs
+        return names, own, _judgments_of(self._judgments, places[places >= 0]), self._docs
 
 
-def _some(judgments: Judgments, rows: Ints) -> Judgments:
+def _judgments_of(judgments: Judgments, rows: Ints) -> Judgments:
     """The judgments of some queries; labels of documents travel apart."""
     names = judgments.query_ids.take(rows)
     if isinstance(judgments, Labels):
@@ -163,11 +171,11 @@ def _some(judgments: Judgments, rows: Ints) -> Judgments:
     )
 
 
-def _without_ranking(request: Request, judgments: Judgments, work: EvaluationWork) -> Scores:
+def _without_ranking(request: SearchRequest, judgments: Judgments, work: EvaluationTask) -> Scores:
     """Scores of judged queries that are not among the queries."""
     places = request.names.match(judgments.query_ids)
     missing = np.setdiff1d(np.arange(judgments.n_queries), places)
-    strangers = (places < 0).all()  # then all queries are told, to be refused
+    strangers = (places < 0).all()  # then all queries are given, to be refused
     names = request.names if strangers else Ids.count(0)
     nothing = Ranking(
         names,
@@ -179,13 +187,13 @@ def _without_ranking(request: Request, judgments: Judgments, work: EvaluationWor
         has_ids=work.has_ids,
         search=work.search_name,
     )
-    some = _some(judgments, missing)
+    some = _judgments_of(judgments, missing)
     if isinstance(judgments, Labels) and isinstance(some, Labels):
         some = replace(some, doc_ids=judgments.doc_ids, doc_labels=judgments.doc_labels)
     return evaluate(nothing, some, work.measures, conventions=work.conventions)
 
 
-def _joined(parts: list[Scores]) -> Scores:
+def _join_scores(parts: list[Scores]) -> Scores:
     """Scores of different queries, in the order of their ids."""
     names = Ids.concat([part.query_ids for part in parts])
     by_id = names.order()
@@ -197,3 +205,50 @@ def _joined(parts: list[Scores]) -> Scores:
         missing=np.concatenate([part.missing for part in parts])[by_id],
         extra=Ids.concat([part.extra for part in parts]),
     )
+
+
+@dataclass(frozen=True)
+class LabelTask(VectorTask):
+    """A search of which only counts come back."""
+
+    cuts: tuple[int, ...]
+
+    def finish(self, part: Lists, *extra: Any) -> Ints:
+        """Count the labels of a block; labels of documents are there once for all blocks."""
+        wanted, doc_labels = extra
+        return count_found_labels(part.offsets, doc_labels[part.docs], wanted, self.cuts)
+
+
+def count_label_shards(
+    queries: Any,
+    shards: Any,
+    k: int | Sequence[int],
+    *,
+    query_labels: Any,
+    doc_labels: Any,
+    cluster: Cluster | None = None,
+    **options: Any,
+) -> LabelCounts:
+    """Count documents that share the query's label among the best k, for one or several k.
+
+    `doc_labels` has one label for each document, in the order of the shards. The other arguments
+    are those of `rank_shards`.
+    """
+    cluster = cluster or Cluster()
+    cuts = cutoffs(k)
+    left, right = number_labels(query_labels, doc_labels)
+    chosen = {"metric": "cosine", "zero": "error", "exclude": None, "query_ids": None}
+    found = prepare_search(
+        queries, shards, max(cuts), **{**chosen, **options}, keep_ties=False, cluster=cluster
+    )
+    request, work = found.request, found.work
+    checks.check_lengths(query_labels=len(left), queries=request.n_queries)
+    checks.check_lengths(doc_labels=len(right), docs=request.corpus.n_docs)
+    counting = LabelTask(**vars(work), cuts=cuts)
+    small = right.astype(np.min_scalar_type(int(right.max(initial=0))))
+    everywhere = cluster.executor.put(small)
+    blocks = found.blocks(
+        counting, finish_extra=lambda block: (left[slice(*request.blocks[block])], everywhere)
+    )
+    counts = np.concatenate(blocks)
+    return LabelCounts(cuts, counts, n_relevant(left, right, request.excluded))

@@ -15,15 +15,14 @@ from typing import Any, Final, NamedTuple, Protocol
 from assay.cluster.checkpoint import ShardCheckpoint
 from assay.cluster.corpus import Piece
 from assay.cluster.executors.base import Handle, Receipt, Ticket
-from assay.cluster.journal import Step
-from assay.cluster.settings import Cluster
+from assay.cluster.settings import Cluster, Step
 
-__all__ = ["Flow", "Work"]
+__all__ = ["BlockTask", "Flow"]
 
 _ARITY: Final = 8  # how many partial results are merged at once
 
 
-class Work(Protocol):
+class BlockTask(Protocol):
     """What is done with blocks; all of it runs on workers and can be pickled."""
 
     def search(self, queries: Any, piece: Piece, /, *extra: Any) -> Any:
@@ -35,7 +34,7 @@ class Work(Protocol):
     def finish(self, part: Any, /, *extra: Any) -> Any:
         """What becomes of the result of all shards."""
 
-    def restored(self, arrays: Any) -> Any:
+    def restore(self, arrays: Any) -> Any:
         """A partial result from the arrays of a checkpoint."""
 
 
@@ -64,10 +63,10 @@ class _Block:
 
 @dataclass
 class Flow:
-    """One job: `queries(block)` and the extras are asked for when they are needed."""
+    """One job: `queries(block)` and the extras are called when they are needed."""
 
     cluster: Cluster
-    work: Work
+    work: BlockTask
     pieces: tuple[Piece, ...]
     sizes: list[int]  # of the query blocks
     queries: Callable[[int], Any]
@@ -152,7 +151,7 @@ class Flow:
     def _has_room(self) -> bool:
         """Whether a search may start; more in the queue would keep merges from their turn.
 
-        One place is kept for what a merge makes, without which nothing could go on.
+        One place is reserved for the result of a merge, without which nothing could continue.
         """
         searches = sum(job.kind == "search" for _, job in self._jobs.values())
         return (
@@ -173,7 +172,7 @@ class Flow:
         block = self._open[number] = _Block(number, None, deque())
         whole = None if self.checkpoint is None else self.checkpoint.load(number, None)
         if whole is not None:
-            block.waiting.append(self.cluster.executor.put(self.work.restored(whole)))
+            block.waiting.append(self.cluster.executor.put(self.work.restore(whole)))
             self.cluster.journal.resumed += len(self.pieces)
             self._count(number, range(len(self.pieces)))
         else:
@@ -186,7 +185,7 @@ class Flow:
         found = None if self.checkpoint is None else self.checkpoint.load(block.number, shard)
         if found is None:
             return False
-        block.waiting.append(self.cluster.executor.put(self.work.restored(found)))
+        block.waiting.append(self.cluster.executor.put(self.work.restore(found)))
         self.cluster.journal.resumed += 1
         self._count(block.number, [shard])
         return True

@@ -17,7 +17,7 @@ from assay.core import order
 from assay.core.ids import Ids, IntegerIds, TextIds
 from assay.core.ranking import Ranking
 
-__all__ = ["Lists", "joined", "lists_of", "merge_lists"]
+__all__ = ["Lists", "join_blocks", "lists_of", "merge_lists"]
 
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -89,7 +89,7 @@ def merge_lists(parts: Sequence[Lists], k: int, *, keep_ties: bool) -> Lists:
     """The best k of what was found in different shards; with `keep_ties` all that tie with them."""
     if len(parts) == 1:
         return parts[0]
-    lengths, docs, scores = _side_by_side(_pruned(parts, k))
+    lengths, docs, scores = _side_by_side(_prune(parts, k))
     offsets = offsets_of(lengths)
     by_rank = order.sort_rows(offsets, scores, docs)
     docs, scores = docs[by_rank], scores[by_rank]
@@ -106,10 +106,10 @@ def merge_lists(parts: Sequence[Lists], k: int, *, keep_ties: bool) -> Lists:
             tie_split |= part.tie_split & (_last_scores(part) == last)
     lengths = np.bincount(order.rows_of(offsets)[kept], minlength=len(lengths)).astype(np.int64)
     docs = docs[kept]
-    return Lists(lengths, docs, scores[kept], tie_split, *_named(parts, docs))
+    return Lists(lengths, docs, scores[kept], tie_split, *_ids_of_docs(parts, docs))
 
 
-def _pruned(parts: Sequence[Lists], k: int) -> list[Lists]:
+def _prune(parts: Sequence[Lists], k: int) -> list[Lists]:
     """Parts without what cannot be among the best k, which is most of it.
 
     If every one of p parts holds ⌈k/p⌉ documents that score at least x, at least k do in all.
@@ -153,7 +153,7 @@ def _last_scores(part: Lists) -> NDArray[np.float64]:
     return last
 
 
-def _named(parts: Sequence[Lists], docs: Ints) -> tuple[Ints, Ids | None]:
+def _ids_of_docs(parts: Sequence[Lists], docs: Ints) -> tuple[Ints, Ids | None]:
     """Numbers and ids of the documents that are left."""
     if parts[0].ids is None:
         return np.zeros(0, np.int64), None
@@ -164,7 +164,7 @@ def _named(parts: Sequence[Lists], docs: Ints) -> tuple[Ints, Ids | None]:
     return kept, ids.take(by_row[np.searchsorted(rows[by_row], kept)])
 
 
-def joined(blocks: Sequence[Lists]) -> Lists:
+def join_blocks(blocks: Sequence[Lists]) -> Lists:
     """Blocks of different queries, one after the other."""
     flat = (
         np.concatenate([getattr(block, name) for block in blocks])

@@ -1,4 +1,4 @@
-"""plan_shards: what a search over shards will take, before any of it is done.
+"""plan_shards: cost of a search over shards, before it runs.
 
 A query in a shard costs a fixed time, for its list, and a time for each document, which is the
 product. Both are measured here and now, on small random vectors of the same width.
@@ -17,11 +17,12 @@ from assay.cluster.executors import SerialExecutor
 from assay.cluster.requests import cut
 from assay.cluster.settings import QUERY_BLOCK, Cluster
 from assay.core import checks
+from assay.io.arrays import open_rows
 from assay.native import Engine
 from assay.search.engine.search import rank
 from assay.search.engine.vectors import check_columns, matrix_of
 
-__all__ = ["Rates", "ShardPlan", "measured_rates", "plan_shards"]
+__all__ = ["Rates", "ShardPlan", "measure_rates", "plan_shards"]
 
 _QUERIES: Final = 1008  # one block of the engine
 _PRODUCTS: Final = 1 << 31  # multiplications of the larger measurement
@@ -37,7 +38,7 @@ class Rates(NamedTuple):
     per_pair: float
 
 
-def measured_rates(columns: int, k: int, *, engine: Engine | None = None) -> Rates:
+def measure_rates(columns: int, k: int, *, engine: Engine | None = None) -> Rates:
     """Measure the engine on this machine, by two sizes; a second or less."""
     large = min(1 << 16, max(2048, _PRODUCTS // (_QUERIES * columns)))
     small = large // 4
@@ -123,7 +124,7 @@ class ShardPlan:
         return each * rounds
 
     def lines(self) -> list[tuple[str, str]]:
-        """The plan in words, a line each."""
+        """The plan as lines of text."""
         found = [
             ("queries", f"{self.n_queries:,} × {self.columns}, {self.n_blocks} blocks"),
             ("documents", f"{self.n_docs:,} in {self.n_shards} shards, {_size(self.corpus_bytes)}"),
@@ -171,10 +172,10 @@ def plan_shards(
     in_flight: int | None = None,
     engine: Engine | None = None,
 ) -> ShardPlan:
-    """Look at the shards, measure this machine for a moment, and tell what a search will take."""
+    """Look at the shards, measure this machine for a moment, and estimate the cost of a search."""
     k, workers = checks.check_cutoff(k), checks.check_cutoff(workers, "workers")
     cluster = Cluster(query_block=query_block, in_flight=in_flight)
-    matrix = matrix_of(queries, "queries")
+    matrix = matrix_of(open_rows(queries), "queries")
     corpus = survey(SerialExecutor(), shards, hashed=False)
     check_columns(corpus.columns, matrix.shape[1])
     return ShardPlan(
@@ -187,7 +188,7 @@ def plan_shards(
         corpus_bytes=corpus.n_bytes,
         workers=workers,
         most_held=cluster.in_flight or Cluster.most_held_by(workers),
-        rates=measured_rates(corpus.columns, min(k, corpus.n_docs), engine=engine),
+        rates=measure_rates(corpus.columns, min(k, corpus.n_docs), engine=engine),
         largest_shard=max(piece.rows for piece in corpus.pieces),
         row_bytes=corpus.n_bytes // corpus.n_docs,
     )

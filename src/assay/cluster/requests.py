@@ -17,13 +17,14 @@ from assay.cluster.settings import Cluster
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import IdError, ShapeError, UsageError
+from assay.io.arrays import open_rows
 from assay.io.fingerprints import digest_of_arrays
-from assay.search.engine.blocks import Metric, measured
-from assay.search.engine.exclusion import Excluded, excluded
-from assay.search.engine.plan import checked_ids, chosen_kernels
-from assay.search.engine.vectors import Rows, Vectors, matrix_of, widened
+from assay.search.engine.blocks import Metric, measure_rows
+from assay.search.engine.exclusion import Excluded, exclusions_of
+from assay.search.engine.plan import check_ids, choose_kernels
+from assay.search.engine.vectors import Rows, Vectors, matrix_of, widen
 
-__all__ = ["Request", "cut", "distinct", "excluded_docs", "open_checkpoint", "wanted_ids"]
+__all__ = ["SearchRequest", "cut", "distinct", "find_excluded", "open_checkpoint", "wanted_ids"]
 
 
 def cut(count: int, most: int) -> list[tuple[int, int]]:
@@ -37,13 +38,13 @@ def cut(count: int, most: int) -> list[tuple[int, int]]:
     return list(pairwise(edges))
 
 
-def checked_queries(queries: Any, metric: Metric, cluster: Cluster, ids: Ids | None) -> Vectors:
+def check_queries(queries: Any, metric: Metric, cluster: Cluster, ids: Ids | None) -> Vectors:
     """Queries that can be searched for; NaN, Inf and zero rows are named before work begins."""
-    matrix = matrix_of(queries, "queries")
-    _, kernels = chosen_kernels(cluster.engine)
+    matrix = matrix_of(open_rows(queries), "queries")
+    _, kernels = choose_kernels(cluster.engine)
     for start, stop in cut(matrix.shape[0], cluster.query_block):
-        rows = Rows(widened(matrix[start:stop], "queries"), start, "queries")
-        measured(kernels, rows, metric, ids=ids, threads=cluster.threads)
+        rows = Rows(widen(matrix[start:stop], "queries"), start, "queries")
+        measure_rows(kernels, rows, metric, ids=ids, threads=cluster.threads)
     return matrix
 
 
@@ -56,7 +57,7 @@ def wanted_ids(query_ids: Ids | None, exclude: Any) -> dict[str, Ids]:
     return {**wanted, "excluded": Ids.of(named, what="doc")} if named else wanted
 
 
-def excluded_docs(
+def find_excluded(
     exclude: Any, *, n_queries: int, query_ids: Ids | None, corpus: Corpus
 ) -> Excluded:
     """What `exclude` asks for, by document numbers of the whole corpus."""
@@ -66,7 +67,7 @@ def excluded_docs(
             "ids and shards with ids, or none."
         )
     if query_ids is None or exclude is None:
-        return excluded(
+        return exclusions_of(
             exclude, n_queries=n_queries, n_docs=corpus.n_docs, query_ids=None, doc_ids=None
         )
     if isinstance(exclude, str):
@@ -76,8 +77,10 @@ def excluded_docs(
         known = np.flatnonzero(own >= 0)
         pairs = np.stack([known, own[known]], axis=1)
     else:
-        pairs = _named_pairs(exclude, query_ids, corpus)
-    return excluded(pairs, n_queries=n_queries, n_docs=corpus.n_docs, query_ids=None, doc_ids=None)
+        pairs = _pairs_by_id(exclude, query_ids, corpus)
+    return exclusions_of(
+        pairs, n_queries=n_queries, n_docs=corpus.n_docs, query_ids=None, doc_ids=None
+    )
 
 
 def distinct(ids: list[Any], what: str) -> list[Any]:
@@ -90,13 +93,14 @@ def distinct(ids: list[Any], what: str) -> list[Any]:
 
 def _listed_pairs(exclude: Any) -> list[list[Any]]:
     """Pairs (query id, doc id), one by one."""
-    listed = [checks.listed(one, "a pair in exclude") for one in checks.listed(exclude, "exclude")]
+    pairs = checks.as_list(exclude, "exclude")
+    listed = [checks.as_list(pair, "a pair in exclude") for pair in pairs]
     if any(len(pair) != 2 for pair in listed):
         raise ShapeError("exclude must hold pairs (query id, doc id).")
     return listed
 
 
-def _named_pairs(exclude: Any, query_ids: Ids, corpus: Corpus) -> Ints:
+def _pairs_by_id(exclude: Any, query_ids: Ids, corpus: Corpus) -> Ints:
     listed = _listed_pairs(exclude)
     if not listed:
         return np.empty((0, 2), np.int64)
@@ -112,7 +116,7 @@ def _named_pairs(exclude: Any, query_ids: Ids, corpus: Corpus) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
+class SearchRequest:
     """Checked queries, cut into blocks, and what they must not find."""
 
     queries: Any  # has len() and slices; a block of it is what workers get
@@ -157,7 +161,7 @@ class Request:
 
 
 def open_checkpoint(
-    cluster: Cluster, request: Request, job: Mapping[str, Any], *more: NDArray[Any]
+    cluster: Cluster, request: SearchRequest, job: Mapping[str, Any], *more: NDArray[Any]
 ) -> ShardCheckpoint | None:
     """The checkpoint of a request, where one is wanted."""
     if cluster.checkpoint is None:
@@ -172,11 +176,11 @@ def open_checkpoint(
     return ShardCheckpoint(cluster.checkpoint, {**about, "shards": shards})
 
 
-def request_of(
+def make_request(
     queries: Any, *, query_ids: Any, exclude: Any, corpus: Corpus, cluster: Cluster
-) -> Request:
+) -> SearchRequest:
     """A request for queries that were checked."""
     n_queries = queries.shape[0]
-    ids = checked_ids(query_ids, n_queries, "query")
-    barred = excluded_docs(exclude, n_queries=n_queries, query_ids=ids, corpus=corpus)
-    return Request(queries, ids, corpus, barred, cut(n_queries, cluster.query_block))
+    ids = check_ids(query_ids, n_queries, "query")
+    barred = find_excluded(exclude, n_queries=n_queries, query_ids=ids, corpus=corpus)
+    return SearchRequest(queries, ids, corpus, barred, cut(n_queries, cluster.query_block))

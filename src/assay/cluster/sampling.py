@@ -1,4 +1,4 @@
-"""sampled_recall: how much an approximate index finds, from exact neighbours of some queries.
+"""sampled_recall: recall of an approximate index, from exact neighbours of sampled queries.
 
 Exact neighbours of all queries may cost more than the index ever will. Those of a random sample
 cost a known share of it, and the interval says what the sample leaves open.
@@ -19,14 +19,15 @@ from assay.core import checks
 from assay.core.ids import Ids, IntegerIds
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError, UsageError
+from assay.io.arrays import open_rows
 from assay.native.random_words import stream_key, words
-from assay.search.engine.plan import checked_ids
+from assay.search.engine.plan import check_ids
 from assay.search.engine.search import rank
 from assay.search.engine.vectors import matrix_of
 from assay.stats import interval
 from assay.stats.samples import check_level, check_seed
 
-__all__ = ["SampledRecall", "sample_queries", "sampled_recall"]
+__all__ = ["SampledRecall", "sample_queries", "sampled_recall", "take_sample"]
 
 
 _FEWEST: Final = 8  # with fewer queries no interval is given
@@ -70,6 +71,17 @@ def sample_queries(n_queries: int, sample: int, *, seed: int = 0) -> NDArray[np.
     return np.sort(np.argsort(keys, kind="stable")[:count]).astype(np.int64)
 
 
+def take_sample(
+    queries: Any, query_ids: Any, sample: int, *, seed: int = 0
+) -> tuple[NDArray[Any], Ids]:
+    """The vectors and ids of sampled queries; without ids they are called by their row."""
+    matrix = matrix_of(open_rows(queries), "queries")
+    names = check_ids(query_ids, matrix.shape[0], "query")
+    rows = sample_queries(matrix.shape[0], sample, seed=seed)
+    some = np.concatenate([matrix[row : row + 1] for row in rows])
+    return some, IntegerIds(rows, rising=True) if names is None else names.take(rows)
+
+
 def sampled_recall(
     approximate: Ranking,
     queries: Any,
@@ -90,12 +102,9 @@ def sampled_recall(
     that ties cost nothing. Queries and documents are matched by their ids.
     """
     checks.require(approximate, Ranking, "approximate", "a Ranking, such as read_run() gives")
-    matrix = matrix_of(queries, "queries")
-    names = checked_ids(query_ids, matrix.shape[0], "query")
-    rows = sample_queries(matrix.shape[0], sample, seed=seed)
-    some = np.concatenate([matrix[row : row + 1] for row in rows])
-    chosen = IntegerIds(rows, rising=True) if names is None else names.take(rows)
-    if names is None and approximate.query_ids.kind == "text":
+    matrix = matrix_of(open_rows(queries), "queries")
+    some, chosen = take_sample(matrix, query_ids, sample, seed=seed)
+    if query_ids is None and approximate.query_ids.kind == "text":
         chosen = _as_text(chosen)  # files of runs know text only
     how = {"metric": metric, "query_ids": chosen, "keep_ties": True}
     if isinstance(docs, np.ndarray):
@@ -103,7 +112,7 @@ def sampled_recall(
     else:
         exact = rank_shards(some, docs, k, **how, cluster=cluster)
     values = _recalls(approximate, exact, checks.check_cutoff(k))
-    return _estimated(values, exact, k=k, n_queries=matrix.shape[0], seed=seed, level=level)
+    return _estimate(values, exact, k=k, n_queries=matrix.shape[0], seed=seed, level=level)
 
 
 def _recalls(approximate: Ranking, exact: Ranking, k: int) -> Floats:
@@ -131,7 +140,7 @@ def _as_text(numbers: Ids) -> Ids:
     return Ids.of([str(number) for number in numbers], what="doc")
 
 
-def _estimated(
+def _estimate(
     values: Floats, exact: Ranking, *, k: int, n_queries: int, seed: int, level: float
 ) -> SampledRecall:
     level = check_level(level)

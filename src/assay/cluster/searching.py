@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from assay.cluster.corpus import Corpus, Piece, survey
 from assay.cluster.flow import Flow
-from assay.cluster.merging import Arrays, Lists, joined, lists_of, merge_lists
+from assay.cluster.merging import Arrays, Lists, join_blocks, lists_of, merge_lists
 from assay.cluster.requests import (
-    Request,
-    checked_queries,
+    SearchRequest,
+    check_queries,
+    make_request,
     open_checkpoint,
-    request_of,
     wanted_ids,
 )
 from assay.cluster.settings import Cluster
-from assay.cluster.shard_files import opened
+from assay.cluster.shards import open_shard
 from assay.core import checks
 from assay.core.ids import Ids, IntegerIds
 from assay.core.ranking import Ranking
@@ -30,18 +30,18 @@ from assay.native import Engine
 from assay.search.engine.blocks import Metric
 from assay.search.engine.code_search import rank_codes
 from assay.search.engine.codes import Codes, as_codes
-from assay.search.engine.plan import checked_ids, chosen_kernels
+from assay.search.engine.plan import check_ids, choose_kernels
 from assay.search.engine.search import rank
 from assay.search.engine.vectors import check_columns
 
-__all__ = ["Search", "prepared_search", "rank_code_shards", "rank_shards"]
+__all__ = ["ShardSearch", "prepare_search", "rank_code_shards", "rank_shards"]
 
 _LARGEST_DOC: Final = np.iinfo(np.int32).max
 _MOST_NUMBERED: Final = 1 << 27  # documents that are all numbered here: a gigabyte
 
 
 @dataclass(frozen=True)
-class ListWork(ABC):
+class ListTask(ABC):
     """Searching by lists: what all kinds of search do with their partial results."""
 
     k: int
@@ -61,13 +61,13 @@ class ListWork(ABC):
         """The lists themselves."""
         return part
 
-    def restored(self, arrays: Arrays) -> Lists:
+    def restore(self, arrays: Arrays) -> Lists:
         """Lists from a checkpoint."""
         return Lists.of(arrays)
 
 
 @dataclass(frozen=True)
-class VectorWork(ListWork):
+class VectorTask(ListTask):
     """Search among vectors."""
 
     metric: Literal["cosine", "dot", "l2"]
@@ -75,7 +75,7 @@ class VectorWork(ListWork):
 
     def search(self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None) -> Lists:
         """A block of queries in one shard."""
-        with opened(piece.shard) as content:
+        with open_shard(piece.shard) as content:
             piece.check_unchanged()
             found = rank(
                 queries,
@@ -92,7 +92,7 @@ class VectorWork(ListWork):
 
 
 @dataclass(frozen=True)
-class CodeWork(ListWork):
+class CodeTask(ListTask):
     """Search among binary codes; `bits` where the shards hold packed bytes."""
 
     query_bits: int
@@ -100,7 +100,7 @@ class CodeWork(ListWork):
 
     def search(self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None) -> Lists:
         """A block of packed queries in one shard."""
-        with opened(piece.shard) as content:
+        with open_shard(piece.shard) as content:
             piece.check_unchanged()
             found = rank_codes(
                 Codes(queries, self.query_bits),
@@ -121,16 +121,16 @@ def codes_of(docs: Any, bits: int | None) -> Codes:
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class ShardSearch:
     """A job that is ready to run: what workers do, for which blocks."""
 
-    request: Request
-    work: ListWork
+    request: SearchRequest
+    work: ListTask
     cluster: Cluster
     kind: str
     engine: str
 
-    def blocks(self, work: ListWork | None = None, **extras: Any) -> list[Any]:
+    def blocks(self, work: ListTask | None = None, **extras: Any) -> list[Any]:
         """The result of every block; another `work` may finish blocks in another way."""
         job = {"kind": self.kind, **asdict(self.work)}
         for irrelevant in ("threads", "engine"):  # neither changes a byte
@@ -149,8 +149,8 @@ class Search:
 
     def ranking(self) -> Ranking:
         """All blocks as one ranking."""
-        lists = joined(self.blocks())
-        docs, names = named_docs(lists, self.request.corpus)
+        lists = join_blocks(self.blocks())
+        docs, names = number_docs(lists, self.request.corpus)
         return Ranking(
             self.request.names,
             names,
@@ -186,7 +186,7 @@ def rank_shards(
     Where documents have ids, the ranking names only those that were found. `cluster` says where
     this runs and how; the other arguments are those of `rank`.
     """
-    return prepared_search(
+    return prepare_search(
         queries,
         shards,
         k,
@@ -199,7 +199,7 @@ def rank_shards(
     ).ranking()
 
 
-def prepared_search(
+def prepare_search(
     queries: Any,
     shards: Any,
     k: int,
@@ -210,22 +210,22 @@ def prepared_search(
     keep_ties: bool,
     zero: Any,
     cluster: Cluster | None,
-) -> Search:
+) -> ShardSearch:
     """Check everything that can be checked before the search, and look at the shards."""
     cluster = cluster or Cluster()
     k = min(checks.check_cutoff(k), _LARGEST_DOC)
     chosen = Metric.of(metric, zero)
-    name, _ = chosen_kernels(cluster.engine)
+    name, _ = choose_kernels(cluster.engine)
     ids = None if query_ids is None else Ids.of(query_ids, what="query")
-    matrix = checked_queries(queries, chosen, cluster, ids)
-    checked_ids(ids, matrix.shape[0], "query")
+    matrix = check_queries(queries, chosen, cluster, ids)
+    check_ids(ids, matrix.shape[0], "query")
     corpus = survey(
         cluster.executor, shards, wanted_ids(ids, exclude), hashed=cluster.checkpoint is not None
     )
     check_columns(corpus.columns, matrix.shape[1])
-    request = request_of(matrix, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster)
-    work = VectorWork(k, bool(keep_ties), cluster.threads, cluster.engine, metric, zero)
-    return Search(request, work, cluster, "vectors", name)
+    request = make_request(matrix, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster)
+    work = VectorTask(k, bool(keep_ties), cluster.threads, cluster.engine, metric, zero)
+    return ShardSearch(request, work, cluster, "vectors", name)
 
 
 def rank_code_shards(
@@ -247,17 +247,17 @@ def rank_code_shards(
     cluster = cluster or Cluster()
     k = min(checks.check_cutoff(k), _LARGEST_DOC)
     left = as_codes(queries, "queries")
-    name, _ = chosen_kernels(cluster.engine)
-    ids = checked_ids(query_ids, len(left), "query")
+    name, _ = choose_kernels(cluster.engine)
+    ids = check_ids(query_ids, len(left), "query")
     corpus = survey(
         cluster.executor, shards, wanted_ids(ids, exclude), hashed=cluster.checkpoint is not None
     )
     _check_bits(left.bits, bits, corpus)
-    request = request_of(
+    request = make_request(
         left.packed, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster
     )
-    work = CodeWork(k, bool(keep_ties), cluster.threads, cluster.engine, left.bits, bits)
-    return Search(request, work, cluster, "codes", name).ranking()
+    work = CodeTask(k, bool(keep_ties), cluster.threads, cluster.engine, left.bits, bits)
+    return ShardSearch(request, work, cluster, "codes", name).ranking()
 
 
 def _check_bits(query_bits: int, bits: int | None, corpus: Corpus) -> None:
@@ -269,7 +269,7 @@ def _check_bits(query_bits: int, bits: int | None, corpus: Corpus) -> None:
         )
 
 
-def named_docs(lists: Lists, corpus: Corpus) -> tuple[NDArray[np.int32], Ids]:
+def number_docs(lists: Lists, corpus: Corpus) -> tuple[NDArray[np.int32], Ids]:
     """Numbers of documents, and the ids that they number.
 
     Where there are ids, or too many documents, these are the documents that were found.

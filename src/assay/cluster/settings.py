@@ -1,4 +1,4 @@
-"""Cluster: where a job runs, and how: executor, size of blocks, back-pressure, checkpoint."""
+"""Cluster: where a job runs, and how; Journal: what was computed where, and how long it took."""
 
 from __future__ import annotations
 
@@ -6,19 +6,77 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from assay.cluster.executors import Executor, RayExecutor, SerialExecutor, ThreadExecutor
-from assay.cluster.journal import Journal
 from assay.core import checks
 from assay.errors import UsageError
 from assay.native import Engine
 from assay.search.engine.workers import Progress
 
-__all__ = ["Cluster", "open_cluster"]
+__all__ = ["Cluster", "Journal", "Step", "open_cluster"]
 
 QUERY_BLOCK: Final = 8192
 _WAITING: Final = 8  # results that may wait to be merged, beside those of the workers
+
+
+class Step(NamedTuple):
+    """One finished task; a shard of −1 stands for a task that is not about one shard."""
+
+    kind: str  # "search", "merge", "finish" or "encode"
+    block: int
+    shard: int
+    seconds: float
+    bytes_read: int
+    bytes_made: int
+    worker: str
+
+
+@dataclass
+class Journal:
+    """All tasks of a job.
+
+    Of `blocks` pairs of query block and shard, `resumed` were found in the checkpoint and
+    `computed` were searched now; `recomputed` of these had been started before and were lost with
+    the driver, `damaged` were in the checkpoint but not sound. `most_held` is the largest number of
+    partial results that were there at one time.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    blocks: int = 0
+    resumed: int = 0
+    computed: int = 0
+    recomputed: int = 0
+    damaged: int = 0
+    most_held: int = 0
+
+    def totals(self) -> dict[str, dict[str, float]]:
+        """For each kind of task: how many, seconds of all workers, bytes read and made."""
+        kinds = dict.fromkeys(step.kind for step in self.steps)
+        return {kind: _total([step for step in self.steps if step.kind == kind]) for kind in kinds}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain values."""
+        counts = {name: value for name, value in vars(self).items() if name != "steps"}
+        steps = [step._asdict() for step in self.steps]
+        return {**counts, "totals": self.totals(), "tasks": steps}
+
+    def resumption(self) -> str:
+        """How many blocks came from the checkpoint, as a sentence."""
+        damaged = f", {self.damaged} of them damaged in the checkpoint" if self.damaged else ""
+        return (
+            f"{self.resumed} of {self.blocks} blocks taken from the checkpoint, {self.computed} "
+            f"computed ({self.recomputed} for the second time{damaged})"
+        )
+
+
+def _total(steps: list[Step]) -> dict[str, float]:
+    return {
+        "tasks": len(steps),
+        "seconds": sum(step.seconds for step in steps),
+        "bytes_read": sum(step.bytes_read for step in steps),
+        "bytes_made": sum(step.bytes_made for step in steps),
+    }
 
 
 @dataclass(frozen=True)

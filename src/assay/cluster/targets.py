@@ -1,4 +1,4 @@
-"""target_rank_shards: where the one target of each query stands in a corpus of shards.
+"""target_rank_shards: the rank of the one target of each query in a corpus of shards.
 
 Targets are scored first, each in the shard that holds it; then every shard counts what stands
 above the targets and ties with them. Counts add up, so nothing is sorted and little travels.
@@ -17,21 +17,22 @@ from assay.arrays import Floats, Ints
 from assay.cluster.corpus import Corpus, Piece, survey
 from assay.cluster.flow import Flow
 from assay.cluster.requests import (
-    Request,
-    checked_queries,
+    SearchRequest,
+    check_queries,
     distinct,
+    make_request,
     open_checkpoint,
-    request_of,
     wanted_ids,
 )
 from assay.cluster.settings import Cluster
-from assay.cluster.shard_files import opened
+from assay.cluster.shards import open_shard
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import IdError, UsageError
+from assay.io.arrays import open_rows
 from assay.native import Engine
 from assay.search.engine.blocks import Metric
-from assay.search.engine.plan import checked_ids, chosen_kernels
+from assay.search.engine.plan import check_ids, choose_kernels
 from assay.search.engine.target_search import (
     TargetRanks,
     count_against,
@@ -46,7 +47,7 @@ from assay.search.engine.vectors import check_columns, matrix_of
 __all__ = ["target_rank_shards"]
 
 
-class Tally(NamedTuple):
+class TargetCounts(NamedTuple):
     """Documents above each target, tied with it, and of these those before it."""
 
     above: Ints
@@ -64,7 +65,7 @@ class Tally(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TargetWork:
+class TargetTask:
     """Counting against targets."""
 
     metric: str
@@ -74,37 +75,39 @@ class TargetWork:
 
     def score(self, queries: Any, piece: Piece, rows: Ints, targets: Ints) -> Floats:
         """Canonical scores of targets in one shard; `rows` are the rows that hold them."""
-        with opened(piece.shard) as content:
+        with open_shard(piece.shard) as content:
             piece.check_unchanged()
-            docs = np.stack([matrix_of(content.docs, "docs")[row : row + 1][0] for row in rows])
+            docs = np.stack(
+                [matrix_of(open_rows(content.docs), "docs")[row : row + 1][0] for row in rows]
+            )
             return target_scores(queries, docs, targets, **self._options())
 
     def search(
         self, queries: Any, piece: Piece, targets: Ints, scores: Floats, barred: Any
-    ) -> Tally:
+    ) -> TargetCounts:
         """Count one shard against the targets, numbered through the whole corpus."""
         inside = (targets >= piece.first) & (targets < piece.first + piece.rows)
         local = np.where(inside, targets - piece.first, piece.rows)
         local[targets < 0] = -1
-        with opened(piece.shard) as content:
+        with open_shard(piece.shard) as content:
             piece.check_unchanged()
             above, tied, before = count_against(
                 queries, content.docs, local, scores=scores, exclude=barred, **self._options()
             )
         before[targets < piece.first] = 0  # the target stands in a shard before this one
-        return Tally(above, tied, before)
+        return TargetCounts(above, tied, before)
 
-    def merge(self, *parts: Tally) -> Tally:
+    def merge(self, *parts: TargetCounts) -> TargetCounts:
         """Counts add up."""
-        return Tally(*(np.sum(counts, axis=0) for counts in zip(*parts, strict=True)))
+        return TargetCounts(*(np.sum(counts, axis=0) for counts in zip(*parts, strict=True)))
 
-    def finish(self, part: Tally) -> Tally:
+    def finish(self, part: TargetCounts) -> TargetCounts:
         """The counts themselves."""
         return part
 
-    def restored(self, arrays: Mapping[str, NDArray[Any]]) -> Tally:
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> TargetCounts:
         """Counts from a checkpoint."""
-        return Tally(**arrays)
+        return TargetCounts(**arrays)
 
     def _options(self) -> dict[str, Any]:
         return {
@@ -129,27 +132,29 @@ def target_rank_shards(
     """For each query how many documents of all shards score above its target, and how many tie.
 
     `targets` are document ids where the shards have ids, else row numbers of the whole corpus;
-    −1 or None is no target. The arguments are those of `target_ranks` and `rank_shards`.
+    −1 or None means no target. The arguments are those of `target_ranks` and `rank_shards`.
     """
     if zero not in ("error", "last"):
         raise UsageError("target_rank_shards takes zero='error' or 'last'.")
     cluster = cluster or Cluster()
-    name, _ = chosen_kernels(cluster.engine)
+    name, _ = choose_kernels(cluster.engine)
     ids = None if query_ids is None else Ids.of(query_ids, what="query")
-    matrix = checked_queries(queries, Metric.of(metric, zero), cluster, ids)
-    checked_ids(ids, matrix.shape[0], "query")
-    named = checks.listed(targets, "targets")
+    matrix = check_queries(queries, Metric.of(metric, zero), cluster, ids)
+    check_ids(ids, matrix.shape[0], "query")
+    named = checks.as_list(targets, "targets")
     checks.check_lengths(targets=len(named), queries=matrix.shape[0])
     known = distinct([one for one in named if one is not None], "targets")
     wanted = {**wanted_ids(ids, exclude), "target": Ids.of(known, what="target")}
     corpus = survey(cluster.executor, shards, wanted, hashed=cluster.checkpoint is not None)
     check_columns(corpus.columns, matrix.shape[1])
-    request = request_of(matrix, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster)
+    request = make_request(matrix, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster)
     numbers = _numbers(named, known, corpus)
     refuse_excluded_targets(request.excluded, numbers)
-    work = TargetWork(metric, zero, cluster.threads, cluster.engine)
-    tally = _counted(work, request, numbers, cluster)
-    return _leveled(tally, matrix, request, numbers, search=f"{name}-certified", metric=metric)
+    work = TargetTask(metric, zero, cluster.threads, cluster.engine)
+    counts = _count_targets(work, request, numbers, cluster)
+    return _level_zero_queries(
+        counts, matrix, request, numbers, search=f"{name}-certified", metric=metric
+    )
 
 
 def _numbers(named: list[Any], known: list[Any], corpus: Corpus) -> Ints:
@@ -166,8 +171,10 @@ def _numbers(named: list[Any], known: list[Any], corpus: Corpus) -> Ints:
     return numbers
 
 
-def _counted(work: TargetWork, request: Request, targets: Ints, cluster: Cluster) -> Tally:
-    scores = _scored(work, request, targets, cluster)
+def _count_targets(
+    work: TargetTask, request: SearchRequest, targets: Ints, cluster: Cluster
+) -> TargetCounts:
+    scores = _score_targets(work, request, targets, cluster)
     refuse_infinite(scores)
 
     def extra(block: int, shard: int) -> tuple[Any, ...]:
@@ -184,11 +191,13 @@ def _counted(work: TargetWork, request: Request, targets: Ints, cluster: Cluster
         extra,
         checkpoint=open_checkpoint(cluster, request, job, targets),
     )
-    return Tally(*(np.concatenate(parts) for parts in zip(*flow.in_order(), strict=True)))
+    return TargetCounts(*(np.concatenate(parts) for parts in zip(*flow.in_order(), strict=True)))
 
 
-def _scored(work: TargetWork, request: Request, targets: Ints, cluster: Cluster) -> Floats:
-    """The score of every target, asked from the shard that holds it."""
+def _score_targets(
+    work: TargetTask, request: SearchRequest, targets: Ints, cluster: Cluster
+) -> Floats:
+    """The score of every target, from the shard that holds it."""
     scores = np.zeros(len(targets))
     shard_of = np.where(targets < 0, -1, request.corpus.shard_of(targets))
     pairs = [
@@ -197,13 +206,15 @@ def _scored(work: TargetWork, request: Request, targets: Ints, cluster: Cluster)
         for shard in np.unique(shard_of[start:stop])
         if shard >= 0
     ]
-    tasks = (_scoring(request, targets, queries, shard) for queries, shard in pairs)
+    tasks = (_scoring_arguments(request, targets, queries, shard) for queries, shard in pairs)
     for number, found in cluster.executor.map(work.score, tasks):
         scores[pairs[number][0]] = found
     return scores
 
 
-def _scoring(request: Request, targets: Ints, queries: Ints, shard: int) -> tuple[Any, ...]:
+def _scoring_arguments(
+    request: SearchRequest, targets: Ints, queries: Ints, shard: int
+) -> tuple[Any, ...]:
     """Arguments of one task: some queries, and the rows of a shard that are their targets."""
     piece = request.corpus.pieces[shard]
     rows, local = np.unique(targets[queries] - piece.first, return_inverse=True)
@@ -212,8 +223,14 @@ def _scoring(request: Request, targets: Ints, queries: Ints, shard: int) -> tupl
     return vectors, piece, rows, local.astype(np.int64)
 
 
-def _leveled(
-    tally: Tally, matrix: Any, request: Request, targets: Ints, *, search: str, metric: str
+def _level_zero_queries(
+    counts: TargetCounts,
+    matrix: Any,
+    request: SearchRequest,
+    targets: Ints,
+    *,
+    search: str,
+    metric: str,
 ) -> TargetRanks:
     """Under cosine all documents tie for a query of zeros, which no product can find."""
     n_docs = request.corpus.n_docs
@@ -221,8 +238,8 @@ def _leveled(
         nowhere = np.concatenate(
             [~np.asarray(matrix[a:b]).astype(bool).any(axis=1) for a, b in request.blocks]
         )
-        tally.tied[nowhere] += n_docs - 1
-        tally.before[nowhere] += targets[nowhere]
-    for counts in tally:
-        counts[targets < 0] = -1
-    return TargetRanks(*tally, n_docs - excluded_everywhere(request.excluded), search=search)
+        counts.tied[nowhere] += n_docs - 1
+        counts.before[nowhere] += targets[nowhere]
+    for one in counts:
+        one[targets < 0] = -1
+    return TargetRanks(*counts, n_docs - excluded_everywhere(request.excluded), search=search)

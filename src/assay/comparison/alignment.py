@@ -1,4 +1,9 @@
-"""The scores of several systems on the queries that all of them have."""
+"""The scores of several systems on the queries they share, and clusters of dependent queries.
+
+Queries of one cluster, such as the keypoints of one scene, are not independent of each other. A
+stored run names the group column by which its intervals were resampled, and comparisons of such
+runs resample and test the same groups.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +15,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
-from assay.core.checks import listed
+from assay.core.checks import as_list
 from assay.core.conventions import Conventions
 from assay.core.ids import Ids
+from assay.core.text import did_you_mean
 from assay.errors import MismatchError, UsageError
 from assay.measures import Measure, parse_many
 from assay.scoring.scores import Scores
+from assay.stats import interval_method
 
-__all__ = ["Aligned", "align", "comparable"]
+__all__ = [
+    "Aligned",
+    "align",
+    "cluster_labels",
+    "cluster_settings",
+    "comparable",
+    "count_clusters",
+]
 
 
-_LEAST_SHARE = 0.5  # of the largest query set; with less in common two systems were not compared
+_LEAST_SHARE = 0.5  # of the largest query set; with fewer in common, systems are not compared
 
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
     """Systems × measures × queries, with undefined values as the conventions treat them.
 
-    `sizes` says how many queries each system had (those that are missing and skipped are none of
-    them), `clusters` which group each query is in, and `remarks` what was left out on the way.
+    `sizes` says how many queries each system had (queries that are missing and skipped do not
+    count), `clusters` which group each query is in, and `remarks` what was left out on the way.
     """
 
     names: tuple[str, ...]
@@ -47,15 +61,15 @@ def align(
 ) -> Aligned:
     """Check that the systems belong together, and take the queries that all of them have."""
     _check_systems(systems)
-    known = _names(names, len(systems))
-    chosen, left_out = _measures(systems, measures, known)
+    known = _check_names(names, len(systems))
+    chosen, left_out = _choose_measures(systems, measures, known)
     _check_by(by)
-    answered = [_answered(scores) for scores in systems]
+    answered = [_answered_queries(scores) for scores in systems]
     sizes = tuple(len(ids) for ids in answered)
     rows = _shared_rows(systems, answered, known)
     values = np.stack(
         [
-            np.stack([_counted(scores, measure)[places] for measure in chosen])
+            np.stack([_values_to_average(scores, measure)[places] for measure in chosen])
             for scores, places in zip(systems, rows, strict=True)
         ]
     )
@@ -64,18 +78,18 @@ def align(
         measures=chosen,
         query_ids=systems[0].query_ids.take(rows[0]),
         values=values,
-        clusters=None if by is None else _clusters(systems, rows, by, known),
+        clusters=None if by is None else _shared_clusters(systems, rows, by, known),
         conventions=systems[0].conventions,
         signature=systems[0].signature,
         sizes=sizes,
-        remarks=(*_about_measures(left_out), *_about_queries(known, sizes, len(rows[0]))),
+        remarks=(*_describe_left_out(left_out), *_describe_queries(known, sizes, len(rows[0]))),
     )
 
 
 def comparable(measure: Measure) -> bool:
-    """Whether the measure is a mean over queries of which more is better.
+    """Whether the measure is a mean over queries where higher is better.
 
-    A difference of sums or of geometric means is no mean of differences of queries.
+    A difference of sums or of geometric means is not a mean of per-query differences.
     """
     return measure.definition.aggregate == "mean" and measure.name != "Unjudged"
 
@@ -89,12 +103,12 @@ def _check_systems(systems: Sequence[Scores]) -> None:
             )
 
 
-def _names(names: Iterable[str] | None, count: int) -> tuple[str, ...]:
+def _check_names(names: Iterable[str] | None, count: int) -> tuple[str, ...]:
     if names is None:
         return tuple(chr(65 + i) if count <= 26 else f"S{i + 1}" for i in range(count))
     if isinstance(names, str):
         raise UsageError(f"names is a list, one name for each system; found the text {names!r}.")
-    given = tuple(listed(names, "names"))
+    given = tuple(as_list(names, "names"))
     odd = next((name for name in given if not isinstance(name, str)), given)
     if odd is not given:
         raise UsageError(f"The name of a system is a text; found {odd!r}.")
@@ -102,11 +116,11 @@ def _names(names: Iterable[str] | None, count: int) -> tuple[str, ...]:
         raise UsageError(f"There are {count} systems and {len(given)} names; give one for each.")
     twice = next((name for name in given if given.count(name) > 1), None)
     if twice is not None or "" in given:
-        raise UsageError(f"Each system needs a name of its own; {twice or ''!r} will not do.")
+        raise UsageError(f"Each system needs a name of its own; {twice or ''!r} is not usable.")
     return given
 
 
-def _measures(
+def _choose_measures(
     systems: Sequence[Scores], measures: Any, names: tuple[str, ...]
 ) -> tuple[tuple[Measure, ...], list[Measure]]:
     """The measures to compare, and those of the scores that cannot be compared."""
@@ -131,7 +145,7 @@ def _measures(
 def _not_comparable(measures: Sequence[Measure]) -> str:
     named = ", ".join(map(str, measures))
     return (
-        f"{named} cannot be compared: it is no mean over queries of which more is better. "
+        f"{named} cannot be compared: it is not a mean over queries where higher is better. "
         "Compare AP in place of GMAP, R or P in place of counts."
     )
 
@@ -142,7 +156,8 @@ def _check_alike(systems: Sequence[Scores], names: tuple[str, ...], same_measure
         if first.conventions != other.conventions:
             raise MismatchError(
                 f"{names[0]!r} and {name!r} follow different conventions: "
-                f"{_differing(first.conventions, other.conventions)}. Score both in the same way."
+                f"{_describe_differences(first.conventions, other.conventions)}. "
+                "Score both in the same way."
             )
         if same_measures and set(first.measures) != set(other.measures):
             lists = [", ".join(map(str, each.measures)) for each in (first, other)]
@@ -152,7 +167,7 @@ def _check_alike(systems: Sequence[Scores], names: tuple[str, ...], same_measure
             )
 
 
-def _differing(left: Conventions, right: Conventions) -> str:
+def _describe_differences(left: Conventions, right: Conventions) -> str:
     return ", ".join(
         f"{item.name} is {getattr(left, item.name)} and {getattr(right, item.name)}"
         for item in fields(left)
@@ -165,10 +180,10 @@ def _check_by(by: Any) -> None:
         raise UsageError(f"by is the name of one group column, a text; found {by!r}.")
 
 
-def _answered(scores: Scores) -> Ids:
-    """The queries that a system has; one that is missing and skipped is none of them.
+def _answered_queries(scores: Scores) -> Ids:
+    """The queries that a system answers, without those that are missing and skipped.
 
-    A run that answers only what it is good at must not pass for one that answers all.
+    A run that answers only easy queries must not pass for one that answers all.
     """
     if scores.conventions.missing != "skip" or not scores.missing.any():
         return scores.query_ids
@@ -197,7 +212,7 @@ def _shared_rows(
     return [ids.match(scores.query_ids) for scores in systems]
 
 
-def _counted(scores: Scores, measure: Measure) -> Floats:
+def _values_to_average(scores: Scores, measure: Measure) -> Floats:
     """Per query what the mean would count: NaN only where the measure is undefined."""
     rules = scores.conventions
     if "error" in (rules.empty, rules.missing):
@@ -206,7 +221,7 @@ def _counted(scores: Scores, measure: Measure) -> Floats:
     return np.where(np.isnan(values), 0.0, values) if rules.empty == "zero" else values
 
 
-def _clusters(
+def _shared_clusters(
     systems: Sequence[Scores], rows: list[Ints], by: str, names: tuple[str, ...]
 ) -> NDArray[Any]:
     found: NDArray[Any] | None = None
@@ -230,17 +245,53 @@ def _clusters(
     return found
 
 
-def _about_measures(left_out: list[Measure]) -> list[str]:
+def _describe_left_out(left_out: list[Measure]) -> list[str]:
     if not left_out:
         return []
     named = ", ".join(map(str, left_out))
-    return [f"left out, being no mean over queries of which more is better: {named}"]
+    return [f"left out, not being a mean over queries where higher is better: {named}"]
 
 
-def _about_queries(names: tuple[str, ...], sizes: tuple[int, ...], shared: int) -> list[str]:
+def _describe_queries(names: tuple[str, ...], sizes: tuple[int, ...], shared: int) -> list[str]:
     more = [(name, size) for name, size in zip(names, sizes, strict=True) if size != shared]
     if not more:
         return []
     listed = ", ".join(f"{name} has {size}" for name, size in more[:5])
     rest = f" and {len(more) - 5} more systems have others" if len(more) > 5 else ""
     return [f"{shared} queries are in all systems and were compared; {listed}{rest}"]
+
+
+def cluster_labels(scores: Scores, clusters: str) -> NDArray[Any] | None:
+    """The group of each query in the column `clusters`; None without a column."""
+    if not isinstance(clusters, str):
+        raise UsageError(f"clusters is the name of one group column, a text; found {clusters!r}.")
+    if not clusters:
+        return None
+    if clusters not in scores.groups:
+        hint = did_you_mean(clusters, scores.groups)
+        have = ", ".join(map(repr, scores.groups)) or "none"
+        raise UsageError(
+            f"The scores have no group column {clusters!r} to resample by.{hint} They have: {have}."
+        )
+    return scores.groups[clusters]
+
+
+def count_clusters(values: Floats, labels: NDArray[Any]) -> int:
+    """How many groups have a value in any row."""
+    return len(np.unique(labels[~np.isnan(values).all(axis=0)]))
+
+
+def cluster_settings(runs: Iterable[tuple[str, Scores]]) -> dict[str, str]:
+    """Arguments of `compare` for runs given by their cluster column and scores.
+
+    None where queries are resampled one by one; where columns differ, that with the fewest groups.
+    """
+    known = {
+        clusters: count_clusters(scores.values, scores.groups[clusters])
+        for clusters, scores in runs
+        if clusters in scores.groups
+    }
+    if not known:
+        return {}
+    by = min(known, key=lambda name: (known[name], name))
+    return {"by": by, "interval": interval_method(known[by])}

@@ -1,4 +1,4 @@
-"""compare: two or more systems on the same queries, and what may be said about them."""
+"""compare: two or more systems on the same queries, with tests, intervals and verdicts."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from assay.arrays import Floats, or_none
 from assay.comparison.alignment import Aligned, align
 from assay.comparison.differences import QueryDifferences
-from assay.comparison.pairs import POWER, Pair, Settings, compare_pairs, unit_sums
+from assay.comparison.pairs import POWER, ComparisonSettings, Pair, compare_pairs, unit_sums
 from assay.comparison.tables import comparison_page, method_note, pair_table, system_table
-from assay.comparison.verdict import method_words, verdict_against, verdict_of_all
+from assay.comparison.verdict import describe_test, verdict_against, verdict_of_all
 from assay.core.ids import Ids
 from assay.display import plot_standings
 from assay.errors import UsageError
 from assay.measures import Measure, parse
 from assay.scoring.scores import SCHEMA_VERSION, Scores
 from assay.stats import Interval, RankInterval, compact_letters, intervals, rank_intervals
-from assay.tables.page import html_page, text_page
+from assay.tables.page import Page, html_page, text_page
 
 if TYPE_CHECKING:
     from assay.tables.table import Table
@@ -34,10 +34,10 @@ __all__ = ["Comparison", "Standing", "compare"]
 
 @dataclass(frozen=True)
 class Standing:
-    """One system on one measure: its mean with interval, its rank with interval, its tie group.
+    """One system on one measure: its mean and rank with intervals, and its group letters.
 
-    Systems that share a letter are not separable; there are no letters in comparisons with a
-    baseline, which do not test all pairs.
+    Systems that share a letter are not separable; comparisons with a baseline, which do not test
+    all pairs, have no letters.
     """
 
     name: str
@@ -51,21 +51,21 @@ class Standing:
 class Comparison:
     """Systems compared on one measure or several; made by `compare`.
 
-    `pairs` are in the order in which the systems were given, `standings` best first; `remarks` say
-    what a reader should know before trusting the numbers.
+    `pairs` are in the order in which the systems were given, `standings` best first; `remarks` name
+    what limits the numbers.
     """
 
     names: tuple[str, ...]
     measures: tuple[Measure, ...]
     baseline: str | None
-    settings: Settings
+    settings: ComparisonSettings
     standings: tuple[Standing, ...]
     pairs: tuple[Pair, ...]
     _aligned: Aligned
 
     @property
     def n_queries(self) -> int:
-        """How many queries all systems have."""
+        """Number of queries that all systems have."""
         return len(self._aligned.query_ids)
 
     @property
@@ -147,8 +147,8 @@ class Comparison:
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """What to know before trusting the numbers, a sentence each."""
-        found = [*self._aligned.remarks, *_too_coarse(self.pairs, self.settings)]
+        """What limits the numbers, a sentence each."""
+        found = [*self._aligned.remarks, *_too_few_resamples(self.pairs, self.settings)]
         for measure in map(str, self.measures):
             pairs = self.pairs_on(measure)
             removed = max((pair.effect.n_removed for pair in pairs), default=0)
@@ -160,19 +160,23 @@ class Comparison:
 
     @property
     def method(self) -> str:
-        """How p-values and intervals were found, in a line or two."""
+        """How p-values and intervals were computed, in a line or two."""
         return method_note(self)
 
     def table(self, measure: str | Measure | None = None) -> Table:
-        """Systems with means, intervals, ranks and tie groups; of one measure or of all."""
+        """Systems with means, intervals, ranks and group letters; of one measure or of all."""
         return system_table(self, None if measure is None else self._name_of(measure))
 
     def pair_table(self, measure: str | Measure | None = None) -> Table:
         """Pairs with differences, intervals and p; of one measure or of all."""
         return pair_table(self, None if measure is None else self._name_of(measure))
 
+    def page(self) -> Page:
+        """Verdicts, tables and the method as words and tables."""
+        return comparison_page(self)
+
     def plot(self, measure: str | Measure | None = None) -> Any:
-        """A chart of the systems with intervals and tie groups; needs the extra `report`.
+        """A chart of the systems with intervals and group letters; needs the extra `report`.
 
         The measure may be left out: it is then the first. `differences(…).plot()` shows queries.
         """
@@ -205,10 +209,10 @@ class Comparison:
 
     def __repr__(self) -> str:
         """Verdicts, tables and the method, as plain text."""
-        return text_page(comparison_page(self))
+        return text_page(self.page())
 
     def _repr_html_(self) -> str:
-        return html_page(comparison_page(self))
+        return html_page(self.page())
 
     def _only(self, measure: str | Measure | None) -> str:
         if measure is not None:
@@ -228,7 +232,7 @@ class Comparison:
 
     def _number_of(self, name: str) -> int:
         if name not in self.names:
-            raise UsageError(f"There is no system {name!r}; there are: {', '.join(self.names)}.")
+            raise UsageError(f"System {name!r} not found; there are: {', '.join(self.names)}.")
         return self.names.index(name)
 
 
@@ -253,7 +257,7 @@ def compare(
     `test` is randomisation, t, wilcoxon, sign or bootstrap; `correction` for several pairs of a
     measure is holm, bonferroni, bh, tukey or none; `interval` is bca, percentile, studentised or t
     with 1 − `level`. A `margin` adds non-inferiority and equivalence. `by` names a group column
-    whose queries are not independent of each other: groups are then drawn and tested as a whole.
+    whose queries are not independent of each other: whole groups are resampled and tested.
 
     >>> from assay import evaluate
     >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
@@ -262,9 +266,9 @@ def compare(
     >>> compare(good, bad, names=["new", "old"]).verdict
     'new is better than old on RR: +0.5000 [0.5000, 0.5000], p = 0.0078 (randomisation)'
     """
-    settings = Settings(test, correction, level, interval, resamples, seed, margin, by)
+    settings = ComparisonSettings(test, correction, level, interval, resamples, seed, margin, by)
     aligned = align((scores_a, scores_b, *more), names=names, measures=measures, by=by)
-    wanted = _wanted(aligned.names, baseline)
+    wanted = _pairs_to_test(aligned.names, baseline)
     standings: list[Standing] = []
     pairs: list[Pair] = []
     for number, measure in enumerate(aligned.measures):
@@ -285,17 +289,21 @@ def compare(
     )
 
 
-def _wanted(names: tuple[str, ...], baseline: str | None) -> list[tuple[int, int]]:
+def _pairs_to_test(names: tuple[str, ...], baseline: str | None) -> list[tuple[int, int]]:
     if baseline is None:
         return list(combinations(range(len(names)), 2))
     if baseline not in names:
-        raise UsageError(f"The baseline {baseline!r} is none of the systems: {', '.join(names)}.")
+        raise UsageError(f"The baseline {baseline!r} is not among the systems: {', '.join(names)}.")
     other = names.index(baseline)
     return [(number, other) for number in range(len(names)) if number != other]
 
 
 def _standings(
-    aligned: Aligned, measure: str, values: Floats, settings: Settings, pairs: list[Pair] | None
+    aligned: Aligned,
+    measure: str,
+    values: Floats,
+    settings: ComparisonSettings,
+    pairs: list[Pair] | None,
 ) -> list[Standing]:
     means = intervals(
         values,
@@ -319,7 +327,9 @@ def _best_first(mean: float) -> float:
     return math.inf if math.isnan(mean) else -mean
 
 
-def _ranks(values: Floats, settings: Settings, clusters: NDArray[Any] | None) -> list[RankInterval]:
+def _ranks(
+    values: Floats, settings: ComparisonSettings, clusters: NDArray[Any] | None
+) -> list[RankInterval]:
     """Groups have the same sizes for all systems, so their sums rank systems as their means do."""
     table = values if clusters is None else unit_sums(values, clusters)[:-1]
     return rank_intervals(
@@ -338,8 +348,8 @@ def _letters(names: list[str], pairs: list[Pair]) -> list[str]:
     return compact_letters(separable)
 
 
-def _too_coarse(pairs: tuple[Pair, ...], settings: Settings) -> Iterable[str]:
-    """Say so where no drawn p can survive the correction, however large the difference."""
+def _too_few_resamples(pairs: tuple[Pair, ...], settings: ComparisonSettings) -> Iterable[str]:
+    """Say so where no resampled p can pass the correction, however large the difference."""
     drawn = [pair for pair in pairs if pair.test.resamples]
     if not drawn or settings.correction not in ("holm", "bonferroni"):
         return
@@ -347,7 +357,7 @@ def _too_coarse(pairs: tuple[Pair, ...], settings: Settings) -> Iterable[str]:
     if n_pairs / (settings.resamples + 1) > settings.level:
         yield (
             f"{settings.resamples:,} resamples are too few to separate any of {n_pairs:,} pairs: "
-            f"take {math.ceil(n_pairs / settings.level):,} or more, or the correction tukey"
+            f"use {math.ceil(n_pairs / settings.level):,} or more, or correction tukey"
         )
 
 
@@ -364,9 +374,9 @@ def _overstated(measure: str, pairs: list[Pair]) -> Iterable[str]:
     more = f" (as for {len(pairs) - 1} more)" if len(pairs) > 1 else ""
     lead = f"{abs(worst.difference):.4f} of {worst.winner} over {worst.loser}"
     yield (
-        f"{measure}: the lead of {lead} is below {worst.minimum_detectable:.4f}, the least "
-        f"that these {worst.effect.n} queries show with a chance of {100 * POWER:g} %: "
-        f"other queries may well show less{more}"
+        f"{measure}: the lead of {lead} is below the minimum detectable difference of "
+        f"{worst.minimum_detectable:.4f} ({worst.effect.n} queries, {100 * POWER:g} % power), so "
+        f"it is probably overestimated{more}"
     )
 
 
@@ -396,7 +406,7 @@ def _pair_data(pair: Pair) -> dict[str, Any]:
         "high": or_none(pair.interval.high),
         "p": or_none(pair.p),
         "p_uncorrected": or_none(pair.test.p),
-        "test": method_words(pair.settings, pair.n_pairs),
+        "test": describe_test(pair.settings, pair.n_pairs),
         "exact": pair.test.exact,
         "n": pair.effect.n,
         "removed": pair.effect.n_removed,

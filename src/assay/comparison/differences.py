@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay.arrays import Floats
-from assay.comparison.tables import difference_table
 from assay.core.checks import check_cutoff
 from assay.core.ids import Ids
+from assay.core.text import signed
 from assay.display import plot_differences
-from assay.tables.table import as_text
-
-if TYPE_CHECKING:
-    from assay.tables.table import Table
+from assay.tables.table import Cell, Table, as_text
 
 __all__ = ["QueryDifference", "QueryDifferences"]
 
@@ -65,7 +62,7 @@ class QueryDifferences:
 
     def table(self, n: int = 10) -> Table:
         """The largest wins and the largest losses of a."""
-        return difference_table(self, n)
+        return _difference_table(self, n)
 
     def plot(self) -> Any:
         """A chart of all queries, the largest win of a first; needs the extra `report`."""
@@ -87,3 +84,22 @@ class QueryDifferences:
     def __repr__(self) -> str:
         """The largest wins and losses as a small table."""
         return f"{self.a} − {self.b} on {self.measure}\n{as_text(self.table())}"
+
+
+def _difference_table(differences: QueryDifferences, n: int) -> Table:
+    """The largest wins and the largest losses of the first system."""
+    rows = [
+        *(_query_row("win", row) for row in differences.wins(n)),
+        *(_query_row("loss", row) for row in reversed(differences.losses(n))),
+    ]
+    return Table(("", "query", differences.a, differences.b, "difference"), tuple(rows))
+
+
+def _query_row(kind: str, row: QueryDifference) -> tuple[Cell, ...]:
+    return (
+        Cell(kind),
+        Cell(row.query),
+        Cell(row.value_a, "fraction"),
+        Cell(row.value_b, "fraction"),
+        Cell(signed(row.difference), "figure"),
+    )

@@ -10,7 +10,7 @@ from typing import Final
 
 from assay.comparison.compare import Comparison
 from assay.comparison.pairs import Pair
-from assay.comparison.verdict import figures, spelled_p
+from assay.comparison.verdict import describe_difference, describe_p
 from assay.errors import UsageError
 from assay.measures import Measure, parse
 
@@ -36,7 +36,7 @@ class Condition:
     amount: float = 0.0
 
     def __str__(self) -> str:
-        """As it is written."""
+        """The condition as text."""
         if self.limit is not None:
             return f"{self.measure} {self.relation} {self.limit:g}"
         shift = f" {self.sign} {self.amount:g}" if self.amount else ""
@@ -60,7 +60,7 @@ class Condition:
 
 
 def parse_condition(text: str) -> Condition:
-    """Read a condition such as `nDCG@10 < baseline - 0.005`; nothing in it is ever run.
+    """Parse a condition such as `nDCG@10 < baseline - 0.005`; nothing in it is evaluated as code.
 
     >>> parse_condition("ndcg_cut_10 < baseline * 0.98").measure
     nDCG@10
@@ -73,7 +73,7 @@ def parse_condition(text: str) -> Condition:
         )
     measure = parse(found["measure"])
     if not math.isfinite(float(found["limit"] or found["amount"] or 0)):
-        raise UsageError(f"The number in the condition {text!r} is too large to hold anything to.")
+        raise UsageError(f"The number in the condition {text!r} is too large.")
     if found["limit"] is not None:
         return Condition(measure, found["relation"], float(found["limit"]))
     sign, amount = found["sign"] or "+", float(found["amount"] or 0)
@@ -84,7 +84,7 @@ def failures(comparison: Comparison, conditions: Iterable[Condition]) -> Iterato
     """Say of each system but the baseline which conditions it meets."""
     for condition in conditions:
         if condition.limit is None and comparison.baseline is None:
-            raise UsageError(f"'{condition}' speaks of a baseline: name it with --baseline.")
+            raise UsageError(f"'{condition}' refers to a baseline: name it with --baseline.")
         means = {one.name: one.mean.estimate for one in comparison.standings_on(condition.measure)}
         base = means.get(comparison.baseline or "", math.nan)
         for name in comparison.names:
@@ -94,7 +94,7 @@ def failures(comparison: Comparison, conditions: Iterable[Condition]) -> Iterato
 
 def _why(name: str, mean: float, condition: Condition, baseline: float) -> str:
     if math.isnan(mean) or not math.isfinite(condition.limit_for(baseline)):
-        return f"{name} has no {condition.measure} to hold against '{condition}'"
+        return f"{name} has no {condition.measure} to check against '{condition}'"
     limit = condition.limit_for(baseline)
     return (
         f"{name} has {condition.measure} {mean:.4f} {condition.relation} {limit:.4f} ({condition})"
@@ -104,14 +104,14 @@ def _why(name: str, mean: float, condition: Condition, baseline: float) -> str:
 def worse_than_baseline(comparison: Comparison) -> Iterator[str]:
     """Say which systems are significantly worse than the baseline.
 
-    With a margin: which are not shown to be worse by less than it. All systems and measures must
-    pass, so that their p-values need no correction: the gate opens wrongly only if all tests err.
-    Whatever cannot be tested does not pass.
+    With a margin: which are not shown to be non-inferior. All systems and measures must pass, so
+    that their p-values need no correction: the gate passes wrongly only if all tests err. What
+    cannot be tested does not pass.
     """
     if comparison.baseline is None:
-        raise UsageError("Worse than what? Name the baseline with --baseline.")
+        raise UsageError("A baseline is needed: name it with --baseline.")
     for pair in comparison.pairs:
-        why = _not_shown(pair) if comparison.settings.margin is not None else _worse(pair)
+        why = _not_within_margin(pair) if comparison.settings.margin is not None else _worse(pair)
         if why:
             yield why
 
@@ -121,17 +121,17 @@ def _worse(pair: Pair) -> str:
         return f"{pair.a} cannot be tested on {pair.measure}: {pair.untestable}"
     if pair.outcome != "worse":
         return ""
-    return f"{pair.a} is worse than {pair.b} on {pair.measure}: {figures(pair, pair.a)}"
+    return f"{pair.a} is worse than {pair.b} on {pair.measure}: {describe_difference(pair, pair.a)}"
 
 
-def _not_shown(pair: Pair) -> str:
+def _not_within_margin(pair: Pair) -> str:
     test = pair.non_inferiority(pair.a)
     if test is None or test.p <= pair.settings.level:
         return ""
     if math.isnan(test.p):
         return f"{pair.a} cannot be tested on {pair.measure}: {test.note}"
-    difference, low, high = pair.seen_from(pair.a)
+    difference, low, high = pair.difference_of(pair.a)
     return (
         f"{pair.a} is not shown to be within {pair.settings.margin:g} of {pair.b} on "
-        f"{pair.measure}: {difference:+.4f} [{low:.4f}, {high:.4f}], {spelled_p(test.p)}"
+        f"{pair.measure}: {difference:+.4f} [{low:.4f}, {high:.4f}], {describe_p(test.p)}"
     )

@@ -1,4 +1,4 @@
-"""Two systems on one measure: the test, the size of the difference, and what would show it."""
+"""Two systems on one measure: the test, the effect size, and the power."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats
+from assay.core.checks import check_choice
 from assay.errors import UsageError
 from assay.stats import (
     CORRECTIONS,
@@ -30,14 +31,19 @@ from assay.stats import (
     queries_needed,
     tukey_hsd,
 )
-from assay.stats.samples import check_bootstraps, check_choice, check_false_claims, check_seed
+from assay.stats.samples import (
+    check_bootstraps,
+    check_margin,
+    check_seed,
+    check_significance_level,
+)
 
 __all__ = [
     "ALL_CORRECTIONS",
     "INTERVALS",
     "POWER",
+    "ComparisonSettings",
     "Pair",
-    "Settings",
     "compare_pairs",
     "unit_sums",
 ]
@@ -46,11 +52,12 @@ __all__ = [
 POWER: Final = 0.8
 ALL_CORRECTIONS: Final = (*CORRECTIONS, "tukey")
 INTERVALS: Final = tuple(name for name in INTERVAL_METHODS if name != "wilson")
+_CHOICES: Final = {"test": TEST_METHODS, "correction": ALL_CORRECTIONS, "interval": INTERVALS}
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How systems are compared; what the arguments of `compare` say."""
+class ComparisonSettings:
+    """How systems are compared: the arguments of `compare`."""
 
     test: str = "randomisation"
     correction: str = "holm"
@@ -62,15 +69,14 @@ class Settings:
     by: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what no function of statistics would take."""
-        check_choice(self.test, TEST_METHODS, "test")
-        check_choice(self.correction, ALL_CORRECTIONS, "correction")
-        check_choice(self.interval, INTERVALS, "interval")
-        check_false_claims(self.level)
+        """Refuse invalid values; names in American spelling become the British ones."""
+        for name, choices in _CHOICES.items():
+            object.__setattr__(self, name, check_choice(getattr(self, name), choices, name))
+        check_significance_level(self.level)
         check_bootstraps(self.resamples)  # ranks have bootstrap intervals whatever the method
         check_seed(self.seed)
         if self.margin is not None:
-            non_inferior([], [], self.margin)  # it knows what a margin may be
+            check_margin(self.margin)
         if self.correction == "tukey" and self.test != "randomisation":
             raise UsageError(
                 f"Tukey's HSD is itself a randomisation test of all pairs; test={self.test!r} "
@@ -78,8 +84,8 @@ class Settings:
             )
 
     @property
-    def drawing(self) -> dict[str, Any]:
-        """What every test of two systems is called with."""
+    def test_arguments(self) -> dict[str, Any]:
+        """Arguments of every test of two systems."""
         return {"method": self.test, "resamples": self.resamples, "seed": self.seed}
 
 
@@ -89,7 +95,7 @@ class Pair:
 
     `smallest_p` is the smallest p that these queries and resamples could have given, adjusted.
     Differences are a − b. `interval`, `minimum_detectable`, `queries_needed`, `non_inferiority`
-    and `equivalence` are computed when first asked for.
+    and `equivalence` are computed on first use.
     """
 
     measure: str
@@ -98,7 +104,7 @@ class Pair:
     p: float
     test: TestResult
     effect: Effect
-    settings: Settings
+    settings: ComparisonSettings
     n_pairs: int
     smallest_p: float
     _values: tuple[Floats, Floats]
@@ -129,20 +135,20 @@ class Pair:
 
     @property
     def untestable(self) -> str:
-        """Why no difference, however large, could have been shown; empty if one could."""
+        """Why no difference, however large, can be significant; empty if one can."""
         if math.isnan(self.p):
             return self.test.note or "the test gives no p-value"
         if self.smallest_p <= self.settings.level or self.p <= self.settings.level:
             return ""
         return (
-            f"no difference could be shown at {100 * self.settings.level:g} % with "
+            f"no difference can be significant at {100 * self.settings.level:g} % with "
             f"{self._what_is_short}, as {self._least_p}"
         )
 
     @property
     def _least_p(self) -> str:
-        """The smallest p that could come out, in words."""
-        times = _multiplied(self.settings, self.n_pairs)
+        """The smallest possible p, in words."""
+        times = _p_factor(self.settings, self.n_pairs)
         corrected = f", corrected for {times:,} pairs," if times > 1 else ""
         if self.smallest_p == 1:
             return f"p{corrected} is always 1"
@@ -150,10 +156,10 @@ class Pair:
 
     @property
     def _what_is_short(self) -> str:
-        """Resamples, if they keep p from being smaller; else queries or groups."""
+        """Resamples, if more of them could make p smaller; else queries or groups."""
         resamples = self.settings.resamples
         drawn = self.test.resamples or self.settings.correction == "tukey"
-        if drawn and self.smallest_p <= _drawn(resamples) * _multiplied(
+        if drawn and self.smallest_p <= _smallest_drawn_p(resamples) * _p_factor(
             self.settings, self.n_pairs
         ):
             return f"{resamples:,} resamples"
@@ -190,8 +196,8 @@ class Pair:
             clusters=self._clusters,
         )
 
-    def seen_from(self, name: str) -> tuple[float, float, float]:
-        """How far this one of the two is ahead: the difference and the ends of its interval."""
+    def difference_of(self, name: str) -> tuple[float, float, float]:
+        """Difference of this system to the other, and the ends of its interval."""
         low, high = self.interval.low, self.interval.high
         if name == self.a:
             return self.difference, low, high
@@ -216,7 +222,7 @@ class Pair:
 
     @cached_property
     def minimum_detectable(self) -> float:
-        """The smallest true difference that these queries would show with a chance of 80 %."""
+        """Minimum detectable difference of these queries (80 % power)."""
         n = len(self._spread)
         if n < 3:
             return math.nan
@@ -224,13 +230,13 @@ class Pair:
 
     @cached_property
     def queries_needed(self) -> int | None:
-        """How many queries (groups, if clustered) would show this difference; None if unknown."""
+        """Number of queries (groups, if clustered) to detect this difference; None if unknown."""
         needed = queries_needed(self._spread, power=POWER, level=self._level_of_one)
         return needed if needed is None or needed > len(self._spread) else None
 
     @property
     def overstated(self) -> bool:
-        """Whether a claimed difference is below what these queries show reliably."""
+        """Whether a significant difference is below the minimum detectable one."""
         return self.winner is not None and abs(self.difference) < self.minimum_detectable
 
     def non_inferiority(self, of: str) -> TestResult | None:
@@ -240,11 +246,11 @@ class Pair:
             return None
         a, b = self._values if of == self.a else self._values[::-1]
         if self._clusters is None:
-            return non_inferior(a, b, margin, **self.settings.drawing)
+            return non_inferior(a, b, margin, **self.settings.test_arguments)
         left, right, sizes = unit_sums(np.stack([a, b]), self._clusters)
         shifted = left + margin * sizes
-        return _of_groups(
-            paired_test(shifted, right, alternative="greater", **self.settings.drawing)
+        return _reword_for_groups(
+            paired_test(shifted, right, alternative="greater", **self.settings.test_arguments)
         )
 
     @cached_property
@@ -254,18 +260,18 @@ class Pair:
         if margin is None:
             return None
         if self._clusters is None:
-            return equivalent(*self._values, margin, **self.settings.drawing)
+            return equivalent(*self._values, margin, **self.settings.test_arguments)
         sides = [self.non_inferiority(name) for name in (self.a, self.b)]
         return max((side for side in sides if side), key=lambda side: side.p)
 
     def __repr__(self) -> str:
-        """Who against whom, and how it ended."""
+        """The two systems and the outcome."""
         return f"Pair({self.a} and {self.b} on {self.measure}: {self.outcome}, p={self.p:.4g})"
 
 
 @cache
 def _detectable(n: int, level: float) -> float:
-    """Detectable difference in standard deviations of n differences, on which it hangs linearly.
+    """Detectable difference in standard deviations of n differences, which it is proportional to.
 
     A hundred systems have 4,950 pairs with one n between them.
     """
@@ -280,12 +286,12 @@ def compare_pairs(
     values: Floats,
     wanted: Sequence[tuple[int, int]],
     *,
-    settings: Settings,
+    settings: ComparisonSettings,
     clusters: NDArray[Any] | None,
 ) -> list[Pair]:
     """Compare systems (rows of `values`, one number per query) two by two on one measure."""
     tests = [_test(values[a], values[b], settings, clusters) for a, b in wanted]
-    adjusted = _adjusted(tests, values, wanted, settings, clusters)
+    adjusted = _adjust(tests, values, wanted, settings, clusters)
     return [
         Pair(
             measure,
@@ -304,26 +310,32 @@ def compare_pairs(
     ]
 
 
-def _test(a: Floats, b: Floats, settings: Settings, clusters: NDArray[Any] | None) -> TestResult:
+def _test(
+    a: Floats, b: Floats, settings: ComparisonSettings, clusters: NDArray[Any] | None
+) -> TestResult:
     if clusters is None:
-        return paired_test(a, b, **settings.drawing)
+        return paired_test(a, b, **settings.test_arguments)
     # To flip all differences of a group at once is to flip their sum.
     left, right, _ = unit_sums(np.stack([a, b]), clusters)
-    return _of_groups(paired_test(left, right, **settings.drawing))
+    return _reword_for_groups(paired_test(left, right, **settings.test_arguments))
 
 
-def _smallest_p(test: TestResult, n_systems: int, settings: Settings, n_pairs: int) -> float:
+def _smallest_p(
+    test: TestResult, n_systems: int, settings: ComparisonSettings, n_pairs: int
+) -> float:
     """The smallest adjusted p that as many queries and resamples could give.
 
     Holm multiplies the smallest of all p by their number, and no other comes out below it.
     """
     if settings.correction == "tukey":
         # One system best on all n queries, one worst: as many of the shuffles leave such a pair.
-        return max(_drawn(settings.resamples), (n_systems * (n_systems - 1.0)) ** (1 - test.n))
-    return min(1.0, _smallest_raw_p(test) * _multiplied(settings, n_pairs))
+        return max(
+            _smallest_drawn_p(settings.resamples), (n_systems * (n_systems - 1.0)) ** (1 - test.n)
+        )
+    return min(1.0, _smallest_raw_p(test) * _p_factor(settings, n_pairs))
 
 
-def _multiplied(settings: Settings, n_pairs: int) -> int:
+def _p_factor(settings: ComparisonSettings, n_pairs: int) -> int:
     """By how much the correction multiplies the smallest p."""
     return n_pairs if settings.correction in ("holm", "bonferroni") else 1
 
@@ -334,15 +346,17 @@ def _smallest_raw_p(test: TestResult) -> float:
         return 0.0
     if test.method == "bootstrap":
         # A resample of one query alone is as extreme as can be, and n of n^n are such.
-        return max(_drawn(test.resamples), float(n) ** (1 - n)) if test.resamples else 0.0
-    return _drawn(test.resamples) if test.resamples else 2.0 ** (1 - n)
+        return (
+            max(_smallest_drawn_p(test.resamples), float(n) ** (1 - n)) if test.resamples else 0.0
+        )
+    return _smallest_drawn_p(test.resamples) if test.resamples else 2.0 ** (1 - n)
 
 
-def _drawn(resamples: int) -> float:
+def _smallest_drawn_p(resamples: int) -> float:
     return 1 / (resamples + 1)
 
 
-def _of_groups(result: TestResult) -> TestResult:
+def _reword_for_groups(result: TestResult) -> TestResult:
     return replace(result, note=result.note.replace("queries", "groups"))
 
 
@@ -357,11 +371,11 @@ def unit_sums(values: Floats, clusters: NDArray[Any]) -> Floats:
     return np.stack([np.bincount(codes, row, len(labels)) for row in rows])
 
 
-def _adjusted(
+def _adjust(
     tests: list[TestResult],
     values: Floats,
     wanted: Sequence[tuple[int, int]],
-    settings: Settings,
+    settings: ComparisonSettings,
     clusters: NDArray[Any] | None,
 ) -> Floats:
     if settings.correction != "tukey":

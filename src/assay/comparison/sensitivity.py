@@ -1,15 +1,15 @@
-"""sensitivity: does the answer depend on a tie rule or a convention that nobody chose?"""
+"""sensitivity: whether the outcome depends on the tie rule or another convention."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.pairs import Pair
-from assay.comparison.tables import sensitivity_table
+from assay.comparison.tables import format_p
 from assay.core.conventions import CHOICES, Conventions, as_conventions
 from assay.core.ranking import Ranking
 from assay.core.text import printable
@@ -17,15 +17,13 @@ from assay.errors import AssayError, UsageError
 from assay.io.formats import as_judgments, as_ranking
 from assay.measures import Measure, parse
 from assay.scoring.evaluate import evaluate
-from assay.tables.table import as_text
+from assay.tables.table import Cell, Table, as_text
 
-if TYPE_CHECKING:
-    from assay.tables.table import Table
+__all__ = ["Sensitivity", "other_rules", "sensitivity"]
 
-__all__ = ["Sensitivity", "other_rules", "sensitivity", "top_pair"]
-
-AS_ASKED: Final = "as asked"
-# What can change any measure, beside the choices that a measure itself asks for.
+_MOST_MEANS: Final = 6  # systems with a column of their own
+AS_GIVEN: Final = "as given"
+# What can change any measure, beside the conventions that are parameters of a measure.
 _FOR_ALL: Final = ("ties", "tiebreak", "scores", "empty", "missing", "self")
 
 
@@ -42,7 +40,7 @@ class Sensitivity:
 
     @property
     def base(self) -> Comparison:
-        """The comparison as it was asked for."""
+        """The comparison under the conventions given."""
         return next(iter(self.comparisons.values()))
 
     @property
@@ -70,15 +68,15 @@ class Sensitivity:
     def _sentences(self) -> Iterator[str]:
         firsts = self.firsts()
         base = next(iter(firsts.values()))
-        ties = {r: f for r, f in firsts.items() if r == AS_ASKED or r.startswith("ties:")}
+        ties = {r: f for r, f in firsts.items() if r == AS_GIVEN or r.startswith("ties:")}
         if len(set(ties.values())) > 1:
-            yield f"The winner depends on the tie rule: {_who_when(ties)}."
+            yield f"The winner depends on the tie rule: {_describe_firsts(ties)}."
         others = {r: f for r, f in firsts.items() if r not in ties and f != base}
         if others:
-            yield f"The winner depends on the conventions: {_who_when(others)}."
+            yield f"The winner depends on the conventions: {_describe_firsts(others)}."
         if not self.winner_changes:
             yield f"{' and '.join(base)} is first on {self.measure} under all {len(firsts)} rules."
-            yield from self._about_doubt()
+            yield from self._describe_certainty()
         if self.refused:
             named = ", ".join(self.refused)
             yield f"They cannot be compared under {named}."
@@ -86,13 +84,13 @@ class Sensitivity:
         if changed and not self.winner_changes:
             yield f"The order of the others changes under {', '.join(changed)}."
 
-    def _about_doubt(self) -> Iterator[str]:
-        """Who leads may be the same under all rules, and yet not as sure."""
+    def _describe_certainty(self) -> Iterator[str]:
+        """The leader may be the same under all rules, and yet not as clearly separable."""
         if self.base.baseline is None:
             clear = [rule for rule, each in self.comparisons.items() if _is_clear(each)]
             if 0 < len(clear) < len(self.comparisons):
                 rules = ", ".join(clear)
-                yield f"Whether it is separable from the second depends: it is under {rules}."
+                yield f"It is separable from the second only under {rules}."
             return
         outcomes = [[pair.outcome for pair in each.pairs] for each in self.comparisons.values()]
         varying = [
@@ -102,11 +100,11 @@ class Sensitivity:
         ]
         if varying:
             names = ", ".join(varying)
-            yield f"What comes out against {self.base.baseline} depends on the rule for {names}."
+            yield f"The outcome against {self.base.baseline} depends on the rule for {names}."
 
     def table(self) -> Table:
         """A row for each rule that changes a number."""
-        return sensitivity_table(self)
+        return _sensitivity_table(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -143,14 +141,14 @@ def sensitivity(
     groups: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Sensitivity:
-    """Compare runs, given by name, under other tie rules and conventions than those asked for.
+    """Compare runs, given by name, under other tie rules and conventions than those given.
 
-    `rules` are conventions by what to call them; by default every single choice that can matter to
+    `rules` are conventions by name; by default every single choice that can matter to
     the measure is changed in turn. `groups` are as in `evaluate`, `settings` as in `compare`.
 
     >>> runs = {"tied": {"q": {"a": 1, "b": 1}}, "late": {"q": {"a": 2, "b": 1}}}
     >>> sensitivity(runs, {"q": {"a": 1}}, "RR").verdict
-    'The winner depends on the tie rule: late (as asked, expected, worst, midrank-up); tied and
+    'The winner depends on the tie rule: late (as given, expected, worst, midrank-up); tied and
     late (best). The winner depends on the conventions: tied and late (tiebreak: id-ascending,
     tiebreak: index).'
     """
@@ -163,9 +161,9 @@ def sensitivity(
     raw = base.but(tiebreak="index", scores="float64")
     read = {name: as_ranking(run, raw) for name, run in runs.items()}
     given = {name: as_conventions(each) for name, each in (rules or {}).items()}
-    tried = {AS_ASKED: base, **(other_rules(wanted, base) if rules is None else given)}
+    tried = {AS_GIVEN: base, **(other_rules(wanted, base) if rules is None else given)}
 
-    def compared(rule: Conventions) -> Comparison:
+    def compare_under(rule: Conventions) -> Comparison:
         scores = [
             evaluate(ranking, judgments, wanted, conventions=rule, groups=groups)
             for ranking in read.values()
@@ -179,9 +177,9 @@ def sensitivity(
     refused: dict[str, str] = {}
     for name, rule in possible.items():
         try:
-            found[name] = compared(rule)
+            found[name] = compare_under(rule)
         except AssayError as error:
-            if not found:  # what was asked for itself
+            if not found:  # the conventions given
                 raise
             refused[name] = str(error)
     return Sensitivity(wanted, found, refused)
@@ -201,7 +199,7 @@ def other_rules(measure: Measure, base: Conventions) -> dict[str, Conventions]:
 
 
 def _can(ranking: Ranking, rule: Conventions) -> bool:
-    """Whether a ranking that was made under some rule still holds what this one needs."""
+    """Whether a ranking made under some rule still holds what this one needs."""
     if rule.tiebreak == "index" and ranking.tiebreak != "index":
         return False
     return not (rule.scores == "float64" and ranking.precision == "float32")
@@ -224,10 +222,10 @@ def _order(comparison: Comparison) -> list[str]:
 
 def _is_clear(comparison: Comparison) -> bool:
     """Whether the first is separable from the second, or better than the baseline."""
-    return top_pair(comparison).winner is not None
+    return _top_pair(comparison).winner is not None
 
 
-def top_pair(comparison: Comparison) -> Pair:
+def _top_pair(comparison: Comparison) -> Pair:
     """The first system and the second; with a baseline, the first that is not it, and it."""
     first, second, *_ = _order(comparison)
     if comparison.baseline is not None:
@@ -236,9 +234,38 @@ def top_pair(comparison: Comparison) -> Pair:
     return comparison.pair(first, second)
 
 
-def _who_when(firsts: Mapping[str, tuple[str, ...]]) -> str:
-    """`a (as asked, best); b (worst)`."""
+def _describe_firsts(firsts: Mapping[str, tuple[str, ...]]) -> str:
+    """`a (as given, best); b (worst)`."""
     rules: dict[tuple[str, ...], list[str]] = {}
     for rule, names in firsts.items():
         rules.setdefault(names, []).append(rule.removeprefix("ties: "))
     return "; ".join(f"{' and '.join(who)} ({', '.join(when)})" for who, when in rules.items())
+
+
+def _sensitivity_table(found: Sensitivity) -> Table:
+    """A row for each rule that changes a number: means, the first system, and p."""
+    names = found.base.names if len(found.base.names) <= _MOST_MEANS else ()
+    rows = []
+    for rule, comparison in found.comparisons.items():
+        if rule in found.unchanged:
+            continue
+        means = {one.name: one.mean.estimate for one in comparison.standings}
+        top = found.firsts()[rule]
+        rows.append(
+            (
+                Cell(rule),
+                *(Cell(means[name], "fraction", name in top) for name in names),
+                Cell(" and ".join(top)),
+                _certainty_cell(comparison),
+            )
+        )
+    last = "p (1st, 2nd)" if found.base.baseline is None else f"better than {found.base.baseline}"
+    return Table(("rule", *names, "first", last), tuple(rows))
+
+
+def _certainty_cell(comparison: Comparison) -> Cell:
+    """p of the first against the second, or the systems better than the baseline."""
+    if comparison.baseline is not None:
+        return Cell(", ".join(pair.a for pair in comparison.pairs if pair.winner == pair.a) or None)
+    pair = _top_pair(comparison)
+    return Cell(format_p(pair.p), "figure", pair.winner is not None)

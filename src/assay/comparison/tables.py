@@ -1,4 +1,4 @@
-"""Tables and text of comparisons: systems, pairs, queries, conventions."""
+"""Tables and text of comparisons: systems, pairs, conventions."""
 
 from __future__ import annotations
 
@@ -7,31 +7,27 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from assay.comparison.pairs import POWER
-from assay.comparison.verdict import METHOD_NAMES, method_words
+from assay.comparison.verdict import METHOD_NAMES, describe_test
 from assay.core.text import signed
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison, Standing
-    from assay.comparison.differences import QueryDifference, QueryDifferences
     from assay.comparison.pairs import Pair
-    from assay.comparison.sensitivity import Sensitivity
 
 __all__ = [
     "MOST_PAIRS",
     "comparison_page",
     "data_table",
-    "difference_table",
+    "format_p",
     "method_note",
     "pair_table",
-    "sensitivity_table",
     "system_table",
     "tables_on",
 ]
 
-MOST_PAIRS: Final = 45  # all pairs of ten systems; beyond, nobody reads such a table
-_MOST_MEANS: Final = 6
+MOST_PAIRS: Final = 45  # all pairs of ten systems; a longer table is not readable
 _WORDS: Final = {"identical": "identical", "undecided": "–", "contradictory": "unclear"}
 
 
@@ -44,7 +40,7 @@ def system_table(comparison: Comparison, measure: str | None = None) -> Table:
     for name in named:
         front = (Cell(name),) if several else ()
         rows += [(*front, *row) for row in _system_rows(comparison, name)]
-    last = f"vs {comparison.baseline}" if versus else "tie group"
+    last = f"vs {comparison.baseline}" if versus else "group letters"
     head = ("measure",) if several else ()
     return Table((*head, "system", "mean", _interval_head(comparison), "rank", last), tuple(rows))
 
@@ -98,7 +94,7 @@ def _ends(low: float, high: float, *, sign: bool = False) -> str | None:
 
 
 def pair_table(comparison: Comparison, measure: str | None = None) -> Table:
-    """A row for each pair: the better mean first, or each system less the baseline.
+    """A row for each pair: the better mean first, or each system − the baseline.
 
     Differences that the test separates are marked.
     """
@@ -110,11 +106,11 @@ def pair_table(comparison: Comparison, measure: str | None = None) -> Table:
         rows += [(*front, *_pair_row(pair, first)) for pair, first in _in_order(comparison, name)]
     head = ("measure",) if several else ()
     columns = ("pair", "difference", _interval_head(comparison), "p", "W/T/L", "d")
-    return Table((*head, *columns), tuple(rows), luxuries=2)
+    return Table((*head, *columns), tuple(rows), n_optional=2)
 
 
 def _in_order(comparison: Comparison, measure: str) -> list[tuple[Pair, str]]:
-    """Pairs by the place of their systems, and whom to put first."""
+    """Pairs by the place of their systems, and the system to put first."""
     place = {one.name: i for i, one in enumerate(comparison.standings_on(measure))}
     if comparison.baseline is not None:
         pairs = sorted(comparison.pairs_on(measure), key=lambda pair: place[pair.a])
@@ -128,7 +124,7 @@ def _in_order(comparison: Comparison, measure: str) -> list[tuple[Pair, str]]:
 
 def _pair_row(pair: Pair, first: str) -> tuple[Cell, ...]:
     second = pair.b if first == pair.a else pair.a
-    difference, low, high = pair.seen_from(first)
+    difference, low, high = pair.difference_of(first)
     turn = 1 if first == pair.a else -1
     counts = (pair.effect.wins, pair.effect.ties, pair.effect.losses)[::turn]
     clear = pair.winner is not None
@@ -137,14 +133,14 @@ def _pair_row(pair: Pair, first: str) -> tuple[Cell, ...]:
         Cell(f"{first} − {second}"),
         Cell(None if math.isnan(difference) else signed(difference), "figure", clear),
         Cell(_ends(low, high, sign=True), "figure"),
-        Cell(shown_p(pair.p), "figure", clear),
+        Cell(format_p(pair.p), "figure", clear),
         Cell("/".join(map(str, counts)), "figure"),
         Cell(None if math.isnan(d) else f"{d:+.2f}", "figure"),
     )
 
 
-def shown_p(p: float) -> str | None:
-    """Four decimals; what is smaller is not shown as 0."""
+def format_p(p: float) -> str | None:
+    """Four decimals; a smaller p is not rounded to 0."""
     if math.isnan(p):
         return None
     return "<0.0001" if p < 0.0001 else f"{p:.4f}"
@@ -197,56 +193,6 @@ def _data_rows(comparison: Comparison) -> Iterator[tuple[Cell, ...]]:
         )
 
 
-def difference_table(found: QueryDifferences, n: int) -> Table:
-    """The largest wins and the largest losses of the first system."""
-    rows = [
-        *(_query_row("win", row) for row in found.wins(n)),
-        *(_query_row("loss", row) for row in reversed(found.losses(n))),
-    ]
-    return Table(("", "query", found.a, found.b, "difference"), tuple(rows))
-
-
-def _query_row(kind: str, row: QueryDifference) -> tuple[Cell, ...]:
-    return (
-        Cell(kind),
-        Cell(row.query),
-        Cell(row.value_a, "fraction"),
-        Cell(row.value_b, "fraction"),
-        Cell(signed(row.difference), "figure"),
-    )
-
-
-def sensitivity_table(found: Sensitivity) -> Table:
-    """A row for each rule that changes a number: means, who is first, and how surely."""
-    names = found.base.names if len(found.base.names) <= _MOST_MEANS else ()
-    rows = []
-    for rule, comparison in found.comparisons.items():
-        if rule in found.unchanged:
-            continue
-        means = {one.name: one.mean.estimate for one in comparison.standings}
-        top = found.firsts()[rule]
-        rows.append(
-            (
-                Cell(rule),
-                *(Cell(means[name], "fraction", name in top) for name in names),
-                Cell(" and ".join(top)),
-                _surety(comparison),
-            )
-        )
-    last = "p (1st, 2nd)" if found.base.baseline is None else f"better than {found.base.baseline}"
-    return Table(("rule", *names, "first", last), tuple(rows))
-
-
-def _surety(comparison: Comparison) -> Cell:
-    """How surely the first is first, or who is better than the baseline."""
-    from assay.comparison.sensitivity import top_pair
-
-    if comparison.baseline is not None:
-        return Cell(", ".join(pair.a for pair in comparison.pairs if pair.winner == pair.a) or None)
-    pair = top_pair(comparison)
-    return Cell(shown_p(pair.p), "figure", pair.winner is not None)
-
-
 def tables_on(comparison: Comparison, measure: str) -> list[Table]:
     """The systems and, where they can be read, the pairs."""
     tables = [system_table(comparison, measure)]
@@ -256,33 +202,32 @@ def tables_on(comparison: Comparison, measure: str) -> list[Table]:
 
 
 def method_note(comparison: Comparison) -> str:
-    """How p-values and intervals were found, and what these queries can show."""
+    """How p-values and intervals were computed."""
     settings = comparison.settings
     n_pairs = len(comparison.pairs) // len(comparison.measures)
     over = f" over {n_pairs} pairs" if n_pairs > 1 and settings.correction != "none" else ""
     drawn = f"{settings.resamples:,} resamples, seed {settings.seed}"
-    unit = "" if settings.by is None else f"; queries of one {settings.by} are kept together"
+    unit = "" if settings.by is None else f"; queries of one {settings.by} are resampled together"
     name = METHOD_NAMES.get(settings.interval, settings.interval)
     return (
-        f"p: {method_words(settings, n_pairs)}{over}, {drawn}. Intervals: "
+        f"p: {describe_test(settings, n_pairs)}{over}, {drawn}. Intervals: "
         f"{100 * (1 - settings.level):g} % {name}, not corrected{unit}."
     )
 
 
 def power_note(comparison: Comparison, measure: str) -> str:
-    """The smallest difference that these queries show reliably."""
+    """The minimum detectable difference of these queries."""
     found = [pair.minimum_detectable for pair in comparison.pairs_on(measure)]
     known = [number for number in found if not math.isnan(number)]
     if not known or max(known) == 0:
         return ""
     low, high = f"{min(known):.4f}", f"{max(known):.4f}"
     least = low if low == high else f"{low} to {high}, depending on the pair"
-    chance = f"{100 * POWER:g} %"
-    return f"Smallest true difference that these queries show with a chance of {chance}: {least}."
+    return f"Minimum detectable difference ({100 * POWER:g} % power): {least}."
 
 
 def comparison_page(comparison: Comparison, extra: Iterable[Words | Table] = ()) -> Page:
-    """Verdict and tables of each measure, what else was asked for, then how all was made."""
+    """Verdict and tables of each measure, then `extra`, remarks, method and signature."""
     page: Page = []
     for measure, verdict in comparison.verdicts.items():
         page.append(Words(verdict, "verdict"))

@@ -1,4 +1,4 @@
-"""What a comparison says, in a sentence. Equal means are no win, and silence is no proof."""
+"""Verdicts: the outcome of a comparison in a sentence."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from assay.comparison.pairs import Pair, Settings
+from assay.comparison.pairs import ComparisonSettings, Pair
 from assay.core.text import signed
 
 __all__ = [
     "METHOD_NAMES",
-    "figures",
-    "method_words",
+    "describe_difference",
+    "describe_p",
+    "describe_test",
     "pair_verdict",
-    "spelled_p",
     "verdict_against",
     "verdict_of_all",
 ]
@@ -36,33 +36,35 @@ def pair_verdict(pair: Pair) -> str:
     """One sentence about two systems."""
     a, b, measure = pair.a, pair.b, pair.measure
     if pair.outcome == "undecided":
-        shown = "" if math.isnan(pair.p) else f": {figures(pair, a)}"
+        shown = "" if math.isnan(pair.p) else f": {describe_difference(pair, a)}"
         return f"{a} and {b} cannot be compared on {measure}: {pair.untestable}{shown}"
     if pair.outcome == "identical":
         return f"{a} and {b} are identical on {measure}: equal on all {pair.effect.n} queries"
     if pair.outcome == "contradictory":
         return (
-            f"{a} and {b} differ on {measure}, but the means and the test point different ways: "
-            f"{figures(pair, a)}"
+            f"{a} and {b} differ on {measure}, but the test and the means disagree on the "
+            f"direction: {describe_difference(pair, a)}"
         )
     if pair.outcome == "not separable":
         return (
             f"{a} and {b} are not separable on {measure} at {_percent(pair.settings.level)}: "
-            f"{figures(pair, a)}{_needed(pair)}{_within_margin(pair)}"
+            f"{describe_difference(pair, a)}{_describe_needed(pair)}{_describe_margin(pair)}"
         )
-    ahead = figures(pair, pair.winner or a)
-    return f"{pair.winner} is better than {pair.loser} on {measure}: {ahead}{_within_margin(pair)}"
+    ahead = describe_difference(pair, pair.winner or a)
+    return (
+        f"{pair.winner} is better than {pair.loser} on {measure}: {ahead}{_describe_margin(pair)}"
+    )
 
 
-def figures(pair: Pair, of: str) -> str:
+def describe_difference(pair: Pair, of: str) -> str:
     """By how much one of the two (`of`) is ahead of the other, with interval and p."""
-    difference, low, high = pair.seen_from(of)
+    difference, low, high = pair.difference_of(of)
     ends = "no interval" if math.isnan(low) else f"[{low:.4f}, {high:.4f}]"
-    words = method_words(pair.settings, pair.n_pairs)
-    return f"{signed(difference)} {ends}, {spelled_p(pair.p)} ({words})"
+    words = describe_test(pair.settings, pair.n_pairs)
+    return f"{signed(difference)} {ends}, {describe_p(pair.p)} ({words})"
 
 
-def method_words(settings: Settings, n_pairs: int) -> str:
+def describe_test(settings: ComparisonSettings, n_pairs: int) -> str:
     """The test and, where there is more than one pair, the correction."""
     if settings.correction == "tukey":
         return METHOD_NAMES["tukey"]
@@ -74,7 +76,7 @@ def method_words(settings: Settings, n_pairs: int) -> str:
     return f"{test}, {METHOD_NAMES[settings.correction]}"
 
 
-def spelled_p(p: float) -> str:
+def describe_p(p: float) -> str:
     """`p = 0.0123`, `p < 0.0001`, or `no p`."""
     if math.isnan(p):
         return "no p"
@@ -85,35 +87,35 @@ def _percent(level: float) -> str:
     return f"{100 * level:g} %"
 
 
-def _needed(pair: Pair) -> str:
+def _describe_needed(pair: Pair) -> str:
     number = pair.queries_needed
     if number is None:
         return ""
     unit = "queries" if pair.settings.by is None else f"groups by {pair.settings.by}"
     if number > 10**7:
-        return f"; no set of {unit} that can be made would tell"
-    return f"; you would need about {_rounded(number):,} {unit}"
+        return f"; you would need more than 10,000,000 {unit}"
+    return f"; you would need about {_round_up(number):,} {unit}"
 
 
-def _rounded(number: int) -> int:
+def _round_up(number: int) -> int:
     """Two digits: the number rests on an estimate."""
     scale = int(10 ** max(len(str(number)) - 2, 0))
     return -(-number // scale) * scale
 
 
-def _within_margin(pair: Pair) -> str:
+def _describe_margin(pair: Pair) -> str:
     if pair.equivalence is None:
         return ""
     margin, level = pair.settings.margin, pair.settings.level
     if pair.equivalence.p <= level:
-        return f"; equivalent within {margin:g} ({spelled_p(pair.equivalence.p)})"
+        return f"; equivalent within {margin:g} ({describe_p(pair.equivalence.p)})"
     if pair.winner is not None:
         return ""
     for name, other in ((pair.a, pair.b), (pair.b, pair.a)):
         test = pair.non_inferiority(name)
         if test is not None and test.p <= level:
-            return f"; {name} is not worse than {other} by {margin:g} ({spelled_p(test.p)})"
-    return f"; a difference of {margin:g} either way is not excluded"
+            return f"; {name} is not worse than {other} by {margin:g} ({describe_p(test.p)})"
+    return f"; equivalence within {margin:g} is not shown"
 
 
 def verdict_against(baseline: str, measure: str, pairs: Sequence[Pair]) -> str:
@@ -127,7 +129,7 @@ def verdict_against(baseline: str, measure: str, pairs: Sequence[Pair]) -> str:
         ("cannot be compared", lambda pair: pair.outcome == "undecided"),
     ]
     parts = [_group(word, pairs, member) for word, member in groups]
-    words = method_words(pairs[0].settings, len(pairs))
+    words = describe_test(pairs[0].settings, len(pairs))
     return f"Against {baseline} on {measure}: {'; '.join(filter(None, parts))} ({words})"
 
 
@@ -136,8 +138,10 @@ def _group(word: str, pairs: Sequence[Pair], member: Callable[[Pair], bool]) -> 
     if not chosen:
         return ""
     if word == "cannot be compared":
-        return f"{_few([pair.a for pair in chosen])} {word}: {chosen[0].untestable}"
-    shown = [f"{pair.a} {signed(pair.difference)}, {spelled_p(pair.p)}" for pair in chosen[:_NAMED]]
+        return f"{_join_names([pair.a for pair in chosen])} {word}: {chosen[0].untestable}"
+    shown = [
+        f"{pair.a} {signed(pair.difference)}, {describe_p(pair.p)}" for pair in chosen[:_NAMED]
+    ]
     more = [f"and {len(chosen) - _NAMED} more"] if len(chosen) > _NAMED else []
     return f"{word}: {'; '.join([*shown, *more]) if len(chosen) > 1 else shown[0]}"
 
@@ -154,14 +158,15 @@ def verdict_of_all(measure: str, ranked: Sequence[str], pairs: Sequence[Pair]) -
     if not doubtful:
         return (
             f"{ranked[0]} is better than all {len(own)} others on {measure}; the nearest is "
-            f"{_other(own[0], ranked[0])}: {figures(own[0], ranked[0])}"
+            f"{_other(own[0], ranked[0])}: {describe_difference(own[0], ranked[0])}"
         )
-    rivals = _few([_other(pair, ranked[0]) for pair in doubtful])
+    rivals = _join_names([_other(pair, ranked[0]) for pair in doubtful])
     nearest = doubtful[0]
+    numbers = f"{describe_difference(nearest, ranked[0])}{_describe_needed(nearest)}"
     whom = f"{_other(nearest, ranked[0])} " if len(doubtful) > 1 else ""
     return (
         f"{ranked[0]} is first on {measure}, but not separable from {rivals} at "
-        f"{_percent(nearest.settings.level)}: {whom}{figures(nearest, ranked[0])}{_needed(nearest)}"
+        f"{_percent(nearest.settings.level)}: {whom}{numbers}"
     )
 
 
@@ -169,7 +174,7 @@ def _other(pair: Pair, name: str) -> str:
     return pair.b if pair.a == name else pair.a
 
 
-def _few(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     if len(names) > _NAMED:
         return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -1,9 +1,9 @@
-"""Cosine and Hamming neighbours of small collections, as whole matrices, and what they are worth.
+"""Cosine and Hamming neighbours of small collections, as whole matrices, and their overlap.
 
-The functions of the document "Similarity module and retrieval metrics" (002) under its names.
-Matrices are N × N, so these are for a few thousand vectors; `assay.tasks.codes.evaluate` answers the
-same questions for large collections without one. Everywhere equal scores are ordered by the lower
-index, an item is never its own neighbour, and whatever is not a sound input is refused.
+The functions of the document "Similarity module and retrieval metrics" under its names. Matrices
+are N × N, so these are for a few thousand vectors; `assay.tasks.codes.evaluate_codes` answers the
+same questions for large collections without one. Equal scores are always ordered by the lower
+index, an item is never its own neighbour, and invalid input is refused.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def compute_topk_indices(sim_or_dist: Any, k: int, largest: bool = True) -> Ints
     [[1, 2], [0, 1]]
     """
     scores = _scores(sim_or_dist, "sim_or_dist", largest)
-    return _first(Ranking.from_scores(scores), _checked_k(k, scores.shape[1], "columns"))
+    return _first(Ranking.from_scores(scores), _check_k(k, scores.shape[1], "columns"))
 
 
 def topk_neighbor_indices(
@@ -146,7 +146,7 @@ def topk_neighbor_indices(
     """
     scores = _scores(similarity_matrix, "similarity_matrix", largest)
     ranking = _neighbours(scores, "similarity_matrix", exclude_self)
-    return _first(ranking, _checked_k(k, scores.shape[1] - exclude_self, "neighbours of each row"))
+    return _first(ranking, _check_k(k, scores.shape[1] - exclude_self, "neighbours of each row"))
 
 
 def neighbor_overlap_at_k(
@@ -177,7 +177,7 @@ def neighbor_overlap_at_k(
             "both must be of the same items."
         )
     right = -plain if _are_distances(plain, distances) else plain
-    k = _checked_k(k, left.shape[1] - exclude_self, "neighbours of each row")
+    k = _check_k(k, left.shape[1] - exclude_self, "neighbours of each row")
     rankings = (
         _neighbours(left, "cosine_sim", exclude_self),
         _neighbours(right, "hamming_sim", exclude_self),
@@ -185,10 +185,10 @@ def neighbor_overlap_at_k(
     return float(overlap(*rankings, k=k, ties=ties).mean())
 
 
-def _are_distances(matrix: NDArray[np.float64], told: bool | None) -> bool:
-    """An item is nearest to itself: smallest on the diagonal are distances, largest likenesses."""
-    if told is not None:
-        return told
+def _are_distances(matrix: NDArray[np.float64], known: bool | None) -> bool:
+    """An item is nearest to itself: the diagonal has least distances or largest similarities."""
+    if known is not None:
+        return known
     if matrix.shape[0] != matrix.shape[1]:
         raise UsageError(
             f"hamming_sim has shape {matrix.shape}, so its diagonal does not tell whether it holds "
@@ -228,7 +228,7 @@ def _neighbours(scores: NDArray[np.float64], what: str, exclude_self: bool) -> R
     return Ranking.from_arrays(docs, scores, n_docs=n_columns)
 
 
-def _checked_k(k: Any, most: int, of: str) -> int:
+def _check_k(k: Any, most: int, of: str) -> int:
     cut = checks.check_cutoff(k)
     if cut > most:
         raise UsageError(f"k is {cut}, but there are only {most} {of}. Use a smaller k.")
@@ -283,4 +283,4 @@ def _task(queries: Any, docs: Any, k: Any) -> tuple[int, Any, str | None]:
     shape = np.shape(others)
     most = shape[0] - (docs is None) if shape else 0
     of = "other rows" if docs is None else "documents"
-    return _checked_k(k, most, of), others, "self" if docs is None else None
+    return _check_k(k, most, of), others, "self" if docs is None else None

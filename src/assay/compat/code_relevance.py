@@ -42,7 +42,7 @@ def recall_at_k(
     0.75
     """
     rows = [
-        _relevant(one, q) for q, one in enumerate(checks.listed(relevant_sets, "relevant_sets"))
+        _relevant(one, q) for q, one in enumerate(checks.as_list(relevant_sets, "relevant_sets"))
     ]
     return _mean("R", retrieved_indices, rows, k, n_docs, empty)
 
@@ -64,7 +64,7 @@ def ndcg_at_k(
     >>> round(ndcg_at_k([[1, 0]], [[1.0, 0.0, 0.0]], 2), 4)
     0.6309
     """
-    n_queries = len(checks.listed(retrieved_indices, "retrieved_indices"))
+    n_queries = len(checks.as_list(retrieved_indices, "retrieved_indices"))
     rows, size = _gains(relevance_scores, n_queries)
     return _mean("nDCG", retrieved_indices, rows, k, n_docs if size is None else size, empty)
 
@@ -82,7 +82,7 @@ def _mean(
     checks.check_lengths(retrieved_indices=len(docs), relevance=len(rows))
     size = n_docs or _needed(docs, rows)
     ranking = Ranking.from_arrays(docs, n_docs=size)
-    rules = preset("document_002").but(empty=empty)
+    rules = preset("binary_codes").but(empty=empty)
     hits = judge(ranking, _judgments(rows, size), conventions=rules)
     return next(iter(score(hits, f"{name}@{k}", conventions=rules).mean().values()))
 
@@ -139,7 +139,7 @@ def _relevant(one: Any, q: int) -> dict[int, float]:
     docs = [_doc_number(doc, q) for doc in one]
     if len(set(docs)) < len(docs):
         twice = next(doc for doc in docs if docs.count(doc) > 1)
-        raise IdError(f"Document {twice} stands twice among those relevant to query row {q}.")
+        raise IdError(f"Document {twice} appears twice among those relevant to query row {q}.")
     return dict.fromkeys(docs, 1.0)
 
 
@@ -157,7 +157,7 @@ def _gains(given: Any, n_queries: int) -> tuple[list[dict[int, float]], int | No
     """Gains row by row, and the size of the collection where the shape tells it."""
     if isinstance(given, Mapping):
         return _rows_of_pairs(given, n_queries), None
-    values = given if isinstance(given, np.ndarray) else checks.listed(given, "relevance_scores")
+    values = given if isinstance(given, np.ndarray) else checks.as_list(given, "relevance_scores")
     if len(values) and all(isinstance(one, Mapping) for one in values):
         return [_gain_row(one, q) for q, one in enumerate(values)], None
     matrix = checks.real_matrix(given, "relevance_scores").astype(np.float64)
@@ -214,7 +214,7 @@ def build_relevance_from_dataset(
     if given is None:
         rows = _rows_of_labels(query_dataset, corpus_dataset)
     else:
-        listed = checks.listed(given, "relevance")
+        listed = checks.as_list(given, "relevance")
         rows = [_rows_of_relevance(one, corpus_ids, q) for q, one in enumerate(listed)]
     same = query_dataset is corpus_dataset
     if same if exclude_self is None else exclude_self:
@@ -265,9 +265,9 @@ def _rows_of_relevance(one: Any, ids: Ids | None, q: int) -> dict[int, float]:
 def _relevant_names(one: Any, q: int) -> list[Any]:
     if one is None:
         raise ValueRangeError(f"relevance is None for query row {q}; give an empty set instead.")
-    names = list(one) if isinstance(one, set | frozenset) else checks.listed(one, "relevance")
+    names = list(one) if isinstance(one, set | frozenset) else checks.as_list(one, "relevance")
     if len(set(names)) < len(names):
-        raise IdError(f"A document stands twice among those relevant to query row {q}.")
+        raise IdError(f"A document appears twice among those relevant to query row {q}.")
     return names
 
 

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from assay.arrays import or_none
 from assay.core.text import printable
 from assay.errors import UsageError
 from assay.io.atomic import atomic_write
@@ -187,7 +188,7 @@ def _plain(value: Any, depth: int = 0) -> Any:
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not depth or not (number or value is None):
         raise UsageError(f"Results are {{direction: {{cut-off: value}}}}, found {value!r:.60}.")
-    return None if value is None or math.isnan(value) else float(value)
+    return or_none(value)
 
 
 def save_results(results: Mapping[str, Any], output_path: str | os.PathLike[str]) -> None:

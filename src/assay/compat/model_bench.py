@@ -2,7 +2,7 @@
 
 `get_top_k_indices` ranks exactly under the one tie rule, and refuses what has no direction
 instead of putting it first. A query without a relevant document counts 0, as in the guide; it can
-be left out by name. To compare two models, use `assay bench`: a higher mean is no verdict.
+be left out by name. To compare two models, use `assay bench`: a higher mean alone decides nothing.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def recall_at_k(
     >>> recall_at_k([4, 2, 9], {2, 7}, k=2)
     0.5
     """
-    first = checks.listed(retrieved_ids, "retrieved_ids")[: checks.check_cutoff(k)]
+    first = checks.as_list(retrieved_ids, "retrieved_ids")[: checks.check_cutoff(k)]
     relevant = set(relevant_ids)
     return len(relevant & set(first)) / len(relevant) if relevant else empty
 
@@ -74,19 +74,19 @@ def evaluate_model(
     pairs = [(int(query), sorted(set(map(int, docs)))) for query, docs in eval_set]
     if not pairs:
         return math.nan
-    asked = [query for query, _ in pairs]
-    checks.check_numbers(asked, len(queries), "eval_set queries")
+    rows = [query for query, _ in pairs]
+    checks.check_numbers(rows, len(queries), "eval_set queries")
     checks.check_numbers(
         [doc for _, docs in pairs for doc in docs], len(documents), "relevant docs"
     )
     encode = getattr(model, "encode", model)
     doc_vectors = as_vectors(encode(list(documents)), len(documents), "model")
-    texts = [queries[query] for query in asked]
+    texts = [queries[query] for query in rows]
     found = rank(as_vectors(encode(texts), len(texts), "model"), doc_vectors, k)
-    rows = np.repeat(np.arange(len(pairs)), [len(docs) for _, docs in pairs])
+    owners = np.repeat(np.arange(len(pairs)), [len(docs) for _, docs in pairs])
     numbers = np.array([doc for _, docs in pairs for doc in docs], np.int64)
     qrels = Judgments.from_pairs(
-        Ids.count(len(pairs)), Ids.count(len(documents)), rows, numbers, np.ones(len(rows))
+        Ids.count(len(pairs)), Ids.count(len(documents)), owners, numbers, np.ones(len(owners))
     )
-    rules = preset("document_004").but(empty=empty)
+    rules = preset("model_bench").but(empty=empty)
     return evaluate(found, qrels, f"R@{k}", conventions=rules).mean()[f"R@{k}"]

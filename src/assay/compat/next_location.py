@@ -15,7 +15,7 @@ from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.errors import InputError, MismatchError, ValueRangeError
 from assay.search.engine.score_ranks import ranks_and_best
-from assay.tasks.prediction.candidate_lists import as_array
+from assay.tasks.prediction.evaluate import as_array
 from assay.tasks.prediction.imports import CUTS
 
 if TYPE_CHECKING:

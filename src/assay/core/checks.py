@@ -1,4 +1,4 @@
-"""Every check of user input, and the words it answers with. The core assumes what passed here."""
+"""Checks of user input and their messages; the core relies on what passed here."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from assay.core.ids import Ids
 from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRangeError
 
 __all__ = [
+    "as_list",
+    "check_choice",
     "check_cutoff",
     "check_doc_numbers",
     "check_finite",
@@ -25,7 +27,7 @@ __all__ = [
     "check_unique",
     "exact_scores",
     "flaw_of",
-    "listed",
+    "name_few",
     "plain_array",
     "real_matrix",
     "require",
@@ -42,6 +44,18 @@ def check_cutoff(k: Any, name: str = "k") -> int:
     return int(k)
 
 
+def check_choice(value: Any, choices: Sequence[str], name: str) -> str:
+    """One of a few words; American spellings are understood.
+
+    >>> check_choice("randomization", ("randomisation", "t"), "test")
+    'randomisation'
+    """
+    word = value.replace("z", "s") if isinstance(value, str) and value not in choices else value
+    if word not in choices:
+        raise UsageError(f"{name} must be one of {', '.join(choices)}; found {value!r}.")
+    return str(word)
+
+
 def require(value: Any, kind: type, what: str, example: str) -> None:
     """Refuse a value of another type, saying what was expected."""
     if not isinstance(value, kind):
@@ -49,7 +63,7 @@ def require(value: Any, kind: type, what: str, example: str) -> None:
 
 
 def plain_array(values: Any, what: str) -> NDArray[Any]:
-    """An array of whatever shape; rows of different lengths make none."""
+    """An array of whatever shape; rows of different lengths are refused."""
     if getattr(values, "mask", None) is not None and isinstance(values, np.ndarray):
         raise ShapeError(
             f"{what} is a masked array. Fill it, or mark unused places by document number −1."
@@ -62,7 +76,7 @@ def plain_array(values: Any, what: str) -> NDArray[Any]:
         ) from None
 
 
-def listed(values: Any, what: str) -> list[Any]:
+def as_list(values: Any, what: str) -> list[Any]:
     """The values one by one; a single value, or None, is refused."""
     single = isinstance(values, np.ndarray) and not values.ndim
     if single or isinstance(values, str | bytes) or not isinstance(values, Iterable):
@@ -71,7 +85,7 @@ def listed(values: Any, what: str) -> list[Any]:
 
 
 def flaw_of(text: Any) -> str:
-    """Why something is no text that can be written down; "" for text, empty or not."""
+    """Why something is not text that a file can hold; "" for text, empty or not."""
     if not isinstance(text, str):
         return f"is {type(text).__name__}, not text: {text!r:.60}"
     try:
@@ -121,11 +135,11 @@ def check_lengths(**lengths: int) -> None:
 
 
 def check_unique(ids: Ids, what: str) -> None:
-    """Refuse an id that stands twice, naming both places."""
+    """Refuse an id that appears twice, naming both places."""
     pair = ids.first_duplicate()
     if pair is not None:
         raise IdError(
-            f"The {what} id {ids[pair[0]]!r} stands twice, in rows {pair[0]} and {pair[1]}. "
+            f"The {what} id {ids[pair[0]]!r} appears twice, in rows {pair[0]} and {pair[1]}. "
             f"Each {what} id must be unique."
         )
 
@@ -161,7 +175,7 @@ def check_labels(labels: Any, what: str) -> NDArray[Any]:
 def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
     if isinstance(labels, np.ndarray) and labels.dtype != object:
         return labels
-    values = listed(labels, what)
+    values = as_list(labels, what)
     for row, value in enumerate(values):
         if value is None or (isinstance(value, float) and math.isnan(value)):
             raise ValueRangeError(f"{what} is missing in row {row} (found {value!r}).")
@@ -257,7 +271,7 @@ def exact_scores(scores: NDArray[Any], what: str) -> NDArray[np.float64]:
     return scores.astype(np.float64)
 
 
-def named_few(ids: Sequence[Any] | Ids, limit: int = 5) -> str:
+def name_few(ids: Sequence[Any] | Ids, limit: int = 5) -> str:
     """A few ids for a message: `'a', 'b', … (12 in all)`."""
     shown = ", ".join(repr(ids[i]) for i in range(min(limit, len(ids))))
     return shown if len(ids) <= limit else f"{shown}, … ({len(ids)} in all)"

@@ -13,7 +13,15 @@ from typing import Any, Final
 from assay.core.text import did_you_mean
 from assay.errors import ConventionError
 
-__all__ = ["CHOICES", "PRESETS", "PRESET_NOTES", "Conventions", "as_conventions", "preset"]
+__all__ = [
+    "CHOICES",
+    "OLD_PRESETS",
+    "PRESETS",
+    "PRESET_NOTES",
+    "Conventions",
+    "as_conventions",
+    "preset",
+]
 
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "ties": ("order", "expected", "best", "worst", "midrank-up"),
@@ -29,6 +37,16 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "self": ("keep", "exclude"),
 }
 
+# Names of presets until version 0.1; they are still read, and printed under the new name.
+OLD_PRESETS: Final[dict[str, str]] = {
+    "document_000": "label_retrieval",
+    "document_001": "next_location",
+    "document_002": "binary_codes",
+    "document_003": "keypoints",
+    "document_003_program": "keypoints_program",
+    "document_004": "model_bench",
+}
+
 # What the signature of a result says beyond the conventions.
 _RESULT_PARTS: Final = ("version:", "engine:", "search:")
 
@@ -37,12 +55,12 @@ _RESULT_PARTS: Final = ("version:", "engine:", "search:")
 class Conventions:
     """All choices behind a number; frozen, and equal when every choice is equal.
 
-    `ties`: what a tie group is worth: the order of the list, the exact expectation over all
+    `ties`: how tied documents count: in the order of the list, by the exact expectation over all
     orders, the best or worst order, or each relevant document at its expected rank rounded up.
     `tiebreak`: which of two documents with equal scores comes first in the list.
     `scores`: the precision in which two scores are compared.
     `gain`, `ideal`: the gain of a grade in nDCG, and whose gains make up the ideal.
-    `ap`: the denominator of average precision: R, min(k, R), the hits found, or k. `recall`: that
+    `ap`: the denominator of average precision: R, min(k, R), the hits, or k. `recall`: that
     of recall, R or min(k, R).
     `iprec`: how a recall level becomes a number of documents.
     `empty`: queries without a relevant document. `missing`: judged queries not in the run.
@@ -68,7 +86,7 @@ class Conventions:
     preset: str = field(default="custom", compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse any choice that nobody knows."""
+        """Refuse unknown choices; give an old preset its present name."""
         for name, choices in CHOICES.items():
             value = getattr(self, "self_match" if name == "self" else name)
             if value not in choices:
@@ -77,6 +95,7 @@ class Conventions:
             raise ConventionError(
                 f"The name of a preset is made of letters, digits and _, found {self.preset!r}."
             )
+        object.__setattr__(self, "preset", _new_name(self.preset))
         if isinstance(self.depth, bool) or not isinstance(self.depth, int) or self.depth < 0:
             raise ConventionError(
                 f"depth must be a whole number ≥ 0 (0 means all), found {self.depth!r}."
@@ -122,9 +141,9 @@ class Conventions:
         if ":" not in signature:
             return preset(signature)
         parts = [part for part in signature.split("|") if not part.startswith(_RESULT_PARTS)]
-        choices = dict(_parsed_part(part) for part in parts)
+        choices = dict(_parse_part(part) for part in parts)
         if len(choices) < len(parts):
-            raise ConventionError(f"A part stands twice in the signature {signature!r}.")
+            raise ConventionError(f"A part is given twice in the signature {signature!r}.")
         name = choices.pop("preset", "custom").rstrip("*")
         return (cls() if name == "custom" else preset(name)).but(**choices)
 
@@ -133,11 +152,17 @@ class Conventions:
         return self.signature()
 
 
+def _new_name(name: str) -> str:
+    """The present name of a preset; a * says that a choice was changed."""
+    bare = name.rstrip("*")
+    return OLD_PRESETS.get(bare, bare) + name[len(bare) :]
+
+
 def _attribute(key: str) -> str:
     return "self_match" if key == "self" else key
 
 
-def _parsed_part(part: str) -> tuple[str, Any]:
+def _parse_part(part: str) -> tuple[str, Any]:
     key, colon, value = part.partition(":")
     if not colon or key not in {*CHOICES, "preset", "depth"}:
         known = ["preset", *CHOICES, "depth"]
@@ -170,12 +195,12 @@ def _presets() -> dict[str, Conventions]:
         "ranx": replace(rows, iprec="ceil", empty="zero", missing="error"),
         "torchmetrics": replace(rows, scores="float32", ap="hits", empty="zero"),
         "sklearn": replace(rows, ties="expected", empty="zero"),
-        "document_000": rows,
-        "document_001": rows,
-        "document_002": replace(rows, empty="zero"),
-        "document_003": replace(rows, ties="best"),
-        "document_003_program": replace(rows, ties="midrank-up"),
-        "document_004": replace(rows, empty="zero"),
+        "label_retrieval": rows,
+        "next_location": rows,
+        "binary_codes": replace(rows, empty="zero"),
+        "keypoints": replace(rows, ties="best"),
+        "keypoints_program": replace(rows, ties="midrank-up"),
+        "model_bench": replace(rows, empty="zero"),
     }
     return {name: replace(value, preset=name) for name, value in table.items()}
 
@@ -221,27 +246,27 @@ PRESET_NOTES: Final[dict[str, str]] = {
         "ndcg_score of scikit-learn 1.9, tested: the expectation over tied documents. Its label "
         "ranking average precision equals AP only where nothing ties."
     ),
-    "document_000": (
+    "label_retrieval": (
         "Label-aware retrieval metrics: rows by index, empty queries left out. There is no program "
         "to test against."
     ),
-    "document_001": (
+    "next_location": (
         "Next-place prediction: rows by index. There is no program to test against; its listing "
         "sorts with torch.argsort, whose order under ties is not defined."
     ),
-    "document_002": (
+    "binary_codes": (
         "Codes and neighbours: ties to the lower index, empty queries count 0. There is no program "
         "to test against."
     ),
-    "document_003": (
+    "keypoints": (
         "Keypoint matching by the formula: a target's rank is 1 + how many score above it. There "
         "is no program to test against."
     ),
-    "document_003_program": (
+    "keypoints_program": (
         "Keypoint matching by the program: 1 + how many score above + half of those that tie, "
         "rounded up. Tested against the numbers of that rule only."
     ),
-    "document_004": (
+    "model_bench": (
         "Bench of two text models: rows by index, empty queries count 0. There is no program to "
         "test against; its listing reverses an unstable sort, so its ties have no defined order."
     ),
@@ -254,9 +279,10 @@ def preset(name: str) -> Conventions:
     >>> preset("sentence_transformers").ap
     'min'
     """
-    if not isinstance(name, str) or name not in PRESETS:
+    known = _new_name(name) if isinstance(name, str) else ""
+    if known not in PRESETS:
         raise ConventionError(_unknown("preset", name, sorted(PRESETS)))
-    return PRESETS[name]
+    return PRESETS[known]
 
 
 def as_conventions(conventions: str | Conventions) -> Conventions:

@@ -35,7 +35,7 @@ class Hits:
     The pool counts all judged documents by grade, retrieved or not. With `exhaustive`, every
     document that is not listed is known not to be relevant. `n_docs` is the collection's size, 0
     where unknown; `missing` marks judged queries that the ranking does not hold; `extra` are
-    queries of the ranking that nobody judged; `conventions` are those that the join followed;
+    queries of the ranking without judgments; `conventions` are those that the join followed;
     `tie_split` marks queries in which the depth cuts through tied documents; `search` says how the
     engine found the ranking, where it did.
     """
@@ -278,7 +278,7 @@ def _in_id_order(
     if missing.any() and conventions.missing == "error":
         names = judgments.query_ids.take(by_id[missing])
         raise MismatchError(
-            f"Judged queries without a ranking: {checks.named_few(names)}. "
+            f"Judged queries without a ranking: {checks.name_few(names)}. "
             "Use missing='zero' or missing='skip' to go on without them."
         )
     offsets = np.concatenate([hits[0], hits[0][-1:]])  # a last, empty row for missing queries
@@ -304,16 +304,21 @@ def _in_id_order(
         exhaustive=exhaustive,
         extra=ranking.query_ids.take(np.flatnonzero(to_judged < 0)),
         conventions=conventions,
-        tie_split=None if ranking.tie_split is None else np.append(ranking.tie_split, False)[source],
+        tie_split=_take_flags(ranking.tie_split, source),
     )
+
+
+def _take_flags(flags: NDArray[np.bool_] | None, rows: Ints) -> NDArray[np.bool_] | None:
+    """The flags of some rows; the row after the last stands for queries not in the ranking."""
+    return None if flags is None else np.append(flags, False)[rows]
 
 
 def _refuse_strangers(ranking: Ranking, judgments: Judgments, to_judged: Ints) -> None:
     if ranking.n_queries and judgments.n_queries and not (to_judged >= 0).any():
         raise MismatchError(
             "The ranking and the judgments have no query in common: the ranking has "
-            f"{checks.named_few(ranking.query_ids, 3)}, the judgments have "
-            f"{checks.named_few(judgments.query_ids, 3)}. Are these the right two files?"
+            f"{checks.name_few(ranking.query_ids, 3)}, the judgments have "
+            f"{checks.name_few(judgments.query_ids, 3)}. Are these the right two files?"
         )
 
 

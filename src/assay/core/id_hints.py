@@ -13,7 +13,7 @@ from assay.core.ids import Ids
 __all__ = ["near_misses"]
 
 _ZEROS: Final = re.compile(r"(?<!\d)0+(?=\d)")
-_FEWEST: Final = 2  # a prefix that all ids share means nothing for a single id
+_FEWEST: Final = 2  # a single id has no shared prefix
 
 
 def near_misses(judged: Ids, ranked: Ids) -> dict[str, list[tuple[str, str]]]:
@@ -28,7 +28,7 @@ def near_misses(judged: Ids, ranked: Ids) -> dict[str, list[tuple[str, str]]]:
     right = {str(value) for value in ranked}
     found: dict[str, list[tuple[str, str]]] = {}
     for difference, plain in _plain_forms(left, right).items():
-        pairs = _paired(left, right, plain)
+        pairs = _pair_ids(left, right, plain)
         if pairs:
             found[difference] = pairs
             left -= {ours for ours, _ in pairs}
@@ -73,7 +73,7 @@ def _without_ends(text: str, ends: tuple[str, str]) -> str:
     return text.removeprefix(ends[0]).removesuffix(ends[1])
 
 
-def _paired(left: set[str], right: set[str], plain: PlainForm) -> list[tuple[str, str]]:
+def _pair_ids(left: set[str], right: set[str], plain: PlainForm) -> list[tuple[str, str]]:
     """Judged ids whose plain form is that of exactly one ranked id."""
     by_form: dict[str, str] = {}
     doubtful: set[str] = set()

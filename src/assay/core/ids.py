@@ -21,7 +21,7 @@ from assay.native import kernels
 __all__ = ["Ids"]
 
 
-Array = TypeVar("Array", bound=npt.NDArray[Any])
+AnyArray = TypeVar("AnyArray", bound=npt.NDArray[Any])
 
 # What would tear an id apart in a text file. Other control characters are odd but harmless.
 _FORBIDDEN = " \t\n\r\v\f\0"
@@ -53,8 +53,8 @@ class Ids(ABC):
         if isinstance(values, Ids):
             return values
         if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
-            return IntegerIds(_checked_numbers(_one_dimension(values, what), what))
-        return _of_list(_listed(values, what), what)
+            return IntegerIds(_check_numbers(_one_dimension(values, what), what))
+        return _of_list(_as_list(values, what), what)
 
     @staticmethod
     def count(size: int) -> Ids:
@@ -76,7 +76,7 @@ class Ids(ABC):
             return TextIds(np.zeros(0, np.uint8), np.zeros(1, np.int64))
         for part in parts:
             _require_one_kind(parts[0], part)
-        return parts[0]._joined(parts)
+        return parts[0]._join(parts)
 
     @property
     @abstractmethod
@@ -116,7 +116,7 @@ class Ids(ABC):
     def match(self, other: Ids) -> Ints:
         """Find each id's place in `other`, or -1; `other` must hold no id twice."""
         if not len(self) or not len(other):
-            return _frozen(np.full(len(self), -1, np.int64))
+            return _freeze(np.full(len(self), -1, np.int64))
         _require_one_kind(self, other)
         pair = other.first_duplicate()
         if pair is not None:
@@ -125,8 +125,8 @@ class Ids(ABC):
                 "so nothing can be matched with it. Make the ids unique."
             )
         if self is other or self == other:
-            return _frozen(np.arange(len(self), dtype=np.int64))
-        return _frozen(self._places_in(other))
+            return _freeze(np.arange(len(self), dtype=np.int64))
+        return _freeze(self._places_in(other))
 
     def first_duplicate(self) -> tuple[int, int] | None:
         """Find the first id that appears a second time: its first and second place."""
@@ -146,7 +146,7 @@ class Ids(ABC):
     __hash__ = None  # type: ignore[assignment]
 
     @abstractmethod
-    def _joined(self, parts: Sequence[Ids]) -> Ids: ...
+    def _join(self, parts: Sequence[Ids]) -> Ids: ...
 
     @abstractmethod
     def _places_in(self, other: Ids) -> Ints: ...
@@ -162,7 +162,7 @@ class TextIds(Ids):
 
     def __init__(self, blob: Bytes, offsets: Ints) -> None:
         """Take over clean ids."""
-        self._blob, self._offsets = _frozen(blob), _frozen(offsets)
+        self._blob, self._offsets = _freeze(blob), _freeze(offsets)
         self._duplicate = "unknown"
 
     @property
@@ -204,9 +204,9 @@ class TextIds(Ids):
 
     def order(self, descending: bool = False) -> Ints:
         """Find the permutation that sorts by UTF-8 bytes."""
-        return _frozen(kernels().order_ids(*self.utf8, descending))
+        return _freeze(kernels().order_ids(*self.utf8, descending))
 
-    def _joined(self, parts: Sequence[Ids]) -> TextIds:
+    def _join(self, parts: Sequence[Ids]) -> TextIds:
         blobs, offsets = zip(*(part.utf8 for part in parts), strict=True)
         sizes = np.concatenate([np.diff(ends) for ends in offsets])
         return TextIds(np.concatenate(blobs), offsets_of(sizes))
@@ -225,7 +225,7 @@ class IntegerIds(Ids):
 
     def __init__(self, numbers: Ints, rising: bool | None = None) -> None:
         """Take over an array of numbers; `rising` where it is known that each exceeds the last."""
-        self._numbers = _frozen(numbers)
+        self._numbers = _freeze(numbers)
         self._duplicate = "unknown"
         self._rising = rising
 
@@ -266,12 +266,12 @@ class IntegerIds(Ids):
         """Find the permutation that sorts by number."""
         if self._is_rising():
             places = np.arange(len(self), dtype=np.int64)
-            return _frozen(np.ascontiguousarray(places[::-1]) if descending else places)
+            return _freeze(np.ascontiguousarray(places[::-1]) if descending else places)
         # ~x reverses the order without the overflow that -x has at the lowest number.
         keys = ~self._numbers if descending else self._numbers
-        return _frozen(np.argsort(keys, kind="stable").astype(np.int64, copy=False))
+        return _freeze(np.argsort(keys, kind="stable").astype(np.int64, copy=False))
 
-    def _joined(self, parts: Sequence[Ids]) -> IntegerIds:
+    def _join(self, parts: Sequence[Ids]) -> IntegerIds:
         return IntegerIds(np.concatenate([part.numbers for part in parts]))
 
     def _is_rising(self) -> bool:
@@ -306,14 +306,14 @@ class IntegerIds(Ids):
         return int(np.flatnonzero(self._numbers == self._numbers[second])[0]), second
 
 
-def _frozen(values: Array) -> Array:
+def _freeze(values: AnyArray) -> AnyArray:
     values.flags.writeable = False
     return values
 
 
 def _place(index: int, size: int) -> int:
     if not -size <= index < size:
-        raise IndexError(f"there is no id {index} among {size}")
+        raise IndexError(f"id {index} is out of range for {size} ids")
     return index % size
 
 
@@ -344,26 +344,26 @@ def _one_dimension(values: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:
     return values
 
 
-def _listed(values: object, what: str) -> list[Any]:
-    """Return the values as a list; a single id or an unordered set is no sequence of ids."""
+def _as_list(values: object, what: str) -> list[Any]:
+    """Return the values as a list; a single id or an unordered set is not a sequence of ids."""
     if isinstance(values, np.ndarray):
         listed: list[Any] = _one_dimension(values, what).tolist()
         return listed
     if isinstance(values, str | bytes | set | frozenset) or not isinstance(values, Iterable):
         raise IdError(
             f"{what} ids must be a sequence such as a list or an array, "
-            f"not {_shown(values)} of type {type(values).__name__}."
+            f"not {_shorten(values)} of type {type(values).__name__}."
         )
     return values if isinstance(values, list) else list(values)
 
 
 def _of_list(values: list[Any], what: str) -> Ids:
     try:
-        return TextIds(*_packed(values, what))
+        return TextIds(*_pack_text(values, what))
     except TypeError:  # not all are text
         types = set(map(type, values))
     if all(_is_integer(one) for one in types):
-        return IntegerIds(_listed_numbers(values, what))
+        return IntegerIds(_pack_numbers(values, what))
     raise _type_error(values, what)
 
 
@@ -372,24 +372,24 @@ def _is_integer(one: type) -> bool:
 
 
 def _type_error(values: list[Any], what: str) -> IdError:
-    """Explain the first value that is no id, or else the first two of different kinds."""
+    """Explain the first value that is not an id, or else the first two of different kinds."""
     for row, value in enumerate(values):
         if not (isinstance(value, str) or _is_integer(type(value))):
             missing = value is None or (isinstance(value, float) and math.isnan(value))
             return IdError(
-                f"the {what} id in row {row} is {'missing' if missing else 'no id'}: "
-                f"{_shown(value)} of type {type(value).__name__}. An id is text or an integer."
+                f"the {what} id in row {row} is {'missing' if missing else 'not an id'}: "
+                f"{_shorten(value)} of type {type(value).__name__}. An id is text or an integer."
             )
     text = next(row for row, value in enumerate(values) if isinstance(value, str))
     number = next(row for row, value in enumerate(values) if not isinstance(value, str))
     return IdError(
-        f"{what} ids mix text and integers: row {text} is {_shown(values[text])}, "
+        f"{what} ids mix text and integers: row {text} is {_shorten(values[text])}, "
         f"row {number} is {values[number]!s}, and 1 and '1' would be ambiguous. "
         "Give all as text or all as integers."
     )
 
 
-def _listed_numbers(values: list[Any], what: str) -> Ints:
+def _pack_numbers(values: list[Any], what: str) -> Ints:
     try:
         return np.array(values, np.int64)
     except OverflowError:
@@ -397,7 +397,7 @@ def _listed_numbers(values: list[Any], what: str) -> Ints:
         raise _range_error(row, values[row], what) from None
 
 
-def _checked_numbers(values: npt.NDArray[Any], what: str) -> Ints:
+def _check_numbers(values: npt.NDArray[Any], what: str) -> Ints:
     if values.dtype.kind == "u" and values.size and values.max() >= 2**63:
         row = int(np.argmax(values >= 2**63))
         raise _range_error(row, values[row], what)
@@ -410,7 +410,7 @@ def _range_error(row: int, value: object, what: str) -> IdError:
     )
 
 
-def _packed(values: list[str], what: str) -> tuple[Bytes, Ints]:
+def _pack_text(values: list[str], what: str) -> tuple[Bytes, Ints]:
     """Join the texts into one blob. Line feeds between them are cut out again, so an id that
     holds one of its own shows up as a wrong count."""
     try:
@@ -436,7 +436,7 @@ def _text_error(values: list[str], what: str) -> IdError:
     row, reason = next(
         (row, reason) for row, value in enumerate(values) if (reason := _flaw(value))
     )
-    return IdError(f"the {what} id in row {row} is {_shown(values[row])}: {reason}.")
+    return IdError(f"the {what} id in row {row} is {_shorten(values[row])}: {reason}.")
 
 
 def _flaw(value: str) -> str | None:
@@ -449,7 +449,7 @@ def _flaw(value: str) -> str | None:
     return None
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     """Show a value in ASCII, shortened."""
     text = ascii(value) if isinstance(value, str) else repr(value)
     return text if len(text) <= 60 else f"{text[:59]}…"

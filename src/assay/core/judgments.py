@@ -181,7 +181,7 @@ def _refuse_conflicts(
 
 def _target_numbers(targets: Any, doc_ids: Any, n_docs: int | None) -> tuple[Ids, Ints]:
     names = None if doc_ids is None else Ids.of(doc_ids, what="doc")
-    values = checks.listed(targets, "targets")
+    values = checks.as_list(targets, "targets")
     if names is not None:
         return names, _numbers_of_ids(values, names)
     numbers = checks.plain_array([-1 if value is None else value for value in values], "targets")

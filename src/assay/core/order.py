@@ -1,6 +1,18 @@
-"""The tie rule: score descending, then the tie-break; and where tie groups begin and end.
+"""The tie rule: score descending, then the tie-break ascending; `-0.0` equals `0.0`.
 
-`-0.0` equals `0.0`. Everything that sorts documents calls this module.
+Whatever ranks documents goes by this rule, and it is written in two places only:
+
+    native/tie_order.hpp   for the compiled kernels: rows.cpp (`sort_rows` and `order_rows`),
+                           counted.cpp and judged.cpp (ranks of judged documents), search.cpp (top k
+                           and targets), score_ranks.cpp (targets in a matrix of scores)
+    native/tie_order.py    the same in numpy: `rank_order`, `nearest_order` for distances, and
+                           `sides_of` for counting what ranks before a target
+
+hamming.cpp compares nothing: it puts documents into bins by distance, in the order of their
+numbers. Loaders choose the tie-break: arrays keep the order of rows, TREC runs rank equal scores by
+document id, descending (`Ranking`). `sort_rows` below sorts ragged rows by whichever kernel the
+machine has; `tie_groups` finds where equal scores begin and end. tests/core/test_order.py fails
+where another comparison is written.
 """
 
 from __future__ import annotations
@@ -9,8 +21,9 @@ import numpy as np
 
 from assay.arrays import Floats, Ints
 from assay.native import kernels
+from assay.native.tie_order import nearest_order, rank_order
 
-__all__ = ["rows_of", "sort_rows", "tie_groups"]
+__all__ = ["nearest_order", "rank_order", "rows_of", "sort_rows", "tie_groups"]
 
 
 def rows_of(offsets: Ints) -> Ints:

@@ -102,8 +102,8 @@ class Ranking:
     sorted by score descending, then by `tiebreak`. `n_docs` is the size of the collection, or 0
     when unknown. Arrays are read-only.
 
-    Rows are kept as they came (`given_docs`, `given_scores`) and sorted when first asked for:
-    where judged documents landed can be counted without. `has_ids` says that queries and
+    Rows are kept as they came (`given_docs`, `given_scores`) and sorted on first use: the
+    ranks of judged documents can be counted without sorting. `has_ids` says that queries and
     documents were named, `by_line` that ties stand in the order of lines, and `tie_split` marks
     rows in which a cut runs through a group of tied documents. `search` says how the engine
     found the rows, where it did.
@@ -269,7 +269,7 @@ class Ranking:
             names = Ids.count(known or int(numbers.max(initial=-1)) + 1)
         else:
             checks.check_unique(names, "doc")
-        offsets, flat_docs, flat_scores = _used_places(numbers, values)
+        offsets, flat_docs, flat_scores = _drop_unused(numbers, values)
         _refuse_repeats(queries, names, offsets, flat_docs)
         return cls(
             queries,
@@ -283,9 +283,9 @@ class Ranking:
         )
 
     def under(self, conventions: str | Conventions) -> Ranking:
-        """The same results in the order, precision and depth that the conventions ask for."""
+        """The same results in the order, precision and depth of the conventions."""
         conventions = as_conventions(conventions)
-        ranking = self._reordered(conventions.tiebreak, conventions.scores)
+        ranking = self._reorder(conventions.tiebreak, conventions.scores)
         if conventions.self_match == "exclude":
             ranking = ranking._without_self()
         return ranking.first(conventions.depth) if conventions.depth else ranking
@@ -332,7 +332,7 @@ class Ranking:
         same = self.given_docs == own
         return self._keep(~same) if same.any() else self
 
-    def _reordered(self, tiebreak: str, precision: str) -> Ranking:
+    def _reorder(self, tiebreak: str, precision: str) -> Ranking:
         if (tiebreak, precision) == (self.tiebreak, self.precision):
             return self
         if precision == "float64" and self.precision == "float32":
@@ -401,7 +401,7 @@ def _score_matrix(scores: Any, codes: Ints32, queries: Ids) -> Floats:
     return matrix
 
 
-def _used_places(codes: Ints32, values: Floats) -> tuple[Ints, Ints32, Floats]:
+def _drop_unused(codes: Ints32, values: Floats) -> tuple[Ints, Ints32, Floats]:
     """Ragged rows without the places marked −1."""
     if codes.min() >= 0:
         offsets = np.arange(len(codes) + 1, dtype=np.int64) * codes.shape[1]
@@ -417,6 +417,6 @@ def _refuse_repeats(queries: Ids, names: Ids, offsets: Ints, docs: Ints32) -> No
     if place >= 0:
         q = int(np.searchsorted(offsets, place, side="right")) - 1
         raise IdError(
-            f"Document {names[int(docs[place])]!r} stands twice in the ranking of query "
+            f"Document {names[int(docs[place])]!r} appears twice in the ranking of query "
             f"{queries[q]!r}. Keep one of the two."
         )

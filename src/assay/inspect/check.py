@@ -1,4 +1,4 @@
-"""check: what is wrong or suspicious in a run and its judgments, before anyone trusts a number."""
+"""check: what is wrong or suspicious in a run and its judgments."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def check(
     return CheckReport(tuple(sorted(findings, key=lambda one: order_of[one.severity])))
 
 
-def _shown(ids: Ids) -> tuple[str, ...]:
+def _name_some(ids: Ids) -> tuple[str, ...]:
     return tuple(repr(ids[i]) for i in range(min(_EXAMPLES, len(ids))))
 
 
@@ -189,7 +189,7 @@ def _about_ids(ranking: Ranking, qrels: Qrels) -> Iterator[Finding]:
             else "Each counts 0 (missing: zero) or is left out (missing: skip).",
             len(missing),
             qrels.n_queries,
-            _shown(missing),
+            _name_some(missing),
         )
     if len(extra):
         yield Finding(
@@ -199,7 +199,7 @@ def _about_ids(ranking: Ranking, qrels: Qrels) -> Iterator[Finding]:
             "They are left out.",
             len(extra),
             ranking.n_queries,
-            _shown(extra),
+            _name_some(extra),
         )
     yield from _about_near_ids("query", missing, extra, qrels.query_ids)
     unseen = _absent(qrels.doc_ids, ranking.doc_ids)
@@ -213,7 +213,7 @@ def _about_ids(ranking: Ranking, qrels: Qrels) -> Iterator[Finding]:
             "They count as not retrieved, whether or not the collection holds them.",
             len(unseen),
             len(qrels.doc_ids),
-            _shown(unseen),
+            _name_some(unseen),
         )
     yield from _about_near_ids("document", unseen, unjudged, qrels.doc_ids)
 
@@ -283,7 +283,7 @@ def _about_grades(qrels: Qrels) -> Iterator[Finding]:
             "Each counts 0 (empty: zero) or is left out (empty: skip); both are published.",
             len(empty),
             qrels.n_queries,
-            _shown(empty),
+            _name_some(empty),
         )
 
 
@@ -336,7 +336,7 @@ def _about_constant_scores(ranking: Ranking) -> Iterator[Finding]:
             "Nothing is ranked there: the ids decide the order. Use ties: expected.",
             len(constant),
             ranking.n_queries,
-            _shown(constant),
+            _name_some(constant),
         )
 
 
@@ -366,7 +366,7 @@ def _about_ties(hits: Hits, measures: tuple[Measure, ...], rules: Conventions) -
         f"{high[widest]:.6g}. Use ties: expected for the mean over all orders.",
         len(dependent),
         hits.n_queries,
-        _shown(hits.query_ids.take(dependent)),
+        _name_some(hits.query_ids.take(dependent)),
     )
 
 
@@ -384,7 +384,7 @@ def _about_depth(hits: Hits, measures: tuple[Measure, ...]) -> Iterator[Finding]
                 f"Measures at {k} still divide by {k}, so a longer list could score higher.",
                 len(short),
                 hits.n_queries,
-                _shown(hits.query_ids.take(short)),
+                _name_some(hits.query_ids.take(short)),
             )
 
 

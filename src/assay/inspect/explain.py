@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from assay.core.checks import named_few
+from assay.arrays import or_none
+from assay.core.checks import name_few
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.hits import Hits, judge
 from assay.core.ids import Ids
@@ -101,8 +102,8 @@ class Explanation:
         return {
             "query": self.query,
             "measure": str(self.measure),
-            "value": None if math.isnan(self.value) else self.value,
-            "evaluated": None if math.isnan(self.evaluated) else self.evaluated,
+            "value": or_none(self.value),
+            "evaluated": or_none(self.evaluated),
             "exact": self.exact,
             "columns": list(self.columns),
             "lines": [asdict(line) for line in self.lines],
@@ -170,7 +171,7 @@ def explain(
     scores = score(hits, wanted, conventions=rules)
     one = hits.select(np.array([row]))
     evaluated = float(scores.values[0, row])
-    derived, ties = _derived(one, wanted[0], rules)
+    derived, ties = _derive(one, wanted[0], rules)
     lines = _lines(ranking.under(rules), one, derived, ties, wanted[0])
     return Explanation(
         query=hits.query_ids[row],
@@ -191,26 +192,26 @@ def _row_of(query: str | int, hits: Hits) -> int:
     place = int(Ids.of([query], what="query").match(hits.query_ids)[0])
     if place < 0:
         raise IdError(
-            f"Query {query!r} is not among the judged queries: {named_few(hits.query_ids)}."
+            f"Query {query!r} is not among the judged queries: {name_few(hits.query_ids)}."
         )
     return place
 
 
 @dataclass(frozen=True)
-class _Derived:
+class _RankedDerivation:
     """A derivation, and the ranks of the documents it counts."""
 
     made: Derivation
     ranks: tuple[int, ...]
 
 
-def _derived(one: Hits, measure: Measure, rules: Conventions) -> tuple[_Derived, str]:
+def _derive(one: Hits, measure: Measure, rules: Conventions) -> tuple[_RankedDerivation, str]:
     """The derivation under the tie rule, and the placement of tied documents it goes by."""
     arguments, gain = call_of(measure, rules)
 
-    def under(ties: str) -> _Derived:
+    def under(ties: str) -> _RankedDerivation:
         view = RankView(one, gain, ties)
-        return _Derived(derive(measure, view, **arguments), tuple(view.rank.tolist()))
+        return _RankedDerivation(derive(measure, view, **arguments), tuple(view.rank.tolist()))
 
     if rules.ties == "order" or not len(one.tied_rows):
         return under("order"), "order"
@@ -233,8 +234,8 @@ def _has_extremes(one: Hits, measure: Measure, arguments: dict[str, Any], gain: 
 
 def _closed_form(
     one: Hits, measure: Measure, rules: Conventions, arguments: dict[str, Any], gain: Any
-) -> _Derived:
-    """Tie groups, and the value over all their orders; a single document has no share of its own."""
+) -> _RankedDerivation:
+    """Tie groups, and the value over all their orders, in which no document has a share."""
     view = TieView(one, gain)
     groups = [
         f"ranks {above + 1}–{above + size}: {good} of {size} count"
@@ -255,11 +256,11 @@ def _closed_form(
         f"in the order of the list it would be {show(in_order.value)}",
     )
     ranks = tuple(RankView(one, gain, "order").rank.tolist())
-    return _Derived(Derivation(by_rule[rules.ties], working), ranks)
+    return _RankedDerivation(Derivation(by_rule[rules.ties], working), ranks)
 
 
 def _lines(
-    ranking: Ranking, one: Hits, derived: _Derived, ties: str, measure: Measure
+    ranking: Ranking, one: Hits, derived: _RankedDerivation, ties: str, measure: Measure
 ) -> Iterator[Line]:
     """The ranks to show: the first ones, and below them those that count."""
     if bool(one.missing[0]):

@@ -1,4 +1,4 @@
-"""Rankings and judgments from numpy files, .npy and .npz, without ever trusting one.
+"""Rankings, judgments and vectors from numpy files, .npy and .npz, none of which is trusted.
 
 Nothing is unpickled; the size that a header claims is compared with the bytes that are there
 before anything is allocated; names inside an archive are keys, never paths.
@@ -6,6 +6,7 @@ before anything is allocated; names inside an archive are keys, never paths.
     run .npz      docs (queries × places, −1 = unused), scores; or scores (queries × docs) alone
     run .npy      scores (queries × docs)
     qrels .npz    query_labels and doc_labels; or targets; or queries, docs and grades
+    vectors       docs or queries (or one array under any name); ids beside them, or in a text file
     any .npz      query_ids and doc_ids, if there are ids; n_docs, the size of the collection
 """
 
@@ -16,8 +17,9 @@ import os
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, BinaryIO, NamedTuple
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -27,20 +29,27 @@ from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.core.ranking import Ranking
-from assay.errors import FormatError, ShapeError, StorageError, ValueRangeError
-from assay.io.streams import BOMB_BYTES, BOMB_RATIO, FilePath, open_chunks
+from assay.errors import FormatError, ShapeError, StorageError, UsageError, ValueRangeError
+from assay.io.streams import BOMB_BYTES, BOMB_RATIO, FilePath, open_chunks, read_lines
 
 __all__ = [
+    "ROW_IDS",
     "NpyRows",
+    "VectorFile",
+    "load_keyed",
     "load_npy",
     "load_npz",
     "npz_keys",
+    "open_rows",
+    "read_ids",
     "read_judgment_arrays",
     "read_ranking_arrays",
+    "read_vectors",
 ]
 
 
 _LARGEST = np.iinfo(np.int32).max
+ROW_IDS: Final = "sample_ids"
 _IDS = ("query_ids", "doc_ids")
 _RUN_KEYS = ("docs", "scores", *_IDS, "n_docs")
 _QRELS_KEYS = (
@@ -55,6 +64,11 @@ _QRELS_KEYS = (
     "n_docs",
 )
 
+_USUAL: Final = {
+    "doc": ("docs", "doc_embeddings", "corpus", "embeddings", "vectors", "codes"),
+    "query": ("queries", "query_embeddings", "embeddings", "vectors", "codes"),
+}
+
 
 class _Header(NamedTuple):
     shape: tuple[int, ...]
@@ -67,11 +81,11 @@ class _Header(NamedTuple):
 
 
 class NpyRows:
-    """The rows of a .npy file; only those that are asked for are mapped into memory."""
+    """The rows of a .npy file; only those that are used are mapped into memory."""
 
     def __init__(self, path: FilePath) -> None:
         self._name = os.fspath(path)
-        self._header, self._offset = _checked_header(path)
+        self._header, self._offset = _read_checked_header(path)
         self.shape = self._header.shape
         self.dtype = self._header.dtype
 
@@ -90,20 +104,25 @@ class NpyRows:
         )
 
 
+def open_rows(vectors: Any) -> Any:
+    """The rows of a .npy file where a path is given; anything else as it is."""
+    return NpyRows(vectors) if isinstance(vectors, str | os.PathLike) else vectors
+
+
 def load_npy(path: FilePath) -> Array:
     """Map a .npy file into memory, read-only."""
     name = os.fspath(path)
-    header, offset = _checked_header(path)
+    header, offset = _read_checked_header(path)
     order: Any = "F" if header.fortran else "C"
     if not header.n_bytes:
         return np.empty(header.shape, header.dtype, order)
     return np.memmap(name, header.dtype, "r", offset, header.shape, order)
 
 
-def _checked_header(path: FilePath) -> tuple[_Header, int]:
+def _read_checked_header(path: FilePath) -> tuple[_Header, int]:
     """What a .npy file holds, and where; the size is that of the file."""
     name = os.fspath(path)
-    with _opened(path) as file:
+    with _open_array_file(path) as file:
         header = _read_header(file, name)
         offset = file.tell()
         _check_size(header, os.fstat(file.fileno()).st_size - offset, name)
@@ -113,14 +132,14 @@ def _checked_header(path: FilePath) -> tuple[_Header, int]:
 def npz_keys(path: FilePath) -> list[str]:
     """Names of the arrays of a .npz file; none of them is read."""
     name = os.fspath(path)
-    with _opened(path) as file, _damage_named(name), zipfile.ZipFile(file) as archive:
+    with _open_array_file(path) as file, _naming_damage(name), zipfile.ZipFile(file) as archive:
         return list(_members(archive, name))
 
 
 def load_npz(path: FilePath, known: tuple[str, ...], *, others: str = "refuse") -> dict[str, Array]:
     """Read the known arrays of a .npz file; any other is refused, or left alone ("ignore")."""
     name = os.fspath(path)
-    with _opened(path) as file, _damage_named(name), zipfile.ZipFile(file) as archive:
+    with _open_array_file(path) as file, _naming_damage(name), zipfile.ZipFile(file) as archive:
         members = _members(archive, name)
         if others == "ignore":
             members = {key: member for key, member in members.items() if key in known}
@@ -134,8 +153,8 @@ def load_npz(path: FilePath, known: tuple[str, ...], *, others: str = "refuse") 
 
 
 @contextmanager
-def _opened(path: FilePath) -> Iterator[BinaryIO]:
-    next(open_chunks(path, 1))  # what is no regular file, or empty, is refused in its own words
+def _open_array_file(path: FilePath) -> Iterator[BinaryIO]:
+    next(open_chunks(path, 1))  # a file that is not regular, or empty, has messages of its own
     try:
         with open(path, "rb") as file:
             yield file
@@ -148,7 +167,7 @@ def _opened(path: FilePath) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _damage_named(name: str) -> Iterator[None]:
+def _naming_damage(name: str) -> Iterator[None]:
     """Whatever zipfile and its decompressors raise over a damaged archive is a FormatError."""
     try:
         yield
@@ -156,7 +175,7 @@ def _damage_named(name: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise FormatError(
-            f"{name} is no sound .npz file ({str(error)[:120]}). Fetch or write it again."
+            f"{name} is not a valid .npz file ({str(error)[:120]}). Fetch or write it again."
         ) from None
 
 
@@ -174,7 +193,7 @@ def _refuse_strangers(found: list[str], known: tuple[str, ...], name: str) -> No
     strange = [key for key in found if key not in known]
     if strange or not found:
         raise FormatError(
-            f"{name} holds {checks.named_few(strange) if strange else 'no arrays'}. "
+            f"{name} holds {checks.name_few(strange) if strange else 'no arrays'}. "
             f"Known arrays are {', '.join(known)}."
         )
 
@@ -185,7 +204,7 @@ def _refuse_bomb(members: dict[str, zipfile.ZipInfo], size: int, name: str) -> N
         raise FormatError(
             f"{name} holds {size} bytes but expands to {expanded}, more than {BOMB_BYTES >> 30} "
             f"GiB and more than {BOMB_RATIO} times its size; it is refused as a decompression "
-            "bomb. If it is sound, save it uncompressed."
+            "bomb. If it is valid, save it uncompressed."
         )
 
 
@@ -211,7 +230,7 @@ def _read_header(file: Any, place: str) -> _Header:
         header = _Header(*read(file))
     except Exception as error:  # the header is a Python literal: parsing one can raise anything
         raise FormatError(
-            f"{place}: no sound .npy header ({str(error)[:120]}). Fetch or write it again."
+            f"{place}: not a valid .npy header ({str(error)[:120]}). Fetch or write it again."
         ) from None
     if header.dtype.hasobject:
         raise FormatError(
@@ -279,7 +298,7 @@ def read_judgment_arrays(path: FilePath, format: str) -> Judgments:
     """Read judgments from .npz: labels, targets, or (query, doc, grade) triples of numbers."""
     name = os.fspath(path)
     if format == "npy":
-        load_npy(path)  # what is no sound file is told so first
+        load_npy(path)  # an invalid file is reported as such first
         raise FormatError(
             f"{name}: one bare array cannot say what is relevant to what. Save a .npz with "
             "query_labels and doc_labels, or targets, or queries, docs and grades."
@@ -326,3 +345,80 @@ def _ids_for(numbers: Array, given: Array | None, what: str, name: str) -> Ids:
             f"{name}: {what} number {numbers[row]} in row {row} is out of range for {len(ids)} ids."
         )
     return ids
+
+
+def load_keyed(
+    path: FilePath, key: str | None = None, *, usual: tuple[str, ...] = ()
+) -> tuple[Array, Array | None]:
+    """The array and, from a .npz that holds `sample_ids`, the ids of its rows.
+
+    Without a key it is the array of one of the `usual` names, or the only one.
+    """
+    name = os.fspath(path)
+    ending = Path(name).suffix.lower()
+    if ending == ".npy":
+        if key is not None:
+            raise UsageError(f"{name} holds one array without a name; the key {key!r} is for .npz.")
+        return load_npy(path), None
+    if ending != ".npz":
+        raise FormatError(f"{name}: arrays are read from .npy and .npz files.")
+    chosen = _choose_key(npz_keys(path), key, usual, name)
+    arrays = load_npz(path, (chosen, ROW_IDS), others="ignore")
+    return arrays[chosen], arrays.get(ROW_IDS)
+
+
+def _choose_key(found: list[str], key: str | None, usual: tuple[str, ...], name: str) -> str:
+    if key is not None:
+        if key in found:
+            return key
+        raise UsageError(f"{name} has no array {key!r}; it holds {', '.join(map(repr, found))}.")
+    candidates = [other for other in found if other != ROW_IDS]
+    known = [other for other in usual if other in candidates]
+    if known or len(candidates) == 1:
+        return (known or candidates)[0]
+    or_name = f", or call it {usual[0]!r}" if usual else ""
+    raise UsageError(
+        f"{name} holds {', '.join(map(repr, candidates)) or 'no arrays'}. Say which one is meant "
+        f"by its key{or_name}."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class VectorFile:
+    """The rows of one side, and their ids if the file holds any."""
+
+    vectors: Array
+    ids: Ids | None
+
+
+def read_vectors(path: FilePath, side: str, *, key: str | None = None) -> VectorFile:
+    """Vectors of documents (side "doc") or queries ("query") from a .npy or .npz file.
+
+    A .npz may hold both sides, as `docs` and `queries`, and ids: `doc_ids`, `query_ids`, or `ids`
+    and `sample_ids` where it holds one side only. A `key` names the array.
+    """
+    vectors, rows = load_keyed(path, key, usual=_USUAL[side])
+    if not os.fspath(path).lower().endswith(".npz"):
+        return VectorFile(vectors, None)
+    keys = npz_keys(path)
+    both = any(name in keys for name in _USUAL["doc"][:3]) and "queries" in keys
+    names = (f"{side}_ids",) if both else (f"{side}_ids", "ids")
+    found = next((name for name in names if name in keys), None)
+    given = load_keyed(path, found)[0] if found else None if both else rows
+    return VectorFile(
+        vectors, None if given is None else _vector_ids(given, side, path, found or ROW_IDS)
+    )
+
+
+def _vector_ids(given: Array, side: str, path: FilePath, name: str) -> Ids:
+    if given.ndim != 1 or given.dtype.kind not in "iuU":
+        raise FormatError(
+            f"{os.fspath(path)}: {name} must be text or whole numbers in one dimension, found "
+            f"shape {given.shape} of {given.dtype}."
+        )
+    return Ids.of(given if given.dtype.kind in "iu" else given.tolist(), what=side)
+
+
+def read_ids(path: FilePath, side: str) -> Ids:
+    """Ids from a text file, one a line, in the order of the vectors; they stay text."""
+    return Ids.of([line.rstrip("\r\n") for line in read_lines(path)], what=side)

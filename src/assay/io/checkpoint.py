@@ -1,4 +1,4 @@
-"""Checkpoint: finished parts of unfinished work in a folder, from which a killed process goes on.
+"""Checkpoint: finished parts of unfinished work in a folder, from which a killed process resumes.
 
 A part is a file: the SHA-256 of what follows, then an .npz with the arrays of the part and a JSON
 head. It is written whole or not at all. A part that is damaged, or that belongs to another job
@@ -44,7 +44,7 @@ class Checkpoint:
     """The parts of one job in one folder; without a folder nothing is stored and nothing found.
 
     `fingerprint` tells all that the parts depend on. Where the checkpoint is `optional`, a folder
-    that cannot be read or written is no error: the work goes on, it only cannot be resumed.
+    that cannot be read or written is not an error: the work continues, it only cannot be resumed.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Checkpoint:
         return None
 
     def write_job(self, job: Mapping[str, Any]) -> None:
-        """Note what the folder is for, in words that people can read."""
+        """Record what the folder is for."""
         if self.folder is not None:
             with atomic_write(self.folder / _JOB) as file:
                 file.write(json.dumps(job, indent=1).encode())
@@ -143,8 +143,8 @@ class Checkpoint:
 
 def _pack(arrays: Mapping[str, Array], head: Mapping[str, Any]) -> bytes:
     buffer = io.BytesIO()
-    coded: dict[str, Any] = {_HEAD: np.frombuffer(json.dumps(head).encode(), np.uint8)}
-    np.savez(buffer, **coded, **arrays)
+    content: dict[str, Any] = {_HEAD: np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays}
+    np.savez(buffer, **content)
     body = buffer.getvalue()
     return hashlib.sha256(body).digest() + body
 

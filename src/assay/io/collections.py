@@ -53,7 +53,7 @@ def find_layout(folder: str | os.PathLike[str], split: str) -> Layout:
     home = Path(folder)
     if not home.is_dir():
         raise UsageError(
-            f"{home} is no folder in BEIR's layout. Give queries and judgments as well "
+            f"{home} is not a folder in BEIR's layout. Give queries and judgments as well "
             "(on the command line --queries and --qrels)."
         )
     names = [
@@ -252,12 +252,12 @@ class Collection:
 
     @cached_property
     def absent_queries(self) -> Ids:
-        """Judged queries without a text: nobody can ask them."""
+        """Judged queries without a text, which cannot be searched."""
         return _absent(self.qrels.query_ids, self.query_ids)
 
     @cached_property
     def unjudged_queries(self) -> Ids:
-        """Queries that nobody judged."""
+        """Queries without judgments."""
         return _absent(self.query_ids, self.qrels.query_ids)
 
     @cached_property
@@ -310,23 +310,23 @@ def load_collection(
         cut = chunk_docs(docs.ids, docs.texts, chunks)
         docs = Texts(cut.ids, cut.texts)
     judged = read_judgments(qrels) if isinstance(qrels, str | os.PathLike) else as_judgments(qrels)
-    asked = None if queries is None else read_texts(queries, "query")
-    asked, truth = _matched(asked, judged)
-    return Collection(docs.ids, docs.texts, asked.ids, asked.texts, truth, name or _named(corpus))
+    given = None if queries is None else read_texts(queries, "query")
+    given, truth = _match_queries(given, judged)
+    return Collection(docs.ids, docs.texts, given.ids, given.texts, truth, name or _name_of(corpus))
 
 
-def _matched(asked: Texts | None, judged: Any) -> tuple[Texts, Qrels]:
+def _match_queries(given: Texts | None, judged: Any) -> tuple[Texts, Qrels]:
     """Queries and judgments by id; a list of (query, ids) may name queries by their text."""
     if isinstance(judged, EvalSet):
-        if asked is None:
-            asked = _from_eval_set(judged)
-        ids = _query_ids(judged, asked)
-        return asked, judged.as_qrels(ids)
-    if asked is None:
+        if given is None:
+            given = _from_eval_set(judged)
+        ids = _query_ids(judged, given)
+        return given, judged.as_qrels(ids)
+    if given is None:
         raise UsageError("A collection needs queries: give them (on the command line --queries).")
     if not isinstance(judged, Qrels):
         raise UsageError("A collection is judged by pairs, not by labels.")
-    return asked, judged
+    return given, judged
 
 
 def _from_eval_set(judged: EvalSet) -> Texts:
@@ -334,15 +334,15 @@ def _from_eval_set(judged: EvalSet) -> Texts:
     return Texts(Ids.of([str(number) for number in range(len(texts))], "query"), texts)
 
 
-def _query_ids(judged: EvalSet, asked: Texts) -> list[str]:
+def _query_ids(judged: EvalSet, given: Texts) -> list[str]:
     """The id of each query of the list, which may stand there by its text."""
-    known = {str(one) for one in asked.ids}
-    by_text = dict(zip(asked.texts, map(str, asked.ids), strict=True))
+    known = {str(one) for one in given.ids}
+    by_text = dict(zip(given.texts, map(str, given.ids), strict=True))
     by_id = all(one in known for one in judged.queries)
     return [one if by_id else by_text.get(one, one) for one in judged.queries]
 
 
-def _named(corpus: str | os.PathLike[str]) -> str:
+def _name_of(corpus: str | os.PathLike[str]) -> str:
     path = Path(corpus).resolve()
     return path.name if path.is_dir() else path.parent.name
 
@@ -370,7 +370,7 @@ def _refuse_strangers(collection: Collection) -> None:
         hint = "" if near is None else f" Some differ only {near[0]}: {near[1][0]}."
         raise MismatchError(
             f"None of the {len(judged)} judged {what} is in the collection: judged are "
-            f"{checks.named_few(judged, 3)}, there are {checks.named_few(there, 3)}.{hint}"
+            f"{checks.name_few(judged, 3)}, there are {checks.name_few(there, 3)}.{hint}"
         )
 
 

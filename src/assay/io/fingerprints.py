@@ -9,7 +9,6 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,6 +57,8 @@ def digest_of_file(path: str | os.PathLike[str]) -> str:
 
 def version_of(package: str) -> str:
     """The version of an installed package, by the name it is installed under."""
+    from importlib import metadata  # slow to load, and most commands need no versions
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -122,6 +123,8 @@ def versions() -> dict[str, str]:
 
 
 def _version_of(module: str) -> str:
+    from importlib import metadata
+
     try:
         return metadata.version(module.replace("_", "-"))
     except metadata.PackageNotFoundError:

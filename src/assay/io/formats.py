@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -12,8 +12,9 @@ from assay.core.conventions import Conventions, as_conventions
 from assay.core.judgments import Judgments
 from assay.core.ranking import Ranking
 from assay.errors import InputError, UsageError
-from assay.io import frames, tables
+from assay.io import tables
 from assay.io.arrays import read_judgment_arrays, read_ranking_arrays
+from assay.io.frames import lines_of_data
 from assay.io.lines import Kind, Lines
 from assay.io.streams import open_chunks
 from assay.io.trec import parse_qrels, parse_run
@@ -36,7 +37,7 @@ def read_run(
     The name's ending says the format, else the content does; `format` overrides both. Text files
     may be .gz or .zst. The conventions say how equal scores are ordered.
     """
-    return _ranking_of_file(checked_path(path), as_conventions(conventions), format)
+    return _ranking_of_file(check_path(path), as_conventions(conventions), format)
 
 
 def read_qrels(
@@ -45,10 +46,10 @@ def read_qrels(
     format: str | None = None,
 ) -> Judgments:
     """Read a file of judgments, in the formats that `read_run` knows."""
-    return _judgments_of_file(checked_path(path), format)
+    return _judgments_of_file(check_path(path), format)
 
 
-def checked_path(path: Any) -> str | os.PathLike[str]:
+def check_path(path: Any) -> str | os.PathLike[str]:
     """The path, if it is one that can name a file."""
     plain = os.fspath(path) if isinstance(path, os.PathLike) else path
     if isinstance(plain, str):
@@ -70,7 +71,7 @@ def as_ranking(run: Any, rules: Conventions) -> Ranking:
         return run
     if isinstance(run, str | os.PathLike):
         return _ranking_of_file(run, rules, None)
-    return _ranking(_lines_of_data(run, "run"), rules)
+    return _ranking(lines_of_data(run, "run"), rules)
 
 
 def as_judgments(qrels: Any) -> Judgments:
@@ -83,11 +84,11 @@ def as_judgments(qrels: Any) -> Judgments:
         return qrels
     if isinstance(qrels, str | os.PathLike):
         return _judgments_of_file(qrels, None)
-    return _judgments(_lines_of_data(qrels, "qrels"))
+    return _judgments(lines_of_data(qrels, "qrels"))
 
 
 def find_format(path: str | os.PathLike[str], format: str | None = None) -> str:
-    """Tell the format of a file: as asked, by the name's ending, or by the first bytes.
+    """Tell the format of a file: as given, by the name's ending, or by the first bytes.
 
     >>> find_format("run.tsv.gz")
     'tsv'
@@ -100,12 +101,12 @@ def find_format(path: str | os.PathLike[str], format: str | None = None) -> str:
 
 
 def named_format(path: str | os.PathLike[str]) -> str | None:
-    """The format that the name's ending promises, if it promises any."""
+    """The format that the name's ending stands for, if any."""
     return _SUFFIXES.get(ending_of(path))
 
 
 def ending_of(path: str | os.PathLike[str]) -> str:
-    """The name's ending in small letters, that of the packing left out.
+    """The name's ending in small letters, that of the compression left out.
 
     >>> ending_of("run.TSV.gz")
     '.tsv'
@@ -134,9 +135,9 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _ranking_of_file(
-    path: str | os.PathLike[str], rules: Conventions, asked: str | None
+    path: str | os.PathLike[str], rules: Conventions, given: str | None
 ) -> Ranking:
-    format = find_format(path, asked)
+    format = find_format(path, given)
     with _naming(path):
         if format in ("npz", "npy"):
             ranking = read_ranking_arrays(path, format)
@@ -144,8 +145,8 @@ def _ranking_of_file(
         return _ranking(_lines_of_file(path, "run", format), rules)
 
 
-def _judgments_of_file(path: str | os.PathLike[str], asked: str | None) -> Judgments:
-    format = find_format(path, asked)
+def _judgments_of_file(path: str | os.PathLike[str], given: str | None) -> Judgments:
+    format = find_format(path, given)
     with _naming(path):
         if format in ("npz", "npy"):
             return read_judgment_arrays(path, format)
@@ -166,16 +167,6 @@ def _lines_of_trec(path: str | os.PathLike[str], kind: Kind) -> Lines:
         return Lines(*parse_qrels(path)[:5])
     run = parse_run(path)
     return Lines(*run[:5], name=run.tag)
-
-
-def _lines_of_data(data: Any, kind: Kind) -> Lines:
-    from assay.io import plain
-
-    if isinstance(data, Mapping):
-        return plain.lines_of_mapping(data, kind)
-    if frames.is_frame(data):
-        return frames.lines_of_frame(data, kind)
-    return plain.lines_of_records(data, kind, "row {}".format, kind)
 
 
 def _ranking(lines: Lines, rules: Conventions) -> Ranking:

@@ -37,7 +37,7 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         seen: set[str] = set()
         key = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise ValueError(f"the key {key!r} stands twice in one JSON object. Keep one of the two.")
+        raise ValueError(f"the key {key!r} appears twice in one JSON object. Keep one of the two.")
     return found
 
 

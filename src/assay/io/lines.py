@@ -49,11 +49,11 @@ class Lines(NamedTuple):
 
 
 def pack_ids(values: Sequence[Any], what: str, where: Where) -> Ids:
-    """Check and pack ids; a fault is told with its place."""
+    """Check and pack ids; an error names the place."""
     try:
         return Ids.of(values, what)
     except IdError as error:
-        raise _located(values, what, where, error) from None
+        raise _locate_error(values, what, where, error) from None
 
 
 def number_ids(ids: Ids) -> tuple[Ids, Ints32]:
@@ -76,7 +76,7 @@ def _first_places(ids: Ids) -> npt.NDArray[np.int64]:
     return first[inverse]
 
 
-def _located(values: Sequence[Any], what: str, where: Where, error: IdError) -> IdError:
+def _locate_error(values: Sequence[Any], what: str, where: Where, error: IdError) -> IdError:
     """The same fault, said with the place of the first value that has it."""
     for row, value in enumerate(values):
         try:
@@ -120,10 +120,10 @@ def _refuse_lost_digits(values: Sequence[Any], kind: Kind, where: Where) -> None
     limit = 2**53
     for row, value in enumerate(values):
         if not -limit <= value <= limit and isinstance(value, int | np.integer):
-            raise _lost_digits(int(value), kind, where(row))
+            raise _lost_digits_error(int(value), kind, where(row))
 
 
-def _lost_digits(value: int, kind: Kind, place: str) -> ValueRangeError:
+def _lost_digits_error(value: int, kind: Kind, place: str) -> ValueRangeError:
     shown = str(value) if abs(value) < 10**30 else f"of {value.bit_length()} bits"
     return ValueRangeError(
         f"{place}: the {VALUE_NAME[kind]} {shown} is a whole number beyond 2^53, which float64 "
@@ -138,7 +138,7 @@ def exact_floats(values: npt.NDArray[Any], kind: Kind, where: Where) -> Floats:
         bad = (values > limit) | ((values < -limit) if values.dtype.kind == "i" else False)
         if bad.any():
             row = int(np.argmax(bad))
-            raise _lost_digits(int(values[row]), kind, where(row))
+            raise _lost_digits_error(int(values[row]), kind, where(row))
     return values.astype(np.float64)
 
 
@@ -154,7 +154,7 @@ def check_values(lines: Lines, kind: Kind, where: Where) -> Lines:
         fault = "missing or not a number" if math.isnan(value) else "not finite"
         raise ValueRangeError(
             f"{where(row)}: the {name} of doc {doc!r} for query {query!r} is {value}, {fault}. "
-            f"Remove the line or mend the {name}."
+            f"Remove the line or fix the {name}."
         )
     return lines
 
@@ -199,7 +199,7 @@ def find_columns(names: Sequence[str], kind: Kind, source: str) -> Columns:
     rank = pick_column(names, _RANK, source) if kind == "run" and value is None else None
     found = value if value is not None else rank
     if query is None or doc is None or found is None:
-        raise FormatError(_unrecognised(names, kind, source))
+        raise FormatError(_describe_unrecognised(names, kind, source))
     return Columns(query, doc, found, by_rank=value is None)
 
 
@@ -230,7 +230,7 @@ def pick_column(names: Sequence[str], known: Sequence[str], source: str) -> str 
     return None
 
 
-def _unrecognised(names: Sequence[str], kind: Kind, source: str) -> str:
+def _describe_unrecognised(names: Sequence[str], kind: Kind, source: str) -> str:
     shown = ", ".join(repr(str(name))[:40] for name in list(names)[:8]) or "none"
     value = "score (or rank)" if kind == "run" else "grade (or relevance, label, score)"
     return (

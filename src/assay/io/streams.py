@@ -1,7 +1,7 @@
 """Files as streams of bytes chunks, decompressed on the way, in bounded memory.
 
-A file is gzip or Zstandard if its first bytes say so; a name that promises what the bytes do
-not keep is an error. What is wrong with the file system is a StorageError, what is wrong with
+A file is gzip or Zstandard if its first bytes say so; a name that does not match the bytes is an
+error. What is wrong with the file system is a StorageError, what is wrong with
 the content a FormatError.
 """
 
@@ -42,7 +42,7 @@ _ZSTD_BITE = 2 << 10
 def open_chunks(path: str | os.PathLike[str], chunk_size: int = CHUNK_SIZE) -> Iterator[bytes]:
     """Read a plain, .gz or .zst file in chunks of at most about `chunk_size` bytes.
 
-    Nothing is opened before the first chunk is asked for.
+    Nothing is opened before the first chunk is read.
     """
     name = os.fspath(path)
     with _open_regular(name) as file:
@@ -104,7 +104,7 @@ def _refuse_bomb(total: int, compressed: int, name: str) -> None:
         raise FormatError(
             f"{name} holds {compressed} bytes but expands to more than {BOMB_BYTES >> 30} GiB and "
             f"more than {BOMB_RATIO} times its size; it is refused as a decompression bomb. "
-            "If it is sound, decompress it first."
+            "If it is valid, decompress it first."
         )
 
 
@@ -201,7 +201,7 @@ def read_lines(path: FilePath, *, longest: int = LONGEST_LINE) -> Iterator[str]:
     rest = b""
     for chunk in _without_mark(path):
         whole, feed, rest = (rest + chunk).rpartition(b"\n")
-        lines = _split(_decoded(whole + feed, path, number))
+        lines = _split(_decode(whole + feed, path, number))
         number += len(lines)
         if max(len(rest), *map(len, lines), 0) > longest:
             raise FormatError(
@@ -209,12 +209,12 @@ def read_lines(path: FilePath, *, longest: int = LONGEST_LINE) -> Iterator[str]:
                 f"{longest >> 20} MiB. Is this the right file and format?"
             )
         yield from lines
-    yield from _split(_decoded(rest, path, number))
+    yield from _split(_decode(rest, path, number))
 
 
 def read_text(path: FilePath) -> str:
     """Read a whole file."""
-    return _decoded(b"".join(_without_mark(path)), path, 0)
+    return _decode(b"".join(_without_mark(path)), path, 0)
 
 
 def _split(text: str) -> list[str]:
@@ -230,7 +230,7 @@ def _without_mark(path: FilePath) -> Iterator[bytes]:
     return chain([first.removeprefix(codecs.BOM_UTF8)], chunks)
 
 
-def _decoded(data: bytes, path: FilePath, lines_before: int) -> str:
+def _decode(data: bytes, path: FilePath, lines_before: int) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Lines from table files: CSV, TSV, JSON, JSONL and parquet.
+"""Lines from table files: CSV, TSV, JSON, JSONL and parquet; and groups of queries.
 
 Ids in CSV and TSV are always text, so '007' stays '007'. JSON and parquet know the difference
 between 7 and "7", and so do the ids read from them.
@@ -7,6 +7,7 @@ between 7 and "7", and so do the ids read from them.
 from __future__ import annotations
 
 import csv
+import io
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,7 @@ import numpy as np
 from assay.arrays import Floats
 from assay.core.ids import Ids
 from assay.errors import FormatError, need
-from assay.io.frames import lines_of_frame
+from assay.io.frames import lines_of_frame, lines_of_mapping, lines_of_records
 from assay.io.json_text import parse_json
 from assay.io.lines import (
     VALUE_NAME,
@@ -33,10 +34,16 @@ from assay.io.lines import (
     number_ids,
     pack_ids,
 )
-from assay.io.plain import lines_of_mapping, lines_of_records
 from assay.io.streams import BOMB_BYTES, BOMB_RATIO, FilePath, open_chunks, read_lines, read_text
 
-__all__ = ["read_delimited", "read_json", "read_jsonl", "read_parquet"]
+__all__ = [
+    "groups_path",
+    "read_delimited",
+    "read_groups",
+    "read_json",
+    "read_jsonl",
+    "read_parquet",
+]
 
 
 _BATCH = 1 << 14
@@ -66,7 +73,7 @@ def read_delimited(path: FilePath, kind: Kind, *, delimiter: str) -> Lines:
     parts = _read_parts(body, header, columns, kind, where)
     if not parts:
         raise FormatError(f"{name} holds a header and no lines.")
-    return check_values(_joined(parts, by_rank=columns.by_rank), kind, where)
+    return check_values(_join_parts(parts, by_rank=columns.by_rank), kind, where)
 
 
 def _reader(path: FilePath, delimiter: str) -> Any:
@@ -98,20 +105,20 @@ def _read_parts(
     parts: list[tuple[Ids, Ids, Floats]] = []
     done = 0
     while batch := list(islice(rows, _BATCH)):
-        place = _shifted(where, done)
+        place = _shift(where, done)
         _require_width(batch, len(header), place)
         queries = pack_ids([row[query] for row in batch], "query", place)
         docs = pack_ids([row[doc] for row in batch], "doc", place)
-        parts.append((queries, docs, _parsed_numbers([row[value] for row in batch], kind, place)))
+        parts.append((queries, docs, _parse_numbers([row[value] for row in batch], kind, place)))
         done += len(batch)
     return parts
 
 
-def _shifted(where: Where, done: int) -> Where:
+def _shift(where: Where, done: int) -> Where:
     return lambda row: where(done + row)
 
 
-def _joined(parts: list[tuple[Ids, Ids, Floats]], *, by_rank: bool) -> Lines:
+def _join_parts(parts: list[tuple[Ids, Ids, Floats]], *, by_rank: bool) -> Lines:
     query_parts, doc_parts, value_parts = zip(*parts, strict=True)
     query_ids, queries = number_ids(Ids.concat(query_parts))
     doc_ids, docs = number_ids(Ids.concat(doc_parts))
@@ -128,7 +135,7 @@ def _require_width(cells: Sequence[list[str]], width: int, where: Where) -> None
         )
 
 
-def _parsed_numbers(texts: Sequence[str], kind: Kind, where: Where) -> Floats:
+def _parse_numbers(texts: Sequence[str], kind: Kind, where: Where) -> Floats:
     """Decimal numbers only: Python would also take 'nan', '1_000' and digits of other scripts."""
     try:
         if _ODD_IN_NUMBER.search("".join(texts)) is None:
@@ -168,12 +175,12 @@ def read_jsonl(path: FilePath, kind: Kind) -> Lines:
     numbers: list[int] = []
     records: list[Any] = []
     while batch := list(islice(numbered, _BATCH)):
-        records += _parsed_lines([line for _, line in batch], batch, name)
+        records += _parse_lines([line for _, line in batch], batch, name)
         numbers += [number for number, _ in batch]
     return lines_of_records(records, kind, lambda row: f"{name}, line {numbers[row]}", name)
 
 
-def _parsed_lines(lines: list[str], numbered: list[tuple[int, str]], name: str) -> list[Any]:
+def _parse_lines(lines: list[str], numbered: list[tuple[int, str]], name: str) -> list[Any]:
     """Parse many lines as one array, which is quicker; if that fails, one by one."""
     with suppress(FormatError):
         records: list[Any] = parse_json(f"[{','.join(lines)}]", name)
@@ -203,7 +210,7 @@ def read_parquet(path: FilePath, kind: Kind) -> Lines:
         if isinstance(error, FormatError):
             raise
         raise FormatError(
-            f"{name} is no sound parquet file ({str(error)[:120]}). Fetch or write it again."
+            f"{name} is not a valid parquet file ({str(error)[:120]}). Fetch or write it again."
         ) from None
     return lines_of_frame(table, kind, f"{name}, row {{}}".format, name)
 
@@ -220,3 +227,79 @@ def _refuse_bomb(n_rows: int, size: int, name: str) -> None:
             f"{name} holds {size} bytes but claims {n_rows} rows, more than {BOMB_BYTES >> 30} GiB "
             f"and more than {BOMB_RATIO} times its size; it is refused as a decompression bomb."
         )
+
+
+def read_groups(source: str, queries: Ids) -> tuple[str, dict[str | int, str]]:
+    """The column's name and {query: group}, from `FILE` or `FILE:COLUMN`.
+
+    A first line whose first cell is none of the queries is the header. COLUMN is a name from the
+    header or the number of a column; without it the second column is taken.
+    """
+    path, column = _split_source(source)
+    rows = list(_group_rows(path))
+    known: dict[str, str | int] = {str(query): query for query in queries}
+    header = rows.pop(0)[1] if rows[0][1][0] not in known else None
+    place = _group_column(column, header, path)
+    name = column if header is None or column else header[place]
+    groups: dict[str | int, str] = {}
+    for line, cells in rows:
+        if len(cells) <= place:
+            raise FormatError(
+                f"{path}, line {line}: found {len(cells)} columns, the group is in column "
+                f"{place + 1}. Separate columns by tabs (or by commas in a .csv file)."
+            )
+        query = known.get(cells[0])
+        if query is None:
+            continue  # a group of a query that nobody judged changes nothing
+        if groups.setdefault(query, cells[place]) != cells[place]:
+            raise FormatError(
+                f"{path}, line {line}: query {cells[0]!r} is already in group "
+                f"{groups[query]!r}, found {cells[place]!r}. A query belongs to one group."
+            )
+    return name or "group", groups
+
+
+def groups_path(source: str) -> str:
+    """The file in `FILE` or `FILE:COLUMN`."""
+    return _split_source(source)[0]
+
+
+def _split_source(source: str) -> tuple[str, str]:
+    path, colon, column = source.rpartition(":")
+    return (source, "") if not colon or os.path.exists(source) else (path, column)
+
+
+def _group_rows(path: str) -> Iterator[tuple[int, list[str]]]:
+    """(line number, cells) of every line that is neither blank nor a comment."""
+    try:
+        text = b"".join(open_chunks(path)).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path} is not UTF-8 text ({error.reason}). Convert it.") from None
+    delimiter = "\t" if "\t" in text[:10_000] else ","
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
+    found = False
+    try:
+        for cells in reader:
+            if cells and cells[0].strip() and not cells[0].startswith("#"):
+                found = True
+                yield reader.line_num, [cell.strip() for cell in cells]
+    except csv.Error as error:
+        raise FormatError(f"{path}, line {reader.line_num}: {error}.") from None
+    if not found:
+        raise FormatError(f"{path} holds no lines. Each needs a query and its group.")
+
+
+def _group_column(column: str, header: list[str] | None, path: str) -> int:
+    if not column and header is not None and len(header) < 2:
+        raise FormatError(
+            f"{path}: the first line has one column, {header[0][:60]!r}; each line needs a query "
+            "and its group. Separate columns by tabs, or by commas."
+        )
+    if not column:
+        return 1
+    if header is not None and column in header:
+        return header.index(column)
+    if column.isdecimal() and int(column) > 0:
+        return int(column) - 1
+    have = ", ".join(header) if header else "no header"
+    raise FormatError(f"{path} has no column {column!r}; it has: {have}.")

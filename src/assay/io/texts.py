@@ -128,14 +128,14 @@ def read_texts(path: FilePath, role: Role) -> Texts:
     id are numbered from 0.
     """
     if os.path.isdir(path):
-        return _checked(*read_folder(path), role, f"{os.fspath(path)}, file {{}}".format)
+        return _check_texts(*read_folder(path), role, f"{os.fspath(path)}, file {{}}".format)
     ending = ending_of(path)
     if ending in (".jsonl", ".ndjson"):
-        return _of_json_lines(path, role)
+        return _read_json_lines(path, role)
     if ending == ".json":
-        return _of_json(path, role)
+        return _read_json(path, role)
     if ending in (".csv", ".tsv"):
-        return _of_table(path, role, "," if ending == ".csv" else "\t")
+        return _read_table(path, role, "," if ending == ".csv" else "\t")
     raise UsageError(
         f"{os.fspath(path)}: texts are read from {', '.join(_ENDINGS)} (also .gz, .zst) or from a "
         "folder of .txt and .md files. Rename or convert it."
@@ -157,12 +157,12 @@ def as_text_ids(ids: Sequence[Any]) -> list[Any]:
     return [str(one) for one in ids] if whole else list(ids)
 
 
-def _checked(ids: Sequence[Any], texts: Sequence[Any], role: Role, where: Where) -> Texts:
+def _check_texts(ids: Sequence[Any], texts: Sequence[Any], role: Role, where: Where) -> Texts:
     packed = pack_ids(as_text_ids(ids), role, where)
     pair = packed.first_duplicate()
     if pair is not None:
         raise IdError(
-            f"{where(pair[1])}: the {role} id {packed[pair[0]]!r} stands there a second time; the "
+            f"{where(pair[1])}: the {role} id {packed[pair[0]]!r} appears there a second time; the "
             f"first is {where(pair[0])}. Each {role} id must be unique."
         )
     for row, text in enumerate(texts):
@@ -172,40 +172,42 @@ def _checked(ids: Sequence[Any], texts: Sequence[Any], role: Role, where: Where)
     return Texts(packed, tuple(texts))
 
 
-def _of_json_lines(path: FilePath, role: Role) -> Texts:
+def _read_json_lines(path: FilePath, role: Role) -> Texts:
     name = os.fspath(path)
     numbers, records = [], []
     for number, line in enumerate(read_lines(path, longest=_LONGEST), 1):
         if not line.isspace():
             numbers.append(number)
             records.append(parse_json(line, f"{name}, line {number}"))
-    return _of_records(records, role, name, lambda row: f"{name}, line {numbers[row]}")
+    return _read_records(records, role, name, lambda row: f"{name}, line {numbers[row]}")
 
 
-def _of_json(path: FilePath, role: Role) -> Texts:
+def _read_json(path: FilePath, role: Role) -> Texts:
     """A list of records or texts, or {id: text}."""
     name = os.fspath(path)
     data = parse_json(read_text(path), name)
     where = f"{name}, entry {{}}".format
     if isinstance(data, Mapping):
-        return _checked(list(data), list(data.values()), role, where)
+        return _check_texts(list(data), list(data.values()), role, where)
     if not isinstance(data, list):
         raise FormatError(f"{name}: expected a JSON object or array, found {data!r:.40}.")
-    return _of_records(data, role, name, where)
+    return _read_records(data, role, name, where)
 
 
-def _of_records(records: list[Any], role: Role, name: str, where: Where) -> Texts:
+def _read_records(records: list[Any], role: Role, name: str, where: Where) -> Texts:
     if not records:
         raise FormatError(f"{name} holds no {role}.")
     if all(isinstance(one, str) for one in records):
-        return _checked(range(len(records)), records, role, where)
+        return _check_texts(range(len(records)), records, role, where)
     odd = next((i for i, one in enumerate(records) if not isinstance(one, Mapping)), None)
     if odd is not None:
         raise FormatError(f"{where(odd)}: expected an object, found {records[odd]!r:.60}.")
     columns = find_text_columns(list(records[0]), role, where(0))
     ids = range(len(records)) if columns.id is None else _fields(records, columns.id, where)
     titles = [one.get(columns.title) or "" for one in records] if columns.title else None
-    return _checked(ids, _joined(titles, _fields(records, columns.text, where)), role, where)
+    return _check_texts(
+        ids, _join_titles(titles, _fields(records, columns.text, where)), role, where
+    )
 
 
 def _fields(records: list[Any], key: str, where: Where) -> list[Any]:
@@ -215,7 +217,7 @@ def _fields(records: list[Any], key: str, where: Where) -> list[Any]:
     return [one[key] for one in records]
 
 
-def _joined(titles: Sequence[Any] | None, texts: Sequence[Any]) -> list[Any]:
+def _join_titles(titles: Sequence[Any] | None, texts: Sequence[Any]) -> list[Any]:
     if titles is None:
         return list(texts)
     return [
@@ -224,7 +226,7 @@ def _joined(titles: Sequence[Any] | None, texts: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _of_table(path: FilePath, role: Role, delimiter: str) -> Texts:
+def _read_table(path: FilePath, role: Role, delimiter: str) -> Texts:
     name = os.fspath(path)
     rows, numbers = _rows(path, delimiter, name)
     columns, body = _head(rows, role, name)
@@ -244,7 +246,9 @@ def _of_table(path: FilePath, role: Role, delimiter: str) -> Texts:
     place = {key: names.index(key) for key in filter(None, columns)}
     ids = range(len(body)) if columns.id is None else [row[place[columns.id]] for row in body]
     titles = [row[place[columns.title]] for row in body] if columns.title else None
-    return _checked(ids, _joined(titles, [row[place[columns.text]] for row in body]), role, where)
+    return _check_texts(
+        ids, _join_titles(titles, [row[place[columns.text]] for row in body]), role, where
+    )
 
 
 def _head(rows: list[list[str]], role: Role, name: str) -> tuple[TextColumns, list[list[str]]]:
@@ -283,7 +287,7 @@ def _rows(path: FilePath, delimiter: str, name: str) -> tuple[list[list[str]], l
 
 @contextmanager
 def _long_cells() -> Iterator[None]:
-    """The csv module takes cells of 128 kB unless told otherwise, for all of the program."""
+    """The csv module limits cells to 128 kB unless changed, for the whole process."""
     before = csv.field_size_limit(_LONGEST)
     try:
         yield

@@ -101,12 +101,12 @@ def fault_error(name: str, kind: str, fault: TextFault) -> InputError:
     """Turn a parser's fault into the error to raise."""
     line, what, text, found = fault
     columns, value = _COLUMNS[kind], _VALUE[kind]
-    shown = _shown(text)
+    shown = _shorten(text)
     messages = {
         "columns": f"expected {columns.count(',') + 1} columns ({columns}), found {found}: "
         f"{shown}. Separate the columns by spaces or tabs; an id cannot hold either.",
         "number": f"the {value} {shown} is not a number. Write it like 12, -0.5 or 1.5e-3.",
-        "not_finite": f"the {value} {shown} is not finite. Remove the line or mend the {value}.",
+        "not_finite": f"the {value} {shown} is not finite. Remove the line or fix the {value}.",
         "overflow": f"the {value} {shown} is too large for a float64. Scale the values.",
         "utf8": f"the text is not UTF-8: {shown}. Convert the file to UTF-8.",
         "nul": f"the line holds a NUL byte: {shown}. If the file is UTF-16, convert it to UTF-8.",
@@ -118,7 +118,7 @@ def fault_error(name: str, kind: str, fault: TextFault) -> InputError:
     return error(f"{name}, line {line}: {messages[what]}")
 
 
-def _shown(text: bytes) -> str:
+def _shorten(text: bytes) -> str:
     """Show the offending text, shortened."""
     decoded = text.decode(errors="replace")
     return repr(decoded if len(decoded) <= 60 else f"{decoded[:59]}…")

@@ -25,7 +25,7 @@ from assay.core.judgments import Judgments, Qrels
 from assay.core.ranking import Ranking
 from assay.errors import IdError, MismatchError, UsageError, need
 from assay.io.atomic import atomic_write
-from assay.io.formats import checked_path, ending_of, named_format
+from assay.io.formats import check_path, ending_of, named_format
 from assay.io.frames import build_frame
 from assay.io.streams import FilePath
 
@@ -71,7 +71,7 @@ def write_run(
         return
     rows = _Rows(ranking, ranking.scores, "run", chosen)
     if chosen == "trec":
-        write_text(path, _trec_run(rows, _checked_tag(tag or ranking.name or "assay")))
+        write_text(path, _trec_run(rows, _check_tag(tag or ranking.name or "assay")))
     else:
         _write_lines(rows, path, chosen, "score")
 
@@ -149,14 +149,15 @@ def _column(ids: Any, places: Any) -> Any:
     return taken.numbers if ids.kind == "integer" else taken.to_list()
 
 
-def choose_format(path: FilePath, asked: str | None, known: tuple[str, ...]) -> str:
-    name = os.fspath(checked_path(path))
-    chosen = asked or named_format(name) or _trec_by_name(name)
-    if asked is None and chosen not in known:
+def choose_format(path: FilePath, given: str | None, known: tuple[str, ...]) -> str:
+    """The format given, or that of the name's ending; one that is not known here is refused."""
+    name = os.fspath(check_path(path))
+    chosen = given or named_format(name) or _trec_by_name(name)
+    if given is None and chosen not in known:
         endings = [f".{each}" for each in known if each != "trec"]
         trec = [*_TREC_ENDINGS[1:]] if "trec" in known else []
         raise UsageError(
-            f"The ending of {name} says no format that can be written here. Known endings: "
+            f"The ending of {name} stands for no format that can be written here. Known endings: "
             f"{', '.join(trec + endings)}. Or name the format."
         )
     if chosen not in known:
@@ -171,13 +172,14 @@ def _trec_by_name(name: str) -> str:
 
 
 def require_kind(value: Any, kind: type, function: str) -> None:
+    """Refuse a value of another type, naming the function that takes it."""
     if not isinstance(value, kind):
         raise UsageError(
             f"{function} takes {kind.__name__}, found {type(value).__name__}: {repr(value)[:60]}."
         )
 
 
-def _checked_tag(tag: str) -> str:
+def _check_tag(tag: str) -> str:
     if not tag.strip() or any(c.isspace() or c == "\0" for c in tag):
         raise UsageError(f"The tag {tag!r} must be one word without white space.")
     return tag
@@ -240,11 +242,13 @@ def _json_object(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def write_delimited(rows: Iterable[Iterable[Any]], path: FilePath, delimiter: str) -> None:
+    """Write rows as CSV or TSV, whole or not at all."""
     with _text_file(path) as file:
         csv.writer(file, delimiter=delimiter, lineterminator="\n").writerows(rows)
 
 
 def write_text(path: FilePath, parts: Iterable[str]) -> None:
+    """Write text as UTF-8, compressed if the name says so, whole or not at all."""
     with _text_file(path) as file:
         file.writelines(parts)
 
@@ -252,7 +256,7 @@ def write_text(path: FilePath, parts: Iterable[str]) -> None:
 @contextmanager
 def _text_file(path: FilePath) -> Iterator[TextIO]:
     """A UTF-8 text file, compressed if the name says so."""
-    with atomic_write(path) as raw, _packed(raw, os.fspath(path).lower()) as packed:
+    with atomic_write(path) as raw, _compress(raw, os.fspath(path).lower()) as packed:
         text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
         try:
             yield text
@@ -262,7 +266,7 @@ def _text_file(path: FilePath) -> Iterator[TextIO]:
 
 
 @contextmanager
-def _packed(raw: BinaryIO, name: str) -> Iterator[Any]:
+def _compress(raw: BinaryIO, name: str) -> Iterator[Any]:
     if name.endswith(".gz"):
         # Neither name nor time of writing: same input, same bytes.
         with gzip.GzipFile("", "wb", 6, raw, mtime=0) as packed:
@@ -280,12 +284,13 @@ def _zstd_writer(raw: BinaryIO) -> Any:
 
 
 def write_parquet(table: Any, path: FilePath) -> None:
+    """Write a pyarrow table, whole or not at all."""
     with atomic_write(path) as file:
         need_parquet().write_table(table, file)
 
 
 def need_parquet() -> Any:
-    """The writer; asked for before a table is made, so that the message speaks of files."""
+    """The parquet writer; needed before a table is made, so that the message is about files."""
     return need("pyarrow.parquet", "writing parquet files", "parquet")
 
 

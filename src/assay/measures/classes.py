@@ -64,7 +64,7 @@ class Confusion:
         return cls(
             classes,
             *(
-                _added(classes, [(part.classes, getattr(part, name)) for part in parts])
+                _add_up(classes, [(part.classes, getattr(part, name)) for part in parts])
                 for name in ("right", "predicted", "actual")
             ),
         )
@@ -118,7 +118,7 @@ class Confusion:
         return math.fsum((values * self.actual).tolist()) / self.n
 
 
-def _added(classes: NDArray[Any], parts: list[tuple[NDArray[Any], Ints]]) -> Ints:
+def _add_up(classes: NDArray[Any], parts: list[tuple[NDArray[Any], Ints]]) -> Ints:
     total = np.zeros(len(classes), np.int64)
     for names, counts in parts:
         total[np.searchsorted(classes, names)] += counts

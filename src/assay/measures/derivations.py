@@ -56,7 +56,7 @@ def _up_to(k: int | None) -> str:
     return "" if k is None else f" at ranks ≤ {k}"
 
 
-def _counted(
+def _count_over(
     at: RankView, k: int | None, name: str, bottom: Number, what: str = "relevant"
 ) -> Derivation:
     """A count over something."""
@@ -68,12 +68,12 @@ def _counted(
 
 def precision(at: RankView, k: int, trunc: bool) -> Derivation:
     cut = min(k, _one(at.n_good)) if trunc else k
-    return _counted(at, cut, f"P@{cut}", cut)
+    return _count_over(at, cut, f"P@{cut}", cut)
 
 
 def recall(at: RankView, k: int, cap: bool) -> Derivation:
     bottom = min(k, _one(at.n_good)) if cap else _one(at.n_good)
-    return _counted(at, k, f"R@{k}", bottom)
+    return _count_over(at, k, f"R@{k}", bottom)
 
 
 def success(at: RankView, k: int) -> Derivation:
@@ -101,7 +101,9 @@ def _precision_sum(at: RankView, k: int | None) -> tuple[float, tuple[tuple[Numb
     return total, tuple(rows)
 
 
-def _averaged(at: RankView, k: int | None, bottom: Number, name: str, words: str) -> Derivation:
+def _average_precisions(
+    at: RankView, k: int | None, bottom: Number, name: str, words: str
+) -> Derivation:
     total, rows = _precision_sum(at, k)
     value, line = _division(name, total, bottom)
     working = (f"sum of precisions: {show(total)}; divided by {words} = {bottom}", line)
@@ -113,21 +115,21 @@ def average_precision(at: RankView, k: int | None, over: str) -> Derivation:
     length = _one(at.n_ret) if k is None else k
     words = {"R": "R", "min": "min(k, R)", "hits": "the hits", "k": "k"}[over]
     bottom = {"R": good, "min": min(length, good), "hits": found, "k": length}[over]
-    return _averaged(at, k, bottom, "AP", words)
+    return _average_precisions(at, k, bottom, "AP", words)
 
 
 def average_precision_at_r(at: RankView) -> Derivation:
     good = _one(at.n_good)
-    return _averaged(at, good, good, "MAP@R", "R")
+    return _average_precisions(at, good, good, "MAP@R", "R")
 
 
 def geometric_map(at: RankView) -> Derivation:
-    made = _averaged(at, None, _one(at.n_good), "AP", "R")
+    made = _average_precisions(at, None, _one(at.n_good), "AP", "R")
     note = "over queries the geometric mean of max(AP, 0.00001) is taken"
     return Derivation(made.value, (*made.working, note), made.columns, made.rows)
 
 
-def _weighted(
+def _weigh(
     at: RankView, k: int | None, weights: Callable[[Any], Any]
 ) -> tuple[float, list[tuple[Number, ...]]]:
     n = len(_inside(at, k))
@@ -141,7 +143,7 @@ def _weighted(
 
 
 def ndcg(at: RankView, k: int | None, ideal: str) -> Derivation:
-    total, rows = _weighted(at, k, discount)
+    total, rows = _weigh(at, k, discount)
     best, line = _ideal(at, k, ideal)
     value, last = _division("nDCG", total, best)
     rounded = ("above 1 by rounding alone, so it is 1",) if value > 1.0 else ()
@@ -167,7 +169,7 @@ def _ideal(at: RankView, k: int | None, ideal: str) -> tuple[float, str]:
 
 
 def rank_biased_precision(at: RankView, k: int | None, p: float) -> Derivation:
-    total, rows = _weighted(at, k, lambda rank: np.power(p, rank - 1.0))
+    total, rows = _weigh(at, k, lambda rank: np.power(p, rank - 1.0))
     top = max([1.0, *at.pool.gain.tolist()])
     value = (1.0 - p) * total / top
     over = f" / {show(top)} (the highest grade)" if top > 1 else ""
@@ -252,16 +254,16 @@ def eleven_point_average(at: RankView, levels: tuple[float, ...], iprec: str) ->
 
 def r_precision(at: RankView, mult: float) -> Derivation:
     cut = int(np.floor(mult * at.n_good + 0.9)[0])
-    return _counted(at, cut, f"P@{cut}", cut)
+    return _count_over(at, cut, f"P@{cut}", cut)
 
 
 def set_precision(at: RankView) -> Derivation:
-    return _counted(at, None, "SetP", _one(at.n_ret))
+    return _count_over(at, None, "SetP", _one(at.n_ret))
 
 
 def set_recall(at: RankView, cap: bool) -> Derivation:
     bottom = min(_one(at.n_ret), _one(at.n_good)) if cap else _one(at.n_good)
-    return _counted(at, None, "SetR", bottom)
+    return _count_over(at, None, "SetR", bottom)
 
 
 def set_f(at: RankView, beta: float) -> Derivation:

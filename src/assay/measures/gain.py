@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from assay.arrays import Floats
 from assay.errors import MeasureError
 
-__all__ = ["GAIN_PARAMS", "gain_function"]
+__all__ = ["GAINS", "GAIN_PARAMS", "gain_function"]
 
 
 _LARGEST_GAIN = 1e290  # so that no sum of gains reaches infinity
 
+GAINS = ("relevant", "graded", "relevant or graded", "preference", "judged", "stop")
 GAIN_PARAMS = ("rel", "gain", "gains", "gmax", "graded")
 
 
@@ -27,17 +28,16 @@ def gain_function(kind: str, **params: Any) -> Callable[[Floats], Floats]:
     The same kind and parameters give the same function, so that views can be shared.
     """
     if kind == "relevant or graded":
-        kind = "graded" if params["graded"] else "relevant"
-        params = {"rel": params["rel"], "gain": "linear", "gains": ()}
+        kind = "graded" if params.get("graded", False) else "relevant"
     if kind == "relevant":
-        return lambda grade: _is_relevant(grade, params["rel"]).astype(np.float64)
+        return lambda grade: _is_relevant(grade, params.get("rel", 1)).astype(np.float64)
     if kind == "preference":
-        return lambda grade: _preference(grade, params["rel"])
+        return lambda grade: _preference(grade, params.get("rel", 1))
     if kind == "judged":
         return lambda grade: (grade >= 0).astype(np.float64)
     if kind == "graded":
-        return lambda grade: _graded(grade, params["gain"], params["gains"])
-    return lambda grade: _chance_to_stop(grade, params["gmax"])
+        return lambda grade: _graded(grade, params.get("gain", "linear"), params.get("gains", ()))
+    return lambda grade: _chance_to_stop(grade, params.get("gmax", 4))
 
 
 def _preference(grade: Floats, rel: float) -> Floats:

@@ -89,7 +89,7 @@ def parse_many(measures: str | Measure | Iterable[str | Measure]) -> tuple[Measu
     items = [measures] if isinstance(measures, str | Measure) else list(measures)
     found = [m for item in items for m in _expand(item)]
     if not found:
-        raise MeasureError("No measure was asked for. Name at least one, e.g. nDCG@10.")
+        raise MeasureError("No measure was given. Name at least one, e.g. nDCG@10.")
     return tuple(dict.fromkeys(found))
 
 
@@ -167,16 +167,13 @@ def _is_known(name: str, key: str) -> bool:
 
 def _names() -> dict[str, str]:
     """Every lower-case name and alias, to the canonical name."""
-    return _names_of(tuple(REGISTRY))
+    return _names_of(tuple((one.name, one.aliases) for one in REGISTRY.values()))
 
 
 @cache
-def _names_of(registered: tuple[str, ...]) -> dict[str, str]:
+def _names_of(registered: tuple[tuple[str, tuple[str, ...]], ...]) -> dict[str, str]:
     """The table of names while just these measures are registered."""
-    definitions = (REGISTRY[name] for name in registered)
-    table = {key: one.name for one in definitions for key in spellings(one.name, one.aliases)}
-    table["map"] = "AP"
-    return table
+    return {key: name for name, aliases in registered for key in spellings(name, aliases)}
 
 
 def _unknown(key: str, name: str, failures: tuple[PluginError, ...]) -> str:
@@ -196,7 +193,7 @@ def _params(inside: str | None, text: str) -> dict[str, Value]:
         if not equals or not value.strip():
             raise MeasureError(f"Cannot read {part.strip()!r} in {text!r}. Write key=value.")
         if key in params:
-            raise MeasureError(f"{key} stands twice in {text!r}.")
+            raise MeasureError(f"{key} appears twice in {text!r}.")
         params[key] = _value(value.strip())
     return params
 

@@ -30,7 +30,16 @@ from assay.core.ranking import Ranking
 from assay.errors import UsageError
 from assay.measures.rank_pairs import Places, RankPairs, pair_up
 
-__all__ = ["TIES", "Likeness", "correlations", "kendall", "likeness", "overlap", "rbo", "spearman"]
+__all__ = [
+    "TIES",
+    "RankingSimilarity",
+    "correlations",
+    "kendall",
+    "overlap",
+    "ranking_similarity",
+    "rbo",
+    "spearman",
+]
 
 TIES: Final = ("order", "expected", "best", "worst")
 
@@ -46,7 +55,7 @@ def overlap(a: Ranking, b: Ranking, *, k: int, ties: str = "order") -> Floats:
     >>> [overlap(a, b, k=2, ties=ties).tolist() for ties in TIES]
     [[1.0], [0.6666666666666666], [1.0], [0.5]]
     """
-    value = _overlap_of(checks.check_cutoff(k), _checked_ties(ties))
+    value = _overlap_of(checks.check_cutoff(k), _check_ties(ties))
     return _by_row(a, b, [value], ties)[0]
 
 
@@ -62,8 +71,8 @@ def rbo(a: Ranking, b: Ranking, *, p: float = 0.9, ties: str = "expected") -> Fl
     >>> rbo(a, a).tolist(), rbo(a, Ranking.from_scores([[1, 2, 3]]), p=0.5).tolist()
     ([1.0], [0.375])
     """
-    weight = _checked_p(p)
-    if _checked_ties(ties) not in ("order", "expected"):
+    weight = _check_p(p)
+    if _check_ties(ties) not in ("order", "expected"):
         raise UsageError(f"RBO takes ties 'order' or 'expected', found {ties!r}.")
     return _by_row(a, b, [lambda pairs: _rbo(pairs, weight, ties)], ties)[0]
 
@@ -92,7 +101,7 @@ def spearman(a: Ranking, b: Ranking) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Likeness:
+class RankingSimilarity:
     """How alike the tops of two rankings are: `overlap[k][ties]`, and RBO."""
 
     overlap: dict[int, dict[str, Floats]]
@@ -104,16 +113,18 @@ class Likeness:
         return np.not_equal(found["best"], found["worst"])
 
 
-def likeness(a: Ranking, b: Ranking, *, k: Iterable[int], p: float = 0.9) -> Likeness:
+def ranking_similarity(
+    a: Ranking, b: Ranking, *, k: Iterable[int], p: float = 0.9
+) -> RankingSimilarity:
     """Overlap at several cuts under every rule for ties, and RBO, by one join of the rankings."""
     cuts = [(checks.check_cutoff(one), ties) for one in k for ties in TIES]
-    weight = _checked_p(p)
+    weight = _check_p(p)
     values = [_overlap_of(cut, ties) for cut, ties in cuts]
     *found, biased = _by_row(a, b, [*values, lambda one: _rbo(one, weight, "expected")], "expected")
     overlaps: dict[int, dict[str, Floats]] = {}
     for (cut, ties), one in zip(cuts, found, strict=True):
         overlaps.setdefault(cut, {})[ties] = one
-    return Likeness(overlaps, biased)
+    return RankingSimilarity(overlaps, biased)
 
 
 def correlations(a: Ranking, b: Ranking) -> tuple[Floats, Floats]:
@@ -126,14 +137,14 @@ def _overlap_of(k: int, ties: str) -> Callable[[RankPairs], Floats]:
     return lambda pairs: _COUNTS[ties](pairs, k) / k
 
 
-def _checked_p(p: Any) -> float:
+def _check_p(p: Any) -> float:
     number = float(p) if isinstance(p, numbers.Real) and not isinstance(p, bool) else 0.0
     if not 0 < number < 1:
         raise UsageError(f"RBO's p must be between 0 and 1, found {p!r}.")
     return number
 
 
-def _checked_ties(ties: Any) -> str:
+def _check_ties(ties: Any) -> str:
     if ties not in TIES:
         raise UsageError(f"ties must be one of {', '.join(TIES)}, found {ties!r}.")
     return str(ties)

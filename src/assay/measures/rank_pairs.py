@@ -39,7 +39,7 @@ class Places:
     last: Ints
     length: Ints
 
-    def chosen(self, which: Flags) -> Places:
+    def take(self, which: Flags) -> Places:
         """Some of the documents."""
         return Places(self.rank[which], self.first[which], self.last[which], self.length)
 
@@ -83,7 +83,7 @@ class RankPairs:
     def shared(self) -> RankPairs:
         """Only the documents that both rankings hold, at the places where they are."""
         offsets = np.concatenate([[0], np.cumsum(self.both)])[self.offsets]
-        return RankPairs(offsets, self.a.chosen(self.both), self.b.chosen(self.both))
+        return RankPairs(offsets, self.a.take(self.both), self.b.take(self.both))
 
     def sums(self, values: NDArray[Any]) -> Ints:
         """Exact sums of whole numbers over each row."""
@@ -135,7 +135,7 @@ def pair_up(a: Ranking, b: Ranking) -> Iterator[RankPairs]:
     for start, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         left = _part(a, np.arange(start, stop))
         right = _part(b, rows_of_b[start:stop], doc_of_b)
-        yield _joined(left, right, stop - start, n_docs)
+        yield _join(left, right, stop - start, n_docs)
 
 
 def _same_queries(a: Ranking, b: Ranking) -> Ints:
@@ -143,9 +143,9 @@ def _same_queries(a: Ranking, b: Ranking) -> Ints:
     rows = a.query_ids.match(b.query_ids)
     if (rows < 0).any() or len(a) != len(b):
         absent = [a.query_ids[i] for i in np.flatnonzero(rows < 0)[:5].tolist()]
-        said = f"; the second lacks {checks.named_few(absent)}" if absent else ""
+        absent_text = f"; the second lacks {checks.name_few(absent)}" if absent else ""
         raise MismatchError(
-            f"The two rankings are of {len(a)} and {len(b)} queries{said}. "
+            f"The two rankings are of {len(a)} and {len(b)} queries{absent_text}. "
             "Rank the same queries in both."
         )
     return rows
@@ -183,7 +183,7 @@ def _part(ranking: Ranking, rows: Ints, numbers: Ints | None = None) -> _Part:
     return _Part(row, doc, rank, first, last, lengths)
 
 
-def _joined(left: _Part, right: _Part, n_rows: int, n_docs: int) -> RankPairs:
+def _join(left: _Part, right: _Part, n_rows: int, n_docs: int) -> RankPairs:
     """A place for each document of each row, in order of rows and of document numbers."""
     keys = np.concatenate([part.row * n_docs + part.doc for part in (left, right)])
     by_key = np.argsort(keys)
@@ -197,12 +197,12 @@ def _joined(left: _Part, right: _Part, n_rows: int, n_docs: int) -> RankPairs:
     split = len(left.row)
     return RankPairs(
         offsets,
-        _placed(left, at[:split], row, size),
-        _placed(right, at[split:], row, size),
+        _place_documents(left, at[:split], row, size),
+        _place_documents(right, at[split:], row, size),
     )
 
 
-def _placed(part: _Part, at: Ints, row: Ints, size: Ints) -> Places:
+def _place_documents(part: _Part, at: Ints, row: Ints, size: Ints) -> Places:
     rank = np.zeros(len(row), np.int64)
     first, last = (part.length + 1)[row], size[row]
     rank[at], first[at], last[at] = part.rank, part.first, part.last

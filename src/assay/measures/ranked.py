@@ -1,7 +1,7 @@
 """Measures of one ranked list per query.
 
 r_1 < r_2 < … are the ranks of the relevant documents that were retrieved, g_i their gains, R the
-number of relevant documents. Each function receives a view (`RankView` or `TieView`) and returns one
+number of relevant documents. Each function takes a view (`RankView` or `TieView`) and returns one
 number per query; a measure that is a weighted sum of ranks needs no second function for ties.
 """
 

@@ -19,6 +19,7 @@ import numpy as np
 from assay.arrays import Floats
 from assay.core.registry import MEASURES, load_plugins
 from assay.errors import MeasureError, PluginError
+from assay.measures.gain import GAINS
 
 if TYPE_CHECKING:
     from assay.measures.derivations import Derivation
@@ -37,6 +38,7 @@ __all__ = [
     "measure",
 ]
 
+_CUTOFFS: Final = ("none", "optional", "required", "level", "R")
 _LARGEST_CUTOFF: Final = 10**15  # exact as int64 and as float64
 
 Value = bool | int | float | str | tuple[Any, ...]
@@ -197,6 +199,11 @@ class Definition:
     derivation: Callable[..., Derivation] | None = None  # how explain works it out; None: generally
 
     @property
+    def built_in(self) -> bool:
+        """Whether the measure is Assay's own, not that of another package."""
+        return self.function.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+    @property
     def summary(self) -> str:
         """First line of the docstring."""
         return (self.function.__doc__ or "").strip().splitlines()[0]
@@ -223,9 +230,9 @@ class Definition:
             value = self.params[key].check(self.name, key, params[key])
             if value != self.params[key].default or self.params[key].convention:
                 checked.append((key, value))
-        return Measure(self.name, tuple(checked), self._checked_cutoff(cutoff))
+        return Measure(self.name, tuple(checked), self._check_cutoff(cutoff))
 
-    def _checked_cutoff(self, cutoff: float | str | None) -> float | str | None:
+    def _check_cutoff(self, cutoff: float | str | None) -> float | str | None:
         if self.cutoff == "R":
             return "R"
         if cutoff is None:
@@ -254,7 +261,7 @@ REGISTRY: Final[dict[str, Definition]] = {}
 
 
 def find_definition(name: str) -> Definition:
-    """The definition of a canonical name; other packages are asked where it is not Assay's own."""
+    """The definition of a canonical name, of Assay or of another installed package."""
     if name not in REGISTRY:
         failures = load_measures()
         if name not in REGISTRY:
@@ -267,28 +274,31 @@ def load_measures() -> tuple[PluginError, ...]:
     return load_plugins(MEASURES)
 
 
-def spellings(definition_name: str, aliases: tuple[str, ...]) -> set[str]:
-    """The names of a measure as the parser compares them.
+def spellings(name: str, aliases: tuple[str, ...]) -> set[str]:
+    """The names of a measure as the parser compares them; MAP alone is another name of AP.
 
     >>> sorted(spellings("Rprec", ("R-Precision",)))
     ['r_precision', 'rprec']
     """
-    return {alias.lower().replace("-", "_") for alias in (definition_name, *aliases)}
+    names = aliases if name == "MAP" else (name, *aliases)
+    return {alias.lower().replace("-", "_") for alias in names}
 
 
-def _refuse_known_names(name: str, aliases: tuple[str, ...]) -> None:
-    """A name means one measure: another package must not change what `map` or `P` stands for."""
+def _refuse_known_names(name: str, aliases: tuple[str, ...], module: str) -> None:
+    """A name means one measure: another package must not change what `map` or `P` stands for.
+
+    Only the module that registered a measure may do so again, as a notebook does.
+    """
     mine = spellings(name, aliases)
     for known in REGISTRY.values():
-        both = mine & spellings(known.name, known.aliases) - _SHARED
-        if both:
+        if known.name == name and known.function.__module__ == module:
+            continue
+        both = ", ".join(sorted(mine & spellings(known.name, known.aliases)))
+        if both or known.name == name:
             raise MeasureError(
-                f"The measure {name} takes the name {', '.join(sorted(both))}, which belongs to "
-                f"{known.name}. Give it another."
+                f"The measure {name} of {module} takes the name {both or name}, which belongs to "
+                f"{known.name} of {known.function.__module__}. Give it another."
             )
-
-
-_SHARED: Final = {"map"}  # MAP@R is a measure, MAP another name of AP
 
 
 REL = Param(1, "number", "smallest grade that counts as relevant")
@@ -314,10 +324,13 @@ def measure(
     """Register the decorated function as the measure `name`; CONTRIBUTING.md has an example."""
     if not laws or not laws <= LAWS:
         raise MeasureError(f"{name} declares laws {sorted(laws)}; known laws: {sorted(LAWS)}.")
-    _refuse_known_names(name, aliases)
+    for key, value, known in (("gain", gain, GAINS), ("cutoff", cutoff, _CUTOFFS)):
+        if value not in known:
+            raise MeasureError(f"{name} declares {key}={value!r}; known: {', '.join(known)}.")
     rel = {} if gain in ("graded", "stop", "judged") else {"rel": REL}
 
     def register(function: Callable[..., Floats]) -> Callable[..., Floats]:
+        _refuse_known_names(name, aliases, function.__module__)
         REGISTRY[name] = Definition(
             name=name,
             function=function,

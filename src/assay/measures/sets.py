@@ -78,7 +78,7 @@ def _as_floats(counts: Ints) -> Floats:
     "num_ret",
     formula="number of documents retrieved",
     laws={"order-free"},
-    gain="judged",  # no document is told from another, so there is no rel
+    gain="judged",  # all documents count alike, so there is no rel
     cutoff="none",
     high=None,
     aggregate="sum",

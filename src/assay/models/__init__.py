@@ -9,6 +9,7 @@
     npy:FILE                vectors that were computed before (text_model only)
     py:MODULE:FUNCTION      your own function from a list of texts to an array
     checkpoint:FILE         the text tower of a .pt or .safetensors file; FILE alone will do
+    NAME[:ARGUMENT]         an encoder of another package, by its entry point in `assay.models`
 
 `text_model(spec)` encodes documents and queries under settings, each text once, through a cache;
 `encoder(spec)` is the bare model. Each kind is one file; its package is imported when it is used.

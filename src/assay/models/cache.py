@@ -33,10 +33,10 @@ __all__ = [
     "KEY_TYPE",
     "VARIABLE",
     "Block",
+    "CacheLookup",
     "CacheSize",
     "EmbeddingCache",
-    "Found",
-    "Kept",
+    "ModelCache",
     "append_block",
     "content_keys",
     "read_blocks",
@@ -158,7 +158,7 @@ class CacheSize:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class CacheLookup:
     """For each key whether it is known; vectors and flags of those that are."""
 
     known: NDArray[np.bool_]
@@ -179,9 +179,9 @@ class EmbeddingCache:
         self.folder = default_folder() if folder is None else Path(folder)
         self.tell = tell
 
-    def of_model(self, fingerprint: str, spec: str = "") -> Kept:
+    def of_model(self, fingerprint: str, spec: str = "") -> ModelCache:
         """The vectors of one model; `spec` is for people who look into the folder."""
-        return Kept(self._root / fingerprint, spec, self.tell)
+        return ModelCache(self._root / fingerprint, spec, self.tell)
 
     def size(self) -> CacheSize:
         """Bytes, models and files."""
@@ -215,7 +215,7 @@ class EmbeddingCache:
             yield from folder.glob(f"*{_ENDING}")
 
 
-class Kept:
+class ModelCache:
     """The vectors of one model that are on disk."""
 
     def __init__(self, folder: Path, spec: str, tell: Tell) -> None:
@@ -224,7 +224,7 @@ class Kept:
         self._writes = True
         self._name = ""  # given at the first write, so that names are in the order of time
 
-    def find(self, keys: Keys) -> Found:
+    def find(self, keys: Keys) -> CacheLookup:
         """What is known of these texts; newer files count before older ones."""
         search = _Search(keys)
         for path in self._newest_first():
@@ -238,7 +238,7 @@ class Kept:
                 continue
             if not sound:
                 self._tell(f"{path} in the cache is damaged; what it held is computed again.")
-        return Found(search.known, search.vectors, search.flags)
+        return CacheLookup(search.known, search.vectors, search.flags)
 
     def add(self, keys: Keys, vectors: Floats32, flags: Bytes) -> None:
         """Put a finished batch on disk; where that fails, go on without, after saying so."""
@@ -254,8 +254,8 @@ class Kept:
                 self._writes = False
                 self._tell(
                     f"The embedding cache {self._folder} cannot be written "
-                    f"({error.strerror or error}). Going on without it; set {VARIABLE} to a folder "
-                    "with room."
+                    f"({error.strerror or error}). Continuing without it; set {VARIABLE} to a "
+                    "folder with room."
                 )
 
     def _prepare(self) -> None:

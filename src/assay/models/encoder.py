@@ -16,13 +16,13 @@ from assay.models.settings import EncoderSettings
 __all__ = [
     "Batch",
     "BatchMap",
-    "Done",
     "Encode",
+    "EncodedBatch",
     "Encoder",
     "EncoderRequest",
     "Progress",
     "as_vectors",
-    "shaped",
+    "shape_vectors",
     "unit_rows",
 ]
 
@@ -38,7 +38,7 @@ class Batch(NamedTuple):
     truncated: Flags | None = None
 
 
-class Done(NamedTuple):
+class EncodedBatch(NamedTuple):
     """A batch that was encoded: its number, what became of it, and how long that took."""
 
     number: int
@@ -48,12 +48,12 @@ class Done(NamedTuple):
 
 # Encodes batches elsewhere, for the model of a fingerprint: (number of the first text, texts) in,
 # and what is done out, in any order.
-BatchMap = Callable[[str, Iterable[tuple[int, list[str]]]], Iterator[Done]]
+BatchMap = Callable[[str, Iterable[tuple[int, list[str]]]], Iterator[EncodedBatch]]
 
 
 @dataclass(frozen=True)
 class Encoder:
-    """A text model under the name it was asked for; `function` makes the vectors of a batch.
+    """A text model under the name in its spec; `function` makes the vectors of a batch.
 
     `identity` tells what the vectors depend on (versions, digests of weights), and `repeatable`
     that it tells all: only then may vectors come from a cache. `batch_size` is how many texts the
@@ -110,7 +110,7 @@ class Encoder:
 
 def _checked_texts(texts: Sequence[str], spec: str) -> list[str]:
     """The texts as a list; each must be text that has something in it and can be encoded."""
-    found = checks.listed(texts, f"The texts for encoder {spec!r}")
+    found = checks.as_list(texts, f"The texts for encoder {spec!r}")
     if not found:
         raise ShapeError(f"There are no texts for encoder {spec!r} to encode. Give at least one.")
     for row, text in enumerate(found):
@@ -159,7 +159,7 @@ def _refuse_other_width(parts: list[Floats32], rows: Floats32, start: int, spec:
 _ROWS_AT_ONCE: Final = 8192
 
 
-def shaped(vectors: Floats32, settings: EncoderSettings, spec: str) -> Floats32:
+def shape_vectors(vectors: Floats32, settings: EncoderSettings, spec: str) -> Floats32:
     """Vectors under `dimensions` and `normalize`; rows of zeros stay."""
     width = settings.dimensions
     if width is not None:
@@ -182,7 +182,7 @@ def unit_rows(vectors: Floats32) -> Floats32:
 
 @dataclass(frozen=True)
 class EncoderRequest:
-    """What is asked of the file of a kind: `load(request)` gives the encoder."""
+    """What an adapter gets: its `load(request)` returns the encoder."""
 
     spec: str
     argument: str = ""

@@ -48,13 +48,13 @@ def load_safetensors(
 
 
 def _header(name: str) -> tuple[dict[str, Any], int]:
-    next(open_chunks(name, 1))  # what is no regular file, or empty, is refused in its own words
+    next(open_chunks(name, 1))  # refuses empty files and what is not a regular file
     with open(name, "rb") as file:
         length = int.from_bytes(file.read(8), "little")
         room = os.fstat(file.fileno()).st_size - 8
         if not 2 <= length <= min(room, _LONGEST_HEADER):
             raise FormatError(
-                f"{name} is no sound .safetensors file: its header would take {length} bytes of "
+                f"{name} is not a valid .safetensors file: its header would take {length} bytes of "
                 f"{max(room, 0)}. Fetch or write it again."
             )
         raw = file.read(length)
@@ -75,7 +75,7 @@ def _tensor(data: NDArray[Any], entry: Any, place: str) -> NDArray[Any]:
         wanted = np.dtype(_DTYPES[dtype])
     except (KeyError, TypeError, ValueError):
         raise FormatError(
-            f"{place}: {entry!r:.120} is no description of a tensor. Known types are "
+            f"{place}: {entry!r:.120} does not describe a tensor. Known types are "
             f"{', '.join(_DTYPES)}."
         ) from None
     size = math.prod(shape) * wanted.itemsize

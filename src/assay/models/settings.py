@@ -43,9 +43,9 @@ class EncoderSettings:
             checks.require(self.base_url, str, "base_url", "an address such as http://host/v1")
 
     def refuse(self, name: str, kind: str, why: str) -> None:
-        """Refuse a setting that a kind of model cannot obey; None is no setting."""
+        """Refuse a setting that a kind of model does not support; None means not set."""
         if getattr(self, name) is not None:
-            raise UsageError(f"The encoder {kind!r} cannot obey {name}: {why}.")
+            raise UsageError(f"The encoder {kind!r} does not support {name}: {why}.")
 
 
 def _check_prefix(prefix: Any, name: str) -> None:
@@ -53,4 +53,4 @@ def _check_prefix(prefix: Any, name: str) -> None:
     try:
         prefix.encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{name} holds half a character (a lone surrogate): {prefix!a}.") from None
+        raise UsageError(f"{name} has a lone surrogate, half a character: {prefix!a}.") from None

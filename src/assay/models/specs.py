@@ -66,7 +66,7 @@ def encoder(
 ) -> Encoder:
     """The encoder that a spec names; `device` is for the kinds that run on one.
 
-    Of the settings it obeys those that the model itself must know; `text_model` obeys them all.
+    It applies only the settings that the model itself needs; `text_model` applies them all.
     """
     checks.require(spec, str, "An encoder", "a spec such as 'wordllama' or 'st:MODEL'")
     kind, argument = _kind_of(spec)
@@ -171,8 +171,8 @@ def text_model(
 ) -> TextModel:
     """The text model that a spec names, e.g. "wordllama" or "st:all-MiniLM-L6-v2".
 
-    With a cache, a text is computed once for all runs, and an interrupted run goes on where it
-    stopped. `elsewhere` encodes batches where this is not: `assay.cluster.ClusterBatches`.
+    With a cache, a text is computed once for all runs, and an interrupted run resumes where it
+    stopped. `elsewhere` encodes batches on other machines: `assay.cluster.ClusterBatches`.
     """
     given = EncoderSettings() if settings is None else settings
     checks.require(given, EncoderSettings, "settings", "EncoderSettings(...)")

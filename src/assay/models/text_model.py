@@ -16,8 +16,8 @@ from assay.arrays import Flags, Floats32
 from assay.core import checks
 from assay.errors import ShapeError, ValueRangeError
 from assay.io.fingerprints import fingerprint_of
-from assay.models.cache import EmbeddingCache, Kept, Keys, content_keys
-from assay.models.encoder import BatchMap, Done, Encoder, Progress, shaped
+from assay.models.cache import EmbeddingCache, Keys, ModelCache, content_keys
+from assay.models.encoder import BatchMap, EncodedBatch, Encoder, Progress, shape_vectors
 from assay.models.settings import EncoderSettings
 
 __all__ = ["ComputedModel", "Encoded", "TextModel", "checked_texts"]
@@ -34,8 +34,8 @@ class Encoded:
 
     A text with nothing in it is not sent to a model: `empty` marks it and its row is zero (search
     with zero="last" or "drop"). `n_computed` texts took `seconds`; all others were in the cache or
-    stood twice. `truncated` marks the texts that the model did not read to their end; it is None
-    where the model cannot tell.
+    repeated. `truncated` marks the texts that the model truncated; it is None where the model
+    cannot tell.
     """
 
     vectors: Floats32
@@ -111,11 +111,11 @@ class ComputedModel(TextModel):
         return self._fingerprint
 
     @cached_property
-    def _kept(self) -> Kept | None:
+    def _model_cache(self) -> ModelCache | None:
         """The place of this model's vectors in the cache.
 
         Prefixes are part of a text, and what follows the model (width, scale) costs nothing: a
-        vector is kept once for all of them.
+        vector is stored once for all of them.
         """
         if self._cache is None or not self.repeatable:
             return None
@@ -145,34 +145,34 @@ class ComputedModel(TextModel):
         place = {text: row for row, text in enumerate(dict.fromkeys(filter(None, full)))}
         if not place:
             raise ShapeError(f"All {len(checked)} texts for encoder {self.spec!r} are empty.")
-        work = _Work(self.encoder, self._encode_batches, self._kept, list(place))
+        work = _EncodingRun(self.encoder, self._encode_batches, self._model_cache, list(place))
         work.run(progress)
         rows = np.fromiter((place.get(text, -1) for text in full), np.int64, len(full))
         flags = _spread(work.flags, rows)
         return Encoded(
-            shaped(_spread(work.vectors, rows), self.settings, self.spec),
+            shape_vectors(_spread(work.vectors, rows), self.settings, self.spec),
             work.n_computed,
             work.seconds,
             None if (flags == _CANNOT_TELL).any() else flags.astype(bool),
             rows < 0,
         )
 
-    def _encode_batches(self, batches: Batches) -> Iterator[Done]:
+    def _encode_batches(self, batches: Batches) -> Iterator[EncodedBatch]:
         if self._elsewhere is not None:
             return self._elsewhere(self.fingerprint, batches)
         return _encode_here(self.encoder, batches)
 
 
-def _encode_here(encoder: Encoder, batches: Batches) -> Iterator[Done]:
+def _encode_here(encoder: Encoder, batches: Batches) -> Iterator[EncodedBatch]:
     for number, (first, texts) in enumerate(batches):
         started = time.perf_counter()
         made = encoder.encode_batch(texts, first)
-        yield Done(number, made, time.perf_counter() - started)
+        yield EncodedBatch(number, made, time.perf_counter() - started)
 
 
 def checked_texts(texts: Any, spec: str) -> list[str]:
     """The texts as a list; empty ones may be among them."""
-    found = checks.listed(texts, f"The texts for encoder {spec!r}")
+    found = checks.as_list(texts, f"The texts for encoder {spec!r}")
     if not found:
         raise ShapeError(f"There are no texts for encoder {spec!r} to encode. Give at least one.")
     for row, text in enumerate(found):
@@ -191,25 +191,26 @@ def _spread(values: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
     return spread
 
 
-class _Work:
+class _EncodingRun:
     """Distinct texts on their way to vectors: from the cache, then from the model."""
 
     def __init__(
         self,
         encoder: Encoder,
-        encode: Callable[[Batches], Iterator[Done]],
-        kept: Kept | None,
+        encode: Callable[[Batches], Iterator[EncodedBatch]],
+        model_cache: ModelCache | None,
         texts: list[str],
     ) -> None:
-        self._encoder, self._encode, self._kept, self._texts = encoder, encode, kept, texts
+        self._encoder, self._encode, self._texts = encoder, encode, texts
+        self._model_cache = model_cache
         self.vectors: Floats32 = np.empty((len(texts), 0), np.float32)
         self.flags = np.zeros(len(texts), np.uint8)
         self.n_computed, self.seconds = 0, 0.0
 
     def run(self, progress: Progress | None) -> None:
-        """Find what is kept, compute the rest, and keep that, batch by batch."""
+        """Take what is in the cache, compute the rest, and store that, batch by batch."""
         total, size = len(self._texts), self._encoder.batch_size
-        keys = None if self._kept is None else content_keys(self._texts)
+        keys = None if self._model_cache is None else content_keys(self._texts)
         missing = self._missing(keys)
         done = total - len(missing)
         if progress is not None and done:
@@ -218,15 +219,15 @@ class _Work:
         for made in self._encode((int(rows[0]), self._texts_of(rows)) for rows in batches):
             batch = batches[made.number]
             self._take(batch, made)
-            if self._kept is not None and keys is not None:
-                self._kept.add(keys[batch], self.vectors[batch], self.flags[batch])
+            if self._model_cache is not None and keys is not None:
+                self._model_cache.add(keys[batch], self.vectors[batch], self.flags[batch])
             if progress is not None:
                 progress(done + self.n_computed, total)
 
     def _missing(self, keys: Keys | None) -> NDArray[np.int64]:
-        if self._kept is None or keys is None:
+        if self._model_cache is None or keys is None:
             return np.arange(len(self._texts))
-        found = self._kept.find(keys)
+        found = self._model_cache.find(keys)
         if found.vectors is not None:
             self.vectors, self.flags = found.vectors, found.flags
         return np.flatnonzero(~found.known)
@@ -234,7 +235,7 @@ class _Work:
     def _texts_of(self, rows: NDArray[np.int64]) -> list[str]:
         return [self._texts[row] for row in rows]
 
-    def _take(self, batch: NDArray[np.int64], made: Done) -> None:
+    def _take(self, batch: NDArray[np.int64], made: EncodedBatch) -> None:
         rows, truncated = made.batch
         self.seconds += made.seconds
         self.n_computed += len(batch)

@@ -6,6 +6,7 @@
 
 #include "judged_table.hpp"
 #include "search_rows.hpp"
+#include "tie_order.hpp"
 
 namespace assay {
 
@@ -29,8 +30,8 @@ struct Compared {
 ASSAY_WIDE Compared compare_all(const double* scores, int64_t count, double one) {
     int64_t above = 0, equal = 0;
     for (int64_t i = 0; i < count; ++i) {
-        above += scores[i] > one;
-        equal += scores[i] == one;
+        above += scores_above(scores[i], one);
+        equal += scores_tie(scores[i], one);
     }
     return {above, equal};
 }
@@ -86,7 +87,7 @@ private:
         int64_t first = 0;  // tied documents that the tie rule puts first
         if (equal > 1) {
             const int32_t doc = ranking_.docs[hit.at];
-            for (int64_t i = begin; i < end; ++i) first += scores[i] == own && ranking_.docs[i] < doc;
+            for (int64_t i = begin; i < end; ++i) first += scores_tie(scores[i], own) && ranking_.docs[i] < doc;
         }
         return {above + first + 1, above + 1, above + equal, hit.grade};
     }
@@ -97,7 +98,7 @@ private:
         const double* scores = ranking_.scores;
         const int32_t* docs = ranking_.docs;
         std::sort(order_.begin(), order_.end(), [=](int64_t a, int64_t b) {
-            return scores[a] != scores[b] ? scores[a] > scores[b] : docs[a] < docs[b];
+            return ranks_before(scores[a], docs[a], scores[b], docs[b]);
         });
         place_hits(begin, end);
     }
@@ -106,7 +107,7 @@ private:
     void place_hits(int64_t begin, int64_t end) {
         const auto size = static_cast<size_t>(end - begin);
         for (size_t lo = 0, hi = 0; lo < size; lo = hi) {
-            while (hi < size && ranking_.scores[order_[hi]] == ranking_.scores[order_[lo]]) ++hi;
+            while (hi < size && scores_tie(ranking_.scores[order_[hi]], ranking_.scores[order_[lo]])) ++hi;
             for (size_t i = lo; i < hi; ++i) {
                 const auto hit = std::lower_bound(hits_.begin(), hits_.end(), order_[i],
                                                   [](const Hit& h, int64_t at) { return h.at < at; });

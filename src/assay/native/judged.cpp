@@ -6,6 +6,7 @@
 
 #include "judged_table.hpp"
 #include "search_rows.hpp"
+#include "tie_order.hpp"
 
 namespace assay {
 
@@ -37,8 +38,8 @@ private:
     void find_tie(int64_t i, int64_t end) {
         const double* scores = ranking_.scores;
         int64_t lo = i, hi = i + 1;
-        while (lo > tie_end_ && scores[lo - 1] == scores[i]) --lo;
-        while (hi < end && scores[hi] == scores[i]) ++hi;
+        while (lo > tie_end_ && scores_tie(scores[lo - 1], scores[i])) --lo;
+        while (hi < end && scores_tie(scores[hi], scores[i])) ++hi;
         tie_lo_ = lo;
         tie_end_ = hi;
     }

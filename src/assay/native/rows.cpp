@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "parallel.hpp"
+#include "tie_order.hpp"
 
 namespace assay {
 
@@ -24,7 +25,7 @@ public:
     TieRule(const IdView& ids, Ties ties) : ids_(ids), ties_(ties) {}
 
     bool before(const Item& a, const Item& b) const {
-        if (a.score != b.score) return a.score > b.score;
+        if (!scores_tie(a.score, b.score)) return scores_above(a.score, b.score);
         if (ties_ != Ties::appearance) {
             const int order = compare_ids(a.doc, b.doc) * static_cast<int>(ties_);
             if (order != 0) return order < 0;
@@ -123,7 +124,7 @@ private:
 
     bool is_sorted(int64_t begin, int64_t end) const {
         for (int64_t i = begin + 1; i < end; ++i) {
-            if (rows_.scores[i - 1] > rows_.scores[i]) continue;
+            if (scores_above(rows_.scores[i - 1], rows_.scores[i])) continue;
             if (!rule_.before(item(i - 1), item(i))) return false;
         }
         return true;
@@ -187,7 +188,7 @@ struct Place {
     int64_t at;
 
     bool operator<(const Place& other) const {
-        if (score != other.score) return score > other.score;
+        if (!scores_tie(score, other.score)) return scores_above(score, other.score);
         if (tiebreak != other.tiebreak) return tiebreak < other.tiebreak;
         return at < other.at;
     }

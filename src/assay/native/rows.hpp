@@ -1,4 +1,4 @@
-// The tie rule at work: score descending, then the tie-break. -0.0 equals 0.0.
+// Rows sorted by the tie rule; tie_order.hpp has the rule itself.
 #pragma once
 
 #include <cstddef>

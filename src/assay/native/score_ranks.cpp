@@ -7,12 +7,11 @@
 #include <type_traits>
 
 #include "cpu.hpp"
+#include "tie_order.hpp"
 
 #if defined(__GNUC__)
-#define ASSAY_INLINE inline __attribute__((always_inline))
 #define ASSAY_PREFETCH(address) __builtin_prefetch(address)
 #else
-#define ASSAY_INLINE inline
 #define ASSAY_PREFETCH(address)
 #endif
 
@@ -35,8 +34,8 @@ ASSAY_INLINE void tally_block(const T* scores, size_t count, T target, Tally<T>&
     Count<T> above = 0, equal = 0, bad = 0;
     for (size_t i = 0; i < count; ++i) {
         const T score = scores[i];
-        above += score > target;
-        equal += score == target;
+        above += scores_above(score, target);
+        equal += scores_tie(score, target);
         bad += !(score <= largest);  // +Inf, and NaN, which is in no relation to any number
     }
     tally.above += above;
@@ -47,7 +46,7 @@ ASSAY_INLINE void tally_block(const T* scores, size_t count, T target, Tally<T>&
 template <class T>
 ASSAY_INLINE Count<T> count_equal(const T* scores, size_t count, T wanted) {
     Count<T> equal = 0;
-    for (size_t i = 0; i < count; ++i) equal += scores[i] == wanted;
+    for (size_t i = 0; i < count; ++i) equal += scores_tie(scores[i], wanted);
     return equal;
 }
 
@@ -61,17 +60,17 @@ ASSAY_INLINE T highest(const T* scores, size_t count) {
     std::copy(scores, scores + lanes, top);
     for (size_t i = lanes; i < count; i += lanes) {
         const T* block = scores + std::min(i, count - lanes);
-        for (size_t lane = 0; lane < lanes; ++lane) top[lane] = block[lane] > top[lane] ? block[lane] : top[lane];
+        for (size_t lane = 0; lane < lanes; ++lane) top[lane] = scores_above(block[lane], top[lane]) ? block[lane] : top[lane];
     }
     for (size_t half = lanes / 2; half > 0; half /= 2) {
-        for (size_t lane = 0; lane < half; ++lane) top[lane] = top[lane + half] > top[lane] ? top[lane + half] : top[lane];
+        for (size_t lane = 0; lane < half; ++lane) top[lane] = scores_above(top[lane + half], top[lane]) ? top[lane + half] : top[lane];
     }
     return top[0];
 }
 
 template <class T>
 ASSAY_INLINE int64_t first_equal(const T* scores, size_t from, T wanted) {
-    while (scores[from] != wanted) ++from;
+    while (!scores_tie(scores[from], wanted)) ++from;
     return static_cast<int64_t>(from);
 }
 
@@ -91,8 +90,8 @@ ASSAY_INLINE Tally<T> tally(const T* scores, size_t count, T target, const T* en
         tally_block(scores + at, size, target, found);
         if (best == nullptr) continue;
         const T high = highest(scores + at, size);
-        top_at = high > top ? at : top_at;
-        top = high > top ? high : top;
+        top_at = scores_above(high, top) ? at : top_at;
+        top = scores_above(high, top) ? high : top;
     }
     if (best != nullptr && found.bad == 0) *best = first_equal(scores, top_at, top);
     return found;

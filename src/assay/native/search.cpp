@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "cpu.hpp"
+#include "tie_order.hpp"
 
 namespace assay {
 
@@ -17,7 +18,7 @@ constexpr float kNever = std::numeric_limits<float>::infinity();
 constexpr double kSlack = 1.0 / (1 << 21);
 
 bool better(const Scored& a, const Scored& b) {
-    return a.score != b.score ? a.score > b.score : a.doc < b.doc;
+    return ranks_before(a.score, a.doc, b.score, b.doc);
 }
 
 // Limits in units of the product around a canonical score: below and above it for certain.
@@ -333,7 +334,7 @@ void TopK::trim(std::vector<Scored>& found) const {
     auto end = kth + 1;
     if (keep_ties_) {
         const double last = kth->score;
-        end = std::partition(end, found.end(), [last](const Scored& other) { return other.score == last; });
+        end = std::partition(end, found.end(), [last](const Scored& other) { return scores_tie(other.score, last); });
     }
     found.erase(end, found.end());
 }
@@ -400,8 +401,8 @@ void decide_target(Metric metric, const QueryRows& queries, const DocRows& docs,
     const double goal = targets.scores[query];
     for (size_t i = 0; i < count; ++i) {
         const int64_t doc = docs.first + at[i];
-        counts.above[query] += scores[i] > goal ? weight : 0;
-        if (scores[i] != goal || doc == targets.docs[query]) continue;
+        counts.above[query] += scores_above(scores[i], goal) ? weight : 0;
+        if (!scores_tie(scores[i], goal) || doc == targets.docs[query]) continue;
         counts.tied[query] += weight;
         counts.before[query] += doc < targets.docs[query] ? weight : 0;
     }

@@ -304,8 +304,8 @@ class Kernels(Protocol):
         numbered from `first_doc` on; those of excluded_docs[excluded_offsets[q] …], which ascend,
         are not found by query q. Rows are by distance, then by number. `keep_ties` keeps all
         documents at the k-th distance; otherwise `tie_split` is 1 where more of them exist than
-        were kept. The search ends early, with rows that mean nothing, when stop[0] is not 0, and adds
-        the pairs it has compared to done[0].
+        were kept. The search ends early, with rows that mean nothing, when stop[0] is not 0, and
+        adds the pairs it has compared to done[0].
         """
 
     def count_code_distances(

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from assay.report.report import Report, make_report
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from assay.runs.record import RunRecord
 
+if TYPE_CHECKING:
+    from assay.report.report import Report, make_report
+
 __all__ = ["Report", "RunRecord", "make_report"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load charts when a report is first made: the layout of trec_eval needs none."""
+    if name not in ("Report", "make_report"):
+        raise AttributeError(f"module 'assay.report' has no attribute {name!r}")
+    return getattr(import_module("assay.report.report"), name)

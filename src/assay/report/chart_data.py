@@ -7,15 +7,16 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from assay.arrays import or_none
+from assay.arrays import Floats, or_none
 from assay.comparison.alignment import align
 from assay.core.text import printable
 from assay.measures import parse
-from assay.runs.aggregates import Aggregate
+from assay.runs.leaderboard import Leaderboard
+from assay.runs.results import Aggregate
 from assay.scoring.evaluate import score
 from assay.stats import intervals
+from assay.tables.svg import unique_labels
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Standing
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from assay.comparison.pairs import Pair
     from assay.core.hits import Hits
     from assay.measures import Measure
-    from assay.report.report import Report
     from assay.scoring.scores import Scores
 
 __all__ = [
@@ -33,7 +33,6 @@ __all__ = [
     "difference_rows",
     "family",
     "group_rows",
-    "labels",
     "mean_rows",
     "rank_rows",
     "standing_rows",
@@ -46,43 +45,7 @@ _USUAL_END: Final = 100
 MOST_GROUPS: Final = 25
 # The last rank of each bar of the histogram.
 _RANK_ENDS: Final = (1, 2, 3, 5, 10, 20, 50, 100)
-_NOT_FOUND: Final = "none"
-# Every object of JavaScript has these, and Vega takes them for values of its own when they are in
-# a list of names; with a space that nobody sees they are names again.
-_INHERITED: Final = (
-    "__defineGetter__",
-    "__defineSetter__",
-    "__lookupGetter__",
-    "__lookupSetter__",
-    "__proto__",
-    "constructor",
-    "hasOwnProperty",
-    "isPrototypeOf",
-    "propertyIsEnumerable",
-    "toLocaleString",
-    "toString",
-    "valueOf",
-)
-_UNSEEN: Final = "\u00a0"
-
-
-def labels(names: Sequence[str]) -> dict[str, str]:
-    r"""Names as charts show them: control characters written out, and still all different.
-
-    >>> labels(["a\n", "a\\n"])
-    {'a\n': 'a\\n', 'a\\n': 'a\\n (2)'}
-    """
-    found: dict[str, str] = {}
-    taken: set[str] = set()
-    for name in names:
-        plain = printable(name) or "(no name)"
-        plain = label = plain + _UNSEEN if plain in _INHERITED else plain
-        number = 2
-        while label in taken:
-            label, number = f"{plain} ({number})", number + 1
-        found[name] = label
-        taken.add(label)
-    return found
+_NOT_RETRIEVED: Final = "none"
 
 
 def standing_rows(standings: Iterable[Standing], pairs: Iterable[Pair] | None = None) -> list[Row]:
@@ -91,7 +54,7 @@ def standing_rows(standings: Iterable[Standing], pairs: Iterable[Pair] | None = 
     `first` marks those that may be the best or, with the `pairs` of a baseline, are better than it.
     """
     rows = list(standings)
-    names = labels([one.name for one in rows])
+    names = unique_labels([one.name for one in rows])
     top = set(_letters(rows[0].letters)) if rows else set()
     better = None if pairs is None else {pair.a for pair in pairs if pair.outcome == "better"}
     return [
@@ -118,7 +81,7 @@ def _letters(text: str) -> list[str]:
 
 def aggregate_rows(means: Sequence[tuple[str, Aggregate]]) -> list[Row]:
     """Named means of stored runs in the order given."""
-    names = labels([name for name, _ in means])
+    names = unique_labels([name for name, _ in means])
     return [
         {
             "run": names[name],
@@ -136,7 +99,7 @@ def aggregate_rows(means: Sequence[tuple[str, Aggregate]]) -> list[Row]:
 def mean_rows(scores: Scores) -> list[Row]:
     """The measures of one `Scores` with means and 95 % intervals, in their order."""
     aligned = align([scores], names=None, measures=None, by=None)
-    found = intervals(aligned.values[0])
+    means = intervals(aligned.values[0])
     return [
         {
             "run": str(measure),
@@ -147,7 +110,7 @@ def mean_rows(scores: Scores) -> list[Row]:
             "letters": "",
             "first": True,
         }
-        for place, (measure, one) in enumerate(zip(aligned.measures, found, strict=True))
+        for place, (measure, one) in enumerate(zip(aligned.measures, means, strict=True))
     ]
 
 
@@ -158,16 +121,16 @@ def family(measure: Measure) -> str | None:
     return str(type(measure)(measure.name, measure.params))
 
 
-def curve_rows(report: Report, measure: Measure) -> list[Row]:
+def curve_rows(board: Leaderboard, measure: Measure) -> list[Row]:
     """Means of one measure at several cut-offs, for each run; nothing where it has none.
 
     Cut-offs are computed where hits are known; else those are taken that were scored.
     """
     if family(measure) is None:
         return []
-    names = _by_standing(report, measure)
+    names = _by_standing(board, measure)
     rows = []
-    for run in report.runs:
+    for run in board.runs:
         for cutoff, mean in _curve(run.scored(), run.hits, measure):
             rows.append({**names[run.name], "k": cutoff, "mean": or_none(mean)})
     return rows if len({row["k"] for row in rows}) > 1 else []
@@ -186,22 +149,22 @@ def _curve(scores: Scores, hits: Hits | None, measure: Measure) -> list[tuple[in
     return sorted((int(m.cutoff or 0), means[m]) for m in wanted)
 
 
-def _by_standing(report: Report, measure: Measure) -> dict[str, Row]:
+def _by_standing(board: Leaderboard, measure: Measure) -> dict[str, Row]:
     """What charts know about each run: its label and its place on the measure."""
-    names = labels(report.names)
+    names = unique_labels(board.names)
     return {
         one.name: {"run": names[one.name], "place": place}
-        for place, one in enumerate(report.standings_on(measure))
+        for place, one in enumerate(board.standings_on(measure))
     }
 
 
-def group_rows(report: Report, measure: Measure, by: str) -> tuple[list[Row], int]:
+def group_rows(board: Leaderboard, measure: Measure, by: str) -> tuple[list[Row], int]:
     """Means of each run in the largest groups, and how many groups there are in all."""
-    chosen, total = _largest_groups(report.runs[0].scored(), by)
-    names = _by_standing(report, measure)
-    shown = labels(chosen)
+    chosen, total = _largest_groups(board.runs[0].scored(), by)
+    names = _by_standing(board, measure)
+    shown = unique_labels(chosen)
     rows = []
-    for run in report.runs:
+    for run in board.runs:
         means = run.scored().mean(by=by).groups
         for number, group in enumerate(chosen):
             if group in means and not math.isnan(means[group][str(measure)]):
@@ -217,7 +180,7 @@ def _largest_groups(scores: Scores, by: str) -> tuple[list[str], int]:
     return sorted(str(groups[i]) for i in order), len(groups)
 
 
-def difference_rows(found: QueryDifferences) -> list[Row]:
+def difference_rows(differences: QueryDifferences) -> list[Row]:
     """Queries sorted by difference, the largest win first."""
     return [
         {
@@ -228,24 +191,24 @@ def difference_rows(found: QueryDifferences) -> list[Row]:
             "b": row.value_b,
             "difference": row.difference,
         }
-        for place, row in enumerate(found.rows)
+        for place, row in enumerate(differences.rows)
     ]
 
 
-def rank_rows(report: Report) -> list[Row]:
+def rank_rows(board: Leaderboard) -> list[Row]:
     """For each run, the share of queries by the rank of their first relevant document.
 
-    Relevant is what the headline measure takes for relevant. Without hits the ranks are those that
-    the reciprocal rank tells, where it was scored.
+    Relevant is what the headline measure takes for relevant. Without hits the ranks follow
+    from the reciprocal rank, where it was scored.
     """
-    rel: Any = dict(report.measures[0].params).get("rel", 1)
-    names = _by_standing(report, report.measures[0])
+    rel: Any = dict(board.measures[0].params).get("rel", 1)
+    names = _by_standing(board, board.measures[0])
     rows = []
-    for run in report.runs:
+    for run in board.runs:
         if run.hits is not None:
             shares = first_ranks(run.hits, rel=rel)
         else:
-            shares = _told_ranks(run.scored(), rel)
+            shares = _ranks_from_reciprocal(run.scored(), rel)
         for number, (bucket, share) in enumerate(shares):
             rows.append({**names[run.name], "rank": bucket, "order": number, "share": share})
     return rows
@@ -267,18 +230,18 @@ def first_ranks(hits: Hits, *, rel: float = 1) -> list[tuple[str, float]]:
     return _shares(first[answerable])
 
 
-def _told_ranks(scores: Scores, rel: float) -> list[tuple[str, float]]:
-    """The same from reciprocal ranks, which are those of documents only if ties are in order."""
+def _ranks_from_reciprocal(scores: Scores, rel: float) -> list[tuple[str, float]]:
+    """The same from reciprocal ranks, which are ranks of documents only with `ties="order"`."""
     wanted = parse("RR") if rel == 1 else parse("RR")(rel=rel)
     if wanted not in scores.measures or scores.conventions.ties != "order":
         return []
-    told = scores[wanted]
+    reciprocal = scores[wanted]
     with np.errstate(divide="ignore"):
-        return _shares(np.round(1 / told[~np.isnan(told)]))
+        return _shares(np.round(1 / reciprocal[~np.isnan(reciprocal)]))
 
 
-def _shares(first: NDArray[np.float64]) -> list[tuple[str, float]]:
-    """Shares by rank; infinite is never found."""
+def _shares(first: Floats) -> list[tuple[str, float]]:
+    """Shares by rank; infinite: not retrieved."""
     bucket = np.searchsorted(_RANK_ENDS, first)
     bucket[np.isinf(first)] = len(_RANK_ENDS) + 1
     counts = np.bincount(bucket, minlength=len(_RANK_ENDS) + 2)
@@ -292,4 +255,4 @@ def _rank_names() -> list[str]:
         str(end) if start == end else f"{start}–{end}"
         for start, end in zip(starts, _RANK_ENDS, strict=True)
     ]
-    return [*spans, f"> {_RANK_ENDS[-1]}", _NOT_FOUND]
+    return [*spans, f"> {_RANK_ENDS[-1]}", _NOT_RETRIEVED]

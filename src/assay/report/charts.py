@@ -1,8 +1,7 @@
 """Charts as Vega-Lite, built with altair.
 
 Names reach a chart only as data, never as a field, an expression or a format, so nothing in them
-can be taken for code. Colours are those of Okabe and Ito (2008), which readers with any kind of
-colour vision can tell apart; shape or position says the same once more.
+can be taken for code. Colours and labels are those of the static charts (`assay.tables.svg`).
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.errors import UsageError, need
 from assay.report import chart_data
 from assay.report.chart_data import Row
+from assay.runs.leaderboard import Leaderboard
+from assay.tables.svg import BLUE, COLOURS, GREY, VERMILION, unique_labels
 
 if TYPE_CHECKING:
     from assay.comparison.differences import QueryDifferences
     from assay.measures import Measure
-    from assay.report.report import Report
 
 __all__ = [
-    "COLOURS",
     "FORMATS",
-    "Drawn",
+    "ReportChart",
     "curve_chart",
     "difference_chart",
     "difference_pair",
@@ -35,7 +34,7 @@ __all__ = [
     "group_chart",
     "leaderboard_chart",
     "rank_chart",
-    "rendered",
+    "render_chart",
     "report_charts",
 ]
 
@@ -54,20 +53,19 @@ def drawing_script() -> str:
     return text
 
 
-def rendered(spec: dict[str, Any], format: str) -> bytes:
+def render_chart(spec: dict[str, Any], format: str) -> bytes:
     """A chart as SVG, PNG or PDF."""
     if format not in FORMATS:
-        raise UsageError(f"A figure is written as {', '.join(FORMATS)}; found {format!r}.")
+        raise UsageError(
+            f"The format of a figure is one of {', '.join(FORMATS)}; found {format!r}."
+        )
     draw = getattr(_converter(), f"vegalite_to_{format}")
     options = {"scale": _PIXELS} if format == "png" else {}
-    found: str | bytes = draw(json.dumps(spec), **options)
-    return found.encode() if isinstance(found, str) else found
+    drawn: str | bytes = draw(json.dumps(spec), **options)
+    return drawn.encode() if isinstance(drawn, str) else drawn
 
 
-# Blue, orange, green, vermilion, purple, sky blue; black and yellow vanish on one background.
-COLOURS: Final = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9")
 _SHAPES: Final = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
-_GREY: Final = "#8C8C8C"
 _MOST_BARS: Final = 4  # runs side by side in one bar chart; beyond, a table of colours
 _WIDTH: Final = 520
 _LINE: Final = 24  # height of a row
@@ -82,7 +80,7 @@ def _data(rows: Sequence[Row]) -> Any:
     return _altair().Data(values=list(rows))
 
 
-def _titled(chart: Any, description: str, height: int) -> Any:
+def _add_title(chart: Any, description: str, height: int) -> Any:
     return chart.properties(width=_WIDTH, height=height, description=description)
 
 
@@ -95,12 +93,12 @@ def _x(field: str, title: str, **options: Any) -> Any:
 def leaderboard_chart(rows: Sequence[Row], measure: str, *, chance: float = math.nan) -> Any:
     """A point with its interval for each row, best first; who may be the best is blue.
 
-    Letters of tie groups stand beside the intervals, and chance is a dashed line.
+    Group letters stand beside the intervals, and chance is a dashed line.
     """
     alt = _altair()
     scale = alt.Scale(zero=False, nice=True)
     y = alt.Y("run:N", title=None, sort=alt.EncodingSortField("place", op="min"))
-    colour = alt.condition("datum.first", alt.value(COLOURS[0]), alt.value(_GREY))
+    colour = alt.condition("datum.first", alt.value(BLUE), alt.value(GREY))
     base = alt.Chart(_data(rows)).encode(y=y)
     known = alt.Chart(_data([row for row in rows if row["low"] is not None])).encode(y=y)
     layers = [
@@ -115,7 +113,7 @@ def leaderboard_chart(rows: Sequence[Row], measure: str, *, chance: float = math
     if not math.isnan(chance):
         layers += _chance_line(chance, measure)
     described = f"{measure} with intervals, {len(rows)} rows, best first"
-    return _titled(alt.layer(*layers), described, _LINE * len(rows))
+    return _add_title(alt.layer(*layers), described, _LINE * len(rows))
 
 
 def _chance_line(chance: float, measure: str) -> list[Any]:
@@ -139,7 +137,12 @@ def _named_tip(field: str, title: str) -> Any:
 
 def _mean_tips() -> list[Any]:
     ends = [_tip("low", "from"), _tip("high", "to")]
-    return [_named_tip("run", "name"), _tip("mean", "mean"), *ends, _named_tip("letters", "group")]
+    return [
+        _named_tip("run", "name"),
+        _tip("mean", "mean"),
+        *ends,
+        _named_tip("letters", "group letters"),
+    ]
 
 
 def _runs_of(rows: Sequence[Row]) -> list[str]:
@@ -151,7 +154,7 @@ def _runs_of(rows: Sequence[Row]) -> list[str]:
 def _run_colour(runs: Sequence[str]) -> Any:
     """A colour for each of the first runs; the others are grey."""
     alt = _altair()
-    colours = [*COLOURS, *[_GREY] * max(0, len(runs) - len(COLOURS))][: len(runs)]
+    colours = [*COLOURS, *[GREY] * max(0, len(runs) - len(COLOURS))][: len(runs)]
     scale = alt.Scale(domain=list(runs), range=colours)
     return alt.Color("run:N", scale=scale, legend=_run_legend(runs))
 
@@ -187,7 +190,7 @@ def curve_chart(rows: Sequence[Row], measure: str) -> Any:
         tooltip=[_named_tip("run", "run"), _tip("k", "k", "d"), _tip("mean", measure)],
     )
     chart = alt.layer(base.mark_line(strokeWidth=1.5), points)
-    return _titled(chart, f"{measure} against the cut-off for {len(runs)} runs", 260)
+    return _add_title(chart, f"{measure} against the cut-off for {len(runs)} runs", 260)
 
 
 def group_chart(rows: Sequence[Row], measure: str, by: str) -> Any:
@@ -207,13 +210,13 @@ def group_chart(rows: Sequence[Row], measure: str, by: str) -> Any:
         points = base.mark_point(filled=True, size=60, opacity=1)
         chart, line = points.encode(shape=_run_shape(runs)), _LINE
     n_groups = len({row["group"] for row in kept})
-    return _titled(chart, f"{measure} by {by} for {len(runs)} runs", line * n_groups)
+    return _add_title(chart, f"{measure} by {by} for {len(runs)} runs", line * n_groups)
 
 
 def difference_chart(rows: Sequence[Row], title: str) -> Any:
     """A bar for each query, the largest win first; losses hang below the line."""
     alt = _altair()
-    colour = alt.condition("datum.difference > 0", alt.value(COLOURS[0]), alt.value(COLOURS[3]))
+    colour = alt.condition("datum.difference > 0", alt.value(BLUE), alt.value(VERMILION))
     tips = [
         _named_tip("query", "query"),
         _tip("a", "first"),
@@ -228,7 +231,7 @@ def difference_chart(rows: Sequence[Row], title: str) -> Any:
         color=colour,
         tooltip=tips,
     )
-    return _titled(chart.mark_bar(), f"{title}, {len(rows)} queries sorted by difference", 220)
+    return _add_title(chart.mark_bar(), f"{title}, {len(rows)} queries sorted by difference", 220)
 
 
 def rank_chart(rows: Sequence[Row]) -> Any:
@@ -244,17 +247,17 @@ def rank_chart(rows: Sequence[Row]) -> Any:
     base = alt.Chart(_data(rows)).encode(x=x, tooltip=tips)
     described = f"share of queries by the rank of the first relevant document, {len(runs)} runs"
     if len(runs) > _MOST_BARS:
-        return _upright(_titled(_rank_table(base), described, _LINE * len(runs)))
+        return _level_labels(_add_title(_rank_table(base), described, _LINE * len(runs)))
     chart = base.mark_bar().encode(
         y=alt.Y("share:Q", title="share of queries", axis=alt.Axis(tickCount=5, format="%")),
         xOffset=alt.XOffset("run:N", scale=alt.Scale(domain=runs)),
         color=_run_colour(runs),
     )
-    return _upright(_titled(chart, described, 200))
+    return _level_labels(_add_title(chart, described, 200))
 
 
-def _upright(chart: Any) -> Any:
-    """Names below the bars as one reads them."""
+def _level_labels(chart: Any) -> Any:
+    """Names below the bars, not turned."""
     return chart.configure_axisXDiscrete(labelAngle=0)
 
 
@@ -273,7 +276,7 @@ def _rank_table(base: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class ReportChart:
     """A chart, its kind, the number of its measure (None: it is about all) and a file name."""
 
     kind: str
@@ -283,47 +286,47 @@ class Drawn:
     note: str = ""
 
 
-def report_charts(report: Report) -> Iterator[Drawn]:
+def report_charts(board: Leaderboard) -> Iterator[ReportChart]:
     """Leaderboards, curves and group bars of each measure, then ranks and differences."""
-    for number, measure in enumerate(report.measures):
-        yield from _of_measure(report, number, measure)
-    ranks = chart_data.rank_rows(report)
+    for number, measure in enumerate(board.measures):
+        yield from _measure_charts(board, number, measure)
+    ranks = chart_data.rank_rows(board)
     if ranks:
-        yield Drawn("ranks", None, "ranks", rank_chart(ranks))
-    found = difference_pair(report)
+        yield ReportChart("ranks", None, "ranks", rank_chart(ranks))
+    found = difference_pair(board)
     if found is not None:
         title = f"difference in {found.measure}"
         chart = difference_chart(chart_data.difference_rows(found), title)
-        yield Drawn("differences", None, f"differences-{_safe(found.measure)}", chart)
+        yield ReportChart("differences", None, f"differences-{_file_part(found.measure)}", chart)
 
 
-def _of_measure(report: Report, number: int, measure: Measure) -> Iterator[Drawn]:
+def _measure_charts(board: Leaderboard, number: int, measure: Measure) -> Iterator[ReportChart]:
     name = str(measure)
-    compared = report.comparison
+    compared = board.comparison
     against = compared.pairs_on(measure) if compared and compared.baseline is not None else None
-    rows = chart_data.standing_rows(report.standings_on(measure), against)
-    board = leaderboard_chart(rows, name, chance=report.chance_on(measure))
-    yield Drawn("leaderboard", number, f"leaderboard-{_safe(name)}", board)
-    curve = chart_data.curve_rows(report, measure)
+    rows = chart_data.standing_rows(board.standings_on(measure), against)
+    means = leaderboard_chart(rows, name, chance=board.chance_on(measure))
+    yield ReportChart("leaderboard", number, f"leaderboard-{_file_part(name)}", means)
+    curve = chart_data.curve_rows(board, measure)
     if curve:
         kind = chart_data.family(measure) or name
-        yield Drawn("curve", number, f"curve-{_safe(name)}", curve_chart(curve, kind))
-    for place, column in enumerate(report.group_columns):
-        groups, total = chart_data.group_rows(report, measure, column)
+        yield ReportChart("curve", number, f"curve-{_file_part(name)}", curve_chart(curve, kind))
+    for place, column in enumerate(board.group_columns):
+        groups, total = chart_data.group_rows(board, measure, column)
         if not groups:
             continue
-        chart = group_chart(groups, name, chart_data.labels([column])[column])
+        chart = group_chart(groups, name, unique_labels([column])[column])
         shown = min(total, chart_data.MOST_GROUPS)
         note = "" if shown == total else f"The {shown} largest of {total:,} groups."
-        yield Drawn("groups", number, f"groups-{place + 1}-{_safe(name)}", chart, note)
+        yield ReportChart("groups", number, f"groups-{place + 1}-{_file_part(name)}", chart, note)
 
 
-def difference_pair(report: Report, measure: Measure | None = None) -> QueryDifferences | None:
+def difference_pair(board: Leaderboard, measure: Measure | None = None) -> QueryDifferences | None:
     """The pair that is shown first: the best two, or the best run that is not the baseline."""
-    comparison = report.comparison
+    comparison = board.comparison
     if comparison is None:
         return None
-    chosen = measure or report.measures[0]
+    chosen = measure or board.measures[0]
     ranked = [one.name for one in comparison.standings_on(chosen)]
     if comparison.baseline is not None:
         rival = next(name for name in ranked if name != comparison.baseline)
@@ -331,10 +334,10 @@ def difference_pair(report: Report, measure: Measure | None = None) -> QueryDiff
     return comparison.differences(chosen, ranked[0], ranked[1])
 
 
-def _safe(name: str) -> str:
+def _file_part(name: str) -> str:
     """A part of a file name.
 
-    >>> _safe("AP(rel=2)@100")
+    >>> _file_part("AP(rel=2)@100")
     'AP-rel-2-100'
     """
     return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")

@@ -17,7 +17,8 @@ Write a measure as `name(parameter=value)@cutoff`, for instance `AP(rel=2)@100`;
 tools are understood and printed under the name in the first column.
 
 A query without a relevant document has no value (NaN) for most measures; `empty=` says what a mean
-does with it. `assay measures nDCG` explains one measure with an example.
+does with it. `assay measures nDCG` explains one measure with an example, and `assay measures` lists
+the measures of other installed packages as well.
 
 | measure | formula | parameters | also called |
 |---|---|---|---|
@@ -33,8 +34,9 @@ from counts that merge exactly: `assay.measures.classes.Confusion`.
 
 
 def measures_page() -> str:
-    """The whole page, as Markdown."""
-    return _HEAD + "".join(_row(definition) for definition in REGISTRY.values()) + _TAIL
+    """The whole page, as Markdown, of Assay's own measures."""
+    own = [definition for definition in REGISTRY.values() if definition.built_in]
+    return _HEAD + "".join(map(_row, own)) + _TAIL
 
 
 def _row(definition: Definition) -> str:

@@ -7,18 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from assay.core.checks import listed
+from assay.core.checks import as_list
 from assay.errors import StorageError, UsageError
 from assay.io.atomic import atomic_write
-from assay.report.charts import FORMATS, rendered, report_charts
+from assay.report.charts import FORMATS, render_chart, report_charts
+from assay.report.html import html_report
+from assay.report.tables import report_page
 from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import HasRecord
-from assay.tables.page import latex_page, markdown_page
-
-if TYPE_CHECKING:
-    from assay.tables.page import Page
+from assay.tables.page import Page, latex_page, markdown_page
 
 __all__ = ["Report", "check_ending", "make_report", "write_figures"]
 
@@ -41,27 +40,23 @@ class Report(Leaderboard):
 
     def page(self) -> Page:
         """Verdicts, tables and disclosures without charts, for Markdown and LaTeX."""
-        from assay.report.tables import report_page
-
         return report_page(self)
 
     def to_html(self) -> str:
         """One page that needs nothing else: no network, no other file."""
-        from assay.report.html_report import html_report
-
         return html_report(self)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report, as the ending of the file says: .html, .md or .tex.
+        """Write the report in the format of the file name: .html, .md or .tex.
 
         The file is written whole or not at all.
         """
         ending = check_ending(path)
         with atomic_write(path) as file:
-            file.write(self._laid_out(ending).encode())
+            file.write(self._render(ending).encode())
         return Path(path)
 
-    def _laid_out(self, ending: str) -> str:
+    def _render(self, ending: str) -> str:
         if ending in (".html", ".htm"):
             return self.to_html()
         write = markdown_page if ending == ".md" else latex_page
@@ -71,7 +66,6 @@ class Report(Leaderboard):
         self, folder: str | os.PathLike[str], *, formats: Iterable[str] = ("svg", "png", "pdf")
     ) -> list[Path]:
         """Write every chart to a folder, in each of the formats; the paths of the files."""
-
         return write_figures(self, folder, formats=formats)
 
 
@@ -83,7 +77,7 @@ def check_ending(path: str | os.PathLike[str]) -> str:
     """
     ending = Path(path).suffix.lower()
     if ending not in _ENDINGS:
-        raise UsageError(f"{path}: a report is written as .html, .md or .tex. Choose one of them.")
+        raise UsageError(f"{path}: the name of a report ends with .html, .md or .tex.")
     return ending
 
 
@@ -127,24 +121,26 @@ def _title(names: list[str]) -> str:
 def write_figures(
     report: Report, folder: str | os.PathLike[str], *, formats: Iterable[str] = FORMATS
 ) -> list[Path]:
-    """Write each chart in each format; the folder is made if it is not there."""
-    wanted = listed(formats, "formats")
+    """Write each chart in each format; the folder is created if it is not there."""
+    wanted = as_list(formats, "formats")
     odd = [format for format in wanted if format not in FORMATS]
     if odd:
-        raise UsageError(f"A figure is written as {', '.join(FORMATS)}; found {odd[0]!r}.")
-    target = _made(Path(folder))
+        raise UsageError(
+            f"The format of a figure is one of {', '.join(FORMATS)}; found {odd[0]!r}."
+        )
+    target = _make_folder(Path(folder))
     written: dict[str, Path] = {}
-    for drawn in report_charts(report):
-        spec = drawn.chart.to_dict()
+    for one in report_charts(report):
+        spec = one.chart.to_dict()
         for format in wanted:
-            path = _free(target / f"{drawn.file_name}.{format}", written)
+            path = _unused_path(target / f"{one.file_name}.{format}", written)
             with atomic_write(path) as file:
-                file.write(rendered(spec, format))
+                file.write(render_chart(spec, format))
             written[path.name.lower()] = path
     return list(written.values())
 
 
-def _free(path: Path, taken: dict[str, Path]) -> Path:
+def _unused_path(path: Path, taken: dict[str, Path]) -> Path:
     """The path, numbered where another measure's name comes to the same letters."""
     number, found = 2, path
     while found.name.lower() in taken:
@@ -152,10 +148,12 @@ def _free(path: Path, taken: dict[str, Path]) -> Path:
     return found
 
 
-def _made(folder: Path) -> Path:
+def _make_folder(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror or error
-        raise StorageError(f"{folder} cannot be made a folder for figures: {reason}.") from error
+        raise StorageError(
+            f"The folder for figures {folder} cannot be created: {reason}."
+        ) from error
     return folder

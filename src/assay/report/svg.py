@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -166,7 +167,7 @@ def trend_line(
     y = Scale.around(end for point in points for end in (point.value, point.low, point.high))
     xs = [(i + 0.5) * 100 / len(points) for i in range(len(points))]
     places = [(percent(x), percent(100 - y.at(p.value))) for x, p in zip(xs, points, strict=True)]
-    marks = [line(*old, *new, class_="path") for old, new in zip(places, places[1:], strict=False)]
+    marks = [line(*old, *new, class_="path") for old, new in pairwise(places)]
     if chance is not None and y.low <= chance <= y.high:
         marks.append(_level(y.at(chance), "chance"))
     marks += [_trend_mark(p, *place, y) for p, place in zip(points, places, strict=True)]

@@ -21,32 +21,21 @@ if TYPE_CHECKING:
     from assay.tables.page import Page
 
 __all__ = [
-    "COLOURS",
+    "SEVERITY_STYLES",
     "print_blocks",
     "print_explanation",
     "print_findings",
     "print_page",
     "print_signature",
-    "print_tables",
-    "working",
+    "spinner",
 ]
 
 _GAP = 3
 
 
-def print_tables(tables: list[Table], *, title: str, signature: str) -> None:
-    """Print tables and the signature; a table that is too wide goes on below itself."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if title:
-        console.print(Text(printable(title), style="bold"))
-    for table in tables:
-        print_blocks(console, table)
-    print_signature(console, signature)
-
-
 def print_blocks(console: Console, table: Table) -> None:
     """A table, in blocks of columns where it is too wide."""
-    for part in _fitting(table, console.width):
+    for part in _split_columns(table, console.width):
         console.print(_rich(part))
 
 
@@ -60,17 +49,17 @@ def _rich(table: Table) -> RichTable:
     for name, left in zip(table.columns, table.left, strict=True):
         made.add_column(Text(printable(name)), justify="left" if left else "right", overflow="fold")
     for row in table.rows:
-        made.add_row(*[Text(cell.shown, style="bold green" if cell.best else "") for cell in row])
+        made.add_row(*[Text(cell.text, style="bold green" if cell.best else "") for cell in row])
     return made
 
 
 def _widths(table: Table) -> list[int]:
     grid = [[printable(name) for name in table.columns]]
-    grid += [[cell.shown for cell in row] for row in table.rows]
+    grid += [[cell.text for cell in row] for row in table.rows]
     return [max(cell_len(line[i]) for line in grid) for i in range(len(table.columns))]
 
 
-def _fitting(table: Table, width: int) -> Iterator[Table]:
+def _split_columns(table: Table, width: int) -> Iterator[Table]:
     """The table in blocks of columns that fit; each block repeats the text columns in front."""
     widths = _widths(table)
     front = next((i for i, left in enumerate(table.left) if not left), len(widths))
@@ -87,11 +76,11 @@ def _fitting(table: Table, width: int) -> Iterator[Table]:
 
 
 def print_page(page: Page) -> None:
-    """Words and tables; a table's last columns go where the terminal has no room for them."""
+    """Words and tables; optional columns are dropped where the terminal has no room for them."""
     console = Console(highlight=False, markup=False, emoji=False)
     for part in page:
         if isinstance(part, Table):
-            print_blocks(console, _without_luxury(part, console.width))
+            print_blocks(console, _drop_optional(part, console.width))
         elif part.role == "signature":
             print_signature(console, part.text)
         elif part.text:
@@ -101,22 +90,22 @@ def print_page(page: Page) -> None:
             console.print(Text(printable(part.text), style=style))
 
 
-def _without_luxury(table: Table, width: int) -> Table:
-    """The table without those of its last columns that may be left out and do not fit."""
-    kept = len(table.columns)
-    while kept > len(table.columns) - table.luxuries:
-        if sum(_widths(table)[:kept]) + _GAP * kept - 1 <= width:
+def _drop_optional(table: Table, width: int) -> Table:
+    """The table without the optional columns that do not fit."""
+    n_columns = len(table.columns)
+    while n_columns > len(table.columns) - table.n_optional:
+        if sum(_widths(table)[:n_columns]) + _GAP * n_columns - 1 <= width:
             break
-        kept -= 1
-    return columns_of(table, range(kept))
+        n_columns -= 1
+    return columns_of(table, range(n_columns))
 
 
-def working(message: str) -> AbstractContextManager[object]:
-    """A moving sign on stderr."""
+def spinner(message: str) -> AbstractContextManager[object]:
+    """A spinner on stderr while something is computed."""
     return Console(stderr=True).status(printable(message))
 
 
-COLOURS = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
+SEVERITY_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}
 
 
 def print_findings(report: CheckReport) -> None:
@@ -124,7 +113,7 @@ def print_findings(report: CheckReport) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     for finding in report.findings:
         words = str(finding).removeprefix(f"{finding.severity}: ")
-        label = Text(f"{finding.severity:<8}", style=COLOURS[finding.severity])
+        label = Text(f"{finding.severity:<8}", style=SEVERITY_STYLES[finding.severity])
         grid = RichTable.grid(padding=(0, 1))
         grid.add_row(label, Text(printable(words)))
         console.print(grid)
@@ -133,13 +122,15 @@ def print_findings(report: CheckReport) -> None:
         console.print(Text("Nothing found.", style="bold green"))
 
 
-def print_explanation(found: Explanation) -> None:
+def print_explanation(explanation: Explanation) -> None:
     """A derivation: the table of ranks, the lines of working, the result in bold."""
     console = Console(highlight=False, markup=False, emoji=False)
-    if found.lines:
-        console.print(_rich(found.table()))
-    for line in (*found.notes, *found.working):
+    if explanation.lines:
+        console.print(_rich(explanation.table()))
+    for line in (*explanation.notes, *explanation.working):
         console.print(Text(printable(line)))
-    for line in found.closing():
-        console.print(Text(printable(line), style="bold green" if found.exact else "bold red"))
-    print_signature(console, found.signature)
+    for line in explanation.closing():
+        console.print(
+            Text(printable(line), style="bold green" if explanation.exact else "bold red")
+        )
+    print_signature(console, explanation.signature)

@@ -1,6 +1,6 @@
 """trec_eval's own layout: a name, a query or `all`, and a value with four digits.
 
-Measures stand in trec_eval's order, whatever order they were asked for in, and carry its names; one
+Measures stand in trec_eval's order, whatever the order of the request, and carry its names; one
 that trec_eval does not have comes last, under its own name.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["in_trec_order", "trec_layout", "trec_name"]
 
 _NAME_WIDTH: Final = 22
 
-# What trec_eval does without being asked; saying it in a measure's parameters changes no name.
+# The defaults of trec_eval; giving them as parameters of a measure does not change its name.
 _PLAIN: Final[dict[str, Value]] = {
     "cap": False,
     "over": "R",
@@ -96,7 +96,7 @@ def _template(bare: Measure) -> str | None:
 def in_trec_order(measures: tuple[Measure, ...]) -> list[tuple[str, int]]:
     """(trec_eval's name, number of the measure), in the order in which trec_eval prints them.
 
-    Where multiples of R are asked for, trec_eval prints R-precision among them once more.
+    Where multiples of R are requested, trec_eval prints R-precision among them once more.
     """
     templates = [_template(parse(name)) for name in GROUPS["all_trec"]]
     place = {template: i for i, template in reversed(list(enumerate(templates)))}
@@ -167,6 +167,6 @@ def _refuse_two_thresholds(scores: Scores) -> None:
     if len(found) > 1:
         shown = ", ".join(format_value(value) for value in sorted(found, key=str))
         raise UsageError(
-            f"trec_eval's layout has one threshold for all measures, found rel = {shown}. "
-            "Use --rel for all of them, or another format."
+            "trec_eval's layout has one relevance threshold for all measures, found rel = "
+            f"{shown}. Use --rel for all of them, or another format."
         )

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 
-from assay.comparison.alignment import Aligned, align
-from assay.comparison.clusters import drawn_together
+from assay.comparison.alignment import Aligned, align, cluster_settings
 from assay.comparison.compare import Comparison, Standing, compare
-from assay.comparison.pairs import Settings
+from assay.comparison.pairs import ComparisonSettings
+from assay.comparison.sensitivity import Sensitivity, sensitivity
 from assay.comparison.verdict import METHOD_NAMES
 from assay.core import checks
 from assay.errors import UsageError
+from assay.io.formats import as_judgments
 from assay.measures import Measure
 from assay.runs.record import HasRecord, RunRecord, as_records
-from assay.scoring.disclosures import disclosures
+from assay.scoring.output import disclosures
 from assay.stats import RankInterval, intervals
 
-__all__ = ["Leaderboard", "rank_records"]
+__all__ = ["Leaderboard", "rank_records", "vary_conventions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class Leaderboard:
     runs: tuple[RunRecord, ...]
     aligned: Aligned
     comparison: Comparison | None
-    settings: Settings
+    settings: ComparisonSettings
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -67,7 +68,7 @@ class Leaderboard:
 
     @cached_property
     def _only(self) -> list[Standing]:
-        """The one run there is; nobody to be ranked against."""
+        """The only run, with an interval and rank 1."""
         settings, values = self.settings, self.aligned.values[0]
         level = 1 - settings.level
         means = intervals(
@@ -116,9 +117,9 @@ class Leaderboard:
         if self.comparison is not None:
             return self.comparison.method
         settings = self.settings
-        drawn = f"{settings.resamples:,} resamples, seed {settings.seed}"
+        resampled = f"{settings.resamples:,} resamples, seed {settings.seed}"
         name = METHOD_NAMES.get(settings.interval, settings.interval)
-        return f"Intervals: {100 * (1 - settings.level):g} % {name}, {drawn}."
+        return f"Intervals: {100 * (1 - settings.level):g} % {name}, {resampled}."
 
 
 def rank_records(
@@ -137,18 +138,18 @@ def rank_records(
     """Compare records as `assay.compare` does; one of them stands alone.
 
     Runs of a store are taken as they are, with the measures that all of them have. Without `by`,
-    groups that runs are drawn by (`clusters`) are kept together.
+    the `clusters` of the records are resampled as whole groups.
     """
-    given = checks.listed(runs, "runs")
+    given = checks.as_list(runs, "runs")
     if not given:
         raise UsageError("A report needs at least one run.")
     records = tuple(as_records(given))
     names = [run.name for run in records]
     scores = [run.scored() for run in records]
     if by is None:
-        together = drawn_together((run.clusters, run.scored()) for run in records)
-        by, interval = together.get("by"), _drawable(interval, together)
-    settings = Settings(test, correction, level, interval, resamples, seed, margin, by)
+        together = cluster_settings((run.clusters, run.scored()) for run in records)
+        by, interval = together.get("by"), _fitting_interval(interval, together)
+    settings = ComparisonSettings(test, correction, level, interval, resamples, seed, margin, by)
     comparison = None
     if len(records) > 1:
         comparison = compare(
@@ -172,8 +173,33 @@ def rank_records(
     return Leaderboard(records, aligned, comparison, settings)
 
 
-def _drawable(interval: str, together: Mapping[str, str]) -> str:
-    """The interval that was asked for; Student's where there are too few groups to draw."""
+def vary_conventions(
+    records: Sequence[RunRecord], qrels: str, comparison: Comparison
+) -> Iterator[Sensitivity]:
+    """Compare scored run files again under other conventions, measure by measure.
+
+    `records` are of `score_run_files`, and `comparison` is theirs.
+    """
+    judgments = as_judgments(qrels)
+    scores = records[0].scored()
+    groups = {
+        name: dict(zip(scores.query_ids, column.tolist(), strict=True))
+        for name, column in scores.groups.items()
+    }
+    for measure in comparison.measures:
+        yield sensitivity(
+            {one.name: one.provenance["file"] for one in records},
+            judgments,
+            measure,
+            conventions=scores.conventions,
+            groups=groups,
+            baseline=comparison.baseline,
+            **asdict(comparison.settings),
+        )
+
+
+def _fitting_interval(interval: str, together: Mapping[str, str]) -> str:
+    """The requested method; Student's where there are too few groups to resample."""
     return "t" if together.get("interval") == "t" else interval
 
 

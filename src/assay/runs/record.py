@@ -11,8 +11,7 @@ from assay.core import checks
 from assay.core.text import did_you_mean
 from assay.errors import MeasureError, UsageError
 from assay.io.fingerprints import fingerprints
-from assay.runs.aggregates import Aggregate
-from assay.runs.results import QueryResults
+from assay.runs.results import Aggregate, QueryResults
 from assay.scoring.scores import Scores
 
 if TYPE_CHECKING:
@@ -37,78 +36,90 @@ _LONGEST: Final = 500
 
 @dataclass(frozen=True, eq=False)
 class RunRecord:
-    """What was run, on what, how it is called, and its numbers.
+    """One evaluation: what was run, on what, and its numbers.
 
-    What it is about: `task` is the kind of evaluation (retrieval, prediction, …), `dataset` and
-    `model` say what was evaluated, `config` holds the settings, `seeds` the seeds of random
-    choices, `files` the files that were read (their fingerprints are taken when the record is
-    stored) and `data` fingerprints that are known already. `command` are the arguments of the
-    command line and `folder` where it was called. Runs of one call share their `batch`; `rerun_of`
-    is the batch that a call repeats.
+    Every task's result gives records, `store.save(record)` stores one, `make_report(records)`
+    compares them. Only the name is required:
 
-    Its numbers: means, counts and intervals are computed of `scores`; `aggregates` adds others.
-    `chance` and `ceiling` hold what a random and a perfect order score, or their means by measure.
-    `clusters` names a group column of the scores whose queries are not independent of each other:
-    intervals and comparisons then draw whole groups, with the level, number of resamples and seed
-    in `resampling`. `results` are the text of queries by their id and what was retrieved for them,
-    `details` whatever else a task wants to keep. With `hits` a report also shows where relevant
-    documents landed; `provenance` is shown there as it is: file, checksum, model, settings.
+    >>> from assay import evaluate
+    >>> scores = evaluate({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, "RR")
+    >>> RunRecord("bm25", scores, task="retrieval", dataset="demo").means
+    {'RR': 0.5}
+
+    What was run: `task` is the kind of evaluation (retrieval, prediction, …), `model` what was
+    evaluated (the name, unless given), `dataset` on what; `config` holds the settings, `seeds` the
+    seeds of random choices, `tags` and `notes` whatever helps to find it again.
+
+    Where it comes from: `files` that were read, whose fingerprints are taken when the record is
+    saved; `data` are fingerprints that are known already. `command` and `folder` repeat it. Runs of
+    one call share a `batch`; `rerun_of` is the batch that a call repeats. `provenance` is printed
+    in reports as it is, `seconds` and `timings` say how long it took.
+
+    Its numbers: a store computes means, counts and intervals from `scores`, with `chance` and
+    `ceiling` (scores of a random and of a perfect order, or their means by measure) beside them;
+    `aggregates` adds numbers that are not means over queries. `clusters` names a group column of
+    the scores whose queries are not independent: intervals and comparisons resample whole groups.
+    `resampling` sets the level, the number of resamples and the seed. `results` are the text and
+    the retrieved documents of queries by query id, `hits` the ranks of relevant documents (for the
+    curves of a report; not stored), `details` anything else, as JSON.
     """
 
     name: str
     scores: Scores | None = None
+    # What was run
     task: str = ""
     dataset: str = ""
     model: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
     seeds: Mapping[str, Any] = field(default_factory=dict)
-    data: Mapping[str, Any] = field(default_factory=dict)
-    files: Iterable[str | None] = ()
     tags: Iterable[str] = ()
     notes: str = ""
+    # Where it comes from
+    files: Iterable[str | None] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
     command: Iterable[str] = ()
     folder: str = ""
     batch: str = ""
     rerun_of: str = ""
-    aggregates: Iterable[Aggregate] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None
+    timings: Mapping[str, float] = field(default_factory=dict)
+    # Its numbers
     chance: Scores | Mapping[str, float] | None = None
     ceiling: Scores | Mapping[str, float] | None = None
+    aggregates: Iterable[Aggregate] = ()
     clusters: str = ""
     resampling: Mapping[str, Any] = field(default_factory=dict)
     results: Mapping[str, QueryResults] = field(default_factory=dict)
-    details: Mapping[str, Any] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
-    seconds: float | None = None
     hits: Hits | None = None
-    provenance: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be stored, before anything is computed."""
         check_name(self.name, "name")
         for key in ("task", "dataset", "model", "batch", "rerun_of"):
             check_name(getattr(self, key), key, empty=True)
-        for key in ("notes", "folder", "clusters"):
-            if not isinstance(getattr(self, key), str):
-                raise UsageError(f"{key} is a text, found {getattr(self, key)!r}.")
+        for key in ("notes", "folder"):
+            checks.require(getattr(self, key), str, f"{key} of a run", "a text")
+        checks.require(self.clusters, str, "clusters", "the name of one group column")
         for key in _MAPPINGS:
-            if getattr(self, key) is None:
-                object.__setattr__(self, key, {})
-            elif not isinstance(getattr(self, key), Mapping):
-                raise UsageError(f"{key} is a dictionary, found {getattr(self, key)!r}.")
+            self._set(key, {} if getattr(self, key) is None else getattr(self, key))
+            checks.require(getattr(self, key), Mapping, f"{key} of a run", "a dictionary")
         if self.scores is not None:
             checks.require(self.scores, Scores, "scores", "a Scores")
-        object.__setattr__(self, "tags", check_tags(self.tags))
-        object.__setattr__(self, "command", tuple(self.command))
-        files = dict.fromkeys(file for file in self.files if file)
-        object.__setattr__(self, "files", tuple(files))
-        aggregates = tuple(self.aggregates)
-        for one in aggregates:
+        self._set("aggregates", tuple(self.aggregates))
+        for one in self.aggregates:
             checks.require(one, Aggregate, "every aggregate", "an Aggregate")
-        object.__setattr__(self, "aggregates", aggregates)
+        self._set("tags", check_tags(self.tags))
+        self._set("command", tuple(self.command))
+        self._set("files", tuple(dict.fromkeys(file for file in self.files if file)))
+
+    def _set(self, key: str, value: Any) -> None:
+        object.__setattr__(self, key, value)
 
     @classmethod
     def of(cls, **given: Any) -> RunRecord:
-        """The same from keywords; an unknown one is answered with the nearest."""
+        """A record from keywords; an unknown one is answered with the nearest."""
         known = [one.name for one in fields(cls)]
         for key in given:
             if key not in known:
@@ -118,9 +129,10 @@ class RunRecord:
 
     @property
     def query_set(self) -> str:
-        """A fingerprint of what the queries ask, where a task has put one into `config`.
+        """A fingerprint of the queries, their candidates and answers, if `config` has one.
 
-        Queries of the same id may ask different things then: such records are not compared.
+        A task stores it where queries of the same id may differ from run to run; records with
+        different query sets are not compared.
         """
         return str(self.config.get("query_set", ""))
 
@@ -135,16 +147,16 @@ class RunRecord:
     def scored(self) -> Scores:
         """The scores; an error where the record has none."""
         if self.scores is None:
-            raise UsageError(f"Run {self.name!r} has no values of queries.")
+            raise UsageError(f"Run {self.name!r} has no per-query values.")
         return self.scores
 
     def chance_means(self) -> Mapping[str, float] | None:
         """What a random order scores by measure, where it is known."""
-        return _means(self.chance)
+        return _mean_values(self.chance)
 
     def ceiling_means(self) -> Mapping[str, float] | None:
         """What a perfect order scores by measure, where it is known."""
-        return _means(self.ceiling)
+        return _mean_values(self.ceiling)
 
     @property
     def means(self) -> dict[str, float]:
@@ -180,7 +192,7 @@ class HasRecord(Protocol):
 def fingerprint_files(records: Iterable[RunRecord]) -> list[RunRecord]:
     """The records with the fingerprints of their files in `data`; each file is read once."""
     given = list(records)
-    # A group may be a column instead of a file, and files come with a name in front.
+    # Some are not files: a group may be a column, and a name may stand before a path.
     named = dict.fromkeys(file for one in given for file in one.files if file)
     read = fingerprints(file for file in named if os.path.isfile(file))
     return [
@@ -189,20 +201,20 @@ def fingerprint_files(records: Iterable[RunRecord]) -> list[RunRecord]:
     ]
 
 
-def _means(found: Scores | Mapping[str, float] | None) -> Mapping[str, float] | None:
+def _mean_values(found: Scores | Mapping[str, float] | None) -> Mapping[str, float] | None:
     return found.mean() if isinstance(found, Scores) else found
 
 
 def as_records(runs: Iterable[HasRecord]) -> list[RunRecord]:
-    """Records under names of their own, with the measures that all of them have.
+    """Records with distinct names, and with the measures that all of them have.
 
-    A run of a store whose name another has already is called by its number, too.
+    A run of a store gets its number after its name where another has the same name.
     """
-    given = checks.listed(runs, "runs")
+    given = checks.as_list(runs, "runs")
     for run in given:
         if not callable(getattr(run, "record", None)):
             checks.require(run, RunRecord, "every run", "a RunRecord, or a run of a store")
-    plain = {run.name for run in given if isinstance(run, RunRecord)}
+    taken = {run.name for run in given if isinstance(run, RunRecord)}
     stored = [run for run in given if not isinstance(run, RunRecord)]
     repeated = {
         run.name for i, run in enumerate(stored) if run.name in {r.name for r in stored[:i]}
@@ -210,7 +222,7 @@ def as_records(runs: Iterable[HasRecord]) -> list[RunRecord]:
     made = []
     for run in given:
         record = run.record()
-        if not isinstance(run, RunRecord) and (run.name in plain or run.name in repeated):
+        if not isinstance(run, RunRecord) and (run.name in taken or run.name in repeated):
             record = record.but(name=f"{run.name} #{run.id}")
         made.append(record)
     if not stored or len({record.scored().measures for record in made}) == 1:
@@ -225,7 +237,7 @@ def shared_measures(scores: Iterable[Scores]) -> tuple[Measure, ...]:
     found = tuple(m for m in first.measures if all(m in each.measures for each in more))
     if not found:
         lists = " and ".join(", ".join(map(str, each.measures)) for each in (first, *more)[:2])
-        raise UsageError(f"The runs have no measure in common: {lists}. Name others.")
+        raise UsageError(f"The runs have no measure in common: {lists}.")
     return found
 
 

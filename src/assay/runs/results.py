@@ -1,17 +1,26 @@
-"""Results of one query: its text, what was retrieved, and the relevant documents it missed."""
+"""What a record holds beside its scores: aggregates, and the results of single queries."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from assay.arrays import or_none
 from assay.core import checks
 from assay.errors import UsageError
 
-__all__ = ["QueryResults", "ResultDoc", "results_from_data", "results_to_data"]
+__all__ = [
+    "Aggregate",
+    "QueryResults",
+    "ResultDoc",
+    "method_text",
+    "results_from_data",
+    "results_to_data",
+]
 
 
 @dataclass(frozen=True)
@@ -83,3 +92,90 @@ def _docs(rows: Any) -> tuple[ResultDoc, ...]:
     if not isinstance(rows, list) or not all(isinstance(r, list) and len(r) == 4 for r in rows):
         raise UsageError("A result is a list of id, score, grade and snippet.")
     return tuple(ResultDoc(*row) for row in rows)
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """One number of a run with its interval and counts; None where something is not defined.
+
+    `average` is micro (over queries), macro (over the groups of `by_column`) or what a task calls
+    its own; `subset` names the part of the data that was averaged, and is empty for all of it.
+    `value_skip` and `value_zero` are the value with empty queries left out and counted as 0.
+    `low` and `high` are the ends of an interval of this `level` by this `method`; `clusters` is
+    the group column that was resampled as whole groups, empty if queries were resampled singly.
+    """
+
+    measure: str
+    value: float | None
+    average: str = "micro"
+    by_column: str = ""
+    subset: str = ""
+    value_skip: float | None = None
+    value_zero: float | None = None
+    low: float | None = None
+    high: float | None = None
+    level: float | None = None
+    method: str = ""
+    note: str = ""
+    chance: float | None = None
+    ceiling: float | None = None
+    n: int = 0
+    empty: int = 0
+    missing: int = 0
+    tied: int = 0
+    groups_left_out: int = 0
+    clusters: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what no column can hold, and take NaN for None."""
+        for name in ("measure", "average", "by_column", "subset", "method", "note", "clusters"):
+            if not isinstance(getattr(self, name), str):
+                raise UsageError(
+                    f"{name} of an aggregate is a text, found {getattr(self, name)!r}."
+                )
+        for name in _NUMBERS:
+            object.__setattr__(self, name, _aggregate_number(getattr(self, name), name))
+        for name in _COUNTS:
+            count = getattr(self, name)
+            if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
+                raise UsageError(f"{name} of an aggregate is a count, found {count!r}.")
+            object.__setattr__(self, name, int(count))
+
+    @property
+    def is_overall(self) -> bool:
+        """Whether it is over all queries, not over groups or a part of the data."""
+        return not self.by_column and not self.subset
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain data; the column that was resampled is part of `method`."""
+        data = {**vars(self), "method": method_text(self.method, self.clusters)}
+        del data["clusters"]
+        return data
+
+    @classmethod
+    def from_row(cls, columns: Mapping[str, Any]) -> Aggregate:
+        """An aggregate from a row of a store, which was checked when it was written."""
+        made = object.__new__(cls)
+        made.__dict__.update(columns)
+        return made
+
+
+_NUMBERS: Final = ("value", "value_skip", "value_zero", "low", "high", "level", "chance", "ceiling")
+_COUNTS: Final = ("n", "empty", "missing", "tied", "groups_left_out")
+
+
+def _aggregate_number(value: Any, name: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise UsageError(f"{name} of an aggregate is a number or None, found {value!r}.")
+    return or_none(float(value))
+
+
+def method_text(method: str, clusters: str) -> str:
+    """The method of an interval with the column that was resampled, for people and JSON.
+
+    >>> method_text("bca", "scene"), method_text("t", "")
+    ('bca by scene', 't')
+    """
+    return f"{method} by {clusters}" if clusters else method

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from assay.comparison.compare import Comparison
-from assay.comparison.sensitivity import Sensitivity, sensitivity
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.hits import judge
 from assay.core.ids import Ids
@@ -18,7 +16,7 @@ from assay.core.judgments import Judgments
 from assay.core.ranking import Ranking
 from assay.io.fingerprints import fingerprints
 from assay.io.formats import as_judgments, as_ranking
-from assay.io.groups import read_groups
+from assay.io.tables import read_groups
 from assay.measures import Measure, parse_many
 from assay.runs.record import RunRecord
 from assay.scoring.chance import ceiling, chance
@@ -26,7 +24,6 @@ from assay.scoring.evaluate import evaluate, score
 
 __all__ = [
     "group_records",
-    "rescore_run_files",
     "score_ranking",
     "score_run_files",
     "unique_names",
@@ -64,7 +61,7 @@ def score_run_files(
     measures: Any = "default",
     *,
     names: Sequence[str] | None = None,
-    conventions: Any = None,
+    conventions: str | Conventions = "trec_eval",
     n_docs: int | None = None,
     keep_hits: bool = False,
     checksums: bool = False,
@@ -128,28 +125,6 @@ def group_records(records: Sequence[RunRecord], by: str) -> tuple[list[RunRecord
     """The records with the groups of a file (`FILE` or `FILE:COLUMN`), and the column's name."""
     column, groups = read_groups(by, records[0].scored().query_ids)
     return [one.but(scores=one.scored().with_groups(**{column: groups})) for one in records], column
-
-
-def rescore_run_files(
-    records: Sequence[RunRecord], qrels: str, comparison: Comparison
-) -> Iterator[Sensitivity]:
-    """A comparison of scored run files again under other conventions, measure by measure."""
-    judgments = as_judgments(qrels)
-    scores = records[0].scored()
-    groups = {
-        name: dict(zip(scores.query_ids, column.tolist(), strict=True))
-        for name, column in scores.groups.items()
-    }
-    for measure in comparison.measures:
-        yield sensitivity(
-            {one.name: one.provenance["file"] for one in records},
-            judgments,
-            measure,
-            conventions=scores.conventions,
-            groups=groups,
-            baseline=comparison.baseline,
-            **asdict(comparison.settings),
-        )
 
 
 def score_ranking(

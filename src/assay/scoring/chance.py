@@ -1,4 +1,4 @@
-"""Chance and ceiling: what a random order of the collection is worth, and the best order.
+"""Chance and ceiling: the expected value of a random order, and the value of a perfect one.
 
 A random order is one tie group that holds the whole collection. So chance is the closed-form
 expectation over ties, and the ceiling is the best order, of exactly that tie group.

@@ -84,7 +84,7 @@ def score(
 
 
 def _rules(hits: Hits, conventions: str | Conventions | None) -> Conventions:
-    """The conventions asked for, with the choices that were made when the hits were judged."""
+    """The conventions given, with the choices that were made when the hits were judged."""
     judged = hits.conventions
     if conventions is None:
         return judged or preset("trec_eval")

@@ -1,4 +1,4 @@
-"""Scores: one value per measure and query, and the means one may take of them."""
+"""Scores: one value per measure and query, and their means."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Scores:
     """Measures × queries; NaN where a measure is undefined. Queries are in order of their ids.
 
     `tied` marks values that depend on the order of tied documents, `missing` the judged queries
-    that the ranking does not hold; `extra` are the queries of the ranking that nobody judged;
+    that the ranking does not hold; `extra` are the queries of the ranking without judgments;
     `groups` are columns such as scene, label or user; `search` says how the engine found the
     ranking, where it did, and that its order is certified.
     """
@@ -150,7 +150,7 @@ class Scores:
             if absent:
                 raise MismatchError(
                     f"The group column {name!r} has no entry for {len(absent)} queries: "
-                    f"{checks.named_few(absent)}."
+                    f"{checks.name_few(absent)}."
                 )
             values = [values[query] for query in self.query_ids]
         elif self.query_ids != Ids.count(self.n_queries):
@@ -179,14 +179,14 @@ class Scores:
 
         >>> from assay import evaluate
         >>> run, qrels = {"q": {"a": 1}, "r": {"a": 1}}, {"q": {"a": 1}, "r": {"a": 0}}
-        >>> scores = evaluate(run, qrels, "RR", conventions="document_000")
+        >>> scores = evaluate(run, qrels, "RR", conventions="label_retrieval")
         >>> scores.mean()["RR"], scores.mean(empty="zero")["RR"]
         (1.0, 0.5)
         """
         rules = self.conventions.but(empty=empty, missing=missing)
         if rules.missing == "error" and self.missing.any():
             names = self.query_ids.take(np.flatnonzero(self.missing))
-            raise MismatchError(f"Judged queries without a ranking: {checks.named_few(names)}.")
+            raise MismatchError(f"Judged queries without a ranking: {checks.name_few(names)}.")
         if by is None:
             if weights is not None:
                 raise UsageError("weights belong to groups: name the group column with by=.")
@@ -216,7 +216,7 @@ class Scores:
             names = self.query_ids.take(rows)
             raise ValueRangeError(
                 f"{measure} is undefined for queries without a relevant document: "
-                f"{checks.named_few(names)}. Use empty='skip' or empty='zero'."
+                f"{checks.name_few(names)}. Use empty='skip' or empty='zero'."
             )
 
     def _macro(self, by: str, rules: Conventions, weights: Mapping[Any, float] | None) -> Mean:
@@ -257,7 +257,7 @@ class Scores:
         """Names of the groups; the rows that count, group by group; and the group of each."""
         if not isinstance(by, str) or by not in self.groups:
             have = ", ".join(self.groups) or "none; add one with with_groups()"
-            raise UsageError(f"There is no group column {by!r}. Columns: {have}.")
+            raise UsageError(f"Group column {by!r} not found. Columns: {have}.")
         names, numbers = np.unique(self.groups[by], return_inverse=True)
         used = ~self.missing if rules.missing == "skip" else np.ones(self.n_queries, bool)
         rows = np.flatnonzero(used)
@@ -335,14 +335,14 @@ class Scores:
 
     def __repr__(self) -> str:
         """A small table: each measure with its mean and what stands behind it."""
-        mean = self._shown_mean()
+        mean = self._lenient_mean()
         width = max(len(name) for name in mean)
         lines = [f"Scores of {self.n_queries} queries, {mean.average} averages"]
         for name, value in mean.items():
             lines.append(f"  {name:<{width}}  {value:.4f}  {describe_counts(mean.counts[name])}")
         return "\n".join([*lines, f"  {self.signature}"])
 
-    def _shown_mean(self) -> Mean:
+    def _lenient_mean(self) -> Mean:
         """The mean, also where the conventions refuse one: looking at a value must not fail."""
         return self.mean(
             empty="skip" if self.conventions.empty == "error" else None,
@@ -350,7 +350,7 @@ class Scores:
         )
 
     def _repr_html_(self) -> str:
-        mean = self._shown_mean()
+        mean = self._lenient_mean()
         rows = tuple(
             (Cell(name), Cell(value, "fraction"), Cell(describe_counts(mean.counts[name])))
             for name, value in mean.items()
@@ -400,7 +400,7 @@ def _weights(names: list[str], weights: Mapping[Any, float]) -> Floats:
     given = {str(key): _weight(value) for key, value in weights.items()}
     absent = [name for name in names if name not in given]
     if absent:
-        raise MismatchError(f"weights has no entry for groups: {checks.named_few(absent)}.")
+        raise MismatchError(f"weights has no entry for groups: {checks.name_few(absent)}.")
     bad = [name for name in names if not 0 <= given[name] <= LARGEST_WEIGHT]
     if bad:
         raise ValueRangeError(

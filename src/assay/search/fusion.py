@@ -67,21 +67,21 @@ def fuse(
     >>> [doc for doc, _ in fuse([a, b]).row(0)]
     [2, 0, 1, 3]
     """
-    lists = _checked(rankings, method, normalize)
+    lists = _check(rankings, method, normalize)
     shares = _weights(weights, len(lists))
     if method == "rrf":
         offset = _whole(rrf_k, "rrf_k")
         parts = [_reciprocal(one, w, offset) for one, w in zip(lists, shares, strict=True)]
     else:
         parts = [
-            _two_product(_normalized(one, normalize), np.float64(w))
+            _two_product(_normalize(one, normalize), np.float64(w))
             for one, w in zip(lists, shares, strict=True)
         ]
-    fused = _added(lists, parts, times_lists=method == "combmnz", name=method)
+    fused = _add(lists, parts, times_lists=method == "combmnz", name=method)
     return fused if depth is None else fused.first(depth)
 
 
-def _checked(rankings: Any, method: str, normalize: str | None) -> list[Ranking]:
+def _check(rankings: Any, method: str, normalize: str | None) -> list[Ranking]:
     lists = list(rankings) if isinstance(rankings, Sequence) else [rankings]
     if not lists:
         raise UsageError("There is nothing to fuse: give at least one ranking.")
@@ -98,7 +98,7 @@ def _checked(rankings: Any, method: str, normalize: str | None) -> list[Ranking]
 def _weights(weights: Sequence[float] | None, n_lists: int) -> list[float]:
     if weights is None:
         return [1.0] * n_lists
-    values = checks.listed(weights, "weights")
+    values = checks.as_list(weights, "weights")
     checks.check_lengths(weights=len(values), rankings=n_lists)
     for place, value in enumerate(values):
         real = isinstance(value, numbers.Real) and not isinstance(value, bool)
@@ -122,7 +122,7 @@ def _reciprocal(ranking: Ranking, weight: float, offset: int) -> _Doubled:
     return _quotient(np.float64(weight), (place + 1 + offset).astype(np.float64))
 
 
-def _normalized(ranking: Ranking, normalize: str | None) -> Floats:
+def _normalize(ranking: Ranking, normalize: str | None) -> Floats:
     """The scores of a list, each row brought to one scale."""
     if normalize is None:
         _refuse_negative(ranking)
@@ -167,10 +167,10 @@ def _in_deviations(ranking: Ranking, unit: Floats) -> Floats:
     return scaled
 
 
-def _added(lists: list[Ranking], parts: list[_Doubled], *, times_lists: bool, name: str) -> Ranking:
+def _add(lists: list[Ranking], parts: list[_Doubled], *, times_lists: bool, name: str) -> Ranking:
     """The sums of the parts of each (query, document), as a ranking."""
-    query_ids = _shared([one.query_ids for one in lists])
-    doc_ids = _shared([one.doc_ids for one in lists])
+    query_ids = _merge_ids([one.query_ids for one in lists])
+    doc_ids = _merge_ids([one.doc_ids for one in lists])
     keys = [_pair_keys(one, query_ids, doc_ids) for one in lists]
     pairs, place = np.unique(np.concatenate(keys), return_inverse=True)
     high, low = np.zeros((2, len(pairs), len(lists)))
@@ -184,7 +184,7 @@ def _added(lists: list[Ranking], parts: list[_Doubled], *, times_lists: bool, na
     return _as_ranking(lists, query_ids, doc_ids, queries, docs.astype(np.int32), scores, name)
 
 
-def _shared(sides: list[Ids]) -> Ids:
+def _merge_ids(sides: list[Ids]) -> Ids:
     """The ids of all lists: as they are where they agree, else each once, sorted."""
     if all(one == sides[0] for one in sides[1:]):
         return sides[0]

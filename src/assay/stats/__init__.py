@@ -1,10 +1,15 @@
-"""How sure one can be: intervals, tests, corrections, power, seeds.
+"""Intervals, tests, corrections, effect sizes, power and seeds.
 
-Functions take one number per query and give a frozen result that says how it was found.
+Functions take one number per query and return a frozen result that states its method.
 """
 
 from assay.stats.corrections import CORRECTIONS, TukeyResult, adjust, tukey_hsd
-from assay.stats.effects import Effect, effect
+from assay.stats.effects import (
+    Effect,
+    effect,
+    minimum_detectable_difference,
+    queries_needed,
+)
 from assay.stats.intervals import (
     INTERVAL_METHODS,
     Interval,
@@ -13,7 +18,6 @@ from assay.stats.intervals import (
     interval_method,
     intervals,
 )
-from assay.stats.power import minimum_detectable_difference, queries_needed
 from assay.stats.ranks import RankInterval, compact_letters, rank_intervals
 from assay.stats.seeds import SeedComparison, compare_seeds
 from assay.stats.tests import (

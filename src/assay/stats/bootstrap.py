@@ -27,14 +27,14 @@ __all__ = [
     "cut_at",
     "expanded_z",
     "joint_means",
-    "resampled_sums",
+    "resample_sums",
     "units_of",
 ]
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What is drawn as a whole: a query, or a cluster. Units of a stratum stand together.
+    """What is resampled as a whole: a query or a cluster. Units of a stratum are contiguous.
 
     `sums` and `sizes` are each unit's total and number of queries; stratum h holds the units from
     `offsets[h]` to `offsets[h + 1]`.
@@ -61,7 +61,7 @@ class Units:
 
 
 def units_of(values: Floats, clusters: Any = None, strata: Any = None) -> Units:
-    """Group values into the units that are drawn; labels are one per value."""
+    """Group values into the units that are resampled; labels are one per value."""
     cluster = _codes(clusters, len(values), "clusters")
     stratum = _codes(strata, len(values), "strata")
     if cluster is None:
@@ -93,7 +93,7 @@ def _check_nested(agrees: NDArray[np.bool_], clusters: Any, strata: Any) -> None
         row = int(np.argmin(agrees))
         raise MismatchError(
             f"Cluster {clusters[row]!r} lies in more than one stratum (row {row} is in "
-            f"{strata[row]!r}). A cluster is drawn as a whole, so it needs one stratum."
+            f"{strata[row]!r}). A cluster is resampled as a whole, so it needs one stratum."
         )
 
 
@@ -104,7 +104,7 @@ def bootstrap_means(units: Units, resamples: int, seed: int) -> tuple[Floats, fl
 
 
 def joint_means(family: Sequence[Units], resamples: int, seed: int) -> list[tuple[Floats, float]]:
-    """`bootstrap_means` of several measures on the same queries, which cost one set of draws.
+    """`bootstrap_means` of several measures on the same queries, which share one set of draws.
 
     All must have the same sizes and strata. The numbers are those of each measure alone.
     """
@@ -112,7 +112,7 @@ def joint_means(family: Sequence[Units], resamples: int, seed: int) -> list[tupl
     n = len(first.sums)
     grids = [to_grid(units.sums, n) for units in family]
     columns = [grid for grid, _ in grids] + ([first.sizes] if first.clustered else [])
-    drawn = resampled_sums(np.stack(columns, axis=1), first.offsets, resamples, seed)
+    drawn = resample_sums(np.stack(columns, axis=1), first.offsets, resamples, seed)
     totals = drawn[:, -1] if first.clustered else n
     whole = int(first.sizes.sum())
     return [
@@ -125,7 +125,7 @@ def joint_means(family: Sequence[Units], resamples: int, seed: int) -> list[tupl
 
 
 def bootstrap_t(values: Floats, resamples: int, seed: int) -> Floats:
-    """Find t of resamples about the sample's own mean: how far its mean strays in its own errors.
+    """The t statistic of each resample about the mean of the sample.
 
     A resample of one value alone has no spread; its t is infinite.
     """
@@ -133,7 +133,7 @@ def bootstrap_t(values: Floats, resamples: int, seed: int) -> Floats:
     centred = values - math.fsum(values.tolist()) / n
     grids = [to_grid(column, n) for column in (centred, centred**2)]
     columns = np.stack([grid for grid, _ in grids], axis=1)
-    drawn = resampled_sums(columns, np.array([0, n]), resamples, seed)
+    drawn = resample_sums(columns, np.array([0, n]), resamples, seed)
     mean, square = (from_grid(drawn[:, i], grids[i][1]) / n for i in (0, 1))
     variance = np.maximum(square - mean**2, 0) / (n - 1)
     flat = variance * (n - 1) <= 1e-13 * square
@@ -141,7 +141,7 @@ def bootstrap_t(values: Floats, resamples: int, seed: int) -> Floats:
     return np.where(mean == 0, 0.0, np.where(flat, np.copysign(np.inf, mean), t))
 
 
-def resampled_sums(columns: Ints, offsets: Ints, resamples: int, seed: int) -> Ints:
+def resample_sums(columns: Ints, offsets: Ints, resamples: int, seed: int) -> Ints:
     """Sum each column over units drawn with replacement within strata: resamples × columns."""
     key = stream_key(seed, "bootstrap")
     flat = np.ascontiguousarray(columns).ravel()
@@ -150,7 +150,7 @@ def resampled_sums(columns: Ints, offsets: Ints, resamples: int, seed: int) -> I
 
 
 def expanded_z(units: Units, level: float) -> float:
-    """Where to cut the bootstrap law, in normal units: √(n / (n − 1)) · t instead of z.
+    """Where to cut the bootstrap distribution, in normal units: √(n / (n − 1)) · t instead of z.
 
     A bootstrap is too narrow by √((n − 1) / n), and knows nothing of t; for 50 queries a plain one
     covers some 93 % for 95 (Hesterberg 2015, The American Statistician 69, section 3.3).
@@ -169,7 +169,7 @@ def cut_at(means: Floats, low: float, high: float) -> tuple[float, float]:
 def bca_ends(means: Floats, observed: float, bend: float, z: float) -> tuple[float, float]:
     """Ends of a BCa interval (Efron 1987) from resampled means; `bend` is its acceleration."""
     bias = normal_quantile(_share_below(means, observed))
-    return cut_at(means, *(_bent(bias, bend, end) for end in (-z, z)))
+    return cut_at(means, *(_adjust_quantile(bias, bend, end) for end in (-z, z)))
 
 
 def _share_below(means: Floats, observed: float) -> float:
@@ -179,8 +179,8 @@ def _share_below(means: Floats, observed: float) -> float:
     return float(min(max(share, 0.5 / n), 1 - 0.5 / n))
 
 
-def _bent(bias: float, bend: float, z: float) -> float:
-    """Where to cut instead of at z; so strong a bend that it turns round cuts at the very end."""
+def _adjust_quantile(bias: float, bend: float, z: float) -> float:
+    """The corrected quantile of z; a bend so strong that it turns round gives the very end."""
     room = 1 - bend * (bias + z)
     if room <= 0:
         return 1.0 if bias + z > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Many comparisons at once: p-values that stay honest when there are many of them."""
+"""Multiple comparisons: corrected p-values, and Tukey's test of all pairs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from assay.arrays import Floats
+from assay.core.checks import check_choice
 from assay.core.exact_sums import slack, to_grid
 from assay.errors import ShapeError, ValueRangeError
 from assay.native import kernels
 from assay.native.random_words import stream_key
-from assay.stats.samples import check_choice, check_resamples, check_seed, finite_or_nan, too_few
+from assay.stats.samples import check_resamples, check_seed, finite_or_nan, too_few
 
 __all__ = ["CORRECTIONS", "TukeyResult", "adjust", "tukey_hsd"]
 
@@ -24,8 +25,8 @@ CORRECTIONS = ("holm", "bonferroni", "bh", "none")
 def adjust(p_values: Any, method: str = "holm") -> Floats:
     """Adjust p-values for their number; compare the result with the level as usual.
 
-    `holm` and `bonferroni` bound the chance of one false claim or more, `bh` (Benjamini &
-    Hochberg) the share of false claims among the claims. NaN stays NaN and counts for nothing.
+    `holm` and `bonferroni` control the family-wise error rate, `bh` (Benjamini & Hochberg)
+    the false discovery rate. NaN stays NaN and is not counted.
 
     >>> adjust([0.01, 0.04, 0.03]).round(2).tolist()
     [0.03, 0.06, 0.06]
@@ -71,8 +72,8 @@ _ADJUST = {
 class TukeyResult:
     """p for each pair of systems, adjusted for all pairs, and the mean differences.
 
-    `p[i, j]` belongs to systems i and j, `differences[i, j]` is mean i less mean j. p is NaN, and
-    `note` says why, where there is too little to tell.
+    `p[i, j]` belongs to systems i and j, `differences[i, j]` is mean i − mean j. p is NaN, and
+    `note` says why, where there are too few queries.
     """
 
     p: Floats

@@ -1,14 +1,29 @@
-"""How large a difference is, beside how sure it is."""
+"""Effect size and power: how large a difference is, and how large one these queries can detect."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from assay.stats.samples import FEWEST, clean_pairs, spell
+import numpy as np
 
-__all__ = ["Effect", "effect"]
+from assay.arrays import Floats
+from assay.stats.samples import (
+    FEWEST,
+    check_level,
+    check_margin,
+    clean_pairs,
+    finite_or_nan,
+    spell,
+    too_few,
+)
+from assay.stats.special import t_test_power
+
+__all__ = ["Effect", "effect", "minimum_detectable_difference", "queries_needed"]
+
+_MOST_QUERIES: Final = 10**15
 
 
 @dataclass(frozen=True)
@@ -16,8 +31,8 @@ class Effect:
     """Size of the difference between two systems on the same queries.
 
     `standardised` is the mean difference over the standard deviation of the differences (Cohen's
-    d_z), NaN where that is 0 or unknown; `superiority` is the chance that a beats b on a random
-    query, a tie counted half.
+    d_z), NaN where that is 0 or unknown; `superiority` is the probability that a beats b on
+    a random query, ties counted half.
     """
 
     mean_difference: float
@@ -30,7 +45,7 @@ class Effect:
 
     @property
     def n(self) -> int:
-        """How many queries were compared."""
+        """Number of queries compared."""
         return self.wins + self.ties + self.losses
 
     def __repr__(self) -> str:
@@ -63,3 +78,90 @@ def effect(a: Any, b: Any) -> Effect:
         superiority=(wins + (n - wins - losses) / 2) / n if n else math.nan,
         n_removed=pairs.n_removed,
     )
+
+
+def minimum_detectable_difference(
+    differences: Any, *, power: float = 0.8, level: float = 0.05
+) -> float:
+    """Smallest true mean difference that a paired t test on these queries detects with `power`.
+
+    `differences` are per-query differences of two systems; their spread is what counts. `level`
+    is that of a two-sided test. NaN with too few queries, 0 where the systems never differ.
+
+    >>> round(minimum_detectable_difference([0.1, -0.1] * 50), 4)
+    0.0284
+    """
+    wanted_power, alpha = check_level(power, "power", 0.8), check_level(level, example=0.05)
+    values = _drop_undefined(differences)
+    if too_few(len(values)):
+        return math.nan
+    n = len(values)
+    shift = _shift_for(wanted_power, n - 1, alpha)
+    return shift * float(values.std(ddof=1)) / math.sqrt(n)
+
+
+def queries_needed(
+    differences: Any,
+    *,
+    difference: float | None = None,
+    power: float = 0.8,
+    level: float = 0.05,
+) -> int | None:
+    """Number of queries of this kind needed to detect a mean difference with `power`.
+
+    `difference` is the true difference to detect, by default the mean of `differences`. None with
+    too few queries or without any difference.
+
+    >>> queries_needed([0.1, -0.1] * 50, difference=0.0285)
+    100
+    """
+    wanted_power, alpha = check_level(power, "power", 0.8), check_level(level, example=0.05)
+    values = _drop_undefined(differences)
+    if too_few(len(values)):
+        return None
+    wanted = (
+        abs(float(values.mean())) if difference is None else check_margin(difference, "difference")
+    )
+    spread = float(values.std(ddof=1))
+    if wanted <= 1e-12 * float(np.abs(values).max()):
+        return None
+    size = wanted / spread if spread else math.inf
+
+    def enough(n: int) -> bool:
+        return math.isinf(size) or t_test_power(size * math.sqrt(n), n - 1, alpha) >= wanted_power
+
+    return _smallest(enough)
+
+
+def _drop_undefined(differences: Any) -> Floats:
+    values = finite_or_nan(differences, "differences")
+    return values[~np.isnan(values)]
+
+
+def _shift_for(power: float, freedom: int, level: float) -> float:
+    """The noncentrality at which a two-sided t test has this power; 0 if power ≤ level."""
+    high = 1.0
+    while t_test_power(high, freedom, level) < power:
+        high *= 2
+    low = 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if t_test_power(middle, freedom, level) < power:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _smallest(enough: Callable[[int], bool]) -> int | None:
+    """Smallest n ≥ 3 that is enough, by doubling and halving."""
+    high = 3
+    while not enough(high):
+        high *= 2
+        if high > _MOST_QUERIES:
+            return None
+    low = high // 2 if high > 3 else 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -1,4 +1,4 @@
-"""Intervals for a mean: how far the mean over other queries of the same kind might lie."""
+"""Confidence intervals for a mean over queries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats
-from assay.core.checks import check_lengths, listed
+from assay.core.checks import as_list, check_choice, check_lengths
 from assay.errors import UsageError, ValueRangeError
 from assay.stats.bootstrap import (
     Units,
@@ -25,7 +25,6 @@ from assay.stats.bootstrap import (
 )
 from assay.stats.samples import (
     check_bootstraps,
-    check_choice,
     check_level,
     check_resamples,
     check_seed,
@@ -47,7 +46,7 @@ __all__ = [
 
 
 _BOOTSTRAPS = ("bca", "percentile", "studentised")
-_MOST_DRAWN = 5000  # with more, the mean is as good as normal, and drawing only takes longer
+_MOST_DRAWN = 5000  # with more, the mean is as good as normal and a bootstrap only slower
 _FEWEST_DRAWN = 8  # with fewer, a bootstrap is too narrow: resamples of one value reach its tails
 _CONSTANT = "all values are equal, so no variation was seen"
 INTERVAL_METHODS = ("bca", "percentile", "studentised", "t", "wilson")
@@ -65,7 +64,7 @@ _NAMES = {
 class Interval:
     """An estimate and the interval around it.
 
-    `low` and `high` are NaN, and `note` says why, where there is too little to tell. `n` values
+    `low` and `high` are NaN, and `note` says why, where there are too few values. `n` values
     were used and `n_removed` left out because they are NaN; `resamples` is 0 and `seed` None where
     nothing was drawn.
     """
@@ -87,7 +86,7 @@ class Interval:
         return (self.high - self.low) / 2
 
     def within(self, low: float, high: float) -> Interval:
-        """The same with ends that no mean can lie beyond: Student's interval knows no limits."""
+        """The same, clipped to the range of the measure, which Student's interval ignores."""
         ends = np.clip([self.low, self.high], low, high).tolist()  # NaN stays NaN
         return replace(self, low=ends[0], high=ends[1])
 
@@ -105,7 +104,7 @@ class Interval:
 
 
 def interval_method(n: int) -> str:
-    """The method for n independent values, or n clusters: bca where drawing is worth it, else t.
+    """The method for n independent values, or n clusters: bca where a bootstrap pays, else t.
 
     >>> interval_method(7), interval_method(8)
     ('t', 'bca')
@@ -126,10 +125,10 @@ def interval(
     """Interval for the mean of `values`, one per query; NaN values are removed and counted.
 
     `method` is bca (bootstrap, corrected for bias and skew), percentile (plain bootstrap),
-    studentised (bootstrap of t, the best of them for few and skewed values), t, or wilson (values
+    studentised (bootstrap t, the best of them for few and skewed values), t, or wilson (values
     0 and 1 only). The first three need 8 values (clusters) or more. With `clusters`, one label per
-    value, whole groups are drawn: queries of one scene or user are not independent. With `strata`
-    the number drawn from each stratum is fixed.
+    value, whole groups are resampled: queries of one scene or user are not independent. With
+    `strata` the number drawn from each stratum is fixed.
 
     >>> interval([0.2, 0.5, 0.4, 0.9, 0.6, 0.3], method="t")
     Interval(0.4833 [0.2227, 0.7439], 95 % Student t, n=6)
@@ -149,7 +148,7 @@ def intervals(
     clusters: Any = None,
     strata: Any = None,
 ) -> list[Interval]:
-    """Intervals for each row of measures × queries: what `interval` gives for each, but sooner.
+    """Intervals for each row of measures × queries: what `interval` gives for each, but faster.
 
     Measures that are defined on the same queries share their draws.
     """
@@ -202,7 +201,7 @@ def difference_interval(
 
 
 def _plan(method: str, level: float, resamples: int, seed: int) -> Interval:
-    """Check the request; the answer has still to be filled in."""
+    """Check the arguments; the numbers are still to be filled in."""
     name = check_choice(method, INTERVAL_METHODS, "method")
     empty = Interval(math.nan, math.nan, math.nan, check_level(level), name, 0)
     drawn = name in _BOOTSTRAPS
@@ -213,7 +212,7 @@ def _plan(method: str, level: float, resamples: int, seed: int) -> Interval:
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Values that are not NaN, where they stood, and what is drawn of them."""
+    """Values that are not NaN, where they stood, and the units to resample."""
 
     values: Floats
     kept: NDArray[np.bool_]
@@ -222,22 +221,22 @@ class _Sample:
 
 def _sample(values: Floats, method: str, clusters: Any, strata: Any) -> _Sample:
     kept = ~np.isnan(values)
-    labels = (_kept(clusters, kept, "clusters"), _kept(strata, kept, "strata"))
+    labels = (_select_labels(clusters, kept, "clusters"), _select_labels(strata, kept, "strata"))
     _check_method(method, values[kept], grouped=labels != (None, None))
     return _Sample(values[kept], kept, units_of(values[kept], *labels))
 
 
-def _kept(labels: Any, kept: NDArray[np.bool_], what: str) -> Any:
+def _select_labels(labels: Any, kept: NDArray[np.bool_], what: str) -> Any:
     """The labels of the values that are not NaN."""
     if labels is None:
         return None
-    each = listed(labels, what)
+    each = as_list(labels, what)
     check_lengths(**{what: len(each), "values": len(kept)})
     return [label for label, keep in zip(each, kept, strict=True) if keep]
 
 
 def _fill(plan: Interval, sample: _Sample, drawn: tuple[Floats, float] | None) -> Interval:
-    """Complete the answer; `drawn` are resampled means, if they are there already."""
+    """Complete the interval; `drawn` are resampled means, if they are there already."""
     n = len(sample.values)
     plan = replace(plan, n=n, n_removed=int((~sample.kept).sum()))
     if n:
@@ -295,7 +294,7 @@ def _too_few_to_draw(units: Units) -> str | None:
 def _check_method(method: str, values: Floats, *, grouped: bool) -> None:
     if grouped and method in ("wilson", "studentised"):
         raise UsageError(
-            f"method={method!r} knows no clusters or strata; use bca, percentile or t."
+            f"method={method!r} supports no clusters or strata; use bca, percentile or t."
         )
     odd = (values != 0) & (values != 1)
     if method == "wilson" and odd.any():

@@ -1,4 +1,4 @@
-"""Ranks of systems, and how far they might move with other queries."""
+"""Ranks of systems with bootstrap intervals, and group letters of systems."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 from assay.arrays import Flags, Floats, Ints
 from assay.core.exact_sums import slack, to_grid
 from assay.errors import ShapeError
-from assay.stats.bootstrap import resampled_sums
+from assay.stats.bootstrap import resample_sums
 from assay.stats.samples import check_bootstraps, check_level, check_seed, finite_or_nan, too_few
 
 __all__ = ["RankInterval", "compact_letters", "rank_intervals"]
 
 
 def compact_letters(separable: Any) -> list[str]:
-    """Letters for each system from a symmetric matrix: True where two systems were separated.
+    """Group letters of each system from a symmetric matrix: True where two were separated.
 
     Two systems share a letter exactly if they were not separated. Systems are taken in the order
     given, best first for the usual look. After z come aa, ab, …; where such names are needed, the
-    letters of one system are parted by commas.
+    letters of one system are separated by commas.
 
     >>> compact_letters([[False, False, True], [False, False, False], [True, False, False]])
     ['a', 'ab', 'b']
@@ -35,7 +35,7 @@ def compact_letters(separable: Any) -> list[str]:
         )
     if (matrix != matrix.T).any() or matrix.diagonal().any():
         raise ShapeError("separable must be symmetric, with False on the diagonal.")
-    groups = _needed(_cover(~matrix))
+    groups = _drop_redundant(_cover(~matrix))
     names = [_letter(number) for number in range(len(groups))]
     joint = "," if len(groups) > 26 else ""
     members = np.array(groups, bool).reshape(len(groups), len(matrix))
@@ -71,7 +71,7 @@ def _grow(first: int, alike: Flags, open_pairs: Flags) -> Flags:
     return group
 
 
-def _needed(groups: list[Flags]) -> list[Flags]:
+def _drop_redundant(groups: list[Flags]) -> list[Flags]:
     """Leave out groups whose every pair is in another group too."""
     if not groups:
         return []
@@ -102,7 +102,7 @@ class RankInterval:
     """The rank of one system among others, 1 for the best, and its bootstrap interval.
 
     Systems with equal means share their mean rank. `low` and `high` are NaN, and `note` says why,
-    where there is too little to tell.
+    where there are too few queries.
     """
 
     rank: float
@@ -157,7 +157,7 @@ def _ranks(
     ranks = _mid_ranks(grid.sum(axis=1)[None, :], near)[0].tolist()
     if too_few(n):
         return ranks, unknown, unknown, too_few(n) or ""
-    sums = resampled_sums(grid.T, np.array([0, n]), resamples, seed)
+    sums = resample_sums(grid.T, np.array([0, n]), resamples, seed)
     tail = (1 - level) / 2
     drawn = _mid_ranks(sums, near)
     low = np.quantile(drawn, tail, axis=0, method="inverted_cdf")

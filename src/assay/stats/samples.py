@@ -1,4 +1,4 @@
-"""What every test and interval asks of its input: one number per query, aligned, NaN removed."""
+"""Input of tests and intervals: one number per query, aligned, NaN removed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ __all__ = [
     "FEWEST_BOOTSTRAPS",
     "Pairs",
     "check_bootstraps",
-    "check_choice",
-    "check_false_claims",
     "check_level",
     "check_margin",
     "check_resamples",
     "check_seed",
+    "check_significance_level",
     "clean_pairs",
     "finite_or_nan",
     "too_few",
@@ -34,7 +33,7 @@ __all__ = [
 _LARGEST = 1e100  # beyond, squares would overflow, and below its inverse underflow
 _SMALLEST_LEVEL, _LARGEST_LEVEL = 1e-12, 0.5
 FEWEST_BOOTSTRAPS = 100
-FEWEST = 3  # with fewer values there is no spread worth a number
+FEWEST = 3  # with fewer values a standard deviation means nothing
 _SAME = 1e-12  # two scores that differ by less than this share of their size are the same score
 
 
@@ -88,7 +87,7 @@ def finite_or_nan(values: Any, what: str, dimensions: int = 1) -> Floats:
 
 
 def too_few(n: int, what: str = "queries", fewest: int = FEWEST) -> str | None:
-    """The note that stands in the place of a number when there is too little to tell one."""
+    """The note in place of a number where there are too few values; None if there are enough."""
     return f"too few {what}: {n}, at least {fewest} are needed" if n < fewest else None
 
 
@@ -100,14 +99,14 @@ def check_level(level: Any, name: str = "level", example: float = 0.95) -> float
     return float(level)
 
 
-def check_false_claims(level: Any) -> float:
-    """The level of a test, a chance of false claims; so small that 1 − level is still below 1."""
+def check_significance_level(level: Any) -> float:
+    """The significance level of a test; 1 − level must still be below 1."""
     real = isinstance(level, numbers.Real) and not isinstance(level, bool)
     if not real or not _SMALLEST_LEVEL <= float(level) <= _LARGEST_LEVEL:
         found = f"{level:g}" if isinstance(level, float) else repr(level)
         raise UsageError(
             f"level must lie between {_SMALLEST_LEVEL:g} and {_LARGEST_LEVEL:g}, such as 0.05: it "
-            f"is the chance of a false claim, not the level of the intervals; found {found}."
+            f"is the significance level, not the confidence level of intervals; found {found}."
         )
     return float(level)
 
@@ -144,13 +143,6 @@ def check_margin(margin: Any, name: str = "margin") -> float:
             f"{name} must be a number above 0, in the units of the measure; found {margin!r}."
         )
     return float(margin)
-
-
-def check_choice(value: Any, choices: tuple[str, ...], name: str) -> str:
-    """One of a few words."""
-    if value not in choices:
-        raise UsageError(f"{name} must be one of {', '.join(choices)}; found {value!r}.")
-    return str(value)
 
 
 def spell(value: float) -> str:

@@ -1,8 +1,8 @@
-"""Systems run with several seeds: seeds and queries both vary, and both are counted as such.
+"""Systems run with several seeds: seeds and queries are both sources of variance.
 
-Three seeds on 1,000 queries are neither 3 nor 3,000 samples. Queries are drawn anew for all seeds
-and both systems at once, seeds anew within each system, and the spread of the resulting differences
-is the standard error of the two together.
+Three seeds on 1,000 queries are neither 3 nor 3,000 samples. Queries are resampled for all seeds
+and both systems at once, seeds within each system, and the spread of the resulting differences is
+the standard error of the two together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from assay.arrays import Floats
 from assay.core.exact_sums import from_grid, to_grid
 from assay.errors import MismatchError
 from assay.native.random_words import stream_key, words
-from assay.stats.bootstrap import resampled_sums
+from assay.stats.bootstrap import resample_sums
 from assay.stats.intervals import Interval, interval
 from assay.stats.samples import (
     check_bootstraps,
@@ -37,7 +37,7 @@ __all__ = ["SeedComparison", "SeedSummary", "compare_seeds"]
 class SeedSummary:
     """Mean over seeds, standard deviation between seeds, and Student's interval over seeds.
 
-    The interval tells of other seeds on the same queries.
+    The interval is for other seeds on the same queries.
     """
 
     mean: float
@@ -80,7 +80,7 @@ def compare_seeds(
 
     The numbers of seeds may differ. Queries with a NaN anywhere are removed and counted.
     """
-    left, right, removed = _aligned(a, b)
+    left, right, removed = _align(a, b)
     share, resamples, seed = check_level(level), check_bootstraps(resamples), check_seed(seed)
     of_a, of_b = _summary(left, share), _summary(right, share)
     blank = Interval(
@@ -102,7 +102,7 @@ def compare_seeds(
     return SeedComparison(of_a, of_b, found, p, seed_share, welch)
 
 
-def _aligned(a: Any, b: Any) -> tuple[Floats, Floats, int]:
+def _align(a: Any, b: Any) -> tuple[Floats, Floats, int]:
     left, right = finite_or_nan(a, "a", dimensions=2), finite_or_nan(b, "b", dimensions=2)
     if left.shape[1] != right.shape[1]:
         raise MismatchError(
@@ -132,7 +132,7 @@ def _summary(scores: Floats, level: float) -> SeedSummary:
 
 def _two_way(left: Floats, right: Floats, blank: Interval) -> tuple[Interval, float, float]:
     variances, freedoms = _components(left, right)
-    drawn = _drawn_differences(left, right, blank.resamples, blank.seed or 0)
+    drawn = _resample_differences(left, right, blank.resamples, blank.seed or 0)
     error = float(drawn.std(ddof=1))
     if error <= 1e-15 * max(np.abs(left).max(), np.abs(right).max()):
         note = "neither seeds nor queries vary"
@@ -159,17 +159,17 @@ def _components(left: Floats, right: Floats) -> tuple[list[float], list[int]]:
     )
 
 
-def _drawn_differences(left: Floats, right: Floats, resamples: int, seed: int) -> Floats:
+def _resample_differences(left: Floats, right: Floats, resamples: int, seed: int) -> Floats:
     n = left.shape[1]
     grid, shift = to_grid(np.concatenate([left, right]), n)
-    sums = resampled_sums(grid.T, np.array([0, n]), resamples, seed)
+    sums = resample_sums(grid.T, np.array([0, n]), resamples, seed)
     means = from_grid(sums, shift) / n
-    mean_a = _drawn_seeds(means[:, : len(left)], stream_key(seed, "seeds of a"))
-    mean_b = _drawn_seeds(means[:, len(left) :], stream_key(seed, "seeds of b"))
+    mean_a = _resample_seeds(means[:, : len(left)], stream_key(seed, "seeds of a"))
+    mean_b = _resample_seeds(means[:, len(left) :], stream_key(seed, "seeds of b"))
     return mean_a - mean_b
 
 
-def _drawn_seeds(means: Floats, key: int) -> Floats:
+def _resample_seeds(means: Floats, key: int) -> Floats:
     """Mean over seeds drawn with replacement, its deviations widened by √(S / (S − 1)).
 
     A bootstrap of S values has (S − 1) / S of the variance: harmless for a thousand queries, a

@@ -1,4 +1,4 @@
-"""Tests of two systems: is the difference more than chance would give?"""
+"""Significance tests of two systems."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from assay.arrays import Floats, Ints
+from assay.core.checks import check_choice
 from assay.core.exact_sums import slack, to_grid
 from assay.native import kernels
 from assay.native.random_words import stream_key
@@ -18,7 +19,6 @@ from assay.stats.bootstrap import bootstrap_t
 from assay.stats.samples import (
     FEWEST,
     Pairs,
-    check_choice,
     check_margin,
     check_resamples,
     check_seed,
@@ -48,11 +48,11 @@ _GRID = 2.0**-40  # sizes closer than this share of the largest are one size, sp
 
 
 def signed_rank_p(differences: Floats, alternative: str) -> tuple[float, float, bool]:
-    """Find (p, sum of the ranks of positive differences, whether p is exact).
+    """Compute (p, sum of the ranks of positive differences, whether p is exact).
 
     Zero differences are left out (Wilcoxon's own rule), equal sizes share their mean rank. Up to
-    50 differences the law of the rank sum is counted, ties included; beyond, it is normal with
-    the variance corrected for ties.
+    50 differences the distribution of the rank sum is exact, ties included; beyond, it is normal
+    with the variance corrected for ties.
     """
     moved = differences[differences != 0]
     if not len(moved):
@@ -146,9 +146,9 @@ _NO_SPREAD = "all differences are equal, so a t test is not defined; use randomi
 
 @dataclass(frozen=True)
 class TestResult:
-    """The p-value of one test and what stands behind it.
+    """The p-value of one test and how it was computed.
 
-    `p` is never 0; it is NaN, and `note` says why, where there is too little to tell. `exact` says
+    `p` is never 0; it is NaN, and `note` says why, where there are too few queries. `exact` says
     that p has no sampling or approximation error under the null hypothesis of the method. `n`
     pairs were used, `n_removed` left out for a NaN; `resamples` is 0 and `seed` None where nothing
     was drawn. `statistic` is the mean difference for randomisation, t for t, Welch and bootstrap,
@@ -193,7 +193,7 @@ def paired_test(
 
     `method` is randomisation (random signs of the differences; all 2^n of them up to 20
     differing queries), t, wilcoxon, sign, or bootstrap (studentised). `alternative="greater"`
-    asks whether a is better than b.
+    tests whether a is better than b.
 
     >>> paired_test([0.3, 0.5, 0.6, 0.9], [0.1, 0.4, 0.3, 0.5])
     TestResult(p=0.125, randomisation, two-sided, n=4, exact)
@@ -273,7 +273,7 @@ def _welch(left: Floats, right: Floats, blank: TestResult) -> TestResult:
 
 
 def _request(method: str, alternative: str, resamples: int, seed: int) -> TestResult:
-    """Check what is asked; the answer has still to be filled in."""
+    """Check the arguments; the numbers are still to be filled in."""
     name = check_choice(method, TEST_METHODS, "method")
     side = check_choice(alternative, ALTERNATIVES, "alternative")
     resamples, seed = check_resamples(resamples), check_seed(seed)

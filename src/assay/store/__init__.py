@@ -1,4 +1,4 @@
-"""Runs that last: in a file of SQLite, or in PostgreSQL for a team.
+"""A store of runs: in a file of SQLite, or in PostgreSQL for a team.
 
 import assay.store
 with assay.store.open() as store:
@@ -10,50 +10,49 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import need
-from assay.runs.aggregates import Aggregate
-from assay.runs.record import RunRecord
-from assay.runs.results import QueryResults, ResultDoc
 
 if TYPE_CHECKING:
-    from assay.store.open_run import RunningRun
+    from assay.runs.record import RunRecord
+    from assay.runs.results import Aggregate, QueryResults, ResultDoc
+    from assay.store.open_run import OpenRun
     from assay.store.run import Run
     from assay.store.store import Store
 
-__all__ = [
-    "Aggregate",
-    "QueryResults",
-    "ResultDoc",
-    "Run",
-    "RunRecord",
-    "RunningRun",
-    "Store",
-    "open",
-]
+__all__ = ["Aggregate", "OpenRun", "QueryResults", "ResultDoc", "Run", "RunRecord", "Store", "open"]
 
-_HOME = {"Run": "run", "RunningRun": "open_run", "Store": "store"}
+# Loaded on first use, so that `import assay.store` loads neither numpy nor sqlalchemy.
+_HOME: Final = {
+    "Aggregate": "assay.runs.aggregates",
+    "OpenRun": "assay.store.open_run",
+    "QueryResults": "assay.runs.results",
+    "ResultDoc": "assay.runs.results",
+    "Run": "assay.store.run",
+    "RunRecord": "assay.runs.record",
+    "Store": "assay.store.store",
+}
 
 
 def open(
-    url: str | os.PathLike[str] | None = None, *, create: bool = True, only_reads: bool = False
+    url: str | os.PathLike[str] | None = None, *, create: bool = True, read_only: bool = False
 ) -> Store:
     """Open a store: a file, a PostgreSQL URL, else ASSAY_STORE, else assay.db in this folder.
 
-    It is made where it is absent (unless `create` is false) and upgraded where its schema is old,
-    after a backup of the file. A store of a newer version opens for reading only: its `only_reads`
-    says so.
+    It is created where it is absent (unless `create` is false) and upgraded where its schema is
+    old, after a backup of the file. A store of a newer version opens for reading only: its
+    `read_only_reason` says so.
     """
     need("sqlalchemy", "a store of runs", "store")
     from assay.store.database import locate
     from assay.store.opening import open_database
     from assay.store.store import Store
 
-    return Store(open_database(locate(url), create=create, only_reads=only_reads))
+    return Store(open_database(locate(url), create=create, read_only=read_only))
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'assay.store' has no attribute {name!r}")
-    return getattr(import_module(f"assay.store.{_HOME[name]}"), name)
+    return getattr(import_module(_HOME[name]), name)

@@ -24,16 +24,16 @@ from assay.scoring.scores import Scores
 
 __all__ = [
     "Blob",
-    "json_text",
     "conventions_of",
-    "pack_scores",
+    "json_text",
+    "json_values",
     "pack_array",
     "pack_json",
+    "pack_scores",
     "pack_texts",
-    "json_values",
-    "unpack_scores",
     "unpack_array",
     "unpack_json",
+    "unpack_scores",
     "unpack_texts",
 ]
 

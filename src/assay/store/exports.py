@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from assay.arrays import or_none
 from assay.core.text import guard_formula
 from assay.errors import UsageError, need
 from assay.io.atomic import atomic_write
@@ -84,7 +85,7 @@ def _scores_data(scores: Scores) -> dict[str, Any]:
         "measures": names,
         "id_kind": scores.query_ids.kind,
         "queries": scores.query_ids.to_list(),
-        "values": [[None if v != v else v for v in row] for row in scores.values.tolist()],  # noqa: PLR0124
+        "values": [[or_none(v) for v in row] for row in scores.values.tolist()],
         "tied": [np.flatnonzero(row).tolist() for row in scores.tied],
         "missing": np.flatnonzero(scores.missing).tolist(),
         "extra_kind": scores.extra.kind,
@@ -120,7 +121,7 @@ def _rows(runs: Iterable[Run], columns: Sequence[str]) -> Iterator[list[Any]]:
                     *front,
                     str(query),
                     str(measure),
-                    None if value != value else value,  # noqa: PLR0124
+                    or_none(value),
                     tied[row],
                     bool(scores.missing[row]),
                     *back,

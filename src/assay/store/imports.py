@@ -1,4 +1,4 @@
-"""Runs read from files that `export_runs` wrote, or somebody else in the same layout."""
+"""Runs read from files that `export_runs` wrote, or another program in the same layout."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from assay.errors import AssayError, FormatError, need
 from assay.io.json_text import parse_json
 from assay.io.streams import BOMB_BYTES, BOMB_RATIO, open_chunks, read_text
 from assay.measures import parse
-from assay.runs.aggregates import Aggregate
 from assay.runs.record import RunRecord, check_name, check_tags
-from assay.runs.results import QueryResults, results_from_data
+from assay.runs.results import Aggregate, QueryResults, results_from_data
 from assay.scoring.scores import Scores
 from assay.store.codec import conventions_of, pack_scores
 from assay.store.exports import FRONT, GROUP, LAYOUT, format_of
 from assay.store.payload import Payload
-from assay.store.timestamps import start_of, now
+from assay.store.timestamps import now, start_of
 
-__all__ = ["ImportedRun", "read_csv_rows", "pivot_rows", "read_parquet_rows", "read_runs"]
+__all__ = ["ImportedRun", "pivot_rows", "read_csv_rows", "read_parquet_rows", "read_runs"]
 
 
 def read_csv_rows(name: str) -> Iterator[dict[str, Any]]:
@@ -172,8 +171,8 @@ def _import_json(data: Any, name: str) -> Iterator[ImportedRun]:
         except FormatError:
             raise
         except (AssayError, KeyError, TypeError, ValueError, AttributeError) as error:
-            words = f"it has no {error}" if isinstance(error, KeyError) else error
-            raise FormatError(f"{where} cannot be read: {words}") from None
+            why = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise FormatError(f"{where} cannot be read: {why}") from None
 
 
 def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
@@ -326,9 +325,9 @@ def _import_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: st
     }
     for key, text in row.items():
         check_name(text, key, empty=key != "name")
-    moment = start_of(first["created"])
+    created = start_of(first["created"])
     state = _check_state(
-        {"status": "finished", "uid": uid, "seconds": None, "created": moment, "finished": None},
+        {"status": "finished", "uid": uid, "seconds": None, "created": created, "finished": None},
         where,
     )
     row |= {
@@ -340,6 +339,6 @@ def _import_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: st
         **dict.fromkeys(_DATA, "{}"),
         **state,
         **dict(payload.columns or {}),
-        "finished": moment,
+        "finished": created,
     }
     return ImportedRun(row, (), payload)

@@ -72,7 +72,7 @@ def _open_server(location: Location, *, create: bool, read_only: bool) -> Databa
 
 @contextmanager
 def _dispose_on_failure(engine: Engine) -> Iterator[None]:
-    """Leave no connection behind where nobody gets the store."""
+    """Close all connections where opening the store fails."""
     try:
         yield
     except BaseException:

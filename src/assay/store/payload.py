@@ -1,4 +1,4 @@
-"""Payload: the numbers of a record and the results of its queries, packed as a store writes them."""
+"""Payload: the numbers of a record and the results of its queries, packed for a store."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from assay.core import checks
 from assay.errors import StorageError, UsageError
-from assay.runs.aggregates import Aggregate, aggregates_of
+from assay.runs.aggregates import aggregates_of
 from assay.runs.record import RunRecord
-from assay.runs.results import QueryResults, results_from_data, results_to_data
+from assay.runs.results import Aggregate, QueryResults, results_from_data, results_to_data
 from assay.scoring.scores import Scores
 from assay.store.codec import Blob, json_text, pack_json, pack_scores, unpack_json
 
@@ -79,9 +79,7 @@ def pack_results(results: Mapping[str, QueryResults]) -> Iterable[Blob]:
     for position, (query, one) in enumerate(results.items()):
         checks.require(query, str, "a query id of results", "a text")
         checks.require(one, QueryResults, f"results[{query!r}]", "a QueryResults")
-        yield pack_json(
-            "shown", json.dumps([query, results_to_data(one)]), position, key_of(query)
-        )
+        yield pack_json("shown", json.dumps([query, results_to_data(one)]), position, key_of(query))
 
 
 def unpack_results(blob: Blob) -> tuple[str, QueryResults]:

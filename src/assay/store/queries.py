@@ -11,11 +11,12 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, exists, not_, or_, select, true
 
 from assay.errors import StorageError, UsageError
-from assay.runs.aggregates import Aggregate, canonical
+from assay.runs.aggregates import canonical
+from assay.runs.results import Aggregate
 from assay.store.codec import Blob
 from assay.store.run import Run
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS
-from assay.store.timestamps import start_of, end_of
+from assay.store.timestamps import end_of, start_of
 
 __all__ = [
     "NEWEST_FIRST",
@@ -54,12 +55,12 @@ def _has_measure(measure: str) -> ColumnElement[bool]:
     return exists().where(AGGREGATES.c.run_id == RUNS.c.id, AGGREGATES.c.measure == name)
 
 
-def _since(moment: str | date) -> ColumnElement[bool]:
-    return RUNS.c.created >= start_of(moment)
+def _since(time: str | date) -> ColumnElement[bool]:
+    return RUNS.c.created >= start_of(time)
 
 
-def _until(moment: str | date) -> ColumnElement[bool]:
-    return RUNS.c.created < end_of(moment)
+def _until(time: str | date) -> ColumnElement[bool]:
+    return RUNS.c.created < end_of(time)
 
 
 _FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
@@ -97,7 +98,9 @@ def find_runs(
 
     With `measures` only the aggregates of these are loaded.
     """
-    return _load_runs(connection, select_runs([RUNS], **filters).limit(limit).offset(offset), measures)
+    return _load_runs(
+        connection, select_runs([RUNS], **filters).limit(limit).offset(offset), measures
+    )
 
 
 def select_runs(
@@ -134,8 +137,8 @@ def _has_key(key: int | str) -> ColumnElement[bool]:
     if isinstance(key, str) and not (key.isascii() and key.isdecimal() and len(key) < 8):
         if len(key) < _SHORTEST_UID or not key.isascii() or not key.isalnum():
             raise UsageError(
-                f"A run is identified by its number, or by the first {_SHORTEST_UID} or more letters "
-                f"of its uid; found {key!r}."
+                f"A run is identified by its number, or by {_SHORTEST_UID} or more letters of its "
+                f"uid; found {key!r}."
             )
         return RUNS.c.uid.startswith(key)
     number = int(key)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from assay.arrays import or_none
 from assay.core.ids import Ids
 from assay.errors import UsageError
 from assay.runs.results import QueryResults, ResultDoc
@@ -15,37 +16,40 @@ from assay.store.run import Run
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
 
-__all__ = ["StoredQuery", "place_of", "stored_query"]
+__all__ = ["StoredQuery", "position_of", "read_query"]
 
 
 @dataclass(frozen=True)
 class StoredQuery:
-    """What a run has of one query; `shown` is None where texts were not stored."""
+    """What a run has of one query; `results` is None where texts were not stored."""
 
     run: Run
     query: str
     values: dict[str, float | None]
     missing: bool
-    shown: QueryResults | None
+    results: QueryResults | None
 
     def page(self) -> Page:
-        """The same for people."""
+        """The query as a page of text and tables."""
         run = f"run {self.run.id}: {self.run.name}"
         page: Page = [Words(f"query {self.query} of {run}", "verdict")]
-        if self.shown is not None:
-            page.append(Words(self.shown.text))
+        if self.results is not None:
+            page.append(Words(self.results.text))
         if self.missing:
             page.append(Words("The run has no answer to this query."))
         page.append(_value_table(self.values))
-        if self.shown is None:
-            return [*page, Words("What was retrieved is not stored; 'assay bench --save' does.")]
-        page.append(_result_table(self.shown.results))
-        if self.shown.missed:
-            page += [Words("Relevant, but not retrieved:"), _missed_table(self.shown.missed)]
+        if self.results is None:
+            return [
+                *page,
+                Words("The retrieved documents are not stored; 'assay bench --save' stores them."),
+            ]
+        page.append(_result_table(self.results.results))
+        if self.results.missed:
+            page += [Words("Relevant, but not retrieved:"), _missed_table(self.results.missed)]
         return page
 
     def to_dict(self) -> dict[str, Any]:
-        """The same for programs."""
+        """The query as plain data for JSON."""
         data = {
             "run": self.run.id,
             "uid": self.run.uid,
@@ -53,23 +57,23 @@ class StoredQuery:
             "values": self.values,
             "missing": self.missing,
         }
-        if self.shown is None:
+        if self.results is None:
             return {**data, "text": None, "results": None, "missed": None}
-        lists = {"results": self.shown.results, "missed": self.shown.missed}
+        lists = {"results": self.results.results, "missed": self.results.missed}
         return {
             **data,
-            "text": self.shown.text,
+            "text": self.results.text,
             **{key: [vars(one) for one in docs] for key, docs in lists.items()},
         }
 
 
-def stored_query(run: Run, query: str) -> StoredQuery:
+def read_query(run: Run, query: str) -> StoredQuery:
     """One query of a finished run."""
     if run.status != "finished" or not run.conventions:
-        why = f"is {run.status}" if run.status != "finished" else "has no values of queries"
+        why = f"is {run.status}" if run.status != "finished" else "has no per-query values"
         raise UsageError(f"Run {run.id} ({run.name!r}) {why}: there is no query to show.")
     scores = run.scores()
-    place = place_of(scores.query_ids, query)
+    place = position_of(scores.query_ids, query)
     if place is None:
         few = ", ".join(
             str(one) for one in scores.query_ids.take(np.arange(min(3, scores.n_queries)))
@@ -77,14 +81,13 @@ def stored_query(run: Run, query: str) -> StoredQuery:
         raise UsageError(f"There is no query {query!r} in run {run.id}; there are {few}, ….")
     column = scores.values[:, place].tolist()
     values = {
-        str(measure): None if np.isnan(value) else value
-        for measure, value in zip(scores.measures, column, strict=True)
+        str(measure): or_none(value) for measure, value in zip(scores.measures, column, strict=True)
     }
     return StoredQuery(run, query, values, bool(scores.missing[place]), run.results(query))
 
 
-def place_of(ids: Ids, query: str) -> int | None:
-    """Where a query stands among the ids of a run; None where it does not."""
+def position_of(ids: Ids, query: str) -> int | None:
+    """The position of a query among the ids of a run; None where it is absent."""
     if ids.kind == "integer":
         digits = query.removeprefix("-")
         if not (digits.isascii() and digits.isdecimal() and len(digits) < 19):

@@ -1,4 +1,4 @@
-"""Run: one evaluation as it lies in a store."""
+"""Run: one evaluation in a store."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.arrays import Floats
-from assay.comparison.clusters import clusters_in
 from assay.display import plot_aggregates
 from assay.errors import MismatchError, UsageError
-from assay.runs.aggregates import Aggregate, canonical
+from assay.runs.aggregates import canonical
 from assay.runs.record import RunRecord
+from assay.runs.results import Aggregate
 from assay.tables.page import html_page
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ __all__ = ["Run", "RunList", "names_of", "refuse_other_query_sets"]
 
 @dataclass(frozen=True)
 class Run:
-    """What was run, its aggregates and its state; the per-query values load when asked for.
+    """What was run, its status and its aggregates; per-query values load on demand.
 
     `id` counts within one store, `uid` is the same in every copy. `status` is running, finished or
     failed, with a `message`. `origin` says which file a run was imported from.
@@ -70,7 +70,7 @@ class Run:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Names of the measures, in the order in which they were asked for."""
+        """Names of the measures, in the order in which they were computed."""
         return tuple(dict.fromkeys(one.measure for one in self.aggregates))
 
     def aggregate(
@@ -86,57 +86,53 @@ class Run:
 
     def means(self) -> dict[str, float | None]:
         """Means over all queries by measure."""
-        return {
-            one.measure: one.value
-            for one in self.aggregates
-            if not one.by_column and not one.subset
-        }
+        return {one.measure: one.value for one in self.aggregates if one.is_overall}
 
     @property
     def clusters(self) -> str:
-        """The group column by which intervals were drawn; empty if query by query."""
-        whole = (one for one in self.aggregates if not one.by_column and not one.subset)
-        return next((name for one in whole if (name := clusters_in(one.method))), "")
+        """The group column that intervals resample as whole groups; empty if query by query."""
+        overall = (one for one in self.aggregates if one.is_overall)
+        return next((one.clusters for one in overall if one.clusters), "")
 
     @property
     def query_set(self) -> str:
-        """A fingerprint of what the queries ask, where a task stored one."""
+        """A fingerprint of the queries, their candidates and answers, where a task stored one."""
         return str(self.config.get("query_set", ""))
 
     def scores(self) -> Scores:
         """The scores with every value of every query, bit for bit as they were saved."""
-        return self._opened().scores_of(self)
+        return self._open_store().scores_of(self)
 
     def values(self, measure: str) -> Floats:
         """The values of one measure, in the order of the query ids; quicker than all scores."""
-        return self._opened().values_of(self, measure)
+        return self._open_store().values_of(self, measure)
 
     def details(self) -> dict[str, Any]:
         """What a task stored beside the scores."""
-        return self._opened().details_of(self)
+        return self._open_store().details_of(self)
 
     @property
     def has_results(self) -> bool:
         """Whether texts and retrieved documents of any query were stored."""
-        return self._opened().has_results(self)
+        return self._open_store().has_results(self)
 
     def results(self, query_id: str | int) -> QueryResults | None:
         """The text of one query and what was retrieved; None where that was not stored."""
-        return self._opened().results_of(self, str(query_id))
+        return self._open_store().results_of(self, str(query_id))
 
     def all_results(self) -> dict[str, QueryResults]:
         """The results of every query, by query id."""
-        return self._opened().all_results_of(self)
+        return self._open_store().all_results_of(self)
 
     def record(self) -> RunRecord:
         """The run with its values, the chance beside them, and what the store knows of it."""
         if self.status != "finished" or not self.conventions:
-            why = f"is {self.status}" if self.status != "finished" else "has no values of queries"
+            why = f"is {self.status}" if self.status != "finished" else "has no per-query values"
             raise UsageError(f"Run {self.id} ({self.name!r}) {why}: there is nothing to report on.")
         chance = {
             one.measure: one.chance
             for one in self.aggregates
-            if one.chance is not None and not one.by_column and not one.subset
+            if one.chance is not None and one.is_overall
         }
         return RunRecord(
             self.name,
@@ -163,7 +159,7 @@ class Run:
         object.__setattr__(self, "_store", store)
         return self
 
-    def _opened(self) -> Store:
+    def _open_store(self) -> Store:
         if self._store is None:
             raise UsageError("This run does not come from a store.")
         return self._store
@@ -174,7 +170,7 @@ class Run:
         found = [
             (one.measure, one)
             for one in self.aggregates
-            if one.value is not None and not one.by_column and not one.subset
+            if one.value is not None and one.is_overall
         ]
         if not found:
             raise UsageError(f"Run {self.id} is {self.status} and has no means to show.")
@@ -187,14 +183,14 @@ class Run:
 
 
 def refuse_other_query_sets(runs: Sequence[Run]) -> None:
-    """Refuse runs whose queries are called the same, but ask for something else."""
+    """Refuse runs whose queries have the same ids but are not the same queries."""
     known = {run.query_set: run for run in runs if run.query_set}
     if len(known) > 1:
         first, second = list(known.values())[:2]
         raise MismatchError(
-            f"Runs {first.id} ({first.name!r}) and {second.id} ({second.name!r}) answer different "
-            "questions: their keypoints, pools or true matches differ, so their means are not "
-            "comparable. Compare runs on one set of keypoints and one tolerance."
+            f"Runs {first.id} ({first.name!r}) and {second.id} ({second.name!r}) have different "
+            "query sets: queries of the same id differ in what is asked, in their candidates or in "
+            "their answers, so the means are not comparable. Compare runs with the same settings."
         )
 
 
@@ -253,18 +249,4 @@ class RunList(list[Run]):
 
 def _mean(run: Run, measure: str) -> Aggregate | None:
     found = (one for one in run.aggregates if one.measure == measure)
-    return next((one for one in found if not one.by_column and not one.subset), None)
-
-
-_COLUMNS = (
-    "id",
-    "name",
-    "task",
-    "dataset",
-    "model",
-    "status",
-    "created",
-    "seconds",
-    "n_queries",
-    "conventions",
-)
+    return next((one for one in found if one.is_overall), None)

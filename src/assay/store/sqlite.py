@@ -43,7 +43,7 @@ def version_in(file: Path) -> str | None:
 def _refuse_truncated(file: Path) -> None:
     """SQLite notices that pages are missing only when it needs them; the first page says it all.
 
-    Where a log lies beside the file, it may hold the missing pages.
+    Where there is a write-ahead log, it may hold the missing pages.
     """
     if _has_log(file):
         return
@@ -54,7 +54,7 @@ def _refuse_truncated(file: Path) -> None:
     page = struct.unpack(">H", head[16:18])[0]
     changes, pages, valid = (struct.unpack(">I", head[i : i + 4])[0] for i in (24, 28, 92))
     expected = (65536 if page == 1 else page) * pages
-    # Looked at again: somebody may have begun to write since.
+    # Checked again: another process may have begun to write since.
     if changes == valid and file.stat().st_size < expected and not _has_log(file):
         raise StorageError(
             f"{file} is truncated: {file.stat().st_size:,} of {expected:,} bytes are there. "
@@ -68,10 +68,10 @@ def _has_log(file: Path) -> bool:
 
 
 def is_sealed(file: Path) -> bool:
-    """Whether nothing can be written beside the file, and no log lies there.
+    """Whether the folder of the file is not writable and holds no write-ahead log.
 
     SQLite keeps notes for readers beside the file, too; without them it reads such a file only if
-    it is told that nobody will change it meanwhile.
+    it is told that the file will not change meanwhile.
     """
     beside = not os.access(file.absolute().parent, os.W_OK)
     return beside and file.exists() and not Path(f"{file}-wal").exists()
@@ -91,7 +91,7 @@ def _connect(file: Path, mode: str) -> sqlite3.Connection:
 def make_engine(file: Path, *, read_only: bool) -> Engine:
     """Connections to the file, which is made where it is absent."""
     mode = "ro" if read_only else "rwc"
-    # A sealed file is looked at anew for each transaction: somebody else may be able to write it.
+    # A sealed file is opened anew for each transaction: another user may be able to write it.
     pool = NullPool if is_sealed(file) else QueuePool
     engine = create_engine("sqlite://", creator=lambda: _connect(file, mode), poolclass=pool)
 

@@ -1,34 +1,32 @@
-"""Store: runs that last. Made by `assay.store.open`."""
+"""Store: runs in a database. Opened by `assay.store.open`."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from assay.arrays import Floats
 from assay.core import checks
-from assay.errors import StorageError, UsageError
+from assay.errors import AssayError, StorageError, UsageError
 from assay.runs.aggregates import canonical
 from assay.runs.record import HasRecord, RunRecord, fingerprint_files
 from assay.runs.results import QueryResults
 from assay.scoring.scores import Scores
 from assay.store import queries, writing
-from assay.store.check import damages
-from assay.store.codec import unpack_scores, unpacked, unpacked_json
+from assay.store.codec import unpack_array, unpack_json, unpack_scores
 from assay.store.database import Database
 from assay.store.exports import export_runs
 from assay.store.imports import read_runs
-from assay.store.open_run import RunningRun
-from assay.store.payload import Payload
-from assay.store.results import key_of, unpack_results
+from assay.store.open_run import OpenRun
+from assay.store.payload import Payload, key_of, unpack_results
 from assay.store.run import Run, RunList
 from assay.store.schema import RUNS
-from assay.store.summaries import RunLine, find_lines, run_frame
+from assay.store.summaries import RunSummary, find_summaries, run_frame
 
 __all__ = ["Store"]
 
@@ -38,16 +36,16 @@ Key = int | str
 class Store:
     """Runs in a database; close it, or use it in a `with` block.
 
-    `only_reads` says why the store cannot be written, and is empty where it can.
+    A finished run never changes; only its tags and notes do, and it may be deleted.
     """
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     @property
-    def only_reads(self) -> str:
-        """Why nothing can be saved here; empty if it can."""
-        return self.database.only_reads
+    def read_only_reason(self) -> str:
+        """Why the store cannot be written; empty where it can."""
+        return self.database.read_only_reason
 
     def __enter__(self) -> Store:
         """The store itself."""
@@ -68,7 +66,7 @@ class Store:
 
     def __repr__(self) -> str:
         """Where the store is."""
-        only = ", for reading only" if self.only_reads else ""
+        only = ", for reading only" if self.read_only_reason else ""
         return f"Store({self.database.location}, schema {self.database.version}{only})"
 
     def save(
@@ -82,7 +80,7 @@ class Store:
         """
         given = _as_record(record, name, fields)
         (known,) = fingerprint_files([given])
-        row = writing.first_row(known)
+        row = writing.make_row(known)
         payload = Payload.of(known)
         with self.database.writing() as connection:
             run = writing.add_run(connection, row, known.tags)
@@ -92,23 +90,26 @@ class Store:
     def save_all(self, records: Iterable[HasRecord], *, seconds: float | None = None) -> list[Run]:
         """Store the records of one evaluation as runs of one batch: all of them or none."""
         made = fingerprint_files(one.record() for one in records)
+        if not made:
+            return []
         first = self.begin(made[0])
         try:
             return [self.run(run) for run in self.finish_together(first, made, seconds=seconds)]
         except BaseException as error:
-            self.fail(first, error)
+            first.fail(error)
             raise
 
     @contextmanager
-    def running(
-        self, name: str, *, resume: Key | None = None, **about: Any
-    ) -> Iterator[RunningRun]:
+    def start_run(
+        self, name: str, *, resume: Key | None = None, **fields: Any
+    ) -> Iterator[OpenRun]:
         """A run that others see as running until the block ends: then finished, or failed.
 
-        `resume` takes up a run that did not finish; its kept parts are still there.
+        Keywords are the fields of `RunRecord`. `resume` continues a run that did not finish; the
+        parts that it saved are still there.
         """
-        known = RunRecord.of(name=name, **about)
-        run = self._begun(known) if resume is None else self._resumed(known, resume)
+        record = RunRecord.of(name=name, **fields)
+        run = self.begin(record) if resume is None else self._resume(record, resume)
         try:
             yield run
             run.finish()
@@ -116,46 +117,36 @@ class Store:
             run.fail(error)
             raise
 
-    def _begun(self, record: RunRecord) -> RunningRun:
-        return RunningRun(self, self.begin(record))
-
-    def begin(self, record: RunRecord) -> int:
-        """Add a run that is running; gives its number."""
-        row = writing.first_row(record)
+    def begin(self, record: RunRecord) -> OpenRun:
+        """Add a run with the status running; the caller finishes it or lets it fail."""
+        row = writing.make_row(record)
         with self.database.writing() as connection:
-            return writing.add_run(connection, row, record.tags)
+            return OpenRun(self, writing.add_run(connection, row, record.tags))
 
     def finish_together(
-        self, first: int, records: Sequence[RunRecord], *, seconds: float | None
+        self, first: OpenRun, records: Sequence[RunRecord], *, seconds: float | None
     ) -> list[int]:
-        """Finish a running run with the first record; the others become runs of the same batch.
+        """Finish a run with the first record; the others become runs of the same batch.
 
         All of them or none; they are on disk when this returns.
         """
-        rows = [(one, writing.first_row(one), Payload.of(one)) for one in records]
+        rows = [(one, writing.make_row(one), Payload.of(one)) for one in records]
         with self.database.writing() as connection:
-            begun = queries.find_run(connection, first)
+            begun = queries.find_run(connection, first.id)
             shared = {"batch": begun.batch, "created": begun.created}
-            runs = [first]
+            runs = [first.id]
             for one, row, _ in rows[1:]:
                 runs.append(writing.add_run(connection, {**row, **shared}, one.tags))
-            kept = ("uid", "batch", "status", "created", "updated")
-            for run, (_, row, payload) in zip(runs, rows, strict=True):
-                known = {key: value for key, value in row.items() if key not in kept}
-                writing.finish_run(connection, run, payload, seconds=seconds, **known)
+            fixed = ("uid", "batch", "status", "created", "updated")
+            for run, (one, row, payload) in zip(runs, rows, strict=True):
+                known = {key: value for key, value in row.items() if key not in fixed}
+                took = one.seconds if seconds is None else seconds
+                writing.finish_run(connection, run, payload, seconds=took, **known)
         return runs
 
-    def open_run(self, run: int) -> RunningRun:
-        """A run that is running, to say how far it is."""
-        return RunningRun(self, run)
-
-    def fail(self, run: int, error: BaseException) -> None:
-        """Say why a running run has no result."""
-        RunningRun(self, run).fail(error)
-
-    def _resumed(self, record: RunRecord, key: Key) -> RunningRun:
-        """The same run goes on, if it is about the same."""
-        row = writing.first_row(record)
+    def _resume(self, record: RunRecord, key: Key) -> OpenRun:
+        """Continue a run that did not finish, if its settings are the same."""
+        row = writing.make_row(record)
         fixed = ("name", "task", "dataset", "model", "config", "seeds", "data")
         with self.database.writing() as connection:
             old = queries.find_run(connection, key)
@@ -167,11 +158,11 @@ class Store:
             changed = [name for name in fixed if stored._mapping[name] != row[name]]
             if changed:
                 raise UsageError(
-                    f"Run {old.id} cannot be resumed: {', '.join(changed)} is not what it was. "
-                    "Begin a new run."
+                    f"Run {old.id} cannot be resumed: {', '.join(changed)} differs from what was "
+                    "stored. Start a new run."
                 )
             writing.reopen(connection, old.id)
-        return RunningRun(self, old.id)
+        return OpenRun(self, old.id)
 
     def run(self, key: Key) -> Run:
         """One run by its number, or by its uid or the first letters of it."""
@@ -183,31 +174,31 @@ class Store:
         *,
         limit: int | None = None,
         offset: int = 0,
-        shown: Iterable[str] | None = None,
+        measures: Iterable[str] | None = None,
         **filters: Any,
     ) -> RunList:
-        """Runs, newest first, that pass all filters: task, dataset, model, name, tag, status,
-        measure, since, until, batch, rerun_of, id, uid.
+        """Runs that pass all filters, newest first; per-query values load on demand.
 
-        Values of queries are not loaded; with `shown`, only the aggregates of these measures are.
+        Filters are task, dataset, model, name, tag, status, measure, since, until, batch,
+        rerun_of, id, uid. With `measures`, only the aggregates of these are loaded.
         """
         with self.database.reading() as connection:
             found = queries.find_runs(
-                connection, limit=limit, offset=offset, shown=shown, **filters
+                connection, limit=limit, offset=offset, measures=measures, **filters
             )
         return RunList(run.within(self) for run in found)
 
-    def lines(self, **filters: Any) -> list[RunLine]:
-        """The same runs as a list shows them, quicker: names, state, tags and means.
+    def summaries(self, **filters: Any) -> list[RunSummary]:
+        """The same runs as rows of a list, which is quicker: names, status, tags and means.
 
         With `measures`, only the means of these.
         """
         with self.database.reading() as connection:
-            return find_lines(connection, **filters)
+            return find_summaries(connection, **filters)
 
     def to_frame(self, backend: str = "pandas", **filters: Any) -> Any:
         """A table with a row for each run and a column for each measure."""
-        return run_frame(self.lines(**filters), backend)
+        return run_frame(self.summaries(**filters), backend)
 
     def export(self, file: str | os.PathLike[str], **filters: Any) -> int:
         """Write runs to a .json (all of them), .csv or .parquet file (values of every query)."""
@@ -216,9 +207,9 @@ class Store:
         return len(runs)
 
     def load(self, file: str | os.PathLike[str]) -> list[Run]:
-        """Take over the runs of an exported file; those that are already here stay as they are.
+        """Import the runs of an exported file; those that are already here stay as they are.
 
-        All of them or none: a file with a flaw changes nothing. Gives the new runs.
+        All of them or none: a file with an error changes nothing. Returns the new runs.
         """
         found = read_runs(file)
         with self.database.writing() as connection:
@@ -239,7 +230,7 @@ class Store:
             writing.remove_tags(connection, [queries.find_run(connection, key).id], tags)
 
     def note(self, key: Key, notes: str) -> None:
-        """Write the notes of a run anew."""
+        """Replace the notes of a run."""
         if not isinstance(notes, str):
             raise UsageError(f"Notes are a text, found {notes!r}.")
         with self.database.writing() as connection:
@@ -254,7 +245,7 @@ class Store:
         """The scores of a run, bit for bit as they were saved."""
         with self.database.reading() as connection:
             blobs = queries.read_blobs(connection, run.id)
-        with _named(run):
+        with _name_run(run):
             return unpack_scores(blobs, run.conventions, search=run.search)
 
     def values_of(self, run: Run, measure: str) -> Floats:
@@ -265,16 +256,16 @@ class Store:
         if not blobs:
             have = ", ".join(run.measures) or "none"
             raise UsageError(f"Run {run.id} has no values of {measure!r}. Measures: {have}.")
-        with _named(run):
-            values: Floats = unpacked(blobs[0])
+        with _name_run(run):
+            values: Floats = unpack_array(blobs[0])
         return values
 
     def details_of(self, run: Run) -> dict[str, Any]:
         """What a task stored beside the scores."""
         with self.database.reading() as connection:
             blobs = queries.read_blobs(connection, run.id, kind="details")
-        with _named(run):
-            found: dict[str, Any] = json.loads(unpacked_json(blobs[0])) if blobs else {}
+        with _name_run(run):
+            found: dict[str, Any] = json.loads(unpack_json(blobs[0])) if blobs else {}
         return found
 
     def has_results(self, run: Run) -> bool:
@@ -286,21 +277,49 @@ class Store:
         """The results of one query; nothing else is read."""
         with self.database.reading() as connection:
             blobs = list(queries.read_results(connection, run.id, [key_of(query)]))
-        with _named(run):
+        with _name_run(run):
             return unpack_results(blobs[0])[1] if blobs else None
 
     def all_results_of(self, run: Run) -> dict[str, QueryResults]:
         """The results of every query of a run."""
-        with self.database.reading() as connection, _named(run):
+        with self.database.reading() as connection, _name_run(run):
             return dict(map(unpack_results, queries.read_results(connection, run.id)))
 
     def damages(self) -> list[str]:
-        """Everything that is broken: pages of the file, arrays that miss their checksum."""
-        return list(damages(self))
+        """A line for each damage: pages of the file, arrays that do not match their checksum."""
+        return list(self._find_damages())
+
+    def _find_damages(self) -> Iterator[str]:
+        with self.database.reading() as connection:
+            if self.database.location.file is not None:
+                for (line,) in connection.execute(text("PRAGMA integrity_check")):
+                    if line != "ok":
+                        yield str(line)
+                for row in connection.execute(text("PRAGMA foreign_key_check")):
+                    yield f"a row of {row[0]} belongs to no run"
+            for run in queries.find_runs(connection):
+                if run.status == "finished":
+                    yield from self._damages_of(run)
+
+    def _damages_of(self, run: Run) -> Iterator[str]:
+        readers: list[Callable[[Run], object]] = [self.details_of, self.all_results_of]
+        if run.conventions:
+            readers.insert(0, self._check_scores)
+        for read in readers:
+            try:
+                read(run)
+            except AssayError as error:
+                yield str(error)
+
+    def _check_scores(self, run: Run) -> None:
+        """The per-query values can be read, and every measure of them has an aggregate."""
+        lost = [name for name in map(str, self.scores_of(run).measures) if name not in run.measures]
+        if lost:
+            raise StorageError(f"Run {run.id} ({run.name!r}): no aggregate of {', '.join(lost)}.")
 
 
 @contextmanager
-def _named(run: Run) -> Iterator[None]:
+def _name_run(run: Run) -> Iterator[None]:
     """Say which run a damaged array belongs to."""
     try:
         yield

@@ -8,21 +8,21 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from assay.runs.aggregates import canonical
-from assay.store import Run
-from assay.store.summaries import RunLine
+from assay.store.run import Run
+from assay.store.summaries import RunSummary
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table, columns_of
 
 __all__ = ["list_data", "list_table", "most_common", "run_data", "run_page", "summary_page"]
 
 _MOST_MEASURES: Final = 5
-_NOT_SHOWN: Final = ("_store", "aggregates")
+_NOT_IN_DATA: Final = ("_store", "aggregates")
 
 
-def list_table(runs: Sequence[Run | RunLine], measures: Iterable[str] = ()) -> Table:
-    """A row for each run; the measures asked for, or those that most of the runs have."""
+def list_table(runs: Sequence[Run | RunSummary], measures: Iterable[str] = ()) -> Table:
+    """A row for each run; with these measures, or with those that most of the runs have."""
     means = [run.means() for run in runs]
-    shown = [canonical(name) for name in measures] or most_common(means)
+    names = [canonical(name) for name in measures] or most_common(means)
     rows = tuple(
         (
             Cell(run.id, "count"),
@@ -32,12 +32,12 @@ def list_table(runs: Sequence[Run | RunLine], measures: Iterable[str] = ()) -> T
             Cell(run.dataset),
             Cell(run.name),
             Cell(run.n_queries, "count"),
-            *(Cell(mean.get(name), "fraction") for name in shown),
+            *(Cell(mean.get(name), "fraction") for name in names),
             Cell(" ".join(run.tags)),
         )
         for run, mean in zip(runs, means, strict=True)
     )
-    columns = ("id", "began (UTC)", "status", "task", "dataset", "name", "queries", *shown, "tags")
+    columns = ("id", "began (UTC)", "status", "task", "dataset", "name", "queries", *names, "tags")
     return Table(columns, rows)
 
 
@@ -47,7 +47,7 @@ def most_common(means: Sequence[dict[str, float | None]]) -> list[str]:
     return [name for name, _ in counted.most_common(_MOST_MEASURES)]
 
 
-def list_data(runs: Sequence[Run | RunLine]) -> list[dict[str, Any]]:
+def list_data(runs: Sequence[Run | RunSummary]) -> list[dict[str, Any]]:
     """Plain data of runs, without the settings behind them."""
     keys = (
         "id",
@@ -67,8 +67,8 @@ def list_data(runs: Sequence[Run | RunLine]) -> list[dict[str, Any]]:
 
 def run_data(run: Run, *, per_query: bool) -> dict[str, Any]:
     """Plain data of one run."""
-    data = {key: value for key, value in vars(run).items() if key not in _NOT_SHOWN}
-    data["aggregates"] = [vars(one) for one in run.aggregates]
+    data = {key: value for key, value in vars(run).items() if key not in _NOT_IN_DATA}
+    data["aggregates"] = [one.to_dict() for one in run.aggregates]
     if per_query:
         data["per_query"] = run.scores().to_dict()["per_query"]
     return data
@@ -111,7 +111,7 @@ def _facts(run: Run) -> Table:
         "finished": run.finished or "",
         "seconds": "" if run.seconds is None else f"{run.seconds:.3f}",
         "queries": str(run.n_queries or ""),
-        "intervals draw": f"whole groups of queries by {run.clusters}" if run.clusters else "",
+        "intervals resample": f"whole groups by {run.clusters}" if run.clusters else "",
         "tags": " ".join(run.tags),
         "notes": run.notes,
         "command": shlex.join(("assay", *run.command)) if run.command else "",

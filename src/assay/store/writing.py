@@ -24,7 +24,6 @@ __all__ = [
     "add_payload",
     "add_run",
     "add_tags",
-    "update_running",
     "finish_run",
     "make_row",
     "remove_parts",
@@ -32,12 +31,13 @@ __all__ = [
     "remove_tags",
     "reopen",
     "set_notes",
+    "update_running",
 ]
 
 
 def make_row(record: RunRecord) -> dict[str, Any]:
     """The row of a run that begins now, as running."""
-    moment = now()
+    created = now()
     return {
         "uid": uuid.uuid4().hex,
         "batch": record.batch or uuid.uuid4().hex,
@@ -47,8 +47,8 @@ def make_row(record: RunRecord) -> dict[str, Any]:
         "dataset": record.dataset,
         "model": record.model or record.name,
         "status": "running",
-        "created": moment,
-        "updated": moment,
+        "created": created,
+        "updated": created,
         "command": json.dumps(list(record.command)),
         "folder": record.folder,
         "git_commit": git_commit(),
@@ -100,7 +100,7 @@ def finish_run(connection: Connection, run: int, payload: Payload, **columns: An
     update_running(connection, run, **columns)
     remove_parts(connection, run)
     add_payload(connection, run, payload)
-    update_running(connection, run, status="finished", finished=now())  # from here on nothing can change it
+    update_running(connection, run, status="finished", finished=now())  # now final
 
 
 def add_payload(connection: Connection, run: int, payload: Payload) -> None:
@@ -158,7 +158,7 @@ def remove_tags(connection: Connection, runs: Iterable[int], tags: Iterable[str]
 
 
 def set_notes(connection: Connection, run: int, notes: str) -> None:
-    """Write the notes of a run anew."""
+    """Replace the notes of a run."""
     connection.execute(update(RUNS).where(RUNS.c.id == run).values(notes=notes))
 
 

@@ -68,8 +68,7 @@ def _row(names: list[str], i: int, shares: Floats, left: float, top: float) -> s
 def _legend(x: float, y: float) -> str:
     marks = []
     for i, step in enumerate(_STEPS):
-        box = {"fill": shade(step), "stroke": _FRAME, "stroke_width": 0.5}
-        marks.append(rect(x + i * 30, y, 30, 10, **box))
-        middle = x + i * 30 + 15
-        marks.append(svg_text(middle, y + 21, f"{step:g}", font_size=9, text_anchor="middle"))
+        at = x + i * 30
+        marks.append(rect(at, y, 30, 10, fill=shade(step), stroke=_FRAME, stroke_width=0.5))
+        marks.append(svg_text(at + 15, y + 21, f"{step:g}", font_size=9, text_anchor="middle"))
     return "".join(marks)

@@ -67,10 +67,12 @@ class ExtraColumn:
 class Decoration:
     """What a table shows beside its values; this one marks the columns of numbers.
 
-    Both methods give the attributes of an element and its content as markup.
+    `head` and `cell` give the attributes of an element and its content as markup.
     """
 
-    extra_columns: Sequence[ExtraColumn] = ()
+    def extra_columns(self) -> Sequence[ExtraColumn]:
+        """Columns beside the data."""
+        return ()
 
     def head(self, column: int, name: str, left: bool) -> tuple[Attributes, str]:
         """The head of a column; `left` if it holds text."""
@@ -87,8 +89,8 @@ def cell_text(cell: Cell) -> str:
     >>> cell_text(Cell(0.5, "fraction", best=True))
     '<strong>0.5000</strong>'
     """
-    shown = escape(cell.shown)
-    return f"<strong>{shown}</strong>" if cell.best else shown
+    text = escape(cell.text)
+    return f"<strong>{text}</strong>" if cell.best else text
 
 
 _PLAIN: Final = Decoration()
@@ -97,7 +99,7 @@ _PLAIN: Final = Decoration()
 def html_table(table: Table, decoration: Decoration = _PLAIN) -> str:
     """One table element."""
     left = table.left
-    extra = {one.after: one for one in decoration.extra_columns}
+    extra = {one.after: one for one in decoration.extra_columns()}
     head = "".join(_head_cells(table, decoration, left, extra))
     rows = "\n".join(
         f"<tr>{''.join(_row_cells(row, cells, decoration, left, extra))}</tr>"

@@ -80,8 +80,7 @@ def as_latex(table: Table) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    shown = cell.shown
-    text = "--" if shown == UNDEFINED else latex_text(shown)
+    text = "--" if cell.text == UNDEFINED else latex_text(cell.text)
     if cell.kind != "text":
         text = re.sub(r"(?<![\w$])-(?=\d)", "$-$", text)
     return rf"\textbf{{{text}}}" if cell.best else text

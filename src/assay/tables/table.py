@@ -1,6 +1,6 @@
 """Tables as plain text, Markdown, CSV and TSV.
 
-A cell keeps its value; only the layouts for people round it. Text from outside (names, ids) is
+A cell holds its value; only the layouts for people round it. Text from outside (names, ids) is
 shown with its control characters escaped, so that it can neither move the cursor nor colour a line.
 """
 
@@ -22,9 +22,9 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]<>|])")
 
 @dataclass(frozen=True)
 class Cell:
-    """A value and how people see it.
+    """A value and its format.
 
-    It is a text, a fraction, a difference with its sign, a percentage, a count, or a ready figure.
+    Its kind is text, fraction, difference (with a sign), percent, count or figure (ready to print).
     """
 
     value: str | float | int | None
@@ -32,8 +32,8 @@ class Cell:
     best: bool = False
 
     @property
-    def shown(self) -> str:
-        """For people: rounded, and safe to print."""
+    def text(self) -> str:
+        """The value as people read it: rounded, and safe to print."""
         if self.value is None or (isinstance(self.value, float) and math.isnan(self.value)):
             return UNDEFINED
         if self.kind == "fraction":
@@ -48,7 +48,7 @@ class Cell:
 
     @property
     def exact(self) -> str:
-        """For programs: every digit, and empty where undefined."""
+        """The value as programs read it: every digit, and empty where undefined."""
         if self.value is None or (isinstance(self.value, float) and math.isnan(self.value)):
             return ""
         if self.kind == "count":
@@ -62,12 +62,12 @@ class Cell:
 class Table:
     """Rows of cells under column names; text columns stand left, numbers right.
 
-    The last `luxuries` columns may be left out where there is no room for them.
+    The last `n_optional` columns are left out where there is no room for them.
     """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    luxuries: int = 0
+    n_optional: int = 0
 
     @property
     def left(self) -> tuple[bool, ...]:
@@ -92,12 +92,12 @@ def as_text(table: Table) -> str:
     a    0.2500
     """
     grid = [[printable(name) for name in table.columns]]
-    grid += [[cell.shown for cell in row] for row in table.rows]
+    grid += [[cell.text for cell in row] for row in table.rows]
     widths = [max(len(line[i]) for line in grid) for i in range(len(table.columns))]
-    return "\n".join(_padded(line, widths, table.left) for line in grid)
+    return "\n".join(_pad(line, widths, table.left) for line in grid)
 
 
-def _padded(line: Sequence[str], widths: Sequence[int], left: Sequence[bool]) -> str:
+def _pad(line: Sequence[str], widths: Sequence[int], left: Sequence[bool]) -> str:
     cells = [
         text.ljust(width) if to_left else text.rjust(width)
         for text, width, to_left in zip(line, widths, left, strict=True)
@@ -126,8 +126,8 @@ def markdown_text(text: object) -> str:
 
 
 def _markdown_cell(cell: Cell) -> str:
-    shown = markdown_text(cell.shown) if cell.kind == "text" else cell.shown
-    return f"**{shown}**" if cell.best else shown
+    text = markdown_text(cell.text) if cell.kind == "text" else cell.text
+    return f"**{text}**" if cell.best else text
 
 
 def as_csv(table: Table, delimiter: str = ",") -> str:

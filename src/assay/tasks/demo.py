@@ -1,24 +1,54 @@
-"""A small made-up collection with three systems, to see Assay at work without any download."""
+"""Data to see Assay at work without any download: made-up systems, and a collection of texts.
+
+The made-up systems are three rankings of a random collection, as TREC files. The texts are the
+docstrings of Python's own standard library, which every machine has: a document is what a docstring
+says after its summary line; a query is such a summary line, and the one document relevant to it is
+the rest of the same docstring. Rules:
+
+- Documents are those of public functions, classes and methods of the public modules of
+  `sys.stdlib_module_names`, if the standard library defines them. Modules that greet, open
+  windows, change the terminal or are replaced by other packages are left alone.
+- They are read by a new Python process, because loaded packages change the standard library.
+- Equal bodies are one document, named after the first object that has it.
+- No query is made of a summary that is a signature (`f(x) -> y`), has fewer than three words,
+  stands over two different bodies, or whose body stands under two different summaries: the relevant
+  document would be ambiguous. Their bodies stay, as documents.
+- Documents and queries are in a seeded random order, so that ties favour no module.
+"""
 
 from __future__ import annotations
 
+import json
+import random
+import re
+import subprocess
+import sys
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.ranking import Ranking
+from assay.errors import UsageError
+from assay.io.collections import Collection
 from assay.io.writers import write_qrels, write_run
+from assay.tasks import stdlib_docstrings
+from assay.tasks.stdlib_docstrings import FEWEST_WORDS
 
-__all__ = ["DemoFiles", "make_demo", "write_demo"]
+__all__ = ["N_DOCS", "SEED", "DemoFiles", "make_demo", "stdlib_collection", "write_demo"]
 
 N_QUERIES, N_DOCS, DEPTH, SEED = 50, 2000, 100, 20
 
 # How much of the truth each system hears, and to how many decimals it rounds its scores.
 SYSTEMS = {"dense": (1.6, 6), "lexical": (1.3, 3), "coarse": (1.6, 0)}
+
+_SIGNATURE: Final = re.compile(r"^[\w.\[\]]+\s?\(|->|--\s*$")
 
 
 @dataclass(frozen=True)
@@ -34,7 +64,7 @@ def make_demo(*, seed: int = SEED) -> tuple[dict[str, Ranking], Qrels]:
     """Rankings of three systems, and graded judgments of the same queries.
 
     `dense` and `lexical` differ a little; `coarse` is `dense` with scores rounded to whole
-    numbers, so that ties decide much of what it is worth.
+    numbers, so that ties decide much of its score.
 
     >>> rankings, qrels = make_demo()
     >>> sorted(rankings), len(qrels)
@@ -93,3 +123,84 @@ def _judge_some(
     """Every relevant document is judged, and one in ten of the others."""
     queries, docs = np.nonzero((truth > 0) | (rng.random(truth.shape) < 0.1))
     return Judgments.from_pairs(query_ids, doc_ids, queries, docs, truth[queries, docs])
+
+
+@dataclass(frozen=True, order=True)
+class _Docstring:
+    name: str
+    summary: str
+    body: str
+
+
+def stdlib_collection(*, n_queries: int | None = None, seed: int = SEED) -> Collection:
+    """The docstrings of this Python's standard library as documents and queries.
+
+    `n_queries` draws a sample of the queries. The fingerprint tells one Python version and
+    platform from another; the seed decides order and sample only.
+
+    >>> collection = stdlib_collection()
+    >>> len(collection.doc_ids) > len(collection.query_ids) > 1000
+    True
+    """
+    if sys.flags.optimize > 1:
+        raise UsageError("python -OO drops docstrings, which are the collection. Run without -OO.")
+    docstrings = _read_docstrings()
+    documents = {one.body: one.name for one in reversed(docstrings)}  # the first name stays
+    queries = _answerable(docstrings)
+    shuffle = random.Random(seed)
+    bodies = sorted(documents, key=documents.__getitem__)
+    shuffle.shuffle(bodies)
+    shuffle.shuffle(queries)
+    if n_queries is not None:
+        queries = queries[: checks.check_cutoff(n_queries, "n_queries")]
+    return _as_collection(bodies, documents, queries)
+
+
+def _read_docstrings() -> list[_Docstring]:
+    """The docstrings by name, found by a new Python that has loaded nothing else."""
+    program = [sys.executable, "-I", "-S", stdlib_docstrings.__file__]
+    done = subprocess.run(program, capture_output=True, text=True, encoding="utf-8", check=False)
+    if done.returncode:
+        why = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise UsageError(f"{sys.executable!r} could not read its standard library: {why}")
+    return [_Docstring(*one) for one in json.loads(done.stdout)]
+
+
+def _as_collection(
+    bodies: list[str], documents: dict[str, str], queries: list[_Docstring]
+) -> Collection:
+    doc_ids = Ids.of([documents[body] for body in bodies], what="doc")
+    query_ids = Ids.of([f"q:{one.name}" for one in queries], what="query")
+    targets = [documents[one.body] for one in queries]
+    version = ".".join(map(str, sys.version_info[:3]))
+    return Collection(
+        doc_ids=doc_ids,
+        doc_texts=tuple(bodies),
+        query_ids=query_ids,
+        query_texts=tuple(one.summary for one in queries),
+        qrels=Judgments.from_targets(targets, query_ids=query_ids, doc_ids=doc_ids),
+        name=f"Python {version} standard library",
+    )
+
+
+def _answerable(docstrings: list[_Docstring]) -> list[_Docstring]:
+    """One docstring for every summary that asks for one body, which answers it alone."""
+    bodies, summaries = defaultdict(set), defaultdict(set)
+    for one in docstrings:
+        bodies[_plain(one.summary)].add(one.body)
+        summaries[one.body].add(_plain(one.summary))
+    chosen = {
+        one.body: one
+        for one in reversed(docstrings)
+        if _is_summary(one.summary)
+        and len(bodies[_plain(one.summary)]) == len(summaries[one.body]) == 1
+    }
+    return sorted(chosen.values())
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split()).rstrip(".")
+
+
+def _is_summary(line: str) -> bool:
+    return len(line.split()) >= FEWEST_WORDS and not _SIGNATURE.search(line)

@@ -1,4 +1,4 @@
-"""Tables of a page with what only a page has: links, sorting, small pictures, boxes to tick."""
+"""Tables of a page with what only a page has: links, sorting, checkboxes, small pictures."""
 
 from __future__ import annotations
 
@@ -9,19 +9,38 @@ from typing import Any, Final
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
-from assay.tables.table import Table
-from assay.web.params import Asked
+from assay.arrays import Floats, Ints
+from assay.tables.html import (
+    Attributes,
+    Decoration,
+    ExtraColumn,
+    cell_text,
+    html_table,
+    html_text,
+    tag,
+)
+from assay.tables.table import Cell, Table
+from assay.web.params import QueryParams
 
-__all__ = ["PER_PAGE", "Head", "Paging", "Sheet", "by_number", "plain_rows", "sorting"]
+__all__ = [
+    "PER_PAGE",
+    "PageTable",
+    "Paging",
+    "SortLink",
+    "order_by",
+    "rows_as_dicts",
+    "sort_links",
+]
 
 PER_PAGE: Final = 50
+_SHORT: Final = 20  # letters that are not broken into lines
+_RUNNING: Final = "status running"
 
 
 @dataclass(frozen=True)
-class Head:
-    """How a column is sorted: where a click leads, and how it is sorted now, if it is."""
+class SortLink:
+    """Where a click on the head of a column leads, and how it is sorted now, if it is."""
 
     href: str
     order: str = ""
@@ -29,7 +48,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Paging:
-    """Which part of the rows is shown."""
+    """Which part of the rows is on the page."""
 
     number: int
     total: int
@@ -39,36 +58,36 @@ class Paging:
 
     @property
     def first(self) -> int:
-        """The number of the first row that is shown."""
+        """The number of the first row on the page."""
         return min((self.number - 1) * self.per_page + 1, self.total)
 
     @property
     def last(self) -> int:
-        """The number of the last row that is shown."""
+        """The number of the last row on the page."""
         return min(self.number * self.per_page, self.total)
 
     @property
     def rows(self) -> slice:
-        """The rows that are shown."""
+        """The rows on the page."""
         return slice((self.number - 1) * self.per_page, self.number * self.per_page)
 
     @classmethod
-    def of(cls, asked: Asked, path: str, total: int) -> Paging:
-        """The part that is asked for; beyond the last it is the last."""
+    def of(cls, params: QueryParams, path: str, total: int) -> Paging:
+        """The requested part; beyond the last it is the last."""
         last = max(1, -(-total // PER_PAGE))
-        number = min(asked.number("page", 1), last)
-        before = asked.but(path, page=number - 1) if number > 1 else ""
-        after = asked.but(path, page=number + 1) if number < last else ""
+        number = min(params.get_int("page", 1), last)
+        before = params.address(path, page=number - 1) if number > 1 else ""
+        after = params.address(path, page=number + 1) if number < last else ""
         return cls(number, total, before, after)
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A table with a caption, which can be had as CSV under its name.
+class PageTable(Decoration):
+    """A table with a caption, available as CSV under its name.
 
-    `links` and `marks` (a class of the style sheet) are by row, then by column; `pictures` stand in
-    a column of their own after column `pictured`; `picks` are the values of boxes to tick; `notes`
-    stand small beside the first cell of each row.
+    `links` and `classes` (of the style sheet) are by row, then by column; `pictures` stand in a
+    column of their own after column `picture_after`; `run_ids` are the values of checkboxes;
+    `notes` stand small beside the first cell of each row.
     """
 
     name: str
@@ -76,57 +95,97 @@ class Sheet:
     table: Table
     csv: str = ""
     links: Sequence[Mapping[int, str]] = ()
-    marks: Sequence[Mapping[int, str]] = ()
-    heads: Mapping[int, Head] = field(default_factory=dict)
+    classes: Sequence[Mapping[int, str]] = ()
+    sort_links: Mapping[int, SortLink] = field(default_factory=dict)
     pictures: Sequence[Markup] = ()
-    pictured: int = 0
+    picture_after: int = 0
     picture_head: str = ""
-    picks: Sequence[int] = ()
-    pick_labels: Sequence[str] = ()
+    run_ids: Sequence[int] = ()
+    run_labels: Sequence[str] = ()
     notes: Sequence[str] = ()
     paging: Paging | None = None
 
-    def link(self, row: int, column: int) -> str:
-        """Where a cell leads; empty where it leads nowhere."""
-        return self.links[row].get(column, "") if self.links else ""
+    def html(self) -> Markup:
+        """The table element."""
+        return Markup(html_table(self.table, self))
 
-    def mark(self, row: int, column: int) -> str:
-        """The class of a cell."""
-        return self.marks[row].get(column, "") if self.marks else ""
+    def extra_columns(self) -> Sequence[ExtraColumn]:
+        """Checkboxes before the first column, and pictures."""
+        columns = []
+        if self.run_ids:
+            boxes = list(map(_checkbox, self.run_ids, self.run_labels))
+            head = tag("span", "select", class_="skip")
+            columns.append(ExtraColumn(-1, "pick", head, boxes))
+        if self.pictures:
+            head = html_text(self.picture_head)
+            columns.append(ExtraColumn(self.picture_after, "picture", head, self.pictures))
+        return columns
+
+    def head(self, column: int, name: str, left: bool) -> tuple[Attributes, str]:
+        """The name of a column, with a link that sorts by it."""
+        attributes, text = super().head(column, name, left)
+        link = self.sort_links.get(column)
+        if link is None:
+            return attributes, text
+        return {**attributes, "aria_sort": link.order or None}, tag("a", text, href=link.href)
+
+    def cell(self, row: int, column: int, cell: Cell, left: bool) -> tuple[Attributes, str]:
+        """A value with its link, its classes and what stands beside it."""
+        css_class = self.classes[row].get(column, "") if self.classes else ""
+        classes = [
+            css_class,
+            "" if left else "n",
+            "name" if column == 0 else "",
+            "short" if len(cell.text) <= _SHORT else "",
+        ]
+        text = cell_text(cell)
+        if css_class == _RUNNING:  # the page's script follows it
+            text = tag("span", tag("span", text, data_words=""), data_run=self.run_ids[row])
+        href = self.links[row].get(column, "") if self.links else ""
+        if href:
+            text = tag("a", text or "(no name)", href=href)
+        if column == 0 and self.notes:
+            text += " " + tag("span", html_text(self.notes[row]), class_="beside")
+        return {"class_": " ".join(filter(None, classes)) or None}, text
 
 
-def sorting(
-    asked: Asked,
+def _checkbox(run: int, label: str) -> str:
+    return tag("input", type="checkbox", name="run", value=run, form="choose", aria_label=label)
+
+
+def sort_links(
+    params: QueryParams,
     path: str,
     keys: Mapping[int, str],
     *,
     by: str,
     descending: bool,
     texts: Sequence[str] = (),
-) -> dict[int, Head]:
-    """Heads by column; numbers begin with the largest, `texts` with the first letter."""
-    heads = {}
+) -> dict[int, SortLink]:
+    """Links by column; numbers begin with the largest, `texts` with the first letter."""
+    links = {}
     for column, key in keys.items():
-        now = key == by
-        turned = not descending if now else key not in texts
-        href = asked.but(path, sort=key, order="down" if turned else "up", page=None)
-        heads[column] = Head(href, ("descending" if descending else "ascending") if now else "")
-    return heads
+        is_sorted = key == by
+        down = not descending if is_sorted else key not in texts
+        href = params.address(path, sort=key, order="down" if down else "up", page=None)
+        order = "descending" if descending else "ascending"
+        links[column] = SortLink(href, order if is_sorted else "")
+    return links
 
 
-def by_number(values: NDArray[np.float64], *, descending: bool) -> NDArray[np.int64]:
+def order_by(values: Floats, *, descending: bool) -> Ints:
     """The order of rows by a value; undefined ones come last, equal ones stay as they were."""
     key = -values if descending else values
     return np.argsort(np.where(np.isnan(key), np.inf, key), kind="stable")
 
 
-def plain_rows(table: Table) -> list[dict[str, Any]]:
+def rows_as_dicts(table: Table) -> list[dict[str, Any]]:
     """The rows of a table as plain data for JSON, by the names of the columns."""
     return [
-        {name: _defined(cell.value) for name, cell in zip(table.columns, row, strict=True)}
+        {name: _finite(cell.value) for name, cell in zip(table.columns, row, strict=True)}
         for row in table.rows
     ]
 
 
-def _defined(value: Any) -> Any:
+def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value

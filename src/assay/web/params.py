@@ -1,4 +1,4 @@
-"""What a request asks for: the parameters of its address, looked up and checked, never trusted."""
+"""The parameters of a request, looked up and checked, never trusted."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from assay.errors import UsageError
 from assay.runs.aggregates import canonical
 from assay.store import Run, Store
 
-__all__ = ["Asked", "address", "asked_dataset", "chosen_measure", "find_run", "find_runs"]
+__all__ = ["QueryParams", "address", "choose_dataset", "choose_measure", "find_run", "find_runs"]
 
 _MOST_PARAMETERS: Final = 200
 _LARGEST_PAGE: Final = 10**6
 _UTF8: Final = "surrogatepass"  # names may hold halves of surrogate pairs
 
 
-class Asked:
+class QueryParams:
     """The parameters of one request, in order.
 
-    >>> asked = Asked.of(b"run=3&run=4&page=2")
-    >>> asked.many("run"), asked.number("page", 1), asked.one("sort", "id")
+    >>> params = QueryParams.parse(b"run=3&run=4&page=2")
+    >>> params.get_all("run"), params.get_int("page", 1), params.get("sort", "id")
     (['3', '4'], 2, 'id')
     """
 
@@ -32,7 +32,7 @@ class Asked:
         self.pairs = pairs
 
     @classmethod
-    def of(cls, query: bytes) -> Asked:
+    def parse(cls, query: bytes) -> QueryParams:
         """From the part of an address after its question mark."""
         text = query.decode("latin-1")
         if text.count("&") >= _MOST_PARAMETERS:
@@ -42,40 +42,40 @@ class Asked:
         except UnicodeDecodeError:
             raise UsageError("The address holds text that is not UTF-8.") from None
 
-    def many(self, name: str) -> list[str]:
+    def get_all(self, name: str) -> list[str]:
         """All values of a parameter."""
         return [value for key, value in self.pairs if key == name]
 
-    def one(self, name: str, default: str = "") -> str:
+    def get(self, name: str, default: str = "") -> str:
         """The first value of a parameter."""
-        return next(iter(self.many(name)), default)
+        return next(iter(self.get_all(name)), default)
 
-    def has(self, name: str) -> bool:
-        """Whether the parameter was given, were it empty."""
-        return bool(self.many(name))
+    def __contains__(self, name: str) -> bool:
+        """Whether the parameter was given, even if it is empty."""
+        return bool(self.get_all(name))
 
-    def number(self, name: str, default: int) -> int:
-        """A whole number from 1 on."""
-        text = self.one(name)
+    def get_int(self, name: str, default: int) -> int:
+        """A positive integer."""
+        text = self.get(name)
         if not text:
             return default
         if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:20]) <= _LARGEST_PAGE:
-            raise UsageError(f"{name} is a whole number from 1 on, found {text!r}.")
+            raise UsageError(f"{name} must be a positive integer, found {text!r}.")
         return int(text)
 
-    def choice(self, name: str, choices: Iterable[str], default: str) -> str:
+    def get_choice(self, name: str, choices: Iterable[str], default: str) -> str:
         """One of some words."""
-        text, known = self.one(name) or default, list(choices)
+        text, known = self.get(name) or default, list(choices)
         if text not in known:
-            raise UsageError(f"{name} is one of {', '.join(known)}; found {text!r}.")
+            raise UsageError(f"{name} must be one of {', '.join(known)}; found {text!r}.")
         return text
 
-    def named(self, name: str, known: Iterable[str]) -> str | None:
-        """A name that people gave; None where any will do.
+    def get_name(self, name: str, known: Iterable[str]) -> str | None:
+        """A name that people gave; None where there is no such parameter.
 
         A form cannot send every character, so it sends what people see.
         """
-        text = self.one(name)
+        text = self.get(name)
         if not text:
             return None
         names = list(known)
@@ -83,14 +83,14 @@ class Asked:
             return text
         return next((one for one in names if printable(one) == text), text)
 
-    def but(self, path: str, **changes: Any) -> str:
+    def address(self, path: str, **changes: Any) -> str:
         """The address of a page with these parameters, some of them changed; None leaves one out.
 
-        >>> Asked.of(b"a=1&b=2").but("/x", b=3)
+        >>> QueryParams.parse(b"a=1&b=2").address("/x", b=3)
         '/x?a=1&b=3'
         """
         rest = [(key, value) for key, value in self.pairs if key not in changes]
-        return _joined(path, [*rest, *_listed(changes)])
+        return _join(path, [*rest, *_flatten(changes)])
 
 
 def address(path: str, **parameters: Any) -> str:
@@ -99,18 +99,18 @@ def address(path: str, **parameters: Any) -> str:
     >>> address("/compare", run=[1, 2], measure="nDCG@10", baseline=None)
     '/compare?run=1&run=2&measure=nDCG%4010'
     """
-    return _joined(path, _listed(parameters))
+    return _join(path, _flatten(parameters))
 
 
-def _listed(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
-    found = []
+def _flatten(parameters: Mapping[str, Any]) -> list[tuple[str, str]]:
+    pairs = []
     for key, value in parameters.items():
         several = value if isinstance(value, list | tuple) else [value]
-        found += [(key, str(one)) for one in several if one is not None]
-    return found
+        pairs += [(key, str(one)) for one in several if one is not None]
+    return pairs
 
 
-def _joined(path: str, pairs: list[tuple[str, str]]) -> str:
+def _join(path: str, pairs: list[tuple[str, str]]) -> str:
     return f"{path}?{urlencode(pairs, errors=_UTF8)}" if pairs else path
 
 
@@ -122,27 +122,27 @@ def find_run(store: Store, key: str) -> Run:
         raise HTTPException(404, str(error)) from None
 
 
-def find_runs(store: Store, asked: Asked) -> list[Run]:
+def find_runs(store: Store, params: QueryParams) -> list[Run]:
     """The runs that the address names, each once, in its order."""
-    found = [find_run(store, key) for key in asked.many("run") if key]
-    return list({run.id: run for run in found}.values())
+    runs = [find_run(store, key) for key in params.get_all("run") if key]
+    return list({run.id: run for run in runs}.values())
 
 
-def chosen_measure(asked: Asked, measures: Sequence[str]) -> str:
-    """The measure that is asked for; where it is not there the first, and empty where none is.
+def choose_measure(params: QueryParams, measures: Sequence[str]) -> str:
+    """The requested measure; the first where it is not available, and empty where none is.
 
     A form that changes the dataset still names the measure of the last one.
     """
-    named = asked.named("measure", measures)
-    wanted = None if named is None else canonical(named)
+    name = params.get_name("measure", measures)
+    wanted = None if name is None else canonical(name)
     return wanted if wanted is not None and wanted in measures else next(iter(measures), "")
 
 
-def asked_dataset(asked: Asked, names: Sequence[str]) -> str:
-    """The dataset that is asked for, were it the one without a name; else the first."""
-    if not asked.has("dataset"):
+def choose_dataset(params: QueryParams, names: Sequence[str]) -> str:
+    """The requested dataset, which may be the one without a name; else the first."""
+    if "dataset" not in params:
         return next(iter(names), "")
-    named = asked.named("dataset", names) or ""
-    if named not in names:
-        raise HTTPException(404, f"There is no finished run of the dataset {named!r}.")
-    return named
+    name = params.get_name("dataset", names) or ""
+    if name not in names:
+        raise HTTPException(404, f"There is no finished run of the dataset {name!r}.")
+    return name

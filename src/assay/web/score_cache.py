@@ -1,4 +1,4 @@
-"""Values of queries: loaded once, since finished runs do not change."""
+"""Scores and comparisons of stored runs: computed once, since finished runs do not change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Final, Generic, TypeVar
 
-from assay.comparison.clusters import drawn_together
+from assay.comparison.alignment import cluster_settings
 from assay.comparison.compare import Comparison, compare
 from assay.errors import StorageError, UsageError
 from assay.scoring.scores import Scores
@@ -19,18 +19,18 @@ from assay.store.codec import unpack_scores
 from assay.store.queries import read_blobs
 from assay.store.run import refuse_other_query_sets
 
-__all__ = ["Kept", "Unfinished", "Values"]
+__all__ = ["LRUCache", "Pending", "ScoreCache"]
 
 Value = TypeVar("Value")
 
 
-class Kept(Generic[Value]):
+class LRUCache(Generic[Value]):
     """The values that were used last, up to a total weight.
 
-    >>> kept = Kept(2)
-    >>> [kept.get(key, lambda key=key: key.upper()) for key in "aba"]
+    >>> cache = LRUCache(2)
+    >>> [cache.get(key, lambda key=key: key.upper()) for key in "aba"]
     ['A', 'B', 'A']
-    >>> kept.get("c", lambda: "C"), "b" in kept, "a" in kept
+    >>> cache.get("c", lambda: "C"), "b" in cache, "a" in cache
     ('C', False, True)
     """
 
@@ -42,7 +42,7 @@ class Kept(Generic[Value]):
         self._lock = Lock()
 
     def __contains__(self, key: Hashable) -> bool:
-        """Whether this was kept."""
+        """Whether the key is in the cache."""
         return key in self._values
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
@@ -53,19 +53,19 @@ class Kept(Generic[Value]):
                 return self._values[key]
         value = make()
         with self._lock:
-            self._forget(self._values.pop(key, None))
+            self._subtract(self._values.pop(key, None))
             self._values[key] = value
             self._weight += self._weigh(value)
             while self._weight > self._most and len(self._values) > 1:
-                self._forget(self._values.popitem(last=False)[1])
+                self._subtract(self._values.popitem(last=False)[1])
         return value
 
     def drop(self, key: Hashable) -> None:
-        """Keep this no longer."""
+        """Remove a key."""
         with self._lock:
-            self._forget(self._values.pop(key, None))
+            self._subtract(self._values.pop(key, None))
 
-    def _forget(self, value: Any) -> None:
+    def _subtract(self, value: Any) -> None:
         if value is not None:
             self._weight -= self._weigh(value)
 
@@ -77,29 +77,29 @@ _LONGEST_WAIT: Final = 10  # seconds
 
 
 @dataclass(frozen=True)
-class Unfinished:
+class Pending:
     """A comparison that is still being computed, and for how long."""
 
     seconds: float
 
     @property
-    def ask_again(self) -> int:
+    def retry_after(self) -> int:
         """After how many seconds to ask again: the longer it takes, the less often.
 
-        A slow machine would otherwise be busy with pages that say that nothing is there yet.
+        A slow machine would otherwise be busy with pages without a result.
 
-        >>> [Unfinished(seconds).ask_again for seconds in (0.1, 3, 7.9, 600)]
+        >>> [Pending(seconds).retry_after for seconds in (0.1, 3, 7.9, 600)]
         [1, 2, 4, 10]
         """
         return min(1 + int(self.seconds / 2), _LONGEST_WAIT)
 
 
-class Values:
+class ScoreCache:
     """Scores and comparisons of stored runs."""
 
     def __init__(self) -> None:
-        self._scores: Kept[Scores | None] = Kept(_MOST_VALUES, _weight)
-        self._comparisons: Kept[tuple[float, Future[Comparison]]] = Kept(_MOST_COMPARISONS)
+        self._scores: LRUCache[Scores | None] = LRUCache(_MOST_VALUES, _weight)
+        self._comparisons: LRUCache[tuple[float, Future[Comparison]]] = LRUCache(_MOST_COMPARISONS)
         self._workers = ThreadPoolExecutor(_WORKERS, "assay-compare")
 
     def scores(self, store: Store, run: Run, measure: str | None = None) -> Scores | None:
@@ -108,7 +108,7 @@ class Values:
             return None
         whole = (run.uid, None)
         key = whole if whole in self._scores else (run.uid, measure)
-        return self._scores.get(key, lambda: _loaded(store, run, measure))
+        return self._scores.get(key, lambda: _load_scores(store, run, measure))
 
     def comparison(
         self,
@@ -118,30 +118,30 @@ class Values:
         *,
         measure: str,
         baseline: str | None = None,
-        patience: float | None = None,
-    ) -> Comparison | Unfinished:
+        timeout: float | None = None,
+    ) -> Comparison | Pending:
         """Runs compared on one measure as `assay runs compare` does.
 
-        Unfinished where that takes longer than `patience`, in seconds; it goes on, for the next
-        who asks.
+        Pending where that takes longer than `timeout`, in seconds; the computation continues, for
+        the next request.
         """
         key = (tuple(run.uid for run in runs), tuple(names), measure, baseline)
         begun, found = self._comparisons.get(
             key,
             lambda: (
                 monotonic(),
-                self._workers.submit(self._compared, store, runs, names, measure, baseline),
+                self._workers.submit(self._compare, store, runs, names, measure, baseline),
             ),
         )
         try:
-            return found.result(patience)
+            return found.result(timeout)
         except TimeoutError:
-            return Unfinished(monotonic() - begun)
+            return Pending(monotonic() - begun)
         except BaseException:
             self._comparisons.drop(key)
             raise
 
-    def _compared(
+    def _compare(
         self,
         store: Store,
         runs: Sequence[Run],
@@ -150,18 +150,18 @@ class Values:
         baseline: str | None,
     ) -> Comparison:
         refuse_other_query_sets(runs)
-        found = [self._needed(store, run, measure) for run in runs]
-        together = drawn_together((run.clusters, s) for run, s in zip(runs, found, strict=True))
+        found = [self._require_scores(store, run, measure) for run in runs]
+        together = cluster_settings((run.clusters, s) for run, s in zip(runs, found, strict=True))
         first, second, *more = found
         how: dict[str, Any] = {"measures": [measure], "baseline": baseline, **together}
         return compare(first, second, *more, names=names, **how)
 
-    def _needed(self, store: Store, run: Run, measure: str) -> Scores:
+    def _require_scores(self, store: Store, run: Run, measure: str) -> Scores:
         scores = self.scores(store, run, measure)
         if scores is None:
             raise UsageError(
-                f"Run {run.id} ({run.name!r}) is {run.status} and has no values of queries: "
-                "there is nothing to compare."
+                f"Run {run.id} ({run.name!r}) is {run.status} and has no per-query values "
+                "to compare."
             )
         return scores
 
@@ -170,7 +170,7 @@ def _weight(scores: Scores | None) -> int:
     return 1 if scores is None else 1 + 2 * int(scores.values.size)
 
 
-def _loaded(store: Store, run: Run, measure: str | None) -> Scores | None:
+def _load_scores(store: Store, run: Run, measure: str | None) -> Scores | None:
     with store.database.reading() as connection:
         blobs = read_blobs(connection, run.id, measure=measure)
     if not any(blob.kind == "values" for blob in blobs):

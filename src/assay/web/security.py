@@ -1,4 +1,4 @@
-"""Who may ask, and for what: known hosts, two methods, a token beyond this machine, no scripts.
+"""Security: known hosts, two methods, a token beyond this machine, no foreign scripts.
 
 A page on the web can make a browser ask this server under another name (DNS rebinding), so the name
 in the request has to be ours. Nothing here changes anything, so only GET and HEAD are answered.
@@ -21,9 +21,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from assay.web.params import Asked
+from assay.web.params import QueryParams
 
-__all__ = ["HEADERS", "Guard", "hosts_for", "is_loopback"]
+__all__ = ["HEADERS", "SecurityMiddleware", "allowed_hosts", "is_loopback"]
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d+)?", re.ASCII)
@@ -56,21 +56,21 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class Hosts:
-    """Names under which the server may be asked; with `numbers` also any address in digits."""
+    """Host names that requests may use; with `numbers` also any IP address."""
 
     names: frozenset[str]
     numbers: bool = False
 
     def __contains__(self, header: object) -> bool:
         """Whether the Host header of a request is one of ours, on whichever port."""
-        name = _name_in(str(header)).lower().rstrip(".")
+        name = _host_name(str(header)).lower().rstrip(".")
         return name in self.names or (self.numbers and _is_address(name))
 
 
-def _name_in(header: str) -> str:
+def _host_name(header: str) -> str:
     """The name without its port; empty where the header is none.
 
-    >>> _name_in("[::1]:80"), _name_in("localhost:8420"), _name_in("a"), _name_in("[::1].a")
+    >>> _host_name("[::1]:80"), _host_name("localhost:8420"), _host_name("a"), _host_name("[::1].a")
     ('::1', 'localhost', 'a', '')
     """
     found = _HOST.fullmatch(header)
@@ -85,7 +85,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def hosts_for(host: str, more: Iterable[str] = ()) -> Hosts:
+def allowed_hosts(host: str, more: Iterable[str] = ()) -> Hosts:
     """The names of a server that listens on this address.
 
     Where it listens on all addresses, any of them may be used: only names can be turned to us by a
@@ -97,8 +97,8 @@ def hosts_for(host: str, more: Iterable[str] = ()) -> Hosts:
     return Hosts(frozenset({*names, socket.gethostname().lower()}), numbers=True)
 
 
-class Guard:
-    """Middleware around the pages; with a token, nobody is let in without it."""
+class SecurityMiddleware:
+    """Checks every request before the pages see it, and sets the security headers."""
 
     def __init__(self, app: ASGIApp, *, hosts: Hosts, token: str | None = None) -> None:
         self._app = app
@@ -106,38 +106,38 @@ class Guard:
         self._token = token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or let the pages answer."""
+        """Refuse the request, or pass it on."""
         if scope["type"] != "http":
             return
         answer = self._refusal(scope) or self._app
 
-        async def send_guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        await answer(scope, receive, send_guarded)
+        await answer(scope, receive, send_with_headers)
 
     def _refusal(self, scope: Scope) -> Response | None:
         if Headers(scope=scope).get("host", "") not in self._hosts:
-            return _said(
+            return _refuse(
                 421,
-                "This server does not answer under that name. Use the address that "
-                "'assay serve' printed, or allow the name with --allow-host.",
+                "Unknown host name. Use the address that 'assay serve' printed, or allow the name "
+                "with --allow-host.",
             )
         if scope["method"] not in _METHODS:
-            refusal = _said(405, "Pages can be looked at and not changed: use GET.")
+            refusal = _refuse(405, "The dashboard is read-only: use GET or HEAD.")
             refusal.headers["allow"] = ", ".join(_METHODS)
             return refusal
-        return None if self._token is None else self._without_token(Request(scope), self._token)
+        return None if self._token is None else self._check_token(Request(scope), self._token)
 
-    def _without_token(self, request: Request, token: str) -> Response | None:
-        """None for those who have the token; those who bring it in the address get a cookie."""
-        asked = _parameters(request)
-        given = asked.one("token")
+    def _check_token(self, request: Request, token: str) -> Response | None:
+        """None for requests with the token; a token in the address is exchanged for a cookie."""
+        params = _params(request)
+        given = params.get("token")
         if given and _equal(given, token):
             path = quote("/" + request.scope["path"].lstrip("/\\"))  # never to another host
-            answer = RedirectResponse(asked.but(path, token=None), 303)
+            answer = RedirectResponse(params.address(path, token=None), 303)
             answer.set_cookie(_cookie_name(request), token, httponly=True, samesite="lax")
             answer.headers["cache-control"] = "no-store"
             return answer
@@ -145,20 +145,20 @@ class Guard:
         known = [_cookie(request), bearer.strip() if scheme.lower() == "bearer" else ""]
         if any(_equal(one, token) for one in known):
             return None
-        refusal = _said(
+        refusal = _refuse(
             401,
-            "This server asks for a token. Open the address that 'assay serve' "
+            "This server requires a token. Open the address that 'assay serve' "
             "printed, or send the header Authorization: Bearer TOKEN.",
         )
         refusal.headers["www-authenticate"] = "Bearer"
         return refusal
 
 
-def _parameters(request: Request) -> Asked:
+def _params(request: Request) -> QueryParams:
     try:
-        return Asked.of(request.scope["query_string"])
+        return QueryParams.parse(request.scope["query_string"])
     except ValueError:
-        return Asked([])
+        return QueryParams([])
 
 
 def _cookie_name(request: Request) -> str:
@@ -180,5 +180,5 @@ def _equal(left: str, right: str) -> bool:
     return hmac.compare_digest(left.encode("utf-8", "replace"), right.encode())
 
 
-def _said(status: int, text: str) -> Response:
+def _refuse(status: int, text: str) -> Response:
     return PlainTextResponse(text + "\n", status, headers={"cache-control": "no-store"})

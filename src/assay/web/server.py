@@ -1,4 +1,4 @@
-"""A server for the dashboard, on this machine unless asked for more."""
+"""The server of the dashboard; it listens on this machine only unless a host is given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["PORT", "TOKEN_VARIABLE", "serve"]
 PORT: Final = 8420
 TOKEN_VARIABLE: Final = "ASSAY_TOKEN"
 _SHORTEST_TOKEN: Final = 16
-_PATIENCE: Final = 1.5  # seconds for pages that are being made when the server ends
+_GRACE: Final = 1.5  # seconds for pages that are being made when the server ends
 
 
 def serve(
@@ -31,23 +31,23 @@ def serve(
     token: str | None = None,
     ready: Callable[[str], None] = print,
 ) -> None:
-    """Serve pages over a store until interrupted; `ready` is told the address.
+    """Serve pages over a store until interrupted; `ready` gets the address.
 
-    Port 0 takes any that is free. Beyond this machine nobody gets in without a token: the one that
-    is given, else one made up now, which is part of the address.
+    Port 0 takes any free port. Beyond this machine a token is required: the one that is given, else
+    a random one, which is part of the address.
     """
     for package in ("starlette", "uvicorn", "jinja2"):
         need(package, "The dashboard", "serve")
     from assay.web.app import make_app
     from assay.web.security import is_loopback
-    from assay.web.store_handle import Source
+    from assay.web.store_handle import StoreHandle
 
-    known = _checked_token(token)
+    known = _check_token(token)
     own = None if known or is_loopback(host) else secrets.token_urlsafe(24)
-    source = Source(store)
-    source.store()  # what cannot be opened is said at once
-    with _listening(host, port) as listener:
-        address = f"http://{_in_address(host)}:{listener.getsockname()[1]}/"
+    source = StoreHandle(store)
+    source.store()  # an error here, and not with the first page
+    with _listen(host, port) as listener:
+        address = f"http://{_format_host(host)}:{listener.getsockname()[1]}/"
         app = make_app(source, host=host, allowed=allowed, token=known or own)
         ready(f"{address}?token={own}" if own else address)
         try:
@@ -56,21 +56,21 @@ def serve(
             source.close()
 
 
-def _checked_token(token: str | None) -> str | None:
+def _check_token(token: str | None) -> str | None:
     if not token:
         return None
     if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable():
         raise UsageError(
-            f"A token has {_SHORTEST_TOKEN} or more printable characters of ASCII; this one has "
+            f"A token has at least {_SHORTEST_TOKEN} printable ASCII characters; this one has "
             f"{len(token)}."
         )
     return token
 
 
-def _in_address(host: str) -> str:
-    """How a host is written in an address; where it stands for all, this machine's name.
+def _format_host(host: str) -> str:
+    """A host as part of an address; where it stands for all, this machine's name.
 
-    >>> _in_address("::1"), _in_address("127.0.0.1")
+    >>> _format_host("::1"), _format_host("127.0.0.1")
     ('[::1]', '127.0.0.1')
     """
     if host in ("0.0.0.0", "::"):
@@ -78,16 +78,16 @@ def _in_address(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _listening(host: str, port: int) -> socket.socket:
-    """A socket on which somebody listens, or why there is none."""
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket, or an error that says why there is none."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            why = "another program uses it. Choose another with --port; --port 0 takes a free one"
+            why = "it is in use. Choose another with --port; --port 0 takes a free one"
         elif error.errno in (errno.EACCES, errno.EPERM):
-            why = "it may not be used by this account. Choose one from 1024 on with --port"
+            why = "permission denied. Choose one from 1024 on with --port"
         else:
             why = error.strerror or str(error)
         raise UsageError(f"Port {port} of {host} cannot be opened: {why}.") from None
@@ -97,10 +97,10 @@ def _run(app: Any, listener: socket.socket) -> None:
     import uvicorn
 
     class Server(uvicorn.Server):
-        """Ends when asked to, were a page still being made."""
+        """Ends when interrupted, even if a page is still being made."""
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            late = threading.Timer(_PATIENCE, os._exit, (0 if sig == signal.SIGINT else 143,))
+            late = threading.Timer(_GRACE, os._exit, (0 if sig == signal.SIGINT else 143,))
             late.daemon = True
             late.start()
             super().handle_exit(sig, frame)

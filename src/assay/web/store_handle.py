@@ -1,7 +1,7 @@
-"""The store that is served: opened for reading only, and opened anew when it is no longer the same.
+"""The store that is served: opened read-only, and reopened when it has been replaced.
 
 A file may be replaced, upgraded or removed while it is served. An open connection would go on
-showing what is no longer there, so every request looks whether the place still holds the same.
+showing the old one, so every request checks whether the file is still the same.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any, Final
 import assay.store
 from assay.store import Store
 from assay.store.database import locate
-from assay.store.versions import version_of
+from assay.store.migrations import version_of
 
-__all__ = ["Source"]
+__all__ = ["StoreHandle"]
 
-_PATIENCE: Final = 3000  # milliseconds; a page should say that a store is locked before one leaves
+_BUSY_TIMEOUT: Final = 3000  # milliseconds; then the page says that the store is locked
 
 
-class Source:
-    """A store by its place; `store` gives it as it is now."""
+class StoreHandle:
+    """A store by its location; `store` opens it, or opens it again."""
 
     def __init__(self, place: str | os.PathLike[str] | None = None) -> None:
         self.location = locate(place)
@@ -31,19 +31,19 @@ class Source:
         self._identity: tuple[int, int] | None = None
 
     def store(self) -> Store:
-        """The store, opened for reading; a StorageError says why it cannot be."""
+        """The store, opened for reading; a StorageError says why it cannot be opened."""
         held = self._store
-        changed = held is not None and self._is_another(held)  # may take a while if it is locked
+        changed = held is not None and self._was_replaced(held)  # may take a while if it is locked
         with self._lock:
             if changed and self._store is held:
                 self._close()
             if self._store is None:
-                self._identity = self._identified()
-                self._store = _opened(self._place)
+                self._identity = self._identify()
+                self._store = _open_store(self._place)
             return self._store
 
     def close(self) -> None:
-        """Give up all connections."""
+        """Close all connections."""
         with self._lock:
             self._close()
 
@@ -52,14 +52,14 @@ class Source:
             self._store.close()
         self._store = None
 
-    def _is_another(self, store: Store) -> bool:
-        if self._identified() != self._identity:
+    def _was_replaced(self, store: Store) -> bool:
+        if self._identify() != self._identity:
             return True
         with store.database.reading() as connection:
             return version_of(connection) != store.database.version
 
-    def _identified(self) -> tuple[int, int] | None:
-        """Which file it is, whatever it holds; None where there is none, and for a server."""
+    def _identify(self) -> tuple[int, int] | None:
+        """Which file it is; None where there is none, and for a database server."""
         if self.location.file is None:
             return None
         try:
@@ -69,14 +69,14 @@ class Source:
         return found.st_dev, found.st_ino
 
 
-def _opened(place: str | os.PathLike[str] | None) -> Store:
+def _open_store(place: str | os.PathLike[str] | None) -> Store:
     from sqlalchemy import event
 
-    store = assay.store.open(place, create=False, only_reads=True)
+    store = assay.store.open(place, create=False, read_only=True)
     if store.database.engine.dialect.name == "sqlite":
-        event.listen(store.database.engine, "connect", _wait_less)
+        event.listen(store.database.engine, "connect", _set_busy_timeout)
     return store
 
 
-def _wait_less(connection: Any, _: Any) -> None:
-    connection.execute(f"PRAGMA busy_timeout={_PATIENCE}")
+def _set_busy_timeout(connection: Any, _: Any) -> None:
+    connection.execute(f"PRAGMA busy_timeout={_BUSY_TIMEOUT}")

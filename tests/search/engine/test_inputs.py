@@ -87,7 +87,7 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_any_layout(layout, dtype, engine):
+def test_any_memory_layout_gives_the_same_ranking(layout, dtype, engine):
     queries, docs = LAYOUTS[layout](QUERIES.astype(dtype)), LAYOUTS[layout](DOCS.astype(dtype))
     plain = np.array(queries, dtype, order="C"), np.array(docs, dtype, order="C")
     before = docs.tobytes()
@@ -251,7 +251,7 @@ def test_dropped_rows_have_no_rank(engine):
         ({"exclude": [(-1, 0)]}, ValueRangeError, "query numbers in exclude.*-1"),
         ({"exclude": "self"}, MismatchError, "9 queries and 49 documents"),
         ({"query_ids": ["a", "b"]}, MismatchError, "query_ids has 2"),
-        ({"query_ids": [*"abcdefgh", "a"]}, IdError, "'a' stands twice, in rows 0 and 8"),
+        ({"query_ids": [*"abcdefgh", "a"]}, IdError, "'a' appears twice, in rows 0 and 8"),
         ({"metric": "euclid"}, UsageError, "metric must be"),
         ({"engine": "cuda"}, UsageError, "engine must be"),
         ({"threads": 0}, UsageError, "threads must be"),

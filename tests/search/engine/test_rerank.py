@@ -8,7 +8,7 @@ import pytest
 from assay import Ranking
 from assay.errors import MismatchError, ValueRangeError
 from assay.search.engine import rank, vectors
-from assay.search.engine.reranking import rerank
+from assay.search.engine.search import rerank
 from tests.search.engine.nasty import nasty_inputs
 
 

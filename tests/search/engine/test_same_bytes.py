@@ -115,14 +115,14 @@ def test_the_cases_are_hard(whole):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_threads(threads, kernels, whole):
+def test_any_number_of_threads_gives_the_same_bytes(threads, kernels, whole):
     for case in CASES:
         assert ranked(DOCS, *case, threads=threads, engine=kernels) == whole[case], case
         assert counted(DOCS, *case[:2], threads=threads, engine=kernels) == whole[case[:2]], case
 
 
 @pytest.mark.parametrize("size", [1, 7, 64, len(DOCS)])
-def test_blocks(size, kernels, whole):
+def test_any_blocks_give_the_same_bytes(size, kernels, whole):
     threads = 1 if size == 1 else 2
     for case in FEW_CASES:
         found = ranked(blocks_of(size), *case, threads=threads, engine=kernels)
@@ -134,7 +134,7 @@ def test_blocks(size, kernels, whole):
             assert found == whole[case[:2]], case
 
 
-def test_files(kernels, whole, tmp_path):
+def test_files_give_the_same_bytes(kernels, whole, tmp_path):
     path = tmp_path / "docs.npy"
     np.save(path, DOCS)
     for case in FEW_CASES:

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from assay import evaluate
-from assay.compat.model_bench import evaluate_model, get_top_k_indices, recall_at_k
 from assay.core.ids import Ids
 from assay.errors import InputError, UsageError
 from assay.io.collections import Collection
 from assay.models import EmbeddingCache
-from assay.tasks.bench.evaluate import Fusion, Model, run_bench
+from assay.tasks.bench import Fusion, Model, run_bench
 from tests.tasks.bench.samples import letters, small
 
 LETTERS = "letters=py:tests.tasks.bench.samples:letters"
@@ -71,7 +70,7 @@ def test_order_of_lines_changes_nothing(chunk: str | None) -> None:
         assert np.array_equal(one.ranking.docs, other.ranking.docs)
 
 
-def test_empty_documents_cannot_be_found_and_are_told() -> None:
+def test_empty_documents_are_never_retrieved_and_are_reported() -> None:
     collection = small(empty=3)
     result = run_bench(collection, ["bm25", LETTERS])
     gone = set(collection.empty_docs)
@@ -84,7 +83,7 @@ def test_empty_documents_cannot_be_found_and_are_told() -> None:
     assert result.diagnosis["empty-docs"].count == 3
 
 
-def test_an_empty_query_counts_zero_and_is_told() -> None:
+def test_an_empty_query_scores_zero_and_is_reported() -> None:
     collection = small()
     texts = ["  ", *collection.query_texts[1:]]
     result = run_bench(replace(collection, query_texts=texts), ["bm25"])
@@ -94,7 +93,7 @@ def test_an_empty_query_counts_zero_and_is_told() -> None:
     assert result.diagnosis["empty-queries"].examples == ("q00",)
 
 
-def test_queries_nobody_judged_are_not_asked() -> None:
+def test_unjudged_queries_are_not_run() -> None:
     collection = small()
     more = replace(
         collection,
@@ -107,7 +106,7 @@ def test_queries_nobody_judged_are_not_asked() -> None:
 
 
 @pytest.mark.parametrize("fold", ["max", "sum:2"])
-def test_chunks_fold_to_what_all_chunks_would_give(fold: str) -> None:
+def test_chunk_aggregation_is_exact(fold: str) -> None:
     from assay.io.chunking import ChunkRule, chunk_text
 
     collection = small(n_docs=30, n_queries=10)
@@ -128,7 +127,7 @@ def test_chunks_fold_to_what_all_chunks_would_give(fold: str) -> None:
         assert [worth[doc] for doc, _ in found] == pytest.approx(top, abs=1e-6)
 
 
-def test_deep_lists_of_few_long_documents() -> None:
+def test_few_long_documents_still_fill_deep_lists() -> None:
     """Many chunks of one document must not crowd out the others."""
     collection = small(n_docs=6, n_queries=3)
     texts = [collection.doc_texts[0] * 30, *collection.doc_texts[1:]]
@@ -138,7 +137,7 @@ def test_deep_lists_of_few_long_documents() -> None:
     assert set(result["letters"].ranking.lengths.tolist()) == {6}
 
 
-def test_fusion_and_names() -> None:
+def test_fusions_and_indexes_are_systems_with_names() -> None:
     result = run_bench(small(), ["bm25", "b2=bm25", LETTERS], fusions=["rrf:bm25+letters"])
     assert [one.name for one in result.systems] == [
         "bm25",
@@ -154,25 +153,25 @@ def test_fusion_and_names() -> None:
 @pytest.mark.parametrize(
     ("models", "fusions", "words"),
     [
-        ([], [], "no model"),
-        (["bm25", "bm25"], [], "Two contestants are called 'bm25'"),
+        ([], [], "No model given"),
+        (["bm25", "bm25"], [], "Two systems are called 'bm25'"),
         (["bm25", "tfidf"], ["rrf:bm25+tfdif"], "Did you mean tfidf"),
         (["bm25", "tfidf"], ["rrf:bm25"], "two different models"),
         (["bm25", "tfidf"], ["sum:bm25+tfidf"], "Methods: rrf"),
         (["bm25", "tfidf"], ["bm25+tfidf"], "METHOD:A"),
     ],
 )
-def test_requests_that_make_no_sense(models: list[str], fusions: list[str], words: str) -> None:
+def test_contradictory_plans_are_refused(models: list[str], fusions: list[str], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         run_bench(small(), models, fusions=fusions)
 
 
-def test_nothing_to_ask_or_to_search() -> None:
+def test_collections_without_texts_are_refused() -> None:
     collection = small()
     blank = [""] * len(collection.doc_ids)
     with pytest.raises(InputError, match="All documents are empty"):
         run_bench(replace(collection, doc_texts=blank), ["bm25"])
-    with pytest.raises(InputError, match="nothing to ask"):
+    with pytest.raises(InputError, match="nothing to search for"):
         run_bench(replace(collection, query_texts=[""] * len(collection.query_ids)), ["bm25"])
 
 
@@ -180,9 +179,9 @@ def test_a_second_run_computes_nothing(tmp_path: Path) -> None:
     cache = EmbeddingCache(tmp_path)
     first = run_bench(small(), ["wordllama"], cache=cache)
     second = run_bench(small(), ["wordllama"], cache=cache)
-    assert first["wordllama"].found.costs.n_encoded > 0
-    assert second["wordllama"].found.costs.n_encoded == 0
-    assert second["wordllama"].found.costs.texts_per_second is None
+    assert first["wordllama"].result.costs.n_encoded > 0
+    assert second["wordllama"].result.costs.n_encoded == 0
+    assert second["wordllama"].result.costs.texts_per_second is None
     assert np.array_equal(first["wordllama"].scores.values, second["wordllama"].scores.values)
 
 
@@ -193,40 +192,8 @@ def test_depth_follows_the_measures() -> None:
     assert run_bench(small(), ["bm25"], measures=["RR"], depth=7).depth == 7
 
 
-def test_specs() -> None:
+def test_specs_of_models_and_fusions_are_parsed() -> None:
     assert Model.parse("a=st:x=y") == Model("a", "st:x=y")
     assert Model.parse("py:m:f") == Model("py:m:f", "py:m:f")
     fused = Fusion.parse("h=combsum/zscore:0.3*bm25+mini")
     assert (fused.members, fused.weights) == (("bm25", "mini"), (0.3, 1.0))
-
-
-def test_the_guides_functions() -> None:
-    docs = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.5, 0.5]])
-    assert get_top_k_indices(np.array([1.0, 0.0]), docs, k=3) == [0, 2, 3]
-    assert get_top_k_indices([2.0, 0.0], docs, k=99) == [0, 2, 3, 1]
-    assert recall_at_k([0, 2], {2, 5}, 2) == 0.5
-    assert recall_at_k([0, 2], set(), 2) == 0.0
-    with pytest.raises(InputError, match="zero"):
-        get_top_k_indices([1.0, 0.0], [[0.0, 0.0], [1.0, 1.0]])
-
-
-def test_evaluate_model_is_the_mean_of_recalls() -> None:
-    collection = small()
-    targets = [int(doc) for doc in collection.qrels.docs]
-    eval_set = [(i, {target}) for i, target in enumerate(targets)] + [(0, set())]
-
-    class Encoding:
-        def encode(self, texts: list[str]) -> np.ndarray:
-            return letters(texts)
-
-    docs, asked = list(collection.doc_texts), list(collection.query_texts)
-    vectors, queries = letters(docs), letters(asked)
-    wanted = np.mean(
-        [
-            recall_at_k(get_top_k_indices(queries[q], vectors, k=3), relevant, 3)
-            for q, relevant in eval_set
-        ]
-    )
-    found = evaluate_model(Encoding(), asked, docs, eval_set, k=3)
-    assert found == pytest.approx(wanted, abs=1e-12)
-    assert found < evaluate_model(letters, asked, docs, eval_set, k=3, empty="skip")

@@ -1,4 +1,4 @@
-"""Interrupted benches: finished contestants are found again, damaged ones are not trusted."""
+"""Interrupted benches: finished systems are found again, damaged ones are not trusted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from assay.io.collections import write_collection
-from assay.tasks.bench.evaluate import run_bench
+from assay.tasks.bench import run_bench
 from tests.tasks.bench import samples as bench_samples
 from tests.tasks.bench.samples import small
 
@@ -71,7 +71,7 @@ def numbers(text: str) -> object:
     return data
 
 
-def test_killed_and_taken_up_again(tmp_path: Path, noted: Path) -> None:
+def test_a_killed_bench_resumes(tmp_path: Path, noted: Path) -> None:
     write_collection(small(), tmp_path / "made")
     fatal = Path(f"{noted}.kill")
     fatal.touch()
@@ -82,7 +82,7 @@ def test_killed_and_taken_up_again(tmp_path: Path, noted: Path) -> None:
     fatal.unlink()
     done = bench(tmp_path)
     assert done.returncode == 0, done.stderr
-    assert calls() == before, "the finished contestant was not computed again"
+    assert calls() == before, "the finished system was not computed again"
     assert not list((tmp_path / "cache").rglob("*.part"))
     listed = subprocess.run(
         [sys.executable, "-m", "assay", "runs", "list", "--json"],
@@ -98,14 +98,14 @@ def test_killed_and_taken_up_again(tmp_path: Path, noted: Path) -> None:
 
 
 def interrupted(tmp_path: Path, noted: Path) -> list[Path]:
-    """Run the first contestant only, as an interruption would; the files that stay."""
+    """Run the first system only, as an interruption would; the files that stay."""
 
-    def stop(what: str, done: int, total: int | None) -> None:
-        if what.startswith("frail"):
+    def stop(system: str, phase: str, done: int, total: int | None) -> None:
+        if system == "frail":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_bench(small(), MODELS, parts=tmp_path, watch=stop)
+        run_bench(small(), MODELS, checkpoint=tmp_path, progress=stop)
     return sorted(tmp_path.rglob("*.part"))
 
 
@@ -115,7 +115,7 @@ def test_a_damaged_part_is_computed_again(tmp_path: Path, noted: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    result = run_bench(small(), MODELS, parts=tmp_path)
+    result = run_bench(small(), MODELS, checkpoint=tmp_path)
     assert calls() > once
     fresh = run_bench(small(), MODELS)
     for one, other in zip(result.systems, fresh.systems, strict=True):
@@ -126,7 +126,7 @@ def test_a_truncated_part_is_computed_again(tmp_path: Path, noted: Path) -> None
     (path,) = interrupted(tmp_path, noted)
     once = calls()
     path.write_bytes(path.read_bytes()[:100])
-    run_bench(small(), MODELS, parts=tmp_path)
+    run_bench(small(), MODELS, checkpoint=tmp_path)
     assert calls() > once
 
 
@@ -145,14 +145,14 @@ def test_another_bench_does_not_take_the_part(
 ) -> None:
     interrupted(tmp_path, noted)
     once = calls()
-    run_bench(small(), MODELS, parts=tmp_path, **change)
+    run_bench(small(), MODELS, checkpoint=tmp_path, **change)
     assert calls() > once
 
 
-def test_parts_are_what_they_were(tmp_path: Path, noted: Path) -> None:
+def test_loaded_parts_equal_computed_ones(tmp_path: Path, noted: Path) -> None:
     interrupted(tmp_path, noted)
     once = calls()
-    resumed = run_bench(small(), MODELS, parts=tmp_path)
+    resumed = run_bench(small(), MODELS, checkpoint=tmp_path)
     assert calls() == once
     fresh = run_bench(small(), MODELS)
     for one, other in zip(resumed.systems, fresh.systems, strict=True):
@@ -164,4 +164,4 @@ def test_parts_are_what_they_were(tmp_path: Path, noted: Path) -> None:
 def test_a_folder_that_cannot_be_written_only_costs_the_resumption(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    assert len(run_bench(small(), MODELS, parts=blocked).systems) == 2
+    assert len(run_bench(small(), MODELS, checkpoint=blocked).systems) == 2

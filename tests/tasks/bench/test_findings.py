@@ -11,7 +11,7 @@ import pytest
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.io.collections import Collection
-from assay.tasks.bench.evaluate import run_bench
+from assay.tasks.bench import run_bench
 from assay.tasks.bench.findings import disagreements, failures
 from assay.tasks.bench.text_findings import (
     case_of,
@@ -39,11 +39,11 @@ def codes(collection: Collection, models: Sequence[str] = ("bm25",)) -> set[str]
     return {one.code for one in run_bench(collection, models).diagnosis.findings}
 
 
-def test_a_sound_collection_has_nothing_grave() -> None:
+def test_a_sound_collection_has_no_severe_finding() -> None:
     assert not {one.severity for one in run_bench(small(), ["bm25"]).diagnosis.findings} - {"note"}
 
 
-def test_judged_documents_that_are_absent() -> None:
+def test_absent_judged_documents_are_reported() -> None:
     collection = small()
     ids = Ids.of([id.replace("d00", "D00") for id in collection.doc_ids], "doc")
     result = run_bench(replace(collection, doc_ids=ids, fingerprint=""), ["bm25"])
@@ -70,7 +70,7 @@ def test_judged_queries_without_a_text_are_left_out() -> None:
     assert result["bm25"].scores.n_queries == 20
 
 
-def test_copies() -> None:
+def test_duplicate_documents_are_reported() -> None:
     text = "wings lift because air flows faster above than below and that is the whole of it"
     docs = [text, text.upper() + "!", f"{text} always", "engines push", "x y z"]
     collection = made(docs, ["wings lift", "engines"], [(0, 0), (1, 3)])
@@ -83,7 +83,7 @@ def test_copies() -> None:
     assert not near_duplicates(["a b c d"] * 3), "short texts are alike by accident"
 
 
-def test_near_copies_are_those_of_brute_force() -> None:
+def test_near_duplicates_are_those_of_brute_force() -> None:
     rng = np.random.default_rng(0)
     texts = []
     for _ in range(20):
@@ -107,7 +107,7 @@ def test_near_copies_are_those_of_brute_force() -> None:
     assert len(wanted) == 20
 
 
-def test_another_language() -> None:
+def test_a_language_mismatch_is_reported() -> None:
     docs = [ENGLISH + f" number {i}" for i in range(9)]
     found = codes(made(docs, [GERMAN], [(0, 0)]))
     assert "language-mismatch" in found
@@ -129,11 +129,11 @@ def test_another_language() -> None:
         ("", ""),
     ],
 )
-def test_languages(text: str, language: str) -> None:
+def test_languages_are_recognised(text: str, language: str) -> None:
     assert language_of([text]) == language
 
 
-def test_case() -> None:
+def test_a_case_mismatch_is_reported() -> None:
     docs = ["The Wing lifts.", "An Engine pushes.", "Air flows."]
     assert "case-mismatch" in codes(made(docs, ["WHAT LIFTS THE WING"], [(0, 0)]))
     assert "case-mismatch" not in codes(made(docs, ["What lifts the wing?"], [(0, 0)]))
@@ -141,7 +141,7 @@ def test_case() -> None:
     assert case_of(["これは"]) == ""
 
 
-def test_failures_and_disagreement() -> None:
+def test_failures_and_disagreements_are_those_of_the_values() -> None:
     collection = small()
     models = ["bm25", "letters=py:tests.tasks.bench.samples:letters"]
     result = run_bench(collection, models)

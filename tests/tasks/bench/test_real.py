@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from assay.io.collections import load_collection
-from assay.tasks.bench.evaluate import run_bench
+from assay.tasks.bench import run_bench
 
 Find = Callable[[str], Path]
 
 
-def test_scifact(data_dir: Find) -> None:
+def test_scifact_reproduces_the_documented_figures(data_dir: Find) -> None:
     folder = data_dir("scifact")
     collection = load_collection(folder)
     minilm = f"minilm=npy:{folder / 'minilm.npz'}"

@@ -9,8 +9,7 @@ import pytest
 
 from assay.errors import AssayError, InputError, MismatchError, UsageError
 from assay.search.engine import pack_codes
-from assay.tasks.codes import search
-from assay.tasks.codes.evaluate import evaluate_codes
+from assay.tasks.codes import evaluate_codes, search
 
 FEW = {"bits": [16], "methods": ["gaussian"], "k": [3, 5], "resamples": 200}
 
@@ -48,13 +47,13 @@ def test_overlap_with_float_is_counted_as_by_hand(docs, queries):
     report = evaluate_codes(docs, queries, codes={"mine": bits}, **{**FEW, "methods": ["sign"]})
     want = mean_overlap(cosines(queries, docs), -distances(bits[1], bits[0]), 3)
     for name in ("mine", "sign"):
-        found = report[name].likeness.overlap[3]
+        found = report[name].similarity.overlap[3]
         assert found["order"].mean() == pytest.approx(want)
         assert (found["worst"] <= found["expected"]).all()
         assert (found["expected"] <= found["best"]).all()
         assert report.intervals[name]["Overlap@3"].estimate == found["expected"].mean()
         assert report.intervals[name]["R@5"].estimate >= report.intervals[name]["R@3"].estimate
-    assert report["sign"].likeness.tied(3).any()
+    assert report["sign"].similarity.tied(3).any()
     float_values = report.intervals["float"].values()
     assert all(found.estimate == 1.0 for found in float_values)
     assert report.chance(3) == 3 / 60
@@ -89,7 +88,7 @@ def test_documents_as_their_own_queries_never_find_themselves(docs):
     for table in (left, right):
         np.fill_diagonal(table, -np.inf)
     want = mean_overlap(left, right, 3)
-    assert report["gaussian-16"].likeness.overlap[3]["order"].mean() == pytest.approx(want)
+    assert report["gaussian-16"].similarity.overlap[3]["order"].mean() == pytest.approx(want)
     kept = evaluate_codes(twice, exclude_self=False, **FEW)
     assert kept.n_docs == 60
 
@@ -106,7 +105,7 @@ def test_self_is_excluded_by_id(docs):
         **FEW,
     )
     own = evaluate_codes(docs, **FEW)
-    left, right = (r["gaussian-16"].likeness.overlap[3]["order"] for r in (by_id, own))
+    left, right = (r["gaussian-16"].similarity.overlap[3]["order"] for r in (by_id, own))
     assert left.tolist() == right[turned].tolist()
     left, right = by_id["gaussian-16"].kendall, own["gaussian-16"].kendall
     np.testing.assert_allclose(left, right[turned], atol=1e-12)
@@ -201,7 +200,7 @@ def test_ready_codes_are_taken_as_they_are(docs, queries, packed):
     assert report["mine"].cost.bytes_per_vector == 1
     plus = (2 * bits[0].astype(int) - 1, 2 * bits[1].astype(int) - 1)
     same = evaluate_codes(docs, queries, codes={"mine": plus}, **{**FEW, "methods": []})
-    left, right = (r["mine"].likeness.overlap[3]["expected"] for r in (report, same))
+    left, right = (r["mine"].similarity.overlap[3]["expected"] for r in (report, same))
     assert left.tolist() == right.tolist()
     own = evaluate_codes(docs, codes={"mine": given[0]}, **{**FEW, "methods": []})
     assert own.n_queries == 60
@@ -215,8 +214,8 @@ def test_ready_codes_that_do_not_fit_are_refused(docs, queries):
         ({"mine": (bits[0], bits[1][:, :7])}, "8.*7|7.*8"),
         ({"mine": (bits[0] * 3, bits[1])}, "3"),
         ({"mine": bits[0]}, "two parts"),
-        ({"float": bits}, "name of their own"),
-        ({"": bits}, "name of their own"),
+        ({"float": bits}, "name of its own"),
+        ({"": bits}, "name of its own"),
         ([bits], "found list"),
     ]
     for codes, words in cases:
@@ -224,7 +223,7 @@ def test_ready_codes_that_do_not_fit_are_refused(docs, queries):
             evaluate_codes(docs, queries, codes=codes, **{**FEW, "methods": []})
 
 
-def test_what_cannot_be_made_is_said(docs):
+def test_codes_that_cannot_be_made_are_remarked(docs):
     report = evaluate_codes(docs.astype(np.float16), bits=[4, 16], methods=["itq", "float16"], k=3)
     assert [one.name for one in report.codes] == ["float", "itq-4"]
     assert "itq makes at most one bit per dimension, 8: left out 16" in report.remarks
@@ -278,19 +277,19 @@ def test_same_input_same_numbers(docs, queries):
     assert numbers(seed=1)["codes"][1] != numbers()["codes"][1]
 
 
-def test_fault_19_a_constant_code_never_looks_good(docs, queries):
+def test_a_constant_code_never_looks_good(docs, queries):
     constant = np.zeros((60, 4), int), np.zeros((20, 4), int)
     found = evaluate_codes(docs, queries, codes={"same": constant}, **{**FEW, "methods": []})
     assert found.intervals["same"]["Overlap@3"].estimate == pytest.approx(found.chance(3))
     assert found.intervals["same"]["R@3"].estimate == pytest.approx(3 / 60)
-    assert found["same"].likeness.tied(3).all()
+    assert found["same"].similarity.tied(3).all()
     assert np.isnan(found["same"].kendall).all()
     assert found.to_dict()["codes"][1]["float_ranking"]["Kendall"]["mean"] is None
     assert "–" in repr(found)
 
 
 @pytest.mark.parametrize("n_queries", [1, 2])
-def test_fault_56_few_queries_have_means_but_no_intervals(docs, queries, n_queries):
+def test_few_queries_have_means_but_no_intervals(docs, queries, n_queries):
     qrels = {q: {0: 1} for q in range(n_queries)}
     report = evaluate_codes(docs, queries[:n_queries], qrels=qrels, **FEW)
     data = report.to_dict()["codes"][1]
@@ -308,21 +307,21 @@ def test_progress_names_each_step(docs, queries):
     assert all(sound for _, sound in steps)
 
 
-def test_wrong_requests(docs, queries):
+def test_invalid_settings_are_refused(docs, queries):
     cases = [
         ({"k": []}, "No k"),
         ({"k": [0]}, "whole number"),
         ({"k": 61}, "only 60 documents"),
         ({"bits": [0]}, "bits must be"),
         ({"methods": ["pq"]}, "Unknown method 'pq'"),
-        ({"methods": []}, "nothing to compare"),
+        ({"methods": []}, "Nothing to compare"),
         ({"metric": "l1"}, "Unknown metric"),
         ({"ties": "random"}, "ties must be"),
         ({"p": 1.5}, "between 0 and 1"),
         ({"doc_ids": range(60)}, "both query_ids and doc_ids"),
         ({"exclude_self": True}, "differ in number"),
         ({"doc_ids": range(59), "query_ids": range(20)}, "59.*60"),
-        ({"doc_ids": [0] * 60, "query_ids": range(20)}, "stands twice"),
+        ({"doc_ids": [0] * 60, "query_ids": range(20)}, "appears twice"),
     ]
     for change, words in cases:
         with pytest.raises(AssayError, match=words):
@@ -333,7 +332,7 @@ def test_wrong_requests(docs, queries):
         evaluate_codes(docs[:5], **FEW)
     with pytest.raises(UsageError, match="query_ids without queries"):
         evaluate_codes(docs, query_ids=range(60), **FEW)
-    with pytest.raises(UsageError, match="There is no code 'x'"):
+    with pytest.raises(UsageError, match="Unknown code 'x'"):
         evaluate_codes(docs, queries, **FEW)["x"]
     wrong = docs.copy()
     wrong[7, 2] = np.nan

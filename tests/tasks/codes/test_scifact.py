@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from assay.tasks.codes.evaluate import CodesReport, evaluate_codes
+from assay.tasks.codes import CodesReport, evaluate_codes
 
 BITS = (64, 128, 256, 512, 1024)
 
@@ -70,7 +70,7 @@ def test_overlap_of_sign_bits_by_brute_force(report, scifact):
         len(set(np.argsort(-x, kind="stable")[:10]) & set(np.argsort(y, kind="stable")[:10])) / 10
         for x, y in zip(near, far, strict=True)
     ]
-    assert report["sign"].likeness.overlap[10]["order"].tolist() == want
+    assert report["sign"].similarity.overlap[10]["order"].tolist() == want
 
 
 def test_codes_are_worse_than_float_and_the_test_says_so(report):
@@ -84,10 +84,10 @@ def test_codes_are_worse_than_float_and_the_test_says_so(report):
 
 
 def test_ties_decide_much_of_short_codes(report):
-    shares = [report[f"gaussian-{n}"].likeness.tied(50).mean() for n in BITS]
+    shares = [report[f"gaussian-{n}"].similarity.tied(50).mean() for n in BITS]
     assert shares == sorted(shares, reverse=True)
     assert shares[0] > 0.9
-    spread = report["gaussian-64"].likeness.overlap[50]
+    spread = report["gaussian-64"].similarity.overlap[50]
     assert (spread["best"] - spread["worst"]).mean() > 0.02
 
 

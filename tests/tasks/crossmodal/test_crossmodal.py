@@ -358,3 +358,28 @@ def test_counts_of_the_engine_agree(seed):
         text, sensor, 3, query_labels=labels, doc_labels=labels, metric="dot"
     ).found[:, 0]
     assert found["label"]["text2sensor"].scores["P@3"].tolist() == (counts / 3).tolist()
+
+
+def test_each_direction_and_level_is_a_record():
+    vectors = np.eye(4)
+    labels = {"fine": ["a", "a", "b", "b"], "coarse": ["x", "x", "x", "y"]}
+    found = label_retrieval({"image": vectors, "text": vectors}, labels, k_values=[1])
+    assert [one.name for one in found.records()] == [
+        "fine: text2image",
+        "fine: image2text",
+        "coarse: text2image",
+        "coarse: image2text",
+    ]
+    one = found["coarse"].records()[1]
+    assert one.config == {"level": "coarse", "direction": "image2text"}
+    assert one.means == dict(found["coarse"]["image2text"].micro)
+
+
+def test_a_result_has_tables_and_plain_data_of_all_levels():
+    vectors = np.eye(4)
+    labels = {"fine": ["a", "a", "b", "b"], "coarse": ["x", "x", "x", "y"]}
+    found = label_retrieval({"image": vectors}, labels, k_values=[1])
+    assert list(found.to_dict()["levels"]) == ["fine", "coarse"]
+    assert all("level" in table.columns for table in found.tables())
+    single = label_retrieval({"image": vectors}, labels["fine"], k_values=[1])
+    assert not any("level" in table.columns for table in single.tables())

@@ -10,7 +10,9 @@ import pytest
 from assay.errors import InputError, MismatchError, UsageError
 from assay.tasks.descriptors import (
     DescriptorResult,
+    PatchScene,
     compare_descriptors,
+    evaluate_patches,
     metadata_text,
     rank_pair,
     read_metadata,
@@ -63,7 +65,7 @@ def test_table_of_ties(
 
 
 def _rules(ties: str) -> str:
-    return f"preset:document_003|ties:{ties}"
+    return f"preset:keypoints|ties:{ties}"
 
 
 @pytest.mark.parametrize("metric", ["l2", "hamming"])
@@ -113,7 +115,7 @@ def test_failed_targets_stand_behind_all_others() -> None:
 
 
 @pytest.mark.parametrize("bits", [False, True])
-def test_a_constant_descriptor_is_worth_chance_and_never_looks_good(bits: bool) -> None:
+def test_a_constant_descriptor_scores_chance_and_never_looks_good(bits: bool) -> None:
     kind = np.full((200, 4), 7, np.uint8) if bits else np.full((200, 4), 0.3, np.float32)
     truth = np.arange(200)
     pair = rank_pair(
@@ -245,7 +247,7 @@ def test_metadata_of_the_document() -> None:
     assert read_metadata(text)["total_queries_excluded"] == 21536
     with pytest.raises(InputError, match="not of the form key=value"):
         read_metadata("true_map_micro")
-    with pytest.raises(InputError, match="stands twice"):
+    with pytest.raises(InputError, match="appears twice"):
         read_metadata("a=1;a=2")
 
 
@@ -295,10 +297,10 @@ def test_a_forced_comparison_is_of_scene_means() -> None:
     assert found.pairs[0].effect.n == 9
 
 
-def test_other_questions_are_not_compared_unless_forced() -> None:
+def test_results_of_other_queries_are_not_compared_unless_forced() -> None:
     one = DescriptorResult.of("one", [_ranked(1, 2, scene=s) for s in "abc"])
     more = DescriptorResult.of("more", [_ranked(1, 2, scene=s, n_docs=90) for s in "abc"])
-    with pytest.raises(MismatchError, match=r"different questions.*among 9 .*chance AP 0\.3143"):
+    with pytest.raises(MismatchError, match=r"of different queries.*among 9 .*chance AP 0\.3143"):
         compare_descriptors([one, more])
     assert compare_descriptors([one, more], force=True).pairs[0].effect.n == 3
     with pytest.raises(UsageError, match="two or more"):
@@ -311,3 +313,21 @@ def test_inputs_stay_as_they_are() -> None:
     rank_pair(left, right, truth=truth, scene="s", pair="1-2", matching=True)
     for part, old in zip((left, right, truth), before, strict=True):
         np.testing.assert_array_equal(part, old)
+
+
+def test_records_carry_the_queries_and_the_clusters() -> None:
+    result = DescriptorResult.of("mine", some_pairs())
+    (one,) = result.records(config={"experiment": "x"})
+    assert (one.name, one.model, one.task, one.clusters) == ("mine", "mine", "descriptors", "scene")
+    assert one.query_set == result.query_set
+    assert one.config["experiment"] == "x"
+    assert one.chance == result.chance()
+
+
+def test_patches_give_a_record_with_their_error_rates() -> None:
+    rows = np.eye(3, dtype=np.float32)
+    scenes = [PatchScene(name, "viewpoint", {"ref": rows, "e1": rows}) for name in ("v_a", "v_b")]
+    found = evaluate_patches(scenes, name="eye")
+    (one,) = found.records()
+    assert (one.name, one.details) == ("eye", {"fpr95": found.fpr95})
+    assert found.to_dict()["fpr95"] == found.fpr95

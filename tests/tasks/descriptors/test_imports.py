@@ -71,7 +71,7 @@ def test_units_are_declared_and_contradictions_reported(tmp_path: Path) -> None:
     assert found.rows[0].values["true_map_micro"] == pytest.approx(0.6386)
     assert not found.contradictions
     wrong = import_results(percent, unit="fraction")
-    assert "true_map_micro is 63.86, which is no fraction" in wrong.contradictions[0]
+    assert "true_map_micro is 63.86, which is not a fraction" in wrong.contradictions[0]
     with pytest.raises(UsageError, match="unit"):
         import_results(percent, unit="parts")
 
@@ -109,7 +109,7 @@ def test_scenes_of_results_are_compared(tmp_path: Path) -> None:
         ("a.csv", "name,true_map_micro\nx\n", "line 2: 1 cells under 2 columns"),
         ("a.csv", "name,true_map_micro\nx,much\n", "line 2: true_map_micro must be a finite"),
         ("a.csv", "name,true_map_micro\nx,nan\n", "finite number"),
-        ("a.csv", "name,true_map_micro\n,0.5\n", "not said which descriptor"),
+        ("a.csv", "name,true_map_micro\n,0.5\n", "the row names no descriptor"),
         ("a.csv", "name,true_map_micro\n", "holds no results"),
         ("a.db", "this is no database, not at all", "cannot be read as a database"),
         ("a.txt", "x", "are read from"),

@@ -14,8 +14,8 @@ pytest.importorskip("cv2")
 from assay.tasks.descriptors.experiment import DescriptorSettings, EvaluationSettings
 from assay.tasks.descriptors.ranks import MATCHED, NO_MATCH, OUTSIDE
 from assay.tasks.descriptors.result import DescriptorResult
-from assay.tasks.descriptors.run import joined
-from assay.tasks.descriptors.scene import Work, evaluate_scene, whole_rows
+from assay.tasks.descriptors.run import join_scenes
+from assay.tasks.descriptors.scene import SceneContext, evaluate_scene, whole_rows
 from assay.tasks.vision import KeypointSettings, find_scenes
 
 from .samples import sorted_ap
@@ -24,8 +24,8 @@ SCENES = ("bikes", "graf", "leuven", "wall")
 KEYPOINTS = KeypointSettings(detector="orb", strongest=150)
 
 
-class Remembering(Work):
-    """Work that keeps every described image, so that the plain script need not describe again."""
+class Remembering(SceneContext):
+    """Keeps every described image, so that the plain script need not describe again."""
 
     def side(self, scene: Any, k: int, reference: Any = None) -> Any:
         key = f"{scene.name}/{k}"
@@ -37,13 +37,13 @@ class Remembering(Work):
 @pytest.fixture(scope="module", params=["SIFT", "ORB", "BRISK", "AKAZE"])
 def evaluated(
     request: pytest.FixtureRequest, data_dir: Callable[[str], Path]
-) -> tuple[Work, DescriptorResult]:
+) -> tuple[SceneContext, DescriptorResult]:
     scenes = {scene.name: scene for scene in find_scenes(data_dir("oxford_affine"))}
     work = Remembering(
         scenes, DescriptorSettings(request.param, request.param), KEYPOINTS, EvaluationSettings()
     )
     parts = [evaluate_scene(scene, work) for scene in scenes.values()]
-    [result] = joined(parts, work)
+    [result] = join_scenes(parts, work)
     return work, result
 
 
@@ -90,7 +90,7 @@ def _plain_pair(scene: Any, k: int, work: Any) -> tuple[list[float], list[int]]:
 
 
 def test_map_of_every_pair_equals_the_plain_script(
-    evaluated: tuple[Work, DescriptorResult],
+    evaluated: tuple[SceneContext, DescriptorResult],
 ) -> None:
     work, result = evaluated
     assert result.scene_names == list(SCENES)

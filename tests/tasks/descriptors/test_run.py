@@ -149,7 +149,7 @@ def test_projected_keypoints_are_their_own_matches() -> None:
 def test_descriptors_with_keypoints_of_their_own_are_not_compared() -> None:
     own = {"name": "SIFT", "type": "SIFT", "keypoints": {"detector": "sift", "border": 20}}
     found = _run(descriptors=["ORB", own]).headline
-    with pytest.raises(InputError, match="different questions"):
+    with pytest.raises(InputError, match="of different queries"):
         compare_descriptors(found)
     assert compare_descriptors(found, force=True).n_queries == 3
 
@@ -272,7 +272,7 @@ def test_toml_and_yaml_say_the_same(tmp_path: Path) -> None:
         ("descriptors", "", r"the key descriptors is missing"),
         ("dataset", "{path: !!python/object:os.system x}", r"is not YAML"),
         ("dataset", "{path: [a, b", r"is not YAML"),
-        ("dataset", "{path: a, path: b}", r"the key 'path' stands twice"),
+        ("dataset", "{path: a, path: b}", r"the key 'path' appears twice"),
         ("dataset", "&a {path: *a}", r"write the value out"),
     ],
 )

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from assay.errors import MismatchError, UsageError, ValueRangeError
+from assay.tasks.prediction import evaluate_baselines
 from assay.tasks.prediction.baselines import Training
-from assay.tasks.prediction.evaluate import evaluate_baselines
 
 RNG = np.random.default_rng(11)
 TRAIN = RNG.zipf(1.6, 400) % 23

@@ -7,7 +7,7 @@ import gzip
 
 import pytest
 
-from assay.tasks.prediction.evaluate import evaluate_baselines, evaluate_candidates
+from assay.tasks.prediction import evaluate_baselines, evaluate_candidates
 from assay.tasks.prediction.seeds import compare_models
 
 

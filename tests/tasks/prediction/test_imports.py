@@ -78,15 +78,15 @@ def test_files_of_sums_need_no_unit_but_are_checked(tmp_path):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({"acc@1": 0.3, "f1": 21.2}, "f1 is 21.2, which is no fraction; left out"),
-        ({**GOOD, "correct@1": 20}, "acc@1 is 30, which is no fraction"),
+        ({"acc@1": 0.3, "f1": 21.2}, "f1 is 21.2, which is not a fraction; left out"),
+        ({**GOOD, "correct@1": 20}, "acc@1 is 30, which is not a fraction"),
         ({"acc@1": 0.5, "acc@5": 0.4}, "Success@1 (0.5000) is above Success@5"),
         ({"acc@1": 0.5, "mrr": 0.4}, "is above RR"),
         ({"ndcg": 0.7, "acc@10": 0.4, "acc@1": 0.1}, "nDCG@10 (0.7000) is above Success@10"),
         ({"acc@1": 0.3, "correct@1": 1, "total": 10}, "0.3 as stated and 0.1 by its counts"),
         ({"correct@1": 11, "total": 10}, "11 of 10 for Success@1 is impossible"),
         ({"correct@1": 0, "total": 0}, "total is 0"),
-        ({"acc@1": -0.1}, "-0.1, which is no fraction"),
+        ({"acc@1": -0.1}, "-0.1, which is not a fraction"),
     ],
 )
 def test_contradictions_are_reported(tmp_path, data, words):
@@ -120,7 +120,7 @@ def test_what_is_no_result_is_listed_and_the_rest_goes_on(tmp_path):
 def test_units_and_folders_are_needed(tmp_path):
     with pytest.raises(FormatError, match="no \\.json files"):
         import_results(tmp_path, unit="percent")
-    with pytest.raises(UsageError, match="no folder"):
+    with pytest.raises(UsageError, match="not a folder"):
         import_results(tmp_path / "x", unit="percent")
     with pytest.raises(UsageError, match="percent, fraction"):
         import_results(tmp_path, unit="per mille")

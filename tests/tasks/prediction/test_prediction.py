@@ -14,7 +14,7 @@ from assay.compat.next_location import (
     legacy_json,
 )
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
-from assay.tasks.prediction.evaluate import (
+from assay.tasks.prediction import (
     Accumulator,
     evaluate_candidates,
     evaluate_predictions,
@@ -111,7 +111,7 @@ def test_samples_without_a_target_are_counted_and_left_out():
 def test_a_constant_model_is_worth_what_chance_is_under_expected_ties():
     from assay.core.conventions import preset
 
-    rules = preset("document_001").but(ties="expected")
+    rules = preset("next_location").but(ties="expected")
     result = evaluate_predictions(np.zeros((9, 1187)), np.arange(9), conventions=rules)
     uniform = result.uniform()
     assert uniform["RR"] == pytest.approx(sum(1 / n for n in range(1, 1188)) / 1187, rel=1e-12)

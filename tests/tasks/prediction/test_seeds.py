@@ -7,7 +7,7 @@ import pytest
 
 from assay.errors import MismatchError, UsageError
 from assay.stats import welch_test
-from assay.tasks.prediction.evaluate import evaluate_predictions
+from assay.tasks.prediction import evaluate_predictions
 from assay.tasks.prediction.seeds import ADVICE, compare_models, compare_seed_means
 
 

@@ -21,8 +21,7 @@ from assay.search.engine import Codes
 from assay.tasks.vision import DESCRIPTORS, Keypoints
 from assay.tasks.vision.demo_scenes import make_demo_scenes
 from assay.tasks.vision.describe import describe
-from assay.tasks.vision.opencv_descriptors import POOLED_SIZES
-from assay.tasks.vision.opencv_features import detect
+from assay.tasks.vision.opencv_features import POOLED_SIZES, detect
 
 
 @pytest.fixture(scope="module")

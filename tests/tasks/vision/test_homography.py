@@ -74,7 +74,7 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
         (_xml(["x"] * 9), FormatError, "not made of numbers"),
         (_xml(np.eye(3), rows="x"), FormatError, "not made of numbers"),
         (_xml(np.eye(3), kind="opencv-sequence"), FormatError, "found 0"),
-        ("<a><b></a>", FormatError, "no sound XML"),
+        ("<a><b></a>", FormatError, "not valid XML"),
     ],
 )
 def test_files_that_are_no_homography(tmp_path, text, error, words):

@@ -252,7 +252,7 @@ def test_a_file_of_the_least(tmp_path):
         ("id,x,y,size\na,1,2,3\nb,1,zwei,3\n", "keypoint 2: y is 'zwei'"),
         ("id,x,y,size\na,nan,2,3\n", "nan"),
         ("id,x,y,size\na,1,2,0\n", "size of 'a' is 0"),
-        ("id,x,y,size\na,1,2,3\na,1,2,3\n", "'a' stands twice"),
+        ("id,x,y,size\na,1,2,3\na,1,2,3\n", "'a' appears twice"),
         ("id,x,y,size\n,1,2,3\n", "empty"),
         ("id,x,y,size,detector\na,1,2,3,sift\nb,1,2,3,orb\n", "mixes the detectors"),
         ('id,x,y,size\n"a,1,2,3\n', "line"),

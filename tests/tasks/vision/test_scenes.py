@@ -92,7 +92,7 @@ def test_categories_of_your_own(tmp_path, form):
     ("text", "words"),
     [
         ("scene,category\nV_one,day\n", "'v_one' and 'V_one' differ in upper and lower case"),
-        ("scene,category\nv_one,day\nv_one,night\n", "line 3: scene 'v_one' stands twice"),
+        ("scene,category\nv_one,day\nv_one,night\n", "line 3: scene 'v_one' appears twice"),
         ("scene,category\nv_one\n", "expected 2 columns"),
         ("name,kind\nv_one,day\n", "first line must be"),
         ("scene,category\nv_one, \n", "not empty"),

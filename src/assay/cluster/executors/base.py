@@ -17,9 +17,9 @@ from assay import errors
 from assay.core import checks
 from assay.errors import AssayError, ClusterError
 
-__all__ = ["Executor", "Receipt", "Ticket", "called", "worker_name"]
+__all__ = ["Executor", "Receipt", "Ticket", "call", "worker_name"]
 
-Handle = Any  # of a value: the value itself, or where it lies in the cluster
+Handle = Any  # of a value: the value itself, or its place in the cluster
 
 
 class Receipt(NamedTuple):
@@ -80,7 +80,7 @@ class Executor(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Give up what still waits, and let the workers go."""
+        """Drop what is queued, and release the workers."""
 
     def map(
         self,
@@ -116,13 +116,13 @@ class Executor(ABC):
         self.close()
 
 
-def called(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Receipt]:
+def call(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Receipt]:
     """The value of a call and its receipt; an error becomes part of the receipt."""
     start = time.perf_counter()
     value, fault = None, None
     try:
         value = function(*arguments)
-    except Exception as error:  # it is raised again where somebody waits for the task
+    except Exception as error:  # it is raised again in the process that waits for the task
         fault = type(error).__name__, str(error)
     seconds = time.perf_counter() - start
     return value, Receipt(seconds, int(getattr(value, "n_bytes", 0)), worker_name(), fault)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Final
 
-from assay.cluster.executors.base import Executor, Handle, Receipt, Ticket, called
+from assay.cluster.executors.base import Executor, Handle, Receipt, Ticket, call
 from assay.core import checks
 from assay.errors import ClusterError, need
 
@@ -45,7 +45,7 @@ class RayExecutor(Executor):
         here = int(self._ray.cluster_resources().get("CPU", 1))
         self.workers = max(1, min(here, wanted or here))
         options = {"num_returns": 2, "num_cpus": 1, "max_retries": _RETRIES}
-        self._call = self._ray.remote(**options)(called)
+        self._call = self._ray.remote(**options)(call)
         self._numbers = count()
         self._running: dict[int, Ticket] = {}
 
@@ -107,7 +107,7 @@ def _connect(ray: Any, address: str, workers: int | None) -> None:
     common = {"log_to_driver": False, "logging_level": "ERROR"}
     try:
         if address in ("auto", "local"):
-            if address == "auto" and _joined(ray, common):
+            if address == "auto" and _join(ray, common):
                 return
             ray.init(
                 address="local",
@@ -127,14 +127,14 @@ def _connect(ray: Any, address: str, workers: int | None) -> None:
 
 
 def _knock(address: str) -> None:
-    """Fail soon where nobody listens; Ray itself would try for minutes."""
+    """Fail soon where no server listens; Ray itself would try for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if not colon or not port.isdigit():
         raise ValueError("an address is HOST:PORT or ray://HOST:PORT")
     socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
 
 
-def _joined(ray: Any, common: dict[str, Any]) -> bool:
+def _join(ray: Any, common: dict[str, Any]) -> bool:
     """Whether a cluster runs that can be joined."""
     try:
         ray.init(address="auto", **common)

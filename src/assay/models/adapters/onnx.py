@@ -31,7 +31,7 @@ __all__ = ["ModelFolder", "load"]
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """The folder; nothing is read before it is asked for."""
+    """The folder; files are read when they are needed."""
 
     path: Path
 
@@ -106,7 +106,7 @@ def load(request: EncoderRequest) -> Encoder:
     """Read model, tokenizer and their settings from the folder."""
     folder = ModelFolder(Path(request.argument))
     file = folder.file("model.onnx", "onnx/model.onnx")
-    model = _Model(_session(file), _pooling(folder), folder.padding, str(file))
+    model = _OnnxModel(_session(file), _pooling(folder), folder.padding, str(file))
     tokenizer = Tokenizer(
         folder.file("tokenizer.json"),
         request.settings.max_length or folder.max_length,
@@ -173,7 +173,7 @@ _POOLS: Final[dict[str, Pool]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class _Model:
+class _OnnxModel:
     """A session, and what is done with its first output."""
 
     session: Any
@@ -183,11 +183,11 @@ class _Model:
 
     def vectors(self, ids: list[list[int]], kinds: list[list[int]]) -> Array:
         """One row for each text of a batch."""
-        mask = _padded([[1] * len(row) for row in ids], 0)
+        mask = _pad([[1] * len(row) for row in ids], 0)
         known = {
-            "input_ids": _padded(ids, self.padding),
+            "input_ids": _pad(ids, self.padding),
             "attention_mask": mask,
-            "token_type_ids": _padded(kinds, 0),
+            "token_type_ids": _pad(kinds, 0),
             "position_ids": np.broadcast_to(np.arange(mask.shape[1]), mask.shape),
         }
         made = np.asarray(self.session.run(None, self._inputs(known))[0])
@@ -218,14 +218,14 @@ class _Model:
         return found
 
 
-def _padded(rows: list[list[int]], filler: int) -> NDArray[np.int64]:
+def _pad(rows: list[list[int]], filler: int) -> NDArray[np.int64]:
     made = np.full((len(rows), max(map(len, rows))), filler, np.int64)
     for place, row in zip(made, rows, strict=True):
         place[: len(row)] = row
     return made
 
 
-def _encode(model: _Model, tokenizer: Tokenizer, unit: bool, texts: list[str]) -> Batch:
+def _encode(model: _OnnxModel, tokenizer: Tokenizer, unit: bool, texts: list[str]) -> Batch:
     """Vectors of texts, sorted by length so that little is padded."""
     tokens = tokenizer(texts)
     vectors: list[Array] = [np.empty(0)] * len(texts)

@@ -1,7 +1,7 @@
-"""One JSON request to an endpoint: retried where that can help, told in words where it cannot.
+"""`openai:MODEL`: an endpoint that speaks OpenAI's /v1/embeddings; requests are retried.
 
 The key is read from the environment when a request is made. It is sent to the host that was named
-and to no other: redirects are refused. It stands in no message, and nothing keeps it.
+and to no other: redirects are refused. It is in no message and is not stored.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Endpoint:
     timeout: float = 120.0  # seconds for a whole answer
 
     def __post_init__(self) -> None:
-        """Refuse what is no plain address; nothing of it is repeated, it may hold a secret."""
+        """Refuse anything but a plain address, without repeating it: it may hold a secret."""
         try:
             parts = urlsplit(self.base_url)
             sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -159,7 +159,7 @@ def _connection(error: Exception, timeout: float) -> str:
 
 
 def _status(error: HTTPError, end: float) -> _TryError:
-    """What an answer that is no success means."""
+    """What an answer other than success means."""
     if 300 <= error.code < 400:
         return _TryError(
             f"it answers {error.code} and points elsewhere, which is not followed: the key is for "
@@ -231,7 +231,7 @@ def _encode(endpoint: Endpoint, model: str, texts: list[str]) -> NDArray[np.floa
         content = {"model": model, "input": part, "encoding_format": "float"}
         answer = endpoint.post("/embeddings", content)
         rows.extend(_rows(answer, len(part), f"{endpoint.base_url}/embeddings"))
-    return _joined(rows, endpoint.base_url)
+    return _as_matrix(rows, endpoint.base_url)
 
 
 def _requests(texts: list[str]) -> Iterator[list[str]]:
@@ -269,12 +269,12 @@ def _rows(answer: Any, count: int, place: str) -> list[list[float]]:
 def _row(values: Any, index: int, place: str) -> list[float]:
     sound = isinstance(values, list) and values
     if not sound or not all(type(v) in (int, float) and math.isfinite(v) for v in values):
-        raise EndpointError(f"{place}: embedding {index} is no list of finite numbers.")
+        raise EndpointError(f"{place}: embedding {index} is not a list of finite numbers.")
     row: list[float] = values
     return row
 
 
-def _joined(rows: list[list[float]], place: str) -> NDArray[np.float32]:
+def _as_matrix(rows: list[list[float]], place: str) -> NDArray[np.float32]:
     widths = sorted({len(row) for row in rows})
     if len(widths) > 1:
         raise EndpointError(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,19 @@ from numpy.typing import NDArray
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import IdError, MismatchError, UsageError
+from assay.io.arrays import read_vectors
 from assay.io.fingerprints import fingerprint_of, weights_of
-from assay.io.vectors import read_vectors
-from assay.models.encoder import EncoderRequest, Progress, as_vectors, shaped
+from assay.models.encoder import EncoderRequest, Progress, as_vectors, shape_vectors
 from assay.models.settings import EncoderSettings
 from assay.models.text_model import Encoded, TextModel, checked_texts
 
 __all__ = ["PrecomputedModel", "load"]
 
+_WHY: Final = "its vectors are computed already"
+
 
 def load(request: EncoderRequest) -> NoReturn:
-    """Refuse: vectors of one collection are no encoder of other texts."""
+    """Refuse: vectors of one collection cannot encode other texts."""
     raise UsageError(f"{request.spec!r} holds vectors of one collection: it encodes no other text.")
 
 
@@ -41,9 +43,9 @@ class PrecomputedModel(TextModel):
             raise UsageError(f"{spec!r} names no vectors. Write npy:FILE.npz or npy:DOCS,QUERIES.")
         for name in ("query_prefix", "doc_prefix"):
             if getattr(settings, name):
-                raise UsageError(f"{spec!r} cannot obey {name}: its vectors are there already.")
+                raise UsageError(f"{spec!r} does not support {name}: {_WHY}.")
         for name in ("max_length", "base_url"):
-            settings.refuse(name, "npy:", "its vectors are there already")
+            settings.refuse(name, "npy:", _WHY)
         self.spec, self.settings, self.repeatable = spec, settings, True
         self._files = {"doc": files[0], "query": files[-1]}
 
@@ -88,7 +90,11 @@ class PrecomputedModel(TextModel):
         rows = as_vectors(vectors, len(checked), self.spec)
         checks.check_finite(rows, f"{file}, {side} vectors")
         return Encoded(
-            shaped(rows, self.settings, self.spec), 0, 0.0, None, np.logical_not(rows.any(axis=1))
+            shape_vectors(rows, self.settings, self.spec),
+            0,
+            0.0,
+            None,
+            np.logical_not(rows.any(axis=1)),
         )
 
 
@@ -97,5 +103,5 @@ def _rows_of(asked: Ids, known: Ids, file: str, side: str) -> NDArray[np.int64]:
     place = {known[row]: row for row in range(len(known))}
     missing = [asked[i] for i in range(len(asked)) if asked[i] not in place]
     if missing:
-        raise IdError(f"{file} holds no vector of {side} {checks.named_few(missing)}.")
+        raise IdError(f"{file} holds no vector of {side} {checks.name_few(missing)}.")
     return np.array([place[asked[i]] for i in range(len(asked))], np.int64)

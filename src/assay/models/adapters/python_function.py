@@ -43,14 +43,14 @@ def named_callable(name: str, form: str) -> Callable[..., Any]:
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
         raise UsageError(f"{name!r} names no function. Write {form}.")
-    found = getattr(_imported(module), attribute, None)
+    found = getattr(_import(module), attribute, None)
     if not callable(found):
         raise UsageError(f"The module {module!r} has no function {attribute!r}.")
     function: Callable[..., Any] = found
     return function
 
 
-def _imported(module: str) -> Any:
+def _import(module: str) -> Any:
     here = os.getcwd()
     if here not in sys.path and "" not in sys.path:
         sys.path.append(here)

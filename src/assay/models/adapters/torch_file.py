@@ -49,7 +49,7 @@ def load(request: EncoderRequest) -> Encoder:
         made = model.encode_batch(texts)
         if projection is None:
             return made
-        return Batch(_projected(made.vectors, *projection, path), made.truncated)
+        return Batch(_project(made.vectors, *projection, path), made.truncated)
 
     return Encoder(
         request.spec,
@@ -86,7 +86,7 @@ def read_checkpoint(path: str) -> Mapping[str, Any]:
         return {**tensors, **notes}
     if ending not in _ENDINGS:
         raise FormatError(f"{path}: a checkpoint ends in .pt, .pth or .safetensors.")
-    next(open_chunks(path, 1))  # what is no regular file, or empty, is refused in its own words
+    next(open_chunks(path, 1))  # refuses empty files and what is not a regular file
     content = _load_weights(path)
     if not isinstance(content, Mapping):
         raise FormatError(f"{path} holds {type(content).__name__}, not a dictionary.")
@@ -99,7 +99,7 @@ def _load_weights(path: str) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of files that it then refuses
             return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # what a strange file makes torch raise can be anything
+    except Exception as error:  # torch may raise anything
         words = (str(error).splitlines() or [type(error).__name__])[0]
         raise FormatError(
             f"{path} cannot be loaded as plain weights ({words:.160}). Files with Python objects "
@@ -155,7 +155,7 @@ def _numbers(value: Any, dimensions: int, place: str) -> Array:
     return array.astype(np.float32)
 
 
-def _projected(vectors: Array, weight: Array, bias: Array | None, path: str) -> Array:
+def _project(vectors: Array, weight: Array, bias: Array | None, path: str) -> Array:
     if vectors.shape[1] != weight.shape[1]:
         raise MismatchError(
             f"{path}: projection.weight takes {weight.shape[1]} inputs, but the text model gives "

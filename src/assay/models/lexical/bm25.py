@@ -17,8 +17,15 @@ import numpy as np
 
 from assay.errors import UsageError, need
 from assay.io.fingerprints import fingerprint_of, version_of
-from assay.models.lexical.base import SparseFitted, check_number, checked_texts
-from assay.models.lexical.words import PATTERN, Splitter, splitter, stop_words
+from assay.models.lexical.base import (
+    PATTERN,
+    SparseFitted,
+    Splitter,
+    check_number,
+    checked_texts,
+    splitter,
+    stop_words,
+)
 
 __all__ = ["Bm25"]
 
@@ -30,7 +37,7 @@ _EXTRA: Final = "lexical"
 class Bm25:
     """Settings of BM25; k1 and b are those of Anserini and of BEIR's published baseline.
 
-    `delta` is used by bm25l and bm25+ only. Words stand in a query as often as they are written.
+    `delta` is used by bm25l and bm25+ only. Repeated query words count as often as they occur.
     """
 
     k1: float = 0.9
@@ -52,7 +59,7 @@ class Bm25:
 
     @property
     def spec(self) -> str:
-        """How the model is asked for."""
+        """The spec of the model."""
         return "bm25"
 
     @property
@@ -67,9 +74,9 @@ class Bm25:
         package = need("bm25s", "The model 'bm25'", _EXTRA)
         texts = checked_texts(doc_texts, "The documents")
         split = splitter(self.pattern, stop_words(self.stopwords), self.stemmer)
-        numbers, rows = _numbered(split, texts)
+        numbers, rows = _number_words(split, texts)
         if not numbers:
-            raise UsageError("No document holds a word that is not a stop word.")
+            raise UsageError("No document has a word that is not a stop word.")
         matrix = self._weights(package, rows, len(numbers))
         return SparseFitted(matrix, partial(_query_rows, numbers, split))
 
@@ -86,7 +93,7 @@ class Bm25:
         return by_word
 
 
-def _numbered(split: Splitter, texts: list[str]) -> tuple[dict[str, int], list[array[int]]]:
+def _number_words(split: Splitter, texts: list[str]) -> tuple[dict[str, int], list[array[int]]]:
     """Words in alphabetical order, and each document as numbers: a word is held once as text."""
     seen: dict[str, int] = {}
     rows = [array("i", [seen.setdefault(word, len(seen)) for word in split(t)]) for t in texts]
@@ -98,7 +105,7 @@ def _numbered(split: Splitter, texts: list[str]) -> tuple[dict[str, int], list[a
 
 
 def _query_rows(numbers: dict[str, int], split: Splitter, texts: list[str]) -> Any:
-    """Queries × words: how often each word stands in each query."""
+    """Queries × words: how often each word occurs in each query."""
     sparse = need("scipy.sparse", "The model 'bm25'", _EXTRA)
     counts = [Counter(numbers[word] for word in split(text) if word in numbers) for text in texts]
     starts = np.cumsum([0, *map(len, counts)])

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from assay.core import checks
 from assay.errors import UsageError, need
 from assay.io.fingerprints import fingerprint_of
-from assay.models.lexical.base import Best, check_number, checked_texts
+from assay.models.lexical.base import PATTERN, Best, check_number, checked_texts
 from assay.models.lexical.tfidf import check_settings, fitted_vectorizer, settings_of
-from assay.models.lexical.words import PATTERN
 from assay.search.engine import rank
 
 __all__ = ["DenseFitted", "Lsa"]
@@ -44,7 +43,7 @@ class Lsa:
 
     @property
     def spec(self) -> str:
-        """How the model is asked for."""
+        """The spec of the model."""
         return f"lsa:{self.dimensions}"
 
     @property
@@ -84,15 +83,15 @@ class DenseFitted:
         return _float32(self.space.transform(self.vectorizer.transform(texts)))
 
     def search(self, query_texts: Sequence[str], k: int) -> Best:
-        """The k best documents by cosine, exactly; a row of zeros neither finds nor is found."""
+        """The exact k best documents by cosine; rows of zeros retrieve nothing."""
         vectors, k = self.query_vectors(query_texts), checks.check_cutoff(k)
         docs = np.full((len(vectors), k), -1, np.int64)
         scores = np.zeros((len(vectors), k))
-        asked = np.flatnonzero(vectors.any(axis=1))
-        if not len(asked) or not self.doc_vectors.any():
+        nonzero = np.flatnonzero(vectors.any(axis=1))
+        if not len(nonzero) or not self.doc_vectors.any():
             return docs, scores
-        found = rank(vectors[asked], self.doc_vectors, k, zero="drop")
-        for row, query in enumerate(asked):
+        found = rank(vectors[nonzero], self.doc_vectors, k, zero="drop")
+        for row, query in enumerate(nonzero):
             part = slice(found.offsets[row], found.offsets[row + 1])
             docs[query, : part.stop - part.start] = found.docs[part]
             scores[query, : part.stop - part.start] = found.scores[part]

@@ -9,15 +9,14 @@ from typing import Any
 from assay.core import checks
 from assay.errors import UsageError, need
 from assay.io.fingerprints import fingerprint_of, version_of
-from assay.models.lexical.base import SparseFitted, checked_texts
-from assay.models.lexical.words import PATTERN, splitter, stop_words
+from assay.models.lexical.base import PATTERN, SparseFitted, checked_texts, splitter, stop_words
 
 __all__ = ["TfIdf", "check_settings", "fitted_vectorizer", "settings_of"]
 
 
 @dataclass(frozen=True)
 class TfIdf:
-    """Settings of TF-IDF; with `sublinear` a word that stands n times counts 1 + ln n."""
+    """Settings of TF-IDF; with `sublinear` a word that occurs n times counts 1 + ln n."""
 
     sublinear: bool = True
     stopwords: str | Sequence[str] | None = "en"
@@ -30,7 +29,7 @@ class TfIdf:
 
     @property
     def spec(self) -> str:
-        """How the model is asked for."""
+        """The spec of the model."""
         return "tfidf"
 
     @property
@@ -72,5 +71,5 @@ def fitted_vectorizer(model: Any, doc_texts: Sequence[str]) -> tuple[Any, Any]:
     except ValueError as error:
         if "empty vocabulary" not in str(error):
             raise
-        raise UsageError("No document holds a word that is not a stop word.") from None
+        raise UsageError("No document has a word that is not a stop word.") from None
     return vectorizer, rows

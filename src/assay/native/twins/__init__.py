@@ -8,6 +8,7 @@ import numpy as np
 
 from assay.arrays import Bytes, Flags, Floats, Ints, Ints32, offsets_of
 from assay.native.signatures import RowFault
+from assay.native.tie_order import rank_order
 from assay.native.twins.hamming import count_code_distances, find_nearest_codes
 from assay.native.twins.score_ranks import count_score_ranks
 from assay.native.twins.search import (
@@ -72,7 +73,7 @@ def sort_rows(
     values = _to_float32(scores) if float32 else scores
     grouped = np.argsort(queries, kind="stable")
     fault = _row_fault(queries[grouped], docs[grouped], values[grouped], n_docs)
-    order = np.lexsort((_tie_keys(docs, doc_blob, doc_offsets, ties), -values, queries))
+    order = rank_order(values, tiebreak=_tie_keys(docs, doc_blob, doc_offsets, ties), row=queries)
     counts = np.bincount(queries, minlength=n_queries)
     return offsets_of(counts), docs[order], values[order], fault
 
@@ -82,8 +83,7 @@ def order_rows(offsets: Ints, scores: Floats, tiebreak: Ints | None) -> Ints:
     _check_offsets(offsets, len(scores))
     _require(tiebreak is None or len(tiebreak) == len(scores), _ONE_LENGTH_TIES)
     _require(not np.isnan(scores).any(), "scores must not be NaN")
-    keys = (-scores, _row_numbers(offsets))
-    return np.lexsort(keys if tiebreak is None else (tiebreak, *keys)).astype(np.int64)
+    return rank_order(scores, tiebreak=tiebreak, row=_row_numbers(offsets))
 
 
 def find_judged(

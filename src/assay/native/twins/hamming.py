@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.arrays import Bytes, Ints, Ints32, Words
+from assay.native.tie_order import nearest_order
 
 __all__ = ["count_code_distances", "find_nearest_codes"]
 
@@ -82,7 +83,7 @@ class _Shortlist:
             near = near[~np.isin(near + start, self.excluded)]
         docs = np.concatenate([self.docs, near + start])
         distances = np.concatenate([self.distances, row[near].astype(np.int32)])
-        order = np.argsort(distances, kind="stable")  # numbers ascend already
+        order = nearest_order(distances)  # numbers ascend already
         if len(order) >= self.k:
             self.limit = int(distances[order[self.k - 1]])
             within = int(np.count_nonzero(distances <= self.limit))

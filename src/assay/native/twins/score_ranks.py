@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.arrays import Ints
+from assay.native.tie_order import sides_of
 
 __all__ = ["count_score_ranks"]
 
@@ -38,10 +39,10 @@ def count_score_ranks(
 
 def _count(scores: npt.NDArray[Any], targets: Ints, above: Ints, tied: Ints, before: Ints) -> None:
     target = _target_scores(scores, targets)[:, None]
-    equal = scores == target
-    above[:] = (scores > target).sum(axis=1)
-    tied[:] = equal.sum(axis=1) - 1
-    before[:] = (equal & (np.arange(scores.shape[1]) < targets[:, None])).sum(axis=1)
+    sides = sides_of(scores, np.arange(scores.shape[1]), target, targets[:, None])
+    above[:] = sides.above.sum(axis=1)
+    tied[:] = sides.tied.sum(axis=1) - 1
+    before[:] = sides.before.sum(axis=1)
     for counts in (above, tied, before):
         counts[targets < 0] = -1
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from assay.arrays import Floats, Floats32, Ints, Ints32, Words32, offsets_of
+from assay.native.tie_order import rank_order, sides_of
 from assay.native.twins import canonical
 
 __all__ = [
@@ -139,7 +140,7 @@ class TopK:
         rows = np.concatenate([self.rows, rows])
         docs = np.concatenate([self.docs, docs])
         scores = np.concatenate([self.scores, scores])
-        order = np.lexsort((docs, -scores, rows))
+        order = rank_order(scores, tiebreak=docs, row=rows)
         rows, docs, scores = rows[order], docs[order], scores[order]
         first = np.searchsorted(rows, np.arange(self.n_queries))
         kept = np.arange(len(rows)) - first[rows] < self.k
@@ -187,7 +188,7 @@ def decide_targets(
     rows = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     doc = candidates.astype(np.int64) + docs.first
     aimed = targets[rows] >= 0
-    ties = aimed & (scores == target_scores[rows]) & (doc != targets[rows])
-    np.add.at(above, rows[aimed & (scores > target_scores[rows])], weight)
-    np.add.at(tied, rows[ties], weight)
-    np.add.at(before, rows[ties & (doc < targets[rows])], weight)
+    sides = sides_of(scores, doc, target_scores[rows], targets[rows])
+    np.add.at(above, rows[aimed & sides.above], weight)
+    np.add.at(tied, rows[aimed & sides.tied & (doc != targets[rows])], weight)
+    np.add.at(before, rows[aimed & sides.before], weight)

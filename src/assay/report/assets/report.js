@@ -111,7 +111,7 @@
     if (button.parentElement.tagName === "TH") sort(button.parentElement);
   });
 
-  // Values of each query, packed: see query_values.py.
+  // Packed per-query values: see pack_values in html.py.
   const unpacked = new Map();
   const values = async (measure) => {
     if (!unpacked.has(measure)) unpacked.set(measure, await unpack(page.values.measures[measure]));
@@ -141,8 +141,8 @@
     place.replaceChildren();
     listing.replaceChildren();
     if (measure >= page.values.measures.length) {
-      note.textContent = "There are too many queries to keep the values of this measure in the page; "
-        + "assay eval --per-query has them.";
+      note.textContent = "This page does not contain per-query values of this measure (too many queries); "
+        + "assay eval --per-query prints them.";
       return;
     }
     const found = await values(measure), queries = page.values.queries, n = queries.length;
@@ -158,9 +158,9 @@
     for (let i = 0; i < rows.length; i += step) {
       bars.push({ ...rows[Math.floor(i)], place: i, after: Math.min(i + step, rows.length) });
     }
-    note.textContent = `${page.runs[a]} less ${page.runs[b]} on ${page.measures[measure]}: `
+    note.textContent = `${page.runs[a]} − ${page.runs[b]} on ${page.measures[measure]}: `
       + `better on ${won}, equal on ${rows.length - won - lost}, worse on ${lost} of ${rows.length} queries.`
-      + (step > 1 ? ` The chart shows ${bars.length} of them, evenly chosen.` : "");
+      + (step > 1 ? ` The chart shows ${bars.length} of them, evenly spaced.` : "");
     const spec = structuredClone(charts[place.dataset.chart]);
     spec.data = { values: bars };
     spec.encoding.y.title = `difference in ${page.measures[measure]}`;
@@ -172,12 +172,12 @@
   };
   const queryTable = (rows, first, second, measure) => {
     const figure = make("figure", "", { class: "table", "data-file": `queries ${page.measures[measure]}` });
-    const caption = figure.appendChild(make("figcaption", "Queries that differ most"));
+    const caption = figure.appendChild(make("figcaption", "Queries with the largest differences"));
     const tools = caption.appendChild(make("span", "", { class: "tools" }));
     tools.append(make("button", "Copy", { type: "button", "data-do": "copy" }));
     tools.append(make("button", "CSV", { type: "button", "data-do": "csv" }));
     const scroll = figure.appendChild(
-      make("div", "", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Queries that differ most" }));
+      make("div", "", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Queries with the largest differences" }));
     const table = scroll.appendChild(make("table"));
     const head = table.createTHead().insertRow();
     ["query", first, second, "difference"].forEach((name, i) => {
@@ -227,7 +227,7 @@
   dark.addEventListener("change", nameTheme);
   nameTheme();
 
-  // Paper has no folds: open them for the print, and close again those that were closed.
+  // Open all details elements for printing, and close them again afterwards.
   let folded = [];
   addEventListener("beforeprint", () => {
     folded = all("details:not([open])");
@@ -239,13 +239,13 @@
   one("first")?.addEventListener("change", compareQueries);
   one("second")?.addEventListener("change", compareQueries);
   one("all-values")?.addEventListener("click", downloadAll);
-  // The policy of the page knows the hash of this one script, so it runs and no other would.
+  // The security policy of the page names the hash of this script; no other can run.
   const start = async () => {
     charts = JSON.parse(await inflated(page.charts).text());
     document.head.append(make("script", await inflated(page.drawing).text()));
     await show();
   };
   start().catch((error) => {
-    document.body.prepend(make("p", `Charts need a browser of 2023 or later: ${error.message}`, { class: "note" }));
+    document.body.prepend(make("p", `Charts require a browser from 2023 or later: ${error.message}`, { class: "note" }));
   }).finally(() => { document.documentElement.dataset.ready = "yes"; });
 })();

@@ -9,9 +9,8 @@ from __future__ import annotations
 from assay.search.engine.code_search import distance_histogram, rank_codes
 from assay.search.engine.codes import Codes, pack_codes
 from assay.search.engine.labels import LabelCounts, count_labels
-from assay.search.engine.reranking import rerank
 from assay.search.engine.score_ranks import target_ranks_from_scores
-from assay.search.engine.search import rank
+from assay.search.engine.search import rank, rerank
 from assay.search.engine.target_search import TargetRanks, target_ranks
 
 __all__ = [

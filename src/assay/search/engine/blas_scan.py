@@ -84,7 +84,7 @@ def scan_top(
             floors = np.fmax(floors, lows)
         possible = tile.scores + tile.bound >= floors[:, None]
         possible &= tile.scores > -np.inf
-        for candidates in _listed(possible, tile.start, docs, control):
+        for candidates in _list_candidates(possible, tile.start, docs, control):
             top.decide(metric.code, queries.block, docs.block, *candidates)
 
 
@@ -95,7 +95,7 @@ def _bar(tile: Tile, rows: Ints, docs: NDArray[np.uint32]) -> None:
     tile.scores[rows[inside], place[inside]] = -np.inf
 
 
-def _listed(
+def _list_candidates(
     chosen: NDArray[np.bool_], start: int, docs: Docs, control: Control
 ) -> Iterator[tuple[Ints, NDArray[np.uint32]]]:
     """Chosen cells as ragged rows of document numbers, some of them at a time."""
@@ -124,4 +124,4 @@ def candidates_near(
         certain = tile.scores > high[:, None] + tile.bound
         above += certain.sum(axis=1)
         near = (tile.scores >= low[:, None] - tile.bound) & ~certain
-        yield from _listed(near, tile.start, docs, control)
+        yield from _list_candidates(near, tile.start, docs, control)

@@ -1,4 +1,4 @@
-"""Rows made ready for the search: what the product multiplies, and by how much it may be off.
+"""Rows prepared for the search: what the product multiplies, and by how much it may be off.
 
 The product runs in float32. For each document there is a bound on the error of its score,
 from the rounding of the inputs and of a sum of products in any order: with d columns and unit
@@ -26,14 +26,14 @@ __all__ = [
     "METRICS",
     "ZERO_SCORE",
     "Docs",
-    "Measured",
+    "MeasuredRows",
     "Metric",
     "Queries",
     "Sizes",
     "convertible",
-    "measured",
-    "prepared_docs",
-    "prepared_queries",
+    "measure_rows",
+    "prepare_docs",
+    "prepare_queries",
 ]
 
 
@@ -70,7 +70,7 @@ class Metric(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRows:
     """Rows with their exponents (float64 rows count as scaled by 2^-exponent) and square norms."""
 
     rows: Array
@@ -90,9 +90,9 @@ class Measured:
         """Euclidean norms; infinite where float64 cannot hold one."""
         return np.ldexp(np.sqrt(self.square_hi), self.exponents)
 
-    def part(self, start: int, stop: int) -> Measured:
+    def part(self, start: int, stop: int) -> MeasuredRows:
         """Some of the rows."""
-        return Measured(
+        return MeasuredRows(
             self.rows[start:stop],
             self.first + start,
             self.exponents[start:stop],
@@ -101,15 +101,15 @@ class Measured:
         )
 
 
-def measured(
+def measure_rows(
     kernels: Kernels, rows: Rows, metric: Metric, *, ids: Ids | None, threads: int
-) -> Measured:
+) -> MeasuredRows:
     """Measure rows; NaN, Inf and, under cosine, zero rows are refused by number and id."""
     exponents = _exponents(rows.values)
     hi, lo = kernels.square_norms(rows.values, exponents, threads)
     if not np.isfinite(hi).all():
         _refuse_not_finite(rows, hi, ids)
-    found = Measured(rows.values, rows.first, exponents, hi, lo)
+    found = MeasuredRows(rows.values, rows.first, exponents, hi, lo)
     if metric.name == "cosine" and metric.zero == "error" and found.zero.any():
         row = int(np.argmax(found.zero))
         raise ValueRangeError(
@@ -151,30 +151,30 @@ class _Findable(NamedTuple):
     norms: Floats
 
 
-def _is_findable(block: Measured) -> bool:
+def _is_findable(block: MeasuredRows) -> bool:
     """Whether the product can read the rows as they are."""
     squares = block.square_hi[~block.zero]
     low, high = np.ldexp(1.0, [-2 * _SANE_EXPONENT, 2 * _SANE_EXPONENT])
     return block.rows.dtype == np.float32 and bool(((squares > low) & (squares < high)).all())
 
 
-def convertible(block: Measured) -> Iterator[Measured]:
+def convertible(block: MeasuredRows) -> Iterator[MeasuredRows]:
     """The block, in parts where the product needs a copy of the rows: the copies stay small."""
     step = len(block.rows) if _is_findable(block) else window_rows(block.rows.shape[1])
     for start in range(0, len(block.rows), step):
         yield block.part(start, start + step)
 
 
-def _findable(block: Measured) -> _Findable:
+def _findable(block: MeasuredRows) -> _Findable:
     roots = np.sqrt(block.square_hi)
     if _is_findable(block):
         return _Findable(block.rows, np.zeros(len(roots), np.int64), roots)
     exponents = block.exponents.astype(np.int64) + np.frexp(roots)[1]
     norms = np.ldexp(roots, (block.exponents - exponents).astype(np.int32))
-    return _Findable(_scaled_rows(block.rows, -exponents.astype(np.int32)), exponents, norms)
+    return _Findable(_scale_rows(block.rows, -exponents.astype(np.int32)), exponents, norms)
 
 
-def _scaled_rows(rows: Array, exponents: Ints32) -> NDArray[np.float32]:
+def _scale_rows(rows: Array, exponents: Ints32) -> NDArray[np.float32]:
     """Rows times 2^exponents; some at a time, because float64 takes twice the room."""
     scaled = np.empty(rows.shape, np.float32)
     for start in range(0, len(rows), _ROWS_CONVERTED):
@@ -223,7 +223,9 @@ class Docs(NamedTuple):
 
 # Rows of absurd sizes overflow on the way; the bound of what comes out of that has no end.
 @np.errstate(all="ignore")
-def prepared_queries(kernels: Kernels, block: Measured, metric: Metric, *, sizes: Sizes) -> Queries:
+def prepare_queries(
+    kernels: Kernels, block: MeasuredRows, metric: Metric, *, sizes: Sizes
+) -> Queries:
     """Make queries ready. Under l2 all are scaled alike, by 2^-largest.
 
     Under cosine a query that is zero becomes NaN, so that it finds nothing.
@@ -249,12 +251,12 @@ def prepared_queries(kernels: Kernels, block: Measured, metric: Metric, *, sizes
     return Queries(single, weight, shift, kernels.QueryBlock(*_exact(block), single, weight, shift))
 
 
-def _exact(block: Measured) -> tuple[Array, Ints32, Floats, Floats]:
+def _exact(block: MeasuredRows) -> tuple[Array, Ints32, Floats, Floats]:
     return block.rows, block.exponents, block.square_hi, block.square_lo
 
 
 @np.errstate(all="ignore")
-def prepared_docs(kernels: Kernels, block: Measured, metric: Metric, *, sizes: Sizes) -> Docs:
+def prepare_docs(kernels: Kernels, block: MeasuredRows, metric: Metric, *, sizes: Sizes) -> Docs:
     """Make documents ready for queries of some sizes."""
     find = _findable(block)
     factor = _error_factor(block.rows.shape[1])

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from assay.arrays import Ints
 from assay.core import checks
 from assay.core.ids import Ids
+from assay.core.order import nearest_order
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError, ShapeError
 from assay.native import Engine
 from assay.native.signatures import Kernels
 from assay.search.engine.codes import Codes, as_codes
-from assay.search.engine.exclusion import Excluded, excluded
-from assay.search.engine.plan import checked_ids, chosen_kernels
+from assay.search.engine.exclusion import Excluded, exclusions_of
+from assay.search.engine.plan import check_ids, choose_kernels
 from assay.search.engine.workers import Control, Progress, run, thread_count
 
 __all__ = ["distance_histogram", "rank_codes"]
@@ -44,7 +45,7 @@ class _Nearest(NamedTuple):
     tie_split: NDArray[np.uint8]
 
 
-class _Request(NamedTuple):
+class _CodeSearch(NamedTuple):
     queries: Codes
     docs: Codes
     k: int
@@ -79,19 +80,19 @@ def rank_codes(
     k = checks.check_cutoff(k)
     packed = _comparable(queries, docs)
     n_queries, n_docs = len(packed[0]), len(packed[1])
-    named_queries = checked_ids(query_ids, n_queries, "query")
-    named_docs = checked_ids(doc_ids, n_docs, "doc")
-    unwanted = excluded(
+    named_queries = check_ids(query_ids, n_queries, "query")
+    named_docs = check_ids(doc_ids, n_docs, "doc")
+    unwanted = exclusions_of(
         exclude,
         n_queries=n_queries,
         n_docs=n_docs,
         query_ids=named_queries,
         doc_ids=named_docs,
     )
-    name, chosen = chosen_kernels(engine)
-    request = _Request(*packed, min(k, n_docs), bool(keep_ties), unwanted, chosen)
+    name, chosen = choose_kernels(engine)
+    request = _CodeSearch(*packed, min(k, n_docs), bool(keep_ties), unwanted, chosen)
     found = _search(request, thread_count(threads), progress)
-    offsets, numbers, scores = _joined(found)
+    offsets, numbers, scores = _join_blocks(found)
     tie_split = (
         None if keep_ties else np.concatenate([part.tie_split for part in found]).astype(bool)
     )
@@ -122,7 +123,7 @@ def distance_histogram(
     [[1, 1, 0, 1]]
     """
     left, right = _comparable(queries, docs)
-    _, chosen = chosen_kernels(engine)
+    _, chosen = choose_kernels(engine)
     workers = thread_count(threads)
     counts = np.zeros((len(left), left.bits + 1), np.int64)
     block = _block_size(len(left), workers, _table_bytes(left.bits))
@@ -150,7 +151,7 @@ def _comparable(queries: Any, docs: Any) -> tuple[Codes, Codes]:
     return left, right
 
 
-def _search(request: _Request, threads: int, progress: Progress | None) -> list[_Nearest]:
+def _search(request: _CodeSearch, threads: int, progress: Progress | None) -> list[_Nearest]:
     """Search by blocks of queries and, where queries are few, by shares of the documents."""
     n_queries, n_docs = len(request.queries), len(request.docs)
     few = n_queries < _FEWEST_QUERIES * threads
@@ -171,7 +172,7 @@ def _search(request: _Request, threads: int, progress: Progress | None) -> list[
     ]
 
 
-def _find(request: _Request, rows: slice, share: slice, control: Control) -> _Nearest:
+def _find(request: _CodeSearch, rows: slice, share: slice, control: Control) -> _Nearest:
     found = request.kernels.find_nearest_codes(
         request.queries.packed[rows],
         request.docs.packed[share],
@@ -226,7 +227,7 @@ def _rows_of(part: _Nearest) -> list[_Row]:
 def _merge_row(shares: Sequence[_Row], k: int, keep_ties: bool) -> _Row:
     docs = np.concatenate([docs for docs, _, _ in shares])
     distances = np.concatenate([distances for _, distances, _ in shares])
-    order = np.argsort(distances, kind="stable")  # shares are in the order of document numbers
+    order = nearest_order(distances)  # shares are in the order of document numbers
     if len(order) < k:
         return docs[order], distances[order], False
     last = distances[order[k - 1]]
@@ -237,7 +238,7 @@ def _merge_row(shares: Sequence[_Row], k: int, keep_ties: bool) -> _Row:
     return docs[kept], distances[kept], not keep_ties and (within > k or more)
 
 
-def _joined(found: list[_Nearest]) -> tuple[Ints, NDArray[np.int32], NDArray[np.float64]]:
+def _join_blocks(found: list[_Nearest]) -> tuple[Ints, NDArray[np.int32], NDArray[np.float64]]:
     """All rows in one; what was joined is given back at once, so that nothing is there twice."""
     counts = np.concatenate([np.zeros(1, np.int64), *(part.counts for part in found)])
     offsets = np.cumsum(counts, dtype=np.int64)

@@ -24,7 +24,7 @@ _BLOCK = 1 << 22  # cells at a time: a few megabytes
 class Codes:
     """Packed rows of `bits` bits each, as `numpy.packbits` makes them; they may be a memory map.
 
-    Where `bits` is no multiple of 8, the low bits of a row's last byte pad it. They must be 0: a
+    Where `bits` is not a multiple of 8, the low bits of a row's last byte pad it. They must be 0: a
     padding that is not says that the length is wrong, so it is refused and never masked.
 
     >>> Codes(np.array([[0b10100000]], np.uint8), 3)
@@ -129,7 +129,7 @@ def _blocks(n_rows: int, row_cells: int) -> Iterator[slice]:
 
 
 def _check_cells(block: Array, first_row: int, low: int | None, what: str) -> int | None:
-    """Refuse the first cell that is no bit; tell what stands for an unset bit."""
+    """Refuse the first cell that is not a bit; return the value of an unset bit."""
     zero, minus = block == 0, block == -1
     strange = ~(zero | minus | (block == 1))
     if strange.any():

@@ -12,7 +12,7 @@ from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import IdError, MismatchError, ShapeError, UsageError
 
-__all__ = ["Excluded", "excluded"]
+__all__ = ["Excluded", "exclusions_of"]
 
 
 class Excluded(NamedTuple):
@@ -33,7 +33,7 @@ class Excluded(NamedTuple):
         return kept.astype(np.int64), (self.docs[inside] - first).astype(np.uint32)
 
 
-def excluded(
+def exclusions_of(
     exclude: Any, *, n_queries: int, n_docs: int | None, query_ids: Ids | None, doc_ids: Ids | None
 ) -> Excluded:
     """What `exclude` asks for: None, "self", or pairs of ids (of row numbers without ids)."""
@@ -85,7 +85,7 @@ def _pairs_of_rows(exclude: Any, n_queries: int, n_docs: int | None) -> Ints:
 
 def _pairs_of_ids(exclude: Any, query_ids: Ids, doc_ids: Ids) -> Ints:
     listed = [
-        checks.listed(pair, "a pair in exclude") for pair in checks.listed(exclude, "exclude")
+        checks.as_list(pair, "a pair in exclude") for pair in checks.as_list(exclude, "exclude")
     ]
     if any(len(pair) != 2 for pair in listed):
         raise ShapeError("exclude must hold pairs (query id, doc id).")

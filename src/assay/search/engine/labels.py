@@ -11,11 +11,18 @@ import numpy as np
 from assay.arrays import Ints
 from assay.core import checks, order
 from assay.errors import UsageError
-from assay.search.engine.exclusion import Excluded, excluded
-from assay.search.engine.plan import checked_ids
+from assay.search.engine.exclusion import Excluded, exclusions_of
+from assay.search.engine.plan import check_ids
 from assay.search.engine.search import rank
 
-__all__ = ["LabelCounts", "count_labels", "cutoffs", "found_labels", "n_relevant", "numbered"]
+__all__ = [
+    "LabelCounts",
+    "count_found_labels",
+    "count_labels",
+    "cutoffs",
+    "n_relevant",
+    "number_labels",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +61,7 @@ def count_labels(
     [[1, 1], [1, 1], [0, 0]]
     """
     cuts = cutoffs(k)
-    left, right = numbered(query_labels, doc_labels)
+    left, right = number_labels(query_labels, doc_labels)
     ranking = rank(
         queries,
         docs,
@@ -66,18 +73,18 @@ def count_labels(
     )
     checks.check_lengths(query_labels=len(left), queries=ranking.n_queries)
     checks.check_lengths(doc_labels=len(right), docs=ranking.n_docs)
-    found = found_labels(ranking.offsets, right[ranking.docs], left, cuts)
-    barred = excluded(
+    found = count_found_labels(ranking.offsets, right[ranking.docs], left, cuts)
+    barred = exclusions_of(
         exclude,
         n_queries=len(left),
         n_docs=len(right),
-        query_ids=checked_ids(query_ids, len(left), "query"),
-        doc_ids=checked_ids(doc_ids, len(right), "doc"),
+        query_ids=check_ids(query_ids, len(left), "query"),
+        doc_ids=check_ids(doc_ids, len(right), "doc"),
     )
     return LabelCounts(cuts, found, n_relevant(left, right, barred))
 
 
-def found_labels(offsets: Ints, labels: Ints, wanted: Ints, cuts: Sequence[int]) -> Ints:
+def count_found_labels(offsets: Ints, labels: Ints, wanted: Ints, cuts: Sequence[int]) -> Ints:
     """How many of the first documents of each row have the row's label, for each cut."""
     rows = order.rows_of(offsets)
     same = labels == wanted[rows]
@@ -95,7 +102,7 @@ def cutoffs(k: int | Sequence[int]) -> tuple[int, ...]:
     return cuts
 
 
-def numbered(query_labels: Any, doc_labels: Any) -> tuple[Ints, Ints]:
+def number_labels(query_labels: Any, doc_labels: Any) -> tuple[Ints, Ints]:
     """Labels as numbers; equal labels have equal numbers on both sides."""
     left = checks.check_labels(query_labels, "query_labels")
     right = checks.check_labels(doc_labels, "doc_labels")

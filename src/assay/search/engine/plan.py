@@ -13,22 +13,23 @@ from numpy.typing import NDArray
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import UsageError
+from assay.io.arrays import open_rows
 from assay.native import Engine, engine_name, load
 from assay.native.signatures import Kernels
 from assay.search.engine.blocks import (
-    Measured,
+    MeasuredRows,
     Metric,
     Queries,
     Sizes,
     convertible,
-    measured,
-    prepared_queries,
+    measure_rows,
+    prepare_queries,
 )
-from assay.search.engine.exclusion import Excluded, excluded
-from assay.search.engine.vectors import Rows, Vectors, doc_blocks, matrix_of, widened
+from assay.search.engine.exclusion import Excluded, exclusions_of
+from assay.search.engine.vectors import Rows, Vectors, doc_blocks, matrix_of, widen
 from assay.search.engine.workers import thread_count
 
-__all__ = ["Plan", "checked_ids", "chosen_kernels", "plan"]
+__all__ = ["SearchPlan", "check_ids", "choose_kernels", "plan"]
 
 _MOST_QUERIES: Final = 1008  # at a time: their packed rows stay in the last cache
 _SHORT: Final = 1 << 30  # multiplications
@@ -38,14 +39,14 @@ _MOST_PRUNED: Final = 4096
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """Checked inputs and how they are cut."""
 
     kernels: Kernels
     engine: str
     metric: Metric
     queries: Vectors
-    measures: Measured  # of all queries, without their rows
+    measures: MeasuredRows  # of all queries, without their rows
     docs: Any
     n_docs: int | None
     query_ids: Ids | None
@@ -88,17 +89,17 @@ class Plan:
         return list(pairwise(cuts))
 
     def prepared(self, start: int, stop: int) -> Queries:
-        """A block of queries, made ready."""
+        """A block of queries, prepared for the product."""
         part = self.measures.part(start, stop)
-        rows = widened(self.queries[start:stop], "queries")
-        block = Measured(rows, start, part.exponents, part.square_hi, part.square_lo)
-        return prepared_queries(self.kernels, block, self.metric, sizes=self.sizes)
+        rows = widen(self.queries[start:stop], "queries")
+        block = MeasuredRows(rows, start, part.exponents, part.square_hi, part.square_lo)
+        return prepare_queries(self.kernels, block, self.metric, sizes=self.sizes)
 
-    def blocks(self) -> Iterator[Measured]:
+    def blocks(self) -> Iterator[MeasuredRows]:
         """The documents, block by block, measured."""
         blocks, _ = doc_blocks(self.docs, self.queries.shape[1])
         for rows in blocks:
-            block = measured(
+            block = measure_rows(
                 self.kernels, rows, self.metric, ids=self.doc_ids, threads=self.threads
             )
             yield from convertible(block)
@@ -108,7 +109,7 @@ class Plan:
         if self.doc_ids is not None:
             checks.check_lengths(doc_ids=len(self.doc_ids), docs=n_docs)
         if self.n_docs is None:
-            excluded(
+            exclusions_of(
                 self.exclude,
                 n_queries=self.n_queries,
                 n_docs=n_docs,
@@ -117,8 +118,8 @@ class Plan:
             )
 
 
-def chosen_kernels(engine: Engine | None) -> tuple[str, Kernels]:
-    """The kernels asked for, or the best there are."""
+def choose_kernels(engine: Engine | None) -> tuple[str, Kernels]:
+    """The kernels of an engine; by default the best there are."""
     if engine not in (None, "native", "numpy"):
         raise UsageError(f"engine must be 'native' or 'numpy', found {engine!r}.")
     name = engine or engine_name()
@@ -127,7 +128,7 @@ def chosen_kernels(engine: Engine | None) -> tuple[str, Kernels]:
     except ImportError:
         raise UsageError(
             "The compiled kernels are not installed, so engine='native' cannot run. Install the "
-            "package where a C++ compiler is found, or use engine='numpy': the same answers."
+            "package where there is a C++ compiler, or use engine='numpy': the same answers."
         ) from None
 
 
@@ -143,22 +144,22 @@ def plan(
     doc_ids: Any,
     threads: int | None,
     engine: Engine | None,
-) -> Plan:
+) -> SearchPlan:
     """Check the inputs of a search and decide how to cut it."""
-    name, kernels = chosen_kernels(engine)
+    name, kernels = choose_kernels(engine)
     chosen = Metric.of(metric, zero)
     n_threads = thread_count(threads)
-    matrix = matrix_of(queries, "queries")
+    matrix, docs = matrix_of(open_rows(queries), "queries"), _open_docs(docs)
     n_queries, columns = matrix.shape
     n_docs = doc_blocks(docs, columns)[1] if not _once(docs) else None
-    names = checked_ids(query_ids, n_queries, "query"), checked_ids(doc_ids, n_docs, "doc")
+    names = check_ids(query_ids, n_queries, "query"), check_ids(doc_ids, n_docs, "doc")
     rows = kernels.fused_rows()
     tile = _tile(n_queries, columns, k, threads=n_threads, rows=max(rows, 1))
     if not rows:
         tile = min(tile, _FEW_QUERIES)
-    measures = _measured_queries(kernels, matrix, chosen, tile, names[0], n_threads)
+    measures = _measure_queries(kernels, matrix, chosen, tile, names[0], n_threads)
     n_tiles = -(-n_queries // tile)
-    return Plan(
+    return SearchPlan(
         kernels=kernels,
         engine=name,
         metric=chosen,
@@ -169,7 +170,7 @@ def plan(
         query_ids=names[0],
         doc_ids=names[1],
         exclude=exclude,
-        excluded=excluded(
+        excluded=exclusions_of(
             exclude, n_queries=n_queries, n_docs=n_docs, query_ids=names[0], doc_ids=names[1]
         ),
         threads=n_threads,
@@ -179,12 +180,17 @@ def plan(
     )
 
 
+def _open_docs(docs: Any) -> Any:
+    """Documents with their files opened: one file, or the blocks of an iterator."""
+    return map(open_rows, docs) if _once(docs) else open_rows(docs)
+
+
 def _once(docs: Any) -> bool:
     """Whether documents can be read only once."""
     return isinstance(docs, Iterator)
 
 
-def checked_ids(ids: Any, count: int | None, what: str) -> Ids | None:
+def check_ids(ids: Any, count: int | None, what: str) -> Ids | None:
     """Ids, if there are any: unique, and as many as rows."""
     if ids is None:
         return None
@@ -205,15 +211,15 @@ def _tile(n_queries: int, columns: int, k: int, *, threads: int, rows: int) -> i
     return -(-n_queries // n_tiles // rows) * rows
 
 
-def _measured_queries(
+def _measure_queries(
     kernels: Kernels, matrix: Vectors, metric: Metric, tile: int, ids: Ids | None, threads: int
-) -> Measured:
+) -> MeasuredRows:
     parts = []
     for start in range(0, matrix.shape[0], tile):
-        rows = Rows(widened(matrix[start : start + tile], "queries"), start, "queries")
-        parts.append(measured(kernels, rows, metric, ids=ids, threads=threads))
+        rows = Rows(widen(matrix[start : start + tile], "queries"), start, "queries")
+        parts.append(measure_rows(kernels, rows, metric, ids=ids, threads=threads))
     nothing: NDArray[np.float32] = np.empty((matrix.shape[0], 0), np.float32)
-    return Measured(
+    return MeasuredRows(
         nothing,
         0,
         np.concatenate([part.exponents for part in parts]),
@@ -222,7 +228,7 @@ def _measured_queries(
     )
 
 
-def _sizes(measures: Measured) -> Sizes:
+def _sizes(measures: MeasuredRows) -> Sizes:
     if measures.zero.all():
         return Sizes(0, 0)
     exponents = np.frexp(np.sqrt(measures.square_hi))[1] + measures.exponents

@@ -20,7 +20,7 @@ from assay.errors import MismatchError, ShapeError, ValueRangeError
 from assay.native import Engine
 from assay.native.signatures import Kernels
 from assay.search.engine import workers
-from assay.search.engine.plan import chosen_kernels
+from assay.search.engine.plan import choose_kernels
 from assay.search.engine.target_search import TargetRanks
 
 __all__ = ["ranks_and_best", "score_matrix", "target_columns", "target_ranks_from_scores"]
@@ -77,8 +77,8 @@ def _count(
     matrix = score_matrix(scores)
     wanted = target_columns(targets, *matrix.shape)
     above, tied, before = (np.empty(len(matrix), np.int64) for _ in range(3))
-    name, kernels = chosen_kernels(engine)
-    work = _Work(kernels, matrix, wanted, (above, tied, before, best))
+    name, kernels = choose_kernels(engine)
+    work = _ScoreCounts(kernels, matrix, wanted, (above, tied, before, best))
     tasks = [partial(work.count, rows) for rows in _blocks(matrix)]
     count = workers.thread_count(threads)
     if progress is None and (count == 1 or matrix.nbytes < _WORTH_THREADS):
@@ -93,7 +93,7 @@ def _count(
 
 
 @dataclass(frozen=True, eq=False)
-class _Work:
+class _ScoreCounts:
     """What all threads share; each block of rows fills its own part of the outputs."""
 
     kernels: Kernels

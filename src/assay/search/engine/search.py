@@ -1,31 +1,32 @@
-"""rank: the exact best k documents of each query, by canonical scores."""
+"""rank and rerank: the exact best k documents of each query, by canonical scores."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import offsets_of
-from assay.core import checks
+from assay.arrays import Floats, Ints, offsets_of
+from assay.core import checks, order
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import ValueRangeError
 from assay.native import Engine
 from assay.native.signatures import BestK
 from assay.search.engine.blas_scan import one_blas_thread, scan_top
-from assay.search.engine.blocks import ZERO_SCORE, Docs, prepared_docs
-from assay.search.engine.plan import Plan, plan
+from assay.search.engine.blocks import ZERO_SCORE, Docs, MeasuredRows, prepare_docs
+from assay.search.engine.plan import SearchPlan, plan
 from assay.search.engine.workers import Control, Progress, Task, run
 
-__all__ = ["rank"]
+__all__ = ["rank", "rerank"]
 
 
 class _Lists(NamedTuple):
-    """Ragged rows of documents and scores, in rank order; `tie_split`: the cut runs through a tie."""
+    """Ragged rows of documents and scores in rank order; `tie_split`: does the cut split a tie."""
 
     lengths: NDArray[np.int64]
     docs: NDArray[np.int32]
@@ -81,17 +82,17 @@ def rank(
         for start, stop in ready.tiles()
     ]
     n_docs = _search(ready, depth, tops, progress)
-    lists = _joined(tops, n_docs if keep_ties else k)
+    lists = _join_lists(tops, n_docs if keep_ties else k)
     if ready.metric.name == "cosine" and zero == "last" and ready.measures.zero.any():
         lists = _with_zero_queries_last(ready, lists, n_docs if keep_ties else k, n_docs)
     return _as_ranking(ready, lists, n_docs)
 
 
-def _search(ready: Plan, k: int, tops: list[list[BestK]], progress: Progress | None) -> int:
+def _search(ready: SearchPlan, k: int, tops: list[list[BestK]], progress: Progress | None) -> int:
     """Let every block of queries meet every block of documents; how many documents there are."""
     control, n_docs = Control.new(), 0
     for block in ready.blocks():
-        docs = prepared_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
+        docs = prepare_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
         ranges = ready.ranges(len(docs))
         tasks = [
             partial(_meet, ready, k, top, tile, docs, part)
@@ -105,7 +106,7 @@ def _search(ready: Plan, k: int, tops: list[list[BestK]], progress: Progress | N
 
 
 def run_on(
-    ready: Plan,
+    ready: SearchPlan,
     tasks: Sequence[Task],
     control: Control,
     progress: Progress | None,
@@ -134,7 +135,7 @@ def run_on(
 
 
 def _meet(
-    ready: Plan,
+    ready: SearchPlan,
     k: int,
     top: BestK,
     tile: tuple[int, int],
@@ -161,7 +162,7 @@ def _meet(
     )
 
 
-def _joined(tops: list[list[BestK]], most: int) -> _Lists:
+def _join_lists(tops: list[list[BestK]], most: int) -> _Lists:
     """What each block of queries found, one after the other; blocks are given up as they go."""
     pieces = []
     while tops:
@@ -197,7 +198,7 @@ def _cut(
     return _Lists(lengths, np.delete(docs, beyond), np.delete(scores, beyond), tie_split)
 
 
-def _with_zero_queries_last(ready: Plan, lists: _Lists, most: int, n_docs: int) -> _Lists:
+def _with_zero_queries_last(ready: SearchPlan, lists: _Lists, most: int, n_docs: int) -> _Lists:
     """Queries without direction: all documents tie, in the order of their rows."""
     ends = np.cumsum(lists.lengths)
     docs, scores, tie_split = [], [], lists.tie_split.copy()
@@ -215,7 +216,7 @@ def _with_zero_queries_last(ready: Plan, lists: _Lists, most: int, n_docs: int) 
     return _Lists(lengths, np.concatenate(docs), np.concatenate(scores), tie_split)
 
 
-def _as_ranking(ready: Plan, lists: _Lists, n_docs: int) -> Ranking:
+def _as_ranking(ready: SearchPlan, lists: _Lists, n_docs: int) -> Ranking:
     if not np.isfinite(lists.scores).all():
         raise ValueRangeError(
             "Some scores are beyond the range of float64 (1.8e308). Scale the vectors down."
@@ -233,3 +234,85 @@ def _as_ranking(ready: Plan, lists: _Lists, n_docs: int) -> Ranking:
         tie_split=lists.tie_split if lists.tie_split.any() else None,
         search=f"{ready.engine}-certified",
     )
+
+
+def rerank(
+    ranking: Ranking,
+    queries: Any,
+    *,
+    docs: Any,
+    metric: Literal["cosine", "dot", "l2"] = "cosine",
+    zero: Literal["error", "drop", "last"] = "error",
+    threads: int | None = None,
+    engine: Engine | None = None,
+) -> Ranking:
+    """The documents of each row, ordered again by the scores that `rank` gives them.
+
+    `queries` and `docs` are the vectors of the ranking's queries and documents, in its order.
+
+    >>> found = Ranking.from_arrays([[2, 0]], n_docs=3)
+    >>> rerank(found, [[1.0, 0.0]], docs=[[2.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).row(0)
+    [(0, 1.0), (2, 0.0)]
+    """
+    checks.require(ranking, Ranking, "ranking", "a Ranking")
+    ready = plan(
+        queries,
+        docs,
+        k=1,
+        metric=metric,
+        zero=zero,
+        exclude=None,
+        query_ids=None,
+        doc_ids=None,
+        threads=threads,
+        engine=engine,
+    )
+    checks.check_lengths(queries=ready.n_queries, **{"rows of the ranking": len(ranking)})
+    checks.check_lengths(docs=ready.n_docs or 0, **{"documents of the ranking": ranking.n_docs})
+    scores, empty = _score_ranking(ready, ranking)
+    if not np.isfinite(scores).all():
+        raise ValueRangeError(
+            "Some scores are beyond the range of float64 (1.8e308). Scale the vectors down."
+        )
+    kept = ~empty if zero == "drop" else np.ones(len(scores), bool)
+    return replace(
+        ranking,
+        offsets=offsets_of(kept)[ranking.offsets],
+        given_docs=ranking.docs[kept],
+        given_scores=scores[kept],
+        in_order=False,
+        tie_split=None,
+        search=f"{ready.engine}-certified",
+    )
+
+
+def _score_ranking(ready: SearchPlan, ranking: Ranking) -> tuple[Floats, NDArray[np.bool_]]:
+    """The score of every result, and which have none because a vector is all zero."""
+    scores = np.zeros(len(ranking.docs))
+    cosine = ready.metric.name == "cosine"
+    empty = ready.measures.zero[order.rows_of(ranking.offsets)] & cosine
+    for block in ready.blocks():
+        docs = prepare_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
+        for start, stop in ready.tiles():
+            inside = slice(int(ranking.offsets[start]), int(ranking.offsets[stop]))
+            local = ranking.docs[inside].astype(np.int64) - block.first
+            here = np.flatnonzero((local >= 0) & (local < len(docs)))
+            offsets = np.searchsorted(here, ranking.offsets[start : stop + 1] - inside.start)
+            scores[inside][here] = _pair_scores(ready, (start, stop), docs, offsets, local[here])
+            empty[inside][here] |= _is_zero(block, local[here]) & cosine
+    scores[empty] = ZERO_SCORE
+    return scores, empty
+
+
+@np.errstate(all="ignore")
+def _pair_scores(
+    ready: SearchPlan, tile: tuple[int, int], docs: Docs, offsets: Ints, local: Ints
+) -> Floats:
+    queries = ready.prepared(*tile).block
+    return ready.kernels.pair_scores(
+        ready.metric.code, queries, docs.block, offsets.astype(np.int64), local.astype(np.uint32)
+    )
+
+
+def _is_zero(block: MeasuredRows, local: Ints) -> NDArray[np.bool_]:
+    return block.zero[local]

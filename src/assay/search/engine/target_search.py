@@ -22,9 +22,9 @@ from assay.errors import IdError, ShapeError, UsageError, ValueRangeError
 from assay.native import Engine
 from assay.native.twins.search import limits_of
 from assay.search.engine.blas_scan import candidates_near
-from assay.search.engine.blocks import Docs, Measured, prepared_docs
+from assay.search.engine.blocks import Docs, MeasuredRows, prepare_docs
 from assay.search.engine.exclusion import Excluded
-from assay.search.engine.plan import Plan, plan
+from assay.search.engine.plan import SearchPlan, plan
 from assay.search.engine.search import run_on
 from assay.search.engine.workers import Control, Progress
 
@@ -154,15 +154,15 @@ def target_ranks(
         threads=threads,
         engine=engine,
     )
-    return _counted(ready, _targets(targets, ready), progress)
+    return _count_targets(ready, _targets(targets, ready), progress)
 
 
-def _targets(targets: Any, ready: Plan) -> Ints:
+def _targets(targets: Any, ready: SearchPlan) -> Ints:
     """Document numbers, −1 for none."""
     if ready.doc_ids is None:
         found = row_targets(targets)
     else:
-        found = _numbers_of(checks.listed(targets, "targets"), ready.doc_ids)
+        found = _numbers_of(checks.as_list(targets, "targets"), ready.doc_ids)
     checks.check_lengths(targets=len(found), queries=ready.n_queries)
     return found
 
@@ -192,7 +192,7 @@ def _numbers_of(targets: list[Any], doc_ids: Ids) -> Ints:
     return found
 
 
-def _counted(ready: Plan, targets: Ints, progress: Progress | None) -> TargetRanks:
+def _count_targets(ready: SearchPlan, targets: Ints, progress: Progress | None) -> TargetRanks:
     counts = _Counts.new(targets, np.zeros(len(targets)))
     first, n_docs = _score_targets(ready, counts)
     ready.check_docs(n_docs)
@@ -200,7 +200,7 @@ def _counted(ready: Plan, targets: Ints, progress: Progress | None) -> TargetRan
     refuse_infinite(counts.scores)
     refuse_excluded_targets(ready.excluded, targets)
     control = Control.new()
-    for docs in [first] if first is not None else map(partial(_prepared, ready), ready.blocks()):
+    for docs in [first] if first is not None else map(partial(_prepare, ready), ready.blocks()):
         _count_block(ready, counts, docs, control, progress)
     _level_without_direction(ready, counts, n_docs)
     no_target = targets < 0
@@ -215,8 +215,8 @@ def _counted(ready: Plan, targets: Ints, progress: Progress | None) -> TargetRan
     )
 
 
-def _prepared(ready: Plan, block: Measured) -> Docs:
-    return prepared_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
+def _prepare(ready: SearchPlan, block: MeasuredRows) -> Docs:
+    return prepare_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
 
 
 def target_scores(queries: Any, docs: Any, targets: Ints, **options: Any) -> Floats:
@@ -238,15 +238,15 @@ def count_against(
     ready = plan(queries, docs, k=1, exclude=exclude, query_ids=None, doc_ids=None, **options)
     counts, control = _Counts.new(targets, scores), Control.new()
     for block in ready.blocks():
-        _count_block(ready, counts, _prepared(ready, block), control, None)
+        _count_block(ready, counts, _prepare(ready, block), control, None)
     return counts.above, counts.tied, counts.before
 
 
-def _score_targets(ready: Plan, counts: _Counts) -> tuple[Docs | None, int]:
+def _score_targets(ready: SearchPlan, counts: _Counts) -> tuple[Docs | None, int]:
     """Score every target canonically; the documents, if one block holds all; how many there are."""
     n_docs, seen, first = 0, 0, None
     for block in ready.blocks():
-        docs = _prepared(ready, block)
+        docs = _prepare(ready, block)
         for start, stop in ready.tiles():
             local = counts.targets[start:stop] - block.first
             here = (local >= 0) & (local < len(docs))
@@ -275,7 +275,7 @@ def refuse_infinite(scores: Floats) -> None:
         )
 
 
-def _level_without_direction(ready: Plan, counts: _Counts, n_docs: int) -> None:
+def _level_without_direction(ready: SearchPlan, counts: _Counts, n_docs: int) -> None:
     """Under cosine all documents tie for a query of zeros, which the product cannot find."""
     if ready.metric.name == "cosine":
         nowhere = ready.measures.zero
@@ -302,7 +302,7 @@ def excluded_everywhere(excluded: Excluded) -> int:
 
 
 def _count_block(
-    ready: Plan, counts: _Counts, docs: Docs, control: Control, progress: Progress | None
+    ready: SearchPlan, counts: _Counts, docs: Docs, control: Control, progress: Progress | None
 ) -> None:
     """Count one block of documents; parts of it that are met separately count separately."""
     jobs = [
@@ -323,7 +323,9 @@ def _fresh(counts: _Counts, tile: tuple[int, int]) -> tuple[NDArray[Any], ...]:
     return (targets, scores, *(np.zeros_like(array) for array in found))
 
 
-def _take_back_excluded(ready: Plan, counts: _Counts, docs: Docs, start: int, stop: int) -> None:
+def _take_back_excluded(
+    ready: SearchPlan, counts: _Counts, docs: Docs, start: int, stop: int
+) -> None:
     excluded = ready.excluded.part(start, stop).within(docs.first, len(docs))
     if not len(excluded[1]):
         return
@@ -344,7 +346,7 @@ def _take_back_excluded(ready: Plan, counts: _Counts, docs: Docs, start: int, st
 
 
 def _meet(
-    ready: Plan,
+    ready: SearchPlan,
     docs: Docs,
     tile: tuple[int, int],
     part: tuple[int, int],

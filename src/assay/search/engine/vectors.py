@@ -1,12 +1,11 @@
-"""Vectors as the search takes them: arrays, memory maps, .npy files or blocks, of many types.
+"""Vectors as the search takes them: arrays, memory maps, open files or blocks, of many types.
 
 Rows are widened, never narrowed: float16, bfloat16 and small integers become float32, all other
-integers float64. What is float32 or float64 already is used where it lies.
+integers float64. float32 and float64 are used in place.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
@@ -18,7 +17,7 @@ from assay.core import checks
 from assay.errors import MismatchError, ShapeError, ValueRangeError
 from assay.io.arrays import NpyRows
 
-__all__ = ["Rows", "Vectors", "doc_blocks", "matrix_of", "widened", "window_rows"]
+__all__ = ["Rows", "Vectors", "doc_blocks", "matrix_of", "widen", "window_rows"]
 
 
 _WINDOW_BYTES: Final = 64 << 20
@@ -55,10 +54,8 @@ class Rows:
 
 
 def matrix_of(vectors: Any, what: str) -> Vectors:
-    """Vectors as something with rows and columns; a path of a .npy file is opened."""
-    if isinstance(vectors, str | os.PathLike):
-        vectors = NpyRows(cast("str | os.PathLike[str]", vectors))
-    else:
+    """Vectors as something with rows and columns; a file is opened by the caller."""
+    if not isinstance(vectors, NpyRows):
         vectors = checks.plain_array(vectors, what)
     check_shape(vectors.shape, what)
     check_type(vectors.dtype, what)
@@ -84,7 +81,7 @@ def check_type(dtype: np.dtype[Any], what: str) -> None:
     )
 
 
-def widened(values: Array, what: str) -> Array:
+def widen(values: Array, what: str) -> Array:
     """Rows as float32 or float64, C-contiguous; no copy where they are that already."""
     if values.dtype.name in _TO_FLOAT32:
         return np.ascontiguousarray(values.astype(np.float32))
@@ -109,7 +106,7 @@ def doc_blocks(docs: Any, columns: int) -> tuple[Iterator[Rows], int | None]:
 
 def _is_stream(docs: Any) -> bool:
     """Iterators and lists of arrays come block by block; nested lists of numbers are an array."""
-    if isinstance(docs, str | os.PathLike) or hasattr(docs, "dtype"):
+    if hasattr(docs, "dtype"):
         return False
     first = docs[0] if isinstance(docs, list | tuple) and docs else None
     return (
@@ -141,7 +138,7 @@ def _windows(matrix: Vectors, first: int, what: str) -> Iterator[Rows]:
     n_rows, columns = matrix.shape
     step = _MOST_ROWS if _lies_ready(matrix) else window_rows(columns)
     for start in range(0, n_rows, step):
-        yield Rows(widened(matrix[start : start + step], what), first + start, what)
+        yield Rows(widen(matrix[start : start + step], what), first + start, what)
 
 
 def window_rows(columns: int) -> int:

@@ -44,7 +44,7 @@ Task = Callable[[Control], None]
 
 
 def thread_count(threads: int | None) -> int:
-    """How many threads to use: all cores that this process may use, unless told otherwise."""
+    """How many threads to use: all cores that this process may use, unless a number is given."""
     if threads is not None:
         return min(checks.check_cutoff(threads, "threads"), _MOST_THREADS)
     allowed = getattr(os, "sched_getaffinity", None)
@@ -94,7 +94,7 @@ def run(
 def _work(
     waiting: SimpleQueue[Task], control: Control, errors: list[BaseException], ended: list[bool]
 ) -> None:
-    """Take one task after the other, until none is left or somebody wishes to stop."""
+    """Take one task after the other, until none is left or the search is stopped."""
     try:
         while not control.stop[0]:
             waiting.get_nowait()(control)

@@ -1,8 +1,8 @@
-"""Other people's search engines under one contract, one adapter to a file.
+"""Search engines under one contract, one adapter to a file; others by entry points.
 
 An index is built from vectors, answers with the numbers and exact scores of documents in the one
-order of ties, and is closed. `measure_index` says what it loses against exact search, and what
-it gains.
+order of ties, and is closed. `measure_index` gives its recall against exact search, its
+speed and its size.
 """
 
 from __future__ import annotations

@@ -35,14 +35,14 @@ Exactness = Literal["certified", "exact", "approximate"]
 
 
 class EngineBytes(NamedTuple):
-    """How much room an engine takes, where it can tell."""
+    """Size of an engine in bytes; None where it is not known."""
 
     memory: int | None = None
     disk: int | None = None
 
 
 class Options:
-    """The options of a spec; each is taken by its name, and what nobody took is refused."""
+    """The options of a spec; each is read by its name, and one that was not read is refused."""
 
     def __init__(self, spec: str, values: dict[str, str]) -> None:
         self._spec = spec
@@ -73,12 +73,12 @@ class Options:
         return value
 
     def rest(self) -> dict[str, str]:
-        """All that was not taken."""
+        """All that were not read yet."""
         left, self._left = self._left, {}
         return left
 
     def finish(self) -> None:
-        """Refuse options that nobody took."""
+        """Refuse options that were not read."""
         for name in self._left:
             hint = did_you_mean(name, self._known)
             known = ", ".join(self._known) or "none"
@@ -114,17 +114,17 @@ class Engine(Protocol):
         """The numbers of the k best vectors for each query, in any order; -1 for none."""
 
     def size(self) -> EngineBytes:
-        """How much room the engine takes."""
+        """The size of the engine."""
 
     def close(self) -> None:
-        """Give up everything; may be called at any time, and twice."""
+        """Release everything; may be called at any time, and twice."""
 
 
 Opener = Callable[[Setup], Engine]
 
 
 def own_folder() -> TemporaryDirectory[str]:
-    """A folder that goes with the index, or else with the process."""
+    """A folder that is deleted with the index, or else with the process."""
     return TemporaryDirectory(prefix="assay-index-", ignore_cleanup_errors=True)
 
 

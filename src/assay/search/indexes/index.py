@@ -109,7 +109,7 @@ class Index:
 
     Answers are ordered by the exact scores that `assay.rank` gives, then by row. Where the engine
     searches exhaustively (`exactness` "exact") they are those of exact search, bit by bit: the
-    index asks for more documents until rounding and ties cannot have cost one.
+    index requests more documents until rounding and ties cannot have cost one.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class Index:
         return found
 
     def close(self) -> None:
-        """Give up the engine and everything it has written."""
+        """Close the engine and delete everything it has written."""
         if self._engine is not None:
             self._engine.close()
             self._engine = None
@@ -225,7 +225,7 @@ class Index:
         """The exact best k, from an engine that searches all documents in float32.
 
         A document that it did not name scores at most as much as the last one it named, but for
-        twice its rounding. Where that does not lie below the k-th, more are asked for.
+        twice its rounding. Where that is not below the k-th, more are requested.
         """
         margins = 2 * self._docs.margins(rows)
         answers = np.full((len(ready), k), -1, np.int64)
@@ -270,7 +270,7 @@ class Index:
 def check_answer(answer: Any, n_queries: int, n_docs: int, spec: str) -> Ints:
     """Document numbers, queries × places, none twice in a row; -1 marks an empty place.
 
-    Fewer than asked for are taken as they are. Numbers that no document has are refused, and so
+    Fewer than requested are accepted. Numbers that no document has are refused, and so
     are answers of another shape or type.
     """
     table = np.asarray(answer)
@@ -288,7 +288,7 @@ def check_answer(answer: Any, n_queries: int, n_docs: int, spec: str) -> Ints:
 
 
 def _without_repeats(table: Ints) -> Ints:
-    """A document that stands in a row again is taken out."""
+    """Repeated documents of a row are removed."""
     by_doc = np.argsort(table, axis=1, kind="stable")
     sorted_rows = np.take_along_axis(table, by_doc, axis=1)
     again = np.zeros(table.shape, bool)

@@ -1,4 +1,4 @@
-"""measure_index: what an index loses against exact search, and what its answers cost."""
+"""measure_index: recall of an index against exact search, speed and size."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class IndexReport:
     `recall` counts documents that score at least as much as the exact k-th: among tied ones it
     does not matter which are named. `overlap` counts those that exact search names too. Both are
     means over queries, the values of which are in `recalls` and `overlaps`. `short` is how many
-    queries got fewer documents than there are to be had. Times are the engine's own, without
+    queries got fewer documents than exist. Times are the engine's own, without
     the ordering by exact scores: `queries_per_second` of all queries in one call, `latency_ms` of
-    calls with one query, by percentile. Bytes are None where the engine does not tell.
+    calls with one query, by percentile. Bytes are None where the engine does not report them.
     """
 
     spec: str
@@ -69,7 +69,7 @@ def measure_index(
     """Recall and overlap at k against exact search, build time, speed, latency and size.
 
     `exact` is the ranking by exact search of the same queries, at least k deep; without it the
-    search is made here. `latency_queries` is how many queries are asked one by one.
+    search is made here. `latency_queries` is how many queries are timed one by one.
 
     >>> import numpy as np
     >>> from assay.search.indexes import build_index
@@ -83,7 +83,7 @@ def measure_index(
     ready = index.raw(queries)
     if exact is None:
         exact = rank(queries, index.vectors, k, metric=index.metric)
-    exact = _checked(exact, index, len(ready), k)
+    exact = _check_exact(exact, index, len(ready), k)
     index.find(ready[:_WARM_UP], k)
     seconds = _seconds(index, ready, k)
     latency = _latency(index, ready, k, checks.check_cutoff(latency_queries, "latency_queries"))
@@ -111,7 +111,7 @@ def measure_index(
     )
 
 
-def _checked(exact: Ranking, index: Index, n_queries: int, k: int) -> Ranking:
+def _check_exact(exact: Ranking, index: Index, n_queries: int, k: int) -> Ranking:
     """The first k of an exact ranking, which must be one of this index's documents."""
     checks.require(exact, Ranking, "exact", "a Ranking; assay.rank() makes one")
     checks.check_lengths(queries=n_queries, **{"rows of exact": len(exact)})

@@ -14,10 +14,11 @@ import numpy as np
 from assay.arrays import Floats, Floats32, Ints32
 from assay.core.ids import Ids
 from assay.errors import ValueRangeError
-from assay.search.engine.blocks import Measured, measured
+from assay.io.arrays import open_rows
+from assay.search.engine.blocks import MeasuredRows, measure_rows
 from assay.search.engine.blocks import Metric as EngineMetric
-from assay.search.engine.plan import chosen_kernels
-from assay.search.engine.vectors import Rows, check_columns, matrix_of, widened
+from assay.search.engine.plan import choose_kernels
+from assay.search.engine.vectors import Rows, check_columns, matrix_of, widen
 from assay.search.indexes.base import Metric
 
 __all__ = ["EngineVectors", "prepare_docs"]
@@ -80,10 +81,10 @@ def prepare_docs(vectors: Any, metric: Metric, ids: Ids | None) -> EngineVectors
     return EngineVectors(block.rows, ready, metric, largest, float(block.norms.max()))
 
 
-def _measure(vectors: Any, what: str, metric: Metric, *, ids: Ids | None) -> Measured:
-    _, kernels = chosen_kernels(None)
-    rows = Rows(widened(matrix_of(vectors, what)[:], what), 0, what)
-    block = measured(kernels, rows, EngineMetric.of(metric, "last"), ids=ids, threads=1)
+def _measure(vectors: Any, what: str, metric: Metric, *, ids: Ids | None) -> MeasuredRows:
+    _, kernels = choose_kernels(None)
+    rows = Rows(widen(matrix_of(open_rows(vectors), what)[:], what), 0, what)
+    block = measure_rows(kernels, rows, EngineMetric.of(metric, "last"), ids=ids, threads=1)
     if metric == "cosine" and block.zero.any():
         row = int(np.argmax(block.zero))
         name = f" (id {ids[row]!r})" if ids is not None and row < len(ids) else ""
@@ -94,23 +95,23 @@ def _measure(vectors: Any, what: str, metric: Metric, *, ids: Ids | None) -> Mea
     return block
 
 
-def _norm_exponents(block: Measured) -> Ints32:
+def _norm_exponents(block: MeasuredRows) -> Ints32:
     """The exponent of each row's norm; of zero rows 0."""
     sized = np.frexp(np.sqrt(block.square_hi))[1] + block.exponents
     return np.where(block.zero, 0, sized).astype(np.int32)
 
 
-def _largest(block: Measured, exponents: Ints32) -> int:
+def _largest(block: MeasuredRows, exponents: Ints32) -> int:
     """The largest exponent of rows that are not zero; 0 where all are."""
     return 0 if block.zero.all() else int(exponents[~block.zero].max())
 
 
-def _to_unit(block: Measured) -> Floats32:
+def _to_unit(block: MeasuredRows) -> Floats32:
     """Rows divided by their norms."""
     return _convert(block.rows, -block.exponents, np.sqrt(block.square_hi))
 
 
-def _scale(block: Measured, exponents: Ints32) -> Floats32:
+def _scale(block: MeasuredRows, exponents: Ints32) -> Floats32:
     """Rows times 2^exponents."""
     return _convert(block.rows, exponents, np.ones(len(block.rows)))
 

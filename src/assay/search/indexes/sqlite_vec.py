@@ -36,7 +36,7 @@ class _SqliteVec:
         self._folder = own_folder()
         self._file = os.path.join(self._folder.name, "vectors.db")
         try:
-            self._database = _connected(self._file, package)
+            self._database = _connect(self._file, package)
         except BaseException:
             self._folder.cleanup()
             raise
@@ -84,7 +84,7 @@ def _distance(setup: Setup) -> str:
     return _DISTANCES[setup.metric]
 
 
-def _connected(file: str, package: Any) -> sqlite3.Connection:
+def _connect(file: str, package: Any) -> sqlite3.Connection:
     """A database that has the extension."""
     if hasattr(sqlite3.Connection, "enable_load_extension"):
         database = sqlite3.connect(file)

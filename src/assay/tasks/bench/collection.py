@@ -1,4 +1,4 @@
-"""What is asked and what is searched: a collection without what cannot take part, in tie order."""
+"""The queries and texts of a bench: a collection without empty or unjudged ones, in tie order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class InFile(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PreparedCollection:
-    """Queries to ask and units (documents, or chunks of them) to search.
+    """Queries, and the units (documents, or chunks of them) to search.
 
     `doc_ids` are all documents in the order that breaks ties; unit i has `unit_texts[i]` and
     belongs to document `unit_doc[i]`. Units are in the order of their documents, so that the lower
@@ -49,24 +49,26 @@ class PreparedCollection:
 
     @property
     def n_units(self) -> int:
-        """How many texts are searched."""
+        """Number of texts to search."""
         return len(self.unit_texts)
 
 
-def prepare(collection: Collection, rules: Conventions, chunk: ChunkRule | None) -> PreparedCollection:
+def prepare(
+    collection: Collection, rules: Conventions, chunk: ChunkRule | None
+) -> PreparedCollection:
     """Leave out what has no text or no judgment, cut documents into chunks, and order by tie rule.
 
     Documents are ordered by id as the conventions say, or stay as they stand in the file; results
     do not depend on the order of lines where ties go by id.
     """
     judged = collection.query_ids.match(collection.qrels.query_ids) >= 0
-    asked = [at for at in collection.query_ids.order() if judged[at]]
-    rows = np.array([at for at in asked if collection.query_texts[at].strip()], np.int64)
+    answerable = [at for at in collection.query_ids.order() if judged[at]]
+    rows = np.array([at for at in answerable if collection.query_texts[at].strip()], np.int64)
     order = _tie_order(collection.doc_ids, rules.tiebreak)
     doc_ids = collection.doc_ids.take(order)
     texts = [collection.doc_texts[at] for at in order]
     if not len(rows):
-        raise InputError("No judged query has a text, so there is nothing to ask.")
+        raise InputError("No judged query has a text, so there is nothing to search for.")
     ids, units, owner = _units(doc_ids, texts, chunk)
     if not units:
         raise InputError("All documents are empty, so there is nothing to search.")

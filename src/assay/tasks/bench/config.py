@@ -42,8 +42,8 @@ _MODEL: Final = {
     "properties": {
         "name": _describe(_TEXT, "Its name in results; by default the spec."),
         "spec": _describe(_TEXT, "Such as bm25, wordllama, minilm, st:MODEL, py:MODULE:FUNCTION."),
-        "query_prefix": _describe({"type": "string"}, "Put before every query."),
-        "doc_prefix": _describe({"type": "string"}, "Put before every document."),
+        "query_prefix": _describe({"type": "string"}, "Prefix of every query."),
+        "doc_prefix": _describe({"type": "string"}, "Prefix of every document."),
         "max_length": _describe(_WHOLE, "Maximum number of tokens; longer texts are truncated."),
         "normalize": _describe({"type": "boolean"}, "Whether vectors are scaled to length 1."),
         "dimensions": _describe(_WHOLE, "Number of leading dimensions to keep (Matryoshka)."),
@@ -99,10 +99,13 @@ SCHEMA: Final[dict[str, Any]] = {
         "model": {"type": "array", "items": _MODEL, "minItems": 1},
         "fusion": {"type": "array", "items": _FUSION},
         "index": _describe(
-            {"type": "array", "items": _TEXT}, "Search vectors also by these, e.g. faiss:HNSW32."
+            {"type": "array", "items": _TEXT},
+            "Indexes that search vectors too, e.g. faiss:HNSW32.",
         ),
         "chunk": _describe(_TEXT, "UNIT:SIZE[:OVERLAP] with characters, sentences or tokens."),
-        "fold": _describe(_TEXT, "How chunk scores become a document's score: max, or sum:N of its best chunks."),
+        "fold": _describe(
+            _TEXT, "How chunk scores become a document's score: max, or sum:N of its best chunks."
+        ),
         "metric": {"type": "string", "enum": ["cosine", "dot", "l2"], "default": "cosine"},
         "depth": _describe(_WHOLE, "Number of documents to retrieve for each query."),
         "conventions": _describe(_TEXT, "A preset or a signature.", default="trec_eval"),
@@ -117,8 +120,7 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     name = os.fspath(path)
     if Path(path).suffix.lower() != ".toml":
         raise UsageError(
-            f"{name}: a bench is described in a .toml file. 'assay schema bench' "
-            "prints its schema."
+            f"{name}: a bench is described in a .toml file. 'assay schema bench' prints its schema."
         )
     try:
         data = tomllib.loads(read_text(path))
@@ -209,7 +211,7 @@ def make_request(config: Mapping[str, Any], **given: Any) -> BenchRequest:
     said = {key: value for key, value in given.items() if value not in (None, ())}
     both = {**config, **said}
     if not both.get("corpus"):
-        raise UsageError("There are no documents: name them with --corpus, or in a config file.")
+        raise UsageError("No documents given: name them with --corpus, or in a config file.")
     models = _models(config, said)
     fusions = (
         as_fusions(said["fusion"])
@@ -221,7 +223,7 @@ def make_request(config: Mapping[str, Any], **given: Any) -> BenchRequest:
     judged = both.get("judged", "documents")
     if chunk is None and (judged == "chunks" or "fold" in both):
         what = "fold" if "fold" in both else "judged = chunks"
-        raise UsageError(f"{what} goes with chunks: say how documents are cut, with chunk.")
+        raise UsageError(f"{what} needs chunks: give a rule to cut documents, with chunk.")
     for index in plan.indexes:
         parse_spec(index)
     measures = parse_many(both["measures"]) if both.get("measures") else ()

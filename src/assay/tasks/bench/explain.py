@@ -1,18 +1,23 @@
-"""One query as every contestant answered it: what was found, what was missed, with snippets."""
+"""One query as every system answered it: what was retrieved, what was missed, with snippets."""
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import Ints, numbers_or_none
+from assay.core.ids import Ids
 from assay.core.text import did_you_mean
 from assay.errors import IdError, UsageError
 from assay.runs.results import QueryResults, ResultDoc
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
-from assay.tasks.bench.snippets import PLACES, SnippetBuilder, snippet
 
 if TYPE_CHECKING:
     from assay.core.ranking import Ranking
@@ -20,14 +25,26 @@ if TYPE_CHECKING:
     from assay.store import Run
     from assay.tasks.bench.result import BenchResult
 
-__all__ = ["Answers", "explain_bench", "explain_rankings", "explain_runs"]
+__all__ = [
+    "PLACES",
+    "Answers",
+    "SnippetBuilder",
+    "explain_bench",
+    "explain_rankings",
+    "explain_runs",
+    "snippet",
+]
 
-_SNIPPET: Final = 72
+PLACES: Final = 10
+_MISSED: Final = 10
+_LENGTH: Final = 240
+_BLANKS: Final = re.compile(r"\s+")
+_ONE_LINE: Final = 72
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What several contestants found for one query; `values` are theirs on it, by measure."""
+    """Results of several systems for one query; `values` are their scores on it, by measure."""
 
     query: str
     by_system: Mapping[str, QueryResults]
@@ -35,12 +52,12 @@ class Answers:
 
     @property
     def text(self) -> str:
-        """What was asked."""
+        """Text of the query."""
         return next((one.text for one in self.by_system.values() if one.text), "")
 
     @property
     def relevant(self) -> list[ResultDoc]:
-        """The relevant documents that any contestant found or missed, best grade first."""
+        """The relevant documents that any system retrieved or missed, best grade first."""
         seen: dict[str, ResultDoc] = {}
         for one in self.by_system.values():
             for doc in (*one.results, *one.missed):
@@ -49,34 +66,34 @@ class Answers:
         return sorted(seen.values(), key=lambda doc: (-(doc.grade or 0), doc.doc))
 
     def relevant_table(self) -> Table:
-        """Where each contestant ranks each relevant document."""
+        """Where each system ranks each relevant document."""
         rows = [
             (
                 Cell(doc.doc),
                 Cell(f"{doc.grade:g}", "figure"),
                 *(Cell(_rank(one, doc.doc), "figure") for one in self.by_system.values()),
-                Cell(snippet(doc.snippet, _SNIPPET)),
+                Cell(snippet(doc.snippet, _ONE_LINE)),
             )
             for doc in self.relevant
         ]
         return Table(("relevant", "grade", *self.by_system, "text"), tuple(rows))
 
     def table(self, name: str) -> Table:
-        """What one contestant found: rank, document, grade, score, and how the text begins."""
+        """Results of one system: rank, document, grade, score, and the beginning of the text."""
         rows = [
             (
                 Cell(rank, "count"),
                 Cell(doc.doc),
                 Cell(_judged(doc.grade)),
                 Cell(None if doc.score is None else f"{doc.score:.4f}", "figure"),
-                Cell(snippet(doc.snippet, _SNIPPET)),
+                Cell(snippet(doc.snippet, _ONE_LINE)),
             )
             for rank, doc in enumerate(self.by_system[name].results, 1)
         ]
         return Table(("rank", "document", "judged", "score", "text"), tuple(rows))
 
     def page(self) -> Page:
-        """The query, its relevant documents, and what each contestant found."""
+        """The query, its relevant documents, and the results of each system."""
         page: Page = [Words(f"{self.query}: {self.text}", "verdict")]
         if self.relevant:
             page.append(self.relevant_table())
@@ -86,7 +103,7 @@ class Answers:
             values = self.values.get(name, {})
             shown = ", ".join(f"{key} {value:.4f}" for key, value in values.items())
             page.append(Words(f"{name}: {shown}" if shown else name, "verdict"))
-            page.append(self.table(name) if one.results else Words("It found nothing."))
+            page.append(self.table(name) if one.results else Words("No results."))
         return page
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,10 +114,7 @@ class Answers:
             "systems": [
                 {
                     "name": name,
-                    "measures": {
-                        key: None if math.isnan(value) else value
-                        for key, value in self.values.get(name, {}).items()
-                    },
+                    "measures": numbers_or_none(self.values.get(name, {})),
                     "results": [_plain(doc, rank) for rank, doc in enumerate(one.results, 1)],
                     "missed": [_plain(doc, None) for doc in one.missed],
                 }
@@ -148,15 +162,17 @@ def explain_rankings(
     known = [str(id) for id in collection.query_ids]
     if query not in known:
         raise _unknown(query, known)
-    showing = SnippetBuilder(collection)
-    found = {name: showing.one(ranking, query, places=places) for name, ranking in rankings.items()}
+    snippets = SnippetBuilder(collection)
+    found = {
+        name: snippets.build(ranking, query, places=places) for name, ranking in rankings.items()
+    }
     return Answers(query, found, {})
 
 
 def explain_runs(runs: Sequence[Run], query: str) -> Answers:
-    """One query of runs in a store that kept what they found."""
+    """One query of runs in a store that have their results."""
     if not runs:
-        raise UsageError("There is no such run in the store. 'assay runs list' shows what is.")
+        raise UsageError("Run not found in the store. 'assay runs list' lists all.")
     found, values = {}, {}
     for run in runs:
         shown = run.results(query)
@@ -169,7 +185,9 @@ def explain_runs(runs: Sequence[Run], query: str) -> Answers:
         known = [str(id) for id in runs[0].scores().query_ids]
         if query not in known:
             raise _unknown(query, known)
-        raise UsageError(f"Run {runs[0].id} did not keep what it found. 'assay bench --save' does.")
+        raise UsageError(
+            f"Run {runs[0].id} was stored without its results. 'assay bench --save' stores them."
+        )
     return Answers(query, found, values)
 
 
@@ -186,3 +204,117 @@ def _values(scores: Any, query: str) -> dict[str, float]:
 def _unknown(query: str, known: Iterable[str]) -> IdError:
     hint = did_you_mean(query, known, most=3, fallback=3)
     return IdError(f"There is no query {query!r}.{hint}")
+
+
+class SnippetBuilder:
+    """Puts texts and grades of a collection beside rankings of its documents."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._collection = collection
+        self._snippets: dict[int, str] = {}
+
+    def build_all(self, ranking: Ranking) -> dict[str, QueryResults]:
+        """Every query of a ranking: its text, first documents, and relevant ones not among them."""
+        rows = _RankedDocs(ranking, self._collection)
+        return {
+            query: self._results(query, rows, number, PLACES)
+            for number, query in enumerate(map(str, ranking.query_ids))
+        }
+
+    def build(self, ranking: Ranking, query: str, *, places: int = PLACES) -> QueryResults:
+        """One query of a ranking; without results where the ranking does not hold it."""
+        number = int(Ids.of([query], "query").match(ranking.query_ids)[0])
+        return self._results(query, _RankedDocs(ranking, self._collection), number, places)
+
+    def _results(self, query: str, rows: _RankedDocs, number: int, places: int) -> QueryResults:
+        docs, scores = rows.of(number)
+        judged, grades = self._judged(query)
+        graded = dict(zip(rows.judged[judged].tolist(), grades.tolist(), strict=True))
+        graded.pop(-1, None)
+        best = [
+            self._doc(rows, doc, score, graded.get(doc))
+            for doc, score in zip(docs[:places].tolist(), scores[:places].tolist(), strict=True)
+        ]
+        missed = self._missed(rows, docs, scores, judged, grades, places)
+        return QueryResults(self._texts.get(query, ""), tuple(best), tuple(missed))
+
+    def _missed(
+        self,
+        rows: _RankedDocs,
+        docs: Ints,
+        scores: NDArray[np.float64],
+        judged: Ints,
+        grades: NDArray[np.float64],
+        places: int,
+    ) -> list[ResultDoc]:
+        """Relevant documents that are not among the first, best grade first."""
+        found: list[ResultDoc] = []
+        for at in np.argsort(-grades, kind="stable"):
+            doc = int(rows.judged[judged[at]])
+            where = np.flatnonzero(docs == doc) if doc >= 0 else docs[:0]
+            if grades[at] <= 0 or len(found) == _MISSED or (len(where) and where[0] < places):
+                continue
+            score = float(scores[where[0]]) if len(where) else None
+            if doc >= 0:
+                found.append(self._doc(rows, doc, score, float(grades[at])))
+            else:
+                name = str(self._collection.qrels.doc_ids[int(judged[at])])
+                found.append(ResultDoc(name, None, float(grades[at])))
+        return found
+
+    def _doc(
+        self, rows: _RankedDocs, doc: int, score: float | None, grade: float | None
+    ) -> ResultDoc:
+        return ResultDoc(rows.names[doc], score, grade, self._snippet(int(rows.place[doc])))
+
+    def _snippet(self, row: int) -> str:
+        if row < 0:
+            return ""
+        if row not in self._snippets:
+            self._snippets[row] = snippet(self._collection.doc_texts[row])
+        return self._snippets[row]
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        queries = self._collection.query_ids
+        return dict(zip(map(str, queries), self._collection.query_texts, strict=True))
+
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {str(id): row for row, id in enumerate(self._collection.qrels.query_ids)}
+
+    def _judged(self, query: str) -> tuple[Ints, NDArray[np.float64]]:
+        """Numbers of the judged documents of a query, and their grades."""
+        qrels = self._collection.qrels
+        row = self._row_of.get(query)
+        inside = slice(0, 0) if row is None else slice(qrels.offsets[row], qrels.offsets[row + 1])
+        return np.asarray(qrels.docs[inside], np.int64), qrels.grades[inside]
+
+
+class _RankedDocs:
+    """A ranking's documents by number: their names, places in the collection, and judged ones."""
+
+    def __init__(self, ranking: Ranking, collection: Collection) -> None:
+        self._ranking = ranking
+        self.names = [str(id) for id in ranking.doc_ids]
+        ids = Ids.of(self.names, "doc")
+        self.place = ids.match(collection.doc_ids)
+        self.judged = collection.qrels.doc_ids.match(ids)
+
+    def of(self, number: int) -> tuple[Ints, NDArray[np.float64]]:
+        """Documents and scores of one query, best first; none for a number below 0."""
+        offsets = self._ranking.offsets
+        inside = slice(0, 0) if number < 0 else slice(offsets[number], offsets[number + 1])
+        return self._ranking.docs[inside].astype(np.int64), self._ranking.scores[inside]
+
+
+def snippet(text: str, length: int = _LENGTH) -> str:
+    """The beginning of a text in one line, cut between words.
+
+    >>> snippet("One two\\n three four", 9)
+    'One two …'
+    """
+    line = _BLANKS.sub(" ", text[: 4 * length]).strip()
+    if len(line) <= length:
+        return line
+    return f"{line[: length - 1].rsplit(' ', 1)[0]} …"

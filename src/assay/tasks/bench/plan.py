@@ -65,7 +65,8 @@ class Fusion:
         """Refuse what no fusion can be."""
         if self.method not in METHODS or self.normalize not in NORMALIZATIONS:
             raise UsageError(
-                f"The fusion {self.name!r} is by {self.method!r} with {self.normalize!r}. Methods: "
+                f"The fusion {self.name!r} has the method {self.method!r} and the normalisation "
+                f"{self.normalize!r}. Methods: "
                 f"{', '.join(METHODS)}; normalisations: {', '.join(NORMALIZATIONS)}."
             )
         if len(self.members) < 2 or len(set(self.members)) < len(self.members):
@@ -139,7 +140,7 @@ def as_models(models: Iterable[str | Model]) -> tuple[Model, ...]:
         models = [models]
     found = tuple(one if isinstance(one, Model) else Model.parse(one) for one in models)
     if not found:
-        raise UsageError("There is no model. Name at least one (on the command line --model).")
+        raise UsageError("No model given. Name at least one (on the command line --model).")
     return found
 
 
@@ -170,7 +171,7 @@ class BenchPlan:
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell systems apart, and fusions of unknown models."""
-        names = [one.name for one in (*self.models, *self.fusions)]
+        names = [*(one.name for one in self.models), *(one.name for one in self.fusions)]
         twice = [name for name, number in Counter(names).items() if number > 1]
         if twice:
             raise UsageError(

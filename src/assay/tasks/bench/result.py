@@ -1,10 +1,10 @@
-"""What a bench found: contestants, their standing, what they cost, and what went wrong."""
+"""The result of a bench: systems, their scores and costs, their comparison and diagnosis."""
 
 from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,20 +20,20 @@ from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RunRecord
 from assay.scoring.scores import Scores
 from assay.tables.page import html_page, text_page
-from assay.tasks.bench.findings import diagnose
 from assay.tasks.bench.chunk_aggregation import ChunkAggregation
+from assay.tasks.bench.explain import SnippetBuilder
+from assay.tasks.bench.findings import diagnose
 from assay.tasks.bench.search import SearchResult
-from assay.tasks.bench.snippets import SnippetBuilder
 from assay.tasks.bench.tables import (
     bench_data,
     bench_page,
     cost_table,
     data_table,
+    format_bytes,
+    format_rate,
+    format_time,
     leaderboard,
     query_table,
-    shown_bytes,
-    shown_rate,
-    shown_time,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ __all__ = ["BenchResult", "System", "write_runs"]
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """One model, fusion, or model with an index: what it found and what that is worth."""
+    """A model, a fusion, or a model behind an index: what it retrieved, judged and scored."""
 
     name: str
     spec: str
@@ -66,16 +66,16 @@ class System:
         return {
             "model": self.spec,
             "dimension": "" if costs.dimension is None else str(costs.dimension),
-            "texts/s": shown_rate(costs.texts_per_second) or "cached",
-            "memory": shown_bytes(costs.bytes) or "",
-            "search, each query": shown_time(costs.search_seconds / n_queries),
+            "texts/s": format_rate(costs.texts_per_second) or "cached",
+            "memory": format_bytes(costs.bytes) or "",
+            "search, each query": format_time(costs.search_seconds / n_queries),
             "fingerprint": self.result.fingerprint[:16],
         }
 
 
 @dataclass(frozen=True, eq=False)
 class BenchResult:
-    """Contestants on one collection, in the order in which they were named.
+    """Systems on one collection, in the order in which they were named.
 
     `chance` and `ceiling` are what a random and a perfect order of all documents would score.
     """
@@ -91,19 +91,24 @@ class BenchResult:
     judged: str = "documents"
 
     def __getitem__(self, name: str) -> System:
-        """One contestant by name."""
+        """One system by name."""
         for one in self.systems:
             if one.name == name:
                 return one
         raise KeyError(name)
 
+    def with_groups(self, **groups: Any) -> BenchResult:
+        """The same with group columns of the queries, as `Scores.with_groups` takes them."""
+        systems = [replace(one, scores=one.scores.with_groups(**groups)) for one in self.systems]
+        return replace(self, systems=tuple(systems))
+
     @cached_property
     def standing(self) -> Leaderboard:
-        """The comparison by its default settings; `report` takes others."""
+        """The comparison of all systems with the default settings; `report` takes others."""
         return rank_records(self._runs())
 
     def report(self, *, title: str = "", command: str = "", **settings: Any) -> Report:
-        """The comparison of all contestants with intervals, tie groups and verdicts."""
+        """The comparison of all systems with intervals, group letters and verdicts, as a report."""
         notes = [str(finding).removesuffix(".") for finding in self.diagnosis.findings]
         return report_on(
             self._runs(), title=title or self.title, command=command, notes=notes, **settings
@@ -118,11 +123,11 @@ class BenchResult:
         ]
 
     def records(self, *, seed: int = 0, clusters: str = "", **config: Any) -> list[RunRecord]:
-        """A record for each contestant, its best documents and missed ones with snippets.
+        """A record for each system, its best documents and missed ones with snippets.
 
         `clusters` is the group column that was drawn; `config` is stored with all of them.
         """
-        showing = SnippetBuilder(self.collection)
+        snippets = SnippetBuilder(self.collection)
         chance, ceiling = self.chance.mean(), self.ceiling.mean()
         return [
             RunRecord(
@@ -143,7 +148,7 @@ class BenchResult:
                 chance=chance,
                 ceiling=ceiling,
                 clusters=clusters,
-                results=showing.all(one.ranking),
+                results=snippets.build_all(one.ranking),
                 hits=one.hits,
                 provenance=one.details(),
             )
@@ -154,28 +159,28 @@ class BenchResult:
     def title(self) -> str:
         """What was run on what."""
         number = len(self.systems)
-        who = self.systems[0].name if number == 1 else f"{number} contestants"
+        who = self.systems[0].name if number == 1 else f"{number} systems"
         return f"{who} on {self.collection.name or 'a collection'}"
 
     @cached_property
     def diagnosis(self) -> CheckReport:
-        """What is wrong or suspicious in the collection and in what was found, gravest first."""
+        """What is wrong or suspicious in the collection and in the results, most severe first."""
         return diagnose(self)
 
     def leaderboard(self, board: Leaderboard | None = None) -> Table:
-        """Contestants best first: means with intervals, tie groups, and chance below."""
+        """Systems best first: means with intervals, group letters, and chance below."""
         return leaderboard(self, board or self.standing)
 
     def cost_table(self) -> Table:
-        """What each contestant costs."""
+        """Dimension, speed, memory and search time of each system."""
         return cost_table(self)
 
-    def data_table(self, board: Leaderboard | None = None) -> Table:
-        """Every number with all digits, a row for each contestant."""
+    def table(self, board: Leaderboard | None = None) -> Table:
+        """Every number with all digits, a row for each system."""
         return data_table(self, board or self.standing)
 
     def query_table(self) -> Table:
-        """A row for each query: its text and what it is worth to each contestant."""
+        """A row for each query: its text and the values of each system."""
         return query_table(self)
 
     def page(self, board: Leaderboard | None = None) -> Page:
@@ -200,12 +205,12 @@ _ODD: Final = re.compile(r"[^\w.+-]+")
 
 
 def write_runs(result: BenchResult, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write one TREC run file for each contestant; the paths of the files."""
+    """Write one TREC run file for each system; the paths of the files."""
     home = Path(folder)
     try:
         home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"{home} cannot be made: {error.strerror or error}.") from error
+        raise StorageError(f"{home} cannot be created: {error.strerror or error}.") from error
     names = _file_names([one.name for one in result.systems])
     for one, name in zip(result.systems, names, strict=True):
         write_run(one.ranking, home / f"{name}.run", format="trec", tag=name)

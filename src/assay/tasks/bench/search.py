@@ -1,4 +1,4 @@
-"""One model on one collection: fitted or encoded, then searched by words, exactly or by an index."""
+"""One model on one collection: fitted or encoded, then searched by words, exact or by an index."""
 
 from __future__ import annotations
 
@@ -351,9 +351,7 @@ def _search_index(
     usable, asking = np.flatnonzero(encoded.usable), np.flatnonzero(encoded.queries.any(axis=1))
     vectors, queries = encoded.docs[usable], encoded.queries[asking]
     if not len(asking):
-        raise UsageError(
-            f"{name!r} gives all queries a vector of zeros: nothing can be retrieved."
-        )
+        raise UsageError(f"{name!r} gives all queries a vector of zeros: nothing can be retrieved.")
     options.tell(name, "building", 0, None)
     with build_index(spec, vectors, metric=options.metric, threads=options.threads) as index:
 

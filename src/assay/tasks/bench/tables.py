@@ -22,20 +22,18 @@ __all__ = [
     "bench_page",
     "cost_table",
     "data_table",
-    "how",
+    "describe_search",
+    "format_bytes",
+    "format_rate",
+    "format_time",
     "index_table",
     "leaderboard",
     "query_table",
-    "shown_bytes",
-    "shown_rate",
-    "shown_time",
 ]
-
-_SNIPPET = 60
 
 
 def leaderboard(result: BenchResult, board: Leaderboard) -> Table:
-    """Best first on the first measure, with interval and tie group; then the other measures.
+    """Best first on the first measure, with interval and group letters; then the other measures.
 
     On each measure those that may be the best are marked; the last row is a random order.
     """
@@ -58,7 +56,7 @@ def leaderboard(result: BenchResult, board: Leaderboard) -> Table:
     level = f"{100 * (1 - board.settings.level):g} % interval"
     comparison = board.comparison
     versus = None if comparison is None else comparison.baseline
-    last = "tie group" if versus is None else f"vs {versus}"
+    last = "group letters" if versus is None else f"vs {versus}"
     return Table(("model", first, level, last, *others), tuple(rows))
 
 
@@ -91,7 +89,7 @@ def _last(board: Leaderboard, one: Standing) -> str:
 
 
 def data_table(result: BenchResult, board: Leaderboard) -> Table:
-    """Every number with all digits, a row for each contestant, best first; for CSV."""
+    """Every number with all digits, a row for each system, best first; for CSV."""
     measures = list(map(str, board.measures))
     rows = []
     for place in board.standings_on(measures[0]):
@@ -111,18 +109,20 @@ def data_table(result: BenchResult, board: Leaderboard) -> Table:
         ]
         rows.append(tuple(cells))
     of_measures = [
-        f"{measure}{what}" for measure in measures for what in ("", " low", " high", " tie group")
+        f"{measure}{what}"
+        for measure in measures
+        for what in ("", " low", " high", " group letters")
     ]
-    costs_named = ("dimension", "bytes", "texts_per_second", "search_seconds_per_query")
-    return Table(("name", "model", *of_measures, *costs_named), tuple(rows))
+    cost_names = ("dimension", "bytes", "texts_per_second", "search_seconds_per_query")
+    return Table(("name", "model", *of_measures, *cost_names), tuple(rows))
 
 
 def cost_table(result: BenchResult) -> Table:
-    """Dimension, speed of encoding, memory, time of a search, and how much text was cut off."""
+    """Dimension, speed of encoding, memory, time of a search, and the share of truncated texts."""
     cut = any(one.result.n_cut is not None for one in result.systems)
     rows = [(*_costs(one), *([_cut(one)] if cut else [])) for one in result.systems]
     columns = ("model", "dimension", "texts/s", "memory", "search/query")
-    return Table((*columns, *(["cut off"] if cut else [])), tuple(rows))
+    return Table((*columns, *(["truncated"] if cut else [])), tuple(rows))
 
 
 def _costs(one: System) -> tuple[Cell, ...]:
@@ -131,9 +131,9 @@ def _costs(one: System) -> tuple[Cell, ...]:
     return (
         Cell(one.name),
         Cell(costs.dimension, "count"),
-        Cell(shown_rate(costs.texts_per_second) or _not_encoded(one), "figure"),
-        Cell(shown_bytes(costs.bytes), "figure"),
-        Cell(shown_time(each), "figure"),
+        Cell(format_rate(costs.texts_per_second) or _not_encoded(one), "figure"),
+        Cell(format_bytes(costs.bytes), "figure"),
+        Cell(format_time(each), "figure"),
     )
 
 
@@ -147,10 +147,10 @@ def _cut(one: System) -> Cell:
     return Cell(None if n_cut is None else f"{n_cut / one.result.n_texts:.1%}", "figure")
 
 
-def shown_rate(rate: float | None) -> str | None:
+def format_rate(rate: float | None) -> str | None:
     """Texts in a second, for people.
 
-    >>> shown_rate(12345.6), shown_rate(3.21)
+    >>> format_rate(12345.6), format_rate(3.21)
     ('12,346', '3.2')
     """
     if rate is None:
@@ -158,10 +158,10 @@ def shown_rate(rate: float | None) -> str | None:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
 
 
-def shown_bytes(number: int | None) -> str | None:
+def format_bytes(number: int | None) -> str | None:
     """Bytes, for people.
 
-    >>> shown_bytes(5_310_000), shown_bytes(900)
+    >>> format_bytes(5_310_000), format_bytes(900)
     ('5.3 MB', '0.9 kB')
     """
     if number is None:
@@ -172,10 +172,10 @@ def shown_bytes(number: int | None) -> str | None:
     return f"{number / 1e3:,.1f} kB"
 
 
-def shown_time(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """A short time, for people.
 
-    >>> shown_time(0.00123), shown_time(2.5), shown_time(0.000004)
+    >>> format_time(0.00123), format_time(2.5), format_time(0.000004)
     ('1.2 ms', '2.5 s', '4 µs')
     """
     if seconds >= 1:
@@ -184,7 +184,7 @@ def shown_time(seconds: float) -> str:
 
 
 def index_table(result: BenchResult) -> Table | None:
-    """How much of the exact result each index finds, and how fast; None where there is none."""
+    """Recall of the exact result and speed of each index; None where there is none."""
     rows = [
         _index_row(one.name, one.result.index)
         for one in result.systems
@@ -202,15 +202,15 @@ def _index_row(name: str, report: IndexReport) -> tuple[tuple[Cell, ...], list[s
         Cell(name),
         Cell(report.recall, "fraction"),
         Cell(report.overlap, "fraction"),
-        Cell(shown_time(report.build_seconds), "figure"),
-        Cell(shown_rate(report.queries_per_second), "figure"),
+        Cell(format_time(report.build_seconds), "figure"),
+        Cell(format_rate(report.queries_per_second), "figure"),
         *(Cell(value, "figure") for value in percentiles.values()),
     )
     return cells, list(percentiles)
 
 
 def query_table(result: BenchResult) -> Table:
-    """A row for each query: id, text, and every measure of every contestant."""
+    """A row for each query: id, text, and every measure of every system."""
     first = result.systems[0].scores
     texts = dict(zip(result.collection.query_ids, result.collection.query_texts, strict=True))
     measures = list(map(str, first.measures))
@@ -239,17 +239,17 @@ def bench_page(result: BenchResult, board: Leaderboard) -> Page:
     page += [Words(str(finding)) for finding in result.diagnosis.findings]
     if board.comparison is not None:
         page.append(Words(power_note(board.comparison, str(board.measures[0]))))
-    page += [Words(line) for line in how(result)]
+    page += [Words(line) for line in describe_search(result)]
     return [*page, Words(board.method), Words(board.aligned.signature, "signature")]
 
 
-def how(result: BenchResult) -> Iterator[str]:
+def describe_search(result: BenchResult) -> Iterator[str]:
     """What was searched and how, a sentence each."""
     collection = result.collection
-    asked = result.systems[0].scores.n_queries
+    n_queries = result.systems[0].scores.n_queries
     yield (
-        f"{collection.name or 'The collection'}: {len(collection.doc_ids):,} documents, {asked:,} "
-        f"judged queries, {len(collection.qrels.docs):,} judgments; fingerprint "
+        f"{collection.name or 'The collection'}: {len(collection.doc_ids):,} documents, "
+        f"{n_queries:,} judged queries, {len(collection.qrels.docs):,} judgments; fingerprint "
         f"{collection.fingerprint}."
     )
     first = f"The first {result.depth:,} documents of each query count"
@@ -261,10 +261,10 @@ def _cutting(result: BenchResult) -> str:
         return ""
     if result.judged == "chunks":
         return f" Documents are cut by {result.chunk}; the judgments name chunks."
-    return f" Documents are cut by {result.chunk} and worth {_worth(result)}."
+    return f" Documents are cut by {result.chunk} and scored by {_describe_aggregation(result)}."
 
 
-def _worth(result: BenchResult) -> str:
+def _describe_aggregation(result: BenchResult) -> str:
     best = result.aggregation.best
     return "their best chunk" if best == 1 else f"the sum of their {best} best chunks"
 
@@ -288,7 +288,7 @@ def bench_data(result: BenchResult, board: Leaderboard, *, per_query: bool) -> d
             "judged": result.judged,
         },
         "verdicts": board.verdicts,
-        "systems": [_contestant(one, per_query) for one in result.systems],
+        "systems": [_system_data(one, per_query) for one in result.systems],
         "chance": _mean(result.chance),
         "ceiling": _mean(result.ceiling),
         "diagnosis": result.diagnosis.to_dict()["findings"],
@@ -300,7 +300,7 @@ def bench_data(result: BenchResult, board: Leaderboard, *, per_query: bool) -> d
     return data
 
 
-def _contestant(one: System, per_query: bool) -> dict[str, Any]:
+def _system_data(one: System, per_query: bool) -> dict[str, Any]:
     scores = one.scores.to_dict(per_query=per_query)
     found = one.result
     data = {

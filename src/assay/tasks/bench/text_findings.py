@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from assay.io.collections import Collection
     from assay.tasks.bench.result import BenchResult
 
-__all__ = ["about_texts", "case_of", "duplicates", "language_of", "near_duplicates"]
+__all__ = ["case_of", "check_texts", "duplicates", "language_of", "near_duplicates"]
 
 _WORD: Final = re.compile(r"\w+")
 _SHINGLE: Final = 3  # words in a row
@@ -189,14 +189,14 @@ def _sample(texts: Sequence[str]) -> Sequence[str]:
 _EXAMPLES = 5
 
 
-def about_texts(result: BenchResult) -> Iterator[Finding]:
-    """Findings about what was asked, what was searched and what was judged."""
+def check_texts(result: BenchResult) -> Iterator[Finding]:
+    """Findings about the texts of queries and documents, and about the judgments."""
     collection = result.collection
-    yield from _about_absent(collection)
-    yield from _about_empty(collection)
-    yield from _about_queries(collection)
-    yield from _about_copies(collection)
-    yield from _about_writing(collection)
+    yield from _check_absent(collection)
+    yield from _check_empty(collection)
+    yield from _check_queries(collection)
+    yield from _check_copies(collection)
+    yield from _check_writing(collection)
 
 
 def _finding(
@@ -211,7 +211,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
-def _about_absent(collection: Collection) -> Iterator[Finding]:
+def _check_absent(collection: Collection) -> Iterator[Finding]:
     absent, judged = collection.absent_docs, collection.qrels.doc_ids
     if len(absent):
         near = near_misses(absent, collection.doc_ids)
@@ -220,7 +220,7 @@ def _about_absent(collection: Collection) -> Iterator[Finding]:
             "error",
             "absent-docs",
             f"{_count(len(absent), 'judged document')} not in the collection",
-            f"Those that are relevant count as relevant, and nobody can find them.{hint}",
+            f"Those that are relevant count as relevant, and cannot be retrieved.{hint}",
             absent,
             len(judged),
         )
@@ -230,13 +230,13 @@ def _about_absent(collection: Collection) -> Iterator[Finding]:
             "warning",
             "absent-queries",
             f"{_count(len(queries), 'judged query')} without a text",
-            "Nobody can ask them; they are left out.",
+            "They are left out.",
             queries,
             len(collection.qrels.query_ids),
         )
 
 
-def _about_empty(collection: Collection) -> Iterator[Finding]:
+def _check_empty(collection: Collection) -> Iterator[Finding]:
     empty = collection.empty_docs
     if len(empty):
         relevant = _relevant_among(collection, empty)
@@ -244,18 +244,20 @@ def _about_empty(collection: Collection) -> Iterator[Finding]:
             "warning",
             "empty-docs",
             f"{_count(len(empty), 'document')} without any text",
-            f"Nothing can retrieve them; {relevant} of them relevant to a query.",
+            f"They cannot be retrieved; {relevant} of them relevant to a query.",
             empty,
             len(collection.doc_ids),
         )
-    asked = collection.empty_queries
-    judged = asked.take(np.flatnonzero(asked.match(collection.qrels.query_ids) >= 0))
+    empty_queries = collection.empty_queries
+    judged = empty_queries.take(
+        np.flatnonzero(empty_queries.match(collection.qrels.query_ids) >= 0)
+    )
     if len(judged):
         yield _finding(
             "error",
             "empty-queries",
             f"{_count(len(judged), 'judged query')} with an empty text",
-            "They find nothing and count 0.",
+            "They retrieve nothing and score 0.",
             judged,
             len(collection.query_ids),
         )
@@ -267,24 +269,26 @@ def _relevant_among(collection: Collection, docs: Ids) -> int:
     return int((qrels.doc_ids.take(relevant).match(docs) >= 0).sum())
 
 
-def _about_queries(collection: Collection) -> Iterator[Finding]:
+def _check_queries(collection: Collection) -> Iterator[Finding]:
     unjudged = collection.unjudged_queries
     if len(unjudged):
         yield _finding(
             "note",
             "unjudged-queries",
-            f"{_count(len(unjudged), 'query')} that nobody judged",
-            "They are not asked.",
+            f"{_count(len(unjudged), 'query')} without judgments",
+            "They are not run.",
             unjudged,
             len(collection.query_ids),
         )
 
 
-def _about_copies(collection: Collection) -> Iterator[Finding]:
+def _check_copies(collection: Collection) -> Iterator[Finding]:
     texts, ids = collection.doc_texts, collection.doc_ids
     total = len(ids)
     same = duplicates(texts)
-    effect = "They take each other's places; where only one is judged, the others count as wrong."
+    effect = (
+        "They take each other's places; where only one is judged, the others count as not relevant."
+    )
     if same:
         yield Finding(
             "warning",
@@ -314,19 +318,19 @@ def _groups(ids: Ids, groups: Sequence[Sequence[int]]) -> tuple[str, ...]:
     return tuple(" = ".join(str(ids[doc]) for doc in group[:3]) for group in groups[:3])
 
 
-def _about_writing(collection: Collection) -> Iterator[Finding]:
+def _check_writing(collection: Collection) -> Iterator[Finding]:
     queries, docs = collection.query_texts, collection.doc_texts
     for code, what, of in (
         ("language", "written in", language_of),
         ("case", "written in", case_of),
     ):
-        asked, searched = of(queries), of(docs)
-        if asked and searched and asked != searched:
+        of_queries, of_docs = of(queries), of(docs)
+        if of_queries and of_docs and of_queries != of_docs:
             yield Finding(
                 "warning",
                 f"{code}-mismatch",
-                f"queries are mostly {what} {asked}, documents in {searched}",
-                "A model that was not trained for that, and any search by words, finds less.",
+                f"queries are mostly {what} {of_queries}, documents in {of_docs}",
+                "A model that was not trained for that, and any lexical search, retrieves less.",
                 len(queries),
                 len(queries),
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from assay.stats import Interval
 from assay.tables.html import tag
@@ -19,7 +19,10 @@ from assay.tables.svg import (
     line,
     svg_text,
 )
-from assay.tasks.codes.evaluate import FLOAT, CodesReport
+from assay.tasks.codes.encoders import FLOAT
+
+if TYPE_CHECKING:
+    from assay.tasks.codes.result import CodesReport
 
 __all__ = ["report_chart"]
 

@@ -19,9 +19,10 @@ from assay.errors import UsageError, ValueRangeError
 from assay.search.engine import Codes
 from assay.search.engine.blas_scan import one_blas_thread
 
-__all__ = ["METHODS", "Encoder", "make_encoder"]
+__all__ = ["FLOAT", "METHODS", "CodeEncoder", "make_encoder"]
 
 
+FLOAT: Final = "float"  # the vectors themselves, beside their codes
 METHODS: Final[dict[str, str]] = {
     "sign": "one bit per dimension: is it above 0?",
     "gaussian": "one bit per random direction: which side of it?",
@@ -37,7 +38,7 @@ _LARGEST_FLOAT16: Final = 65504.0
 
 
 @dataclass(frozen=True)
-class Encoder:
+class CodeEncoder:
     """A way to shorten vectors; `bits` is the length of what it makes of one."""
 
     method: str
@@ -59,11 +60,11 @@ class Encoder:
         """The vectors, shortened: packed codes, or an array of int8 or float16."""
         # One thread: how many there are would change the last bits of a product.
         with one_blas_thread():
-            made = [self._encoded(block) for block in _blocks(vectors)]
+            made = [self._encode_rows(block) for block in _blocks(vectors)]
         whole = np.concatenate(made)
         return Codes(whole, self.bits) if self.is_binary else whole
 
-    def _encoded(self, block: Floats) -> NDArray[Any]:
+    def _encode_rows(self, block: Floats) -> NDArray[Any]:
         made = self.encode_block(self.scale(block))
         return np.packbits(made, axis=1) if self.is_binary else made
 
@@ -81,7 +82,7 @@ def make_encoder(
     bits: int | None = None,
     seed: int = 0,
     by_angle: bool = True,
-) -> Encoder:
+) -> CodeEncoder:
     """An encoder for vectors like these; `bits` is for gaussian and itq, the others fix it.
 
     With `by_angle` only directions count, as under cosine: every vector has a scale of its own.
@@ -91,19 +92,21 @@ def make_encoder(
         raise UsageError(f"Unknown method {method!r}. Known: {', '.join(METHODS)}.")
     dimensions = docs.shape[1]
     if method == "sign":
-        return Encoder(method, dimensions, lambda block: block, lambda block: block > 0)
+        return CodeEncoder(method, dimensions, lambda block: block, lambda block: block > 0)
     scale = _row_scale if by_angle else _one_scale(docs)
     if method == "int8":
-        return Encoder(method, 8 * dimensions, scale, _to_int8(by_angle))
+        return CodeEncoder(method, 8 * dimensions, scale, _to_int8(by_angle))
     if method == "float16":
-        return Encoder(method, 16 * dimensions, scale, _to_float16)
+        return CodeEncoder(method, 16 * dimensions, scale, _to_float16)
     length = checks.check_cutoff(bits, "bits")
     if method == "gaussian":
-        return Encoder(method, length, scale, Sides(*_random_directions(dimensions, length, seed)))
+        return CodeEncoder(
+            method, length, scale, Hyperplanes(*_random_directions(dimensions, length, seed))
+        )
     scale = unit_rows if by_angle else scale
     with one_blas_thread():
-        return Encoder(
-            method, length, scale, Sides(*_learned_directions(docs, scale, length, seed))
+        return CodeEncoder(
+            method, length, scale, Hyperplanes(*_learned_directions(docs, scale, length, seed))
         )
 
 
@@ -132,7 +135,7 @@ def _one_scale(docs: NDArray[Any]) -> Callable[[Floats], Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class Sides:
+class Hyperplanes:
     """On which side of each direction, seen from the centre, a vector lies."""
 
     centre: Floats

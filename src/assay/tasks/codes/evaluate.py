@@ -1,11 +1,10 @@
-"""What is lost by shorter vectors: codes against the float ranking and against judgments.
+"""evaluate_codes: codes of vectors against the float ranking and against judgments.
 
-Every ranking comes from the engine's exact search, so that no table of all pairs is ever made.
+Every ranking comes from the engine's exact search, so that no matrix of all pairs is ever made.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from assay.arrays import Floats
 from assay.comparison.compare import Comparison, compare
 from assay.core import checks
 from assay.core.conventions import Conventions, preset
@@ -22,181 +20,28 @@ from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError, UsageError
 from assay.io.formats import as_judgments
-from assay.measures.neighbours import TIES, Likeness, correlations, likeness
-from assay.runs.aggregates import Aggregate
-from assay.runs.record import RunRecord
+from assay.measures.neighbours import TIES, correlations, ranking_similarity
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
 from assay.search.engine import Codes, pack_codes
 from assay.search.engine.codes import MOST_BITS
 from assay.stats import Interval, intervals
-from assay.tables.page import text_page
-from assay.tasks.codes.encoders import METHODS, make_encoder
-from assay.tasks.codes.search import Metric, Sample, Task, Zero, make_task
+from assay.tasks.codes.encoders import FLOAT, METHODS, make_encoder
+from assay.tasks.codes.result import (
+    CodeCost,
+    CodesReport,
+    CodesSettings,
+    QuantizationResult,
+)
+from assay.tasks.codes.search import Metric, Sample, VectorSearch, Zero, make_search
 
-__all__ = ["FLOAT", "CodeLoss", "CodesReport", "Settings", "evaluate_codes"]
+__all__ = ["BITS", "evaluate_codes"]
 
 
-Say = Callable[[str, int, int | None], object]
+# Called with a step, how much of it is done, and how much there is to do.
+CodesProgress = Callable[[str, int, int | None], object]
 
-FLOAT: Final = "float"
 BITS: Final = (64, 128, 256, 512, 1024)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How codes were compared: what the report says beside its numbers."""
-
-    k: tuple[int, ...]
-    metric: str
-    ties: str
-    p: float
-    rerank: int | None
-    exclude_self: bool
-    level: float
-    resamples: int
-    seed: int
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a code takes: its length, and seconds to encode all and to search for all queries."""
-
-    bits: int
-    bytes_per_vector: int
-    encode_seconds: float = 0.0
-    search_seconds: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class CodeLoss:
-    """One kind of code: what it costs, how like the float ranking it ranks, what it finds.
-
-    `kendall` and `spearman` compare whole orders, of a sample of queries and documents where there
-    are many. `near` scores its ranking with the first documents of the float ranking as the
-    relevant ones, `judged` with the judgments.
-    """
-
-    name: str
-    method: str
-    cost: Cost
-    likeness: Likeness
-    kendall: Floats
-    spearman: Floats
-    near: Scores
-    judged: Scores | None
-
-    def neighbour_values(self, settings: Settings) -> dict[str, Floats]:
-        """By the name of the measure, a number per query: how like the float ranking it is."""
-        found = {f"Overlap@{k}": self.likeness.overlap[k][settings.ties] for k in settings.k}
-        found[f"RBO(p={settings.p:g})"] = self.likeness.rbo
-        found |= {str(measure): self.near[measure] for measure in self.near.measures}
-        return {**found, "Kendall": self.kendall, "Spearman": self.spearman}
-
-
-@dataclass(frozen=True, eq=False)
-class CodesReport:
-    """Codes compared with the vectors they were made from; made by `evaluate_codes`.
-
-    `codes` has the float vectors first. `intervals` are of the means of `neighbour_values`, by
-    code and measure. `comparison` tests every code against float on the judgments. `remarks` say
-    what was left out and what to know.
-    """
-
-    codes: tuple[CodeLoss, ...]
-    settings: Settings
-    n_queries: int
-    n_docs: int
-    intervals: dict[str, dict[str, Interval]]
-    comparison: Comparison | None
-    remarks: tuple[str, ...]
-
-    @property
-    def signature(self) -> str:
-        """The conventions behind the numbers."""
-        return self.codes[0].near.signature
-
-    def __getitem__(self, name: str) -> CodeLoss:
-        """One code by its name."""
-        for one in self.codes:
-            if one.name == name:
-                return one
-        have = ", ".join(one.name for one in self.codes)
-        raise UsageError(f"There is no code {name!r}; there are: {have}.")
-
-    def chance(self, k: int) -> float:
-        """Overlap@k of two random orders."""
-        return k / self.n_docs
-
-    @property
-    def chance_rbo(self) -> float:
-        """RBO of two random orders: at depth d they share d²/n documents, d/n of the depth."""
-        p, depth = self.settings.p, self.settings.k[-1]
-        shares = [(1 - p) * p ** (d - 1) * self.chance(d) for d in range(1, depth + 1)]
-        return math.fsum(shares) + p**depth * self.chance(depth)
-
-    def records(self) -> list[RunRecord]:
-        """Records of the codes, the float vectors first.
-
-        They are scored by the judgments, or by the float neighbours where there are none.
-        """
-        return [
-            RunRecord(
-                one.name,
-                one.near if one.judged is None else one.judged,
-                task="codes",
-                config={
-                    "method": one.method,
-                    "bits": one.cost.bits,
-                    "bytes_per_vector": one.cost.bytes_per_vector,
-                    "relevant": "float neighbours" if one.judged is None else "judged",
-                },
-                seeds={"seed": self.settings.seed},
-                aggregates=self._likeness(one),
-                timings={"encode": one.cost.encode_seconds, "search": one.cost.search_seconds},
-            )
-            for one in self.codes
-        ]
-
-    def _likeness(self, one: CodeLoss) -> list[Aggregate]:
-        """How like the float ranking a code ranks; what is scored already is left out."""
-        chance = {f"Overlap@{k}": self.chance(k) for k in self.settings.k}
-        chance[f"RBO(p={self.settings.p:g})"] = self.chance_rbo
-        near = set(map(str, one.near.measures))
-        return [
-            Aggregate(
-                name,
-                span.estimate,
-                subset="float neighbours" if name in near else "",
-                low=span.low,
-                high=span.high,
-                level=span.level,
-                method=span.method,
-                note=span.note,
-                chance=chance.get(name),
-                n=span.n,
-            )
-            for name, span in self.intervals[one.name].items()
-            if one.judged is not None or name not in near
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; undefined numbers are None."""
-        from assay.tasks.codes.tables import report_data
-
-        return report_data(self)
-
-    def svg(self) -> str:
-        """The curve: likeness to the float ranking, and what is found, over bytes per vector."""
-        from assay.tasks.codes.chart import report_chart
-
-        return report_chart(self)
-
-    def __repr__(self) -> str:
-        """The tables, as plain text."""
-        from assay.tasks.codes.tables import report_page
-
-        return text_page(report_page(self))
 
 
 def evaluate_codes(
@@ -220,7 +65,7 @@ def evaluate_codes(
     resamples: int = 10_000,
     seed: int = 0,
     threads: int | None = None,
-    progress: Say | None = None,
+    progress: CodesProgress | None = None,
 ) -> CodesReport:
     """What shorter vectors lose, against the float ranking and, with `qrels`, against judgments.
 
@@ -228,8 +73,8 @@ def evaluate_codes(
     the codes that the `methods` gaussian and itq make; sign has one bit per dimension. `codes`
     adds ready ones by name: (documents, queries), or the documents alone where they are their own
     queries, each packed `Codes` or an array of 0 and 1. `rerank` orders the first n documents of
-    each binary code again by the float vectors. `ties` is what tied documents are worth in all
-    means: order, expected, best or worst. `progress` is called with a step, done and total.
+    each binary code again by the float vectors. `ties` is how all means count tied
+    documents: order, expected, best or worst. `progress` is called with a step, done and total.
 
     >>> vectors = np.random.default_rng(0).normal(size=(200, 16))
     >>> report = evaluate_codes(vectors, bits=[8, 64], methods=["gaussian"], k=[5])
@@ -237,7 +82,7 @@ def evaluate_codes(
     ['float', 'gaussian-8', 'gaussian-64']
     """
     cuts = _cutoffs(k)
-    task = make_task(
+    task = make_search(
         docs,
         queries,
         query_ids=query_ids,
@@ -249,10 +94,10 @@ def evaluate_codes(
         zero=zero,
         threads=threads,
     )
-    settings = Settings(
+    settings = CodesSettings(
         cuts,
         metric,
-        _checked_ties(ties),
+        _check_ties(ties),
         p,
         rerank,
         task.exclude is not None,
@@ -260,15 +105,15 @@ def evaluate_codes(
         resamples,
         seed,
     )
-    plan, remarks = _planned(task, bits, methods)
-    ready = _ready(codes or {}, task, queries is None)
+    plan, remarks = _plan(task, bits, methods)
+    ready = _read_ready(codes or {}, task, queries is None)
     _check_names([_name(*one) for one in plan], list(ready), remarks)
-    say = progress or (lambda step, done, total: None)
-    yardstick = _Yardstick.of(task, settings, qrels, say)
-    found = [yardstick.float_loss()]
-    found += [_of_method(task, yardstick, *one, seed, say) for one in plan]
-    found += [_of_ready(task, yardstick, name, *one, say) for name, one in ready.items()]
-    comparison = _compared(found, settings)
+    tell = progress or (lambda step, done, total: None)
+    baseline = FloatBaseline.of(task, settings, qrels, tell)
+    found = [baseline.float_result()]
+    found += [_measure_method(task, baseline, *one, seed, tell) for one in plan]
+    found += [_measure_ready(task, baseline, name, *one, tell) for name, one in ready.items()]
+    comparison = _compare(found, settings)
     return CodesReport(
         codes=tuple(found),
         settings=settings,
@@ -276,40 +121,40 @@ def evaluate_codes(
         n_docs=task.n_candidates,
         intervals={one.name: _intervals(one, settings) for one in found},
         comparison=comparison,
-        remarks=(*remarks, *yardstick.remarks, *(comparison.remarks if comparison else ())),
+        remarks=(*remarks, *baseline.remarks, *(comparison.remarks if comparison else ())),
     )
 
 
 def _cutoffs(k: Any) -> tuple[int, ...]:
-    given = [k] if isinstance(k, int) else checks.listed(k, "k")
+    given = [k] if isinstance(k, int) else checks.as_list(k, "k")
     if not given:
-        raise UsageError("No k was given. Name at least one, e.g. 10.")
+        raise UsageError("No k given. Name at least one, e.g. 10.")
     return tuple(sorted({checks.check_cutoff(one) for one in given}))
 
 
-def _checked_ties(ties: Any) -> str:
+def _check_ties(ties: Any) -> str:
     if ties not in TIES:
         raise UsageError(f"ties must be one of {', '.join(TIES)}, found {ties!r}.")
     return str(ties)
 
 
-def _checked_length(bits: Any) -> int:
+def _check_length(bits: Any) -> int:
     length = checks.check_cutoff(bits, "bits")
     if length > MOST_BITS:
         raise UsageError(f"Codes hold up to {MOST_BITS} bits, found {length}.")
     return length
 
 
-def _planned(
-    task: Task, bits: Any, methods: Any
+def _plan(
+    task: VectorSearch, bits: Any, methods: Any
 ) -> tuple[list[tuple[str, int | None]], tuple[str, ...]]:
     """The codes to make, and a remark about each that cannot be or need not be made."""
-    names = [methods] if isinstance(methods, str) else checks.listed(methods, "methods")
+    names = [methods] if isinstance(methods, str) else checks.as_list(methods, "methods")
     unknown = next((name for name in names if name not in METHODS), None)
     if unknown is not None:
         raise UsageError(f"Unknown method {unknown!r}. Known: {', '.join(METHODS)}.")
-    given = [bits] if isinstance(bits, int) else checks.listed(bits, "bits")
-    lengths = sorted({_checked_length(one) for one in given})
+    given = [bits] if isinstance(bits, int) else checks.as_list(bits, "bits")
+    lengths = sorted({_check_length(one) for one in given})
     plan: list[tuple[str, int | None]] = []
     remarks = []
     for name in (name for name in METHODS if name in names):
@@ -336,9 +181,7 @@ def _name(method: str, bits: int | None) -> str:
 def _check_names(made: list[str], given: list[str], remarks: tuple[str, ...]) -> None:
     if not made and not given:
         why = f" ({'; '.join(remarks)})" if remarks else ""
-        raise UsageError(
-            f"There is nothing to compare with float{why}: name a method, or give codes."
-        )
+        raise UsageError(f"Nothing to compare with float{why}: name a method, or give codes.")
     twice = next((name for name in given if name in made), None)
     if twice is not None:
         raise UsageError(f"Two codes are called {twice!r}. Give yours another name.")
@@ -350,13 +193,13 @@ def _split(method: str, lengths: list[int], dimensions: int) -> tuple[list[int],
     return [n for n in lengths if n <= dimensions], [n for n in lengths if n > dimensions]
 
 
-def _ready(codes: Any, task: Task, own: bool) -> dict[str, tuple[Codes, Codes]]:
+def _read_ready(codes: Any, task: VectorSearch, own: bool) -> dict[str, tuple[Codes, Codes]]:
     """Codes that were given, checked against the vectors: documents, queries."""
     checks.require(codes, Mapping, "codes", "{name: (documents, queries)}")
     made = {}
     for name, given in codes.items():
         if not isinstance(name, str) or not name or name == FLOAT:
-            raise UsageError(f"Codes need a name of their own; {name!r} will not do.")
+            raise UsageError(f"{name!r} is not a valid name of codes; give each a name of its own.")
         pair = given if isinstance(given, tuple) else (given, given if own else None)
         if len(pair) != 2 or pair[1] is None:
             raise UsageError(f"Codes {name!r} need two parts: those of documents and of queries.")
@@ -372,17 +215,17 @@ def _ready(codes: Any, task: Task, own: bool) -> dict[str, tuple[Codes, Codes]]:
     return made
 
 
-def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
+def _time(work: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter()
     return work(), time.perf_counter() - start
 
 
 @dataclass(frozen=True, eq=False)
-class _Yardstick:
+class FloatBaseline:
     """The float ranking and the judgments, against which every code is measured."""
 
-    task: Task
-    settings: Settings
+    task: VectorSearch
+    settings: CodesSettings
     ranking: Ranking
     seconds: float
     sample: Sample
@@ -392,14 +235,16 @@ class _Yardstick:
     remarks: tuple[str, ...]
 
     @classmethod
-    def of(cls, task: Task, settings: Settings, qrels: Any, say: Say) -> _Yardstick:
+    def of(
+        cls, task: VectorSearch, settings: CodesSettings, qrels: Any, tell: CodesProgress
+    ) -> FloatBaseline:
         """Rank by the float vectors."""
-        ranking, seconds = _timed(
-            lambda: task.search(task.queries, task.docs, lambda *at: say(FLOAT, *at))
+        ranking, seconds = _time(
+            lambda: task.search(task.queries, task.docs, lambda *at: tell(FLOAT, *at))
         )
         judgments = None if qrels is None else as_judgments(qrels)
         remarks = () if judgments is None else _check_judgments(judgments, ranking)
-        nearest = _first_as_relevant(ranking, settings.k[0])
+        nearest = _top_as_relevant(ranking, settings.k[0])
         sample = task.sample(settings.seed)
         whole = task.rank_sample(sample, task.queries, task.docs)
         return cls(
@@ -411,36 +256,36 @@ class _Yardstick:
             whole,
             nearest,
             judgments,
-            (*remarks, *_about_sample(sample, task)),
+            (*remarks, *_note_sample(sample, task)),
         )
 
-    def float_loss(self) -> CodeLoss:
+    def float_result(self) -> QuantizationResult:
         """The float vectors measured against themselves."""
         docs = self.task.docs
         width = docs.shape[1] * docs.dtype.itemsize
-        cost = Cost(8 * width, width, 0.0, self.seconds)
-        return self.loss(FLOAT, str(docs.dtype), cost, self.ranking, self.whole)
+        cost = CodeCost(8 * width, width, 0.0, self.seconds)
+        return self.measure(FLOAT, str(docs.dtype), cost, self.ranking, self.whole)
 
-    def loss(
-        self, name: str, method: str, cost: Cost, ranking: Ranking, whole: Ranking
-    ) -> CodeLoss:
+    def measure(
+        self, name: str, method: str, cost: CodeCost, ranking: Ranking, whole: Ranking
+    ) -> QuantizationResult:
         """A code measured by the ranking it gives, and by its whole order of the sample."""
         cuts = self.settings.k
         names = [f"{measure}@{k}" for measure in ("R", "nDCG") for k in cuts]
         match = "exclude" if self.settings.exclude_self else "keep"
-        rules = preset("document_002").but(ties=self.settings.ties, self_match=match)
-        return CodeLoss(
+        rules = preset("binary_codes").but(ties=self.settings.ties, self_match=match)
+        return QuantizationResult(
             name,
             method,
             cost,
-            likeness(self.ranking, ranking, k=cuts, p=self.settings.p),
+            ranking_similarity(self.ranking, ranking, k=cuts, p=self.settings.p),
             *correlations(self.whole, whole),
             _scores(ranking, self.nearest, names, rules),
             None if self.qrels is None else _scores(ranking, self.qrels, names, rules),
         )
 
 
-def _about_sample(sample: Sample, task: Task) -> tuple[str, ...]:
+def _note_sample(sample: Sample, task: VectorSearch) -> tuple[str, ...]:
     if (len(sample.queries), len(sample.docs)) == (len(task.queries), len(task.docs)):
         return ()
     return (
@@ -453,7 +298,7 @@ def _scores(ranking: Ranking, judgments: Judgments, names: list[str], rules: Con
     return score(judge(ranking, judgments, conventions=rules), names, conventions=rules)
 
 
-def _first_as_relevant(ranking: Ranking, k: int) -> Qrels:
+def _top_as_relevant(ranking: Ranking, k: int) -> Qrels:
     """The first k documents of each row are the relevant ones."""
     place = np.arange(len(ranking.docs)) - np.repeat(ranking.offsets[:-1], ranking.lengths)
     chosen = place < k
@@ -463,7 +308,7 @@ def _first_as_relevant(ranking: Ranking, k: int) -> Qrels:
 
 
 def _check_judgments(judgments: Judgments, ranking: Ranking) -> tuple[str, ...]:
-    """Refuse judgments of other queries or documents; say what of them is not there."""
+    """Refuse judgments of other queries or documents; remark on those without a vector."""
     remarks = []
     sides = [("queries", judgments.query_ids, ranking.query_ids)]
     if isinstance(judgments, Qrels | Labels):
@@ -478,47 +323,57 @@ def _check_judgments(judgments: Judgments, ranking: Ranking) -> tuple[str, ...]:
         if len(absent) == len(judged):
             raise MismatchError(
                 f"None of the {len(judged)} judged {what}, e.g. "
-                f"{checks.named_few(judged.take(absent[:3]))}, is among the {len(known)} vectors, "
-                f"e.g. {checks.named_few(known.take(np.arange(min(3, len(known)))))}."
+                f"{checks.name_few(judged.take(absent[:3]))}, is among the {len(known)} vectors, "
+                f"e.g. {checks.name_few(known.take(np.arange(min(3, len(known)))))}."
             )
         if len(absent):
             remarks.append(
                 f"{len(absent)} of {len(judged)} judged {what} have no vector: "
-                f"{checks.named_few(judged.take(absent))}"
+                f"{checks.name_few(judged.take(absent))}"
             )
     return tuple(remarks)
 
 
-def _of_method(
-    task: Task, yardstick: _Yardstick, method: str, bits: int | None, seed: int, say: Say
-) -> CodeLoss:
+def _measure_method(
+    task: VectorSearch,
+    baseline: FloatBaseline,
+    method: str,
+    bits: int | None,
+    seed: int,
+    tell: CodesProgress,
+) -> QuantizationResult:
     name = _name(method, bits)
-    say(name, 0, 1)
-    encoder, fitted = _timed(
+    tell(name, 0, 1)
+    encoder, fitted = _time(
         lambda: make_encoder(
             method, task.docs, bits=bits, seed=seed, by_angle=task.metric == "cosine"
         )
     )
-    docs, of_docs = _timed(lambda: encoder.encode(task.docs))
+    docs, of_docs = _time(lambda: encoder.encode(task.docs))
     own = task.queries is task.docs
-    queries, of_queries = (docs, 0.0) if own else _timed(lambda: encoder.encode(task.queries))
-    ranking, seconds = _timed(lambda: task.search(queries, docs, lambda *at: say(name, *at)))
+    queries, of_queries = (docs, 0.0) if own else _time(lambda: encoder.encode(task.queries))
+    ranking, seconds = _time(lambda: task.search(queries, docs, lambda *at: tell(name, *at)))
     encoding = fitted + of_docs + of_queries
-    cost = Cost(encoder.bits, encoder.bytes_per_vector, encoding, seconds)
-    whole = task.rank_sample(yardstick.sample, queries, docs)
-    return yardstick.loss(name, method, cost, ranking, whole)
+    cost = CodeCost(encoder.bits, encoder.bytes_per_vector, encoding, seconds)
+    whole = task.rank_sample(baseline.sample, queries, docs)
+    return baseline.measure(name, method, cost, ranking, whole)
 
 
-def _of_ready(
-    task: Task, yardstick: _Yardstick, name: str, docs: Codes, queries: Codes, say: Say
-) -> CodeLoss:
-    ranking, seconds = _timed(lambda: task.search(queries, docs, lambda *at: say(name, *at)))
-    cost = Cost(docs.bits, -(-docs.bits // 8), 0.0, seconds)
-    whole = task.rank_sample(yardstick.sample, queries, docs)
-    return yardstick.loss(name, "given", cost, ranking, whole)
+def _measure_ready(
+    task: VectorSearch,
+    baseline: FloatBaseline,
+    name: str,
+    docs: Codes,
+    queries: Codes,
+    tell: CodesProgress,
+) -> QuantizationResult:
+    ranking, seconds = _time(lambda: task.search(queries, docs, lambda *at: tell(name, *at)))
+    cost = CodeCost(docs.bits, -(-docs.bits // 8), 0.0, seconds)
+    whole = task.rank_sample(baseline.sample, queries, docs)
+    return baseline.measure(name, "given", cost, ranking, whole)
 
 
-def _intervals(one: CodeLoss, settings: Settings) -> dict[str, Interval]:
+def _intervals(one: QuantizationResult, settings: CodesSettings) -> dict[str, Interval]:
     how: dict[str, Any] = {
         "level": 1 - settings.level,
         "resamples": settings.resamples,
@@ -530,7 +385,7 @@ def _intervals(one: CodeLoss, settings: Settings) -> dict[str, Interval]:
     return dict(zip(values, found, strict=True))
 
 
-def _compared(found: list[CodeLoss], settings: Settings) -> Comparison | None:
+def _compare(found: list[QuantizationResult], settings: CodesSettings) -> Comparison | None:
     """Every code against float, on the judgments."""
     judged = [one.judged for one in found if one.judged is not None]
     if len(judged) < 2:

@@ -20,10 +20,10 @@ from assay.core.ranking import Ranking
 from assay.errors import MismatchError, UsageError
 from assay.io.arrays import load_npy
 from assay.search.engine import Codes, rank, rank_codes
-from assay.search.engine.reranking import rerank
+from assay.search.engine.search import rerank
 from assay.search.engine.vectors import check_shape, check_type
 
-__all__ = ["Metric", "Progress", "Sample", "Task", "Zero", "make_task"]
+__all__ = ["Metric", "Progress", "Sample", "VectorSearch", "Zero", "make_search"]
 
 Metric = Literal["cosine", "dot", "l2"]
 Zero = Literal["error", "drop", "last"]
@@ -44,8 +44,8 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
-    """Which queries are looked for among which documents, how deep, and by what metric."""
+class VectorSearch:
+    """The queries and documents of all searches, the depth and the metric."""
 
     queries: NDArray[Any]
     docs: NDArray[Any]
@@ -60,11 +60,11 @@ class Task:
 
     @property
     def n_candidates(self) -> int:
-        """How many documents there are to find."""
+        """Number of documents that a query can retrieve."""
         return len(self.docs) - (self.exclude is not None)
 
     def search(self, queries: Vectors, docs: Vectors, progress: Progress | None = None) -> Ranking:
-        """Rank encoded documents for encoded queries; codes of bits are re-ranked if asked."""
+        """Rank encoded documents for encoded queries; binary codes are re-ranked with `rerank`."""
         if not isinstance(docs, Codes):
             return rank(
                 queries,
@@ -109,8 +109,8 @@ class Task:
     def sample(self, seed: int) -> Sample:
         """Some queries and documents, drawn once for all codes; all of them where they are few."""
         rng = np.random.default_rng(seed)
-        queries = _drawn(rng, len(self.queries), _QUERIES)
-        docs = _drawn(rng, len(self.docs), _DOCS)
+        queries = _draw(rng, len(self.queries), _QUERIES)
+        docs = _draw(rng, len(self.docs), _DOCS)
         if self.exclude is None:
             return Sample(queries, docs, None)
         own = self.own_docs()[queries]
@@ -134,7 +134,7 @@ class Task:
         }
 
 
-def _drawn(rng: np.random.Generator, size: int, most: int) -> Ints:
+def _draw(rng: np.random.Generator, size: int, most: int) -> Ints:
     if size <= most:
         return np.arange(size)
     return np.sort(rng.choice(size, most, replace=False))
@@ -146,7 +146,7 @@ def _rows(vectors: Vectors, rows: Ints) -> Vectors:
     return vectors[rows]
 
 
-def make_task(
+def make_search(
     docs: Any,
     queries: Any,
     *,
@@ -158,7 +158,7 @@ def make_task(
     rerank: int | None,
     zero: Zero,
     threads: int | None,
-) -> Task:
+) -> VectorSearch:
     """Check what belongs together; without queries the documents are their own."""
     if metric not in get_args(Metric):
         raise UsageError(f"Unknown metric {metric!r}. Known: {', '.join(get_args(Metric))}.")
@@ -176,7 +176,7 @@ def make_task(
     _check_ids(others_names, names, len(others) == len(vectors), without_self)
     if without_self and names is None:  # self is excluded by id: rows of one number are one item
         names = others_names = Ids.count(len(vectors))
-    task = Task(
+    task = VectorSearch(
         queries=others,
         docs=vectors,
         query_ids=others_names,
@@ -220,7 +220,7 @@ def _check_ids(queries: Ids | None, docs: Ids | None, as_many: bool, without_sel
         )
 
 
-def _check_depth(task: Task) -> None:
+def _check_depth(task: VectorSearch) -> None:
     if task.depth > task.n_candidates:
         raise UsageError(
             f"k is {task.depth}, but each query has only {task.n_candidates} documents to find. "

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.arrays import or_none
 from assay.comparison.compare import Comparison
-from assay.comparison.tables import method_note, shown_p
+from assay.comparison.tables import format_p, method_note
 from assay.core.text import signed
 from assay.stats import Interval
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
-from assay.tasks.codes.evaluate import FLOAT, CodeLoss, CodesReport
+from assay.tasks.codes.encoders import FLOAT
+
+if TYPE_CHECKING:
+    from assay.tasks.codes.result import CodesReport, QuantizationResult
 
 __all__ = ["data_table", "report_data", "report_page"]
 
@@ -20,7 +23,7 @@ _BAR: Final = 15
 
 
 def report_page(report: CodesReport) -> Page:
-    """Likeness to float, what is found, what it costs, and what to know."""
+    """Similarity to the float ranking, scores, costs and remarks."""
     settings = report.settings
     page: Page = [Words(_title(report), "verdict")]
     page += [overlap_table(report, k) for k in settings.k]
@@ -50,14 +53,14 @@ def _title(report: CodesReport) -> str:
 
 
 def _tie_note(report: CodesReport) -> str:
-    worth = {
+    value = {
         "expected": "the mean over all orders of tied documents",
         "order": "what the lower index first gives",
         "best": "the most that any order of tied documents gives",
         "worst": "the least that any order of tied documents gives",
     }[report.settings.ties]
     return (
-        f"Means are {worth}; 'by index' is Overlap with the lower index first; 'tied' is the share "
+        f"Means are {value}; 'by index' is Overlap with the lower index first; 'tied' is the share "
         "of queries whose Overlap depends on the order of tied documents."
     )
 
@@ -71,7 +74,7 @@ def _ends(low: float, high: float) -> Cell:
 
 
 def overlap_table(report: CodesReport, k: int) -> Table:
-    """Overlap at one cut, with what ties do to it; the last row is a random order."""
+    """Overlap at one cut, with the effect of ties; the last row is a random order."""
     name = f"Overlap@{k}"
     rows = []
     for one in report.codes:
@@ -81,8 +84,8 @@ def overlap_table(report: CodesReport, k: int) -> Table:
                 Cell(one.name),
                 Cell(one.cost.bytes_per_vector, "count"),
                 *_mean_cells(found),
-                Cell(float(one.likeness.overlap[k]["order"].mean()), "fraction"),
-                Cell(f"{one.likeness.tied(k).mean():.0%}", "figure"),
+                Cell(float(one.similarity.overlap[k]["order"].mean()), "fraction"),
+                Cell(f"{one.similarity.tied(k).mean():.0%}", "figure"),
                 _bar(found.estimate),
             )
         )
@@ -92,7 +95,7 @@ def overlap_table(report: CodesReport, k: int) -> Table:
         (Cell("chance"), blank, Cell(chance, "fraction"), blank, blank, blank, _bar(chance))
     )
     columns = ("code", "bytes", name, _interval_head(report), "by index", "tied", "")
-    return Table(columns, tuple(rows), luxuries=1)
+    return Table(columns, tuple(rows), n_optional=1)
 
 
 def _bar(share: float) -> Cell:
@@ -104,7 +107,7 @@ def _mean_cells(found: Interval) -> tuple[Cell, Cell]:
 
 
 def rbo_table(report: CodesReport) -> Table:
-    """The order of the top, the first ranks weighing most."""
+    """Rank-biased overlap: the order of the top, weighted towards the first ranks."""
     name = f"RBO(p={report.settings.p:g})"
     rows = []
     for one in report.codes:
@@ -114,11 +117,11 @@ def rbo_table(report: CodesReport) -> Table:
     blank, chance = Cell(None, "figure"), report.chance_rbo
     rows.append((Cell("chance"), blank, Cell(chance, "fraction"), blank, _bar(chance)))
     columns = ("code", "bytes", name, _interval_head(report), "")
-    return Table(columns, tuple(rows), luxuries=1)
+    return Table(columns, tuple(rows), n_optional=1)
 
 
 def correlation_table(report: CodesReport) -> Table:
-    """The order of everything."""
+    """Rank correlations of the whole order."""
     names = ("Kendall", "Spearman")
     rows = [_mean_row(report, one, names) for one in report.codes]
     zero, blank = Cell(0.0, "fraction"), Cell(None, "figure")
@@ -137,13 +140,15 @@ def _mean_columns(report: CodesReport, names: tuple[str, ...]) -> tuple[str, ...
     return ("code", *(part for name in names for part in (name, _interval_head(report))))
 
 
-def _mean_row(report: CodesReport, one: CodeLoss, names: tuple[str, ...]) -> tuple[Cell, ...]:
+def _mean_row(
+    report: CodesReport, one: QuantizationResult, names: tuple[str, ...]
+) -> tuple[Cell, ...]:
     means = [_mean_cells(report.intervals[one.name][name]) for name in names]
     return (Cell(one.name), *(cell for pair in means for cell in pair))
 
 
 def judged_table(report: CodesReport, comparison: Comparison, measure: str) -> Table:
-    """One measure against the judgments: means, and each code less float."""
+    """One measure against the judgments: means, and the difference of each code to float."""
     standings = {one.name: one.mean for one in comparison.standings_on(measure)}
     pairs = {pair.a: pair for pair in comparison.pairs_on(measure)}
     rows = []
@@ -153,18 +158,18 @@ def judged_table(report: CodesReport, comparison: Comparison, measure: str) -> T
         if pair is None:
             row += [Cell(None, "figure")] * 3
         else:
-            difference, low, high = pair.seen_from(one.name)
+            difference, low, high = pair.difference_of(one.name)
             clear = pair.winner is not None
             span = None if math.isnan(low) else f"[{signed(low)}, {signed(high)}]"
             shown = None if math.isnan(difference) else signed(difference)
             row += [
                 Cell(shown, "figure", clear),
                 Cell(span, "figure"),
-                Cell(shown_p(pair.p), "figure", clear),
+                Cell(format_p(pair.p), "figure", clear),
             ]
         rows.append(tuple(row))
     head = _interval_head(report)
-    return Table(("code", measure, head, f"less {FLOAT}", head, "p"), tuple(rows))
+    return Table(("code", measure, head, f"− {FLOAT}", head, "p"), tuple(rows))
 
 
 def cost_table(report: CodesReport) -> Table:
@@ -184,7 +189,7 @@ def cost_table(report: CodesReport) -> Table:
     return Table(columns, tuple(rows))
 
 
-def _smaller(report: CodesReport, one: CodeLoss) -> float:
+def _smaller(report: CodesReport, one: QuantizationResult) -> float:
     return report[FLOAT].cost.bytes_per_vector / one.cost.bytes_per_vector
 
 
@@ -247,7 +252,7 @@ def report_data(report: CodesReport) -> dict[str, Any]:
     return data
 
 
-def _code_data(report: CodesReport, one: CodeLoss) -> dict[str, Any]:
+def _code_data(report: CodesReport, one: QuantizationResult) -> dict[str, Any]:
     data: dict[str, Any] = {
         "name": one.name,
         "method": one.method,
@@ -255,31 +260,31 @@ def _code_data(report: CodesReport, one: CodeLoss) -> dict[str, Any]:
         "bytes_per_vector": one.cost.bytes_per_vector,
         "encode_seconds": one.cost.encode_seconds,
         "search_seconds": one.cost.search_seconds,
-        "float_ranking": _likeness_data(report, one),
+        "float_ranking": _similarity_data(report, one),
     }
     if report.comparison is not None:
         data["judgments"] = _judged_data(report.comparison, one)
     return data
 
 
-def _likeness_data(report: CodesReport, one: CodeLoss) -> dict[str, Any]:
+def _similarity_data(report: CodesReport, one: QuantizationResult) -> dict[str, Any]:
     data = {name: _mean_data(found) for name, found in report.intervals[one.name].items()}
     for name, counts in one.near.mean().counts.items():
         data[name]["tied_share"] = counts.tied_share
     for k in report.settings.k:
-        means = {ties: float(values.mean()) for ties, values in one.likeness.overlap[k].items()}
+        means = {ties: float(values.mean()) for ties, values in one.similarity.overlap[k].items()}
         data[f"Overlap@{k}"] |= {
             "expected": means["expected"],
             "by_index": means["order"],
             "best": means["best"],
             "worst": means["worst"],
-            "tied_share": float(one.likeness.tied(k).mean()),
+            "tied_share": float(one.similarity.tied(k).mean()),
             "chance": report.chance(k),
         }
     return data
 
 
-def _judged_data(comparison: Comparison, one: CodeLoss) -> dict[str, Any]:
+def _judged_data(comparison: Comparison, one: QuantizationResult) -> dict[str, Any]:
     data = {}
     for measure in map(str, comparison.measures):
         mean = next(s.mean for s in comparison.standings_on(measure) if s.name == one.name)

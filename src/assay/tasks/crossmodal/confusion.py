@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from assay.arrays import Ints
 from assay.core.ranking import Ranking
 
-__all__ = ["Confusion", "ConfusionCounter", "Retrieved"]
+__all__ = ["ConfusionCounter", "LabelConfusion", "RetrievedLabel"]
 
 
 @dataclass(frozen=True)
-class Retrieved:
+class RetrievedLabel:
     """How often items of one label were retrieved for queries of another."""
 
     query_label: str
@@ -26,7 +26,7 @@ class Retrieved:
 
 
 @dataclass(frozen=True, eq=False)
-class Confusion:
+class LabelConfusion:
     """Counts of (query label, retrieved label) in the first `k` places, those above 0 only.
 
     Tied items count as the tie rule places them.
@@ -38,7 +38,7 @@ class Confusion:
     doc: Ints
     count: Ints
 
-    def rows(self) -> Iterator[Retrieved]:
+    def rows(self) -> Iterator[RetrievedLabel]:
         """Every pair that occurs, by query label, most often retrieved first.
 
         The share is that of all items retrieved for queries of this label.
@@ -47,11 +47,11 @@ class Confusion:
         for i in np.lexsort((self.doc, -self.count, self.query)):
             asked, found = self.query[i], self.doc[i]
             share = float(self.count[i] / total[asked])
-            yield Retrieved(
+            yield RetrievedLabel(
                 str(self.names[asked]), str(self.names[found]), int(self.count[i]), share
             )
 
-    def mistakes(self, limit: int) -> list[Retrieved]:
+    def mistakes(self, limit: int) -> list[RetrievedLabel]:
         """The pairs of different labels with the largest shares."""
         wrong = [row for row in self.rows() if row.query_label != row.doc_label]
         return sorted(wrong, key=lambda row: -row.share)[:limit]
@@ -65,7 +65,7 @@ class Confusion:
         if n <= largest:
             place, names = np.arange(n), [str(name) for name in self.names]
         else:
-            place, names = self._lumped(largest)
+            place, names = self._lump_rare_labels(largest)
         square = np.zeros((len(names), len(names)))
         np.add.at(square, (place[self.query], place[self.doc]), self.count)
         total = square.sum(axis=1, keepdims=True)
@@ -75,7 +75,7 @@ class Confusion:
         """Plain data for JSON."""
         return {"k": self.k, "pairs": [asdict(row) for row in self.rows()]}
 
-    def _lumped(self, largest: int) -> tuple[Ints, list[str]]:
+    def _lump_rare_labels(self, largest: int) -> tuple[Ints, list[str]]:
         n = len(self.names)
         weight = np.bincount(self.query, self.count, minlength=n)
         kept = np.sort(np.argsort(-weight, kind="stable")[: largest - 1])
@@ -101,7 +101,7 @@ class ConfusionCounter:
         self.codes = merged
         self.counts = np.bincount(at, weight, minlength=len(merged)).astype(np.int64)
 
-    def result(self) -> Confusion:
+    def result(self) -> LabelConfusion:
         """What was counted."""
         query, doc = np.divmod(self.codes, max(len(self.names), 1))
-        return Confusion(self.k, self.names, query, doc, self.counts)
+        return LabelConfusion(self.k, self.names, query, doc, self.counts)

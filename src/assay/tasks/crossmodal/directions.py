@@ -1,4 +1,4 @@
-"""Directions such as `text2sensor`: which modality asks, and which is searched."""
+"""Directions such as `text2sensor`: the modality of the queries and the one that is searched."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from assay.core import checks
-from assay.core.checks import listed
+from assay.core.checks import as_list
 from assay.core.conventions import Conventions, preset
 from assay.core.text import did_you_mean
 from assay.errors import UsageError
@@ -17,7 +17,7 @@ __all__ = [
     "PROTOTYPE",
     "Direction",
     "Metric",
-    "Plan",
+    "RetrievalSettings",
     "Zero",
     "check_k_values",
     "check_modality_name",
@@ -88,11 +88,11 @@ def parse_directions(
     """
     targets = [check_modality_name(name) for name in modalities]
     if not targets:
-        raise UsageError("There is nothing to search: give the embeddings of a modality.")
+        raise UsageError("No embeddings are given: there is nothing to search.")
     if directions is None:
         return default_directions(targets, prototypes=prototypes)
     sources = [*targets, PROTOTYPE]
-    found = [_parsed(name, sources, targets) for name in listed(directions, "directions")]
+    found = [_parse_direction(name, sources, targets) for name in as_list(directions, "directions")]
     if not found:
         raise UsageError("directions is empty. Name at least one, such as 'text2sensor'.")
     for direction in found:
@@ -104,7 +104,7 @@ def parse_directions(
     return list(dict.fromkeys(found))
 
 
-def _parsed(name: object, sources: list[str], targets: list[str]) -> Direction:
+def _parse_direction(name: object, sources: list[str], targets: list[str]) -> Direction:
     cuts = [Direction(a, b) for a in sources for b in targets if f"{a}2{b}" == name]
     if len(cuts) == 1:
         return cuts[0]
@@ -127,7 +127,7 @@ DEEPEST: Final = 1000
 
 
 @dataclass(frozen=True)
-class Plan:
+class RetrievalSettings:
     """The choices of one evaluation; see `label_retrieval` for what each means."""
 
     k_values: tuple[int, ...] = (10, 50, 100)
@@ -150,11 +150,11 @@ class Plan:
         for name in ("depth", "confusion_k", "threads"):
             if getattr(self, name) is not None:
                 checks.check_cutoff(getattr(self, name), name)
-        preset("document_000").but(ties=self.ties)
+        preset("label_retrieval").but(ties=self.ties)
 
     def conventions(self, *, exclude_own: bool) -> Conventions:
         """Rows by index, empty queries left out; the own item never counts where excluded."""
-        rules = preset("document_000").but(ties=self.ties)
+        rules = preset("label_retrieval").but(ties=self.ties)
         return rules.but(self_match="exclude") if exclude_own else rules
 
     def headline(self, k: int, *, prototypes: bool) -> str:
@@ -191,7 +191,7 @@ def check_k_values(k_values: Any) -> tuple[int, ...]:
     (10, 50)
     """
     single = isinstance(k_values, int)
-    values: Iterable[Any] = [k_values] if single else checks.listed(k_values, "k_values")
+    values: Iterable[Any] = [k_values] if single else checks.as_list(k_values, "k_values")
     found = sorted({checks.check_cutoff(k, "Each of k_values") for k in values})
     if not found:
         raise UsageError("k_values is empty. Give at least one cut-off, such as 10.")

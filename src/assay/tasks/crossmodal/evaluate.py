@@ -14,14 +14,14 @@ from assay.runs.record import RunRecord
 from assay.tables.table import Table, columns_of
 from assay.tasks.crossmodal.directions import (
     Metric,
-    Plan,
+    RetrievalSettings,
     Zero,
     check_k_values,
     parse_directions,
 )
 from assay.tasks.crossmodal.results import DirectionResult, LabelResults
 from assay.tasks.crossmodal.samples import Prototypes, SampleRows, align
-from assay.tasks.crossmodal.search import check_questions, questions_of, search_direction
+from assay.tasks.crossmodal.search import check_tasks, make_tasks, search_direction
 from assay.tasks.crossmodal.tables import label_table, measure_table, mistake_table
 
 __all__ = ["LabelRetrievalResult", "label_retrieval"]
@@ -133,7 +133,7 @@ def label_retrieval(
     >>> found["label"]["image2image"][1]
     1.0
     """
-    plan = Plan(
+    settings = RetrievalSettings(
         check_k_values(k_values),
         metric,
         ties,
@@ -149,16 +149,16 @@ def label_retrieval(
     wanted = parse_directions(directions, modalities, prototypes=prototypes is not None)
     levels = labels if isinstance(labels, Mapping) else {"label": labels}
     samples = align(_as_rows(modalities), _as_rows(levels))
-    dropped = [str(label) for label in checks.listed(drop_labels, "drop_labels")]
+    dropped = [str(label) for label in checks.as_list(drop_labels, "drop_labels")]
     if prototypes is not None:
         checks.require(prototypes, Prototypes, "prototypes", "Prototypes.of(embeddings, labels)")
         prototypes = prototypes.without(dropped)
-    questions = questions_of(samples, wanted, prototypes, dropped)
-    check_questions(questions, plan)
-    done = _Steps(progress, sum(len(question.query_ids) for question in questions))
+    tasks = make_tasks(samples, wanted, prototypes, dropped)
+    check_tasks(tasks, settings)
+    done = _Steps(progress, sum(len(task.query_ids) for task in tasks))
     found: dict[str, list[DirectionResult]] = {level: [] for level in samples.levels}
-    for question in questions:
-        for level, result in search_direction(question, plan, progress=done.next()).items():
+    for task in tasks:
+        for level, result in search_direction(task, settings, progress=done.next()).items():
             found[level].append(result)
     return LabelRetrievalResult(LabelResults(level, results) for level, results in found.items())
 

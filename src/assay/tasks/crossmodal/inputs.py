@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.core.checks import check_labels, named_few
+from assay.core.checks import check_labels, name_few
 from assay.errors import FormatError, MismatchError, UsageError
+from assay.io.arrays import load_keyed
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
-from assay.io.vectors import load_keyed
 from assay.models.adapters.torch_file import from_factory
 from assay.tasks.crossmodal.prototypes import (
     encode_text_prototypes,
@@ -23,10 +23,10 @@ from assay.tasks.crossmodal.samples import Prototypes, SampleRows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["named_files", "read_labels", "read_modalities", "read_prototypes"]
+__all__ = ["read_labels", "read_modalities", "read_prototypes", "split_names"]
 
 
-def named_files(entries: tuple[str, ...], option: str) -> dict[str, str]:
+def split_names(entries: tuple[str, ...], option: str) -> dict[str, str]:
     """NAME=FILE pairs; a name given twice is refused. A file without a name has the name ''."""
     found: dict[str, str] = {}
     for entry in entries:
@@ -57,7 +57,7 @@ def _refuse_strange_keys(keys: dict[str, str], named: dict[str, str], option: st
     strange = [name for name in keys if name not in named]
     if strange:
         raise UsageError(
-            f"{option} names {strange[0]!r}, but there is no such entry; there are "
+            f"{option} names {strange[0]!r}, which is not given; given are "
             f"{', '.join(map(repr, named))}."
         )
 
@@ -84,7 +84,7 @@ def read_labels(
     for name, path in maps.items():
         if not name or name in levels:
             raise UsageError("--label-map: write LEVEL=FILE with the name of a new level.")
-        levels[name] = SampleRows(_mapped(first.values, path, first_name), first.ids)
+        levels[name] = SampleRows(_map_labels(first.values, path, first_name), first.ids)
     return levels
 
 
@@ -110,7 +110,7 @@ def _json_rows(labels: Any, place: str) -> SampleRows:
     return SampleRows(list(labels.values()), list(labels))
 
 
-def _mapped(labels: Any, path: str, level: str) -> Any:
+def _map_labels(labels: Any, path: str, level: str) -> Any:
     """Coarser labels by a JSON map {label: coarser label}."""
     coarser = parse_json(read_text(path), path)
     if not isinstance(coarser, dict):
@@ -118,7 +118,7 @@ def _mapped(labels: Any, path: str, level: str) -> Any:
     names, codes = np.unique(check_labels(labels, f"The labels {level!r}"), return_inverse=True)
     absent = [str(name) for name in names if str(name) not in coarser]
     if absent:
-        raise MismatchError(f"{path} has no entry for the labels {named_few(absent)} of {level!r}.")
+        raise MismatchError(f"{path} has no entry for the labels {name_few(absent)} of {level!r}.")
     return check_labels([coarser[str(name)] for name in names], path)[codes]
 
 
@@ -143,7 +143,7 @@ def read_prototypes(
             raise UsageError(
                 "--prototype-embeddings are ready: leave --metadata, --encoder, --checkpoint out."
             )
-        return _ready_prototypes(embeddings, key, labels)
+        return _load_prototypes(embeddings, key, labels)
     if metadata is None or dataset is None:
         raise UsageError(
             "Prototypes need --metadata and --dataset-name (descriptions of the labels), or "
@@ -157,13 +157,11 @@ def read_prototypes(
     return Prototypes.of(vectors, names)
 
 
-def _ready_prototypes(path: str, key: str | None, labels: str | None) -> Prototypes:
+def _load_prototypes(path: str, key: str | None, labels: str | None) -> Prototypes:
     vectors, _ = load_keyed(path, key, usual=("prototype_embeddings", "embeddings", "prototypes"))
     usual = ("prototype_labels", "labels")
     if labels is None and Path(path).suffix.lower() == ".npy":
-        raise UsageError(
-            f"{path} does not say whose prototypes these are: give --prototype-labels."
-        )
+        raise UsageError(f"{path} has no labels of its prototypes: give --prototype-labels.")
     if labels is not None and Path(labels).suffix.lower() == ".json":
         return Prototypes.of(vectors, _json_list(labels))
     names, _ = load_keyed(labels or path, None, usual=usual)

@@ -37,10 +37,10 @@ def load_text_prototypes_from_metadata(
         raise FormatError(f"{name} must hold a JSON object with an entry for each dataset.")
     dataset = _entry(metadata, dataset_name, f"{name}: there is no dataset")
     if not isinstance(dataset, dict):
-        raise FormatError(f"{name}: the entry of dataset {dataset_name!r} is no JSON object.")
+        raise FormatError(f"{name}: the entry of dataset {dataset_name!r} is not a JSON object.")
     styles = {key.removeprefix(_FIELD): key for key in dataset if key.startswith(_FIELD)}
     field = _entry(styles, style, f"{name}: dataset {dataset_name!r} has no caption style")
-    return _checked(dataset[field], f"{name}, dataset {dataset_name!r}, {field}")
+    return _check_texts(dataset[field], f"{name}, dataset {dataset_name!r}, {field}")
 
 
 def _entry(found: dict[str, Any], key: str, complaint: str) -> Any:
@@ -51,7 +51,7 @@ def _entry(found: dict[str, Any], key: str, complaint: str) -> Any:
     raise UsageError(f"{complaint} {key!r}.{hint} Known: {known}.")
 
 
-def _checked(label_to_text: Any, place: str) -> dict[str, str | list[str]]:
+def _check_texts(label_to_text: Any, place: str) -> dict[str, str | list[str]]:
     if not isinstance(label_to_text, dict) or not label_to_text:
         raise FormatError(f"{place} must hold {{label: text}} with at least one label.")
     for label, texts in label_to_text.items():

@@ -14,7 +14,7 @@ from assay.arrays import or_none
 from assay.runs.record import RunRecord
 from assay.scoring.scores import Mean, Scores
 from assay.stats import Interval, interval_method, intervals
-from assay.tasks.crossmodal.confusion import Confusion
+from assay.tasks.crossmodal.confusion import LabelConfusion
 from assay.tasks.crossmodal.directions import PROTOTYPE, Direction
 
 __all__ = ["DirectionResult", "LabelResults"]
@@ -35,10 +35,10 @@ class DirectionResult(Mapping[int, float]):
     scores: Scores
     chance: Scores
     ceiling: Scores
-    confusion: Confusion
+    confusion: LabelConfusion
     n_docs: int
     targets: dict[str, int]
-    undone: str = ""
+    skipped: str = ""
 
     def __getitem__(self, k: int) -> float:
         """Label-Recall@K, the mean over queries."""
@@ -99,8 +99,8 @@ class DirectionResult(Mapping[int, float]):
         if tied.any():
             ties = self.scores.conventions.ties
             yield f"{tied.mean():.1%} of {what} have a value that depends on ties (ties: {ties})"
-        if self.undone:
-            yield f"{self.undone} and was left out; raise depth to have it"
+        if self.skipped:
+            yield f"{self.skipped} and was left out; raise depth to have it"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON: means with counts, intervals, chance, ceiling, labels, confusion."""

@@ -105,8 +105,8 @@ def align(modalities: Mapping[str, SampleRows], levels: Mapping[str, SampleRows]
     ids = ids.take(ids.order())
     return Samples(
         ids,
-        {name: _moved(part, places[f"embeddings {name!r}"]) for name, part in parts.items()},
-        {name: _moved(part, places[f"labels {name!r}"]) for name, part in labels.items()},
+        {name: _reorder(part, places[f"embeddings {name!r}"]) for name, part in parts.items()},
+        {name: _reorder(part, places[f"labels {name!r}"]) for name, part in labels.items()},
     )
 
 
@@ -163,7 +163,7 @@ def _refuse_other_ids(left_name: str, left: Ids, right_name: str, right: Ids) ->
         )
     ]
     words = [
-        f"{checks.named_few(ids)} of {name} not in {other}"
+        f"{checks.name_few(ids)} of {name} not in {other}"
         for name, other, ids in lacking
         if len(ids)
     ]
@@ -171,7 +171,7 @@ def _refuse_other_ids(left_name: str, left: Ids, right_name: str, right: Ids) ->
         raise MismatchError(f"The samples are not the same: {'; '.join(words)}.")
 
 
-def _moved(part: Array, places: NDArray[np.int64]) -> Array:
+def _reorder(part: Array, places: NDArray[np.int64]) -> Array:
     return part if np.array_equal(places, np.arange(len(part))) else part[places]
 
 
@@ -188,7 +188,7 @@ _ROWS_AT_ONCE: Final = 16384
 def check_vectors(
     vectors: NDArray[Any], ids: Ids, what: str, *, directions_needed: bool, each: str = "sample"
 ) -> None:
-    """Refuse values that are no numbers and, where a direction is needed, rows of zeros."""
+    """Refuse values that are not numbers and, where a direction is needed, rows of zeros."""
     if vectors.dtype.kind not in "iuf" and vectors.dtype.name != "bfloat16":
         raise ValueRangeError(f"{what} must hold real numbers, found dtype {vectors.dtype}.")
     for start in range(0, len(vectors), _ROWS_AT_ONCE):

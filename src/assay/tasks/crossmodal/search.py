@@ -20,7 +20,7 @@ from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
 from assay.search.engine import rank
 from assay.tasks.crossmodal.confusion import ConfusionCounter
-from assay.tasks.crossmodal.directions import PROTOTYPE, Direction, Plan
+from assay.tasks.crossmodal.directions import PROTOTYPE, Direction, RetrievalSettings
 from assay.tasks.crossmodal.results import DirectionResult
 from assay.tasks.crossmodal.samples import (
     Prototypes,
@@ -30,11 +30,11 @@ from assay.tasks.crossmodal.samples import (
     without_labels,
 )
 
-__all__ = ["Question", "check_questions", "questions_of", "search_direction"]
+__all__ = ["SearchTask", "check_tasks", "make_tasks", "search_direction"]
 
 
 @dataclass(frozen=True, eq=False)
-class Question:
+class SearchTask:
     """A direction with its vectors and, for every level, the labels of queries and items."""
 
     direction: Direction
@@ -52,9 +52,9 @@ class Question:
         """Ids of the items that are searched."""
         return next(iter(self.levels.values())).doc_ids
 
-    def excludes_own(self, plan: Plan) -> bool:
+    def excludes_own(self, settings: RetrievalSettings) -> bool:
         """Whether an item with the query's own id is left out: in self directions, always."""
-        paired = plan.exclude_paired and self.direction.source != PROTOTYPE
+        paired = settings.exclude_paired and self.direction.source != PROTOTYPE
         return self.direction.within or paired
 
     def most_relevant(self) -> int:
@@ -62,24 +62,24 @@ class Question:
         return max(int(labels.n_relevant.max(initial=0)) for labels in self.levels.values())
 
 
-def questions_of(
+def make_tasks(
     samples: Samples, directions: list[Direction], prototypes: Prototypes | None, dropped: list[str]
-) -> list[Question]:
+) -> list[SearchTask]:
     """One search for each direction and each set of samples that some levels share."""
     return [
-        _question(direction, kept, levels, prototypes)
-        for kept, levels in _shared(samples, dropped)
+        _make_task(direction, kept, levels, prototypes)
+        for kept, levels in _group_levels(samples, dropped)
         for direction in directions
     ]
 
 
-def check_questions(questions: list[Question], plan: Plan) -> None:
+def check_tasks(tasks: list[SearchTask], settings: RetrievalSettings) -> None:
     """Look at every array once, before the first search."""
-    directions_needed = plan.metric == "cosine" and plan.zero == "error"
+    directions_needed = settings.metric == "cosine" and settings.zero == "error"
     seen: set[int] = set()
-    for one in questions:
+    for one in tasks:
         check_dimensions(one.queries, one.docs, one.direction.name)
-        if one.excludes_own(plan) and len(one.doc_ids) < 2:
+        if one.excludes_own(settings) and len(one.doc_ids) < 2:
             raise UsageError(
                 f"{one.direction.name}: there is one sample, and it cannot find itself. "
                 "Give at least two."
@@ -95,7 +95,7 @@ def check_questions(questions: list[Question], plan: Plan) -> None:
                 seen.add(id(vectors))
 
 
-def _shared(samples: Samples, dropped: list[str]) -> list[tuple[Samples, list[str]]]:
+def _group_levels(samples: Samples, dropped: list[str]) -> list[tuple[Samples, list[str]]]:
     """Levels that leave out the same samples are searched together."""
     groups: dict[bytes, list[str]] = {}
     for level, labels in samples.levels.items():
@@ -109,9 +109,9 @@ def _shared(samples: Samples, dropped: list[str]) -> list[tuple[Samples, list[st
     ]
 
 
-def _question(
+def _make_task(
     direction: Direction, samples: Samples, levels: list[str], prototypes: Prototypes | None
-) -> Question:
+) -> SearchTask:
     if prototypes is None or direction.source != PROTOTYPE:
         vectors, ids, own = samples.modalities[direction.source], samples.ids, None
     else:
@@ -125,55 +125,58 @@ def _question(
         )
         for level in levels
     }
-    return Question(direction, vectors, samples.modalities[direction.target], judged)
+    return SearchTask(direction, vectors, samples.modalities[direction.target], judged)
 
 
 Progress = Callable[[int, int], None]
 
 # Retrieved items that a block may hold. A label's items may all tie, so that what is kept can be
-# far more than was asked for: the next block is as large as the last one says it may be.
+# far more than the depth: the next block is as large as the last one says it may be.
 _ITEMS_PER_BLOCK: Final = 1 << 22
 _FIRST_BLOCK, _LARGEST_BLOCK, _GROWTH = 64, 16384, 8
 
 
 def search_direction(
-    question: Question, plan: Plan, *, progress: Progress | None = None
+    task: SearchTask, settings: RetrievalSettings, *, progress: Progress | None = None
 ) -> dict[str, DirectionResult]:
     """The result of every level from one search."""
-    rules = plan.conventions(exclude_own=question.excludes_own(plan))
-    most = question.most_relevant()
-    measures = plan.measures(most, prototypes=question.direction.source == PROTOTYPE)
-    tallies = {
-        level: _Tally(
-            labels, tuple(measures), rules, ConfusionCounter(labels.names, plan.counted_places)
+    rules = settings.conventions(exclude_own=task.excludes_own(settings))
+    most = task.most_relevant()
+    measures = settings.measures(most, prototypes=task.direction.source == PROTOTYPE)
+    by_level = {
+        level: _Accumulator(
+            labels, tuple(measures), rules, ConfusionCounter(labels.names, settings.counted_places)
         )
-        for level, labels in question.levels.items()
+        for level, labels in task.levels.items()
     }
-    for rows, ranking in _blocks(question, plan, plan.depth_for(most), progress):
-        for tally in tallies.values():
-            tally.add(rows, ranking)
-    return {level: tally.result(question, level, plan, most) for level, tally in tallies.items()}
+    for rows, ranking in _blocks(task, settings, settings.depth_for(most), progress):
+        for accumulator in by_level.values():
+            accumulator.add(rows, ranking)
+    return {
+        level: accumulator.result(task, level, settings, most)
+        for level, accumulator in by_level.items()
+    }
 
 
 def _blocks(
-    question: Question, plan: Plan, depth: int, progress: Progress | None
+    task: SearchTask, settings: RetrievalSettings, depth: int, progress: Progress | None
 ) -> Iterator[tuple[Ints, Ranking]]:
     """Rankings of one block of queries after the other, with everything that ties at the end."""
-    n, size, start = len(question.query_ids), _FIRST_BLOCK, 0
+    n, size, start = len(task.query_ids), _FIRST_BLOCK, 0
     while start < n:
         rows = np.arange(start, min(start + size, n))
         ranking = rank(
-            question.queries[rows[0] : rows[-1] + 1],
-            question.docs,
-            min(depth, len(question.doc_ids)),
-            metric=plan.metric,
-            exclude="self" if question.excludes_own(plan) else None,
-            query_ids=question.query_ids.take(rows),
-            doc_ids=question.doc_ids,
+            task.queries[rows[0] : rows[-1] + 1],
+            task.docs,
+            min(depth, len(task.doc_ids)),
+            metric=settings.metric,
+            exclude="self" if task.excludes_own(settings) else None,
+            query_ids=task.query_ids.take(rows),
+            doc_ids=task.doc_ids,
             keep_ties=True,
-            zero=plan.zero,
-            threads=plan.threads,
-            progress=None if progress is None else _shifted(progress, rows, n),
+            zero=settings.zero,
+            threads=settings.threads,
+            progress=None if progress is None else _shift_progress(progress, rows, n),
         )
         yield rows, ranking
         start += len(rows)
@@ -181,7 +184,7 @@ def _blocks(
         size = min(size * _GROWTH, _LARGEST_BLOCK, max(_ITEMS_PER_BLOCK // kept, 1))
 
 
-def _shifted(progress: Progress, rows: Ints, n: int) -> Callable[[int, int | None], None]:
+def _shift_progress(progress: Progress, rows: Ints, n: int) -> Callable[[int, int | None], None]:
     """Progress within a block, whatever it counts, as progress within all queries."""
 
     def report(done: int, total: int | None) -> None:
@@ -191,7 +194,7 @@ def _shifted(progress: Progress, rows: Ints, n: int) -> Callable[[int, int | Non
 
 
 @dataclass
-class _Tally:
+class _Accumulator:
     """What one level of labels has collected so far."""
 
     labels: Labels
@@ -230,21 +233,24 @@ class _Tally:
             ]
             self.limits.update(zip(new[unseen].tolist(), zip(*found, strict=True), strict=True))
 
-    def result(self, question: Question, level: str, plan: Plan, most: int) -> DirectionResult:
+    def result(
+        self, task: SearchTask, level: str, settings: RetrievalSettings, most: int
+    ) -> DirectionResult:
         """Everything together, with the label of each query as its group."""
         scores = Scores.merge(*self.scores).with_groups(label=self._label_of_query())
-        prototypes = question.direction.source == PROTOTYPE
+        prototypes = task.direction.source == PROTOTYPE
+        lacking = settings.full and "MAP@R" not in self.measures
         return DirectionResult(
-            direction=question.direction,
+            direction=task.direction,
             level=level,
-            headlines={k: plan.headline(k, prototypes=prototypes) for k in plan.k_values},
+            headlines={k: settings.headline(k, prototypes=prototypes) for k in settings.k_values},
             scores=scores,
             chance=self._limit(scores, 0),
             ceiling=self._limit(scores, 1),
             confusion=self.counter.result(),
             n_docs=len(self.labels.doc_ids),
             targets=self._sizes(),
-            undone="" if "MAP@R" in self.measures or not plan.full else f"MAP@R needs depth {most}",
+            skipped=f"MAP@R needs depth {most}" if lacking else "",
         )
 
     def _label_of_query(self) -> dict[Any, str]:

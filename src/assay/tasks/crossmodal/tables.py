@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from assay.tables.heat_map import heat_map
 from assay.tables.svg import Drawing
 from assay.tables.table import Cell, Table
-from assay.tasks.crossmodal.confusion import Retrieved
+from assay.tasks.crossmodal.confusion import RetrievedLabel
 from assay.tasks.crossmodal.results import DirectionResult
 
 __all__ = [
@@ -93,7 +93,7 @@ def mistake_table(results: Iterable[DirectionResult], limit: int = 5) -> Table:
     return _pair_table((one, row) for one in results for row in one.confusion.mistakes(limit))
 
 
-def _pair_table(pairs: Iterable[tuple[DirectionResult, Retrieved]]) -> Table:
+def _pair_table(pairs: Iterable[tuple[DirectionResult, RetrievedLabel]]) -> Table:
     rows = [
         (
             Cell(one.level),

@@ -2,7 +2,8 @@
 
 Ranks of true matches are counted (`rank_pair`), become a `DescriptorResult`, and that gives mAP,
 Success@k, intervals over scenes, chance and comparisons. `run_experiment` does all of it from an
-experiment file; `ExperimentMetrics` is the workbench's container by its own names.
+experiment file, and `ExperimentReport` makes tables of it. `records()` of a result go into a store
+or a report.
 """
 
 from __future__ import annotations
@@ -10,13 +11,22 @@ from __future__ import annotations
 from assay.tasks.descriptors.compare import CategorySummary, compare_descriptors, summarize
 from assay.tasks.descriptors.experiment import Experiment, experiment_from, read_experiment
 from assay.tasks.descriptors.image_retrieval import evaluate_image_retrieval
-from assay.tasks.descriptors.imports import import_results
-from assay.tasks.descriptors.patches import PatchScene, evaluate_patches, read_patch_scenes
+from assay.tasks.descriptors.imports import ImportReport, import_results, report_import
+from assay.tasks.descriptors.patches import (
+    PatchResult,
+    PatchScene,
+    describe_patch_scenes,
+    evaluate_patches,
+    read_patch_scenes,
+)
 from assay.tasks.descriptors.pooled_hits import Candidates, PooledResult, count_candidates
 from assay.tasks.descriptors.ranks import PairRanks, rank_pair
+from assay.tasks.descriptors.report import (
+    ExperimentReport,
+    draw_matches,
+)
 from assay.tasks.descriptors.result import DescriptorResult
 from assay.tasks.descriptors.run import ExperimentResult, run_experiment
-from assay.tasks.descriptors.workbench import ExperimentMetrics, QueryAPResult, compute_query_ap
 from assay.tasks.descriptors.workbench_csv import metadata_text, read_metadata, wide_row
 
 __all__ = [
@@ -24,15 +34,17 @@ __all__ = [
     "CategorySummary",
     "DescriptorResult",
     "Experiment",
-    "ExperimentMetrics",
+    "ExperimentReport",
     "ExperimentResult",
+    "ImportReport",
     "PairRanks",
+    "PatchResult",
     "PatchScene",
     "PooledResult",
-    "QueryAPResult",
     "compare_descriptors",
-    "compute_query_ap",
     "count_candidates",
+    "describe_patch_scenes",
+    "draw_matches",
     "evaluate_image_retrieval",
     "evaluate_patches",
     "experiment_from",
@@ -42,6 +54,7 @@ __all__ = [
     "read_experiment",
     "read_metadata",
     "read_patch_scenes",
+    "report_import",
     "run_experiment",
     "summarize",
     "wide_row",

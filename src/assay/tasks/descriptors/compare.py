@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from assay.arrays import or_none
-from assay.comparison.clusters import n_clusters
+from assay.comparison.alignment import count_clusters
 from assay.comparison.compare import Comparison, compare
 from assay.core import checks
 from assay.core.ids import Ids
@@ -30,7 +30,7 @@ ALL: Final = "all"
 class CategorySummary:
     """One descriptor on the scenes of a category, or on all of them.
 
-    `micro` is the mean over keypoints, `macro` the mean over scenes; both intervals draw scenes.
+    `micro` is the mean over keypoints, `macro` the mean over scenes; intervals resample scenes.
     `chance` and `ceiling` are those of the mean over keypoints.
     """
 
@@ -112,7 +112,7 @@ def compare_descriptors(
     force: bool = False,
     **settings: Any,
 ) -> Comparison:
-    """Compare descriptors on the same keypoints; whole scenes are drawn and tested.
+    """Compare descriptors on the same keypoints; whole scenes are resampled.
 
     Results on other keypoints, or with another truth, are refused: their questions differ in
     number and in difficulty. With `force` the means of scenes are compared instead, scene by
@@ -123,7 +123,7 @@ def compare_descriptors(
     for one in results:
         checks.require(one, DescriptorResult, "every result", "a DescriptorResult")
     names = [one.name for one in results]
-    fewest = min(n_clusters(one.scores.values, one.scores.groups["scene"]) for one in results)
+    fewest = min(count_clusters(one.scores.values, one.scores.groups["scene"]) for one in results)
     settings = {"interval": interval_method(fewest), **settings}
     if len({one.query_set for one in results}) == 1:
         return compare(
@@ -136,7 +136,7 @@ def compare_descriptors(
 
 
 def _why_not(results: Sequence[DescriptorResult]) -> str:
-    """Say what differs, with sizes and chance, so that the reader sees what it would mean."""
+    """What differs, with sizes and chance, to show what a comparison would mean."""
     lines = []
     for one in results[:5]:
         pool = float(np.mean([pair.n_docs for pair in one.pairs])) if one.pairs else 0.0
@@ -146,7 +146,7 @@ def _why_not(results: Sequence[DescriptorResult]) -> str:
             + (f", keypoints {one.keypoints!r})" if one.keypoints else ")")
         )
     return (
-        "These results answer different questions, so their means are not comparable: "
+        "These results are of different queries, so their means are not comparable: "
         f"{'; '.join(lines)}. Use one locked set of keypoints for all, or force the comparison of "
         "scene means."
     )

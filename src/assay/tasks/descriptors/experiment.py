@@ -127,7 +127,7 @@ class EvaluationSettings:
 
     @property
     def conventions(self) -> Conventions:
-        """Document 003's, with the ties that are asked for."""
+        """The preset of keypoints, with the chosen ties."""
         return default_conventions().but(ties=self.ties)
 
 
@@ -173,18 +173,18 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
     text = read_text(path)
     data = _toml(text, name) if ending == ".toml" else _yaml(text, name)
     made = experiment_from(data, name)
-    return _rooted(made, Path(name).resolve().parent)
+    return _resolve_paths(made, Path(name).resolve().parent)
 
 
 def experiment_from(data: Any, place: str = "experiment") -> Experiment:
     """An experiment from plain data such as a file holds; `place` is for messages."""
     if isinstance(data, Mapping) and isinstance(data.get("descriptors"), list):
-        data = {**data, "descriptors": [_named(one) for one in data["descriptors"]]}
-    made: Experiment = _filled(Experiment, data, place)
+        data = {**data, "descriptors": [_as_settings(one) for one in data["descriptors"]]}
+    made: Experiment = _fill(Experiment, data, place)
     return made
 
 
-def _named(descriptor: Any) -> Any:
+def _as_settings(descriptor: Any) -> Any:
     """A descriptor may be given by its type alone, which is then its name."""
     if isinstance(descriptor, str):
         return {"name": descriptor, "type": descriptor}
@@ -217,7 +217,7 @@ def _yaml(text: str, name: str) -> Any:
             for key, _ in node.value:
                 if key.value in seen:
                     line = key.start_mark.line + 1
-                    raise FormatError(f"{name}, line {line}: the key {key.value!r} stands twice.")
+                    raise FormatError(f"{name}, line {line}: the key {key.value!r} appears twice.")
                 seen.add(key.value)
             return super().construct_mapping(node, deep)
 
@@ -229,10 +229,10 @@ def _yaml(text: str, name: str) -> Any:
         raise FormatError(f"{name} is nested too deeply to be an experiment.") from None
 
 
-def _filled(kind: Any, data: Any, place: str) -> Any:
+def _fill(kind: Any, data: Any, place: str) -> Any:
     """A dataclass from a mapping, every key and type checked."""
     if not isinstance(data, Mapping):
-        raise FormatError(f"{place}: expected keys and values, found {_shown(data)}.")
+        raise FormatError(f"{place}: expected keys and values, found {_excerpt(data)}.")
     known = {item.name: item for item in fields(kind)}
     for key in data:
         if key not in known:
@@ -257,17 +257,17 @@ def _value(kind: Any, value: Any, place: str) -> Any:
     if origin in (Union, types.UnionType):
         return _optional(inner, value, place)
     if is_dataclass(kind):
-        return _filled(kind, value, place)
+        return _fill(kind, value, place)
     if origin is Literal:
         if value not in inner:
-            raise FormatError(f"{place}: must be {_either(inner)}, found {_shown(value)}.")
+            raise FormatError(f"{place}: must be {_either(inner)}, found {_excerpt(value)}.")
         return value
     if origin is tuple:
         items = value if isinstance(value, list) else [value]
         return tuple(_value(inner[0], one, f"{place} {i + 1}") for i, one in enumerate(items))
     if origin is not None and issubclass(origin, Mapping):
         if not isinstance(value, Mapping):
-            raise FormatError(f"{place}: expected keys and values, found {_shown(value)}.")
+            raise FormatError(f"{place}: expected keys and values, found {_excerpt(value)}.")
         return dict(value)
     return _plain(kind, value, place)
 
@@ -278,7 +278,7 @@ def _optional(kinds: tuple[Any, ...], value: Any, place: str) -> Any:
         return None
     group = next((kind for kind in kinds if is_dataclass(kind)), None)
     if group is not None and isinstance(value, bool):
-        return _filled(group, {}, place) if value else None
+        return _fill(group, {}, place) if value else None
     if isinstance(value, Mapping) and any(get_origin(kind) is not None for kind in kinds):
         kinds = tuple(kind for kind in kinds if get_origin(kind) is not None)
     simple = next((kind for kind in kinds if kind is not type(None)), None)
@@ -293,7 +293,7 @@ def _plain(kind: Any, value: Any, place: str) -> Any:
         return float(value)
     if not right:
         names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-        raise FormatError(f"{place}: must be {names[kind]}, found {_shown(value)}.")
+        raise FormatError(f"{place}: must be {names[kind]}, found {_excerpt(value)}.")
     return value
 
 
@@ -302,11 +302,11 @@ def _either(choices: tuple[Any, ...]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def _shown(value: Any) -> str:
+def _excerpt(value: Any) -> str:
     return repr(value)[:60]
 
 
-def _rooted(experiment: Experiment, folder: Path) -> Experiment:
+def _resolve_paths(experiment: Experiment, folder: Path) -> Experiment:
     """The same with paths that do not depend on where the command is called."""
     dataset = experiment.dataset
     path = dataset.path if dataset.path == DEMO else str(folder / dataset.path)
@@ -321,7 +321,7 @@ def _rooted(experiment: Experiment, folder: Path) -> Experiment:
         experiment,
         dataset=replace(dataset, path=path, categories=categories),
         descriptors=descriptors,
-        keypoints=_rooted_keypoints(experiment.keypoints, folder),
+        keypoints=_resolve_keypoints(experiment.keypoints, folder),
     )
 
 
@@ -329,7 +329,7 @@ def _is_file(spec: str) -> bool:
     return Path(spec).suffix.lower() in (".npy", ".npz")
 
 
-def _rooted_keypoints(keypoints: Any, folder: Path) -> Any:
+def _resolve_keypoints(keypoints: Any, folder: Path) -> Any:
     return (
         keypoints
         if keypoints.path is None

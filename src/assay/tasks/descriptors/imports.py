@@ -19,20 +19,30 @@ from typing import Any, Final
 
 import numpy as np
 
+from assay import __version__
 from assay.comparison.compare import Comparison, compare
+from assay.core.checks import check_choice
 from assay.core.ids import Ids
 from assay.errors import AssayError, FormatError, UsageError
-from assay.io.formats import checked_path
+from assay.io.formats import check_path
 from assay.io.streams import read_lines
 from assay.measures import parse_many
 from assay.scoring.scores import Scores
 from assay.stats import interval_method
-from assay.stats.samples import check_choice
+from assay.tables.table import Cell, Table
 from assay.tasks.descriptors.result import default_conventions
 from assay.tasks.descriptors.sampling import as_id
 from assay.tasks.descriptors.workbench_csv import read_metadata
 
-__all__ = ["UNITS", "ImportedRow", "ImportedRows", "compare_scenes", "import_results"]
+__all__ = [
+    "UNITS",
+    "ImportReport",
+    "ImportedRow",
+    "ImportedRows",
+    "compare_scenes",
+    "import_results",
+    "report_import",
+]
 
 UNITS: Final = ("fraction", "percent")
 # Other spellings of a column in versions of the workbench that are around.
@@ -69,6 +79,18 @@ _CHAINS: Final = (
     ("true_map_macro_by_scene_including_zeros", "true_map_macro_by_scene"),
 )
 _ROUNDED: Final = 6e-5
+# The columns of the short table.
+_HEADLINE: Final = (
+    "true_map_micro",
+    "true_map_macro_by_scene",
+    "viewpoint_map",
+    "illumination_map",
+    "keypoint_verification_ap",
+    "keypoint_retrieval_ap",
+    "precision_at_1",
+    "precision_at_5",
+    "mean_precision",
+)
 
 
 @dataclass(frozen=True)
@@ -134,7 +156,7 @@ def _csv_records(path: str | os.PathLike[str]) -> Iterator[Record]:
 
 
 def _sqlite_records(path: str | os.PathLike[str]) -> Iterator[Record]:
-    name = os.fspath(checked_path(path))
+    name = os.fspath(check_path(path))
     uri = f"{Path(name).resolve().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True)) as connection:
@@ -160,7 +182,7 @@ def _row(
 ) -> ImportedRow:
     name = next((str(record[key]) for key in _NAMES if record.get(key)), "")
     if not name:
-        raise FormatError(f"{place}: it is not said which descriptor this result is of.")
+        raise FormatError(f"{place}: the row names no descriptor.")
     values, counts, about = {}, {}, {}
     for key, cell in record.items():
         if cell is None or cell == "":
@@ -170,7 +192,7 @@ def _row(
         elif _is_rate(key):
             value = _number(cell, place, key)
             if value != -1:
-                values[_ALIASES.get(key, key)] = _scaled(value, scale, unit, place, key, found)
+                values[_ALIASES.get(key, key)] = _fraction(value, scale, unit, place, key, found)
         elif key != "metadata":
             about[key] = str(cell)
     scenes = _scenes(record.get("metadata"), place, scale, unit, found)
@@ -192,10 +214,12 @@ def _number(cell: Any, place: str, key: str) -> float:
     return value
 
 
-def _scaled(value: float, scale: float, unit: str, place: str, key: str, found: list[str]) -> float:
+def _fraction(
+    value: float, scale: float, unit: str, place: str, key: str, found: list[str]
+) -> float:
     fraction = value * scale
     if not 0 <= fraction <= 1:
-        found.append(f"{place}: {key} is {value:g}, which is no {unit}")
+        found.append(f"{place}: {key} is {value:g}, which is not a {unit}")
     return fraction
 
 
@@ -211,7 +235,7 @@ def _scenes(
         found.append(str(error))
         return {}
     return {
-        key.removesuffix(_SCENE_END): _scaled(float(value), scale, unit, place, key, found)
+        key.removesuffix(_SCENE_END): _fraction(float(value), scale, unit, place, key, found)
         for key, value in pairs.items()
         if key.endswith(_SCENE_END) and isinstance(value, int | float)
     }
@@ -232,7 +256,7 @@ def compare_scenes(rows: Iterable[ImportedRow], **settings: Any) -> Comparison:
     known = [row for row in rows if row.scenes]
     if len(known) < 2:
         raise UsageError("Two or more results with the means of their scenes are needed.")
-    names = _distinct([row.name for row in known])
+    names = _number_repeats([row.name for row in known])
     fewest = min(len(row.scenes) for row in known)
     settings = {"interval": interval_method(fewest), **settings}
     return compare(*map(_scene_scores, known), names=names, measures="AP", **settings)
@@ -246,7 +270,7 @@ def _scene_scores(row: ImportedRow) -> Scores:
     return Scores(parse_many("AP"), ids, values, unmarked[None], unmarked, default_conventions())
 
 
-def _distinct(names: list[str]) -> list[str]:
+def _number_repeats(names: list[str]) -> list[str]:
     """The names, numbered where one comes again."""
     seen: dict[str, int] = {}
     made = []
@@ -254,3 +278,91 @@ def _distinct(names: list[str]) -> list[str]:
         seen[name] = seen.get(name, 0) + 1
         made.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
     return made
+
+
+@dataclass(frozen=True, eq=False)
+class ImportReport:
+    """Results of files, what contradicts something in them, and how their scenes compare."""
+
+    unit: str
+    sources: dict[str, ImportedRows]
+    comparison: Comparison | None = None
+    not_compared: str = ""
+
+    @property
+    def signature(self) -> str:
+        """The unit that was declared, and which version has read the files."""
+        return f"imported|unit:{self.unit}|version:{__version__}"
+
+    @property
+    def contradictions(self) -> list[str]:
+        """What contradicts the unit, the range of a value or itself, a line each."""
+        return [line for found in self.sources.values() for line in found.contradictions]
+
+    def table(self) -> Table:
+        """Every value, a row for each result."""
+        return self._table(list(self._columns))
+
+    def tables(self) -> list[Table]:
+        """The best known values, and the comparison where there is one."""
+        found = [self._table([name for name in _HEADLINE if name in self._columns])]
+        if self.comparison is not None:
+            found += [self.comparison.table(), self.comparison.pair_table()]
+        return found
+
+    @property
+    def _columns(self) -> dict[str, None]:
+        return dict.fromkeys(name for found in self.sources.values() for name in found.columns)
+
+    def _table(self, columns: list[str]) -> Table:
+        rows = [
+            (
+                Cell(source),
+                Cell(row.name),
+                Cell(len(row.scenes), "count"),
+                *(Cell(row.values.get(name, math.nan), "fraction") for name in columns),
+            )
+            for source, found in self.sources.items()
+            for row in found.rows
+        ]
+        return Table(("source", "descriptor", "scenes", *columns), tuple(rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "signature": self.signature,
+            "contradictions": self.contradictions,
+            **{
+                name: [_row_data(row) for row in found.rows] for name, found in self.sources.items()
+            },
+            "comparison": None if self.comparison is None else self.comparison.to_dict(),
+        }
+
+
+def _row_data(row: ImportedRow) -> dict[str, Any]:
+    return {
+        "place": row.place,
+        "descriptor": row.name,
+        "values": row.values,
+        "counts": row.counts,
+        "scenes": row.scenes,
+        "about": row.about,
+    }
+
+
+def report_import(
+    file: str | os.PathLike[str], *, unit: str, against: str | os.PathLike[str] | None = None
+) -> ImportReport:
+    """Read results of the workbench and, beside them, wide rows of an experiment (fractions).
+
+    They are compared where both have means of the same scenes; `not_compared` says why not.
+    """
+    sources = {"imported": import_results(file, unit=unit)}
+    if against is None:
+        return ImportReport(unit, sources)
+    sources["new"] = import_results(against, unit="fraction")
+    rows = [row for found in sources.values() for row in found.rows]
+    try:
+        return ImportReport(unit, sources, compare_scenes(rows))
+    except AssayError as error:
+        return ImportReport(unit, sources, not_compared=str(error))

@@ -33,13 +33,16 @@ from assay.runs.record import RunRecord
 from assay.search.engine.codes import Codes
 from assay.tables.table import Cell, Table
 from assay.tasks.descriptors.compare import CategorySummary, summarize
-from assay.tasks.descriptors.data import descriptor_record, result_data
 from assay.tasks.descriptors.distances import largest_distance, row_distances
 from assay.tasks.descriptors.pooled_hits import false_positive_rate
 from assay.tasks.descriptors.ranks import PairRanks, rank_pair
 from assay.tasks.descriptors.result import DescriptorResult
 from assay.tasks.descriptors.sampling import draw
-from assay.tasks.descriptors.tables import category_data, category_table
+from assay.tasks.descriptors.tables import (
+    category_data,
+    category_table,
+    result_data,
+)
 from assay.tasks.vision.describe import describe
 from assay.tasks.vision.images import read_image
 from assay.tasks.vision.keypoints import Keypoints
@@ -139,11 +142,10 @@ class PatchResult:
         }
 
     def records(self) -> list[RunRecord]:
-        """The record of the descriptor; intervals and comparisons draw whole scenes."""
+        """The record of the descriptor; its scenes are resampled as a whole."""
         return [
-            descriptor_record(self.result, rule="paper", seeds={"wrong pairs": self.seed}).but(
-                details={"fpr95": self.fpr95}
-            )
+            record.but(details={"fpr95": self.fpr95})
+            for record in self.result.records(seeds={"wrong pairs": self.seed})
         ]
 
 
@@ -223,7 +225,7 @@ def evaluate_patches(
         raise UsageError("There are no scenes of patches.")
     pairs = [pair for scene in scenes for pair in _pairs(scene, metric, threads)]
     result = DescriptorResult.of(name, pairs, keypoints="patches", metric=metric, tau=0.0)
-    return PatchResult(result, _verified(scenes, metric, seed), seed)
+    return PatchResult(result, _verify(scenes, metric, seed), seed)
 
 
 def _pairs(scene: PatchScene, metric: Any, threads: int | None) -> list[PairRanks]:
@@ -245,7 +247,7 @@ def _pairs(scene: PatchScene, metric: Any, threads: int | None) -> list[PairRank
     ]
 
 
-def _verified(scenes: Sequence[PatchScene], metric: str, seed: int) -> dict[str, float]:
+def _verify(scenes: Sequence[PatchScene], metric: str, seed: int) -> dict[str, float]:
     """FPR@95 against wrong pairs of the same scene and of other scenes, by difficulty too."""
     sets = [rows for scene in scenes for rows in scene.vectors.values()]
     checks.check_lengths(**{f"columns of set {i}": s.shape[1] for i, s in enumerate(sets)})
@@ -303,17 +305,17 @@ def describe_patch_scenes(
     The keypoint is the centre of the patch, upright; a patch that cannot be described has failed.
     """
     return read_scenes(
-        patch_folders(folder), (".png",), lambda path: _described(path, descriptor, options or {})
+        patch_folders(folder),
+        (".png",),
+        lambda path: _describe_rows(path, descriptor, options or {}),
     )
 
 
-def _described(path: Path, descriptor: str, options: Mapping[str, Any]) -> NDArray[Any]:
+def _describe_rows(path: Path, descriptor: str, options: Mapping[str, Any]) -> NDArray[Any]:
     strip = read_image(path)
     height, side = strip.shape[:2]
     if height % side:
-        raise ShapeError(
-            f"{path}: {side} × {height} pixels are no strip of square patches, one below the other."
-        )
+        raise ShapeError(f"{path}: {side} × {height} pixels are not a column of square patches.")
     found = [_row(strip[top : top + side], descriptor, options) for top in range(0, height, side)]
     known = next((row for row in found if row is not None), None)
     if known is None:

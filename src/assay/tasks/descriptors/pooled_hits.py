@@ -70,7 +70,7 @@ def list_hits(
     right pair stands behind the wrong ones.
     """
     ids = Ids.of(list_ids, what="list")
-    by_distance = np.lexsort((distance, row))
+    by_distance = order.nearest_order(distance, row=row)
     row, distance = row[by_distance], distance[by_distance]
     offsets = np.searchsorted(row, np.arange(len(ids) + 1)).astype(np.int64)
     first, last = _equal_runs(row, distance)
@@ -206,7 +206,7 @@ def count_candidates(
     gone = np.zeros(n, bool) if failed is None else failed
     kept = np.flatnonzero(~gone)
     answered = [Candidates(image.vectors, image.truth[kept]) for image in images]
-    query, distance, counts = _counted(query_vectors[kept], answered, distractors, metric)
+    query, distance, counts = _count_labels(query_vectors[kept], answered, distractors, metric)
     zeros = np.zeros(n, np.int64)
     zeros[kept] = sum(len(image.vectors) for image in images)
     np.subtract.at(zeros, kept[query], 1)
@@ -235,7 +235,7 @@ def _lost(images: Sequence[Candidates], failed: NDArray[np.bool_]) -> Ints:
     return lost
 
 
-def _counted(
+def _count_labels(
     queries: NDArray[Any], images: Sequence[Candidates], distractors: NDArray[Any], metric: str
 ) -> tuple[Ints, Floats, tuple[Ints, Ints, Ints, Ints]]:
     """The true matches, and before each of them zeros and distractors, in both kinds of lists."""
@@ -329,17 +329,17 @@ class PooledResult:
     def pooled(self, rule: str = "paper") -> Scores:
         """AP of one list for each scene, all pairs of keypoints in it; columns as for keypoints."""
         if rule not in self._pooled:
-            self._pooled[rule] = self._scored_scenes(_labels_of(rule))
+            self._pooled[rule] = self._score_scenes(_labels_of(rule))
         return self._pooled[rule]
 
-    def _scored_scenes(self, counted: tuple[int, ...]) -> Scores:
+    def _score_scenes(self, counted: tuple[int, ...]) -> Scores:
         rows = np.repeat(np.arange(len(self.scenes)), [len(one.query) for one in self.scenes])
         hits = list_hits(
             list(self._lists),
             rows,
-            distance=self._joined("distance"),
-            below=_added(self.scenes, "nearer", counted),
-            tied=_added(self.scenes, "tied", counted),
+            distance=self._join("distance"),
+            below=_sum_counts(self.scenes, "nearer", counted),
+            tied=_sum_counts(self.scenes, "tied", counted),
             n_relevant=np.array([one.n_matches for one in self.scenes]),
             n_docs=np.array(
                 [
@@ -349,33 +349,33 @@ class PooledResult:
             ),
         )
         found = score(hits, "AP", conventions=self.conventions)
-        return self._grouped(found, self._lists)
+        return self._group(found, self._lists)
 
     def per_query(self, rule: str = "paper") -> Scores:
         """AP of one list for each keypoint of the first image; its matches of all others count."""
         if rule not in self._single:
-            self._single[rule] = self._scored_queries(_labels_of(rule))
+            self._single[rule] = self._score_queries(_labels_of(rule))
         return self._single[rule]
 
-    def _scored_queries(self, counted: tuple[int, ...]) -> Scores:
+    def _score_queries(self, counted: tuple[int, ...]) -> Scores:
         starts = np.cumsum([0, *(len(one.query_ids) for one in self.scenes)])
         rows = [one.query + start for one, start in zip(self.scenes, starts, strict=False)]
         row = np.concatenate(rows)
-        n_relevant = np.bincount(row, minlength=int(starts[-1])) + self._joined("query_lost")
-        sizes = self._joined("query_negatives")
+        n_relevant = np.bincount(row, minlength=int(starts[-1])) + self._join("query_lost")
+        sizes = self._join("query_negatives")
         if 0 in counted:
-            sizes = sizes + self._joined("query_zeros")
+            sizes = sizes + self._join("query_zeros")
         hits = list_hits(
             list(self._queries),
             row,
-            distance=self._joined("distance"),
-            below=_added(self.scenes, "own_nearer", counted),
-            tied=_added(self.scenes, "own_tied", counted),
+            distance=self._join("distance"),
+            below=_sum_counts(self.scenes, "own_nearer", counted),
+            tied=_sum_counts(self.scenes, "own_tied", counted),
             n_relevant=n_relevant,
             n_docs=sizes + n_relevant,
         )
         found = score(hits, "AP", conventions=self.conventions)
-        return self._grouped(found, self._queries)
+        return self._group(found, self._queries)
 
     def mean(self, rule: str = "paper", *, category: str | None = None) -> float:
         """The mean over scenes of the pooled AP; NaN without any true match."""
@@ -389,7 +389,7 @@ class PooledResult:
     def _categories(self) -> dict[str, str]:
         return {one.scene: one.category for one in self.scenes}
 
-    def _joined(self, key: str) -> NDArray[Any]:
+    def _join(self, key: str) -> NDArray[Any]:
         return np.concatenate([getattr(one, key) for one in self.scenes])
 
     @property
@@ -406,7 +406,7 @@ class PooledResult:
             for name in as_ids(f"{one.scene}/", one.query_ids)
         }
 
-    def _grouped(self, scores: Scores, scene: dict[str, str]) -> Scores:
+    def _group(self, scores: Scores, scene: dict[str, str]) -> Scores:
         known = self._categories
         return scores.with_groups(
             scene=scene, category={one: known[name] for one, name in scene.items()}
@@ -420,7 +420,7 @@ def _labels_of(rule: str) -> tuple[int, ...]:
     return (1,) if rule == "paper" else (0, 1)
 
 
-def _added(scenes: Sequence[CandidateCounts], key: str, counted: tuple[int, ...]) -> Ints:
+def _sum_counts(scenes: Sequence[CandidateCounts], key: str, counted: tuple[int, ...]) -> Ints:
     return np.concatenate([getattr(one, key)[list(counted)].sum(axis=0) for one in scenes])
 
 

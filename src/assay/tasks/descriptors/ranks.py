@@ -110,14 +110,14 @@ def rank_pair(
     """
     queries, docs = _vectors(query_vectors, target_vectors, metric)
     wanted = _truth(truth, len(queries), len(docs))
-    lost = _failed(queries, failed_queries, metric, "failed_queries")
-    lost_docs = _failed(docs, failed_targets, metric, "failed_targets")
+    lost = _find_failed(queries, failed_queries, metric, "failed_queries")
+    lost_docs = _find_failed(docs, failed_targets, metric, "failed_targets")
     ids = _ids(query_ids, len(queries))
     has = wanted >= 0
     failed = lost.copy()
     failed[has] |= lost_docs[wanted[has]]
     kept = np.flatnonzero(~lost_docs)
-    above, tied, before = _counted(queries, docs, wanted, has & ~failed, kept, metric, threads)
+    above, tied, before = _count_ranks(queries, docs, wanted, has & ~failed, kept, metric, threads)
     nearest, right = np.empty(0), np.empty(0, bool)
     if matching:
         nearest, right = _nearest(queries, docs, wanted, ~lost, kept, metric, threads)
@@ -165,7 +165,7 @@ def _truth(truth: Any, n_queries: int, n_docs: int) -> Ints:
     return checks.check_numbers(array + 1, n_docs + 1, "truth + 1") - 1
 
 
-def _failed(vectors: NDArray[Any], given: Any, metric: str, what: str) -> Flags:
+def _find_failed(vectors: NDArray[Any], given: Any, metric: str, what: str) -> Flags:
     """Rows that failed, and float rows of length 0."""
     flags = np.zeros(len(vectors), bool) if given is None else checks.plain_array(given, what)
     checks.check_lengths(**{what: len(flags), "vectors": len(vectors)})
@@ -182,7 +182,7 @@ def _failed(vectors: NDArray[Any], given: Any, metric: str, what: str) -> Flags:
 def _ids(query_ids: Any, n_queries: int) -> tuple[str, ...]:
     if query_ids is None:
         return tuple(map(str, range(n_queries)))
-    ids = tuple(map(str, checks.listed(query_ids, "query_ids")))
+    ids = tuple(map(str, checks.as_list(query_ids, "query_ids")))
     checks.check_lengths(query_ids=len(ids), query_vectors=n_queries)
     return ids
 
@@ -196,7 +196,7 @@ def _statuses(has: Flags, outside: Any) -> NDArray[np.uint8]:
     return status
 
 
-def _counted(
+def _count_ranks(
     queries: NDArray[Any],
     docs: NDArray[Any],
     wanted: Ints,
@@ -205,7 +205,7 @@ def _counted(
     metric: str,
     threads: int | None,
 ) -> tuple[Ints, Ints, Ints]:
-    """Counts for the queries that are asked for, among the documents that did not fail."""
+    """Counts for the selected queries, among the documents that did not fail."""
     counts = tuple(np.full(len(queries), -1, np.int64) for _ in range(3))
     rows = np.flatnonzero(asked)
     if len(rows):

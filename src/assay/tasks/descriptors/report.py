@@ -1,8 +1,7 @@
-"""Reports of descriptors: experiments, imported results beside new ones, and pictures of a pair."""
+"""The report of an experiment: tables, comparison, remarks, plain data, and pictures of a pair."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,23 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from assay import __version__
-from assay.errors import AssayError, InputError, MismatchError, UsageError
+from assay.errors import InputError, MismatchError, UsageError
 from assay.runs.record import RunRecord
 from assay.search.engine import Codes, rank, target_ranks
 from assay.tables.page import Page, Words
-from assay.tables.table import Cell, Table
+from assay.tables.table import Table
 from assay.tasks.descriptors import tables
 from assay.tasks.descriptors.compare import CategorySummary, compare_descriptors, summarize
-from assay.tasks.descriptors.data import result_data
 from assay.tasks.descriptors.distances import hamming_nearest, hamming_target_ranks
-from assay.tasks.descriptors.imports import (
-    ImportedRow,
-    ImportedRows,
-    compare_scenes,
-    import_results,
-)
 from assay.tasks.descriptors.run import ExperimentResult
+from assay.tasks.descriptors.tables import result_data
 from assay.tasks.vision.drawing import draw_pair
 from assay.tasks.vision.pair import make_pair
 
@@ -36,20 +28,9 @@ if TYPE_CHECKING:
     from assay.tasks.descriptors.experiment import DescriptorSettings
     from assay.tasks.vision.scenes import Scene
 
-__all__ = ["ExperimentReport", "ImportReport", "draw_matches", "find_pair", "report_import"]
+__all__ = ["ExperimentReport", "draw_matches", "find_pair"]
 
 _MOST_NOTES: Final = 3
-_SHOWN: Final = (
-    "true_map_micro",
-    "true_map_macro_by_scene",
-    "viewpoint_map",
-    "illumination_map",
-    "keypoint_verification_ap",
-    "keypoint_retrieval_ap",
-    "precision_at_1",
-    "precision_at_5",
-    "mean_precision",
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +92,7 @@ class ExperimentReport:
     def remarks(self) -> list[str]:
         """What a reader of the numbers should know, a line each."""
         found = self.found
-        lines = [f"scenes evaluated: {found.n_computed}, kept from before: {found.n_reused}"]
+        lines = [f"scenes evaluated: {found.n_computed}, reused: {found.n_reused}"]
         lines += found.notes[:_MOST_NOTES]
         if len(found.notes) > _MOST_NOTES:
             lines.append(f"… and {len(found.notes) - _MOST_NOTES} more such notes")
@@ -120,7 +101,7 @@ class ExperimentReport:
         if self.comparison is None and len(found.headline) > 1:
             lines.append(self._why_not_compared())
         if self.force and self._sets > 1:
-            lines.append("compared by force: means of scenes, on different keypoints")
+            lines.append("comparison forced: scene means on different keypoints")
         for one in found.headline:
             tied = one.scores.tied.any(axis=0)
             if tied.any():
@@ -194,94 +175,6 @@ class ExperimentReport:
             "failed": found.n_failed,
             "remarks": self.remarks,
         }
-
-
-@dataclass(frozen=True, eq=False)
-class ImportReport:
-    """Results of files, what contradicts something in them, and how their scenes compare."""
-
-    unit: str
-    sources: dict[str, ImportedRows]
-    comparison: Comparison | None = None
-    not_compared: str = ""
-
-    @property
-    def signature(self) -> str:
-        """The unit that was declared, and which version has read the files."""
-        return f"imported|unit:{self.unit}|version:{__version__}"
-
-    @property
-    def contradictions(self) -> list[str]:
-        """What contradicts the unit, the range of a value or itself, a line each."""
-        return [line for found in self.sources.values() for line in found.contradictions]
-
-    def table(self) -> Table:
-        """Every value, a row for each result."""
-        return self._table(list(self._columns))
-
-    def tables(self) -> list[Table]:
-        """The best known values, and the comparison where there is one."""
-        found = [self._table([name for name in _SHOWN if name in self._columns])]
-        if self.comparison is not None:
-            found += [self.comparison.table(), self.comparison.pair_table()]
-        return found
-
-    @property
-    def _columns(self) -> dict[str, None]:
-        return dict.fromkeys(name for found in self.sources.values() for name in found.columns)
-
-    def _table(self, columns: list[str]) -> Table:
-        rows = [
-            (
-                Cell(source),
-                Cell(row.name),
-                Cell(len(row.scenes), "count"),
-                *(Cell(row.values.get(name, math.nan), "fraction") for name in columns),
-            )
-            for source, found in self.sources.items()
-            for row in found.rows
-        ]
-        return Table(("source", "descriptor", "scenes", *columns), tuple(rows))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "signature": self.signature,
-            "contradictions": self.contradictions,
-            **{
-                name: [_row_data(row) for row in found.rows] for name, found in self.sources.items()
-            },
-            "comparison": None if self.comparison is None else self.comparison.to_dict(),
-        }
-
-
-def _row_data(row: ImportedRow) -> dict[str, Any]:
-    return {
-        "place": row.place,
-        "descriptor": row.name,
-        "values": row.values,
-        "counts": row.counts,
-        "scenes": row.scenes,
-        "about": row.about,
-    }
-
-
-def report_import(
-    file: str | os.PathLike[str], *, unit: str, against: str | os.PathLike[str] | None = None
-) -> ImportReport:
-    """Read results of the workbench and, beside them, wide rows of an experiment (fractions).
-
-    They are compared where both have means of the same scenes; `not_compared` says why not.
-    """
-    sources = {"imported": import_results(file, unit=unit)}
-    if against is None:
-        return ImportReport(unit, sources)
-    sources["new"] = import_results(against, unit="fraction")
-    rows = [row for found in sources.values() for row in found.rows]
-    try:
-        return ImportReport(unit, sources, compare_scenes(rows))
-    except AssayError as error:
-        return ImportReport(unit, sources, not_compared=str(error))
 
 
 def find_pair(scenes: Sequence[Scene], text: str) -> tuple[Scene, int]:

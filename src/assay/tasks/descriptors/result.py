@@ -21,6 +21,7 @@ from assay.core.hits import Hits, judge_ranks
 from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError
 from assay.measures import Measure, parse_many
+from assay.runs.record import RunRecord
 from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Mean, Scores
@@ -32,8 +33,9 @@ from assay.tasks.descriptors.pooled_hits import (
 )
 from assay.tasks.descriptors.ranks import MATCHED, OUTSIDE, PairRanks
 from assay.tasks.descriptors.sampling import as_id, as_ids
+from assay.tasks.descriptors.tables import descriptor_record
 
-__all__ = ["MEASURES", "DescriptorResult", "Failure", "RankBin", "default_conventions"]
+__all__ = ["MEASURES", "DescriptorResult", "Failure", "MatchRankBin", "default_conventions"]
 
 
 MEASURES: Final = ("AP", "Success@1", "Success@5", "Success@10")
@@ -41,8 +43,8 @@ _BIN_ENDS: Final = (1, 2, 3, 4, 5, 10, 20, 50, 100)
 
 
 def default_conventions() -> Conventions:
-    """Document 003's, but for its optimistic ties: a constant descriptor must not look good."""
-    return preset("document_003").but(ties="expected")
+    """The preset with expected ties, not optimistic: a constant descriptor must not look good."""
+    return preset("keypoints").but(ties="expected")
 
 
 @dataclass(frozen=True, order=True)
@@ -55,7 +57,7 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class RankBin:
+class MatchRankBin:
     """How many true matches have a rank from `first` to `last`; `last` is 0 for all beyond."""
 
     first: int
@@ -189,12 +191,12 @@ class DescriptorResult:
     @cached_property
     def hits(self) -> Hits:
         """Ranks of all true matches; a failed one was not found."""
-        above, tied, before = (self._joined(key) for key in ("above", "tied", "before"))
+        above, tied, before = (self._join(key) for key in ("above", "tied", "before"))
         found = judge_ranks(
             above + 1,
             tied=np.maximum(tied, 0),
             placed=np.where(above >= 0, above + before + 1, 0),
-            has_target=self._joined("status") == MATCHED,
+            has_target=self._join("status") == MATCHED,
             query_ids=self._ids,
         )
         sizes = self._spread([pair.n_docs for pair in self.pairs])[self._order]
@@ -215,7 +217,7 @@ class DescriptorResult:
         }
         return replace(found, groups=groups)
 
-    def _joined(self, key: str) -> NDArray[Any]:
+    def _join(self, key: str) -> NDArray[Any]:
         parts = [getattr(pair, key) for pair in self.pairs]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
@@ -313,11 +315,11 @@ class DescriptorResult:
         )
 
     def chance(self, category: str | None = None) -> dict[str, float]:
-        """What a random order is worth, in closed form, for the pool sizes of these keypoints."""
+        """Expected values of a random order, in closed form, for these pool sizes."""
         return self._bound(chance, category)
 
     def ceiling(self, category: str | None = None) -> dict[str, float]:
-        """What a perfect order is worth; below 1 only for measures that a cut-off limits."""
+        """Values of a perfect order; below 1 only for measures that a cut-off limits."""
         return self._bound(ceiling, category)
 
     def _bound(self, bound: Any, category: str | None) -> dict[str, float]:
@@ -335,7 +337,7 @@ class DescriptorResult:
             for measure in self.measures
         }
 
-    def rank_histogram(self, ends: Sequence[int] = _BIN_ENDS) -> list[RankBin]:
+    def rank_histogram(self, ends: Sequence[int] = _BIN_ENDS) -> list[MatchRankBin]:
         """How many true matches stand at which ranks, up to the last end, and how many beyond.
 
         Failed keypoints have no rank; `n_failed` counts them.
@@ -343,8 +345,8 @@ class DescriptorResult:
         ranks = self.hits.rank
         bins = []
         for first, last in zip((1, *(end + 1 for end in ends)), ends, strict=False):
-            bins.append(RankBin(first, last, int(((ranks >= first) & (ranks <= last)).sum())))
-        return [*bins, RankBin(ends[-1] + 1, 0, int((ranks > ends[-1]).sum()))]
+            bins.append(MatchRankBin(first, last, int(((ranks >= first) & (ranks <= last)).sum())))
+        return [*bins, MatchRankBin(ends[-1] + 1, 0, int((ranks > ends[-1]).sum()))]
 
     def scene_rows(self) -> list[dict[str, Any]]:
         """For each scene its counts, pool size, means and chance."""
@@ -371,7 +373,7 @@ class DescriptorResult:
 
     @cached_property
     def query_set(self) -> str:
-        """A fingerprint of which keypoints were asked for, among which, with which truth."""
+        """A fingerprint of the queries: their keypoints, their candidates and the true matches."""
         digest = hashlib.sha256()
         for pair in self.pairs:
             digest.update(f"{pair.scene}\0{pair.pair}\0{pair.truth}\0{pair.n_docs}\0".encode())
@@ -380,7 +382,7 @@ class DescriptorResult:
         return digest.hexdigest()[:16]
 
     def task(self, name: str) -> PooledResult | None:
-        """What verification or retrieval found; None where it was not asked for."""
+        """The result of verification or retrieval; None where it was not computed."""
         return self._tasks.get(name)
 
     @cached_property
@@ -389,6 +391,26 @@ class DescriptorResult:
         for one in self.pooled:
             found.setdefault(one.task, []).append(one)
         return {name: PooledResult(tuple(f), self.conventions) for name, f in found.items()}
+
+    def records(
+        self,
+        *,
+        rule: str = "paper",
+        name: str = "",
+        config: Mapping[str, Any] | None = None,
+        seeds: Mapping[str, Any] | None = None,
+    ) -> list[RunRecord]:
+        """The record of this descriptor; its scenes are resampled as a whole.
+
+        By `rule`, unmatched keypoints of the same scene are ignored in verification and retrieval
+        (`paper`) or count as wrong (`program`).
+
+        >>> from assay.tasks.descriptors.ranks import rank_pair
+        >>> pair = rank_pair([[0.5], [5.0]], [[1.0], [4.0]], truth=[0, 0], scene="s", pair="1-2")
+        >>> [record.name for record in DescriptorResult.of("mine", [pair]).records()]
+        ['mine']
+        """
+        return [descriptor_record(self, rule=rule, name=name, config=config, seeds=seeds)]
 
     def __repr__(self) -> str:
         """Name, sizes and mAP in one line."""

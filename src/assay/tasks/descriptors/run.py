@@ -9,12 +9,11 @@ from typing import Any
 
 from assay.errors import InputError, UsageError
 from assay.runs.record import RunRecord
-from assay.tasks.descriptors.checkpoint import Parts, fingerprint
-from assay.tasks.descriptors.data import descriptor_record
+from assay.tasks.descriptors.checkpoint import SceneCheckpoint, fingerprint
 from assay.tasks.descriptors.experiment import DEMO, DatasetSettings, DescriptorSettings, Experiment
 from assay.tasks.descriptors.image_retrieval import evaluate_image_retrieval
 from assay.tasks.descriptors.result import DescriptorResult, Failure
-from assay.tasks.descriptors.scene import ScenePart, Work, evaluate_scene
+from assay.tasks.descriptors.scene import SceneContext, ScenePart, evaluate_scene
 from assay.tasks.vision.demo_scenes import make_demo_scenes
 from assay.tasks.vision.scenes import Scene, find_scenes
 
@@ -54,19 +53,20 @@ class ExperimentResult:
         return len(self.failures) + sum(one.n_failed for one in self.headline)
 
     def records(self, *, rule: str | None = None) -> list[RunRecord]:
-        """A record for each descriptor and tolerance; scenes are drawn as a whole."""
+        """A record for each descriptor and tolerance; scenes are resampled as a whole."""
         how = self.experiment.evaluation
         chosen = rule or how.rule
         several = len(how.tau) > 1
+        resampling = {"level": how.level, "resamples": how.resamples, "seed": how.seed}
         return [
-            descriptor_record(
-                one,
+            record.but(resampling=resampling)
+            for one in self.results
+            for record in one.records(
                 rule=chosen,
                 name=f"{one.name} τ={one.tau:g}" if several else one.name,
                 config={"experiment": self.experiment.to_dict()},
                 seeds={"intervals": how.seed},
-            ).but(resampling={"level": how.level, "resamples": how.resamples, "seed": how.seed})
-            for one in self.results
+            )
         ]
 
 
@@ -107,7 +107,7 @@ def run_experiment(
             "verification, retrieval and image_retrieval need other scenes, and there is only "
             f"{found[0].name!r}. Leave them out, or add scenes."
         )
-    run = _Run(experiment, found, Parts(work_folder), threads, progress)
+    run = _Run(experiment, found, SceneCheckpoint(work_folder), threads, progress)
     results = [result for one in experiment.descriptors for result in run.descriptor(one)]
     return ExperimentResult(
         experiment, tuple(results), run.computed, run.reused, tuple(run.notes), tuple(found)
@@ -121,35 +121,35 @@ class _Run:
         self,
         experiment: Experiment,
         scenes: Sequence[Scene],
-        parts: Parts,
+        checkpoint: SceneCheckpoint,
         threads: int | None,
         progress: Progress | None,
     ) -> None:
-        self.experiment, self.scenes, self.parts = experiment, scenes, parts
+        self.experiment, self.scenes, self.checkpoint = experiment, scenes, checkpoint
         self.threads, self.progress = threads, progress
         self.computed = self.reused = 0
         self.notes: list[str] = []
 
     def descriptor(self, descriptor: DescriptorSettings) -> list[DescriptorResult]:
         """One descriptor on all scenes: a result for each tolerance."""
-        work = Work(
+        context = SceneContext(
             {scene.name: scene for scene in self.scenes},
             descriptor,
             descriptor.keypoints or self.experiment.keypoints,
             self.experiment.evaluation,
             self.threads,
         )
-        parts = [self._part(scene, work) for scene in self.scenes]
+        parts = [self._part(scene, context) for scene in self.scenes]
         self.notes += [note for part in parts for note in part.notes]
-        return list(joined(parts, work))
+        return list(join_scenes(parts, context))
 
-    def _part(self, scene: Scene, work: Work) -> ScenePart:
-        print_ = fingerprint(scene, work)
-        part = self.parts.find(work.descriptor.name, scene.name, print_)
+    def _part(self, scene: Scene, context: SceneContext) -> ScenePart:
+        print_ = fingerprint(scene, context)
+        part = self.checkpoint.load(context.descriptor.name, scene.name, print_)
         if part is None:
-            part = evaluate_scene(scene, work)
+            part = evaluate_scene(scene, context)
             if not part.failures:  # what failed is tried again
-                self.parts.keep(part, work.descriptor.name, print_)
+                self.checkpoint.save(part, context.descriptor.name, print_)
             self.computed += 1
         else:
             self.reused += 1
@@ -159,39 +159,39 @@ class _Run:
         return part
 
 
-def joined(parts: Sequence[ScenePart], work: Work) -> Iterable[DescriptorResult]:
+def join_scenes(parts: Sequence[ScenePart], context: SceneContext) -> Iterable[DescriptorResult]:
     """The results of a descriptor from its scenes, one for each tolerance."""
     seconds: dict[str, float] = {}
     for part in parts:
         for stage in part.seconds:
             seconds[stage] = math.fsum((seconds.get(stage, 0.0), part.seconds[stage]))
     shared: dict[str, Any] = {
-        "keypoints": keypoint_name(work.keypoints),
+        "keypoints": keypoint_name(context.keypoints),
         "timings": seconds,
         "metric": next((part.metric for part in parts if part.samples), "l2"),
         "failures": tuple(failure for part in parts for failure in part.failures),
     }
-    for tau in work.evaluation.tau:
-        headline = tau == work.evaluation.tau[0]
+    for tau in context.evaluation.tau:
+        headline = tau == context.evaluation.tau[0]
         yield DescriptorResult.of(
-            work.descriptor.name,
+            context.descriptor.name,
             (pair for part in parts for pair in part.ranks[tau]),
-            conventions=work.evaluation.conventions,
+            conventions=context.evaluation.conventions,
             tau=tau,
             pooled=tuple(one for part in parts for one in part.pooled) if headline else (),
-            image_retrieval=_image_retrieval(parts, work) if headline else None,
+            image_retrieval=_image_retrieval(parts, context) if headline else None,
             **shared,
         )
 
 
-def _image_retrieval(parts: Sequence[ScenePart], work: Work) -> Any:
-    chosen = work.evaluation.image_retrieval
+def _image_retrieval(parts: Sequence[ScenePart], context: SceneContext) -> Any:
+    chosen = context.evaluation.image_retrieval
     images = {part.scene: part.samples for part in parts if part.samples}
     if chosen is None or len(images) < 2:
         return None
     metric = next(part.metric for part in parts if part.samples)
     return evaluate_image_retrieval(
-        images, conventions=work.evaluation.conventions, metric=metric, ratio=chosen.ratio
+        images, conventions=context.evaluation.conventions, metric=metric, ratio=chosen.ratio
     )
 
 

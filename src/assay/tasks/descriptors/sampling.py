@@ -26,7 +26,7 @@ def as_id(name: str) -> str:
     >>> as_id("my scene"), as_id("v_wall")
     ('my%20scene', 'v_wall')
     """
-    return _NOT_IN_ID.sub(_written_out, name)
+    return _NOT_IN_ID.sub(_escape, name)
 
 
 def as_ids(start: str, names: Sequence[str]) -> list[str]:
@@ -47,10 +47,10 @@ def as_key(name: str) -> str:
     >>> as_key("a=b")
     'a%3Db'
     """
-    return _NOT_IN_KEY.sub(_written_out, name)
+    return _NOT_IN_KEY.sub(_escape, name)
 
 
-def _written_out(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     return quote(found.group(), safe="")
 
 

@@ -35,7 +35,7 @@ from assay.tasks.vision.keypoint_sources import KeypointSettings
 from assay.tasks.vision.pair import Side, describe_image, timed, true_matches
 from assay.tasks.vision.scenes import Scene
 
-__all__ = ["ScenePart", "Work", "evaluate_scene"]
+__all__ = ["SceneContext", "ScenePart", "evaluate_scene"]
 
 
 _BROKEN = (InputError, StorageError)
@@ -63,7 +63,7 @@ class Distractors(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class SceneContext:
     """How every scene of a descriptor is evaluated; `scenes` are all of the experiment."""
 
     scenes: Mapping[str, Scene]
@@ -127,17 +127,17 @@ def usable_rows(side: Side) -> Array:
     return vectors.packed if isinstance(vectors, Codes) else vectors
 
 
-def evaluate_scene(scene: Scene, work: Work) -> ScenePart:
+def evaluate_scene(scene: Scene, context: SceneContext) -> ScenePart:
     """Evaluate all pairs of a scene; what cannot be evaluated is listed, never dropped."""
-    pairs = _wanted_pairs(scene, work.evaluation)
+    pairs = _wanted_pairs(scene, context.evaluation)
     seconds: dict[str, float] = {}
     try:
-        first = work.side(scene, 1)
+        first = context.side(scene, 1)
     except _BROKEN as error:
         failures = tuple(Failure(scene.name, f"1-{k}", str(error)) for k in pairs)
-        return ScenePart(scene.name, dict.fromkeys(work.evaluation.tau, ()), failures=failures)
+        return ScenePart(scene.name, dict.fromkeys(context.evaluation.tau, ()), failures=failures)
     _add(seconds, first.seconds)
-    done = _Done(scene, work, first, seconds)
+    done = _SceneEvaluation(scene, context, first, seconds)
     for k in pairs:
         done.add(k)
     return done.part()
@@ -153,40 +153,42 @@ def _wanted_pairs(scene: Scene, evaluation: EvaluationSettings) -> tuple[int, ..
     return evaluation.pairs or scene.pairs
 
 
-class _Done:
+class _SceneEvaluation:
     """The pairs of a scene that were evaluated so far."""
 
-    def __init__(self, scene: Scene, work: Work, first: Side, seconds: dict[str, float]) -> None:
-        self.scene, self.work, self.first, self.seconds = scene, work, first, seconds
-        self.metric = work.metric(first)
+    def __init__(
+        self, scene: Scene, context: SceneContext, first: Side, seconds: dict[str, float]
+    ) -> None:
+        self.scene, self.context, self.first, self.seconds = scene, context, first, seconds
+        self.metric = context.metric(first)
         self.vectors, self.lost = whole_rows(first)
-        self.ranks: dict[float, list[PairRanks]] = {tau: [] for tau in work.evaluation.tau}
+        self.ranks: dict[float, list[PairRanks]] = {tau: [] for tau in context.evaluation.tau}
         self.images: list[Candidates] = []
         self.samples = [self._sample(first, 1)]
         self.failures: list[Failure] = []
-        self.notes = list(_notes(scene, 1, work.descriptor, first))
+        self.notes = list(_notes(scene, 1, context.descriptor, first))
 
     def add(self, k: int) -> None:
         """Evaluate the pair of images 1 and k."""
         try:
-            side = self.work.side(self.scene, k, self.first)
+            side = self.context.side(self.scene, k, self.first)
         except _BROKEN as error:
             self.failures.append(Failure(self.scene.name, f"1-{k}", str(error)))
             return
         _add(self.seconds, side.seconds)
-        self.notes += _notes(self.scene, k, self.work.descriptor, side)
+        self.notes += _notes(self.scene, k, self.context.descriptor, side)
         with timed(self.seconds, "truth"):
             truths = self._truths(k, side)
         vectors, lost = whole_rows(side)
         with timed(self.seconds, "rank"):
             for tau, truth in truths.items():
-                self.ranks[tau].append(self._ranked(k, side, truth, vectors, lost))
+                self.ranks[tau].append(self._rank(k, side, truth, vectors, lost))
         self.samples.append(self._sample(side, k))
-        headline = truths[self.work.evaluation.tau[0]]
+        headline = truths[self.context.evaluation.tau[0]]
         self.images.append(_candidates(headline, side))
 
     def _truths(self, k: int, side: Side) -> dict[float, Truth]:
-        how = self.work.evaluation
+        how = self.context.evaluation
         return true_matches(
             self.scene,
             k,
@@ -195,10 +197,10 @@ class _Done:
             taus=how.tau,
             one_to_one=how.one_to_one,
             symmetric=how.symmetric,
-            by_id=self.work.keypoints.source == "project",
+            by_id=self.context.keypoints.source == "project",
         )
 
-    def _ranked(
+    def _rank(
         self, k: int, side: Side, truth: Truth, vectors: Array, lost: NDArray[np.bool_]
     ) -> PairRanks:
         found = rank_pair(
@@ -213,14 +215,14 @@ class _Done:
             outside=truth.status == OUTSIDE,
             failed_queries=self.lost,
             failed_targets=lost,
-            matching=self.work.evaluation.matching,
-            threads=self.work.threads,
+            matching=self.context.evaluation.matching,
+            threads=self.context.threads,
         )
         return replace(found, truth=_fingerprint(self.first, side, truth))
 
     def _sample(self, side: Side, k: int) -> Array:
-        """Descriptors for image retrieval; none where nobody asked for it."""
-        chosen = self.work.evaluation.image_retrieval
+        """Descriptors for image retrieval; none where it is not evaluated."""
+        chosen = self.context.evaluation.image_retrieval
         rows = usable_rows(side)
         if chosen is None:
             return rows[:0]
@@ -231,10 +233,10 @@ class _Done:
         """Everything together."""
         pooled = []
         for task in TASKS:
-            chosen: DistractorSettings | None = getattr(self.work.evaluation, task)
+            chosen: DistractorSettings | None = getattr(self.context.evaluation, task)
             if chosen is not None and self.images:
                 with timed(self.seconds, task):
-                    pooled += self._pooled(task, chosen)
+                    pooled += self._count_pooled(task, chosen)
         return ScenePart(
             self.scene.name,
             {tau: tuple(found) for tau, found in self.ranks.items()},
@@ -246,13 +248,13 @@ class _Done:
             self.seconds,
         )
 
-    def _pooled(self, task: str, chosen: DistractorSettings) -> list[CandidateCounts]:
-        rows, broken = self.work.distractors(self.scene.name, chosen)
+    def _count_pooled(self, task: str, chosen: DistractorSettings) -> list[CandidateCounts]:
+        rows, broken = self.context.distractors(self.scene.name, chosen)
         if broken:
             what = "fewer distractors" if rows else "not computed, as there are no distractors"
             self.notes.append(
-                f"{self.work.descriptor.name}: {task} of {self.scene.name}: {what}: the first "
-                f"image of {checks.named_few(broken)} could not be used"
+                f"{self.context.descriptor.name}: {task} of {self.scene.name}: {what}: the first "
+                f"image of {checks.name_few(broken)} could not be used"
             )
         if not rows:
             return []
@@ -294,7 +296,7 @@ def whole_rows(side: Side) -> tuple[Array, NDArray[np.bool_]]:
 
 
 def _fingerprint(first: Side, other: Side, truth: Truth) -> str:
-    """What was asked: both sets of keypoints and the true matches; never the descriptors."""
+    """A digest of both sets of keypoints and the true matches; never of the descriptors."""
     digest = hashlib.sha256(np.ascontiguousarray(first.keypoints.xy).tobytes())
     for part in (other.keypoints.xy, truth.target):
         digest.update(np.ascontiguousarray(part).tobytes())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from assay.errors import FormatError
-from assay.tasks.descriptors.result import DescriptorResult
 from assay.tasks.descriptors.sampling import as_key
+
+if TYPE_CHECKING:
+    from assay.tasks.descriptors.result import DescriptorResult
 
 __all__ = ["CATEGORIES", "metadata_text", "read_metadata", "wide_row"]
 
@@ -109,7 +111,7 @@ def read_metadata(text: str, place: str = "metadata") -> dict[str, float | int |
             raise FormatError(f"{place}: {part[:60]!r} is not of the form key=value.")
         name = unquote(key.strip())
         if name in found:
-            raise FormatError(f"{place}: the key {name!r} stands twice. Keep one of the two.")
+            raise FormatError(f"{place}: the key {name!r} appears twice. Keep one of the two.")
         found[name] = _value(value.strip())
     return found
 

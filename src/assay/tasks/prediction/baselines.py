@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from assay.arrays import Ints
 from assay.core import checks
 from assay.core.conventions import Conventions
+from assay.core.order import rank_order
 from assay.errors import UsageError, ValueRangeError
 from assay.measures import Measure
 from assay.measures.classes import Confusion
 from assay.search.engine.target_search import TargetRanks
-from assay.tasks.prediction.candidate_lists import as_array
-from assay.tasks.prediction.result import PredictionResult, make_result, named_targets
+from assay.tasks.prediction.evaluate import as_array
+from assay.tasks.prediction.result import PredictionResult, make_result, name_targets
 
 __all__ = ["Baseline", "Training", "evaluate_baselines"]
 
@@ -77,7 +78,7 @@ class Training:
     @cached_property
     def order(self) -> Ints:
         """All classes, the most frequent first."""
-        return np.argsort(-self.counts, kind="stable")
+        return rank_order(self.counts)
 
     @cached_property
     def _place(self) -> Ints:
@@ -132,7 +133,7 @@ class Training:
             *np.searchsorted(codes, [state * self.n_classes, (state + 1) * self.n_classes])
         )
         seen, often = codes[inside] % self.n_classes, counts[inside]
-        seen = seen[np.lexsort((self._place[seen], -often))]
+        seen = seen[rank_order(often, tiebreak=self._place[seen])]
         first = np.zeros(self.n_classes, bool)
         first[seen] = True
         place = np.empty(self.n_classes, np.int64)
@@ -189,7 +190,7 @@ def evaluate_baselines(
     users: Any = None,
     query_ids: Any = None,
     groups: Mapping[str, Any] | None = None,
-    conventions: str | Conventions = "document_001",
+    conventions: str | Conventions = "next_location",
 ) -> list[PredictionResult]:
     """Majority class from training labels; with `previous` also last-location and Markov-1.
 
@@ -212,7 +213,7 @@ def evaluate_baselines(
             make_result(
                 hits,
                 counts,
-                targets=named_targets(wanted, names),
+                targets=name_targets(wanted, names),
                 query_ids=query_ids,
                 measures=measures,
                 name=baseline.name,
@@ -228,7 +229,7 @@ def _as_numbers(n_classes: int | None, *columns: Any) -> tuple[NDArray[Any], lis
     size = 0 if n_classes is None else checks.check_cutoff(n_classes, "n_classes")
     given, places = [], []
     for what, column in zip(("training labels", "targets", "previous"), columns, strict=True):
-        values = [] if column is None else checks.listed(as_array(column), what)
+        values = [] if column is None else checks.as_list(as_array(column), what)
         has = np.array([value is not None and value != -1 for value in values], bool)
         kept = [value for value, one in zip(values, has, strict=True) if one]
         given.append(checks.check_labels(kept, what) if kept else None)

@@ -2,11 +2,14 @@
 
 Scores or logits (samples × classes) with the true class of each sample give ranks over the whole
 vocabulary; lists of candidates give ranks down to their end. Both lead to a `PredictionResult`.
+A list may name a class again: the first mention counts, and the later one still takes its place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,23 +18,16 @@ from numpy.typing import NDArray
 from assay.arrays import Ints
 from assay.core import checks
 from assay.core.conventions import Conventions
-from assay.errors import MismatchError, UsageError
+from assay.core.hits import Hits, judge_ranks
+from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.measures import Measure
 from assay.measures.classes import Confusion
 from assay.search.engine.score_ranks import ranks_and_best, score_matrix, target_columns
 from assay.search.engine.target_search import TargetRanks
 from assay.search.engine.workers import Progress
-from assay.tasks.prediction.baselines import evaluate_baselines
-from assay.tasks.prediction.candidate_lists import FoundInLists, as_array, find_in_lists
-from assay.tasks.prediction.result import PredictionResult, make_result, named_targets
+from assay.tasks.prediction.result import PredictionResult, make_result, name_targets
 
-__all__ = [
-    "Accumulator",
-    "PredictionResult",
-    "evaluate_baselines",
-    "evaluate_candidates",
-    "evaluate_predictions",
-]
+__all__ = ["Accumulator", "as_array", "evaluate_candidates", "evaluate_predictions"]
 
 
 Measures = str | Measure | Iterable[str | Measure]
@@ -47,7 +43,7 @@ def evaluate_predictions(
     class_names: Any = None,
     query_ids: Any = None,
     groups: Mapping[str, Any] | None = None,
-    conventions: str | Conventions = "document_001",
+    conventions: str | Conventions = "next_location",
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> PredictionResult:
@@ -80,7 +76,7 @@ def evaluate_candidates(
     n_classes: int | None = None,
     query_ids: Any = None,
     groups: Mapping[str, Any] | None = None,
-    conventions: str | Conventions = "document_001",
+    conventions: str | Conventions = "next_location",
 ) -> PredictionResult:
     """Evaluate lists of candidates, best first, against the true class of each sample.
 
@@ -93,7 +89,7 @@ def evaluate_candidates(
     >>> result.mean()["RR@3"], result.repeated
     (0.41666666666666663, 1)
     """
-    found = find_in_lists(candidates, targets, query_ids=query_ids, n_classes=n_classes)
+    found = rank_in_lists(candidates, targets, query_ids=query_ids, n_classes=n_classes)
     return make_result(
         found.hits,
         found.confusion,
@@ -109,12 +105,12 @@ def evaluate_candidates(
 
 
 def full_measures() -> tuple[str, ...]:
-    """What is computed from scores of all classes unless something else is asked for."""
+    """The default measures of scores of all classes."""
     return (*(f"Success@{k}" for k in KS), "RR", "nDCG@10")
 
 
-def list_measures(found: FoundInLists) -> tuple[str, ...]:
-    """What is computed from lists; no cut-off lies beyond the end of the longest."""
+def list_measures(found: ListRanks) -> tuple[str, ...]:
+    """The default measures of lists; no cut-off lies beyond the end of the longest."""
     depth = found.depth
     cuts = [k for k in KS if k <= depth] or [depth]
     return (*(f"Success@{k}" for k in cuts), f"RR@{depth}", f"nDCG@{min(10, depth)}")
@@ -138,11 +134,11 @@ class Accumulator:
         self._ids: list[Any] = []
 
     def add(self, scores: Any, targets: Any, *, query_ids: Any = None) -> None:
-        """Count the ranks of one batch; nothing of the scores is kept."""
+        """Count the ranks of one batch; the scores themselves are not stored."""
         matrix = score_matrix(as_array(scores))
         wanted = target_columns(as_array(targets), *matrix.shape)
         ranks, best = ranks_and_best(matrix, wanted, threads=self._threads, progress=self._progress)
-        ids = None if query_ids is None else checks.listed(query_ids, "query_ids")
+        ids = None if query_ids is None else checks.as_list(query_ids, "query_ids")
         if ids is not None:
             checks.check_lengths(scores=len(ranks), query_ids=len(ids))
         self._refuse_strangers(ranks, ids)
@@ -180,7 +176,7 @@ class Accumulator:
         name: str = "model",
         class_names: Any = None,
         groups: Mapping[str, Any] | None = None,
-        conventions: str | Conventions = "document_001",
+        conventions: str | Conventions = "next_location",
     ) -> PredictionResult:
         """The result of all batches so far; without ids the samples are numbered through."""
         if not self._ranks:
@@ -198,8 +194,8 @@ class Accumulator:
         names = None if class_names is None else _distinct_names(class_names, n_classes)
         return make_result(
             whole.hits(ids),
-            confusion if names is None else _renamed(confusion, names),
-            targets=true if names is None else named_targets(true, names),
+            confusion if names is None else _rename_classes(confusion, names),
+            targets=true if names is None else name_targets(true, names),
             query_ids=ids,
             measures=full_measures() if measures is None else measures,
             name=name,
@@ -218,7 +214,7 @@ def _distinct_names(names: Any, n_classes: int) -> NDArray[Any]:
     return labels
 
 
-def _renamed(confusion: Confusion, names: NDArray[Any]) -> Confusion:
+def _rename_classes(confusion: Confusion, names: NDArray[Any]) -> Confusion:
     """The counts under the names of the classes, in the order of these."""
     order = np.argsort(names[confusion.classes])
     return Confusion(
@@ -226,4 +222,120 @@ def _renamed(confusion: Confusion, names: NDArray[Any]) -> Confusion:
         confusion.right[order],
         confusion.predicted[order],
         confusion.actual[order],
+    )
+
+
+def as_array(values: Any) -> Any:
+    """What numpy can read: a torch tensor is detached and brought to main memory, the rest kept.
+
+    Numpy has no bfloat16, so such a tensor is widened to float32, which holds it exactly.
+    """
+    if not (hasattr(values, "detach") and hasattr(values, "cpu")):
+        return values
+    tensor = values.detach().cpu()
+    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
+
+
+_UNUSED = -1
+
+
+@dataclass(frozen=True, eq=False)
+class ListRanks:
+    """Hits, targets by name, top-1 counts, the longest list, how many places repeat a class."""
+
+    hits: Hits
+    targets: NDArray[Any]
+    confusion: Confusion
+    depth: int
+    repeated: int
+
+
+def rank_in_lists(
+    candidates: Any, targets: Any, *, query_ids: Any = None, n_classes: int | None = None
+) -> ListRanks:
+    """Find each target in its list. −1 marks an unused place or, as None does, no target."""
+    lists = _candidate_rows(as_array(candidates))
+    wanted = checks.as_list(as_array(targets), "targets")
+    checks.check_lengths(candidates=len(lists), targets=len(wanted))
+    names, codes, true = _number_classes(lists, wanted)
+    if not codes.shape[1]:
+        raise ShapeError("All candidate lists are empty: there is nothing to evaluate.")
+    known = true >= 0
+    found = (codes == true[:, None]) & known[:, None]
+    hits = judge_ranks(
+        np.where(found.any(axis=1), found.argmax(axis=1) + 1, 0),
+        n_docs=_vocabulary(n_classes, len(names)),
+        has_target=known,
+        query_ids=query_ids,
+    )
+    confusion = _top1(names, true[known], codes[known, 0])
+    return ListRanks(hits, name_targets(true, names), confusion, codes.shape[1], _repeats(codes))
+
+
+def _repeats(codes: Ints) -> int:
+    """How many places name a class that their list has named before."""
+    ordered = np.sort(codes, axis=1)
+    again = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != _UNUSED)
+    return int(again.sum())
+
+
+def _candidate_rows(candidates: Any) -> list[list[Any]]:
+    rows = checks.as_list(candidates, "candidates")
+    if not rows:
+        raise ShapeError("candidates hold no samples.")
+    found = []
+    for number, row in enumerate(rows):
+        if isinstance(row, str | bytes) or not hasattr(row, "__iter__"):
+            raise ShapeError(
+                f"candidates must be a list for each sample; row {number} is {row!r}. "
+                "For scores of all classes use evaluate_predictions."
+            )
+        found.append([item for item in row if not _is_none(item)])
+    return found
+
+
+def _is_none(label: Any) -> bool:
+    return label is None or (isinstance(label, int | np.integer) and label == _UNUSED)
+
+
+def _number_classes(lists: list[list[Any]], targets: list[Any]) -> tuple[NDArray[Any], Ints, Ints]:
+    """The names of all classes, the lists as a matrix of their numbers, and the targets."""
+    lengths = np.array([len(row) for row in lists])
+    has = np.array([not _is_none(target) for target in targets], bool)
+    listed = checks.check_labels(list(chain.from_iterable(lists)), "candidates")
+    wanted = checks.check_labels([target for target in targets if not _is_none(target)], "targets")
+    if len(listed) and len(wanted):
+        checks.check_one_kind_of_label(wanted, listed)
+    elif not len(wanted):
+        raise ValueRangeError("No sample has a target: there is nothing to evaluate.")
+    names, codes = np.unique(
+        np.concatenate([listed, wanted]) if len(listed) else wanted, return_inverse=True
+    )
+    matrix = np.full((len(lists), int(lengths.max(initial=0))), _UNUSED, np.int64)
+    matrix[np.arange(matrix.shape[1]) < lengths[:, None]] = codes[: len(listed)]
+    true = np.full(len(targets), _UNUSED, np.int64)
+    true[has] = codes[len(listed) :]
+    return names, matrix, true
+
+
+def _vocabulary(n_classes: int | None, n_named: int) -> int | None:
+    if n_classes is None:
+        return None
+    size = checks.check_cutoff(n_classes, "n_classes")
+    if size < n_named:
+        raise ValueRangeError(
+            f"n_classes is {size}, but lists and targets name {n_named} different classes."
+        )
+    return size
+
+
+def _top1(names: NDArray[Any], true: Ints, first: Ints) -> Confusion:
+    """Counts of the first candidates; an empty list is a miss, but no class of its own."""
+    counts = Confusion.count(true, first)
+    used = counts.classes != _UNUSED
+    return Confusion(
+        names[counts.classes[used]],
+        counts.right[used],
+        counts.predicted[used],
+        counts.actual[used],
     )

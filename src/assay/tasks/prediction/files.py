@@ -233,7 +233,7 @@ def _items(text: str) -> list[str]:
 def _from_parquet(
     name: str, targets: Any, candidates: tuple[str, ...], target: str | None, ids: str | None
 ) -> PredictionFile:
-    with _opened_parquet(name) as file:
+    with _open_parquet(name) as file:
         columns = list(file.schema_arrow.names)
         scores = [key for key in SCORE_NAMES if key in columns and not candidates]
         table = file.read(columns=[key for key in columns if key not in scores]).to_pydict()
@@ -252,7 +252,7 @@ def _from_parquet(
 
 
 @contextmanager
-def _opened_parquet(name: str) -> Iterator[Any]:
+def _open_parquet(name: str) -> Iterator[Any]:
     """An open parquet file; whatever is wrong with it is named."""
     arrow = need("pyarrow", "reading parquet files", "parquet")
     parquet = need("pyarrow.parquet", "reading parquet files", "parquet")
@@ -264,7 +264,7 @@ def _opened_parquet(name: str) -> Iterator[Any]:
         raise
     except (arrow.ArrowException, OSError) as error:
         raise FormatError(
-            f"{name} is no sound parquet file ({str(error)[:120]}). Fetch or write it again."
+            f"{name} is not a valid parquet file ({str(error)[:120]}). Fetch or write it again."
         ) from None
 
 
@@ -272,7 +272,7 @@ def _score_batches(name: str, column: str) -> Iterator[Any]:
     """The rows of a list column, some thousand at a time, as matrices."""
     done = 0
     width: int | None = None
-    with _opened_parquet(name) as file:
+    with _open_parquet(name) as file:
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=[column]):
             lists = batch.column(0)
             lengths = np.asarray(lists.value_lengths().fill_null(-1))
@@ -297,9 +297,9 @@ def read_labels(source: str) -> list[Any]:
         path, column = source, ""
     ending = _ending(path)
     if ending == ".npy":
-        return checks.listed(load_npy(path), path)
+        return checks.as_list(load_npy(path), path)
     if ending in (".parquet", ".pq"):
-        with _opened_parquet(path) as file:
+        with _open_parquet(path) as file:
             return _column(file.read().to_pydict(), column, path)
     if ending in (".csv", ".tsv", ".txt", ".jsonl", ".ndjson"):
         return _column(_read_table(path, ending), column, path)

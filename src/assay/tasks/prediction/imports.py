@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
+from assay import __version__
 from assay.arrays import numbers_or_none
+from assay.core.checks import check_choice
 from assay.errors import AssayError, FormatError, StorageError, UsageError
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
-from assay.stats.samples import check_choice
+from assay.tables.table import Table
 from assay.tasks.prediction.seeds import SeedReport, compare_seed_means
+from assay.tasks.prediction.tables import import_table, seed_table, welch_table
 
 __all__ = ["CUTS", "UNITS", "ImportedResult", "ImportedResults", "import_results"]
 
@@ -68,7 +71,7 @@ class ImportedResult:
 
 @dataclass(frozen=True)
 class ImportedResults:
-    """All results of a folder, and what is to be said about the files that are none.
+    """All results of a folder, and remarks on the files that hold none.
 
     `empty` files hold no result, `duplicates` are (file, the file it repeats) and count once,
     `contradictions` name the file, the value and what it contradicts.
@@ -79,6 +82,13 @@ class ImportedResults:
     duplicates: tuple[tuple[str, str], ...] = ()
     contradictions: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
+    unit: str = "fraction"
+    f1_unit: str = "fraction"
+
+    @property
+    def signature(self) -> str:
+        """The units that were declared, and which version has read the files."""
+        return f"imported|unit:{self.unit}|f1_unit:{self.f1_unit}|version:{__version__}"
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -97,7 +107,7 @@ class ImportedResults:
     def remarks(self) -> tuple[str, ...]:
         """Everything to know about the files, a line each."""
         return (
-            *(f"{path}: no result in it, left out" for path in self.empty),
+            *(f"{path}: no results, left out" for path in self.empty),
             *(
                 f"{path}: repeats {first} exactly, not counted again"
                 for path, first in self.duplicates
@@ -106,9 +116,18 @@ class ImportedResults:
             *self.contradictions,
         )
 
+    def tables(self) -> list[Table]:
+        """Every result; then means over seeds and Welch's tests, where there are any."""
+        seeds = self.seeds()
+        found = [import_table(self)]
+        found += [seed_table(seeds)] if seeds.rows else []
+        found += [welch_table(seeds)] if seeds.welch else []
+        return found
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {
+            "signature": self.signature,
             "results": [
                 {
                     "path": r.path,
@@ -165,12 +184,14 @@ def import_results(
         tuple(found.duplicates),
         tuple(found.contradictions),
         tuple(found.unreadable),
+        unit,
+        f1_unit or unit,
     )
 
 
 def _json_files(folder: str) -> Iterator[str]:
     if not os.path.isdir(folder):
-        raise UsageError(f"{folder} is no folder. Give the folder that holds the result files.")
+        raise UsageError(f"{folder} is not a folder. Give the folder that holds the result files.")
     for place, folders, names in os.walk(folder):
         folders.sort()
         yield from (os.path.join(place, name) for name in sorted(names) if name.endswith(".json"))
@@ -259,7 +280,7 @@ def _from_rates(
         value = numbers[key] / (100 if scales[key] == "percent" else 1)
         if not 0 <= value <= 1 + 1e-9:
             contradictions.append(
-                f"{place}: {key} is {numbers[key]:g}, which is no {scales[key]}; left out"
+                f"{place}: {key} is {numbers[key]:g}, which is not a {scales[key]}; left out"
             )
             continue
         values[name] = value

@@ -19,26 +19,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from assay.core.checks import named_few
+from assay.core.checks import name_few
 from assay.core.conventions import Conventions, preset
 from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError
-from assay.io.groups import path_of, read_groups
 from assay.io.streams import open_chunks
+from assay.io.tables import groups_path, read_groups
 from assay.runs.record import RunRecord
 from assay.runs.run_files import unique_names
 from assay.search.engine.workers import Progress
 from assay.tables.page import Page, Words
 from assay.tables.table import Table
 from assay.tasks.prediction import tables
-from assay.tasks.prediction.evaluate import (
-    Accumulator,
-    PredictionResult,
-    evaluate_baselines,
-    evaluate_candidates,
-)
+from assay.tasks.prediction.baselines import evaluate_baselines
+from assay.tasks.prediction.evaluate import Accumulator, evaluate_candidates
 from assay.tasks.prediction.files import PredictionFile, read_labels, read_prediction_file
-from assay.tasks.prediction.result import model_records
+from assay.tasks.prediction.result import PredictionResult, model_records
 from assay.tasks.prediction.seeds import SeedReport, compare_models
 
 __all__ = ["ModelResults", "PredictionRequest", "ProgressBar", "evaluate_files"]
@@ -93,7 +89,7 @@ class PredictionRequest:
     @property
     def rules(self) -> Conventions:
         """The conventions of next-location prediction, with other ties where these are given."""
-        return preset("document_001").but(ties=self.ties)
+        return preset("next_location").but(ties=self.ties)
 
     def named_files(self) -> list[tuple[str, str]]:
         """(model, path) of each file; without a name the file's own is taken."""
@@ -109,7 +105,7 @@ class PredictionRequest:
         return [
             *(path for _, path in self.named_files()),
             self.targets,
-            *(None if text is None else path_of(text) for text in others),
+            *(None if text is None else groups_path(text) for text in others),
         ]
 
 
@@ -149,7 +145,7 @@ class ModelResults:
                 yield f"{one.name}: samples without a target, left out: {one.n_without_target}"
             if one.repeated:
                 yield (
-                    f"{one.name}: places at which a list names a class again: {one.repeated}; "
+                    f"{one.name}: repeated candidates in the lists: {one.repeated}; "
                     "the first mention counts"
                 )
             tied = one.scores.tied.any(axis=0)
@@ -298,7 +294,7 @@ def _results(
             query_ids=read.query_ids,
             groups=groups or None,
             conventions=request.rules,
-            measures=_wanted(request, lists=True),
+            measures=_measures(request, lists=True),
         )
         yield named, result
 
@@ -319,7 +315,7 @@ def _from_scores(
         else:
             _add_batches(batches, read)
     return batches.result(
-        measures=_wanted(request, lists=False),
+        measures=_measures(request, lists=False),
         name=model,
         class_names=read.class_names,
         groups=groups or None,
@@ -347,8 +343,8 @@ def _numbers(targets: Any) -> Any:
     return np.asarray([-1 if target is None else target for target in targets])
 
 
-def _wanted(request: PredictionRequest, lists: bool) -> Any:
-    """The measures asked for; with -k alone RR and nDCG at the largest cut-off beside them."""
+def _measures(request: PredictionRequest, lists: bool) -> Any:
+    """The chosen measures; with cut-offs alone also RR, and nDCG at the largest."""
     accuracies = [f"Success@{k}" for k in request.ks]
     if request.measures:
         return (*request.measures, *accuracies)
@@ -365,11 +361,10 @@ def _groups(request: PredictionRequest, read: PredictionFile) -> dict[str, Any]:
         values = read.columns[request.by]
         ids = range(len(values)) if read.query_ids is None else read.query_ids
         return {request.by: dict(zip(ids, values, strict=True))}
-    if not os.path.exists(path_of(request.by)):
-        have = named_few(list(read.columns)) if read.columns else "none"
+    if not os.path.exists(groups_path(request.by)):
+        have = name_few(list(read.columns)) if read.columns else "none"
         raise UsageError(
-            f"--by {request.by}: {read.name} has no such column (it has: {have}), and there is "
-            "no such file."
+            f"--by {request.by}: not a column of {read.name} (it has: {have}), and not a file."
         )
     count = len(read.targets)
     ids = Ids.count(count) if read.query_ids is None else Ids.of(read.query_ids, what="sample")

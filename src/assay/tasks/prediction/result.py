@@ -18,8 +18,8 @@ from assay.core.ids import Ids
 from assay.errors import UsageError
 from assay.measures import Measure
 from assay.measures.classes import AVERAGES, Confusion
-from assay.runs.aggregates import Aggregate
 from assay.runs.record import RunRecord
+from assay.runs.results import Aggregate
 from assay.scoring.chance import chance
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Mean, Scores
@@ -31,12 +31,12 @@ __all__ = [
     "RankBin",
     "make_result",
     "model_records",
-    "named_targets",
+    "name_targets",
 ]
 
 
 _ENDS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
-_WORTH_DRAWING = 20_000  # samples
+_MOST_RESAMPLED = 20_000  # samples
 CLASS_MEASURES = ("F1", "Precision", "Recall")
 
 
@@ -117,12 +117,12 @@ class PredictionResult:
 
         By bootstrap (BCa); beyond 20,000 samples Student's interval is as good, and quicker.
         """
-        method = "bca" if self.n_samples <= _WORTH_DRAWING else "t"
+        method = "bca" if self.n_samples <= _MOST_RESAMPLED else "t"
         found = intervals(self.scores.values, method=method, level=level, seed=seed)
         return dict(zip(map(str, self.scores.measures), found, strict=True))
 
     def uniform(self) -> dict[str, float] | None:
-        """What guessing at random among all classes is worth, in closed form.
+        """Expected value of a random ranking of all classes, in closed form.
 
         None where the size of the vocabulary is not known.
         """
@@ -221,7 +221,7 @@ def _plain(values: Mapping[str, float]) -> dict[str, float | None]:
     return numbers_or_none(values)
 
 
-def named_targets(numbers: Ints, names: NDArray[Any]) -> NDArray[Any]:
+def name_targets(numbers: Ints, names: NDArray[Any]) -> NDArray[Any]:
     """Class numbers as names; −1, which is none, becomes −1 or an empty text."""
     if not len(names):
         return numbers

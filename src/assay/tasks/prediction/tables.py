@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from assay.stats import Interval
 from assay.tables.table import Cell, Table
-from assay.tasks.prediction.imports import ImportedResults
 from assay.tasks.prediction.result import PredictionResult
 from assay.tasks.prediction.seeds import SeedReport
+
+if TYPE_CHECKING:
+    from assay.tasks.prediction.imports import ImportedResults
 
 __all__ = [
     "class_table",
@@ -51,7 +54,7 @@ def summary_table(
 
 
 def _guessing(results: Sequence[PredictionResult]) -> dict[str, Mapping[str, float]]:
-    """What guessing at random is worth; the title names the classes where models differ in them."""
+    """Expected values of a random ranking; the title says of how many classes if models differ."""
     found = {one.n_classes: one.uniform() for one in results}
     known = {size: values for size, values in found.items() if values is not None}
     if len(known) == 1:

@@ -12,15 +12,16 @@ from assay.tasks.vision.describe import DESCRIPTORS, Described
 from assay.tasks.vision.drawing import draw_pair
 from assay.tasks.vision.ground_truth import Status, Truth, match_truth, match_truths
 from assay.tasks.vision.images import read_image
-from assay.tasks.vision.keypoint_filters import (
+from assay.tasks.vision.keypoint_sources import KeypointSettings, read_keypoints, write_keypoints
+from assay.tasks.vision.keypoints import (
+    Keypoints,
     by_size,
     inside_border,
+    project,
     random_subset,
     shared,
     strongest,
 )
-from assay.tasks.vision.keypoint_sources import KeypointSettings, read_keypoints, write_keypoints
-from assay.tasks.vision.keypoints import Keypoints, project
 from assay.tasks.vision.opencv_features import DETECTORS
 from assay.tasks.vision.pair import (
     PairCounts,

@@ -27,11 +27,11 @@ from assay.errors import (
 from assay.io.arrays import load_npy, load_npz
 from assay.models.adapters.python_function import named_callable
 from assay.search.engine.codes import Codes
-from assay.tasks.vision import opencv_descriptors
+from assay.tasks.vision import opencv_features
 from assay.tasks.vision.images import Image, as_bgr
-from assay.tasks.vision.keypoint_sources import filled_path
+from assay.tasks.vision.keypoint_sources import fill_path
 from assay.tasks.vision.keypoints import Keypoints
-from assay.tasks.vision.opencv_features import Rows
+from assay.tasks.vision.opencv_features import DescribedRows
 
 __all__ = ["DESCRIPTORS", "Described", "by_function", "describe", "from_file", "is_file"]
 
@@ -44,25 +44,27 @@ def is_file(spec: str) -> bool:
     return Path(spec).suffix.lower() in (".npy", ".npz")
 
 
-def from_file(spec: str, keypoints: Keypoints, names: Mapping[str, object]) -> Rows:
+def from_file(spec: str, keypoints: Keypoints, names: Mapping[str, object]) -> DescribedRows:
     """Descriptors from .npz (`vectors`, or `codes` of packed bits, and `ids`) or .npy.
 
     `{scene}` and `{image}` in the path stand for the scene's name and the image's number. With ids
     the rows are found by them, and keypoints without a row fail; without, there must be one row a
     keypoint, in their order.
     """
-    path = filled_path(spec, names)
+    path = fill_path(spec, names)
     values, ids = _arrays(path)
     _check_matrix(values, path)
     if ids is None:
         _check_count(values, keypoints, path)
-        return Rows(np.arange(len(keypoints)), _bits_packed(values))
+        return DescribedRows(np.arange(len(keypoints)), _pack_bits(values))
     at = keypoints.ids.match(ids)
     places = np.flatnonzero(at >= 0)
-    return Rows(places, values[at[places]])
+    return DescribedRows(places, values[at[places]])
 
 
-def by_function(spec: str, image: Image, keypoints: Keypoints, options: Mapping[str, Any]) -> Rows:
+def by_function(
+    spec: str, image: Image, keypoints: Keypoints, options: Mapping[str, Any]
+) -> DescribedRows:
     """Descriptors from `module:function`, called with the image (blue, green, red) and keypoints.
 
     It returns one row a keypoint: floats, or uint8 for packed bits, or booleans for bits.
@@ -74,7 +76,7 @@ def by_function(spec: str, image: Image, keypoints: Keypoints, options: Mapping[
         raise InputError(f"The descriptor {spec!r} failed: {error_text(error)}.") from error
     _check_matrix(values, f"The descriptor {spec!r}")
     _check_count(values, keypoints, f"The descriptor {spec!r}")
-    return Rows(np.arange(len(keypoints)), _bits_packed(values))
+    return DescribedRows(np.arange(len(keypoints)), _pack_bits(values))
 
 
 def _arrays(path: str) -> tuple[Array, Ids | None]:
@@ -108,7 +110,7 @@ def _not_bytes(values: Array, path: str) -> Array:
     return values
 
 
-def _bits_packed(values: Array) -> Array:
+def _pack_bits(values: Array) -> Array:
     return np.packbits(values, axis=1) if values.dtype == bool else values
 
 
@@ -129,17 +131,17 @@ def _check_count(values: Array, keypoints: Keypoints, what: str) -> None:
 
 
 Kind = Literal["float", "binary"]
-Describe = Callable[[Image, Keypoints, Mapping[str, Any]], Rows]
+Describe = Callable[[Image, Keypoints, Mapping[str, Any]], DescribedRows]
 
 DESCRIPTORS: Final[dict[str, Describe]] = {
-    "SIFT": opencv_descriptors.sift,
-    "RootSIFT": opencv_descriptors.root_sift,
-    "RGBSIFT": opencv_descriptors.rgb_sift,
-    "DSP-SIFT": opencv_descriptors.dsp_sift,
-    "DSP-RGBSIFT": opencv_descriptors.dsp_rgb_sift,
-    "ORB": opencv_descriptors.orb,
-    "BRISK": opencv_descriptors.brisk,
-    "AKAZE": opencv_descriptors.akaze,
+    "SIFT": opencv_features.sift,
+    "RootSIFT": opencv_features.root_sift,
+    "RGBSIFT": opencv_features.rgb_sift,
+    "DSP-SIFT": opencv_features.dsp_sift,
+    "DSP-RGBSIFT": opencv_features.dsp_rgb_sift,
+    "ORB": opencv_features.orb,
+    "BRISK": opencv_features.brisk,
+    "AKAZE": opencv_features.akaze,
 }
 
 
@@ -187,7 +189,7 @@ def describe(
         raise InputError(f"{spec} described none of the {len(keypoints)} keypoints.")
     lost = np.setdiff1d(np.arange(len(keypoints)), rows.places)
     return Described(
-        keypoints.take(rows.places), _packed(rows.values), kind, keypoints.ids.take(lost)
+        keypoints.take(rows.places), _pack(rows.values), kind, keypoints.ids.take(lost)
     )
 
 
@@ -197,7 +199,7 @@ def _rows(
     spec: str,
     options: dict[str, Any],
     names: Mapping[str, object],
-) -> Rows:
+) -> DescribedRows:
     known = {_plain(name): family for name, family in DESCRIPTORS.items()}
     if _plain(spec) in known:
         return known[_plain(spec)](image, keypoints, options)
@@ -216,7 +218,7 @@ def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-def _usable(rows: Rows, ids: Ids, spec: str) -> Rows:
+def _usable(rows: DescribedRows, ids: Ids, spec: str) -> DescribedRows:
     """Without the descriptors that are all zeros; NaN and Inf are refused with the keypoint."""
     with np.errstate(over="ignore"):
         values = np.asarray(rows.values, np.float32)
@@ -229,10 +231,10 @@ def _usable(rows: Rows, ids: Ids, spec: str) -> Rows:
             "keypoints out."
         )
     nonzero = values.any(axis=1)
-    return Rows(rows.places[nonzero], values[nonzero])
+    return DescribedRows(rows.places[nonzero], values[nonzero])
 
 
-def _packed(values: NDArray[Any]) -> NDArray[np.float32] | Codes:
+def _pack(values: NDArray[Any]) -> NDArray[np.float32] | Codes:
     if values.dtype == np.uint8:
         return Codes(values, 8 * values.shape[1])
     vectors = np.ascontiguousarray(values, np.float32)

@@ -1,4 +1,4 @@
-"""A picture of a pair: the matches that were found best, and those that were missed worst."""
+"""A picture of a pair: the best matches and the worst misses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _STRIP: Final = 34
 _GAP: Final = 8
 
 
-class _Panel(NamedTuple):
+class _ImagePanel(NamedTuple):
     title: str
     rows: NDArray[np.int64]
 
@@ -96,16 +96,16 @@ def _rows_of_targets(found: NDArray[Any], n_targets: int) -> NDArray[np.int64]:
     return found.astype(np.int64)
 
 
-def _panels(pair: PairData, ranks: NDArray[Any], n: int) -> list[_Panel]:
+def _panels(pair: PairData, ranks: NDArray[Any], n: int) -> list[_ImagePanel]:
     matched = np.flatnonzero(pair.truth.status == Status.MATCHED)
     order = matched[np.lexsort((matched, pair.truth.distance[matched], ranks[matched]))]
     best, worst = order[:n], order[n:][::-1][:n]
     head = f"{pair.scene} 1-{pair.image}  {pair.descriptor}  "
     return [
-        _Panel(
+        _ImagePanel(
             f"{head}{len(best)} best of {len(matched)}: {_span(ranks[best])}  (o true match)", best
         ),
-        _Panel(
+        _ImagePanel(
             f"{head}{len(worst)} worst of {len(matched)}: {_span(ranks[worst])}  "
             "(o true match, x ranked first)",
             worst,
@@ -125,7 +125,7 @@ def _drawn(
     images: list[Image],
     zoom: float,
     pair: PairData,
-    panel: _Panel,
+    panel: _ImagePanel,
     first: NDArray[np.int64],
 ) -> Image:
     canvas, offset = _side_by_side(images)

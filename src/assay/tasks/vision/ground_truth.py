@@ -16,7 +16,7 @@ from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.errors import ShapeError, UsageError
 from assay.tasks.vision.homography import as_homography, inside, project_points
-from assay.tasks.vision.near_points import Near, nearest_within, pairs_within
+from assay.tasks.vision.near_points import NearestPoints, nearest_within, pairs_within
 
 __all__ = ["Status", "Truth", "check_taus", "match_truth", "match_truths"]
 
@@ -125,7 +125,7 @@ def match_truths(
 
 def check_taus(taus: Iterable[float]) -> list[float]:
     """Tolerances in pixels, each finite and ≥ 0, none twice."""
-    found = checks.listed(taus, "taus")
+    found = checks.as_list(taus, "taus")
     for tau in found:
         real = isinstance(tau, numbers.Real) and not isinstance(tau, bool)
         if not real or not 0 <= float(tau) < math.inf:
@@ -148,7 +148,7 @@ def _points(xy: Any, what: str) -> Floats:
     return result
 
 
-def _truth(tau: float, near: Near, seen: NDArray[np.bool_]) -> Truth:
+def _truth(tau: float, near: NearestPoints, seen: NDArray[np.bool_]) -> Truth:
     status = np.where(near.number >= 0, Status.MATCHED, Status.NO_MATCH).astype(np.int8)
     status[~seen] = Status.OUTSIDE
     return Truth(tau, near.number, status, near.distance)
@@ -174,7 +174,7 @@ class _Back:
 
 def _nearest(
     ahead: Floats, targets: Floats, taus: list[float], back: _Back | None
-) -> dict[float, Near]:
+) -> dict[float, NearestPoints]:
     widest = nearest_within(ahead, targets, max(taus))
     rows = np.arange(len(ahead))
     found = {}
@@ -183,13 +183,13 @@ def _nearest(
         if back is not None:
             good &= back.agrees(rows, widest.number, tau) if len(targets) else False
         distance = np.where(good, widest.distance, np.inf)
-        found[tau] = Near(np.where(good, widest.number, -1), distance)
+        found[tau] = NearestPoints(np.where(good, widest.number, -1), distance)
     return found
 
 
 def _one_to_one(
     ahead: Floats, targets: Floats, taus: list[float], back: _Back | None
-) -> dict[float, Near]:
+) -> dict[float, NearestPoints]:
     pairs = pairs_within(ahead, targets, max(taus))
     found = {}
     for tau in taus:
@@ -201,7 +201,7 @@ def _one_to_one(
     return found
 
 
-def _given_away(left: Ints, right: Ints, distance: Floats, n_queries: int) -> Near:
+def _given_away(left: Ints, right: Ints, distance: Floats, n_queries: int) -> NearestPoints:
     """Pairs in their order, each side taken once."""
     index = np.full(n_queries, -1, np.int64)
     apart = np.full(n_queries, np.inf)
@@ -210,4 +210,4 @@ def _given_away(left: Ints, right: Ints, distance: Floats, n_queries: int) -> Ne
         if index[query] < 0 and target not in taken:
             taken.add(target)
             index[query], apart[query] = target, pixels
-    return Near(index, apart)
+    return NearestPoints(index, apart)

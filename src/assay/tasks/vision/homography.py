@@ -86,7 +86,7 @@ def _of_xml(text: str, name: str) -> Floats:
     try:
         root = safe.fromstring(text, forbid_dtd=True)
     except Exception as error:  # a parser's own errors, and defusedxml's
-        raise FormatError(f"{name} is no sound XML ({type(error).__name__}: {error}).") from None
+        raise FormatError(f"{name} is not valid XML ({type(error).__name__}: {error}).") from None
     found = [node for node in root if node.get("type_id") == "opencv-matrix"]
     if len(found) != 1:
         raise FormatError(f"{name}: expected one OpenCV matrix, found {len(found)}.")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from assay.core import checks
 from assay.errors import FormatError, ShapeError, ValueRangeError, need
-from assay.io.formats import checked_path
+from assay.io.formats import check_path
 from assay.io.streams import open_chunks
 
 __all__ = ["Image", "as_bgr", "grey", "opencv", "read_image", "steady"]
@@ -55,21 +55,21 @@ def read_image(source: str | os.PathLike[str] | NDArray[Any]) -> Image:
     """
     if isinstance(source, np.ndarray):
         return as_bgr(source)
-    name = os.fspath(checked_path(source))
+    name = os.fspath(check_path(source))
     data = b"".join(open_chunks(name))
     _refuse_truncated(data, name)
-    return as_bgr(_decoded(data, name), what=name)
+    return as_bgr(_decode(data, name), what=name)
 
 
 def _refuse_truncated(data: bytes, name: str) -> None:
-    """OpenCV fills what is missing with grey and says nothing to us."""
+    """OpenCV fills what is missing with grey, without an error."""
     for start, last, end in _ENDS:
         at = data.rfind(last)
         if data.startswith(start) and (at < 0 or data.find(end, at) < 0):
             raise FormatError(f"{name} is truncated: its end is missing. Fetch it again.")
 
 
-def _decoded(data: bytes, name: str) -> NDArray[Any]:
+def _decode(data: bytes, name: str) -> NDArray[Any]:
     with steady() as cv2:
         flags = cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH | cv2.IMREAD_IGNORE_ORIENTATION
         try:

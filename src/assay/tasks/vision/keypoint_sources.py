@@ -1,4 +1,4 @@
-"""Keypoints in files, with their ids, so that every descriptor is asked about the same ones.
+"""Keypoints in files, with their ids, so that every descriptor is evaluated on the same ones.
 
 .csv    id, x, y, size and, if known, angle, response, octave, level, detector
 .npz    ids, xy, size and, if known, angle, response, octave, level, detector
@@ -23,32 +23,33 @@ from assay.io.arrays import load_npz
 from assay.io.atomic import atomic_write
 from assay.io.streams import read_lines
 from assay.tasks.vision.images import Image
-from assay.tasks.vision.keypoint_filters import (
+from assay.tasks.vision.keypoints import (
     BORDER,
+    Keypoints,
     by_size,
     inside_border,
+    project,
     random_subset,
     shared,
     strongest,
 )
-from assay.tasks.vision.keypoints import Keypoints, project
 from assay.tasks.vision.opencv_features import detect
 from assay.tasks.vision.scenes import Scene
 
 __all__ = [
     "KeypointSettings",
-    "filled_path",
+    "fill_path",
     "keypoints_of",
-    "projected_keypoints",
+    "project_keypoints",
     "read_keypoints",
     "write_keypoints",
 ]
 
 
-def filled_path(path: str, names: Mapping[str, object]) -> str:
+def fill_path(path: str, names: Mapping[str, object]) -> str:
     """The path with the names put in; one that would lead to another folder is refused.
 
-    >>> filled_path("{scene}/{image}.csv", {"scene": "v_wall", "image": 2})
+    >>> fill_path("{scene}/{image}.csv", {"scene": "v_wall", "image": 2})
     'v_wall/2.csv'
     """
     for key, name in names.items():
@@ -85,7 +86,7 @@ def write_keypoints(keypoints: Keypoints, path: str | os.PathLike[str]) -> None:
 def _ending(path: str | os.PathLike[str]) -> str:
     ending = Path(path).suffix.lower()
     if ending not in (".csv", ".npz"):
-        raise UsageError(f"{os.fspath(path)}: keypoints are kept in .csv and .npz files.")
+        raise UsageError(f"{os.fspath(path)}: keypoints are stored in .csv and .npz files.")
     return ending
 
 
@@ -225,7 +226,7 @@ class KeypointSettings:
 
 def keypoints_of(scene: Scene, k: int, image: Image, settings: KeypointSettings) -> Keypoints:
     """The keypoints of image k of a scene; an image without any is refused."""
-    found = _found(scene, k, image, settings)
+    found = _load_keypoints(scene, k, image, settings)
     chosen = _chosen(found, image, settings)
     if not len(chosen):
         raise InputError(
@@ -237,7 +238,7 @@ def keypoints_of(scene: Scene, k: int, image: Image, settings: KeypointSettings)
     return chosen
 
 
-def projected_keypoints(
+def project_keypoints(
     scene: Scene, k: int, reference: Keypoints, shape: tuple[int, ...], *, border: float = BORDER
 ) -> Keypoints:
     """The keypoints of image 1 as image k sees them, with their ids."""
@@ -250,23 +251,23 @@ def projected_keypoints(
     return ahead
 
 
-def _found(scene: Scene, k: int, image: Image, settings: KeypointSettings) -> Keypoints:
+def _load_keypoints(scene: Scene, k: int, image: Image, settings: KeypointSettings) -> Keypoints:
     if settings.path is None:
         return detect(image, settings.detector, options=settings.options)
-    return read_keypoints(filled_path(settings.path, {"scene": scene.name, "image": k}))
+    return read_keypoints(fill_path(settings.path, {"scene": scene.name, "image": k}))
 
 
 def _chosen(found: Keypoints, image: Image, settings: KeypointSettings) -> Keypoints:
-    ours = _limited(found, image, settings)
+    ours = _limit(found, image, settings)
     if settings.shared_with is None:
         return _cut(ours, settings)
-    theirs = _limited(detect(image, settings.shared_with), image, settings)
+    theirs = _limit(detect(image, settings.shared_with), image, settings)
     left, right = shared(ours, theirs, tolerance=settings.tolerance)
     kept = _cut(left, settings)
     return kept if settings.shared_side == "left" else right.take(kept.ids.match(right.ids))
 
 
-def _limited(keypoints: Keypoints, image: Image, settings: KeypointSettings) -> Keypoints:
+def _limit(keypoints: Keypoints, image: Image, settings: KeypointSettings) -> Keypoints:
     inner = inside_border(keypoints, image.shape, border=settings.border)
     return by_size(inner, least=settings.least_size, most=settings.most_size)
 

@@ -1,4 +1,4 @@
-"""Keypoints: places in an image with a size and a direction, each with an id of its own."""
+"""Keypoints: places in an image with a size, a direction and an id; and which of them to keep."""
 
 from __future__ import annotations
 
@@ -11,12 +11,32 @@ import numpy as np
 from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.core.ids import Ids
-from assay.errors import ShapeError, ValueRangeError
-from assay.tasks.vision.homography import as_homography, inside, local_affine, project_points
+from assay.errors import ShapeError, UsageError, ValueRangeError
+from assay.native.random_words import stream_key, words
+from assay.stats.samples import check_seed
+from assay.tasks.vision.homography import (
+    as_homography,
+    image_size,
+    inside,
+    local_affine,
+    project_points,
+)
+from assay.tasks.vision.near_points import nearest_within
 
-__all__ = ["UPRIGHT", "Keypoints", "project"]
+__all__ = [
+    "BORDER",
+    "UPRIGHT",
+    "Keypoints",
+    "by_size",
+    "inside_border",
+    "project",
+    "random_subset",
+    "shared",
+    "strongest",
+]
 
 
+BORDER = 40.0  # pixels from the edge within which keypoints are dropped
 UPRIGHT = -1.0  # the angle of a keypoint whose direction is not known
 
 
@@ -108,13 +128,13 @@ def project(keypoints: Keypoints, H: Any, shape: tuple[int, ...]) -> Keypoints:
         project_points(kept.xy, matrix),
         kept.ids,
         size=size,
-        angle=_turned(kept.angle, affine),
+        angle=_turn(kept.angle, affine),
         response=kept.response,
         what="The projected keypoints",
     )
 
 
-def _turned(angle: Floats, affine: Floats) -> Floats:
+def _turn(angle: Floats, affine: Floats) -> Floats:
     radians = np.deg2rad(angle)
     ahead = np.stack([np.cos(radians), np.sin(radians)], axis=1)
     x, y = (affine @ ahead[:, :, None])[:, :, 0].T
@@ -161,3 +181,71 @@ def _refuse_no_size(size: Floats, ids: Ids, what: str) -> None:
 def _frozen(array: Any) -> Any:
     array.flags.writeable = False
     return array
+
+
+def inside_border(
+    keypoints: Keypoints, shape: tuple[int, ...], *, border: float = BORDER
+) -> Keypoints:
+    """Those at least `border` pixels from each edge; 0 keeps what lies in the image.
+
+    >>> inside_border(Keypoints.of([[39, 50], [40, 50]], size=5), (100, 100)).ids
+    Ids(1 integer: 1)
+    """
+    _require_pixels(border, "border")
+    height, width = image_size(shape)
+    x, y = keypoints.xy[:, 0], keypoints.xy[:, 1]
+    return keypoints.take(
+        (x >= border) & (x <= width - 1 - border) & (y >= border) & (y <= height - 1 - border)
+    )
+
+
+def by_size(keypoints: Keypoints, *, least: float = 0.0, most: float = np.inf) -> Keypoints:
+    """Those whose size, a diameter in pixels, lies from `least` to `most`, both inclusive."""
+    if not 0 <= least <= most:
+        raise UsageError(f"Sizes must run from a number ≥ 0 upwards, found {least} to {most}.")
+    return keypoints.take((keypoints.size >= least) & (keypoints.size <= most))
+
+
+def strongest(keypoints: Keypoints, n: int) -> Keypoints:
+    """The n of the largest response, in their old order; of equal ones the first."""
+    count = checks.check_cutoff(n, "n")
+    order = np.argsort(-keypoints.response, kind="stable")
+    return keypoints.take(np.sort(order[:count]))
+
+
+def random_subset(keypoints: Keypoints, n: int, *, seed: int = 0) -> Keypoints:
+    """n of them by a seed, in their old order; all, if there are no more than n."""
+    count = checks.check_cutoff(n, "n")
+    draw = words(stream_key(check_seed(seed), "keypoints"), 0, len(keypoints))
+    return keypoints.take(np.sort(np.argsort(draw, kind="stable")[:count]))
+
+
+def shared(
+    left: Keypoints, right: Keypoints, *, tolerance: float = 3.0
+) -> tuple[Keypoints, Keypoints]:
+    """What two detectors both found: each the other's nearest, within `tolerance` pixels.
+
+    Both answers have the ids of the left, row by row; each keypoint stands in at most one pair.
+    """
+    _require_pixels(tolerance, "tolerance")
+    ahead = nearest_within(left.xy, right.xy, tolerance).number
+    back = nearest_within(right.xy, left.xy, tolerance).number
+    rows = np.flatnonzero(ahead >= 0)
+    rows = rows[back[ahead[rows]] == rows]
+    ours, theirs = left.take(rows), right.take(ahead[rows])
+    renamed = Keypoints(
+        ours.ids,
+        theirs.xy,
+        theirs.size,
+        theirs.angle,
+        theirs.response,
+        theirs.octave,
+        theirs.level,
+        theirs.detector,
+    )
+    return ours, renamed
+
+
+def _require_pixels(value: float, name: str) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < np.inf:
+        raise UsageError(f"{name} must be a number of pixels ≥ 0, found {value!r}.")

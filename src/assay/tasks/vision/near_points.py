@@ -10,7 +10,7 @@ import numpy as np
 from assay.arrays import Floats, Ints
 from assay.errors import InputError
 
-__all__ = ["Near", "Pairs", "nearest_within", "pairs_within"]
+__all__ = ["NearPairs", "NearestPoints", "nearest_within", "pairs_within"]
 
 
 _MOST_PAIRS = 1 << 21  # distances at a time
@@ -18,7 +18,7 @@ _MOST_KEPT = 1 << 24
 _SPAN = 1 << 30
 
 
-class Pairs(NamedTuple):
+class NearPairs(NamedTuple):
     """Points of two sets that lie within the radius of one another."""
 
     left: Ints
@@ -26,20 +26,20 @@ class Pairs(NamedTuple):
     distance: Floats
 
 
-class Near(NamedTuple):
+class NearestPoints(NamedTuple):
     """For each point the number of the nearest one (−1: none within the radius)."""
 
     number: Ints
     distance: Floats  # inf where there is none
 
 
-def nearest_within(points: Floats, others: Floats, radius: float) -> Near:
+def nearest_within(points: Floats, others: Floats, radius: float) -> NearestPoints:
     """The nearest of `others` to each point, if within the radius (inclusive).
 
     Of equally near ones the lowest number is taken. A point that is NaN has none.
 
     >>> nearest_within(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [3.0, 4.0]]), 5.0)
-    Near(number=array([0]), distance=array([5.]))
+    NearestPoints(number=array([0]), distance=array([5.]))
     """
     index = np.full(len(points), -1, np.int64)
     distance = np.full(len(points), np.inf)
@@ -53,21 +53,21 @@ def nearest_within(points: Floats, others: Floats, radius: float) -> Near:
         numbers = np.where(tied, firsts[right], len(others))
         distance[left[starts]] = least
         index[left[starts]] = np.minimum.reduceat(numbers, starts)
-    return Near(index, distance)
+    return NearestPoints(index, distance)
 
 
-def pairs_within(points: Floats, others: Floats, radius: float) -> Pairs:
+def pairs_within(points: Floats, others: Floats, radius: float) -> NearPairs:
     """All pairs within the radius (inclusive), nearest first; ties by number, left then right."""
-    blocks = list(_bounded(_blocks(points, others, radius), radius))
+    blocks = list(_limit_pairs(_blocks(points, others, radius), radius))
     left, right, apart = (
         np.concatenate([block[part] for block in blocks]) if blocks else np.zeros(0, kind)
         for part, kind in enumerate((np.int64, np.int64, np.float64))
     )
     order = np.lexsort((right, left, apart))
-    return Pairs(left[order], right[order], apart[order])
+    return NearPairs(left[order], right[order], apart[order])
 
 
-def _bounded(blocks: Iterator[Pairs], radius: float) -> Iterator[Pairs]:
+def _limit_pairs(blocks: Iterator[NearPairs], radius: float) -> Iterator[NearPairs]:
     """The blocks, as long as all of them fit into memory."""
     total = 0
     for block in blocks:
@@ -89,7 +89,7 @@ def _first_at_each_place(points: Floats) -> Ints:
     return np.sort(order[new]).astype(np.int64)
 
 
-def _blocks(points: Floats, others: Floats, radius: float) -> Iterator[Pairs]:
+def _blocks(points: Floats, others: Floats, radius: float) -> Iterator[NearPairs]:
     """Pairs within the radius; all pairs of one point come in one block."""
     if not len(points) or not len(others):
         return
@@ -104,7 +104,7 @@ def _blocks(points: Floats, others: Floats, radius: float) -> Iterator[Pairs]:
         numbers = valid[rows.start + left]
         apart = _distance(points[numbers], others[found])
         close = apart <= radius
-        yield Pairs(numbers[close], found[close], apart[close])
+        yield NearPairs(numbers[close], found[close], apart[close])
 
 
 def _cells(points: Floats, side: float) -> Ints:

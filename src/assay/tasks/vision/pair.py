@@ -20,7 +20,7 @@ from assay.tasks.vision.describe import Described, Kind, describe
 from assay.tasks.vision.ground_truth import Status, Truth, check_taus, match_truths
 from assay.tasks.vision.homography import inside, project_points
 from assay.tasks.vision.images import Image
-from assay.tasks.vision.keypoint_sources import KeypointSettings, keypoints_of, projected_keypoints
+from assay.tasks.vision.keypoint_sources import KeypointSettings, keypoints_of, project_keypoints
 from assay.tasks.vision.keypoints import Keypoints
 from assay.tasks.vision.scenes import Scene
 
@@ -172,7 +172,7 @@ def join_sides(
 ) -> PairData:
     """The pair of two images that were described; `by_id` if the keypoints were projected."""
     radii = check_taus(taus)
-    seconds = _added(left.seconds, right.seconds)
+    seconds = _add_seconds(left.seconds, right.seconds)
     with timed(seconds, "truth"):
         whole = true_matches(
             scene,
@@ -184,7 +184,7 @@ def join_sides(
             symmetric=symmetric,
             by_id=by_id,
         )
-        truths, counts = _of_described(whole, left, right)
+        truths, counts = _select_described(whole, left, right)
     return PairData(
         scene.name,
         scene.category,
@@ -226,7 +226,7 @@ def _keypoints(
 ) -> Keypoints:
     if projected is None:
         return keypoints_of(scene, k, image, settings)
-    return projected_keypoints(scene, k, projected, image.shape, border=settings.border)
+    return project_keypoints(scene, k, projected, image.shape, border=settings.border)
 
 
 @contextmanager
@@ -237,7 +237,7 @@ def timed(seconds: Seconds, stage: str) -> Iterator[None]:
     seconds[stage] = seconds.get(stage, 0.0) + perf_counter() - start
 
 
-def _added(*parts: Mapping[str, float]) -> Seconds:
+def _add_seconds(*parts: Mapping[str, float]) -> Seconds:
     stages = dict.fromkeys(stage for part in parts for stage in part)
     return {stage: sum(part.get(stage, 0.0) for part in parts) for stage in stages}
 
@@ -284,14 +284,14 @@ def _truths_by_id(
     return {tau: Truth(tau, target, status, distance) for tau in taus}
 
 
-def _of_described(
+def _select_described(
     whole: Mapping[float, Truth], left: Side, right: Side
 ) -> tuple[dict[float, Truth], dict[float, PairCounts]]:
     queries = left.described.keypoints.ids.match(left.keypoints.ids)
     targets = right.keypoints.ids.match(right.described.keypoints.ids)
     truths, counts = {}, {}
     for tau, truth in whole.items():
-        truths[tau] = _renumbered(truth.take(queries), targets)
+        truths[tau] = _renumber(truth.take(queries), targets)
         matched = truths[tau].count(Status.MATCHED)
         counts[tau] = PairCounts(
             matched,
@@ -302,7 +302,7 @@ def _of_described(
     return truths, counts
 
 
-def _renumbered(truth: Truth, targets: Ints) -> Truth:
+def _renumber(truth: Truth, targets: Ints) -> Truth:
     """Rows among the described targets instead of rows among all of them."""
     target = np.where(truth.target >= 0, targets[truth.target], -1)
     lost = (truth.status == Status.MATCHED) & (target < 0)
@@ -313,7 +313,7 @@ def _renumbered(truth: Truth, targets: Ints) -> Truth:
 def _failures(scene: str, descriptor: str, sides: Iterable[tuple[int, Side]]) -> tuple[str, ...]:
     return tuple(
         f"{scene}/{k}: {descriptor} failed for {len(side.described.failed)} of "
-        f"{len(side.keypoints)} keypoints: {checks.named_few(side.described.failed)}"
+        f"{len(side.keypoints)} keypoints: {checks.name_few(side.described.failed)}"
         for k, side in sides
         if len(side.described.failed)
     )

@@ -31,7 +31,7 @@ __all__ = [
     "Scene",
     "category_of",
     "find_scenes",
-    "named_categories",
+    "name_categories",
 ]
 
 Categories = Mapping[str, str] | Callable[[str], str] | str | os.PathLike[str] | None
@@ -60,14 +60,14 @@ def category_of(name: str) -> str:
     return _PREFIXES.get(name[:2]) or _OXFORD.get(name, UNKNOWN)
 
 
-def named_categories(names: list[str], categories: Categories) -> dict[str, str]:
+def name_categories(names: list[str], categories: Categories) -> dict[str, str]:
     """The category of every scene; a mapping that leaves one out is refused."""
     if categories is None:
         return {name: category_of(name) for name in names}
     if isinstance(categories, str | os.PathLike):
-        return _looked_up(names, _read_mapping(categories), f"{os.fspath(categories)}")
+        return _look_up(names, _read_mapping(categories), f"{os.fspath(categories)}")
     if isinstance(categories, Mapping):
-        return _looked_up(names, categories, "The mapping of categories")
+        return _look_up(names, categories, "The mapping of categories")
     if not callable(categories):
         raise UsageError(
             "categories must be a mapping of scenes to categories, a file that holds one, or a "
@@ -76,13 +76,13 @@ def named_categories(names: list[str], categories: Categories) -> dict[str, str]
     return {name: _text(categories(name), f"the rule, for scene {name!r}") for name in names}
 
 
-def _looked_up(names: list[str], mapping: Mapping[str, Any], source: str) -> dict[str, str]:
+def _look_up(names: list[str], mapping: Mapping[str, Any], source: str) -> dict[str, str]:
     missing = [name for name in names if name not in mapping]
     if missing:
         near = near_misses(Ids.of(missing), Ids.of([str(name) for name in mapping]))
         hint = "".join(f" {a!r} and {b!r} differ {how}." for how, p in near.items() for a, b in p)
         raise MismatchError(
-            f"{source} gives no category for {checks.named_few(missing)}.{hint} Add "
+            f"{source} gives no category for {checks.name_few(missing)}.{hint} Add "
             f"{'it' if len(missing) == 1 else 'them'}."
         )
     return {name: _text(mapping[name], f"{source}, scene {name!r}") for name in names}
@@ -116,7 +116,7 @@ def _read_table(path: str | os.PathLike[str], name: str) -> dict[str, Any]:
                 f"{name}, line {rows.line_num}: expected 2 columns, found {len(row)}."
             )
         if row[0] in mapping:
-            raise FormatError(f"{name}, line {rows.line_num}: scene {row[0]!r} stands twice.")
+            raise FormatError(f"{name}, line {rows.line_num}: scene {row[0]!r} appears twice.")
         mapping[row[0]] = row[1]
     return mapping
 
@@ -207,7 +207,7 @@ def find_scenes(
     if not scenes:
         forms = "; or ".join(LAYOUTS[name].form for name in wanted)
         raise InputError(f"{root} holds no scenes: no folder has {forms}.")
-    kinds = named_categories(list(scenes), categories)
+    kinds = name_categories(list(scenes), categories)
     return [_scene(name, kinds[name], *parts) for name, parts in scenes.items()]
 
 
@@ -233,8 +233,8 @@ def _listing(folder: Path) -> list[Path]:
 
 
 def _parts(folder: Path, layouts: tuple[str, ...]) -> Parts | None:
-    """The images and homographies of a folder by number; None if it is no scene."""
-    found = {name: _numbered(folder, LAYOUTS[name]) for name in layouts}
+    """The images and homographies of a folder by number; None if it is not a scene."""
+    found = {name: _number_files(folder, LAYOUTS[name]) for name in layouts}
     usable = {name: parts for name, parts in found.items() if any(parts)}
     whole = {name: parts for name, parts in usable.items() if all(parts)}
     if len(whole) > 1:
@@ -248,7 +248,7 @@ def _parts(folder: Path, layouts: tuple[str, ...]) -> Parts | None:
     return None  # numbered pictures alone are no scene
 
 
-def _numbered(folder: Path, layout: _Layout) -> tuple[dict[int, Path], dict[int, Path]]:
+def _number_files(folder: Path, layout: _Layout) -> tuple[dict[int, Path], dict[int, Path]]:
     images: dict[int, Path] = {}
     homographies: dict[int, Path] = {}
     for path in _listing(folder):
@@ -271,11 +271,11 @@ def _refuse_gaps(folder: Path, images: dict[int, Path], homographies: dict[int, 
     needed = set(range(1, max([*images, *homographies]) + 1))
     lost = sorted(needed - set(images))
     if lost:
-        raise FormatError(f"{folder} lacks the image {checks.named_few(lost)}.")
+        raise FormatError(f"{folder} lacks the image {checks.name_few(lost)}.")
     unmapped = sorted(needed - {1} - set(homographies))
     if unmapped:
         raise FormatError(
-            f"{folder} lacks the homography from image 1 to {checks.named_few(unmapped)}."
+            f"{folder} lacks the homography from image 1 to {checks.name_few(unmapped)}."
         )
     if 1 in homographies:
         raise FormatError(f"{homographies[1]} maps image 1 to itself. Remove it.")

@@ -1,5 +1,5 @@
 "use strict";
-// Every page is whole without this script; it adds a theme switch, live progress and small comforts.
+// Every page is whole without this script; it adds a theme switch, live progress and shortcuts.
 (() => {
   const all = (selector) => [...document.querySelectorAll(selector)];
   const one = (selector) => document.querySelector(selector);
@@ -18,12 +18,12 @@
   dark.addEventListener("change", nameTheme);
   nameTheme();
 
-  // A chooser acts at once; its button is for those without script.
+  // A selector submits its form on change; the button is for browsers without scripts.
   for (const form of all("form[data-at-once]")) {
     form.addEventListener("change", () => form.requestSubmit());
     for (const send of form.querySelectorAll("[data-send]")) send.hidden = true;
   }
-  // Empty fields would only make addresses long.
+  // Empty fields would only lengthen the address.
   for (const form of all("form[data-short]")) {
     form.addEventListener("submit", () => {
       for (const field of form.elements) if (field.name && !field.value) field.disabled = true;
@@ -31,13 +31,13 @@
     addEventListener("pageshow", () => { for (const field of form.elements) field.disabled = false; });
   }
 
-  // Ticked runs are counted on the button that compares them.
+  // The compare button shows how many runs are selected.
   const compare = one("#compare-chosen");
-  const ticked = () => all("input[name=run]:checked").length;
+  const selected = () => all("input[name=run]:checked").length;
   const count = () => {
-    const n = ticked();
+    const n = selected();
     compare.disabled = n < 2;
-    compare.textContent = n < 2 ? "Compare: tick two or more" : `Compare ${n} runs`;
+    compare.textContent = n < 2 ? "Select runs to compare" : `Compare ${n} runs`;
   };
   if (compare) {
     addEventListener("change", count);
@@ -45,7 +45,7 @@
     count();
   }
 
-  // Runs that are running: ask the page's JSON twin now and then, and load anew when one has ended.
+  // Running runs: poll the JSON twin of the page, and reload when one has ended.
   const place = one("[data-live]");
   const states = (data) => (data.run ? [data.run] : data.runs ?? []);
   const follow = async () => {
@@ -56,7 +56,7 @@
           const shown = one(`[data-run="${Number(run.id)}"]`);
           if (!shown) continue;
           if (run.status !== "running") {
-            if (!ticked()) { location.reload(); return; }
+            if (!selected()) { location.reload(); return; }
             shown.textContent = run.status;
             continue;
           }
@@ -65,7 +65,7 @@
           if (bar && run.total > 0) { bar.max = run.total; bar.value = run.done; }
         }
       }
-    } catch { /* the server is away: try again later */ }
+    } catch { /* the server is unreachable: try again later */ }
     setTimeout(follow, document.hidden ? 10000 : 2000);
   };
   if (place) setTimeout(follow, 1000);

@@ -6,79 +6,79 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 from starlette.exceptions import HTTPException
 
+from assay.arrays import or_none
 from assay.errors import UsageError
 from assay.runs.results import QueryResults, ResultDoc
 from assay.scoring.scores import Scores
 from assay.store import Run, Store
-from assay.store.query import place_of
+from assay.store.query import position_of
 from assay.store.run import names_of
-from assay.store.summaries import query_texts
+from assay.store.summaries import read_query_texts
 from assay.tables.table import Cell, Table
-from assay.web.page import Page, View
-from assay.web.page_table import Sheet, plain_rows
+from assay.web.page import PageRequest, PageRoute, WebPage
+from assay.web.page_table import PageTable, rows_as_dicts
 from assay.web.params import address, find_runs
 
-__all__ = ["beside", "query_page", "texts_of"]
+__all__ = ["ROUTE", "query_page", "read_texts", "row_notes"]
 
-_LONGEST: Final = 160  # what fits beside an id; the page of the query has all
+_LONGEST: Final = 160  # what fits beside an id; the page of the query has the whole text
 
 
-def texts_of(store: Store, runs: Sequence[Run], queries: Sequence[Any]) -> dict[str, str]:
+def read_texts(store: Store, runs: Sequence[Run], queries: Sequence[Any]) -> dict[str, str]:
     """The beginnings of the texts of queries, by query id."""
     names = [str(query) for query in queries]
     with store.database.reading() as connection:
         for run in runs:
-            found = query_texts(connection, run.id, names)
+            found = read_query_texts(connection, run.id, names)
             if found:
-                return {query: _shortened(text) for query, text in found.items()}
+                return {query: _shorten(text) for query, text in found.items()}
     return {}
 
 
-def beside(texts: dict[str, str], queries: Sequence[Any]) -> list[str]:
+def row_notes(texts: dict[str, str], queries: Sequence[Any]) -> list[str]:
     """A text for each row of a table of queries; nothing where there are none at all."""
     return [texts.get(str(query), "") for query in queries] if texts else []
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """The beginning of a text in one line.
 
-    >>> _shortened("two\\nlines")
+    >>> _shorten("two\\nlines")
     'two lines'
     """
     line = " ".join(text[: 2 * _LONGEST].split())
     return line if len(line) <= _LONGEST else line[:_LONGEST].rstrip() + "…"
 
 
-def query_page(view: View) -> Page:
-    """What the chosen runs make of one query."""
-    runs = find_runs(view.store, view.asked)
-    query = view.asked.one("query")
+def query_page(request: PageRequest) -> WebPage:
+    """One query in the selected runs."""
+    runs = find_runs(request.store, request.params)
+    query = request.params.get("query")
     if not runs or not query:
-        raise UsageError("Name a query and one or more runs: /query?run=1&query=ID.")
+        raise UsageError("The address needs a query and one or more runs: /query?run=1&query=ID.")
     names = names_of(runs)
-    scores = [view.values.scores(view.store, run) for run in runs]
-    places = [None if own is None else place_of(own.query_ids, query) for own in scores]
+    scores = [request.cache.scores(request.store, run) for run in runs]
+    places = [None if own is None else position_of(own.query_ids, query) for own in scores]
     if all(place is None for place in places):
-        raise HTTPException(404, f"There is no query {query!r} in {_spoken(runs)}.")
-    shown = [run.results(query) for run in runs]
-    columns = _columns(names, runs, shown)
-    sheet = _sheet(view, names, runs, scores, places)
-    text = next((one.text for one in shown if one is not None and one.text), "")
-    before, after = _neighbours(view, scores, places)
-    return Page(
+        raise HTTPException(404, f"There is no query {query!r} in {_name_runs(runs)}.")
+    results = [run.results(query) for run in runs]
+    columns = _run_results(names, runs, results)
+    values = _page_table(request, names, runs, scores, places)
+    text = next((one.text for one in results if one is not None and one.text), "")
+    before, after = _neighbours(request, scores, places)
+    return WebPage(
         "query",
         f"Query {query}",
         {
             "query": query,
             "text": text,
             "runs": [run.id for run in runs],
-            "values": plain_rows(sheet.table),
+            "values": rows_as_dicts(values.table),
             "retrieved": [one.data() for one in columns],
         },
-        [sheet],
+        [values],
         {
             "query": query,
             "text": text,
@@ -86,30 +86,30 @@ def query_page(view: View) -> Page:
             "runs": runs,
             "before": before,
             "after": after,
-            "back": _back(view, runs),
-            "missing": _missing(names, scores, places),
+            "back": _back(request, runs),
+            "missing": _runs_without_results(names, scores, places),
         },
     )
 
 
-def _spoken(runs: Sequence[Run]) -> str:
+def _name_runs(runs: Sequence[Run]) -> str:
     return f"run {runs[0].id}" if len(runs) == 1 else "any of these runs"
 
 
-def _back(view: View, runs: Sequence[Run]) -> str:
+def _back(request: PageRequest, runs: Sequence[Run]) -> str:
     if len(runs) == 1:
         return address(f"/run/{runs[0].id}")
-    measure = view.asked.one("measure") or None
+    measure = request.params.get("measure") or None
     return address("/compare", run=[run.id for run in runs], measure=measure)
 
 
-def _sheet(
-    view: View,
+def _page_table(
+    request: PageRequest,
     names: Sequence[str],
     runs: Sequence[Run],
     scores: Sequence[Scores | None],
     places: Sequence[int | None],
-) -> Sheet:
+) -> PageTable:
     """A row for each run, a column for each measure; the best of each in bold if they differ."""
     measures = list(dict.fromkeys(str(m) for own in scores if own for m in own.measures))
     values = [
@@ -124,11 +124,11 @@ def _sheet(
         )
         for name, row in zip(names, values, strict=True)
     )
-    return Sheet(
+    return PageTable(
         "values",
         "Values of this query",
         Table(("run", *measures), rows),
-        csv=view.asked.but(f"{view.path}.csv", table="values"),
+        csv=request.params.address(f"{request.path}.csv", table="values"),
         links=[{0: address(f"/run/{run.id}")} for run in runs],
     )
 
@@ -136,8 +136,7 @@ def _sheet(
 def _value(scores: Scores | None, place: int | None, measure: str) -> float | None:
     if scores is None or place is None or measure not in map(str, scores.measures):
         return None
-    value = float(scores[measure][place])
-    return None if np.isnan(value) else value
+    return or_none(scores[measure][place])
 
 
 def _best(values: Sequence[float | None]) -> float | None:
@@ -145,10 +144,10 @@ def _best(values: Sequence[float | None]) -> float | None:
     return max(known) if len(known) > 1 else None
 
 
-def _missing(
+def _runs_without_results(
     names: Sequence[str], scores: Sequence[Scores | None], places: Sequence[int | None]
 ) -> list[str]:
-    """Runs that have no answer to this query."""
+    """Runs that have no results for this query."""
     return [
         name
         for name, own, place in zip(names, scores, places, strict=True)
@@ -157,19 +156,21 @@ def _missing(
 
 
 def _neighbours(
-    view: View, scores: Sequence[Scores | None], places: Sequence[int | None]
+    request: PageRequest, scores: Sequence[Scores | None], places: Sequence[int | None]
 ) -> tuple[str, str]:
     """The queries before and after this one, in the first run that has it."""
     found = [(own, p) for own, p in zip(scores, places, strict=True) if own and p is not None]
     scores_, place = found[0]
     ids = scores_.query_ids
-    before = view.asked.but(view.path, query=ids[place - 1]) if place else ""
-    after = view.asked.but(view.path, query=ids[place + 1]) if place + 1 < len(ids) else ""
+    before = request.params.address(request.path, query=ids[place - 1]) if place else ""
+    after = (
+        request.params.address(request.path, query=ids[place + 1]) if place + 1 < len(ids) else ""
+    )
     return before, after
 
 
 @dataclass(frozen=True)
-class Retrieved:
+class ShownDoc:
     """A document in the list of one run, and what the lists of the others say about it."""
 
     rank: int
@@ -186,20 +187,20 @@ class Retrieved:
 
     @property
     def kind(self) -> str:
-        """The class of the style sheet."""
+        """The class of the style table_."""
         if self.doc.grade is None:
             return "unjudged"
         return "relevant" if self.doc.grade > 0 else "irrelevant"
 
 
 @dataclass(frozen=True)
-class Column:
-    """What one run retrieved; `stored` is false where it kept no texts."""
+class RunResults:
+    """What one run retrieved; `stored` is false where its results were not stored."""
 
     name: str
     run: Run
     stored: bool
-    results: tuple[Retrieved, ...] = ()
+    results: tuple[ShownDoc, ...] = ()
     missed: tuple[ResultDoc, ...] = ()
 
     def data(self) -> dict[str, Any]:
@@ -221,36 +222,38 @@ class Column:
         }
 
 
-def _columns(
-    names: Sequence[str], runs: Sequence[Run], shown: Sequence[QueryResults | None]
-) -> list[Column]:
+def _run_results(
+    names: Sequence[str], runs: Sequence[Run], results: Sequence[QueryResults | None]
+) -> list[RunResults]:
     ranks = [
         {} if one is None else {doc.doc: rank for rank, doc in enumerate(one.results, 1)}
-        for one in shown
+        for one in results
     ]
     return [
-        Column(name, run, False)
+        RunResults(name, run, False)
         if own is None
-        else Column(name, run, True, _results(number, own, names, ranks, shown), own.missed)
-        for number, (name, run, own) in enumerate(zip(names, runs, shown, strict=True))
+        else RunResults(
+            name, run, True, _shown_docs(number, own, names, ranks, results), own.missed
+        )
+        for number, (name, run, own) in enumerate(zip(names, runs, results, strict=True))
     ]
 
 
-def _results(
+def _shown_docs(
     number: int,
     own: QueryResults,
     names: Sequence[str],
     ranks: Sequence[Mapping[str, int]],
-    shown: Sequence[QueryResults | None],
-) -> tuple[Retrieved, ...]:
+    results: Sequence[QueryResults | None],
+) -> tuple[ShownDoc, ...]:
     """The results of one run, each with its rank in the others."""
-    others = [i for i, one in enumerate(shown) if one is not None and i != number]
-    found = []
+    others = [i for i, one in enumerate(results) if one is not None and i != number]
+    docs = []
     for rank, doc in enumerate(own.results, 1):
         known = [(names[i], ranks[i].get(doc.doc)) for i in others]
         only = bool(others) and all(place is None for _, place in known)
-        found.append(Retrieved(rank, doc, _elsewhere(known, only), only))
-    return tuple(found)
+        docs.append(ShownDoc(rank, doc, _elsewhere(known, only), only))
+    return tuple(docs)
 
 
 def _elsewhere(known: Sequence[tuple[str, int | None]], only: bool) -> str:
@@ -260,3 +263,6 @@ def _elsewhere(known: Sequence[tuple[str, int | None]], only: bool) -> str:
     if len(known) == 1:
         return f"there {known[0][1]}"
     return ", ".join(f"{name}: {'–' if place is None else place}" for name, place in known)
+
+
+ROUTE: Final = PageRoute("/query", query_page)

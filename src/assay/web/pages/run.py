@@ -1,4 +1,4 @@
-"""What the values of queries add to the page of a run: a histogram, groups, and every query."""
+"""One run: its numbers, a histogram of the values of queries, groups, every query, provenance."""
 
 from __future__ import annotations
 
@@ -11,82 +11,108 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from assay.report.svg import Span, histogram, strip
-from assay.scoring.disclosures import disclosures
+from assay.arrays import Ints
+from assay.report.svg import histogram, interval_strip
+from assay.scoring.output import disclosures
 from assay.scoring.scores import Scores
 from assay.store import Aggregate, Run
 from assay.store.tables import run_data
+from assay.tables.svg import Scale
 from assay.tables.table import Cell, Table
-from assay.web.page import Page, View
-from assay.web.page_table import Paging, Sheet, by_number, plain_rows, sorting
-from assay.web.pages.query import beside, texts_of
-from assay.web.pages.runs import shown_status
-from assay.web.params import Asked, address, chosen_measure, find_run
+from assay.web.page import PageRequest, PageRoute, WebPage
+from assay.web.page_table import PageTable, Paging, order_by, rows_as_dicts, sort_links
+from assay.web.pages.query import read_texts, row_notes
+from assay.web.pages.runs import describe_status
+from assay.web.params import QueryParams, address, choose_measure, find_run
 
-__all__ = ["run_page", "with_queries"]
+__all__ = ["ROUTE", "run_page"]
 
 _MOST_GROUPS: Final = 200
 
 
-def with_queries(page: Page, view: View, stored: Scores) -> Page:
-    """The page with what the values of its queries say."""
+def run_page(request: PageRequest) -> WebPage:
+    """One run."""
+    run = find_run(request.store, request.key)
+    measure = choose_measure(request.params, run.measures)
+    scores = request.cache.scores(request.store, run)
+    own = {**run_data(run, per_query=False), "shown_status": describe_status(run)}
+    page = WebPage(
+        "run",
+        f"Run {run.id}: {run.name}",
+        {"run": own, "remarks": []},
+        [_numbers(run)] if run.aggregates else [],
+        {
+            "run": run,
+            "measure": measure,
+            "status": describe_status(run),
+            "facts": _facts(run),
+            "verdict": _verdict(run, measure),
+            "provenance": _provenance(run),
+            "chart": "",
+            "column": "",
+            "columns": [],
+        },
+    )
+    return page if scores is None or not scores.n_queries else _add_queries(page, request, scores)
+
+
+def _add_queries(page: WebPage, request: PageRequest, stored: Scores) -> WebPage:
+    """The page with the values of its queries."""
     scores = _tolerant(stored)
     names = [str(one) for one in scores.measures]
-    measure = page.more["measure"] if page.more["measure"] in names else names[0]
-    by, descending = _order(view.asked, names)
-    places = _places(scores, by, descending)
-    paging = Paging.of(view.asked, view.path, scores.n_queries)
-    table = _table(scores, places[paging.rows])
-    texts = texts_of(view.store, [page.more["run"]], [row[0].value for row in table.rows])
-    sheet = _sheet(
-        view,
-        table,
-        texts,
-        paging,
-        sorting(
-            view.asked,
-            view.path,
-            dict(enumerate(["query", *names])),
-            by=by,
-            descending=descending,
-            texts=["query"],
-        ),
-    )
-    column, groups = _groups(view, scores)
-    remarks = list(disclosures(scores))
-    queries = {
-        "total": paging.total,
-        "number": paging.number,
-        "sort": by,
-        "descending": descending,
-        "rows": plain_rows(table),
-        "texts": texts,
-    }
+    measure = page.context["measure"] if page.context["measure"] in names else names[0]
+    by, descending = _order(request.params, names)
+    positions = _positions(scores, by, descending)
+    listing, queries = _queries(request, page.context["run"], scores, positions)
+    column, groups = _groups(request, scores)
     return replace(
         page,
         data={
             **page.data,
-            "remarks": remarks,
+            "remarks": list(disclosures(scores)),
             "by": column,
             "queries": queries,
-            "groups": plain_rows(groups.table) if groups else [],
+            "groups": rows_as_dicts(groups.table) if groups else [],
         },
-        sheets=[*page.sheets, *([groups] if groups else []), sheet],
-        more={
-            **page.more,
+        tables=[*page.tables, *([groups] if groups else []), listing],
+        context={
+            **page.context,
             "measure": measure,
             "chart": _chart(scores, measure),
             "column": column,
             "columns": list(scores.groups),
         },
-        downloads={"queries": partial(_table, scores, places)},
+        downloads={"queries": partial(_table, scores, positions)},
     )
 
 
+def _queries(
+    request: PageRequest, run: Run, scores: Scores, positions: Ints
+) -> tuple[PageTable, dict[str, Any]]:
+    """The queries on this page, as a table and as data."""
+    names = [str(one) for one in scores.measures]
+    by, descending = _order(request.params, names)
+    paging = Paging.of(request.params, request.path, scores.n_queries)
+    table = _table(scores, positions[paging.rows])
+    texts = read_texts(request.store, [run], [row[0].value for row in table.rows])
+    keys = dict(enumerate(["query", *names]))
+    links = sort_links(
+        request.params, request.path, keys, by=by, descending=descending, texts=["query"]
+    )
+    data = {
+        "total": paging.total,
+        "number": paging.number,
+        "sort": by,
+        "descending": descending,
+        "rows": rows_as_dicts(table),
+        "texts": texts,
+    }
+    return _page_table(request, table, texts, paging, links), data
+
+
 def _tolerant(scores: Scores) -> Scores:
-    """The same under conventions that refuse nothing: what is stored can be shown."""
+    """The same under conventions that raise no error: what is stored can be shown."""
     rules = scores.conventions
     changed = rules.but(
         empty="skip" if rules.empty == "error" else None,
@@ -95,24 +121,26 @@ def _tolerant(scores: Scores) -> Scores:
     return replace(scores, conventions=changed)
 
 
-def _order(asked: Asked, names: list[str]) -> tuple[str, bool]:
-    by = asked.named("sort", ["query", *names]) or "query"
+def _order(params: QueryParams, names: list[str]) -> tuple[str, bool]:
+    by = params.get_name("sort", ["query", *names]) or "query"
     by = by if by in names else "query"
-    return by, asked.choice("order", ("up", "down"), "up" if by == "query" else "down") == "down"
+    return by, params.get_choice(
+        "order", ("up", "down"), "up" if by == "query" else "down"
+    ) == "down"
 
 
-def _places(scores: Scores, by: str, descending: bool) -> NDArray[np.int64]:
-    """Queries in the order asked for."""
+def _positions(scores: Scores, by: str, descending: bool) -> Ints:
+    """The order of the queries."""
     if by != "query":
-        return by_number(scores[by], descending=descending)
-    places = np.arange(scores.n_queries)
-    return places[::-1] if descending else places
+        return order_by(scores[by], descending=descending)
+    positions = np.arange(scores.n_queries)
+    return positions[::-1] if descending else positions
 
 
-def _table(scores: Scores, places: NDArray[np.int64]) -> Table:
-    ids: Sequence[Any] = scores.query_ids.take(places).to_list()
-    groups = [column[places].tolist() for column in scores.groups.values()]
-    values = scores.values[:, places].T.tolist()
+def _table(scores: Scores, positions: Ints) -> Table:
+    ids: Sequence[Any] = scores.query_ids.take(positions).to_list()
+    groups = [column[positions].tolist() for column in scores.groups.values()]
+    values = scores.values[:, positions].T.tolist()
     rows = tuple(
         (
             Cell(query),
@@ -124,16 +152,18 @@ def _table(scores: Scores, places: NDArray[np.int64]) -> Table:
     return Table(("query", *map(str, scores.measures), *scores.groups), rows)
 
 
-def _sheet(view: View, table: Table, texts: dict[str, str], paging: Paging, heads: Any) -> Sheet:
-    return Sheet(
+def _page_table(
+    request: PageRequest, table: Table, texts: dict[str, str], paging: Paging, heads: Any
+) -> PageTable:
+    return PageTable(
         "queries",
         "Queries",
         table,
-        csv=view.asked.but(f"{view.path}.csv", table="queries", page=None),
-        links=[{0: address("/query", run=view.key, query=row[0].value)} for row in table.rows],
-        heads=heads,
+        csv=request.params.address(f"{request.path}.csv", table="queries", page=None),
+        links=[{0: address("/query", run=request.key, query=row[0].value)} for row in table.rows],
+        sort_links=heads,
         paging=paging,
-        notes=beside(texts, [row[0].value for row in table.rows]),
+        notes=row_notes(texts, [row[0].value for row in table.rows]),
     )
 
 
@@ -143,10 +173,10 @@ def _chart(scores: Scores, measure: str) -> Any:
     return histogram(values, measure, math.fsum(known) / len(known) if known else None)
 
 
-def _groups(view: View, scores: Scores) -> tuple[str, Sheet | None]:
-    """The group column that is asked for, or the first, and the means of its groups."""
+def _groups(request: PageRequest, scores: Scores) -> tuple[str, PageTable | None]:
+    """The requested group column, or the first, and the means of its groups."""
     columns = list(scores.groups)
-    column = view.asked.named("by", columns) or next(iter(columns), "")
+    column = request.params.get_name("by", columns) or next(iter(columns), "")
     if column not in columns:
         return "", None
     names, sizes = np.unique(scores.groups[column], return_counts=True)
@@ -165,35 +195,9 @@ def _groups(view: View, scores: Scores) -> tuple[str, Sheet | None]:
     if len(largest) > _MOST_GROUPS:
         caption += f": the {_MOST_GROUPS} largest of {len(largest):,} groups"
     table = Table((column, "queries", *map(str, scores.measures)), rows)
-    return column, Sheet(
-        "groups", caption, table, csv=address(f"{view.path}.csv", table="groups", by=column)
+    return column, PageTable(
+        "groups", caption, table, csv=address(f"{request.path}.csv", table="groups", by=column)
     )
-
-
-def run_page(view: View) -> Page:
-    """One run."""
-    run = find_run(view.store, view.key)
-    measure = chosen_measure(view.asked, run.measures)
-    scores = view.values.scores(view.store, run)
-    own = {**run_data(run, per_query=False), "shown_status": shown_status(run)}
-    page = Page(
-        "run",
-        f"Run {run.id}: {run.name}",
-        {"run": own, "remarks": []},
-        [_numbers(run)] if run.aggregates else [],
-        {
-            "run": run,
-            "measure": measure,
-            "status": shown_status(run),
-            "facts": _facts(run),
-            "verdict": _verdict(run, measure),
-            "made": _made(run),
-            "chart": "",
-            "column": "",
-            "columns": [],
-        },
-    )
-    return page if scores is None or not scores.n_queries else with_queries(page, view, scores)
 
 
 def _verdict(run: Run, measure: str) -> str:
@@ -221,42 +225,42 @@ def _facts(run: Run) -> list[tuple[str, str, str]]:
     return [fact for fact in facts if fact[1]]
 
 
-def _made(run: Run) -> list[tuple[str, str]]:
-    """How the run came about, and what it needs to be made again."""
+def _provenance(run: Run) -> list[tuple[str, str]]:
+    """How the run was made, and what is needed to reproduce it."""
     made = [
         ("command", shlex.join(("assay", *run.command)) if run.command else ""),
         ("folder", run.folder),
         ("signature", run.signature),
-        ("settings", _spelled(run.config)),
-        ("seeds", _spelled(run.seeds)),
+        ("settings", _format_settings(run.config)),
+        ("seeds", _format_settings(run.seeds)),
         ("steps", ", ".join(f"{name} {took:.3g} s" for name, took in run.timings.items())),
         ("versions", ", ".join(f"{name} {version}" for name, version in run.versions.items())),
         ("commit", run.git_commit),
         ("imported from", run.origin),
         ("uid", run.uid),
-        *((f"data {file}", _fingerprint(mark)) for file, mark in run.data.items()),
+        *((f"data {file}", _format_fingerprint(mark)) for file, mark in run.data.items()),
     ]
     return [(name, text) for name, text in made if text]
 
 
-def _spelled(settings: dict[str, Any]) -> str:
-    """Settings, a line each; what was not set is not said."""
+def _format_settings(settings: dict[str, Any]) -> str:
+    """Settings, a line each, without those that are not set."""
     unset: tuple[Any, ...] = (None, [], {}, "")
     given = {key: value for key, value in settings.items() if value not in unset}
     return "\n".join(f"{key} = {json.dumps(value)}" for key, value in given.items())
 
 
-def _fingerprint(mark: Any) -> str:
+def _format_fingerprint(mark: Any) -> str:
     if isinstance(mark, dict) and "sha256" in mark:
         size = f"{mark['size']:,} bytes, " if isinstance(mark.get("size"), int) else ""
         return f"{size}sha256 {mark['sha256']}"
     return str(mark)
 
 
-def _numbers(run: Run) -> Sheet:
+def _numbers(run: Run) -> PageTable:
     """Every aggregate, with its interval drawn."""
     ones = run.aggregates
-    span = Span.around([0.0, *(end for one in ones for end in (one.value, one.low, one.high))])
+    scale = Scale.around([0.0, *(end for one in ones for end in (one.value, one.low, one.high))])
     rows = tuple(_aggregate_row(one) for one in ones)
     columns = (
         "measure",
@@ -275,14 +279,16 @@ def _numbers(run: Run) -> Sheet:
     kept = [i for i, _ in enumerate(columns) if i < 4 or any(row[i].value for row in rows)]
     table = Table(tuple(columns[i] for i in kept), tuple(tuple(r[i] for i in kept) for r in rows))
     level = next((one.level for one in ones if one.level), None)
-    return Sheet(
+    return PageTable(
         "numbers",
         "Numbers",
         table,
         csv=address(f"/run/{run.id}.csv", table="numbers"),
         links=[{0: address(f"/run/{run.id}", measure=one.measure)} for one in ones],
-        pictures=[strip(span, one.value, one.low, one.high, chance=one.chance) for one in ones],
-        pictured=3,
+        pictures=[
+            interval_strip(scale, one.value, one.low, one.high, chance=one.chance) for one in ones
+        ],
+        picture_after=3,
         picture_head=f"{100 * level:g} % interval" if level else "interval",
     )
 
@@ -298,3 +304,6 @@ def _aggregate_row(one: Aggregate) -> tuple[Cell, ...]:
         Cell(one.subset),
         *(Cell(count, "count") for count in counts),
     )
+
+
+ROUTE: Final = PageRoute("/run/{key}", run_page)

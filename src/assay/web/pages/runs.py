@@ -1,4 +1,4 @@
-"""The page of all runs: filter, sort, tick two or more and compare them."""
+"""The page of all runs: filter, sort, select two or more and compare them."""
 
 from __future__ import annotations
 
@@ -8,45 +8,53 @@ from typing import Any, Final
 
 from assay.runs.aggregates import canonical
 from assay.store import Run
-from assay.store.summaries import ORDERS, RunLine, count_runs, find_lines, in_order, known, statuses
+from assay.store.summaries import (
+    ORDERS,
+    RunSummary,
+    count_runs,
+    count_statuses,
+    find_summaries,
+    list_values,
+    order_by_column,
+)
 from assay.store.tables import list_data, most_common
 from assay.tables.table import Cell, Table
-from assay.web.page import Page, View
-from assay.web.page_table import Paging, Sheet, sorting
-from assay.web.params import Asked, address
+from assay.web.page import PageRequest, PageRoute, WebPage
+from assay.web.page_table import PageTable, Paging, sort_links
+from assay.web.params import QueryParams, address
 
-__all__ = ["runs_page", "shown_status"]
+__all__ = ["ROUTE", "describe_status", "runs_page"]
 
 _FILTERS: Final = ("task", "dataset", "model", "tag", "status", "measure")
 _STATUSES: Final = ("running", "finished", "failed")
 _MOST_MEASURES: Final = 4
 _TEXTS: Final = ("task", "dataset", "model", "name", "status")
-_SILENT: Final = 600  # seconds after which a running run is said to be silent
+_SILENT: Final = 600  # seconds without a sign of progress after which a run counts as silent
 
 
-def runs_page(view: View) -> Page:
+def runs_page(request: PageRequest) -> WebPage:
     """Runs that pass the filters, a page of them."""
-    asked = view.asked
-    with view.store.database.reading() as connection:
-        choices = {name: known(connection, name) for name in _FILTERS if name != "status"}
+    params = request.params
+    with request.store.database.reading() as connection:
+        choices = {name: list_values(connection, name) for name in _FILTERS if name != "status"}
         choices["status"] = list(_STATUSES)
-        filters = _filters(asked, choices)
+        filters = _filters(params, choices)
         measure = canonical(filters["measure"]) if filters["measure"] else ""
         total = count_runs(connection, **filters)
-        paging = Paging.of(asked, view.path, total)
-        by, descending = _order(asked, measure)
-        order = in_order(by, descending=descending, measure=measure)
-        runs = find_lines(
+        paging = Paging.of(params, request.path, total)
+        by, descending = _order(params, measure)
+        order = order_by_column(by, descending=descending, measure=measure)
+        runs = find_summaries(
             connection, limit=paging.per_page, offset=paging.rows.start, order=order, **filters
         )
-        counts = statuses(connection)
-    shown = _shown_measures(runs, measure)
-    sheet = _sheet(view, runs, shown, measure, paging, by, descending)
-    return Page(
+        counts = count_statuses(connection)
+    shown = _choose_measures(runs, measure)
+    listing = _page_table(request, runs, shown, measure, paging, by, descending)
+    return WebPage(
         "runs",
         "Runs",
         _data(runs, filters, counts, paging, by, descending),
-        [sheet],
+        [listing],
         {
             "choices": choices,
             "filters": filters,
@@ -56,33 +64,33 @@ def runs_page(view: View) -> Page:
             "filtered": any(filters.values()),
             "live": [run.id for run in runs if run.status == "running"],
         },
-        {"runs": lambda: _whole_table(view, order, filters, shown, measure)},
+        {"runs": lambda: _whole_table(request, order, filters, shown, measure)},
     )
 
 
-def _filters(asked: Asked, choices: dict[str, list[str]]) -> dict[str, Any]:
-    filters: dict[str, Any] = {name: asked.named(name, choices[name]) for name in _FILTERS}
+def _filters(params: QueryParams, choices: dict[str, list[str]]) -> dict[str, Any]:
+    filters: dict[str, Any] = {name: params.get_name(name, choices[name]) for name in _FILTERS}
     for name in ("since", "until", "named_like"):
-        filters[name] = asked.one(name) or None
+        filters[name] = params.get(name) or None
     return filters
 
 
-def _order(asked: Asked, measure: str) -> tuple[str, bool]:
+def _order(params: QueryParams, measure: str) -> tuple[str, bool]:
     """By what the runs are sorted, and whether the largest comes first."""
-    by = asked.choice("sort", ORDERS, "created")
+    by = params.get_choice("sort", ORDERS, "created")
     if by == "value" and not measure:
         by = "created"
     usual = "up" if by in _TEXTS else "down"
-    return by, asked.choice("order", ("up", "down"), usual) == "down"
+    return by, params.get_choice("order", ("up", "down"), usual) == "down"
 
 
-def _shown_measures(runs: Sequence[RunLine], measure: str) -> list[str]:
+def _choose_measures(runs: Sequence[RunSummary], measure: str) -> list[str]:
     common = [name for name in most_common([run.means() for run in runs]) if name != measure]
     return [*([measure] if measure else []), *common][:_MOST_MEASURES]
 
 
 def _data(
-    runs: Sequence[RunLine],
+    runs: Sequence[RunSummary],
     filters: dict[str, Any],
     counts: dict[str, int],
     paging: Paging,
@@ -95,7 +103,7 @@ def _data(
             "done": run.done,
             "total": run.total,
             "updated": run.updated,
-            "shown_status": shown_status(run),
+            "shown_status": describe_status(run),
         }
     return {
         "filters": filters,
@@ -109,13 +117,15 @@ def _data(
     }
 
 
-def shown_status(run: Run | RunLine) -> str:
-    """The state of a run in words: how far it is, and whether it has gone silent."""
+def describe_status(run: Run | RunSummary) -> str:
+    """The status of a run: its progress, and how long it has shown none."""
     if run.status != "running":
         return run.status
     far = f" {100 * run.done / run.total:.0f} %" if run.total else ""
     silent = _seconds_since(run.updated)
-    return f"running{far}" + (f", silent for {_spoken(silent)}" if silent > _SILENT else "")
+    return f"running{far}" + (
+        f", silent for {_format_duration(silent)}" if silent > _SILENT else ""
+    )
 
 
 def _seconds_since(moment: str) -> float:
@@ -125,10 +135,10 @@ def _seconds_since(moment: str) -> float:
         return 0.0
 
 
-def _spoken(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     """A length of time.
 
-    >>> _spoken(700), _spoken(8000), _spoken(200000)
+    >>> _format_duration(700), _format_duration(8000), _format_duration(200000)
     ('11 min', '2 h', '2 days')
     """
     if seconds < 3600:
@@ -136,15 +146,15 @@ def _spoken(seconds: float) -> str:
     return f"{seconds // 3600:.0f} h" if seconds < 172800 else f"{seconds // 86400:.0f} days"
 
 
-def _sheet(
-    view: View,
-    runs: Sequence[RunLine],
+def _page_table(
+    request: PageRequest,
+    runs: Sequence[RunSummary],
     shown: list[str],
     measure: str,
     paging: Paging,
     by: str,
     descending: bool,
-) -> Sheet:
+) -> PageTable:
     columns = _columns(runs, shown, measure)
     keys = {i: key for i, (_, key, _) in enumerate(columns) if key}
     place = {key: i for i, key in keys.items()}
@@ -161,29 +171,31 @@ def _sheet(
         }
         for run in runs
     ]
-    return Sheet(
+    return PageTable(
         "runs",
         "Runs",
         table,
-        csv=view.asked.but(f"{view.path}.csv", page=None),
+        csv=request.params.address(f"{request.path}.csv", page=None),
         links=links,
-        marks=marks,
-        heads=sorting(view.asked, view.path, keys, by=by, descending=descending, texts=_TEXTS),
-        picks=[run.id for run in runs],
-        pick_labels=[f"Compare run {run.id}: {run.name}" for run in runs],
+        classes=marks,
+        sort_links=sort_links(
+            request.params, request.path, keys, by=by, descending=descending, texts=_TEXTS
+        ),
+        run_ids=[run.id for run in runs],
+        run_labels=[f"Compare run {run.id}: {run.name}" for run in runs],
         paging=paging,
     )
 
 
-Column = tuple[str, str, Any]
+ColumnSpec = tuple[str, str, Any]
 
 
-def _columns(runs: Sequence[RunLine], shown: list[str], measure: str) -> list[Column]:
+def _columns(runs: Sequence[RunSummary], shown: list[str], measure: str) -> list[ColumnSpec]:
     """Name, sort key and cell of each column; those that are empty for all runs are left out."""
-    columns: list[Column] = [
+    columns: list[ColumnSpec] = [
         ("name", "name", lambda run: Cell(run.name)),
         ("run", "id", lambda run: Cell(run.id, "count")),
-        ("status", "status", lambda run: Cell(shown_status(run))),
+        ("status", "status", lambda run: Cell(describe_status(run))),
     ]
     for name in ("task", "dataset", "model"):
         if any(getattr(run, name) for run in runs):
@@ -198,15 +210,18 @@ def _columns(runs: Sequence[RunLine], shown: list[str], measure: str) -> list[Co
     return [*columns, began]
 
 
-def _table(runs: Sequence[RunLine], columns: list[Column]) -> Table:
+def _table(runs: Sequence[RunSummary], columns: list[ColumnSpec]) -> Table:
     rows = tuple(tuple(cell(run) for _, _, cell in columns) for run in runs)
     return Table(tuple(name for name, _, _ in columns), rows)
 
 
 def _whole_table(
-    view: View, order: Any, filters: dict[str, Any], shown: list[str], measure: str
+    request: PageRequest, order: Any, filters: dict[str, Any], shown: list[str], measure: str
 ) -> Table:
     """All runs that pass the filters, for CSV."""
-    with view.store.database.reading() as connection:
-        runs = find_lines(connection, order=order, measures=shown, **filters)
+    with request.store.database.reading() as connection:
+        runs = find_summaries(connection, order=order, measures=shown, **filters)
     return _table(runs, _columns(runs, shown, measure))
+
+
+ROUTE: Final = PageRoute("/runs", runs_page, menu="Runs", position=1)

@@ -1,8 +1,8 @@
 """One measure of one system over time: does it get better or worse, and how sure is that?
 
-Each run is held against the one before on the same queries: the interval of the paired difference
-says whether a change is clear. Where the queries differ, the intervals of both means have to lie
-apart.
+Each run is compared with the one before on the same queries: a change is significant where the
+interval of the paired difference excludes 0. Where the queries differ, the intervals of both means
+must not overlap.
 """
 
 from __future__ import annotations
@@ -17,21 +17,20 @@ import numpy as np
 from sqlalchemy import Connection, and_, or_, select
 
 from assay.arrays import Floats
-from assay.comparison.clusters import clusters_in
 from assay.errors import MeasureError
 from assay.measures import parse
-from assay.report.svg import Point, trend
+from assay.report.svg import TrendPoint, trend_line
 from assay.stats import intervals
-from assay.store.codec import conventions_of, unpacked, unpacked_texts
-from assay.store.queries import read_many
+from assay.store.codec import conventions_of, unpack_array, unpack_texts
+from assay.store.queries import read_blobs_of
 from assay.store.schema import BLOBS
-from assay.store.summaries import Measured, datasets, measured, measures_of
+from assay.store.summaries import RunMean, find_means, list_datasets, list_measures
 from assay.tables.table import Cell, Table
-from assay.web.page import Page, View
-from assay.web.page_table import Sheet
-from assay.web.params import address, asked_dataset, chosen_measure
+from assay.web.page import PageRequest, PageRoute, WebPage
+from assay.web.page_table import PageTable
+from assay.web.params import address, choose_dataset, choose_measure
 
-__all__ = ["trend_page"]
+__all__ = ["ROUTE", "trends_page"]
 
 
 _MOST_RUNS: Final = 100
@@ -56,25 +55,25 @@ class Change:
         """In words."""
         if self.difference is None or self.note:
             return self.note
-        return {"better": "better", "worse": "worse", "same": "no clear change"}[self.kind]
+        return {"better": "better", "worse": "worse", "same": "no significant change"}[self.kind]
 
 
-def trend_page(view: View) -> Page:
+def trends_page(request: PageRequest) -> WebPage:
     """The newest runs of one name on one dataset."""
-    with view.store.database.reading() as connection:
-        boards = [name for name, _, _ in datasets(connection)]
-        dataset = asked_dataset(view.asked, boards)
-        measures = measures_of(connection, dataset=dataset, status="finished")
-        measure = chosen_measure(view.asked, measures)
-        rows = measured(connection, measure, dataset=dataset) if measure else []
+    with request.store.database.reading() as connection:
+        boards = [name for name, _, _ in list_datasets(connection)]
+        dataset = choose_dataset(request.params, boards)
+        measures = list_measures(connection, dataset=dataset, status="finished")
+        measure = choose_measure(request.params, measures)
+        rows = find_means(connection, measure, dataset=dataset) if measure else []
         systems = [name for name, _ in Counter(row.name for row in rows).most_common()]
-        named = view.asked.named("name", systems)
+        named = request.params.get_name("name", systems)
         system = named if named in systems else next(iter(systems), "")
         chosen = [row for row in rows if row.name == system and row.value is not None]
         series = chosen[:_MOST_RUNS][::-1]
         changes = _changes(connection, series, measure)
     worse = [one for one, change in zip(series, changes, strict=True) if change.kind == "worse"]
-    return Page(
+    return WebPage(
         "trends",
         f"{measure} of {system} over time" if series else "Trends",
         {
@@ -87,11 +86,11 @@ def trend_page(view: View) -> Page:
             "left_out": max(0, len(chosen) - _MOST_RUNS),
             "regressions": [one.id for one in worse],
             "runs": [
-                {**asdict(one), "change": {**asdict(change), "words": change.words}}
+                {**one.to_dict(), "change": {**asdict(change), "words": change.words}}
                 for one, change in zip(series, changes, strict=True)
             ],
         },
-        [_sheet(view, series, changes, measure)],
+        [_page_table(request, series, changes, measure)],
         {
             "chart": _chart(series, changes, measure),
             "verdict": _verdict(series, changes, measure),
@@ -100,7 +99,7 @@ def trend_page(view: View) -> Page:
     )
 
 
-def _changes(connection: Connection, series: Sequence[Measured], measure: str) -> list[Change]:
+def _changes(connection: Connection, series: Sequence[RunMean], measure: str) -> list[Change]:
     """How each run differs from the one before."""
     known = _query_values(connection, series, measure)
     is_mean = _is_mean(measure)
@@ -108,17 +107,15 @@ def _changes(connection: Connection, series: Sequence[Measured], measure: str) -
     return [Change(), *found] if series else []
 
 
-def _change(
-    old: Measured, new: Measured, known: Mapping[int, QueryValues], is_mean: bool
-) -> Change:
+def _change(old: RunMean, new: RunMean, known: Mapping[int, QueryValues], is_mean: bool) -> Change:
     if old.conventions != new.conventions:
         return Change("same", _difference(old, new), note="other conventions")
     if not is_mean:
         return Change("same", _difference(old, new), note="not tested")
     left, right = known.get(old.id), known.get(new.id)
     if left is None or right is None or left.queries != right.queries:
-        return _unpaired(old, new)
-    return _paired(right.values - left.values, right.labels or left.labels)
+        return _unpaired_change(old, new)
+    return _paired_change(right.values - left.values, right.labels or left.labels)
 
 
 def _is_mean(measure: str) -> bool:
@@ -142,41 +139,43 @@ class QueryValues:
 
 
 def _query_values(
-    connection: Connection, series: Sequence[Measured], measure: str
+    connection: Connection, series: Sequence[RunMean], measure: str
 ) -> dict[int, QueryValues]:
     """The values of all runs in one question; runs without any are left out."""
     found: dict[int, dict[str, Any]] = {one.id: {} for one in series}
-    columns = {one.id: clusters_in(one.method) for one in series}
+    columns = {one.id: one.clusters for one in series}
     wanted = or_(
         BLOBS.c.kind == "missing",
         and_(BLOBS.c.kind == "values", BLOBS.c.name == measure),
         and_(BLOBS.c.kind == "group", BLOBS.c.name.in_(sorted({*columns.values()} - {""}))),
     )
     labels: dict[int, tuple[str, ...]] = {}
-    for run, blob in read_many(connection, list(found), wanted):
+    for run, blob in read_blobs_of(connection, list(found), wanted):
         if blob.kind != "group":
-            found[run][blob.kind] = unpacked(blob)
+            found[run][blob.kind] = unpack_array(blob)
         elif blob.name == columns[run]:
-            labels[run] = tuple(unpacked_texts(blob))
+            labels[run] = tuple(unpack_texts(blob))
     statement = select(BLOBS.c.run_id, BLOBS.c.checksum).where(
         BLOBS.c.run_id.in_(list(found)), BLOBS.c.part == "", BLOBS.c.kind == "ids"
     )
     marks = {row.run_id: row.checksum for row in connection.execute(statement)}
     return {
-        one.id: QueryValues(marks[one.id], _counted(one, **found[one.id]), labels.get(one.id))
+        one.id: QueryValues(
+            marks[one.id], _apply_conventions(one, **found[one.id]), labels.get(one.id)
+        )
         for one in series
         if one.id in marks and found[one.id].keys() == {"missing", "values"}
     }
 
 
-def _counted(one: Measured, values: Floats, missing: Any) -> Floats:
+def _apply_conventions(one: RunMean, values: Floats, missing: Any) -> Floats:
     """Empty and missing queries as the conventions of the run treat them."""
     rules = conventions_of(one.conventions)
     counted = np.where(np.isnan(values), 0.0, values) if rules.empty == "zero" else values
     return np.where(missing, np.nan, counted) if rules.missing != "zero" else counted
 
 
-def _paired(differences: Any, labels: Sequence[str] | None) -> Change:
+def _paired_change(differences: Any, labels: Sequence[str] | None) -> Change:
     if differences.size and not differences.any():  # what is not a number is no zero
         return Change("same", 0.0, paired=True, note=_EQUAL)
     one = intervals(differences[None, :], method="t", level=_LEVEL, clusters=labels)[0]
@@ -188,7 +187,7 @@ def _paired(differences: Any, labels: Sequence[str] | None) -> Change:
     return Change(kind, one.estimate, one.low, one.high, paired=True)
 
 
-def _unpaired(old: Measured, new: Measured) -> Change:
+def _unpaired_change(old: RunMean, new: RunMean) -> Change:
     """Other queries, or no values of queries: only what lies apart differs."""
     difference = _difference(old, new)
     ends = (old.low, old.high, new.low, new.high)
@@ -199,47 +198,47 @@ def _unpaired(old: Measured, new: Measured) -> Change:
     return Change(kind, difference)
 
 
-def _difference(old: Measured, new: Measured) -> float:
+def _difference(old: RunMean, new: RunMean) -> float:
     return (new.value or 0.0) - (old.value or 0.0)
 
 
-def _verdict(series: Sequence[Measured], changes: Sequence[Change], measure: str) -> str:
+def _verdict(series: Sequence[RunMean], changes: Sequence[Change], measure: str) -> str:
     if len(series) < 2:
         return ""
     last, change = series[-1], changes[-1]
     now = f"The newest run ({last.id}) reaches {last.value:.4f} on {measure}"
     falls = [one.id for one, c in zip(series, changes, strict=True) if c.kind == "worse"]
-    return f"{now}: {_against(change)}. {_regressions(falls)}."
+    return f"{now}: {_describe_change(change)}. {_regressions(falls)}."
 
 
-def _against(change: Change) -> str:
+def _describe_change(change: Change) -> str:
     if change.note == _EQUAL:
-        return f"{_EQUAL} as the run before"
+        return f"{_EQUAL} as the previous run"
     if change.note:
-        return f"it cannot be held against the run before, {change.note}"
+        return f"not comparable with the previous run ({change.note})"
     ends = "" if change.low is None else f" [{change.low:+.4f}, {change.high:+.4f}]"
-    words = {"better": "better than", "worse": "worse than", "same": "no clear change from"}
+    words = {"better": "better than", "worse": "worse than", "same": "no significant change from"}
     by = f", {change.difference:+.4f}{ends}" if change.difference is not None else ""
-    return f"{words[change.kind]} the run before{by}"
+    return f"{words[change.kind]} the previous run{by}"
 
 
 def _regressions(runs: Sequence[int]) -> str:
-    """Where it fell, the last few.
+    """The runs that are worse than the one before, the last few.
 
     >>> _regressions([7]), _regressions([1, 2, 3, 4, 5, 6])
     ('Regression in run 7', '6 regressions, the last in runs 2, 3, 4, 5, 6')
     """
     if not runs:
-        return "No regression is seen"
+        return "No regression"
     listed = ", ".join(map(str, runs[-_LISTED:]))
     if len(runs) > _LISTED:
         return f"{len(runs)} regressions, the last in runs {listed}"
     return f"Regression in run {listed}" if len(runs) == 1 else f"Regressions in runs {listed}"
 
 
-def _chart(series: Sequence[Measured], changes: Sequence[Change], measure: str) -> Any:
+def _chart(series: Sequence[RunMean], changes: Sequence[Change], measure: str) -> Any:
     points = [
-        Point(
+        TrendPoint(
             one.created,
             float(one.value or 0.0),
             one.low,
@@ -250,12 +249,12 @@ def _chart(series: Sequence[Measured], changes: Sequence[Change], measure: str) 
         )
         for one, change in zip(series, changes, strict=True)
     ]
-    return trend(points, measure)
+    return trend_line(points, measure)
 
 
-def _sheet(
-    view: View, series: Sequence[Measured], changes: Sequence[Change], measure: str
-) -> Sheet:
+def _page_table(
+    request: PageRequest, series: Sequence[RunMean], changes: Sequence[Change], measure: str
+) -> PageTable:
     """The newest first, each with its change in words."""
     turned = list(zip(series, changes, strict=True))[::-1]
     rows = tuple(
@@ -279,20 +278,23 @@ def _sheet(
         measure,
         "from",
         "to",
-        "to the run before",
+        "difference",
         "from ",
         "to ",
         "change",
         "commit",
     )
     place = columns.index("change")
-    return Sheet(
+    return PageTable(
         "trend",
-        "Runs, the newest first",
+        "Runs, newest first",
         Table(columns, rows),
-        csv=view.asked.but(f"{view.path}.csv"),
+        csv=request.params.address(f"{request.path}.csv"),
         links=[{0: address(f"/run/{one.id}", measure=measure)} for one, _ in turned],
-        marks=[{place: f"change {change.kind}" if change.words else ""} for _, change in turned],
-        picks=[one.id for one, _ in turned],
-        pick_labels=[f"Compare run {one.id}" for one, _ in turned],
+        classes=[{place: f"change {change.kind}" if change.words else ""} for _, change in turned],
+        run_ids=[one.id for one, _ in turned],
+        run_labels=[f"Compare run {one.id}" for one, _ in turned],
     )
+
+
+ROUTE: Final = PageRoute("/trends", trends_page, menu="Trends", position=4)

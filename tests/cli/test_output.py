@@ -1,0 +1,139 @@
+"""`emit`: one result in every format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from assay.cli import output
+from assay.errors import UsageError
+from assay.tables.page import Page, Words
+from assay.tables.table import Cell, Table
+
+TABLE = Table(("run", "AP"), ((Cell("a"), Cell(0.25, "fraction")),))
+
+
+class Whole:
+    """Has everything that `emit` knows."""
+
+    signature = "sig"
+    remarks = ("mind the ties",)
+
+    def table(self) -> Table:
+        return TABLE
+
+    def page(self) -> Page:
+        return [Words("a is best", "verdict"), TABLE, Words("sig", "signature")]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"AP": 0.25}
+
+    def trec(self) -> str:
+        return "map all 0.2500"
+
+
+class Several:
+    """Has tables, and no page."""
+
+    signature = "sig"
+
+    def tables(self) -> list[Table]:
+        return [TABLE, TABLE]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {}
+
+
+@pytest.fixture(autouse=True)
+def context() -> Iterator[None]:
+    """A command that is running."""
+    parent = click.Context(click.Group("assay"), info_name="assay")
+    with click.Context(click.Command("score"), parent=parent, info_name="score"):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("format", "expected"),
+    [
+        ("text", "a is best\n\nrun      AP\na    0.2500\n\nsig\n"),
+        ("markdown", "**a is best**\n\n| run | AP |\n|:---|---:|\n| a | 0.2500 |\n\n`sig`\n"),
+        ("csv", "run,AP,signature\na,0.25,sig\n"),
+        ("tsv", "run\tAP\tsignature\na\t0.25\tsig\n"),
+        ("trec", "map all 0.2500\n"),
+    ],
+)
+def test_every_format(format: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    output.emit(Whole(), format, None)
+    assert capsys.readouterr().out == expected
+
+
+def test_latex(capsys: pytest.CaptureFixture[str]) -> None:
+    output.emit(Whole(), "latex", None)
+    out = capsys.readouterr().out
+    assert out.startswith("a is best\n\n\\begin{tabular}")
+    assert out.endswith("% sig\n")
+
+
+def test_json_names_the_command_first(capsys: pytest.CaptureFixture[str]) -> None:
+    output.emit(Whole(), "json", None)
+    data = json.loads(capsys.readouterr().out)
+    assert list(data.items()) == [("schema_version", 1), ("command", "score"), ("AP", 0.25)]
+    output.emit(Whole(), "json", None, command="other")
+    assert json.loads(capsys.readouterr().out)["command"] == "other"
+
+
+def test_remarks_go_beside_a_table_and_nowhere_else(capsys: pytest.CaptureFixture[str]) -> None:
+    for format in ("text", "markdown", "latex", "csv", "tsv", "json"):
+        output.emit(Whole(), format, None)
+        told = "mind the ties" in capsys.readouterr().err
+        assert told == (format in ("csv", "tsv")), format
+
+
+def test_tables_without_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    output.emit(Several(), "text", None)
+    assert capsys.readouterr().out == "run      AP\na    0.2500\n\n" * 2 + "sig\n"
+    output.emit(Several(), "csv", None)
+    assert (
+        capsys.readouterr().out == "run,AP,signature\na,0.25,sig\n\nrun,AP,signature\na,0.25,sig\n"
+    )
+
+
+def test_a_text_is_safe_to_print(capsys: pytest.CaptureFixture[str]) -> None:
+    output.emit(output.TextResult("one\n\x1b[31mtwo", {}), "text", None)
+    assert capsys.readouterr().out == "one\n\\x1b[31mtwo\n"
+
+
+def test_a_table_with_nothing_around_it(capsys: pytest.CaptureFixture[str]) -> None:
+    output.emit(output.TableResult(TABLE), "text", None)
+    output.emit(output.TableResult(TABLE), "csv", None)
+    assert capsys.readouterr().out == "run      AP\na    0.2500\nrun,AP\na,0.25\n"
+
+
+def test_a_layout_of_its_own_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(output, "on_terminal", lambda: True)
+    seen: list[Any] = []
+    output.emit(Whole(), "text", None, terminal=seen.append)
+    assert len(seen) == 1
+    assert capsys.readouterr().out == ""
+    output.emit(Whole(), "text", str(tmp_path / "result.txt"), terminal=seen.append)
+    assert len(seen) == 1
+    output.emit(Whole(), "text", None)
+    assert "a is best" in capsys.readouterr().out
+
+
+def test_the_ending_of_the_file_says_the_format() -> None:
+    known = ("text", "markdown", "latex", "csv", "json")
+    endings = {"a.md": "markdown", "a.TEX": "latex", "a.csv": "csv", "a.json": "json", "a": "text"}
+    for file, format in endings.items():
+        assert output.choose_format(None, False, file, known=known) == format
+    for file in ("a.tsv", "a.html", "a.csv.gz"):
+        with pytest.raises(UsageError, match="cannot be written as"):
+            output.choose_format(None, False, file, known=known)
+    assert output.choose_format("csv", False, "a.tsv", known=known) == "csv"

@@ -1,0 +1,82 @@
+"""Leaderboard: records compared as `assay.compare` does; one record stands alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from assay import Ids, Scores, compare, parse_many, preset
+from assay.errors import UsageError
+from assay.runs import RunRecord, rank_records
+
+N = 40
+
+
+def make_record(name: str, skill: float, seed: int = 0, **fields: object) -> RunRecord:
+    rng = np.random.default_rng(seed)
+    values = np.clip(rng.normal(0.4, 0.1, (2, N)) + skill, 0, 1)
+    scores = Scores(
+        parse_many(["AP", "RR"]),
+        Ids.of([f"q{i:02}" for i in range(N)], "query"),
+        values,
+        tied=np.zeros((2, N), bool),
+        missing=np.zeros(N, bool),
+        conventions=preset("trec_eval"),
+        groups={"scene": np.asarray([f"s{i % 5}" for i in range(N)], np.str_)},
+    )
+    return RunRecord(name, scores, **fields)  # type: ignore[arg-type]
+
+
+def test_it_says_what_compare_says() -> None:
+    records = [make_record("a", 0.2, 1), make_record("b", 0.0, 2)]
+    board = rank_records(records, resamples=300, seed=3)
+    expected = compare(
+        records[0].scored(), records[1].scored(), names=["a", "b"], resamples=300, seed=3
+    )
+    assert board.comparison is not None
+    assert board.comparison.to_dict() == expected.to_dict()
+    assert board.verdicts == expected.verdicts
+    assert (board.names, list(map(str, board.measures))) == (("a", "b"), ["AP", "RR"])
+    assert board.group_columns == ("scene",)
+
+
+def test_one_record_stands_alone() -> None:
+    board = rank_records([make_record("a", 0.1, chance={"AP": 0.01})], resamples=300)
+    (standing,) = board.standings_on("AP")
+    assert board.comparison is None
+    assert standing.mean.estimate == pytest.approx(board.runs[0].means["AP"])
+    assert standing.mean.low < standing.mean.estimate < standing.mean.high
+    assert board.verdicts["AP"].startswith("a reaches 0.")
+    assert board.verdicts["AP"].endswith("a random order reaches 0.0100")
+    assert math.isnan(board.chance_on("RR"))
+    assert board.method == "Intervals: 95 % BCa, 300 resamples, seed 0."
+
+
+def test_clusters_of_the_records_are_resampled_as_whole_groups() -> None:
+    records = [make_record(name, skill, clusters="scene") for name, skill in (("a", 0.1), ("b", 0))]
+    board = rank_records(records, resamples=300)
+    assert board.settings.by == "scene"
+    assert board.settings.interval == "t"  # five groups are too few to resample
+    other = rank_records([one.but(clusters="") for one in records], resamples=300)
+    assert (other.settings.by, other.settings.interval) == (None, "bca")
+
+
+def test_remarks_warn_of_other_datasets_and_query_sets() -> None:
+    records = [
+        make_record("a", 0.1, dataset="x", config={"query_set": "1"}),
+        make_record("b", 0.0, dataset="y", config={"query_set": "2"}),
+    ]
+    remarks = " ".join(rank_records(records, resamples=300).remarks)
+    assert "2 datasets (x, y)" in remarks
+    assert "different query sets" in remarks
+
+
+def test_nothing_to_compare_is_refused() -> None:
+    with pytest.raises(UsageError, match="at least one run"):
+        rank_records([])
+    with pytest.raises(UsageError, match="baseline 'b' has nothing to compare"):
+        rank_records([make_record("a", 0.1)], baseline="b")
+    with pytest.raises(UsageError, match="has no per-query values"):
+        rank_records([RunRecord("a")])

@@ -1,0 +1,72 @@
+"""Tables in every layout, and on a terminal."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from rich.console import Console
+
+from assay.core.text import printable
+from assay.report import terminal
+from assay.tables.page import Words
+from assay.tables.table import Cell, Table, as_csv, as_markdown, as_text
+
+TABLE = Table(
+    ("run", "AP", "num"),
+    (
+        (Cell("a|b"), Cell(0.123456, "fraction"), Cell(12.0, "count")),
+        (Cell("=1+1"), Cell(math.nan, "fraction"), Cell(3.0, "count", best=True)),
+    ),
+)
+
+
+def test_text_is_aligned():
+    assert as_text(TABLE).splitlines() == [
+        "run       AP  num",
+        "a|b   0.1235   12",
+        "=1+1       –    3",
+    ]
+
+
+def test_markdown_escapes_what_it_would_take_for_markup():
+    assert as_markdown(TABLE).splitlines()[2:] == [
+        r"| a\|b | 0.1235 | 12 |",
+        "| =1+1 | – | **3** |",
+    ]
+    assert as_markdown(Table(("x",), ((Cell("<b>_*"),),))).endswith(r"| \<b\>\_\* |")
+
+
+def test_csv_keeps_digits_and_disarms_formulas():
+    assert as_csv(TABLE).splitlines()[1:] == ["a|b,0.123456,12", "'=1+1,,3"]
+    assert as_csv(TABLE, "\t").splitlines()[1] == "a|b\t0.123456\t12"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", r"\x1b[31mred\x1b[0m"),
+        ("a\nb\tc\r", r"a\nb\tc\r"),
+        ("\x9b31m\x7f\x00", r"\x9b31m\x7f\x00"),
+        ("\u202eevil\u2028", r"\u202eevil\u2028"),
+        ("naïve 漢字 🙂", "naïve 漢字 🙂"),
+    ],
+)
+def test_control_characters_are_shown(text, shown):
+    assert printable(text) == shown
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_wide_table_goes_on_below_itself(monkeypatch, width):
+    columns = ("run", *(f"P@{k}" for k in range(1, 31)))
+    row = (Cell("some-run"), *(Cell(k / 31, "fraction", best=True) for k in range(1, 31)))
+    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    monkeypatch.setattr(terminal, "Console", lambda **_: console)
+    page = [Words("t", "verdict"), Table(columns, (row,)), Words("s" * 300, "signature")]
+    terminal.print_page(page)
+    lines = console.export_text().splitlines()
+    shown = " ".join(lines).split()
+    assert all(f"P@{k}" in shown for k in range(1, 31))
+    assert all(f"{k / 31:.4f}" in shown for k in range(1, 31))
+    assert all(len(line) <= width for line in lines if "s" * 50 not in line)
+    console.file.close()
