@@ -38,7 +38,7 @@ _file_options = options.add_options(
     click.option(
         "--queries",
         metavar="FILE",
-        help="Vectors of the queries. Without, the documents are their own.",
+        help="Vectors of the queries. [the documents are the queries]",
     ),
     click.option("--queries-key", metavar="KEY", help="Their array, where FILE is a .npz."),
     click.option(
@@ -47,7 +47,7 @@ _file_options = options.add_options(
         help="Ids of the documents, one a line, unless the .npz has doc_ids.",
     ),
     click.option("--query-ids", metavar="FILE", help="Ids of the queries, likewise."),
-    click.option("-r", "--qrels", metavar="QRELS", help="Judgments, to be compared with."),
+    click.option("-r", "--qrels", metavar="QRELS", help="Judgments, to score the codes against."),
     click.option(
         "--codes",
         "codes",
@@ -104,14 +104,14 @@ _code_options = options.add_options(
         "--rerank",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Order the first N documents of a binary code again by float.",
+        help="Rerank the first N documents of a binary code by the float vectors.",
     ),
     click.option(
         "--metric",
         type=click.Choice(["cosine", "dot", "l2"]),
         default="cosine",
         show_default=True,
-        help="What float vectors are compared by.",
+        help="Similarity of the float vectors.",
     ),
     click.option(
         "--ties",
@@ -127,19 +127,19 @@ _code_options = options.add_options(
         default=0.9,
         show_default=True,
         metavar="P",
-        help="How deep RBO looks: 0.9 is about ten ranks.",
+        help="Persistence of RBO: 0.9 weights about ten ranks.",
     ),
     click.option(
         "--exclude-self/--keep-self",
         default=None,
-        help="Whether an item may find itself. [not where documents are their own queries]",
+        help="Whether an item may retrieve itself. [not where documents are the queries]",
     ),
     click.option(
         "--zero",
         type=click.Choice(["error", "drop", "last"]),
         default="error",
         show_default=True,
-        help="Vectors of length 0 under cosine.",
+        help="All-zero vectors under cosine.",
     ),
 )
 
@@ -165,7 +165,9 @@ _code_options = options.add_options(
     help="Random seed: of directions, samples and resamples.",
 )
 @options.threads_option
-@click.option("--chart", metavar="FILE.svg", help="Write the curve over bytes per vector.")
+@click.option(
+    "--chart", metavar="FILE.svg", help="Write the curve of quality over bytes per vector."
+)
 @options.result_options("text", "markdown", "csv", "tsv", "json")
 @options.save_options("codes")
 def command(

@@ -95,13 +95,13 @@ _prototype_options = options.add_options(
         metavar="FILE",
         help="JSON with the fields label_to_text_STYLE of each dataset.",
     ),
-    click.option("--dataset-name", metavar="NAME", help="Which dataset of the metadata."),
+    click.option("--dataset-name", metavar="NAME", help="Dataset in the metadata."),
     click.option(
         "--caption-style",
         default="sourish",
         show_default=True,
         metavar="STYLE",
-        help="Which of its styles.",
+        help="Caption style in the metadata.",
     ),
     click.option(
         "--encoder",
@@ -117,10 +117,12 @@ _prototype_options = options.add_options(
         "--text-encoder-factory",
         "factory",
         metavar="MODULE:FACTORY",
-        help="Your function that makes a text encoder of the checkpoint.",
+        help="Function that makes a text encoder of the checkpoint.",
     ),
-    click.option("--device", metavar="NAME", help="Where the text model runs."),
-    click.option("--prototype-embeddings", metavar="FILE", help="Prototypes made before."),
+    click.option("--device", metavar="NAME", help="Device of the text model."),
+    click.option(
+        "--prototype-embeddings", metavar="FILE", help="Embeddings of ready-made prototypes."
+    ),
     click.option("--prototype-key", metavar="KEY", help="Their array, where FILE is a .npz."),
     click.option(
         "--prototype-labels",
@@ -156,13 +158,11 @@ _search_options = options.add_options(
     click.option(
         "--normalize/--no-normalize", default=None, help="Cosine (default) or dot product."
     ),
-    click.option(
-        "--metric", type=click.Choice(["cosine", "dot", "l2"]), help="Similarity, by name."
-    ),
+    click.option("--metric", type=click.Choice(["cosine", "dot", "l2"]), help="Similarity."),
     click.option(
         "--exclude-paired",
         is_flag=True,
-        help="A sample does not find itself in the other modality either.",
+        help="Exclude the paired item of a sample in the other modality.",
     ),
     click.option(
         "--ties",
@@ -176,15 +176,15 @@ _search_options = options.add_options(
         type=click.Choice(["error", "drop", "last"]),
         default="error",
         show_default=True,
-        help="Vectors of length 0 under cosine.",
+        help="All-zero vectors under cosine.",
     ),
     click.option(
         "--depth",
         type=click.IntRange(min=1),
         metavar="N",
-        help="How deep lists may be for MAP@R. [1000]",
+        help="Depth of the lists for MAP@R. [1000]",
     ),
-    click.option("--threads", type=click.IntRange(min=1), metavar="N", help="[all cores]"),
+    options.threads_option,
 )
 
 
@@ -202,14 +202,14 @@ _search_options = options.add_options(
     "confusions",
     multiple=True,
     metavar="FILE",
-    help="Write which labels are retrieved for which: heat map (.svg) or table (.csv, "
+    help="Write the confusion matrix of labels: heat map (.svg) or table (.csv, "
     ".tsv, .md, .json). May be repeated.",
 )
 @click.option(
     "--confusion-k",
     type=click.IntRange(min=1),
     metavar="K",
-    help="Places it looks at. [the smallest cut-off]",
+    help="Cut-off of the confusion matrix. [the smallest cut-off]",
 )
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option

@@ -30,7 +30,7 @@ __all__ = ["command"]
     metavar="DIR",
     help="Folder for the vectors, reached by all workers.",
 )
-@click.option("--doc-prefix", default="", metavar="TEXT", help="Put before every text.")
+@click.option("--doc-prefix", default="", metavar="TEXT", help="Prefix of every text.")
 @cluster_options("threads, serial, auto (Ray), or Ray's address. [serial]")
 @click.option("--timings", metavar="FILE", help="Write time and bytes of every task as JSON.")
 def command(

@@ -33,7 +33,11 @@ __all__ = ["command"]
 )
 @click.option("-w", "--weight", "weights", type=float, multiple=True, help="One for each run.")
 @click.option(
-    "--rrf-k", type=click.IntRange(min=0), default=60, show_default=True, help="Added to ranks."
+    "--rrf-k",
+    type=click.IntRange(min=0),
+    default=60,
+    show_default=True,
+    help="Constant of rrf, added to ranks.",
 )
 @click.option("--depth", type=click.IntRange(min=1), help="Documents to keep for each query.")
 @options.target_format_option

@@ -52,7 +52,7 @@ _FORMATS = ("text", "markdown", "csv", "tsv", "json")
 @click.option(
     "--train", metavar="FILE[:COLUMN]", help="Training labels in order of time, for baselines."
 )
-@click.option("--train-users", metavar="FILE[:COLUMN]", help="Whose training labels these are.")
+@click.option("--train-users", metavar="FILE[:COLUMN]", help="Users of the training labels.")
 @click.option(
     "--previous",
     metavar="COLUMN|FILE[:COLUMN]",
@@ -65,7 +65,7 @@ _FORMATS = ("text", "markdown", "csv", "tsv", "json")
     help="Size of the vocabulary, for lists.",
 )
 @click.option("--per-class", is_flag=True, help="Show each class.")
-@click.option("--histogram", is_flag=True, help="Show how many targets stand at which ranks.")
+@click.option("--histogram", is_flag=True, help="Show the histogram of target ranks.")
 @click.option(
     "--ties",
     type=click.Choice(_TIES := ("order", "expected", "best", "worst")),
@@ -117,7 +117,7 @@ def command(
         saving.refuse("--results holds means without the values of every sample")
         if unit is None:
             raise click.UsageError(
-                "--results needs --unit percent or --unit fraction: of what it holds."
+                "--results needs --unit percent or --unit fraction: the unit of its values."
             )
         return _emit_import(import_results(results, unit=unit, f1_unit=f1_unit), layout, file)
     if not files:

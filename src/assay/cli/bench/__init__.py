@@ -65,7 +65,7 @@ _input_options = options.add_options(
     click.option(
         "--judged",
         type=click.Choice(["documents", "chunks"]),
-        help="What judgments name: documents, or chunks DOC#1, DOC#2. [documents]",
+        help="What the judgments are of: documents, or chunks DOC#1, DOC#2. [documents]",
     ),
 )
 
@@ -113,8 +113,8 @@ _model_options = options.add_options(
         callback=_without_secret,
         help="Search vectors also by faiss:HNSW32, usearch, lancedb, ... May be repeated.",
     ),
-    click.option("--query-prefix", metavar="TEXT", help="Before every query."),
-    click.option("--doc-prefix", metavar="TEXT", help="Before every document."),
+    click.option("--query-prefix", metavar="TEXT", help="Prefix of every query."),
+    click.option("--doc-prefix", metavar="TEXT", help="Prefix of every document."),
     click.option(
         "--max-length",
         type=click.IntRange(min=1),
@@ -124,7 +124,7 @@ _model_options = options.add_options(
     click.option(
         "--normalize/--no-normalize",
         default=None,
-        help="Vectors of length 1, or as they are.",
+        help="Normalize vectors to length 1, or leave them as they are.",
     ),
     click.option(
         "--dimensions",
@@ -141,9 +141,9 @@ _model_options = options.add_options(
     click.option(
         "--metric",
         type=click.Choice(["cosine", "dot", "l2"]),
-        help="How vectors are compared. [cosine]",
+        help="Similarity of vectors. [cosine]",
     ),
-    click.option("--device", metavar="NAME", help="Where models run."),
+    click.option("--device", metavar="NAME", help="Device of the models."),
     options.threads_option,
     cluster_options("Encode on threads, serial, auto (Ray), or Ray's address. [here]"),
     click.option(
