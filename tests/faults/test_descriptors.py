@@ -182,9 +182,7 @@ def _seed_with(name: str) -> int:
     )
 
 
-def test_a_run_that_was_stopped_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = _run(small_scenes())
     from assay.tasks.descriptors import run
 

@@ -114,7 +114,7 @@ def test_two_thresholds_are_refused(data_dir, assay):
         "trec",
     )
     assert answer.code == 2
-    assert "one threshold" in answer.err
+    assert "one relevance threshold" in answer.err
 
 
 def test_a_measure_of_our_own_comes_last_under_its_own_name(data_dir, assay):

@@ -44,5 +44,6 @@ def test_without_the_compiled_kernels_all_still_works():
 
 
 def test_importing_loads_no_kernels():
-    code = "import sys, assay.core.ids; print([m for m in sys.modules if m.startswith('assay.native.')])"
+    listed = "[m for m in sys.modules if m.startswith('assay.native.')]"
+    code = f"import sys, assay.core.ids; print({listed})"
     assert run_python(code) == "[]"

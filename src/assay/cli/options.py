@@ -243,6 +243,7 @@ _INTERVALS = ("bca", "percentile", "studentised", "t")
 test_option = click.option(
     "--test",
     type=click.Choice(_TESTS),
+    metavar=f"[{'|'.join(_TESTS)}]",
     default="randomisation",
     show_default=True,
     help="The paired test.",
@@ -292,6 +293,7 @@ statistics_options = add_options(
     click.option(
         "--interval",
         type=click.Choice(_INTERVALS),
+        metavar=f"[{'|'.join(_INTERVALS)}]",
         default="bca",
         show_default=True,
         help="Type of confidence interval.",

@@ -13,7 +13,7 @@ import click
 
 from assay import store as run_store
 from assay.cli import output
-from assay.errors import AssayError
+from assay.errors import AssayError, UsageError
 from assay.runs.record import RunRecord, fingerprint_files
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def saving_runs(
         try:
             yield saving
         except BaseException as error:
-            if isinstance(error, click.ClickException):
+            if isinstance(error, click.ClickException | UsageError) and not saving.saved:
                 opened.delete(run.id)  # a request that makes no sense is not a run
             elif not saving.saved:
                 run.fail(error)

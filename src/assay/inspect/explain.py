@@ -87,7 +87,7 @@ class Explanation:
         return (
             f"{self.measure} of query {self.query} = {found}",
             f"WARNING: evaluate gives {self.evaluated!r}, which is not the same number. "
-            "This is a fault of Assay; please report it.",
+            "This is an internal error; please report it.",
         )
 
     def __str__(self) -> str:

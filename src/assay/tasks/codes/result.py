@@ -10,8 +10,8 @@ from assay.arrays import Floats
 from assay.comparison.compare import Comparison
 from assay.errors import UsageError
 from assay.measures.neighbours import RankingSimilarity
-from assay.runs.results import Aggregate
 from assay.runs.record import RunRecord
+from assay.runs.results import Aggregate
 from assay.scoring.scores import Scores
 from assay.stats import Interval
 from assay.tables.page import Page, text_page
