@@ -106,13 +106,7 @@ _code_options = options.add_options(
         metavar="N",
         help="Rerank the first N documents of a binary code by the float vectors.",
     ),
-    click.option(
-        "--metric",
-        type=click.Choice(["cosine", "dot", "l2"]),
-        default="cosine",
-        show_default=True,
-        help="Similarity of the float vectors.",
-    ),
+    options.metric_option("Similarity of the float vectors.", "cosine"),
     click.option(
         "--ties",
         type=click.Choice(_TIES),
@@ -134,13 +128,7 @@ _code_options = options.add_options(
         default=None,
         help="Whether an item may retrieve itself. [not where documents are the queries]",
     ),
-    click.option(
-        "--zero",
-        type=click.Choice(["error", "drop", "last"]),
-        default="error",
-        show_default=True,
-        help="All-zero vectors under cosine.",
-    ),
+    options.zero_option,
 )
 
 

@@ -158,7 +158,7 @@ _search_options = options.add_options(
     click.option(
         "--normalize/--no-normalize", default=None, help="Cosine (default) or dot product."
     ),
-    click.option("--metric", type=click.Choice(["cosine", "dot", "l2"]), help="Similarity."),
+    options.metric_option("Similarity."),
     click.option(
         "--exclude-paired",
         is_flag=True,
@@ -171,13 +171,7 @@ _search_options = options.add_options(
         show_default=True,
         help="How tied items count.",
     ),
-    click.option(
-        "--zero",
-        type=click.Choice(["error", "drop", "last"]),
-        default="error",
-        show_default=True,
-        help="All-zero vectors under cosine.",
-    ),
+    options.zero_option,
     click.option(
         "--depth",
         type=click.IntRange(min=1),

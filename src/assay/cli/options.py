@@ -336,7 +336,27 @@ def find_baseline(baseline: str, items: Sequence[object], names: Sequence[str]) 
     )
 
 
-# Threads
+# Search
+
+zero_option = click.option(
+    "--zero",
+    type=click.Choice(["error", "drop", "last"]),
+    default="error",
+    show_default=True,
+    help="All-zero vectors under cosine.",
+)
+
+
+def metric_option(help: str, default: str | None = None) -> Callable[[Command], Command]:
+    """How vectors are compared."""
+    return click.option(
+        "--metric",
+        type=click.Choice(["cosine", "dot", "l2"]),
+        default=default,
+        show_default=default is not None,
+        help=help,
+    )
+
 
 threads_option = click.option(
     "--threads", type=click.IntRange(min=1), metavar="N", help="Number of threads. [all cores]"

@@ -70,24 +70,12 @@ _shard_options = options.add_options(
 @click.argument("docs", metavar="DOCS")
 @click.option("-o", "--output", "target", help="The run to write.")
 @click.option("-k", default=100, show_default=True, help="Documents for each query.")
-@click.option(
-    "--metric",
-    type=click.Choice(["cosine", "dot", "l2"]),
-    default="cosine",
-    show_default=True,
-    help="l2 scores are minus the squared distance.",
-)
+@options.metric_option("l2 scores are minus the squared distance.", "cosine")
 @click.option("--query-ids", help="Text file with an id per line; by default rows are numbered.")
 @click.option("--doc-ids", help="Text file with an id per line; by default rows are numbered.")
 @click.option("--exclude-self", is_flag=True, help="A query never finds the document of its id.")
 @click.option("--keep-ties", is_flag=True, help="Keep all documents that tie with the k-th.")
-@click.option(
-    "--zero",
-    type=click.Choice(["error", "drop", "last"]),
-    default="error",
-    show_default=True,
-    help="All-zero vectors under cosine.",
-)
+@options.zero_option
 @click.option("--threads", type=int, help="By default all cores.")
 @click.option("--engine", type=click.Choice(["native", "numpy"]), help="Same bytes from both.")
 @options.target_format_option

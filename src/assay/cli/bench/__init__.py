@@ -138,11 +138,7 @@ _model_options = options.add_options(
         callback=_without_password,
         help="Endpoint of openai: models.",
     ),
-    click.option(
-        "--metric",
-        type=click.Choice(["cosine", "dot", "l2"]),
-        help="Similarity of vectors. [cosine]",
-    ),
+    options.metric_option("Similarity of vectors. [cosine]"),
     click.option("--device", metavar="NAME", help="Device of the models."),
     options.threads_option,
     cluster_options("Encode on threads, serial, auto (Ray), or Ray's address. [here]"),
