@@ -89,6 +89,13 @@ def test_a_request_without_sense_is_not_a_run(assay):
         assert len(store) == 0
 
 
+def test_a_measure_that_is_not_known_is_not_a_run(assay):
+    """The library refuses it, not the parser of options; nothing is left in the store either."""
+    assert save(assay, "-m", "nonsense").code == 2
+    with assay_store() as store:
+        assert len(store) == 0
+
+
 def test_a_store_that_cannot_be_opened_is_noticed_before_the_work(assay, tmp_path):
     (tmp_path / "bad.db").write_text("no database\n" * 20)
     answer = save(assay, "--store", tmp_path / "bad.db")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -214,15 +215,12 @@ def as_records(runs: Iterable[HasRecord]) -> list[RunRecord]:
     for run in given:
         if not callable(getattr(run, "record", None)):
             checks.require(run, RunRecord, "every run", "a RunRecord, or a run of a store")
-    taken = {run.name for run in given if isinstance(run, RunRecord)}
+    counted = Counter(run.name for run in given)
     stored = [run for run in given if not isinstance(run, RunRecord)]
-    repeated = {
-        run.name for i, run in enumerate(stored) if run.name in {r.name for r in stored[:i]}
-    }
     made = []
     for run in given:
         record = run.record()
-        if not isinstance(run, RunRecord) and (run.name in taken or run.name in repeated):
+        if not isinstance(run, RunRecord) and counted[run.name] > 1:
             record = record.but(name=f"{run.name} #{run.id}")
         made.append(record)
     if not stored or len({record.scored().measures for record in made}) == 1:
