@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
+from assay.native import engine_name
 from tests.golden.commands import COMMANDS, RECORDED, read, renames, unmet, versions
 from tests.golden.differences import differences
 from tests.golden.recording import Session
@@ -26,7 +26,7 @@ VERSIONS = versions()
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     """A folder with all inputs; commands that others build on run in it once."""
-    twins = TWINS if os.environ.get("ASSAY_NATIVE") == "0" else {}
+    twins = TWINS if engine_name() == "numpy" else {}
     return Session(tmp_path_factory.mktemp("golden"), COMMANDS, renames(twins))
 
 
