@@ -132,3 +132,12 @@ def test_a_measure_of_our_own_comes_last_under_its_own_name(data_dir, assay):
         "trec",
     )
     assert [line.split()[0] for line in answer.out.splitlines()] == ["P_5", "ERR@20"]
+
+
+def test_the_sum_of_relevant_documents_is_that_of_the_queries(data_dir, assay):
+    """Under -c -l 2 trec_eval prints 559 here, which counts every grade above 0."""
+    folder = data_dir("trec_eval_tests")
+    files = (folder / "results.trunc", "-r", folder / "qrels.rel_level")
+    answer = assay("eval", *files, "--format", "trec", "-m", "num_rel", "--rel", "2", "-q")
+    *queries, total = [int(line.split()[-1]) for line in answer.out.splitlines()]
+    assert total == sum(queries) == 97

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+import re
+
 import pytest
 
+from assay import evaluate
+from assay.core.conventions import Conventions, preset
 from assay.core.id_hints import near_misses
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
@@ -120,6 +126,40 @@ def test_ties_count_where_they_change_a_number():
     assert "ties" not in harmless
     assert harmless["equal-scores"].severity == "note"
     assert not harmless.changes_numbers
+
+
+NAMES = ["AP", "RR", "nDCG@5", "P@3", "R@4", "bpref", "GMAP", "num_rel_ret@2", "AP(over=hits)@3"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_range_of_ties_holds_the_number_that_evaluate_gives(name):
+    """Whatever is missing, empty, cut or excluded: the range is of the very same mean."""
+    rng = random.Random(name)
+    for preset_name, ties, depth in itertools.product(
+        ("trec_eval", "beir", "ranx", "sentence_transformers"),
+        ("order", "expected", "midrank-up"),
+        (0, 3),
+    ):
+        run = {f"q{q}": {f"d{d}": rng.randrange(3) for d in range(8)} for q in range(4)}
+        qrels = {f"q{q}": {f"d{d}": rng.randrange(2) for d in range(8)} for q in range(2, 7)}
+        qrels["q3"] = {"d0": 0}
+        rules = preset(preset_name).but(ties="order" if depth else ties, depth=depth)
+        report = check(run, qrels, measures=name, conventions=rules)
+        lenient = {"ranx": {"missing": "zero"}}.get(preset_name, {})
+        value = evaluate(run, qrels, name, conventions=rules.but(**lenient)).mean()[name]
+        if "ties" in report:
+            found = re.search(r"is (\S+) and can be .*from (\S+) to (\S+)\.", report["ties"].effect)
+            now, low, high = map(float, found.groups())
+            assert low <= now <= high
+            assert now == float(f"{value:.6g}")
+            assert ("at least" in report["ties"].effect) <= bool(depth)
+
+
+def test_missing_queries_are_a_finding_where_the_conventions_refuse_them():
+    qrels = {**QRELS, "y": {"d1": 1}, "z": {"d1": 0}}
+    assert {"missing-queries", "empty-queries"} <= set(codes(RUN, qrels, conventions="ranx"))
+    strict = Conventions(empty="error", missing="error")
+    assert {"missing-queries", "empty-queries"} <= set(codes(RUN, qrels, conventions=strict))
 
 
 def test_equal_scores_of_two_queries_are_no_tie():

@@ -167,9 +167,12 @@ def _precisions(c: Case, k: float | None) -> float:
 
 
 def _ap(c: Case) -> float:
-    length = c.n_ret if c.k is None else c.k
-    bottoms = {"R": c.n_good, "min": min(length, c.n_good), "hits": c.good(c.k), "k": length}
-    return _over(_precisions(c, c.k), bottoms[c.params.get("over", "R")])
+    over = c.params.get("over", "R")
+    if over == "hits":
+        return _over(_precisions(c, c.k), c.good(c.k))
+    if c.k is None or over == "R":
+        return _over(_precisions(c, c.k), c.n_good)
+    return _over(_precisions(c, c.k), min(c.k, c.n_good) if over == "min" else c.k)
 
 
 def _map_at_r(c: Case) -> float:

@@ -129,6 +129,58 @@ def test_every_alias_leads_home():
             assert parse(alias.removesuffix("@r") + cut).name == definition.name, alias
 
 
+# What else a measure may be called: everyone means just this by it. A name that some program gives
+# to another measure (Label-Recall to P, Recall@k to Success) belongs to assay.compat alone.
+OTHER_NAMES = {
+    "P": "precision prec label-precision label-score",
+    "R": "recall",
+    "Success": "acc accuracy hit hits hit_rate hr top_k_accuracy",
+    "RR": "mrr recip_rank reciprocal_rank mean_reciprocal_rank",
+    "AP": "map average_precision mean_average_precision map_cut true_map",
+    "MAP": "map@r",
+    "GMAP": "gm_map",
+    "nDCG": "ndcg ndcg_cut",
+    "Rprec": "r-precision r_precision rprecision",
+    "RBP": "rank_biased_precision",
+    "ERR": "err",
+    "bpref": "bpref",
+    "Judged": "judged",
+    "Unjudged": "unj",
+    "iprec": "iprec_at_recall",
+    "iAP": "11pt_avg 11-pt_avg 11pt",
+    "SetP": "set_p set_precision",
+    "SetR": "set_recall set_r",
+    "SetF": "set_f set_f1",
+    "num_ret": "numret",
+    "num_rel": "numrel",
+    "num_rel_ret": "numrelret",
+}
+
+
+def test_a_measure_has_the_names_that_everyone_gives_it_and_no_others():
+    known = {one.name: set(one.aliases) for one in REGISTRY.values() if one.built_in}
+    wanted = {name: set(names.split()) for name, names in OTHER_NAMES.items()}
+    assert {name: names for name, names in known.items() if names} == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "candidates"),
+    [
+        ("recall_at@10", ("R", "Success")),
+        ("Recall-At_5", ("R", "Success")),
+        ("recall_at_k@3", ("R", "Success")),
+        ("precision_at@10", ("P", "Success")),
+        ("precision_at_1", ("P", "Success")),
+        ("Label-Recall@5", ("P", "R")),
+        ("label recall@5", ("P", "R")),
+    ],
+)
+def test_a_name_of_two_measures_is_refused_and_both_are_named(text, candidates):
+    with pytest.raises(MeasureError, match="Unknown measure") as caught:
+        parse_many(text)
+    assert all(f"{name} (" in str(caught.value) for name in candidates)
+
+
 def test_a_measure_must_claim_a_law():
     for laws in (set(), {"nonsense"}):
         with pytest.raises(MeasureError, match="laws"):

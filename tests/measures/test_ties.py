@@ -202,6 +202,18 @@ def test_micro_and_macro_of_two_scenes():
     assert found == pytest.approx([0.5111, 0.3833, 0.4333, 0.3833], abs=5e-5)
 
 
+@pytest.mark.parametrize("ties", ["order", "expected", "best", "worst", "midrank-up"])
+@pytest.mark.parametrize("over", ["min", "k"])
+def test_without_a_cutoff_average_precision_divides_by_all_that_is_relevant(over, ties):
+    """One of four found, in a list of one: there is no k that could make it 1."""
+    rules = preset("trec_eval").but(ap=over, ties=ties)
+    qrels = {"q": dict.fromkeys("abcd", 1)}
+    assert evaluate({"q": {"a": 1.0}}, qrels, "AP", conventions=rules).mean()["AP"] == 0.25
+    run = {"q": dict.fromkeys("axyz", 1.0)}
+    found = evaluate(run, qrels, ["AP", "AP(over=R)"], conventions=rules).values[:, 0]
+    assert found[0] == found[1]
+
+
 def test_large_tie_groups_stay_exact():
     """A group of 400: too many orders to try, so the law of one random place is the judge."""
     n = 400

@@ -9,7 +9,7 @@ import pytest
 
 import assay
 from assay import errors
-from assay.io.formats import as_judgments
+from assay.io.formats import as_judgments, as_ranking
 from assay.measures import REGISTRY
 from assay.scoring.chance import ceiling, chance
 from tests.measures.generic import settings_of
@@ -143,3 +143,37 @@ def test_a_count_up_to_k_depends_on_the_order() -> None:
 
 def test_order_free_measures_have_no_chance() -> None:
     assert np.isnan(chance(assay.judge_ranks([1], n_docs=5), "SetP")["SetP"][0])
+
+
+@pytest.mark.parametrize("empty", ["zero", "skip", "error"])
+@pytest.mark.parametrize("name", ["iAP", "iprec@0.5", "ERR", "SetP", "SetF", "num_ret", "num_rel"])
+def test_what_is_not_computed_has_no_mean(name: str, empty: str) -> None:
+    """Not a number stays not a number, however empty queries count."""
+    qrels = {"q": {f"d{i}": 1 for i in range(300)}, "r": {f"d{i}": 1 for i in range(2)}}
+    run = {"q": {"d0": 1.0}, "r": {"d0": 1.0}}
+    rules = assay.preset("trec_eval").but(empty=empty)
+    hits = assay.judge(as_ranking(run, rules), as_judgments(qrels), conventions=rules)
+    found = chance(hits, [name, "AP"], conventions=rules, n_docs=10**6)
+    assert np.isnan(found[name]).all()
+    assert found.not_computed == {assay.parse(name)}
+    grouped = found.with_groups(kind={"q": "a", "r": "b"})
+    for mean in (found.mean(), grouped.mean(by="kind")):
+        assert np.isnan(mean[name])
+        assert mean.counts[name].n == 0
+        assert mean["AP"] > 0
+    assert np.isnan(grouped.mean(by="kind").groups["a"][name])
+    assert found.to_dict()["measures"][name]["mean"] is None
+
+
+def test_the_command_says_what_is_not_computed(assay: object, tmp_path: object) -> None:
+    (tmp_path / "q.txt").write_text("q 0 a 1\nq 0 b 1\nr 0 a 0\n")
+    (tmp_path / "r.txt").write_text("q Q0 a 1 2 t\nq Q0 c 2 1 t\nr Q0 a 1 1 t\n")
+    measures = ("-m", "iAP", "-m", "SetP", "-m", "AP")
+    done = assay(
+        *("eval", tmp_path / "r.txt", "-r", tmp_path / "q.txt", *measures),
+        *("--chance", "--n-docs", 1_000_000),
+    )
+    rows = {line.split()[0]: line.split() for line in done.out.splitlines() if line.strip()}
+    assert rows["iAP"][2:4] == ["–", "0.5000"]
+    assert rows["SetP"][2:4] == ["–", "–"]
+    assert "chance of iAP is not computed" in done.err

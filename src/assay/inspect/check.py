@@ -28,6 +28,7 @@ __all__ = ["CheckReport", "Finding", "check"]
 _EXAMPLES = 5
 _CUTOFFS = (5, 10, 100)
 _DEFAULT_REL = 1
+_EXTREMES = ("worst", "best")
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def check(
     note equal-scores 2
     note unjudged 1
     """
-    rules = as_conventions(conventions)
+    rules = _without_refusals(as_conventions(conventions))
     ranking, judgments = as_ranking(run, rules), as_judgments(qrels)
     if not isinstance(judgments, Qrels):
         raise UsageError("check takes judgments of pairs (qrels), not labels.")
@@ -121,10 +122,18 @@ def check(
         *_about_scores(ranking),
     ]
     if (ranking.query_ids.match(judgments.query_ids) >= 0).any():
-        hits = judge(ranking, judgments, conventions=rules)
+        hits = judge(ranking, judgments, conventions=rules, allow_mismatch=True)
         findings += _about_hits(hits, parse_many(measures), rules)
     order_of = {"error": 0, "warning": 1, "note": 2}
     return CheckReport(tuple(sorted(findings, key=lambda one: order_of[one.severity])))
+
+
+def _without_refusals(rules: Conventions) -> Conventions:
+    """Missing and empty queries are findings here, also where the conventions refuse them."""
+    return rules.but(
+        missing="zero" if rules.missing == "error" else None,
+        empty="skip" if rules.empty == "error" else None,
+    )
 
 
 def _name_some(ids: Ids) -> tuple[str, ...]:
@@ -342,28 +351,33 @@ def _about_constant_scores(ranking: Ranking) -> Iterator[Finding]:
 
 def _about_hits(hits: Hits, measures: tuple[Measure, ...], rules: Conventions) -> Iterator[Finding]:
     present = hits.select(np.flatnonzero(~hits.missing))
-    yield from _about_ties(present, measures, rules)
+    yield from _about_ties(hits, measures, rules)
     yield from _about_depth(present, measures)
     yield from _about_unjudged(present, rules)
 
 
 def _about_ties(hits: Hits, measures: tuple[Measure, ...], rules: Conventions) -> Iterator[Finding]:
+    """How far the order of tied documents can move the mean that `evaluate` gives."""
     scores = score(hits, measures, conventions=rules)
     dependent = np.flatnonzero(scores.tied.any(axis=0))
     if not len(dependent):
         return
     touched = [str(m) for m, tied in zip(scores.measures, scores.tied, strict=True) if tied.any()]
-    low, high = (
-        score(hits, measures, conventions=rules.but(ties=t)).mean() for t in ("worst", "best")
-    )
+    low, high = (score(hits, measures, conventions=rules.but(ties=t)).mean() for t in _EXTREMES)
+    is_split = hits.tie_split is not None and bool(hits.tie_split.any())
     widest = max(touched, key=lambda name: high[name] - low[name])
     yield Finding(
         "warning",
         "ties",
         f"{_plural(len(dependent), 'query')} ({len(dependent) / hits.n_queries:.0%}) with a value "
         "that depends on the order of equal scores",
-        f"It touches {', '.join(touched)}; the mean of {widest} can be from {low[widest]:.6g} to "
-        f"{high[widest]:.6g}. Use ties: expected for the mean over all orders.",
+        f"It touches {', '.join(touched)}; the mean of {widest} is {scores.mean()[widest]:.6g} and "
+        f"can be {'at least ' if is_split else ''}from {low[widest]:.6g} to {high[widest]:.6g}. "
+        + (
+            "The list is cut inside a tie."
+            if is_split
+            else "Use ties: expected for the mean of all."
+        ),
         len(dependent),
         hits.n_queries,
         _name_some(hits.query_ids.take(dependent)),

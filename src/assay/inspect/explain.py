@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.core.text import printable
 from assay.errors import IdError, UsageError
+from assay.inspect.tied_orders import orders_by_count, over_all_orders
 from assay.io.formats import as_judgments, as_ranking
 from assay.measures import Measure, parse_many
 from assay.measures.derivations import Derivation, derive, show
@@ -26,6 +27,7 @@ from assay.tables.table import Cell, Table, as_text, columns_of
 
 __all__ = ["Explanation", "Line", "explain"]
 
+_ROUNDING = 1e-12
 _WHOLE = 20  # down to this rank every document is shown, below it only those that count
 
 
@@ -46,9 +48,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The derivation of one value; `exact` says whether it is that of `evaluate` to the last bit.
+    """The derivation of one value, and the value that `evaluate` gives.
 
-    Values are NaN where the measure is undefined.
+    Both are NaN where the measure is undefined. They are the same to the last bit, except over
+    all orders of tied documents, where `error` says by how much the derivation may differ.
     """
 
     query: str | int
@@ -60,6 +63,12 @@ class Explanation:
     working: tuple[str, ...]
     signature: str
     notes: tuple[str, ...] = field(default=())
+    error: float = 0.0
+
+    @property
+    def agrees(self) -> bool:
+        """Whether derivation and `evaluate` give the same number, but for the known error."""
+        return self.exact or abs(self.value - self.evaluated) <= self.error
 
     @property
     def exact(self) -> bool:
@@ -81,12 +90,17 @@ class Explanation:
 
     def closing(self) -> tuple[str, ...]:
         """The result, and whether it is the number that `evaluate` gives."""
-        found = "undefined" if math.isnan(self.value) else repr(self.value)
+        found = "undefined" if math.isnan(self.evaluated) else repr(self.evaluated)
+        result = f"{self.measure} of query {self.query} = {found}"
         if self.exact:
-            return (f"{self.measure} of query {self.query} = {found}",)
+            return (result,)
+        if self.agrees:
+            sampled = self.error > 2 * _ROUNDING * abs(self.evaluated)
+            why = f"within {self.error:.2g} of it" if sampled else "the same but for rounding"
+            return (result, f"The lines above give {self.value!r}: {why}.")
         return (
-            f"{self.measure} of query {self.query} = {found}",
-            f"WARNING: evaluate gives {self.evaluated!r}, which is not the same number. "
+            result,
+            f"WARNING: the lines above give {self.value!r}, which is not the same number. "
             "This is an internal error; please report it.",
         )
 
@@ -105,6 +119,7 @@ class Explanation:
             "value": or_none(self.value),
             "evaluated": or_none(self.evaluated),
             "exact": self.exact,
+            "agrees": self.agrees,
             "columns": list(self.columns),
             "lines": [asdict(line) for line in self.lines],
             "working": list(self.working),
@@ -154,6 +169,7 @@ def explain(
     query: str | int,
     measure: str | Measure = "nDCG@10",
     conventions: str | Conventions = "trec_eval",
+    allow_mismatch: bool = False,
 ) -> Explanation:
     """Work out one measure of one query, line by line. Takes what `evaluate` takes.
 
@@ -166,24 +182,36 @@ def explain(
     if len(wanted) != 1:
         raise UsageError(f"explain takes one measure, found {', '.join(map(str, wanted))}.")
     ranking = as_ranking(run, rules)
-    hits = judge(ranking, as_judgments(qrels), conventions=rules)
+    hits = judge(ranking, as_judgments(qrels), conventions=rules, allow_mismatch=allow_mismatch)
     row = _row_of(query, hits)
-    scores = score(hits, wanted, conventions=rules)
     one = hits.select(np.array([row]))
-    evaluated = float(scores.values[0, row])
+    scores = score(one, wanted, conventions=rules)
+    evaluated = float(scores.values[0, 0])
     derived, ties = _derive(one, wanted[0], rules)
-    lines = _lines(ranking.under(rules), one, derived, ties, wanted[0])
+    lines = tuple(_lines(ranking.under(rules), one, derived, ties, wanted[0]))
     return Explanation(
         query=hits.query_ids[row],
         measure=wanted[0],
         value=math.nan if math.isnan(evaluated) else derived.made.value,
         evaluated=evaluated,
         columns=derived.made.columns,
-        lines=tuple(lines),
+        lines=lines,
         working=derived.made.working,
-        signature=scores.signature,
-        notes=tuple(_notes(one, evaluated, bool(scores.tied[0, row]), rules)),
+        signature=score(hits, "num_ret", conventions=rules).signature,  # of the whole evaluation
+        notes=(
+            *_notes(one, evaluated, bool(scores.tied[0, 0]), rules),
+            *_found_and_not(one, wanted[0], call_of(wanted[0], rules)[1]),
+        ),
+        error=_error(derived.made, evaluated, wanted[0], rules),
     )
+
+
+def _error(made: Derivation, evaluated: float, measure: Measure, rules: Conventions) -> float:
+    """By how much the two values may differ: by nothing where each document has one rank."""
+    one_rank = rules.ties != "expected" and measure.definition.extremes is None
+    if rules.ties == "order" or one_rank:
+        return 0.0
+    return max(made.error, _ROUNDING * abs(evaluated))
 
 
 def _row_of(query: str | int, hits: Hits) -> int:
@@ -209,54 +237,51 @@ def _derive(one: Hits, measure: Measure, rules: Conventions) -> tuple[_RankedDer
     """The derivation under the tie rule, and the placement of tied documents it goes by."""
     arguments, gain = call_of(measure, rules)
 
-    def under(ties: str) -> _RankedDerivation:
-        view = RankView(one, gain, ties)
+    def under(ties: str, hits: Hits = one) -> _RankedDerivation:
+        view = RankView(hits, gain, ties)
         return _RankedDerivation(derive(measure, view, **arguments), tuple(view.rank.tolist()))
 
-    if rules.ties == "order" or not len(one.tied_rows):
+    if rules.ties == "order" or not bool(score(one, measure, conventions=rules).tied[0, 0]):
         return under("order"), "order"
-    closed_form = rules.ties == "expected" or (
-        rules.ties != "midrank-up" and _has_extremes(one, measure, arguments, gain)
-    )
-    if closed_form:
-        return _closed_form(one, measure, rules, arguments, gain), "order"
-    if rules.ties == "midrank-up":
-        return under("midrank-up"), "midrank-up"
-    both = [under("best"), under("worst")]
-    pick = max if rules.ties == "best" else min
-    return pick(both, key=lambda found: found.made.value), rules.ties
-
-
-def _has_extremes(one: Hits, measure: Measure, arguments: dict[str, Any], gain: Any) -> bool:
+    if rules.ties == "expected":
+        made = over_all_orders(one, measure, arguments, gain)
+        ranks = made.ranks or tuple(RankView(one, gain, "order").rank.tolist())
+        in_list = f"in the order of the list it would be {show(under('order').made.value)}"
+        made = replace(made, working=(_tie_groups_line(one, gain), *made.working, in_list))
+        return _RankedDerivation(made, ranks), "expected"
     extremes = measure.definition.extremes
-    return extremes is not None and extremes(TieView(one, gain), **arguments) is not None
+    if extremes is None or extremes(TieView(one, gain), **arguments) is None:
+        both = [under("best"), under("worst")]
+    else:
+        both = [under("order", hits) for hits in orders_by_count(one, measure, gain)]
+    highest = max(both, key=lambda found: found.made.value)
+    lowest = min(both, key=lambda found: found.made.value)
+    if rules.ties == "midrank-up":
+        return _between(lowest, under("midrank-up"), highest), "midrank-up"
+    return (highest if rules.ties == "best" else lowest), rules.ties
 
 
-def _closed_form(
-    one: Hits, measure: Measure, rules: Conventions, arguments: dict[str, Any], gain: Any
+def _between(
+    low: _RankedDerivation, found: _RankedDerivation, high: _RankedDerivation
 ) -> _RankedDerivation:
-    """Tie groups, and the value over all their orders, in which no document has a share."""
+    """Mean gains may lead beyond what any order can give."""
+    nearest = min(max(found.made.value, low.made.value), high.made.value)
+    if nearest == found.made.value:
+        return found
+    line = f"no order gives that; the nearest that one gives is {show(nearest)}"
+    made = replace(found.made, value=nearest, working=(*found.made.working, line))
+    return _RankedDerivation(made, found.ranks)
+
+
+def _tie_groups_line(one: Hits, gain: Any) -> str:
     view = TieView(one, gain)
-    groups = [
+    columns = (view.above.tolist(), view.size.tolist(), view.good.tolist())
+    parts = [
         f"ranks {above + 1}–{above + size}: {good} of {size} count"
-        for above, size, good in zip(
-            view.above.tolist(), view.size.tolist(), view.good.tolist(), strict=True
-        )
+        for above, size, good in zip(*columns, strict=True)
         if size > 1
     ]
-    by_rule = {
-        ties: float(score(one, measure, conventions=rules.but(ties=ties)).values[0, 0])
-        for ties in ("worst", "best", "expected")
-    }
-    in_order = derive(measure, RankView(one, gain, "order"), **arguments)
-    working = (
-        "tie groups: " + "; ".join(groups),
-        "over all their orders, in closed form: "
-        + ", ".join(f"{ties} {show(value)}" for ties, value in by_rule.items()),
-        f"in the order of the list it would be {show(in_order.value)}",
-    )
-    ranks = tuple(RankView(one, gain, "order").rank.tolist())
-    return _RankedDerivation(Derivation(by_rule[rules.ties], working), ranks)
+    return "tie groups: " + "; ".join(parts)
 
 
 def _lines(
@@ -273,11 +298,12 @@ def _lines(
     cutoff = measure.cutoff if isinstance(measure.cutoff, int) else None
     last = len(listed) if cutoff is None else min(cutoff, len(listed))
     for rank in range(1, last + 1):
-        if rank > _WHOLE and rank not in (added or counted):
-            continue
-        doc, value = listed[rank - 1]
         tie = groups[rank - 1]
         nobody = tie is not None and ties != "order"
+        inner = nobody and rank != last and rank not in (tie or ())
+        if rank > _WHOLE and (inner or rank not in counted):
+            continue
+        doc, value = listed[rank - 1]
         yield Line(
             rank=rank,
             doc=None if nobody else doc,
@@ -298,6 +324,22 @@ def _tie_groups(scores: list[float]) -> list[tuple[int, int] | None]:
             groups += [None if alone else (start + 1, stop)] * (stop - start)
             start = stop
     return groups
+
+
+def _found_and_not(one: Hits, measure: Measure, gain: Any) -> Iterator[str]:
+    """Where the documents that count are, unless all of them stand in the lines."""
+    view = RankView(one, gain, "order")
+    cutoff = measure.cutoff if isinstance(measure.cutoff, int) else None
+    total, found = int(view.n_good[0]), len(view.rank)
+    inside = found if cutoff is None else int((view.rank <= cutoff).sum())
+    if bool(one.missing[0]) or inside == total:
+        return
+    below = "" if cutoff is None else f", {found - inside} below rank {cutoff}"
+    place = "in the list" if cutoff is None else f"at ranks ≤ {cutoff} of the list"
+    yield (
+        f"Of {total} documents that count for {measure}, {inside} are {place}{below}, and "
+        f"{total - found} were not retrieved."
+    )
 
 
 def _notes(one: Hits, evaluated: float, tied: bool, rules: Conventions) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from assay.measures.views import RankView, discount, documents_needed
+from assay.measures.views import RankView, TieView, discount, documents_needed
 
 if TYPE_CHECKING:
     from assay.measures.registry import Measure
@@ -25,12 +25,18 @@ Number = int | float
 
 @dataclass(frozen=True)
 class Derivation:
-    """Columns with a value for each counted document, the lines that follow, and the result."""
+    """Columns with a value for each counted document, the lines that follow, and the result.
+
+    `ranks` are those of the rows, where they are not those of the counted documents; `error` is by
+    how much the value may differ from the exact one.
+    """
 
     value: float
     working: tuple[str, ...]
     columns: tuple[str, ...] = ()
     rows: tuple[tuple[Number, ...], ...] = field(default=())
+    ranks: tuple[int, ...] = ()
+    error: float = 0.0
 
 
 def show(number: Number) -> str:
@@ -38,7 +44,8 @@ def show(number: Number) -> str:
     return str(number) if isinstance(number, int) else f"{number:.6g}"
 
 
-def _division(name: str, top: Number, bottom: Number) -> tuple[float, str]:
+def division(name: str, top: Number, bottom: Number) -> tuple[float, str]:
+    """A quotient, 0 where there is nothing to divide by, and the line that shows it."""
     value = top / bottom if bottom else 0.0
     return value, f"{name} = {show(top)} / {show(bottom)} = {show(value)}"
 
@@ -52,7 +59,8 @@ def _inside(at: RankView, k: int | None) -> list[int]:
     return [rank for rank in at.rank.tolist() if k is None or rank <= k]
 
 
-def _up_to(k: int | None) -> str:
+def up_to(k: int | None) -> str:
+    """Down to which rank, in words; nothing without a cut-off."""
     return "" if k is None else f" at ranks ≤ {k}"
 
 
@@ -61,8 +69,8 @@ def _count_over(
 ) -> Derivation:
     """A count over something."""
     found = len(_inside(at, k))
-    value, line = _division(name, found, bottom)
-    working = (f"{what} documents{_up_to(k)}: {found}", line)
+    value, line = division(name, found, bottom)
+    working = (f"{what} documents{up_to(k)}: {found}", line)
     return Derivation(value, working, ("found",), tuple((i,) for i in range(1, found + 1)))
 
 
@@ -86,8 +94,8 @@ def success(at: RankView, k: int) -> Derivation:
 def reciprocal_rank(at: RankView, k: int | None) -> Derivation:
     ranks = _inside(at, k)[:1]
     if not ranks:
-        return Derivation(0.0, (f"no relevant document{_up_to(k)}: RR = 0",))
-    value, line = _division("RR", 1, ranks[0])
+        return Derivation(0.0, (f"no relevant document{up_to(k)}: RR = 0",))
+    value, line = division("RR", 1, ranks[0])
     return Derivation(
         value, (f"first relevant document at rank {ranks[0]}", line), ("1/rank",), ((value,),)
     )
@@ -105,16 +113,19 @@ def _average_precisions(
     at: RankView, k: int | None, bottom: Number, name: str, words: str
 ) -> Derivation:
     total, rows = _precision_sum(at, k)
-    value, line = _division(name, total, bottom)
+    value, line = division(name, total, bottom)
     working = (f"sum of precisions: {show(total)}; divided by {words} = {bottom}", line)
     return Derivation(value, working, ("found", "precision", "sum"), rows)
 
 
 def average_precision(at: RankView, k: int | None, over: str) -> Derivation:
-    found, good = len(_inside(at, k)), _one(at.n_good)
-    length = _one(at.n_ret) if k is None else k
-    words = {"R": "R", "min": "min(k, R)", "hits": "the hits", "k": "k"}[over]
-    bottom = {"R": good, "min": min(length, good), "hits": found, "k": length}[over]
+    good = _one(at.n_good)
+    if over == "hits":
+        bottom, words = len(_inside(at, k)), "the hits"
+    elif k is None or over == "R":
+        bottom, words = good, "R"
+    else:
+        bottom, words = (min(k, good), "min(k, R)") if over == "min" else (k, "k")
     return _average_precisions(at, k, bottom, "AP", words)
 
 
@@ -145,7 +156,7 @@ def _weigh(
 def ndcg(at: RankView, k: int | None, ideal: str) -> Derivation:
     total, rows = _weigh(at, k, discount)
     best, line = _ideal(at, k, ideal)
-    value, last = _division("nDCG", total, best)
+    value, last = division("nDCG", total, best)
     rounded = ("above 1 by rounding alone, so it is 1",) if value > 1.0 else ()
     working = (f"DCG = {show(total)}", line, last, *rounded)
     return Derivation(
@@ -153,10 +164,15 @@ def ndcg(at: RankView, k: int | None, ideal: str) -> Derivation:
     )
 
 
-def _ideal(at: RankView, k: int | None, ideal: str) -> tuple[float, str]:
+def ideal_gains(at: RankView | TieView, k: int | None, ideal: str) -> list[float]:
+    """The gains of the ideal order, the best first."""
     pool = at.pool if ideal == "judged" else at.retrieved_pool
     gains = sorted(np.repeat(pool.gain, pool.count).tolist(), reverse=True)
-    gains = [gain for gain in gains if gain > 0][:k]
+    return [gain for gain in gains if gain > 0][:k]
+
+
+def _ideal(at: RankView, k: int | None, ideal: str) -> tuple[float, str]:
+    gains = ideal_gains(at, k, ideal)
     discounts = discount(np.arange(1.0, len(gains) + 1)).tolist()
     total = 0.0
     for gain, each in zip(gains, discounts, strict=True):
@@ -200,7 +216,7 @@ def binary_preference(at: RankView) -> Derivation:
         term = 1.0 - min(above, good) / bottom
         total += term
         rows.append((above, term, total))
-    value, line = _division("bpref", total, good)
+    value, line = division("bpref", total, good)
     counts = f"R = {good}, judged not relevant: {bad}, smaller of the two: {min(good, bad)}"
     return Derivation(value, (counts, line), ("bad above", "1 − share", "sum"), tuple(rows))
 
@@ -212,13 +228,13 @@ def _judged_count(at: RankView, k: int | None) -> tuple[int, int]:
 
 def judged(at: RankView, k: int | None) -> Derivation:
     found, length = _judged_count(at, k)
-    value, line = _division("Judged", found, length)
-    return Derivation(value, (f"judged documents{_up_to(k)}: {found} of {length}", line))
+    value, line = division("Judged", found, length)
+    return Derivation(value, (f"judged documents{up_to(k)}: {found} of {length}", line))
 
 
 def unjudged(at: RankView, k: int) -> Derivation:
     found, length = _judged_count(at, k)
-    value, line = _division(f"Unjudged@{k}", length - found, k)
+    value, line = division(f"Unjudged@{k}", length - found, k)
     return Derivation(value, (f"judged documents at ranks ≤ {k}: {found} of {length}", line))
 
 
@@ -247,7 +263,7 @@ def eleven_point_average(at: RankView, levels: tuple[float, ...], iprec: str) ->
     total = 0.0
     for value in values:
         total += value
-    value, line = _division("iAP", total, len(values))
+    value, line = division("iAP", total, len(values))
     _, rows = _precision_sum(at, None)
     return Derivation(value, (*lines, line), ("found", "precision"), tuple(row[:2] for row in rows))
 
@@ -269,7 +285,7 @@ def set_recall(at: RankView, cap: bool) -> Derivation:
 def set_f(at: RankView, beta: float) -> Derivation:
     p, r = set_precision(at), set_recall(at, cap=False)
     top, bottom = (1 + beta**2) * p.value * r.value, beta**2 * p.value + r.value
-    value, line = _division("SetF", top, bottom)
+    value, line = division("SetF", top, bottom)
     return Derivation(value, (p.working[0], p.working[1], r.working[1], line), p.columns, p.rows)
 
 
@@ -286,7 +302,7 @@ def number_relevant(at: RankView) -> Derivation:
 
 
 def number_relevant_retrieved(at: RankView, k: int | None) -> Derivation:
-    return _count(len(_inside(at, k)), f"relevant documents retrieved{_up_to(k)}")
+    return _count(len(_inside(at, k)), f"relevant documents retrieved{up_to(k)}")
 
 
 def number_nonrelevant_judged(at: RankView) -> Derivation:
@@ -303,7 +319,7 @@ def derive(measure: Measure, at: RankView, **arguments: Any) -> Derivation:
     gains = at.gain.tolist()[: len(ranks)]
     listed = ", ".join(map(str, ranks)) or "none"
     working = (
-        f"ranks of the documents that count{_up_to(_rank(measure))}: {listed}; "
+        f"ranks of the documents that count{up_to(_rank(measure))}: {listed}; "
         f"R = {_one(at.n_good)}, retrieved: {_one(at.n_ret)}",
         f"formula: {definition.formula}",
         f"{measure} = {show(value)}",

@@ -15,29 +15,32 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
 from assay.measures.registry import ExpectationError
-from assay.measures.views import TieView, sum_over_ranks
+from assay.measures.views import TieView, sum_over_places, sum_over_ranks
 
 _CHUNK = 1 << 22
+_ERR_LOOP = 4096  # places that are gone through one by one; beyond, document by document
+_ERR_WORK = 2e8
 _IPREC_WORK = 2e9
 
 
 def success(at: TieView, k: int | None) -> Floats:
-    """1 − probability that no counted document is at a rank up to k."""
-    inside = at.inside(k)
-    none = none_inside(at.size, at.good, inside)
-    worst = np.ones(at.n_queries)
-    np.minimum.at(worst, at.row, none)
-    return 1.0 - worst
+    """Probability that a counted document is at a rank up to k."""
+    best = np.zeros(at.n_queries)
+    np.maximum.at(best, at.row, some_inside(at.size, at.good, at.inside(k)))
+    return best
 
 
-def none_inside(n: Ints, m: Ints, t: Ints) -> Floats:
-    """C(n−m, t) / C(n, t): probability that t of n places hold none of the m documents."""
+def some_inside(n: Ints, m: Ints, t: Ints) -> Floats:
+    """1 − C(n−m, t) / C(n, t): probability that t of n places hold one of the m documents.
+
+    Added up from chances, because 1 less a number close to 1 would lose digits.
+    """
     small, large = np.minimum(m, t), np.maximum(m, t)
-    product = np.ones(len(n))
+    found = np.zeros(len(n))
     for i in range(int(small.max(initial=0))):
-        left = np.maximum(n - large - i, 0)
-        product = np.where(i < small, product * left / np.maximum(n - i, 1), product)
-    return product
+        here = np.minimum(large / np.maximum(n - i, 1), 1.0)
+        found = np.where(i < small, found + (1.0 - found) * here, found)
+    return found
 
 
 def reciprocal_rank(at: TieView, k: int | None) -> Floats:
@@ -84,6 +87,8 @@ def _precision_sum(s: Ints, n: Ints, m: Ints, a: Ints, places: Ints) -> Floats:
     """Σ_{j ≤ places} (m/n) (a + 1 + (j−1)(m−1)/(n−1)) / (s + j)."""
     harmonic = sum_over_ranks(np.reciprocal, s, places)
     weighted = places - (s + 1) * harmonic  # Σ (j − 1) / (s + j)
+    deep = np.flatnonzero(s > places)  # there the difference of two large numbers is small
+    weighted[deep] = sum_over_places(lambda rank, j: (j - 1) / rank, s[deep], places[deep])
     slope = (m - 1) / np.maximum(n - 1, 1)
     return np.asarray(m / np.maximum(n, 1) * ((a + 1) * harmonic + slope * weighted))
 
@@ -99,12 +104,12 @@ def average_precision_over_hits(at: TieView, k: int | None) -> Floats:
     for g in np.flatnonzero(split):
         row = at.row[g]
         n, m, t = int(at.size[g]), int(at.good[g]), int(at.inside(k)[g])
-        x = np.arange(max(0, m + t - n), min(m, t) + 1)
+        x, probability = hypergeometric(n, m, t)
         s, a, places = (np.full(len(x), v) for v in (at.above[g], at.good_above[g], t))
         here = _precision_sum(s, places, x, a, places)
         count = found[row] + x
         value = np.divide(total[row] + here, count, out=np.zeros(len(x)), where=count > 0)
-        values[row] = float(hypergeometric(n, m, t)[x] @ value)
+        values[row] = float((probability * value).sum())
     return values
 
 
@@ -114,16 +119,26 @@ def _split_groups(at: TieView, k: int | None) -> NDArray[np.bool_]:
     return (inside > 0) & (inside < at.size)
 
 
-def hypergeometric(n: int, m: int, t: int) -> Floats:
-    """P(x of the m documents are among the first t of n places), for x = 0 … m."""
-    probability = np.zeros(m + 1)
-    probability[0] = 1.0
-    x = np.arange(m + 1)
-    for j in range(t):
-        hit = probability * (m - x) / (n - j)
-        probability -= hit
-        probability[1:] += hit[:-1]
-    return probability
+def hypergeometric(n: int, m: int, t: int) -> tuple[Ints, Floats]:
+    """Numbers x that can be, and P(x of the m documents are among the first t of n places)."""
+    x = np.arange(max(0, m + t - n), min(m, t) + 1)
+    here = x[:-1].astype(np.float64)
+    return x, _law((m - here) * (t - here) / ((here + 1) * (n - m - t + here + 1)))
+
+
+def place_of(i: int, n: int, m: int) -> tuple[Ints, Floats]:
+    """Places j that can be, and P(the i-th of m documents is at place j of n)."""
+    j = np.arange(i, n - m + i + 1)
+    here = j[:-1].astype(np.float64)
+    return j, _law(here / (here - i + 1) * ((n - m + i - here) / (n - here)))
+
+
+def _law(ratio: Floats) -> Floats:
+    """Probabilities from the ratios of neighbours, which fall: from the top one to both sides."""
+    top = int((ratio >= 1).sum())
+    below = np.cumprod(1.0 / ratio[:top][::-1])[::-1]
+    law = np.concatenate([below, [1.0], np.cumprod(ratio[top:])])
+    return np.asarray(law / law.sum())
 
 
 def extreme_average_precision_over_hits(at: TieView, k: int | None) -> tuple[Floats, Floats]:
@@ -159,46 +174,68 @@ def _block(s: int, m: int, a: int) -> float:
 
 def binary_preference(at: TieView) -> Floats:
     """Each counted document has 0 … c of its group's c bad ones above it, equally likely."""
-    n_good, n_bad = at.n_good[at.row], at.n_bad[at.row]
-    below = np.clip(n_good - at.bad_above, 0, at.bad + 1)
-    capped = below * at.bad_above + below * (below - 1) / 2 + (at.bad + 1 - below) * n_good
-    mean = capped / (at.bad + 1)
-    return at.per_query(at.row, at.good * (1.0 - mean / np.maximum(np.minimum(n_good, n_bad), 1)))
+    most = np.minimum(at.n_good, at.n_bad)[at.row]
+    kept = np.clip(most - at.bad_above, 0, at.bad + 1)  # so many of 0 … c leave something
+    left = kept * (most - at.bad_above) - kept * (kept - 1) // 2
+    share: Floats = np.where(most > 0, left / (np.maximum(most, 1) * (at.bad + 1)), 1.0)
+    return at.per_query(at.row, np.asarray(at.good * share, np.float64))
 
 
 def expected_reciprocal_rank(at: TieView, k: int | None) -> Floats:
-    """Cascade over tie groups; within one, by the mean survival after j random documents."""
+    """Cascade over tie groups; within one, by where its i-th counted document is."""
     values = np.zeros(at.n_queries)
     alive = np.ones(at.n_queries)
     inside = at.inside(k)
-    for g, row in enumerate(at.row):
-        survive = 1.0 - at.members[g]
-        mean = _mean_survival(survive, int(at.size[g]), int(inside[g]))
-        ranks = at.above[g] + np.arange(1, len(mean))
-        values[row] += alive[row] * float(((mean[:-1] - mean[1:]) / ranks).sum())
-        alive[row] *= float(survive.prod())
+    for g in np.flatnonzero(inside).tolist():
+        row, stop = at.row[g], at.members[g]
+        reached = _mean_reciprocals(int(at.above[g]), int(at.size[g]), len(stop), int(inside[g]))
+        values[row] += alive[row] * float((_stop_chances(stop) * reached).sum())
+        alive[row] *= float((1.0 - stop).prod())
     return values
 
 
-def _mean_survival(survive: Floats, n: int, places: int) -> Floats:
-    """E[Π survive over the first j of n random documents], j = 0 … places; the rest survive."""
-    m = len(survive)
-    mean_product = np.zeros(m + 1)  # mean over all h-subsets of the m, h = 0 … m
-    mean_product[0] = 1.0
-    h = np.arange(m + 1)
-    for t, value in enumerate(survive):
-        stay = (t + 1 - h) / (t + 1) * mean_product
-        stay[1:] += h[1:] / (t + 1) * value * mean_product[:-1]
-        mean_product = np.where(h <= t + 1, stay, 0.0)
-    result = np.empty(places + 1)
-    probability = np.zeros(m + 1)
-    probability[0] = 1.0
-    for j in range(places + 1):
-        result[j] = float(probability @ mean_product)
-        hit = probability * (m - h) / max(n - j, 1)
-        probability = probability - hit
-        probability[1:] += hit[:-1]
-    return result
+def _stop_chances(stop: Floats) -> Floats:
+    """For h = 0 … m − 1: the mean chance to pass h random documents and stop at the next."""
+    m = len(stop)
+    passed, stopped, h = np.zeros(m), np.zeros(m), np.arange(m)
+    passed[0] = 1.0
+    for t, chance in enumerate(stop):  # one document more: it is the last, one of the h, or none
+        stopped = (stopped * np.maximum(t - h, 0) + chance * passed) / (t + 1) + np.append(
+            0.0, (h[1:] / (t + 1)) * (1.0 - chance) * stopped[:-1]
+        )
+        rest = passed * np.maximum(t + 1 - h, 0) / (t + 1)
+        rest[1:] += h[1:] / (t + 1) * (1.0 - chance) * passed[:-1]
+        passed = rest
+    return stopped
+
+
+def _mean_reciprocals(s: int, n: int, m: int, places: int) -> Floats:
+    """For i = 1 … m: E[1 / rank of the i-th counted document], 0 where it is below the places."""
+    if n == m:
+        return np.where(np.arange(1, m + 1) <= places, 1.0 / (s + np.arange(1.0, m + 1)), 0.0)
+    if places <= _ERR_LOOP:
+        return _mean_reciprocals_in_turn(s, n, m, places)
+    if float(m) * n > _ERR_WORK:
+        raise ExpectationError(
+            f"The exact expectation of ERR over a tie group of {n} documents with {m} relevant is "
+            f"too much work. Use a cut-off of {_ERR_LOOP} or less, or ties='order', 'best' or "
+            "'worst', for ERR on this data."
+        )
+    laws = (place_of(i, n, m) for i in range(1, m + 1))
+    return np.array([float((p / (s + j))[j <= places].sum()) for j, p in laws])
+
+
+def _mean_reciprocals_in_turn(s: int, n: int, m: int, places: int) -> Floats:
+    """The same place by place, with the law of how many documents came before."""
+    values, before, h = np.zeros(m), np.zeros(m), np.arange(m)
+    before[0] = 1.0
+    for j in range(1, places + 1):
+        left = n - j + 1
+        hit = before * np.minimum(m - h, left) / left
+        values += hit / (s + j)
+        before = before * np.maximum(left - m + h, 0) / left
+        before[1:] += hit[:-1]
+    return values
 
 
 def interpolated_precision(at: TieView, needed: Ints) -> Floats:
@@ -219,19 +256,36 @@ def _groups_by_query(at: TieView) -> Iterator[tuple[int, Ints]]:
 def _interpolated_row(at: TieView, groups: Ints, needed: Ints) -> Floats:
     """One query: certain values make a floor, tie groups add independent chances above it."""
     floor = np.zeros(len(needed))
-    chances: list[tuple[Floats, Floats]] = []
-    for g in groups:
-        s, n, m, a = (int(v[g]) for v in (at.above, at.size, at.good, at.good_above))
+    uncertain = []
+    for s, n, m, a in zip(
+        *(v[groups].tolist() for v in (at.above, at.size, at.good, at.good_above)), strict=True
+    ):
         if m == n:
             i = np.arange(1, m + 1)
             precision = (a + i) / (s + i)
             for level, least in enumerate(needed):
                 floor[level] = max(floor[level], precision[a + i >= least].max(initial=0.0))
         elif a + m >= needed.min():
-            chances.append(_max_precision_law(s, n, m, a, np.clip(needed - a, 1, m + 1)))
+            uncertain.append((s, n, m, a))
+    _refuse_long_work(uncertain)
+    chances = [
+        _max_precision_law(*one, np.clip(needed - one[3], 1, one[2] + 1)) for one in uncertain
+    ]
     return np.array(
         [_expected_max(floor[v], [(x, p[v]) for x, p in chances]) for v in range(len(needed))]
     )
+
+
+def _refuse_long_work(groups: list[tuple[int, int, int, int]]) -> None:
+    """The work grows with the square of documents times relevant documents, if several are."""
+    works = [float(n * m) ** 2 if m > 1 else 1e3 * n for _, n, m, _ in groups]
+    if sum(works) > _IPREC_WORK:
+        _, n, m, _ = groups[int(np.argmax(works))]
+        raise ExpectationError(
+            f"The exact expectation of interpolated precision over a tie group of {n} documents "
+            f"with {m} relevant is too much work. Use ties='order', 'best' or 'worst' for iprec "
+            "and iAP on this data."
+        )
 
 
 def _expected_max(floor: float, laws: list[tuple[Floats, Floats]]) -> float:
@@ -249,36 +303,68 @@ def _expected_max(floor: float, laws: list[tuple[Floats, Floats]]) -> float:
 
 def _max_precision_law(s: int, n: int, m: int, a: int, first: Ints) -> tuple[Floats, Floats]:
     """Values x and P(max over i ≥ first of (a+i)/(s+place_i) ≤ x), a row for each `first`."""
-    if float(n) * n * m * m > _IPREC_WORK:
-        raise ExpectationError(
-            f"The exact expectation of interpolated precision over a tie group of {n} documents "
-            f"with {m} relevant is too much work. Use ties='order', 'best' or 'worst' for iprec "
-            "and iAP on this data."
-        )
+    zero = (first > m).astype(np.float64)[:, None]
+    if m == 1:  # each place is as likely as the others
+        values, law = (a + 1) / (s + np.arange(n, 0, -1.0)), np.arange(1, n + 1) / n
+        laws = np.where(zero > 0, 1.0, law)
+        return np.append(0.0, values), np.concatenate([zero, laws], axis=1)
+    tops, bottoms = _precisions(s, n, m, a)
+    i = np.arange(1, m + 1)[:, None]
+    # Document i keeps the precision at or under x exactly from this place on.
+    allowed = -(-(a + i) * bottoms // tops) - s
+    laws = _all_allowed(n, m, allowed, first)
+    return np.concatenate([[0.0], tops / bottoms]), np.concatenate([zero, laws], axis=1)
+
+
+def _precisions(s: int, n: int, m: int, a: int) -> tuple[Ints, Ints]:
+    """Every precision that the largest one can be, rising; the last document's is a least."""
     tops = a + np.repeat(np.arange(1, m + 1), n)
     bottoms = s + np.tile(np.arange(1, n + 1), m)
+    enough = tops * (s + n) >= (a + m) * bottoms
+    tops, bottoms = tops[enough], bottoms[enough]
     common = np.gcd(tops, bottoms)
     pairs = np.unique(np.stack([tops // common, bottoms // common], axis=1), axis=0)
     pairs = pairs[np.argsort(pairs[:, 0] / pairs[:, 1], kind="stable")]
-    i = np.arange(1, m + 1)
-    # Document i keeps the precision at or under x exactly from this place on.
-    allowed = -(-(a + i) * pairs[:, 1:] // pairs[:, :1]) - s
-    laws = np.stack([_all_allowed(n, m, allowed, int(f)) for f in first])
-    zero = np.zeros((len(first), 1))
-    zero[first > m] = 1.0
-    return (
-        np.concatenate([[0.0], pairs[:, 0] / pairs[:, 1]]),
-        np.concatenate([zero, laws], axis=1),
-    )
+    return pairs[:, 0], pairs[:, 1]
 
 
-def _all_allowed(n: int, m: int, allowed: Ints, first: int) -> Floats:
-    """P(place_i ≥ allowed_i for all i ≥ first), for every row of `allowed`."""
-    alive = np.zeros((len(allowed), m + 1))
-    alive[:, 0] = 1.0
-    h = np.arange(m)
-    for place in range(1, n + 1):
-        hit = alive[:, :-1] * ((m - h) / (n - place + 1))
-        alive[:, :-1] -= hit
-        alive[:, 1:] += np.where((h + 1 < first) | (place >= allowed), hit, 0.0)
-    return alive[:, m]
+def _all_allowed(n: int, m: int, allowed: Ints, first: Ints) -> Floats:
+    """P(place_i ≥ allowed_i for all i ≥ first), for each `first` and every column of `allowed`.
+
+    From the last place back: `safe[h, x]` is the chance that all goes well after this place if h
+    documents came before. From where the last document may be, that is certain; columns are in
+    falling order of that place.
+    """
+    least, last = int(first.min()) - 1, allowed[-1]
+    h = np.arange(least, m)[:, None]
+    safe = np.ones((m - least + 1, len(last)))
+    starts = {f: _place_law(f - 1, n, m) for f in set(first.tolist())}
+    laws = {f: _from_place(law, last - 1) for f, law in starts.items()}
+    for place in range(n, 0, -1):
+        open_ones = int(np.searchsorted(-last, -place))
+        left = n - place + 1
+        now = safe[:, :open_ones]
+        hit = now[1:] * (np.minimum(m - h, left) / left)
+        hit *= allowed[least:, :open_ones] <= place
+        now[:-1] *= np.maximum(left - m + h, 0) / left
+        now[:-1] += hit
+        for f, law in starts.items():
+            if law[place - 1]:
+                laws[f][:open_ones] += law[place - 1] * now[f - 1 - least]
+    return np.stack([laws[f] for f in first.tolist()])
+
+
+def _place_law(i: int, n: int, m: int) -> Floats:
+    """P(the i-th of m documents is at place j), j = 0 … n; the one before the first is at 0."""
+    law = np.zeros(n + 1)
+    if i == 0:
+        law[0] = 1.0
+    else:
+        j, probability = place_of(i, n, m)
+        law[j] = probability
+    return law
+
+
+def _from_place(law: Floats, start: Ints) -> Floats:
+    """P(place ≥ start) for each start."""
+    return np.cumsum(law[::-1])[::-1][np.maximum(start, 0)]

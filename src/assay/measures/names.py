@@ -24,6 +24,13 @@ _WITH_PARAMS: Final[dict[str, tuple[str, dict[str, Value]]]] = {
     "ndcg_exp": ("nDCG", {"gain": "exp"}),
 }
 
+# Names that are refused because they stand for different measures in different places.
+_AMBIGUOUS: Final[dict[str, str]] = {
+    "recall_at": "R (share of the relevant documents found) or Success (whether any is found)",
+    "precision_at": "P (share of the first k that is relevant) or Success (whether any of them is)",
+    "label_recall": "P (the hits over k) or R (the hits over all of the label)",
+}
+
 _PARAM_ALIASES: Final[dict[str, str]] = {"dcg": "gain"}
 _VALUE_ALIASES: Final[dict[str, str]] = {"exp-log2": "exp", "log2": "linear"}
 
@@ -178,7 +185,9 @@ def _names_of(registered: tuple[tuple[str, tuple[str, ...]], ...]) -> dict[str, 
 
 def _unknown(key: str, name: str, failures: tuple[PluginError, ...]) -> str:
     known = [*_names(), *_WITH_PARAMS, *GROUPS]
-    hint = did_you_mean(key, known, most=3, cutoff=0.5, forms=_names())
+    meant = next((text for stem, text in _AMBIGUOUS.items() if key.startswith(stem)), "")
+    near = did_you_mean(key, known, most=3, cutoff=0.5, forms=_names())
+    hint = f" Did you mean {meant}?" if meant else near
     broken = "".join(f" {failure}" for failure in failures)
     return f"Unknown measure {name!r}.{hint} 'assay measures' lists all of them.{broken}"
 
@@ -248,7 +257,7 @@ def _trec_measures(name: str, numbers: list[Value]) -> list[Measure] | None:
 def _trec_cut(name: str, number: Value) -> Measure:
     canonical, params = _resolve(name, None, name)
     definition = REGISTRY[canonical]
-    if definition.cutoff != "level" and isinstance(number, float):
+    if definition.cutoff in ("optional", "required") and isinstance(number, float):
         number = int(number)  # trec_eval reads a rank with atol: 23.4 is 23
     if isinstance(number, tuple | str | bool):
         raise MeasureError(f"Cannot read the cut-off {number!r} of {name}.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from assay.arrays import Floats, Ints
-from assay.measures import derivations, expected
+from assay.measures import derivations, expected, tied_derivations
 from assay.measures.registry import Param, measure
 from assay.measures.views import (
     Pool,
@@ -43,6 +43,7 @@ def ratio(top: Floats, bottom: Floats | Ints | int) -> Floats:
     aliases=("precision", "label-precision", "label-score", "prec"),
     trec="P_{k}",
     derivation=derivations.precision,
+    tied_derivation=tied_derivations.precision,
 )
 def precision(at: View, k: int, trunc: bool) -> Floats:
     """Precision: the share of the first k documents that is relevant.
@@ -66,6 +67,7 @@ def precision(at: View, k: int, trunc: bool) -> Floats:
     aliases=("recall",),
     trec="recall_{k}",
     derivation=derivations.recall,
+    tied_derivation=tied_derivations.recall,
 )
 def recall(at: View, k: int, cap: bool) -> Floats:
     """Recall: the share of all relevant documents that is among the first k.
@@ -89,6 +91,7 @@ def recall(at: View, k: int, cap: bool) -> Floats:
     aliases=("acc", "accuracy", "hit_rate", "hits", "hr", "hit", "top_k_accuracy"),
     trec="success_{k}",
     derivation=derivations.success,
+    tied_derivation=tied_derivations.success,
 )
 def success(at: RankView, k: int) -> Floats:
     """Success: whether any of the first k documents is relevant; its mean is top-k accuracy.
@@ -108,6 +111,7 @@ def success(at: RankView, k: int) -> Floats:
     aliases=("mrr", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"),
     trec="recip_rank",
     derivation=derivations.reciprocal_rank,
+    tied_derivation=tied_derivations.reciprocal_rank,
 )
 def reciprocal_rank(at: RankView, k: int | None) -> Floats:
     """Reciprocal rank of the first relevant document.
@@ -126,7 +130,7 @@ def reciprocal_rank(at: RankView, k: int | None) -> Floats:
 OVER = Param(
     None,
     "choice",
-    "what Σ i/r_i is divided by; min is min(k, R)",
+    "what Σ i/r_i is divided by; min is min(k, R), and without a cut-off min and k are R",
     ("R", "min", "hits", "k"),
     convention="ap",
 )
@@ -146,13 +150,14 @@ def _extreme_ap(at: TieView, k: int | None, over: str) -> tuple[Floats, Floats] 
 def _ap_denominator(at: View, k: int | None, over: str) -> Ints | Floats:
     if over == "hits":
         return at.count(k)
-    length = at.n_ret if k is None else np.full(at.n_queries, k)
-    return {"R": at.n_good, "k": length, "min": np.minimum(length, at.n_good)}[over]
+    if k is None or over == "R":  # without a cut-off there is no k
+        return at.n_good
+    return np.minimum(k, at.n_good) if over == "min" else np.full(at.n_queries, k)
 
 
 @measure(
     "AP",
-    formula="Σ_i (i / r_i) [r_i ≤ k] / D, D = R, min(k, R), hits or k",
+    formula="Σ_i (i / r_i) [r_i ≤ k] / D, D = R, min(k, R), hits or k; without k, R or hits",
     laws={"monotone", "local", "perfect", "single-RR"},
     params={"over": OVER},
     expected=_expected_ap,
@@ -160,6 +165,7 @@ def _ap_denominator(at: View, k: int | None, over: str) -> Ints | Floats:
     aliases=("map", "average_precision", "mean_average_precision", "map_cut", "true_map"),
     trec="map_cut_{k}",
     derivation=derivations.average_precision,
+    tied_derivation=tied_derivations.average_precision,
 )
 def average_precision(at: RankView, k: int | None, over: str) -> Floats:
     """Average precision: precision at the rank of each relevant document, averaged over them.
@@ -186,6 +192,7 @@ def average_precision(at: RankView, k: int | None, over: str) -> Floats:
     ),
     aliases=("map@r",),
     derivation=derivations.average_precision_at_r,
+    tied_derivation=tied_derivations.average_precision_at_r,
 )
 def average_precision_at_r(at: RankView) -> Floats:
     """MAP@R: average precision cut at R, the measure of metric learning.
@@ -213,6 +220,7 @@ def average_precision_at_r(at: RankView) -> Floats:
     aliases=("gm_map",),
     trec="gm_map",
     derivation=derivations.geometric_map,
+    tied_derivation=tied_derivations.geometric_map,
 )
 def geometric_mean_average_precision(at: RankView) -> Floats:
     """Geometric mean of AP over queries: hard queries weigh more.
@@ -249,6 +257,7 @@ def geometric_mean_average_precision(at: RankView) -> Floats:
     aliases=("ndcg", "ndcg_cut"),
     trec="ndcg_cut_{k}",
     derivation=derivations.ndcg,
+    tied_derivation=tied_derivations.ndcg,
 )
 def ndcg(at: View, k: int | None, ideal: str) -> Floats:
     """Normalised discounted cumulative gain.
@@ -303,6 +312,7 @@ def ideal_dcg(pool: Pool, k: int | None) -> Floats:
     aliases=("r-precision", "r_precision", "rprecision"),
     trec="Rprec",
     derivation=derivations.r_precision,
+    tied_derivation=tied_derivations.r_precision,
 )
 def r_precision(at: View, mult: float) -> Floats:
     """R-precision: precision at the rank R.
@@ -329,6 +339,7 @@ def r_precision(at: View, mult: float) -> Floats:
     },
     aliases=("rank_biased_precision",),
     derivation=derivations.rank_biased_precision,
+    tied_derivation=tied_derivations.rank_biased_precision,
 )
 def rank_biased_precision(at: View, k: int | None, p: float) -> Floats:
     """Rank-biased precision: expected rate of gain of a reader who goes on with probability p.
@@ -353,6 +364,7 @@ def rank_biased_precision(at: View, k: int | None, p: float) -> Floats:
     expected=expected.expected_reciprocal_rank,
     aliases=("err",),
     derivation=derivations.expected_reciprocal_rank,
+    tied_derivation=tied_derivations.expected_reciprocal_rank,
 )
 def expected_reciprocal_rank(at: RankView, k: int | None) -> Floats:
     """Expected reciprocal rank: 1/rank of where a reader who is satisfied by gain stops.
@@ -391,6 +403,7 @@ def _product_before(row: Ints, values: Floats) -> Floats:
     aliases=("bpref",),
     trec="bpref",
     derivation=derivations.binary_preference,
+    tied_derivation=tied_derivations.binary_preference,
 )
 def binary_preference(at: RankView) -> Floats:
     """Binary preference: how rarely judged non-relevant documents stand above relevant ones.
@@ -415,6 +428,7 @@ def binary_preference(at: RankView) -> Floats:
     aliases=("judged",),
     defined="retrieved",
     derivation=derivations.judged,
+    tied_derivation=tied_derivations.judged,
 )
 def judged(at: View, k: int | None) -> Floats:
     """Share of the first k documents that has a judgment; a short list divides by its length.
@@ -437,6 +451,7 @@ def judged(at: View, k: int | None) -> Floats:
     trec="unj_{k}",
     defined="always",
     derivation=derivations.unjudged,
+    tied_derivation=tied_derivations.unjudged,
 )
 def unjudged(at: View, k: int) -> Floats:
     """Share of the first k places that holds a document without a judgment.

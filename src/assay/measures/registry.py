@@ -49,6 +49,7 @@ LAWS: Final[frozenset[str]] = frozenset(
         "local",  # @k ignores what is below k
         "perfect",  # a perfect order reaches the ceiling
         "order-free",  # depends on what was retrieved, not on the order
+        "size-only",  # depends on how much was retrieved, not on what
         "single-RR",  # with one relevant document it equals RR
         "single-Success",  # with one relevant document it equals Success
     }
@@ -175,6 +176,11 @@ class Measure:
         """What the registry knows about this measure."""
         return find_definition(self.name)
 
+    @property
+    def is_order_free(self) -> bool:
+        """Whether only what was retrieved counts, whatever its order."""
+        return "order-free" in self.definition.laws and self.cutoff is None
+
 
 @dataclass(frozen=True)
 class Definition:
@@ -197,6 +203,7 @@ class Definition:
     formula: str
     defined: str = field(default="relevant")  # relevant: needs R > 0; retrieved; always
     derivation: Callable[..., Derivation] | None = None  # how explain works it out; None: generally
+    tied_derivation: Callable[..., Derivation | None] | None = None  # the same over tied orders
 
     @property
     def built_in(self) -> bool:
@@ -320,6 +327,7 @@ def measure(
     trec: str | None = None,
     defined: str = "relevant",
     derivation: Callable[..., Derivation] | None = None,
+    tied_derivation: Callable[..., Derivation | None] | None = None,
 ) -> Callable[[Callable[..., Floats]], Callable[..., Floats]]:
     """Register the decorated function as the measure `name`; CONTRIBUTING.md has an example."""
     if not laws or not laws <= LAWS:
@@ -347,6 +355,7 @@ def measure(
             formula=formula,
             defined=defined,
             derivation=derivation,
+            tied_derivation=tied_derivation,
         )
         return function
 

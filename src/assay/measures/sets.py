@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from assay.arrays import Floats, Ints
-from assay.measures import derivations
+from assay.measures import derivations, tied_derivations
 from assay.measures.ranked import FLAG_CAP, View, ratio
 from assay.measures.registry import Param, measure
 
@@ -77,7 +77,7 @@ def _as_floats(counts: Ints) -> Floats:
 @measure(
     "num_ret",
     formula="number of documents retrieved",
-    laws={"order-free"},
+    laws={"order-free", "size-only"},
     gain="judged",  # all documents count alike, so there is no rel
     cutoff="none",
     high=None,
@@ -100,7 +100,7 @@ def number_retrieved(at: View) -> Floats:
 @measure(
     "num_rel",
     formula="R",
-    laws={"order-free"},
+    laws={"order-free", "size-only"},
     cutoff="none",
     high=None,
     aggregate="sum",
@@ -129,6 +129,7 @@ def number_relevant(at: View) -> Floats:
     trec="num_rel_ret",
     defined="always",
     derivation=derivations.number_relevant_retrieved,
+    tied_derivation=tied_derivations.number_relevant_retrieved,
 )
 def number_relevant_retrieved(at: View, k: int | None) -> Floats:
     """Number of relevant documents retrieved; added up over queries, not averaged.

@@ -8,7 +8,8 @@ Both answer `count` and `weigh`, so a measure that is a weighted sum of ranks is
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Pool", "RankView", "TieView"]
 
+_LONG = 1 << 20  # more terms than this are added up in parts
 
 Gain = Callable[[Floats], Floats]
 
@@ -283,7 +285,47 @@ def weights_at(weights: Callable[[Floats], Floats], rank: Ints) -> Floats:
 
 def sum_over_ranks(weights: Callable[[Floats], Floats], above: Ints, places: Ints) -> Floats:
     """Sum of weights(r) over the `places` ranks that follow rank `above`, for each group."""
-    last = int((above + places).max(initial=0))
-    table = np.concatenate([[0.0], np.cumsum(weights(np.arange(1.0, last + 1)))])
-    sums: Floats = table[above + places] - table[above]
-    return sums
+    return sum_over_places(lambda rank, _: weights(rank), above, places)
+
+
+def sum_over_places(terms: Callable[[Floats, Floats], Floats], above: Ints, places: Ints) -> Floats:
+    """Sum of terms(rank, place) over the first `places` places of each group.
+
+    Every group is added up by itself: a difference of two sums from rank 1 on would lose digits at
+    deep ranks. Groups of the same ranks, as those of chance are, are added up once.
+    """
+    order = np.lexsort((places, above))
+    new = np.diff(above[order], prepend=-1) | np.diff(places[order], prepend=-1)
+    start, length = above[order[new != 0]], places[order[new != 0]]
+    sums = np.zeros(len(start))
+    for chunk in _chunks(length):
+        sums[chunk] = _sums_of(terms, start[chunk], length[chunk])
+    for g in np.flatnonzero(length > _LONG).tolist():
+        s, n = int(start[g]), int(length[g])
+        parts = (
+            _sums_of(terms, np.array([s]), np.array([min(_LONG, n - at)]), at)[0]
+            for at in range(0, n, _LONG)
+        )
+        sums[g] = math.fsum(parts)
+    every = np.empty(len(order))
+    every[order] = sums[np.cumsum(new != 0) - 1]
+    return every
+
+
+def _chunks(length: Ints) -> Iterator[Ints]:
+    """Numbers of the groups that are not long, as many at a time as memory should hold."""
+    some = np.flatnonzero((length > 0) & (length <= _LONG))
+    number = np.cumsum(length[some]) // _LONG
+    return iter(np.split(some, np.flatnonzero(np.diff(number)) + 1))
+
+
+def _sums_of(
+    terms: Callable[[Floats, Floats], Floats], start: Ints, length: Ints, first: int = 0
+) -> Floats:
+    """Sums of groups of at least one place, from the place after `first` on."""
+    offsets = np.cumsum(length) - length
+    if not len(length):
+        return np.zeros(0)
+    place: Floats = np.arange(1.0, length.sum() + 1) - np.repeat(offsets, length) + first
+    rank: Floats = np.repeat(start, length) + place
+    return np.asarray(np.add.reduceat(terms(rank, place), offsets))

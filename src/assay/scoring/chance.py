@@ -10,9 +10,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from assay.arrays import Ints, offsets_of
+from assay.arrays import Floats, Ints, offsets_of
 from assay.core import checks
 from assay.core.conventions import Conventions, as_conventions, preset
 from assay.core.hits import Hits
@@ -35,8 +34,8 @@ def chance(
     """Exact expected value of each measure for each query under a random order.
 
     Every document of the collection is ranked, in an order drawn at random. `n_docs` is the size
-    of the collection where the hits do not know it. NaN for measures that no order can change,
-    and for interpolated precision where the exact expectation would take too long.
+    of the collection where the hits do not know it. NaN, and no mean, for measures that no order
+    can change, and for iprec, iAP and ERR where the exact expectation would take too long.
 
     >>> from assay import judge_ranks
     >>> round(chance(judge_ranks([1], n_docs=1187), "RR").mean()["RR"], 6)
@@ -74,23 +73,26 @@ def _of_random_order(
     shuffled = _one_tie_group(hits.select(distinct), sizes[distinct])
     wanted = parse_many(measures)
     columns = [_column(shuffled, measure, rules.but(ties=ties, depth=0)) for measure in wanted]
+    nothing = np.full(shuffled.n_queries, np.nan)
     return Scores(
         measures=wanted,
         query_ids=hits.query_ids,
-        values=np.array(columns).reshape(len(wanted), -1)[:, which],
+        values=np.array([nothing if c is None else c for c in columns])[:, which],
         tied=np.zeros((len(wanted), hits.n_queries), bool),
         missing=hits.missing,
         conventions=rules,
+        not_computed=frozenset(m for m, c in zip(wanted, columns, strict=True) if c is None),
     )
 
 
-def _column(shuffled: Hits, measure: Measure, rules: Conventions) -> NDArray[np.float64]:
-    if "order-free" in measure.definition.laws and measure.cutoff is None:
-        return np.full(shuffled.n_queries, np.nan)
+def _column(shuffled: Hits, measure: Measure, rules: Conventions) -> Floats | None:
+    """The values of one measure, or None where no order changes it or it would take too long."""
+    if measure.is_order_free:
+        return None
     try:
         return score(shuffled, measure, conventions=rules)[measure]
     except ExpectationError:
-        return np.full(shuffled.n_queries, np.nan)
+        return None
 
 
 def _sizes(hits: Hits, n_docs: int | None) -> Ints:

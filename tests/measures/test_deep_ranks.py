@@ -1,0 +1,216 @@
+"""Expected values far down a list and over large tie groups, against rational arithmetic."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from assay import Ids, preset, score
+from assay.core.hits import Hits
+from assay.errors import MeasureError
+from assay.measures.expected import hypergeometric, place_of
+
+RULES = preset("trec_eval").but(ties="expected")
+Ranked = Sequence[tuple[int, float]]  # ranks with their grades, rising
+
+
+def one_query(
+    above: int, size: int, grades: Sequence[float], *, first: tuple[int, float] | None = None
+) -> Hits:
+    """One query: judged documents in a tie group after rank `above`, perhaps one before it."""
+    found = ([(first[0], first[0], first[1])] if first else []) + [
+        (above + 1, above + size, grade) for grade in sorted(grades, reverse=True)
+    ]
+    lo, hi, grade = (np.array(column) for column in zip(*found, strict=True))
+    kinds, counts = np.unique(np.append(grade, 0.0)[:-1], return_counts=True)
+    start = np.arange(len(found)) - (1 if first else 0)
+    return Hits(
+        query_ids=Ids.of(["q"]),
+        offsets=np.array([0, len(found)]),
+        rank=lo + np.where(lo < hi, start, 0),
+        rank_lo=lo,
+        rank_hi=hi,
+        grade=grade.astype(np.float64),
+        n_ret=np.array([above + size]),
+        pool_offsets=np.array([0, len(kinds)]),
+        pool_grade=kinds.astype(np.float64),
+        pool_count=counts,
+        n_docs=np.array([above + size]),
+        missing=np.zeros(1, bool),
+    )
+
+
+def good(ranked: Ranked, k: float = math.inf) -> list[int]:
+    return [rank for rank, grade in ranked if grade >= 1 and rank <= k]
+
+
+def average_precision(ranked: Ranked, k: float = math.inf) -> Fraction:
+    return sum((Fraction(i, r) for i, r in enumerate(good(ranked, k), 1)), Fraction(0))
+
+
+def err(ranked: Ranked) -> Fraction:
+    alive, total = Fraction(1), Fraction(0)
+    for rank, grade in ranked:
+        stop = Fraction(2 ** int(grade) - 1, 16)
+        total, alive = total + alive * stop / rank, alive * (1 - stop)
+    return total
+
+
+def bpref(ranked: Ranked) -> Fraction:
+    n_good = len(good(ranked))
+    n_bad = len(ranked) - n_good
+    total, above = Fraction(0), 0
+    for _, grade in ranked:
+        above += grade < 1
+        if grade >= 1:
+            total += 1 - Fraction(min(above, n_good), min(n_bad, n_good)) if above else 1
+    return total / n_good
+
+
+def interpolated(ranked: Ranked, least: int) -> Fraction:
+    return max(Fraction(i, r) for i, r in enumerate(good(ranked), 1) if i >= least)
+
+
+def discounted(ranked: Ranked) -> Fraction:
+    return sum((Fraction(g / math.log2(1 + r)) for r, g in ranked), Fraction(0))
+
+
+CUT = 1_000_003  # three places into the tie group
+PLAIN: dict[str, Callable[[Ranked], Fraction]] = {
+    "AP": lambda x: average_precision(x) / len(good(x)),
+    f"AP@{CUT}": lambda x: average_precision(x, CUT) / len(good(x)),
+    f"AP(over=min)@{CUT}": lambda x: average_precision(x, CUT) / len(good(x)),
+    f"AP(over=k)@{CUT}": lambda x: average_precision(x, CUT) / CUT,
+    f"AP(over=hits)@{CUT}": lambda x: average_precision(x, CUT) / max(len(good(x, CUT)), 1),
+    "GMAP": lambda x: average_precision(x) / len(good(x)),
+    "RR": lambda x: Fraction(1, good(x)[0]),
+    f"RR@{CUT}": lambda x: Fraction(1, good(x)[0]) if good(x, CUT) else Fraction(0),
+    f"P@{CUT}": lambda x: Fraction(len(good(x, CUT)), CUT),
+    f"R@{CUT}": lambda x: Fraction(len(good(x, CUT)), len(good(x))),
+    f"Success@{CUT}": lambda x: Fraction(bool(good(x, CUT))),
+    "ERR": err,
+    "bpref": bpref,
+    "iprec@0": lambda x: interpolated(x, 1),
+    "iprec@1": lambda x: interpolated(x, len(good(x))),
+    "nDCG": lambda x: (
+        discounted(x) / discounted(list(enumerate(sorted((g for _, g in x), reverse=True), 1)))
+    ),
+    "RBP(p=0.99999)": lambda x: sum(
+        (Fraction((1 - 0.99999) * 0.99999 ** (r - 1)) for r in good(x)), Fraction(0)
+    ),
+}
+
+
+def over_all_orders(
+    above: int, size: int, grades: Sequence[float], first: tuple[int, float] | None
+) -> list[Ranked]:
+    known = [first] if first else []
+    return [
+        [*known, *sorted(zip(places, grades, strict=True))]
+        for places in itertools.permutations(range(above + 1, above + size + 1), len(grades))
+    ]
+
+
+@pytest.mark.parametrize("first", [None, (4, 2.0)])
+@pytest.mark.parametrize("grades", [(1.0,), (3.0, 1.0, 0.0), (2.0, 1.0, 1.0, 0.0)])
+@pytest.mark.parametrize("name", PLAIN)
+def test_below_a_million_documents(name, grades, first):
+    above, size = 1_000_000, 7
+    orders = over_all_orders(above, size, grades, first)
+    wanted = sum((PLAIN[name](order) for order in orders), Fraction(0)) / len(orders)
+    hits = one_query(above, size, grades, first=first)
+    found = score(hits, name, conventions=RULES).values[0, 0]
+    assert found == pytest.approx(float(wanted), rel=2e-15, abs=0)
+    assert type(wanted) is Fraction
+
+
+def test_a_rank_beyond_any_table():
+    """Nothing is computed for the ranks above the group."""
+    hits = one_query(10**14, 3, (2.0, 1.0, 0.0))
+    names = ["AP", "RR", "nDCG", "ERR", "bpref", "iAP", "RBP", "Judged"]
+    values = score(hits, names, conventions=RULES).values[:, 0]
+    assert np.isfinite(values).all()
+    assert values[1] == pytest.approx((2 / 3 * 1 + 1 / 3 * 1) / 1e14, rel=1e-12)
+
+
+N = 10**6
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("Success@1", 3 / N),
+        ("Success@10", float(1 - math.prod(Fraction(N - 3 - i, N - i) for i in range(10)))),
+        ("P@10", 3 / N),
+        ("bpref", None),
+        ("AP", None),
+        ("RR", None),
+        ("ERR(gmax=1)", None),
+    ],
+)
+def test_a_whole_collection_in_one_group(name, wanted):
+    """Three relevant documents among a million: a law of places, added up exactly."""
+    hits = one_query(0, N, (1.0, 1.0, 1.0, 0.0))
+    j = np.arange(1, N + 1, dtype=np.float64)
+    if name == "bpref":  # its one judged bad document is before, between or after the three
+        wanted = (0 + 1 + 2 + 3) / 4 / 3
+    if name == "AP":
+        wanted = math.fsum((3 / N * (1 + (j - 1) * 2 / (N - 1)) / j).tolist()) / 3
+    if name == "RR":
+        wanted = math.fsum(first_of_three(j) / j)
+    if name == "ERR(gmax=1)":  # stops with 1/2 at each: by the place of each of the three
+        wanted = math.fsum(first_of_three(j) / j) / 2
+        wanted += math.fsum(6 * (j - 1) * (N - j) / N / (N - 1) / (N - 2) / j) / 4
+        wanted += math.fsum(3 * (j - 1) * (j - 2) / N / (N - 1) / (N - 2) / j) / 8
+    found = score(hits, name, conventions=RULES).values[0, 0]
+    assert found == pytest.approx(wanted, rel=2e-13, abs=0)
+
+
+def first_of_three(j: np.ndarray) -> np.ndarray:
+    return 3 * (N - j) * (N - j - 1) / N / (N - 1) / (N - 2)
+
+
+def test_the_laws_of_places_and_of_counts():
+    for n, m in itertools.product(range(1, 9), range(1, 9)):
+        if m > n:
+            continue
+        for t in range(n + 1):
+            x, law = hypergeometric(n, m, t)
+            wanted = [
+                Fraction(math.comb(m, i) * math.comb(n - m, t - i), math.comb(n, t))
+                for i in x.tolist()
+            ]
+            np.testing.assert_allclose(law, [float(w) for w in wanted], rtol=1e-14)
+        for i in range(1, m + 1):
+            j, law = place_of(i, n, m)
+            wanted = [
+                Fraction(math.comb(p - 1, i - 1) * math.comb(n - p, m - i), math.comb(n, m))
+                for p in j.tolist()
+            ]
+            np.testing.assert_allclose(law, [float(w) for w in wanted], rtol=1e-14)
+
+
+@pytest.mark.parametrize(("n", "m"), [(10**6, 1), (2_236, 20), (447, 100), (211, 210), (7_450, 6)])
+def test_interpolated_precision_at_its_limit_of_work_is_quick(n, m):
+    hits = one_query(0, n, (1.0,) * m)
+    start = time.process_time()
+    values = score(hits, "iAP", conventions=RULES).values
+    assert time.process_time() - start < 5, "one query; about a second"
+    assert 0 < values[0, 0] < 1
+
+
+def test_more_work_than_the_limit_is_refused_at_once():
+    for name, hits in (
+        ("iAP", one_query(0, 100_000, (1.0, 1.0))),
+        ("ERR", one_query(0, 10**6, (1.0,) * 300)),
+    ):
+        start = time.process_time()
+        with pytest.raises(MeasureError, match="too much work"):
+            score(hits, name, conventions=RULES)
+        assert time.process_time() - start < 1
