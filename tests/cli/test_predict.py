@@ -155,8 +155,13 @@ def test_results_of_other_projects(assay, files):
     assert "0.3100" in out
     assert "none.json: no results, left out" in err
     code, out, err = assay("predict", "--results", folder, "--unit", "percent", "--json")
-    assert code == 1  # F1 contradicts its unit
-    assert json.loads(out)["contradictions"]
+    assert code == 0  # the accuracies beside it show that F1 is a fraction
+    assert json.loads(out)["results"][0]["units"] == {"acc": "percent", "f1": "fraction"}
+    assert "units that the values show by themselves, in 3 of 3 results" in err
+    (folder / "unsure.json").write_text('{"acc@1": 0.3}')
+    code, out, err = assay("predict", "--results", folder, "--json")
+    assert code == 1
+    assert "fractions, or percentages below 1?" in json.loads(out)["contradictions"][0]
 
 
 def test_csv_and_markdown(assay, files):
@@ -203,7 +208,6 @@ def test_cut_offs(assay, files):
         (["a0.npz", "x.xlsx"], 3, "predictions are read from"),
         (["nothing.npz"], 5, "nothing.npz"),
         (["x.npy", "-t", "train.npy"], 3, "80 rows and targets 200"),
-        (["--results", "."], 2, "--unit"),
         (["--results", ".", "x.npy", "--unit", "percent"], 2, "no files beside it"),
     ],
 )

@@ -23,7 +23,7 @@ SCORES = np.random.default_rng(2).integers(0, 9, (6, 5)).astype(float)
 TARGETS = np.array([0, 1, 2, 3, 4, 0])
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_no_score_at_a_target(value, engine):
     scores = SCORES.copy()
     scores[3, 3] = value
@@ -35,6 +35,8 @@ def test_a_masked_class_ranks_last(engine):
     scores = SCORES.copy()
     scores[3, 4] = -np.inf
     assert evaluate_predictions(scores, [4 if r == 4 else 0 for r in range(6)]).n_samples == 6
+    found = evaluate_predictions(scores, [0, 1, 2, 4, 4, 0])  # also where it is the true one
+    assert (found.rank[3], found.masked, found.n_without_target) == (5, 1, 0)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "int8", ">f8"])

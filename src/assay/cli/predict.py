@@ -19,7 +19,7 @@ from assay.tasks.prediction.models import PredictionRequest, evaluate_files
 
 if TYPE_CHECKING:
     from assay.cli.saving import Saving
-    from assay.tasks.prediction.imports import ImportedResults
+    from assay.tasks.prediction.imported import ImportedResults
 
 __all__ = ["command"]
 
@@ -72,9 +72,12 @@ _FORMATS = ("text", "markdown", "csv", "tsv", "json")
     help="How tied scores count.",
 )
 @click.option("--results", metavar="FOLDER", help="Import a folder of result JSON files instead.")
-@click.option("--unit", type=click.Choice(("percent", "fraction")), help="Unit of these files.")
-@click.option("--f1-unit", type=click.Choice(("percent", "fraction")), help="Unit of their F1.")
+@click.option(
+    "--unit", type=click.Choice(("percent", "fraction")), help="Unit where no value shows it."
+)
+@click.option("--f1-unit", type=click.Choice(("percent", "fraction")), help="The same for F1.")
 @click.option("--legacy-json", is_flag=True, help="Print the old JSON: percentages under old keys.")
+@options.mismatch_option
 @options.threads_option
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
@@ -104,7 +107,7 @@ def command(
       assay predict logits.npy --targets labels.npy --train train.npy --histogram
       assay predict preds.tsv --candidates top10 --candidates top10_wot --by user_id
       assay predict a=a1.npz a=a2.npz a=a3.npz b=b1.npz b=b2.npz b=b3.npz
-      assay predict --results outputs/ --unit percent --f1-unit fraction
+      assay predict --results outputs/
     """
     if legacy_json and named not in (None, "json"):
         raise click.UsageError(f"--legacy-json and --format {named} exclude each other.")
@@ -115,10 +118,6 @@ def command(
         _refuse_both(files, legacy_json)
         _refuse_result_file(file, results)
         saving.refuse("--results holds means without the values of every sample")
-        if unit is None:
-            raise click.UsageError(
-                "--results needs --unit percent or --unit fraction: the unit of its values."
-            )
         return _emit_import(import_results(results, unit=unit, f1_unit=f1_unit), layout, file)
     if not files:
         raise click.UsageError("Give a file of predictions, or --results FOLDER.")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from assay.errors import AssayError, FormatError, MismatchError, UsageError, ValueRangeError
+from assay.io.arrays import NpyRows
 from assay.tasks.prediction.files import read_labels, read_prediction_file
 
 LOGITS = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
@@ -15,10 +16,10 @@ TARGETS = np.array([0, 3, 2, -1, 1])
 TABLE = "id,target,top,user\ns1,7,7 8,a\ns2,8,\"['9', '7']\",b\n"
 
 
-def test_npy_is_mapped_and_needs_targets(tmp_path):
+def test_npy_is_read_as_needed_and_needs_targets(tmp_path):
     np.save(tmp_path / "x.npy", LOGITS)
     read = read_prediction_file(tmp_path / "x.npy", targets=TARGETS)
-    assert isinstance(read.scores, np.memmap)
+    assert isinstance(read.scores, NpyRows)
     with pytest.raises(UsageError, match="--targets"):
         read_prediction_file(tmp_path / "x.npy")
 
@@ -47,7 +48,7 @@ def test_npz_under_the_usual_names(tmp_path, name, target):
         ({"targets": TARGETS}, FormatError, "no scores"),
         ({"scores": LOGITS, "logits": LOGITS, "targets": TARGETS}, MismatchError, "which of them"),
         ({"scores": LOGITS, "targets": TARGETS, "label": TARGETS}, MismatchError, "which of them"),
-        ({"scores": LOGITS, "targets": TARGETS, "odd": TARGETS}, FormatError, "odd"),
+        ({"scores": LOGITS, "targets": TARGETS, "query_id": TARGETS}, FormatError, "query_ids"),
     ],
 )
 def test_npz_that_is_a_riddle(tmp_path, arrays, error, words):

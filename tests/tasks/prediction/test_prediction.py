@@ -13,6 +13,7 @@ from assay.compat.next_location import (
     get_performance_dict,
     legacy_json,
 )
+from assay.core.conventions import preset
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.tasks.prediction import (
     Accumulator,
@@ -233,6 +234,41 @@ def test_sums_that_make_no_sense(change, words):
         get_performance_dict({**sums, **change})
     with pytest.raises(MismatchError, match="no 'rr'"):
         get_performance_dict({key: value for key, value in sums.items() if key != "rr"})
+
+
+@pytest.mark.parametrize("ties", ["order", "expected", "best", "worst"])
+def test_a_true_class_that_was_ruled_out_is_a_miss_and_no_missing_target(ties):
+    rng = np.random.default_rng(2)
+    logits = rng.integers(0, 3, (300, 8)).astype(np.float32)
+    logits[rng.random(logits.shape) < 0.5] = -np.inf
+    targets = rng.integers(-1, 8, 300)
+    lowest = np.where(np.isinf(logits), -1, logits)  # any number below all others will do
+    rules = preset("next_location").but(ties=ties)
+    found = evaluate_predictions(logits, targets, conventions=rules)
+    plain = evaluate_predictions(lowest, targets, conventions=rules)
+    assert found.scores.values.tobytes() == plain.scores.values.tobytes()
+    assert found.class_means() == plain.class_means()
+    masked = int(np.isinf(logits[np.arange(300), targets])[targets >= 0].sum())
+    assert (found.masked, plain.masked) == (masked, 0)
+    assert any(f"{masked} of 300 samples have -inf" in remark for remark in found.remarks)
+    halves = [Accumulator(), Accumulator()]
+    for half, rows in zip(halves, (slice(0, 99), slice(99, 300)), strict=True):
+        half.add(logits[rows], targets[rows])
+    assert halves[0].merge(halves[1]).result().masked == masked
+
+
+def test_the_old_sums_count_a_class_that_was_ruled_out():
+    sums, true, top1 = calculate_correct_total_prediction([[0.0, -np.inf], [1.0, 0.0]], [1, 0])
+    assert (sums.tolist()[0], sums[-1], true.tolist(), top1.tolist()) == (1, 2, [1, 0], [0, 0])
+
+
+def test_true_classes_that_no_list_names_are_counted():
+    result = evaluate_candidates([["a", "b"], ["b"], [], ["a"]], ["b", "oos", "a", None])
+    assert (result.unlisted, result.empty) == (1, 1)
+    remarks = list(result.remarks)
+    assert "1 of 4 samples have a true class that none of the lists names: they count 0" in remarks
+    assert "1 of 4 samples have an empty list: they count 0" in remarks
+    assert result.to_dict()["unlisted_targets"] == 1
 
 
 def test_lists_of_candidates():

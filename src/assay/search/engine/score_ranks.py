@@ -1,6 +1,6 @@
 """Ranks of targets in a matrix of scores or logits, in one pass over it and without a copy.
 
-The matrix is taken in blocks of rows, so it may be a memory map larger than memory. Scores are
+The matrix is taken in blocks of rows, so it may be a file larger than memory. Scores are
 compared as float32 where that holds them exactly (float16, bfloat16, float32, integers up to 16
 bits), else as float64.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,20 @@ from numpy.typing import NDArray
 from assay.arrays import Ints
 from assay.core import checks
 from assay.errors import MismatchError, ShapeError, ValueRangeError
+from assay.io.arrays import NpyRows
 from assay.native import Engine
 from assay.native.signatures import Kernels
 from assay.search.engine import workers
 from assay.search.engine.plan import choose_kernels
 from assay.search.engine.target_search import TargetRanks
 
-__all__ = ["ranks_and_best", "score_matrix", "target_columns", "target_ranks_from_scores"]
+__all__ = [
+    "masked_targets",
+    "ranks_and_best",
+    "score_matrix",
+    "target_columns",
+    "target_ranks_from_scores",
+]
 
 
 _BLOCK_BYTES = 16 << 20  # of widened scores: enough to keep a thread busy, little to hold
@@ -42,8 +49,8 @@ def target_ranks_from_scores(
 
     `scores` is rows × columns of any float or integer type and layout, or a memory map. `targets`
     has a column number for each row; −1, or a masked entry, is a row without a target. −Inf marks
-    a class that was masked out and ranks last; at a target, and as NaN or +Inf anywhere, it is
-    refused.
+    a class that was masked out: it ranks after every number and ties with the other −Inf of its
+    row, also at a target. NaN and +Inf are refused.
 
     >>> ranks = target_ranks_from_scores([[0.1, 0.7, 0.2], [0.5, 0.5, 0.0]], [2, 1])
     >>> ranks.rank.tolist(), ranks.tied.tolist()
@@ -107,9 +114,11 @@ class _ScoreCounts:
         if control.stop[0]:
             return
         above, tied, before, best = self.outputs
+        block, targets = _comparable(self.matrix[rows]), self.targets[rows]
+        masked = masked_targets(block, targets)
         row, column = self.kernels.count_score_ranks(
-            _comparable(self.matrix[rows]),
-            self.targets[rows],
+            block,
+            np.where(masked, -1, targets),
             above[rows],
             tied[rows],
             before[rows],
@@ -117,7 +126,31 @@ class _ScoreCounts:
         )
         if row >= 0:
             self.bad_cells.append((rows.start + row, column))  # a list takes one thread at a time
+        if masked.any():
+            _count_masked(block, targets, masked, [count[rows] for count in (above, tied, before)])
         control.add(rows.stop - rows.start)
+
+
+def masked_targets(matrix: NDArray[Any], targets: Ints) -> NDArray[np.bool_]:
+    """Which rows have −Inf at their target: the model ruled the right column out."""
+    found = np.zeros(len(targets), bool)
+    for rows in _blocks(matrix):
+        block = matrix[rows]
+        scores = block[np.arange(len(block)), np.maximum(targets[rows], 0)]
+        found[rows] = (targets[rows] >= 0) & (scores == -np.inf)
+    return found
+
+
+def _count_masked(
+    block: NDArray[Any], targets: Ints, masked: NDArray[np.bool_], counts: list[Ints]
+) -> None:
+    """Above a −Inf stands every number, level with it every other −Inf."""
+    last = block[masked] == -np.inf
+    sooner = np.arange(block.shape[1]) < targets[masked][:, None]
+    above, tied, before = counts
+    above[masked] = block.shape[1] - last.sum(axis=1)
+    tied[masked] = last.sum(axis=1) - 1
+    before[masked] = (last & sooner).sum(axis=1)
 
 
 def _blocks(matrix: NDArray[Any]) -> list[slice]:
@@ -144,7 +177,10 @@ def _comparable(block: NDArray[Any]) -> NDArray[Any]:
 
 
 def score_matrix(scores: Any) -> NDArray[Any]:
-    """Scores as an array of rows × columns, never copied if they are one."""
+    """Scores as an array of rows × columns, or of a file, never copied if they are one."""
+    if isinstance(scores, NpyRows):
+        score_matrix(scores.stand_in)
+        return cast("NDArray[Any]", scores)
     array = checks.plain_array(scores, "scores")
     if array.dtype.name == "bfloat16" and array.ndim == 2 and array.size:
         return array
@@ -176,13 +212,8 @@ def target_columns(targets: Any, rows: int, columns: int) -> Ints:
 
 
 def _refuse(matrix: NDArray[Any], cell: tuple[int, int]) -> None:
-    value = float(matrix[cell])
-    if value == -np.inf:
-        raise ValueRangeError(
-            f"scores hold -inf at row {cell[0]}, column {cell[1]}, which is the row's target. "
-            "A target that was masked out cannot be ranked: unmask it, or give the target −1."
-        )
+    value = matrix[cell[0] : cell[0] + 1][0, cell[1]]
     raise ValueRangeError(
-        f"scores hold {value} at row {cell[0]}, column {cell[1]}. Remove or replace it; only -inf "
-        "is allowed, for classes that were masked out."
+        f"scores hold {float(value)} at row {cell[0]}, column {cell[1]}. Remove or replace "
+        "it; only -inf is allowed, for classes that were masked out."
     )

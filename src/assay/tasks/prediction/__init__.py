@@ -16,7 +16,8 @@ from assay.tasks.prediction.evaluate import (
     evaluate_predictions,
 )
 from assay.tasks.prediction.files import read_labels, read_prediction_file
-from assay.tasks.prediction.imports import ImportedResults, import_results
+from assay.tasks.prediction.imported import ImportedResults
+from assay.tasks.prediction.imports import import_results
 from assay.tasks.prediction.models import ModelResults, PredictionRequest, evaluate_files
 from assay.tasks.prediction.result import PredictionResult
 from assay.tasks.prediction.seeds import SeedReport, compare_models, compare_seed_means

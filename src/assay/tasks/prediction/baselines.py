@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from assay.arrays import Ints
 from assay.core import checks
 from assay.core.conventions import Conventions
+from assay.core.id_hints import check_labels_match
 from assay.core.order import rank_order
 from assay.errors import UsageError, ValueRangeError
 from assay.measures import Measure
@@ -26,6 +27,8 @@ from assay.tasks.prediction.evaluate import as_array
 from assay.tasks.prediction.result import PredictionResult, make_result, name_targets
 
 __all__ = ["Baseline", "Training", "evaluate_baselines"]
+
+_FEW = 10  # so few classes may well be new
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,11 +194,13 @@ def evaluate_baselines(
     query_ids: Any = None,
     groups: Mapping[str, Any] | None = None,
     conventions: str | Conventions = "next_location",
+    allow_mismatch: bool = False,
 ) -> list[PredictionResult]:
     """Majority class from training labels; with `previous` also last-location and Markov-1.
 
     `train` are labels in order of time, of several `users` if these are given; `previous` is the
     class before each sample, or None. Integers below `n_classes` are class numbers as they are.
+    Classes that are written differently are refused unless `allow_mismatch`.
 
     >>> found = evaluate_baselines(["home", "work", "home"], ["work"], measures="RR")
     >>> found[0].name, found[0].mean()["RR"]
@@ -204,6 +209,15 @@ def evaluate_baselines(
     names, (labels, wanted, before) = _as_numbers(n_classes, train, targets, previous)
     training = Training.of(labels, n_classes=len(names), users=users)
     known = wanted >= 0
+    for what, some in (("true classes", wanted[known]), ("previous classes", before[before >= 0])):
+        check_labels_match(
+            names[np.unique(some)].tolist(),
+            names[np.unique(labels)].tolist(),
+            what,
+            "the training labels",
+            allow=allow_mismatch,
+            none=len(np.unique(some)) >= _FEW,
+        )
     results = []
     for baseline in training.all(wanted, None if previous is None else before):
         counts = Confusion.count(wanted[known], baseline.best[known])

@@ -8,7 +8,7 @@ A list may name a class again: the first mention counts, and the later one still
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -19,10 +19,16 @@ from assay.arrays import Ints
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits, judge_ranks
+from assay.core.id_hints import check_labels_match
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.measures import Measure
 from assay.measures.classes import Confusion
-from assay.search.engine.score_ranks import ranks_and_best, score_matrix, target_columns
+from assay.search.engine.score_ranks import (
+    masked_targets,
+    ranks_and_best,
+    score_matrix,
+    target_columns,
+)
 from assay.search.engine.target_search import TargetRanks
 from assay.search.engine.workers import Progress
 from assay.tasks.prediction.result import PredictionResult, make_result, name_targets
@@ -50,7 +56,8 @@ def evaluate_predictions(
     """Evaluate scores or logits, samples × classes, against the true class of each sample.
 
     Numpy arrays, memory maps and torch tensors will do. A target of −1 is a sample without one; it
-    is counted and left out. Without `measures`: Success@1, 3, 5, 10, RR over all classes, nDCG@10.
+    is counted and left out. A score of −inf marks a class that was ruled out: it ranks last, also
+    where it is the true one. Without `measures`: Success@1, 3, 5, 10, RR over all classes, nDCG@10.
 
     >>> result = evaluate_predictions([[0.1, 0.7, 0.2], [0.5, 0.4, 0.1]], [2, 0])
     >>> result.mean()["Acc@1"], result.mean()["MRR"], round(result.confusion.f1("macro"), 4)
@@ -77,19 +84,28 @@ def evaluate_candidates(
     query_ids: Any = None,
     groups: Mapping[str, Any] | None = None,
     conventions: str | Conventions = "next_location",
+    allow_mismatch: bool = False,
 ) -> PredictionResult:
     """Evaluate lists of candidates, best first, against the true class of each sample.
 
     Classes are text or integers. Where a list names a class again, the first mention counts and the
-    later one still takes its place; the result tells how many. A target beyond the list is not
-    found; so the reciprocal rank ends with the list and is called RR@10 for lists of ten.
-    `n_classes` is needed for chance only.
+    later one still takes its place. A target beyond the list is not found; so the reciprocal rank
+    ends with the list and is called RR@10 for lists of ten. The result's `remarks` tell how many
+    targets no list names at all, how many lists are empty, and how many places repeat a class.
+    `n_classes` is needed for chance only. Classes that lists and targets write differently, as `1`
+    and `01`, are refused unless `allow_mismatch`.
 
     >>> result = evaluate_candidates([["home", "work"], ["gym", "gym", "home"]], ["work", "home"])
     >>> result.mean()["RR@3"], result.repeated
     (0.41666666666666663, 1)
     """
-    found = rank_in_lists(candidates, targets, query_ids=query_ids, n_classes=n_classes)
+    found = rank_in_lists(
+        candidates,
+        targets,
+        query_ids=query_ids,
+        n_classes=n_classes,
+        allow_mismatch=allow_mismatch,
+    )
     return make_result(
         found.hits,
         found.confusion,
@@ -100,7 +116,7 @@ def evaluate_candidates(
         groups=groups,
         conventions=conventions,
         depth=found.depth,
-        repeated=found.repeated,
+        **found.counts,
     )
 
 
@@ -132,6 +148,7 @@ class Accumulator:
         self._targets: list[Ints] = []
         self._best: list[Ints] = []
         self._ids: list[Any] = []
+        self._masked = 0
 
     def add(self, scores: Any, targets: Any, *, query_ids: Any = None) -> None:
         """Count the ranks of one batch; the scores themselves are not stored."""
@@ -146,6 +163,7 @@ class Accumulator:
         self._targets.append(wanted)
         self._best.append(best)
         self._ids.append(ids)
+        self._masked += int(masked_targets(matrix, wanted).sum())
 
     def _refuse_strangers(self, ranks: TargetRanks, ids: list[Any] | None) -> None:
         if self._ranks and ranks.n_docs != self._ranks[0].n_docs:
@@ -167,6 +185,7 @@ class Accumulator:
             whole._targets += part._targets
             whole._best += part._best
             whole._ids += part._ids
+            whole._masked += part._masked
         return whole
 
     def result(
@@ -201,6 +220,7 @@ class Accumulator:
             name=name,
             groups=groups,
             conventions=conventions,
+            masked=self._masked,
         )
 
 
@@ -237,21 +257,27 @@ def as_array(values: Any) -> Any:
 
 
 _UNUSED = -1
+_FEW = 10  # of so few classes, lists may well name none
 
 
 @dataclass(frozen=True, eq=False)
 class ListRanks:
-    """Hits, targets by name, top-1 counts, the longest list, how many places repeat a class."""
+    """Hits, targets by name, top-1 counts, the longest list, counts of what is remarkable."""
 
     hits: Hits
     targets: NDArray[Any]
     confusion: Confusion
     depth: int
-    repeated: int
+    counts: dict[str, int]
 
 
 def rank_in_lists(
-    candidates: Any, targets: Any, *, query_ids: Any = None, n_classes: int | None = None
+    candidates: Any,
+    targets: Any,
+    *,
+    query_ids: Any = None,
+    n_classes: int | None = None,
+    allow_mismatch: bool = False,
 ) -> ListRanks:
     """Find each target in its list. −1 marks an unused place or, as None does, no target."""
     lists = _candidate_rows(as_array(candidates))
@@ -261,6 +287,14 @@ def rank_in_lists(
     if not codes.shape[1]:
         raise ShapeError("All candidate lists are empty: there is nothing to evaluate.")
     known = true >= 0
+    remarks = check_labels_match(
+        names[np.unique(true[known])].tolist(),
+        names[np.unique(codes[codes != _UNUSED])].tolist(),
+        "true classes",
+        "the candidate lists",
+        allow=allow_mismatch,
+        none=min(len(np.unique(true[known])), int(known.sum())) >= _FEW,
+    )
     found = (codes == true[:, None]) & known[:, None]
     hits = judge_ranks(
         np.where(found.any(axis=1), found.argmax(axis=1) + 1, 0),
@@ -269,7 +303,13 @@ def rank_in_lists(
         query_ids=query_ids,
     )
     confusion = _top1(names, true[known], codes[known, 0])
-    return ListRanks(hits, name_targets(true, names), confusion, codes.shape[1], _repeats(codes))
+    counts = {
+        "repeated": _repeats(codes),
+        "unlisted": int((known & ~np.isin(true, codes)).sum()),
+        "empty": int((known & (codes == _UNUSED).all(axis=1)).sum()),
+    }
+    hits = replace(hits, remarks=(*hits.remarks, *remarks))
+    return ListRanks(hits, name_targets(true, names), confusion, codes.shape[1], counts)
 
 
 def _repeats(codes: Ints) -> int:

@@ -1,7 +1,8 @@
 """Predictions from files: scores with targets in .npy, .npz or parquet, lists in tables.
 
-.npy        scores (samples × classes), mapped, not read; the targets in a .npy of their own
-.npz        scores or logits, and targets; or candidates and targets; query_ids, class_names
+.npy        scores (samples × classes), read as they are needed; the targets in a .npy of their own
+.npz        scores or logits, and targets; or candidates and targets; query_ids, class_names;
+            FILE.npz:NAME names the array of scores
 .parquet    a column of score lists (scores or logits), read in batches; or of candidates
 .csv .tsv .jsonl    a column of candidate lists, separated by spaces or commas, and targets
 """
@@ -20,9 +21,9 @@ import numpy as np
 
 from assay.core import checks
 from assay.errors import AssayError, FormatError, MismatchError, UsageError, ValueRangeError, need
-from assay.io.arrays import load_npy, load_npz
+from assay.io.arrays import NpyRows, load_keyed, load_npy, load_npz, npz_keys
 from assay.io.json_text import parse_json
-from assay.io.streams import FilePath, open_chunks, read_lines
+from assay.io.streams import FilePath, open_chunks, read_lines, split_array
 
 __all__ = ["PredictionFile", "read_labels", "read_prediction_file"]
 
@@ -63,13 +64,13 @@ def read_prediction_file(
     `targets` are those of a file that has none of its own.
     """
     name = os.fspath(path)
-    ending = _ending(name)
+    ending = _ending(split_array(name)[0])
     if ending == ".npy":
         if targets is None:
             raise UsageError(f"{name} holds scores only. Give the targets with --targets FILE.")
         if candidates:
             return PredictionFile(name, targets, candidates={candidates[0]: load_npy(path)})
-        return PredictionFile(name, targets, scores=_score_array(load_npy(path), name))
+        return PredictionFile(name, targets, scores=_score_array(NpyRows(path), name))
     if ending == ".npz":
         return _from_npz(name, targets, candidates, target)
     if ending in (".parquet", ".pq"):
@@ -98,19 +99,22 @@ def _score_array(matrix: Any, name: str) -> Any:
 def _from_npz(
     name: str, targets: Any, candidates: tuple[str, ...], target: str | None
 ) -> PredictionFile:
-    extra = (*candidates, *([target] if target else []))
-    arrays = load_npz(name, (*_NPZ_KEYS, *extra))
+    name, scores = split_array(name)
+    named = tuple(one for one in (*candidates, target, scores) if one is not None)
+    arrays = load_npz(name, (*_NPZ_KEYS, *named))
     own = _one_of(arrays, (target,) if target else TARGET_NAMES, name, "targets", targets)
     lists = {key: arrays[key] for key in candidates if key in arrays}
     absent = [key for key in candidates if key not in arrays]
     if absent:
-        raise FormatError(f"{name} has no array {absent[0]!r}; it has: {', '.join(arrays)}.")
-    if not lists and "candidates" in arrays:
+        have = ", ".join(npz_keys(name))
+        raise FormatError(f"{name} has no array {absent[0]!r}; it has: {have}.")
+    if not lists and scores is None and "candidates" in arrays:
         lists = {"candidates": arrays["candidates"]}
     rest: dict[str, Any] = {key: arrays.get(key) for key in ("query_ids", "class_names")}
     if lists:
         return PredictionFile(name, own, candidates=lists, **rest)
-    return PredictionFile(name, own, _one_of(arrays, SCORE_NAMES, name, "scores"), **rest)
+    score_names = SCORE_NAMES if scores is None else (scores,)
+    return PredictionFile(name, own, _one_of(arrays, score_names, name, "scores"), **rest)
 
 
 def _one_of(
@@ -291,19 +295,19 @@ def _score_batches(name: str, column: str) -> Iterator[Any]:
 
 
 def read_labels(source: str) -> list[Any]:
-    """Labels from `FILE` or `FILE:COLUMN`: a .npy of one dimension, or a column of a table."""
+    """Labels from `FILE` or `FILE:COLUMN`: an array of .npy or .npz, or a column of a table."""
     path, colon, column = source.rpartition(":")
     if not colon or os.path.exists(source):
         path, column = source, ""
     ending = _ending(path)
-    if ending == ".npy":
-        return checks.as_list(load_npy(path), path)
+    if ending in (".npy", ".npz"):
+        return checks.as_list(load_keyed(path, column or None, usual=TARGET_NAMES)[0], path)
     if ending in (".parquet", ".pq"):
         with _open_parquet(path) as file:
             return _column(file.read().to_pydict(), column, path)
     if ending in (".csv", ".tsv", ".txt", ".jsonl", ".ndjson"):
         return _column(_read_table(path, ending), column, path)
-    raise FormatError(f"{path}: labels are read from .npy, .parquet, .csv, .tsv and .jsonl.")
+    raise FormatError(f"{path}: labels are read from .npy, .npz, .parquet, .csv, .tsv and .jsonl.")
 
 
 def _column(table: dict[str, list[Any]], column: str, path: str) -> list[Any]:

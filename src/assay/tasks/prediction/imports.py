@@ -1,7 +1,8 @@
 """Result files of next-location projects: a folder of JSON becomes one table of fractions.
 
-The unit of a file is declared by whoever imports it, never guessed; what contradicts the
-declaration, the counts in the same file, or arithmetic itself is reported, not repaired.
+Each file shows the units of its values, or they are declared, or left out; each result is of one
+set of samples (dataset, split, how many), and only results of one set are averaged or compared.
+What contradicts the counts in the same file, or arithmetic itself, is reported, not repaired.
 """
 
 from __future__ import annotations
@@ -11,24 +12,25 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import Any
 
-from assay import __version__
-from assay.arrays import numbers_or_none
 from assay.core.checks import check_choice
 from assay.errors import AssayError, FormatError, StorageError, UsageError
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
-from assay.tables.table import Table
-from assay.tasks.prediction.seeds import SeedReport, compare_seed_means
-from assay.tasks.prediction.tables import import_table, seed_table, welch_table
+from assay.tasks.prediction.imported import ImportedResult, ImportedResults
+from assay.tasks.prediction.units import (
+    CUTS,
+    MEASURES,
+    RATES,
+    ROUNDED,
+    UNITS,
+    broken_laws,
+    possible_units,
+    scaled,
+)
 
-__all__ = ["CUTS", "UNITS", "ImportedResult", "ImportedResults", "import_results"]
-
-UNITS = ("percent", "fraction")
-CUTS = (1, 3, 5, 10)  # the cut-offs of next-location result files
-MEASURES = (*(f"Success@{k}" for k in CUTS), "RR", "nDCG@10", "F1(avg=weighted)")
+__all__ = ["import_results"]
 
 # Other spellings of a key in files that are around.
 _ALIASES = {
@@ -38,115 +40,26 @@ _ALIASES = {
     "f1-score": "f1",
     "f1_score": "f1",
     "hit@1": "acc@1",
-    "n": "total",
-}
-_RATES = {
-    **{f"acc@{k}": f"Success@{k}" for k in CUTS},
-    "mrr": "RR",
-    "ndcg": "nDCG@10",
-    "f1": "F1(avg=weighted)",
+    **dict.fromkeys(("n", "total_samples", "num_samples", "n_samples", "samples"), "total"),
 }
 _COUNTS = {**{f"correct@{k}": f"Success@{k}" for k in CUTS}, "rr": "RR"}
-_SEED = re.compile(r"[-_. ]*(?:seed|run)?[-_. ]*\d+$", re.I)
 _LARGEST = 1e300
-_ROUNDED = 6e-5  # files hold percentages with two digits
-# What holds for every ranking of one target per sample.
-_LAWS = [
-    *((f"Success@{a}", f"Success@{b}") for a, b in combinations(CUTS, 2)),
-    ("Success@1", "RR"),
-    ("Success@1", "nDCG@10"),
-    ("nDCG@10", "Success@10"),
-]
-
-
-@dataclass(frozen=True)
-class ImportedResult:
-    """One result: where it stands, which model it belongs to, and its values as fractions."""
-
-    path: str
-    model: str
-    values: dict[str, float]
-    total: int | None = None
-
-
-@dataclass(frozen=True)
-class ImportedResults:
-    """All results of a folder, and remarks on the files that hold none.
-
-    `empty` files hold no result, `duplicates` are (file, the file it repeats) and count once,
-    `contradictions` name the file, the value and what it contradicts.
-    """
-
-    results: tuple[ImportedResult, ...]
-    empty: tuple[str, ...] = ()
-    duplicates: tuple[tuple[str, str], ...] = ()
-    contradictions: tuple[str, ...] = ()
-    unreadable: tuple[str, ...] = ()
-    unit: str = "fraction"
-    f1_unit: str = "fraction"
-
-    @property
-    def signature(self) -> str:
-        """The units that were declared, and which version has read the files."""
-        return f"imported|unit:{self.unit}|f1_unit:{self.f1_unit}|version:{__version__}"
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """The measures that at least one file has."""
-        return tuple(name for name in MEASURES if any(name in r.values for r in self.results))
-
-    def seeds(self, *, level: float = 0.95) -> SeedReport:
-        """Mean ± standard deviation of each model, and Welch's test between models."""
-        means: dict[str, dict[str, list[float]]] = {}
-        for result in self.results:
-            for name, value in result.values.items():
-                means.setdefault(result.model, {}).setdefault(name, []).append(value)
-        return compare_seed_means(means, level=level)
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """Everything to know about the files, a line each."""
-        return (
-            *(f"{path}: no results, left out" for path in self.empty),
-            *(
-                f"{path}: repeats {first} exactly, not counted again"
-                for path, first in self.duplicates
-            ),
-            *self.unreadable,
-            *self.contradictions,
-        )
-
-    def tables(self) -> list[Table]:
-        """Every result; then means over seeds and Welch's tests, where there are any."""
-        seeds = self.seeds()
-        found = [import_table(self)]
-        found += [seed_table(seeds)] if seeds.rows else []
-        found += [welch_table(seeds)] if seeds.welch else []
-        return found
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "signature": self.signature,
-            "results": [
-                {
-                    "path": r.path,
-                    "model": r.model,
-                    "total": r.total,
-                    "values": numbers_or_none(r.values),
-                }
-                for r in self.results
-            ],
-            "empty": list(self.empty),
-            "duplicates": [{"path": path, "repeats": first} for path, first in self.duplicates],
-            "contradictions": list(self.contradictions),
-            "unreadable": list(self.unreadable),
-            "seeds": self.seeds().to_dict(),
-        }
+_SPLITS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), "validation"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+_SPLIT = re.compile(rf"(?<![A-Za-z])(?i:{'|'.join(_SPLITS)})(?![a-z])")
+_SEED = re.compile(
+    r"(?<!fold)(?:(?:^|[-_. ]+)(?:s|r|rep|trial)?|seed|run)[-_. ]*\d{1,5}$", re.IGNORECASE
+)
+_RESULTS = {"", "result", "results", "metrics", "scores", "performance"}
 
 
 @dataclass
 class _Findings:
+    unit: str | None
+    f1_unit: str | None
     results: list[ImportedResult] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
     duplicates: list[tuple[str, str]] = field(default_factory=list)
@@ -156,24 +69,24 @@ class _Findings:
 
 
 def import_results(
-    folder: str | os.PathLike[str], *, unit: str, f1_unit: str | None = None
+    folder: str | os.PathLike[str], *, unit: str | None = None, f1_unit: str | None = None
 ) -> ImportedResults:
-    """Read all .json files of a folder and its folders; `unit` is percent or fraction.
+    """Read all .json files of a folder and its folders; keys are acc@k, mrr, ndcg, f1 or counts.
 
-    `f1_unit` is for files in which F1 alone is in the other unit, as it often is. Keys are acc@k,
-    mrr, ndcg and f1, or the counts correct@k, rr and total. Files in a folder of their own are
-    seeds of one model; else a number at the end of the name is taken for the seed.
+    `unit`, percent or fraction, is that of values of which no file shows it; `f1_unit` that of F1,
+    which is often in the other one. Splits and datasets are told by keys, file and folder names;
+    files whose names differ by a number at the end, or in that of their folder, are seeds.
     """
-    check_choice(unit, UNITS, "unit")
-    scales = dict.fromkeys(_RATES, unit)
-    scales["f1"] = check_choice(f1_unit or unit, UNITS, "f1_unit")
-    found = _Findings()
+    for name, value in (("unit", unit), ("f1_unit", f1_unit)):
+        if value is not None:
+            check_choice(value, UNITS, name)
+    found = _Findings(unit, f1_unit or unit)
     files = list(_json_files(os.fspath(folder)))
     if not files:
         raise FormatError(f"{os.fspath(folder)} holds no .json files. Is it the right folder?")
     for path in files:
         try:
-            _add_file(found, os.fspath(folder), path, scales)
+            _add_file(found, os.fspath(folder), path)
         except StorageError:
             raise
         except AssayError as error:
@@ -184,8 +97,8 @@ def import_results(
         tuple(found.duplicates),
         tuple(found.contradictions),
         tuple(found.unreadable),
-        unit,
-        f1_unit or unit,
+        found.unit,
+        found.f1_unit,
     )
 
 
@@ -197,9 +110,11 @@ def _json_files(folder: str) -> Iterator[str]:
         yield from (os.path.join(place, name) for name in sorted(names) if name.endswith(".json"))
 
 
-def _add_file(found: _Findings, folder: str, path: str, scales: Mapping[str, str]) -> None:
+def _add_file(found: _Findings, folder: str, path: str) -> None:
     data = parse_json(read_text(path), path)
-    parts = list(_parts(data, path))
+    if not isinstance(data, dict):
+        raise FormatError(f"{path}: expected a JSON object of results, found {repr(data)[:40]}.")
+    parts = list(_parts(data, (), {}))
     if not parts:
         found.empty.append(path)
         return
@@ -208,22 +123,31 @@ def _add_file(found: _Findings, folder: str, path: str, scales: Mapping[str, str
         found.duplicates.append((path, found.seen[print_of]))
         return
     found.seen[print_of] = path
-    for place, numbers, name in parts:
-        model = _model_of(folder, path) + name
-        found.results.append(_result(place, model, numbers, scales, found.contradictions))
+    shown = _shown_in_file(parts)
+    found.results.extend(_result(found, folder, path, part, shown) for part in parts)
 
 
-def _parts(data: Any, path: str) -> Iterator[tuple[str, dict[str, float], str]]:
-    """(place, numbers, suffix of the model's name) of each result in a file."""
+@dataclass(frozen=True)
+class _ResultPart:
+    """Numbers at some depth of a file: the keys that lead there, and what is said of them."""
+
+    numbers: dict[str, float]
+    keys: tuple[str, ...]
+    said: dict[str, str]
+
+
+def _parts(data: Any, keys: tuple[str, ...], said: dict[str, str]) -> Iterator[_ResultPart]:
+    """Each object with results; `dataset` and `split` hold for all that is inside."""
+    if isinstance(data, list):
+        data = {str(number): value for number, value in enumerate(data)}
     if not isinstance(data, dict):
-        raise FormatError(f"{path}: expected a JSON object of results, found {repr(data)[:40]}.")
-    numbers = _numbers(data)
-    if numbers:
-        yield path, numbers, ""
         return
+    own = {key: data[key] for key in ("dataset", "split") if isinstance(data.get(key), str)}
+    said = {**said, **own}
+    if numbers := _numbers(data):
+        yield _ResultPart(numbers, keys, said)
     for key, value in data.items():
-        if isinstance(value, dict) and (inner := _numbers(value)):
-            yield f"{path}, {key!r}", inner, f"/{key}"
+        yield from _parts(value, (*keys, key), said)
 
 
 def _numbers(data: Mapping[str, Any]) -> dict[str, float]:
@@ -232,7 +156,7 @@ def _numbers(data: Mapping[str, Any]) -> dict[str, float]:
     for key, value in data.items():
         name = key.strip().lower()
         name = _ALIASES.get(name, name)
-        if _is_number(value) and (name in _RATES or name in _COUNTS or name == "total"):
+        if _is_number(value) and (name in RATES or name in _COUNTS or name == "total"):
             found[name] = float(value)
     return {} if set(found) <= {"total"} else found
 
@@ -243,64 +167,91 @@ def _is_number(value: Any) -> bool:
     return real and abs(value) < _LARGEST
 
 
-def _model_of(folder: str, path: str) -> str:
-    inside = os.path.relpath(path, folder)
-    parent, stem = os.path.split(inside.removesuffix(".json"))
-    return parent or _SEED.sub("", stem) or stem
+def _shown_in_file(parts: list[_ResultPart]) -> dict[str, str]:
+    """The unit of each family that some result of a file shows, if all that do agree."""
+    found: dict[str, set[str]] = {}
+    for part in parts:
+        for family, units in possible_units(*_possible("", part.numbers, [])).items():
+            found.setdefault(family, set()).update(units if len(units) == 1 else ())
+    return {family: next(iter(units)) for family, units in found.items() if len(units) == 1}
 
 
 def _result(
-    place: str,
-    model: str,
-    numbers: dict[str, float],
-    scales: Mapping[str, str],
-    contradictions: list[str],
+    found: _Findings, folder: str, path: str, part: _ResultPart, shown: Mapping[str, str]
 ) -> ImportedResult:
-    total = numbers.get("total")
-    values = _from_rates(place, numbers, scales, contradictions)
-    for name, value in _from_counts(place, numbers, contradictions).items():
+    place = f"{path}, {'/'.join(part.keys)!r}" if part.keys else path
+    model, split = _model_and_split(folder, path, part.keys)
+    rates, counted = _possible(place, part.numbers, found.contradictions)
+    units = _chosen_units(place, rates, counted, found, shown)
+    values = {
+        RATES[key][0]: scaled(value, units[RATES[key][1]])
+        for key, value in rates.items()
+        if RATES[key][1] in units
+    }
+    for name, value in counted.items():
         stated = values.setdefault(name, value)
-        if abs(stated - value) > _ROUNDED:
-            contradictions.append(
+        if abs(stated - value) > ROUNDED:
+            found.contradictions.append(
                 f"{place}: {name} is {stated:.6g} as stated and {value:.6g} by its counts"
             )
-    contradictions.extend(_broken_laws(place, values))
-    ordered = {name: values[name] for name in MEASURES if name in values}
-    return ImportedResult(place, model, ordered, None if total is None else int(total))
+    found.contradictions.extend(f"{place}: {words}" for words in broken_laws(values))
+    total = part.numbers.get("total", 0.0)
+    return ImportedResult(
+        place,
+        model,
+        {name: values[name] for name in MEASURES if name in values},
+        int(total) if total > 0 else None,
+        _known_split(part.said.get("split") or split),
+        part.said.get("dataset", ""),
+        units,
+    )
 
 
-def _from_rates(
-    place: str, numbers: dict[str, float], scales: Mapping[str, str], contradictions: list[str]
-) -> dict[str, float]:
-    values = {}
-    sums_only = "total" in numbers and not any(key in numbers for key in ("mrr", "acc@1"))
-    for key, name in _RATES.items():
-        if key not in numbers or (key == "ndcg" and sums_only):
-            continue
-        value = numbers[key] / (100 if scales[key] == "percent" else 1)
-        if not 0 <= value <= 1 + 1e-9:
+def _model_and_split(folder: str, path: str, keys: tuple[str, ...]) -> tuple[str, str]:
+    """The model by folders, file and keys, without its split and seed; the innermost split."""
+    inside = os.path.relpath(path, folder).removesuffix(".json")
+    *folders, stem = inside.split(os.sep)
+    splits = [match.group() for name in (*folders, stem) for match in _SPLIT.finditer(name)]
+    splits += [key for key in keys if key.lower() in _SPLITS]
+    plain = _SEED.sub("", _SPLIT.sub("", stem).strip("-_. "))
+    names = [name for name in folders if name.lower() not in _SPLITS]
+    names = [name for name in names if _SEED.sub("", name)]
+    names += [plain] if plain.lower() not in _RESULTS else []
+    names += [key for key in keys if key.lower() not in _SPLITS]
+    model = "/".join(names) or os.path.basename(os.path.abspath(folder))
+    return model, splits[-1] if splits else ""
+
+
+def _known_split(text: str) -> str:
+    return _SPLITS.get(text.lower(), text)
+
+
+def _possible(
+    place: str, numbers: Mapping[str, float], contradictions: list[str]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """The rates as they stand, and fractions from the counts; what cannot be is named."""
+    rates = {key: numbers[key] for key in RATES if key in numbers}
+    for key, value in list(rates.items()):
+        if not 0 <= value <= 100 * (1 + 1e-9):
             contradictions.append(
-                f"{place}: {key} is {numbers[key]:g}, which is not a {scales[key]}; left out"
+                f"{place}: {key} is {value:g}, neither a fraction nor a percentage; left out"
             )
-            continue
-        values[name] = value
-    if scales["f1"] == "percent" and 0 < numbers.get("f1", 0) <= 1 < 100 * values.get(
-        "Success@1", 0
-    ):
-        contradictions.append(
-            f"{place}: f1 is {numbers['f1']:g}, declared as percent, beside an accuracy of "
-            f"{100 * values['Success@1']:.4g} %. If it is a fraction, declare f1_unit='fraction'"
-        )
-    return values
+            del rates[key]
+    counted = _from_counts(place, numbers, contradictions)
+    total = numbers.get("total", 0.0)
+    if "ndcg" in numbers and total > 0 and not any(key in rates for key in ("mrr", "acc@1")):
+        summed = numbers["ndcg"] / total  # beside counts alone this one is a sum, too
+        if 0 <= summed <= 1 and not list(broken_laws({**counted, "nDCG@10": summed})):
+            rates.pop("ndcg", None)
+            counted["nDCG@10"] = summed
+    return rates, counted
 
 
 def _from_counts(
-    place: str, numbers: dict[str, float], contradictions: list[str]
+    place: str, numbers: Mapping[str, float], contradictions: list[str]
 ) -> dict[str, float]:
     total = numbers.get("total", 0.0)
     counts = {name: numbers[key] for key, name in _COUNTS.items() if key in numbers}
-    if "ndcg" in numbers and not any(key in numbers for key in ("mrr", "acc@1")):
-        counts["nDCG@10"] = numbers["ndcg"]  # a file of sums holds this one as a sum, too
     if not total > 0:
         if counts and "total" in numbers:
             contradictions.append(f"{place}: total is {total:g}, but there are counts")
@@ -314,10 +265,31 @@ def _from_counts(
     return values
 
 
-def _broken_laws(place: str, values: Mapping[str, float]) -> Iterator[str]:
-    for low, high in _LAWS:
-        if low in values and high in values and values[low] > values[high] + _ROUNDED:
-            yield (
-                f"{place}: {low} ({values[low]:.4f}) is above {high} ({values[high]:.4f}), "
-                "which no ranking can do"
-            )
+def _chosen_units(
+    place: str,
+    rates: Mapping[str, float],
+    counted: Mapping[str, float],
+    found: _Findings,
+    shown: Mapping[str, str],
+) -> dict[str, str]:
+    """The unit that a family shows, here or elsewhere in its file, or else the declared one.
+
+    Percent that never exceeds 1 is not believed on a declaration: a whole file of fractions would
+    pass for a model that is a hundred times worse.
+    """
+    chosen, unsure = {}, []
+    for family, units in possible_units(rates, counted).items():
+        declared = found.f1_unit if family == "f1" else found.unit
+        if len(units) == 1 or shown.get(family) in units:
+            chosen[family] = units[0] if len(units) == 1 else shown[family]
+        elif declared == "fraction":
+            chosen[family] = declared
+        else:
+            unsure += [key for key in rates if RATES[key][1] == family]
+    if unsure:
+        found.contradictions.append(
+            f"{place}: {', '.join(f'{key} {rates[key]:g}' for key in unsure)}: fractions, or "
+            "percentages below 1? Nothing in the file shows it; left out. Declare the unit "
+            "fraction, or add the counts (correct@1, total)"
+        )
+    return chosen

@@ -27,6 +27,7 @@ from assay.io.streams import open_chunks
 from assay.io.tables import groups_path, read_groups
 from assay.runs.record import RunRecord
 from assay.runs.run_files import unique_names
+from assay.scoring.scores import signature_of
 from assay.search.engine.workers import Progress
 from assay.tables.page import Page, Words
 from assay.tables.table import Table
@@ -72,6 +73,7 @@ class PredictionRequest:
     histogram: bool = False
     ties: str | None = None
     threads: int | None = None
+    allow_mismatch: bool = False
 
     def __post_init__(self) -> None:
         """Refuse options without effect, and measures that are always reported."""
@@ -133,27 +135,18 @@ class ModelResults:
 
     @property
     def signature(self) -> str:
-        """The conventions, and which version computed the numbers."""
-        return self.firsts[0].scores.signature
+        """The conventions and the settings of all models, listed where they differ."""
+        seeds = [one.scores for results in self.models.values() for one in results]
+        return signature_of(seeds, {"by": self.column})
 
     @property
     def remarks(self) -> Iterator[str]:
         """What a reader of the numbers should know, a line each."""
         yield from self.notes
-        for one in self.firsts:
-            if one.n_without_target:
-                yield f"{one.name}: samples without a target, left out: {one.n_without_target}"
-            if one.repeated:
-                yield (
-                    f"{one.name}: repeated candidates in the lists: {one.repeated}; "
-                    "the first mention counts"
-                )
-            tied = one.scores.tied.any(axis=0)
-            if tied.any():
-                yield (
-                    f"{one.name}: {tied.mean():.0%} of samples have a value that depends on ties "
-                    f"(ties: {one.scores.conventions.ties})"
-                )
+        for name, seeds in self.models.items():
+            for number, one in enumerate(seeds, 1):
+                label = name if len(seeds) == 1 else f"{name} ({number})"
+                yield from (f"{label}: {remark}" for remark in one.remarks)
 
     def page(self) -> Page:
         """The tables with words between them, for people."""
@@ -295,6 +288,7 @@ def _results(
             groups=groups or None,
             conventions=request.rules,
             measures=_measures(request, lists=True),
+            allow_mismatch=request.allow_mismatch,
         )
         yield named, result
 
@@ -386,6 +380,7 @@ def _baselines(
         users=None if request.train_users is None else read_labels(request.train_users),
         query_ids=read.query_ids,
         conventions=request.rules,
+        allow_mismatch=request.allow_mismatch,
     )
 
 

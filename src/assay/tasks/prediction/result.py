@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,6 +22,7 @@ from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.scoring.chance import chance
 from assay.scoring.evaluate import score
+from assay.scoring.output import limit_remarks
 from assay.scoring.scores import Mean, Scores
 from assay.stats import Interval, intervals
 
@@ -63,7 +64,8 @@ class PredictionResult:
     `scores` holds a value per measure and sample; `targets` the true class of each sample, −1 or
     an empty text where there is none; `confusion` counts top-1 predictions by class;
     `depth` is the length of the candidate lists, 0 where all classes were ranked; `repeated` is how
-    often a list named a class again.
+    often a list named a class again. `masked` samples have a score of −inf at their true class,
+    `unlisted` ones a true class that no list of any sample names, `empty` ones an empty list.
     """
 
     name: str
@@ -73,6 +75,9 @@ class PredictionResult:
     confusion: Confusion
     depth: int = 0
     repeated: int = 0
+    masked: int = 0
+    unlisted: int = 0
+    empty: int = 0
 
     @property
     def n_samples(self) -> int:
@@ -111,6 +116,35 @@ class PredictionResult:
     def means(self) -> dict[str, float]:
         """Means of the ranked measures over samples, and the top-1 measures of all classes."""
         return {**self.mean(), **self.class_means()}
+
+    @property
+    def remarks(self) -> Iterator[str]:
+        """What a reader of the numbers should know, a line each."""
+        n = self.n_samples
+        yield from self.scores.remarks
+        if self.n_without_target:
+            yield f"samples without a target, left out: {self.n_without_target}"
+        if self.masked:
+            yield (
+                f"{self.masked} of {n} samples have -inf at their true class: it ranks last, with "
+                "the other masked classes"
+            )
+        if self.unlisted:
+            yield (
+                f"{self.unlisted} of {n} samples have a true class that none of the lists names: "
+                "they count 0"
+            )
+        if self.empty:
+            yield f"{self.empty} of {n} samples have an empty list: they count 0"
+        if self.repeated:
+            yield f"repeated candidates in the lists: {self.repeated}; the first mention counts"
+        tied = self.scores.tied.any(axis=0)
+        if tied.any():
+            yield (
+                f"{tied.mean():.0%} of samples have a value that depends on ties "
+                f"(ties: {self.scores.conventions.ties})"
+            )
+        yield from limit_remarks(self.scores, self.uniform())
 
     def intervals(self, *, level: float = 0.95, seed: int = 0) -> dict[str, Interval]:
         """For each ranked measure how far the mean over other samples might lie.
@@ -171,6 +205,9 @@ class PredictionResult:
             "classes": self.n_classes or None,
             "list_length": self.depth or None,
             "repeated_candidates": self.repeated,
+            "masked_targets": self.masked,
+            "unlisted_targets": self.unlisted,
+            "empty_lists": self.empty,
             "signature": self.scores.signature,
             "measures": data["measures"],
             "intervals": {name: _ends(one) for name, one in self.intervals().items()},
@@ -184,7 +221,8 @@ class PredictionResult:
         for column in self.scores.groups:
             macro = self.mean(by=column)
             groups = {name: _plain(values) for name, values in macro.groups.items()}
-            found.setdefault("by", {})[column] = {"macro": _plain(macro), "groups": groups}
+            shown = {"macro": _plain(macro), "groups": groups, "sizes": macro.sizes}
+            found.setdefault("by", {})[column] = shown
         if per_class:
             found["per_class"] = self.by_class()
         return found
@@ -241,14 +279,17 @@ def make_result(
     groups: Mapping[str, Any] | None,
     conventions: str | Conventions,
     depth: int = 0,
-    repeated: int = 0,
+    **counts: int,
 ) -> PredictionResult:
     """Score the hits; `targets` are in the order of `query_ids`.
 
     Groups are {column: {sample id: group}}, or lists where samples have no id.
-    A rank beyond the end of a list is not known, so a cut-off must not lie there.
+    A rank beyond the end of a list is not known, so a cut-off must not lie there. `counts` are
+    those of `PredictionResult`: repeated, masked, unlisted, empty.
     """
-    scores = score(hits, measures, conventions=conventions)
+    scores = score(hits, measures, conventions=conventions).but_settings(
+        n_docs=int(hits.n_docs.max(initial=0)) or None, list_length=depth or None
+    )
     for measure in scores.measures:
         cutoff = measure.cutoff
         if depth and not (isinstance(cutoff, int) and cutoff <= depth):
@@ -261,7 +302,7 @@ def make_result(
         scores = scores.with_groups(**groups)
     ids = Ids.count(len(targets)) if query_ids is None else Ids.of(query_ids, what="query")
     in_order = targets[ids.order()]  # as hits are
-    return PredictionResult(name, hits, scores, in_order, confusion, depth, repeated)
+    return PredictionResult(name, hits, scores, in_order, confusion, depth, **counts)
 
 
 def model_records(models: Mapping[str, Sequence[PredictionResult]]) -> list[RunRecord]:

@@ -46,6 +46,7 @@ class SeedRow:
     sd: float
     interval: Interval
     n_seeds: int
+    data: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class WelchRow:
     measure: str
     difference: float
     test: TestResult
+    data: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +88,7 @@ class SeedReport:
                     "difference": or_none(row.difference),
                     "p": or_none(row.test.p),
                     "note": row.test.note,
+                    **({"data": row.data} if row.data else {}),
                 }
                 for row in self.welch
             ],
@@ -104,23 +107,26 @@ def _row_data(row: SeedRow) -> dict[str, Any]:
         "high": or_none(row.interval.high),
         "seeds": row.n_seeds,
         "note": row.interval.note,
+        **({"data": row.data} if row.data else {}),
     }
 
 
-def compare_seed_means(means: Means, *, level: float = 0.95) -> SeedReport:
+def compare_seed_means(means: Means, *, level: float = 0.95, data: str = "") -> SeedReport:
     """Compare models of which only the means are known: {model: {measure: [a mean per seed]}}.
+
+    All must be of the same samples; `data` names these in the rows.
 
     >>> report = compare_seed_means({"a": {"RR": [0.41, 0.43, 0.42]}})
     >>> round(report.rows[0].mean, 4), round(report.rows[0].sd, 4)
     (0.42, 0.01)
     """
     rows = [
-        _row(model, measure, values, level)
+        _row(model, measure, values, level, data)
         for model, by_measure in means.items()
         for measure, values in by_measure.items()
     ]
     tests = [
-        _welch(a, b, measure, means)
+        _welch(a, b, measure, means, data)
         for a, b in combinations(means, 2)
         for measure in means[a]
         if measure in means[b]
@@ -128,17 +134,17 @@ def compare_seed_means(means: Means, *, level: float = 0.95) -> SeedReport:
     return SeedReport(tuple(rows), tuple(tests))
 
 
-def _row(model: str, measure: str, values: Sequence[float], level: float) -> SeedRow:
+def _row(model: str, measure: str, values: Sequence[float], level: float, data: str) -> SeedRow:
     found = interval(values, method="t", level=level)
     known = [value for value in values if not math.isnan(value)]
     sd = float(np.std(known, ddof=1)) if len(known) > 1 else math.nan
-    return SeedRow(model, measure, found.estimate, sd, found, len(known))
+    return SeedRow(model, measure, found.estimate, sd, found, len(known), data)
 
 
-def _welch(a: str, b: str, measure: str, means: Means) -> WelchRow:
+def _welch(a: str, b: str, measure: str, means: Means, data: str) -> WelchRow:
     left, right = means[a][measure], means[b][measure]
     difference = _mean(left) - _mean(right)
-    return WelchRow(a, b, measure, difference, welch_test(left, right))
+    return WelchRow(a, b, measure, difference, welch_test(left, right), data)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -12,7 +12,7 @@ from assay.tasks.prediction.result import PredictionResult
 from assay.tasks.prediction.seeds import SeedReport
 
 if TYPE_CHECKING:
-    from assay.tasks.prediction.imports import ImportedResults
+    from assay.tasks.prediction.imported import ImportedResults
 
 __all__ = [
     "class_table",
@@ -125,21 +125,24 @@ def group_table(models: Sequence[PredictionResult], column: str) -> Table:
     rows = []
     for one in models:
         front = _front(one, models)
-        macro = one.mean(by=column)
-        lines: list[tuple[str, Mapping[str, float]]] = [
-            ("micro (over samples)", one.mean()),
-            (f"macro (over {column})", macro),
-            *macro.groups.items(),
+        micro, macro = one.mean(), one.mean(by=column)
+        lines: list[tuple[str, int, Mapping[str, float]]] = [
+            ("micro (over samples)", micro.n, micro),
+            (f"macro (over {column})", macro.n, macro),
+            *((name, macro.sizes[name], values) for name, values in macro.groups.items()),
         ]
-        for label, values in lines:
-            rows.append((*front, Cell(label), *(Cell(v, "fraction") for v in values.values())))
-    return Table((*_front_names(models), column, *models[0].mean()), tuple(rows))
+        rows += [
+            (*front, Cell(label), Cell(n, "count"), *(Cell(v, "fraction") for v in values.values()))
+            for label, n, values in lines
+        ]
+    return Table((*_front_names(models), column, "n", *models[0].mean()), tuple(rows))
 
 
 def seed_table(report: SeedReport) -> Table:
     """Mean, standard deviation and interval over seeds, a row for each model and measure."""
     rows = tuple(
         (
+            *_data_cell(report, row.data),
             Cell(row.measure),
             Cell(row.model),
             Cell(row.n_seeds, "count"),
@@ -151,7 +154,17 @@ def seed_table(report: SeedReport) -> Table:
         for row in sorted(report.rows, key=lambda row: _place(report, row.measure))
     )
     level = f"{report.rows[0].interval.level * 100:g} %" if report.rows else ""
-    return Table(("measure", "model", "seeds", "mean", "sd", f"{level} from", "to"), rows)
+    columns = ("measure", "model", "seeds", "mean", "sd", f"{level} from", "to")
+    return Table((*_data_title(report), *columns), rows)
+
+
+def _data_title(report: SeedReport) -> tuple[str, ...]:
+    return ("samples",) if any(row.data for row in report.rows) else ()
+
+
+def _data_cell(report: SeedReport, data: str) -> tuple[Cell, ...]:
+    """The set of samples in front of its rows, where it is known."""
+    return (Cell(data),) if _data_title(report) else ()
 
 
 def _place(report: SeedReport, measure: str) -> int:
@@ -162,6 +175,7 @@ def welch_table(report: SeedReport) -> Table:
     """Welch's test between models, over seeds."""
     rows = tuple(
         (
+            *_data_cell(report, row.data),
             Cell(row.measure),
             Cell(f"{row.a} − {row.b}"),
             Cell(row.difference, "fraction"),
@@ -170,18 +184,21 @@ def welch_table(report: SeedReport) -> Table:
         )
         for row in report.welch
     )
-    return Table(("measure", "models", "difference", "p (Welch)", "note"), rows)
+    columns = ("measure", "models", "difference", "p (Welch)", "note")
+    return Table((*_data_title(report), *columns), rows)
 
 
 def import_table(imported: ImportedResults) -> Table:
-    """A row for each result file, values as fractions."""
+    """A row for each result file, values as fractions; dataset and split where any is known."""
+    told = [key for key in ("dataset", "split") if any(getattr(r, key) for r in imported.results)]
     rows = tuple(
         (
             Cell(one.path),
             Cell(one.model),
+            *(Cell(getattr(one, key)) for key in told),
             *(Cell(one.values.get(name, math.nan), "fraction") for name in imported.measures),
             Cell(one.total, "count"),
         )
         for one in imported.results
     )
-    return Table(("file", "model", *imported.measures, "samples"), rows)
+    return Table(("file", "model", *told, *imported.measures, "samples"), rows)
