@@ -5,7 +5,7 @@
 Jobs take turns and the shortest time of each counts. "read" is numpy's maximum over the matrix,
 which does nothing but read it, in one thread and in as many as there are cores. The document's way
 is torch: topk for each cut-off and twice argsort over all classes; it is left out without torch,
-and done once where it takes longer than ten seconds. The two must agree to six digits.
+and done once where it takes longer than ten seconds. The two must agree on samples without ties.
 """
 
 from __future__ import annotations
@@ -87,8 +87,13 @@ def shortest(work: dict[str, Callable[[], Any]], repeats: int) -> dict[str, floa
 
 
 def check_agreement(logits: Any, targets: Any) -> None:
-    ours = calculate_correct_total_prediction(logits, targets)[0][:-1]
-    np.testing.assert_allclose(ours, document_way(logits, targets), rtol=1e-6)
+    """On samples whose target ties with no other class: torch orders equal logits by no rule."""
+    own = np.take_along_axis(logits, targets[:, None], axis=1)
+    plain = (logits == own).sum(axis=1) == 1
+    if not plain.all():
+        print(f"{(~plain).sum()} of {len(plain)} samples tie and are left out of the check")
+    ours = calculate_correct_total_prediction(logits[plain], targets[plain])[0][:-1]
+    np.testing.assert_allclose(ours, document_way(logits[plain], targets[plain]), rtol=1e-10)
 
 
 def report(samples: int, classes: int, repeats: int) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("resource", reason="the benchmark asks the system for peak memory")
@@ -45,7 +46,7 @@ def test_it_times_memory_and_files(tmp_path: Path) -> None:
         "assay: evaluate(path, path)",
     } <= set(names)
     assert all(result["seconds"] > 0 for result in memory["results"] + files["results"])
-    assert (tmp_path / "run-20.trec").read_bytes().count(b"\n") == 2000
+    assert (tmp_path / "run-20-seed3.trec").read_bytes().count(b"\n") == 2000
 
 
 def test_it_prints_tables(tmp_path: Path) -> None:
@@ -54,3 +55,17 @@ def test_it_prints_tables(tmp_path: Path) -> None:
     )
     assert "In memory: 5 queries × 100 results" in text
     assert "peak GB" in text
+
+
+def test_its_scores_are_distinct_where_a_peer_rounds_them() -> None:
+    """pytrec_eval compares scores as float32: a tie there is another order, not another measure."""
+    sys.path.insert(0, str(SCRIPT.parent))
+    try:
+        from runs import Sample
+    finally:
+        sys.path.pop(0)
+    scores = Sample(3000).scores
+    for rounded in (scores.astype(np.float32), (scores * 1e9).astype(np.int64) / np.float32(1e9)):
+        ordered = np.sort(rounded.astype(np.float32), axis=1)
+        assert (np.diff(ordered, axis=1) > 0).all()
+    assert 0 < scores.min() < scores.max() < 1

@@ -96,7 +96,8 @@ def test_wide_rows_come_back_by_import(assay: Assay, there: Path) -> None:
     )
     assert beside.code == 0
     assert "SIFT (2)" in beside.out
-    assert assay("descriptors", "import", "wide.csv", "--unit", "percent", "-o", "t.csv").code == 0
+    percent = assay("descriptors", "import", "wide.csv", "--unit", "percent", "-o", "t.csv")
+    assert (percent.code, "as if they were fractions" in percent.err) == (1, True)
     assert assay("descriptors", "import", "wide.csv").code == 2  # the unit is never guessed
 
 
@@ -141,28 +142,21 @@ def test_bits_have_no_cosine(assay: Assay, tmp_path: Path) -> None:
 
 
 def test_saved_runs_fill_the_wide_view(assay: Assay, there: Path) -> None:
+    """Also those of a run that only takes up finished scenes: every cell is that of the file."""
     pytest.importorskip("sqlalchemy")
-    answer = assay("descriptors", "run", "e.yaml", "--save", "--store", "s.db", "--dataset", "demo")
+    saving = ("--save", "--store", "s.db", "--dataset", "demo", "--csv", "wide.csv")
+    answer = assay("descriptors", "run", "e.yaml", *saving)
     assert answer.code == 0, answer.err
-    result = json.loads(assay("descriptors", "run", "e.yaml", "--json").out)["results"][0]
-    columns = (
-        "true_map_micro",
-        "true_map_macro_by_scene",
-        "viewpoint_map",
-        "illumination_map",
-        "true_map_micro_including_zeros",
-        "keypoint_verification_ap",
-        "precision_at_5",
-        "verification_viewpoint_ap",
-        "mean_precision",
-        "total_queries_excluded",
-        "legacy_macro_precision_by_scene",
-    )
+    results = json.loads(assay("descriptors", "run", "e.yaml", "--json").out)["results"]
     with sqlite3.connect("s.db") as db:
-        query = f"SELECT {', '.join(columns)} FROM wide_results WHERE descriptor = 'ORB τ=3'"
-        [row] = db.execute(query).fetchall()
+        db.row_factory = sqlite3.Row
+        rows = [dict(row) for row in db.execute("SELECT * FROM wide_results ORDER BY run_id")]
     db.close()
-    assert row == pytest.approx([result["wide"][column] for column in columns])
+    written = list(csv.DictReader(Path("wide.csv").read_text().splitlines()))
+    assert len(rows) == len(written) == len(results) == 4
+    for row, cells, result in zip(rows, written, results, strict=True):
+        assert cells == {key: "" if row[key] is None else str(row[key]) for key in cells}
+        assert {**result["wide"], "metadata": result["metadata"]} == {k: row[k] for k in cells}
     listed = json.loads(assay("runs", "list", "--store", "s.db", "--json").out)["runs"]
     assert listed[-1]["name"] == "ORB τ=3"
     again = assay("runs", "rerun", 1, "--store", "s.db")
@@ -222,6 +216,19 @@ def test_stored_runs_of_other_questions_are_not_compared(assay: Assay, there: Pa
     assert assay("runs", "compare", 1, 3, "-m", "AP", "--store", "q.db").code == 0
     report = assay("report", 1, 2, "-m", "AP", "--store", "q.db", "-o", "q.md", "--json")
     assert any("different query sets" in one for one in json.loads(report.out)["remarks"])
+
+
+def test_keypoints_that_cannot_be_described_are_failed_queries(assay: Assay, there: Path) -> None:
+    """They are counted and named; the command has done what it was asked to do."""
+    own = "{name: gaps, type: 'tests.tasks.descriptors.small_scenes:sometimes_zero'}"
+    Path("gaps.yaml").write_text(experiment_text("data", descriptors=f"[ORB, {own}]"))
+    answer = assay("descriptors", "run", "gaps.yaml", "--fresh", "--json")
+    assert answer.code == 0, answer.err
+    data = json.loads(answer.out)
+    counted = [one["wide"]["total_queries_failed"] for one in data["results"] if one["tau"] == 3]
+    assert counted[0] == 0 < counted[1]
+    assert any(f"gaps: {counted[1]} of " in line for line in data["remarks"])
+    assert any("keypoints of i_camera/1 could not be described" in line for line in data["remarks"])
 
 
 def test_demo_needs_no_files(assay: Assay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from assay.store.schema import OWN_TABLES, RUNS
 from tests.store.places import make_scores, same_scores
 
 SHOWN = {"q": QueryResults("text", ())}
+WIDE = {"tau": 3.0}
 STATEMENTS = [
     *(
         f"UPDATE runs SET {column.name} = {column.name} WHERE id = 1"
@@ -78,12 +79,12 @@ def test_no_row_takes_the_place_of_a_finished_run(tmp_path, taken):
 
 def test_tags_notes_and_deletion_stay_possible(place):
     with assay.store.open(place) as store:
-        store.save(make_scores(1), "a", results=SHOWN)
+        store.save(make_scores(1), "a", results=SHOWN, wide=WIDE)
         store.tag(1, "x")
         store.note(1, "seen")
         assert (store.run(1).tags, store.run(1).notes) == (("x",), "seen")
         store.untag(1, "x")
-        store.save(make_scores(2), "b", results=SHOWN, tags=["y"])
+        store.save(make_scores(2), "b", results=SHOWN, tags=["y"], wide=WIDE)
         store.delete(1)
         assert _owners(store) == {2}
         with store.database.writing() as connection:
@@ -101,7 +102,7 @@ def _owners(store):
 
 def test_a_shell_that_knows_no_foreign_keys_leaves_no_rows_behind(tmp_path):
     with assay.store.open(tmp_path / "s.db") as store:
-        store.save(make_scores(1), "a", results=SHOWN, tags=["x"])
+        store.save(make_scores(1), "a", results=SHOWN, tags=["x"], wide=WIDE)
         with closing(sqlite3.connect(tmp_path / "s.db")) as shell, shell:
             with pytest.raises(sqlite3.IntegrityError, match="does not change"):
                 shell.execute("DELETE FROM blobs")

@@ -18,6 +18,13 @@ from tests.golden.recording import Renames
 from tests.store.made_before import DATABASE, SAID, said_of
 
 THEN: dict[str, Any] = json.loads(SAID.read_text("utf-8"))
+# What the view said wrongly: settings are no metadata; images were counted as queries of the
+# descriptor, whose headline is the mean over scenes, as in the workbench's own rows.
+CORRECTED = {
+    *(f"json[{row}]/metadata" for row in range(len(THEN["wide_results"]))),
+    "json[8]/mean_average_precision",
+    "json[8]/total_queries_processed",
+}
 
 
 @pytest.fixture
@@ -31,7 +38,8 @@ def copied(tmp_path: Path) -> Path:
 def test_every_number_is_found_again(copied: Path) -> None:
     now = said_of(copied)
     for part, then in THEN.items():
-        assert not list(_changes(then, now[part])), part
+        changed = {one.path for one in _changes(then, now[part])}
+        assert changed == (CORRECTED if part == "wide_results" else set()), part
 
 
 def test_an_old_export_is_taken_over(tmp_path: Path) -> None:

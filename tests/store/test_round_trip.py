@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from assay import PRESETS, Conventions, Ids, Scores, evaluate, parse_many
 from assay.core.text import guard_formula as guarded
 from assay.core.text import unguard_formula as unguarded
 from assay.errors import AssayError, FormatError
+from assay.store import Aggregate
 from assay.store.codec import pack_array, pack_texts, unpack_array, unpack_texts
 from tests.store.places import HOSTILE, make_scores, same_scores
 
@@ -218,3 +220,51 @@ def test_a_table_with_a_hole_is_refused(tmp_path):
         file.write_text("".join(lines[:-1]))
         with pytest.raises(FormatError, match="one value for each query"):
             store.load(file)
+
+
+@pytest.mark.parametrize("ending", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_imported_is_exported_as_it_was(tmp_path, ending, seed):
+    """Import → export → import changes nothing, also where some queries are in no group."""
+    rng = np.random.default_rng(seed)
+    scores = make_scores(seed, 12)
+    kinds = np.array(["", "a b", "=x"], np.str_)[rng.integers(0, 3, 12)]
+    kinds[0] = ""
+    scores = replace(scores, groups={**scores.groups, "kind": kinds})
+    files = [tmp_path / f"{number}.{ending}" for number in range(3)]
+    with assay.store.open(tmp_path / "a.db") as store:
+        store.save(scores, "run", task="t", wide={"tau": 3})
+        store.export(files[0])
+    for number in (1, 2):
+        with assay.store.open(tmp_path / f"{number}.db") as store:
+            (run,) = store.load(files[number - 1])
+            assert (run.scores().groups["kind"] == kinds).all()
+            store.export(files[number])
+    if ending == "parquet":
+        import polars
+
+        first, *more = (polars.read_parquet(file) for file in files)
+        assert all(one.equals(first) for one in more)
+    else:
+        assert len({file.read_bytes() for file in files}) == 1
+
+
+def test_a_run_that_is_saved_again_keeps_what_a_task_gave(place, tmp_path):
+    given = [
+        Aggregate("AP", 0.5, average="macro", by_column="scene", subset="viewpoint", n=3),
+        Aggregate("PooledAP", 0.75, average="pooled", subset="verification"),
+        Aggregate("mean_precision", 0.25, n=2),
+    ]
+    with assay.store.open(place) as store, assay.store.open(tmp_path / "b.db") as other:
+        first = store.save(
+            make_scores(3, 20),
+            "run",
+            aggregates=given,
+            ceiling={"AP": 0.9},
+            chance={"AP": 0.1},
+            wide={"tau": 3, "metadata": "x=1;"},
+            details={"a": [1]},
+        )
+        again = other.save(first)
+        assert again.aggregates == first.aggregates
+        assert (again.wide(), again.details()) == (first.wide(), first.details())

@@ -86,7 +86,7 @@ def save_demo(store: Store) -> None:
             chance=chance,
             command=("eval", f"{one.name}.run", "-r", "qrels.txt"),
             config={"depth": 100},
-            data={"qrels.txt": {"sha256": "0" * 64, "size": 3}},
+            data={"qrels.txt": {"sha256": "0" * 64, "bytes": 3}},
             notes="before the new tokeniser",
             seconds=1.5,
             results=None if one.name == "coarse" else shown_of(one.name),

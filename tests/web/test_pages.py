@@ -84,6 +84,26 @@ def test_every_page_has_a_twin_in_json_and_its_tables_in_csv(client: Client, add
     )
 
 
+@pytest.mark.parametrize("address", PAGES)
+def test_every_number_of_a_page_is_that_of_its_csv(client: Client, address: str):
+    """Rounded to the digits that are shown; a column that only one of them has does not count."""
+    page, compared = client(address).text, 0
+    for table in re.findall(r'<figure class="table" id="([^"]+)">', page):
+        figure = page.split(f'id="{table}">', 1)[1].split("</figure>", 1)[0]
+        link = unescape(re.search(r'<a href="([^"]+\.csv[^"]*)"', figure).group(1))
+        head, *rows = rows_of(client(link).text)
+        for shown, exact in zip(shown_rows(page, table), rows, strict=True):
+            if len(shown) != len(head):
+                continue  # a short form of the table, whose columns are tested below
+            for cell, value in zip(shown, exact, strict=True):
+                if re.fullmatch(r"[+-]?[\d,]+(\.\d+)?", cell):
+                    digits = len(cell.partition(".")[2])
+                    close = abs(float(cell.replace(",", "")) - float(value))
+                    assert close <= 0.5000001 * 10**-digits, (table, cell, value)
+                    compared += 1
+    assert compared
+
+
 class Links(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
@@ -218,6 +238,19 @@ def test_leaderboard_takes_the_newest_run_of_a_name_or_all(client: Client):
     assert means == sorted(means, reverse=True)
 
 
+def test_a_leaderboard_of_other_queries_says_so(tmp_path):
+    with assay.store.open(tmp_path / "runs.db") as store:
+        for name, dataset, n in (("a", "x", 4), ("b", "x", 4), ("a", "y", 4), ("easy", "y", 3)):
+            run = {f"q{q}": {"d1": 1.0, "d2": 0.5} for q in range(n)}
+            scores = assay.evaluate(run, {query: {"d2": 1} for query in run}, "RR")
+            store.save(RunRecord(name, scores, dataset=dataset))
+    get = Client(tmp_path / "runs.db")
+    assert get("/leaderboard.json?dataset=y").json["query_sets"] == 2
+    assert "2 different sets of queries" in get("/leaderboard?dataset=y").text
+    assert get("/leaderboard.json?dataset=x").json["query_sets"] == 1
+    assert "sets of queries" not in get("/leaderboard?dataset=x").text
+
+
 def test_run_page_has_its_numbers_groups_and_queries(demo, client: Client):
     with assay.store.open(demo) as store:
         run = store.run(1)
@@ -238,6 +271,15 @@ def test_run_page_has_its_numbers_groups_and_queries(demo, client: Client):
     table = rows_of(client("/run/1.csv?table=queries").text)
     assert [float(row[1]) for row in table[1:]] == scores["nDCG@10"].tolist()
     assert client(f"/run/{run.uid[:10]}").status == 200
+
+
+def test_the_size_of_every_file_is_shown(tmp_path):
+    """By the keys under which a store keeps fingerprints."""
+    (tmp_path / "qrels.txt").write_text("x" * 1234)
+    with assay.store.open(tmp_path / "s.db") as store:
+        store.save(made_scores(1), "a", files=[str(tmp_path / "qrels.txt")])
+    page = Client(tmp_path / "s.db")("/run/1")
+    assert "1,234 bytes, sha256 " in page.text
 
 
 def test_running_and_failed_runs_say_so(demo, client: Client):

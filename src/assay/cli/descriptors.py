@@ -91,7 +91,8 @@ def run(*, saving: Saving, experiment: str, work: str | None, fresh: bool, **cho
     """Run an experiment file (.yaml or .toml).
 
     Finished scenes are stored, so that an interrupted run resumes; a scene is evaluated again if
-    its settings or images have changed. The exit code is 1 if anything failed.
+    its settings or images have changed. The exit code is 1 if a pair of images could not be
+    evaluated; single keypoints that could not be described count as failed queries.
 
     \b
     dataset: {path: hpatches-sequences}
@@ -262,7 +263,7 @@ def _evaluate(
     threads: int | None,
     **more: bool,
 ) -> int:
-    """Run the experiment and print its report; 1 if anything failed."""
+    """Run the experiment and print its report; 1 if a pair could not be evaluated."""
     for written in (file, wide):
         output.refuse_input(written, *inputs)
     output.refuse_same_file(file, wide)
@@ -285,7 +286,7 @@ def _evaluate(
         output.put(as_csv(wide_table(found.results, report.rule)), wide)
     saving.save(report.records(), *inputs)
     output.emit(report, layout, file, command="descriptors")
-    return 1 if found.n_failed else 0
+    return 1 if found.failures else 0
 
 
 def _check_pictures(scenes: Sequence[Scene], pair: str, folder: str) -> None:

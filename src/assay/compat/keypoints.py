@@ -40,9 +40,9 @@ class QueryAPResult:
 def compute_query_ap(
     query: Any,
     homography: Any,
-    *,
     targets: Any,
     distances: Any,
+    *,
     tau: float = 3.0,
     ties: str = "expected",
     target_shape: tuple[int, int] = _NO_BOUNDS,
@@ -53,7 +53,7 @@ def compute_query_ap(
     document's formula, midrank-up for its program.
 
     >>> H = [[1, 0, 10], [0, 1, 0], [0, 0, 1]]
-    >>> compute_query_ap([5, 5], H, targets=[[15, 6], [40, 5]], distances=[0.7, 0.2])
+    >>> compute_query_ap([5, 5], H, [[15, 6], [40, 5]], [0.7, 0.2])
     QueryAPResult(ap=0.5, rank_of_true_match=2, has_potential_match=True, total_candidates=2)
     """
     truth = match_truth([query], targets, homography, tau=tau, target_shape=target_shape)

@@ -46,8 +46,7 @@ __all__ = [
 def compute_label_recall_at_k(
     sensor_embeddings: Any = None,
     text_embeddings: Any = None,
-    *,
-    labels: Any,
+    labels: Any = None,
     k_values: Iterable[int] = (10, 50, 100),
     directions: Iterable[str] | None = None,
     normalize: bool = True,
@@ -72,15 +71,15 @@ def compute_label_recall_at_k(
 def compute_prototype_retrieval_metrics(
     prototype_embeddings: Any,
     prototype_labels: Any,
-    *,
     sensor_embeddings: Any = None,
     text_embeddings: Any = None,
-    target_labels: Any,
+    target_labels: Any = None,
     k_values: Iterable[int] = (10, 50, 100),
     directions: Iterable[str] | None = None,
     normalize: bool = True,
-    truncate: bool = False,
     verbose: bool = False,
+    *,
+    truncate: bool = False,
 ) -> LabelResults:
     """Label descriptions as queries: do the nearest items carry the label that is described?
 
@@ -104,6 +103,8 @@ def _given(**modalities: Any) -> dict[str, Any]:
 
 
 def _one_level(labels: Any, name: str) -> dict[str, Any]:
+    if labels is None:
+        raise UsageError(f"{name} is not given: one label for each sample is needed.")
     if isinstance(labels, Mapping):
         raise UsageError(
             f"{name} must be one label per sample. label_retrieval takes several levels."

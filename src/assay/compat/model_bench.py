@@ -64,7 +64,8 @@ def evaluate_model(
     """Mean R@k of a model that turns texts into vectors (`encode`, or a function).
 
     `eval_set` has the number of a query and the numbers of its relevant documents. A query without
-    a relevant document counts 0, or is left out with empty="skip"; NaN where nothing is left.
+    a relevant document counts 0, or is left out with empty="skip"; the mean of no query is 0 as
+    well, or NaN with "skip".
 
     >>> model = lambda texts: [[len(text), 1.0] for text in texts]
     >>> evaluate_model(model, ["ab"], ["xyz", "uv"], [(0, {1})], k=1)
@@ -73,7 +74,7 @@ def evaluate_model(
     k = checks.check_cutoff(k)
     pairs = [(int(query), sorted(set(map(int, docs)))) for query, docs in eval_set]
     if not pairs:
-        return math.nan
+        return 0.0 if empty == "zero" else math.nan
     rows = [query for query, _ in pairs]
     checks.check_numbers(rows, len(queries), "eval_set queries")
     checks.check_numbers(

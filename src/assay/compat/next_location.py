@@ -16,7 +16,7 @@ from assay.core import checks
 from assay.errors import InputError, MismatchError, ValueRangeError
 from assay.search.engine.score_ranks import ranks_and_best
 from assay.tasks.prediction.evaluate import as_array
-from assay.tasks.prediction.imports import CUTS
+from assay.tasks.prediction.units import CUTS
 
 if TYPE_CHECKING:
     from assay.tasks.prediction.result import PredictionResult
@@ -25,8 +25,11 @@ __all__ = [
     "CUTS",
     "SUMS",
     "calculate_correct_total_prediction",
+    "get_mrr",
+    "get_ndcg",
     "get_performance_dict",
     "legacy_json",
+    "top_k_accuracy",
 ]
 
 
@@ -48,14 +51,58 @@ def calculate_correct_total_prediction(logits: Any, true_y: Any) -> tuple[Floats
     targets = as_array(true_y)
     ranks, best = ranks_and_best(as_array(logits), targets)
     known = ranks.has_target
-    counts = np.bincount(ranks.rank[known], minlength=CUTS[-1] + 1)
-    hits = [int(counts[1 : k + 1].sum()) for k in CUTS]
-    taken = np.flatnonzero(counts)
-    reciprocal = math.fsum((counts[taken] / taken).tolist())
-    top = np.arange(1, CUTS[-1] + 1)
-    gain = math.fsum((counts[top] / np.log2(top + 1)).tolist())
-    sums = np.array([*hits, reciprocal, gain, int(known.sum())], np.float64)
+    found = ranks.rank[known]
+    hits = [_count_within(found, k) for k in CUTS]
+    sums = np.array([*hits, _sum_rr(found), _sum_ndcg(found, CUTS[-1]), len(found)], np.float64)
     return sums, np.asarray(targets, np.int64)[known], best[known]
+
+
+def top_k_accuracy(logits: Any, targets: Any, k: int) -> int:
+    """How many samples have their true class among the first k: a count, not a share.
+
+    >>> top_k_accuracy([[0.1, 0.7, 0.2], [0.9, 0.1, 0.0]], [2, 2], 2)
+    1
+    """
+    return _count_within(_known_ranks(logits, targets), checks.check_cutoff(k))
+
+
+def get_mrr(prediction: Any, targets: Any) -> float:
+    """The sum of 1 / rank over a batch of logits; divide it by the number of samples.
+
+    >>> get_mrr([[0.1, 0.7, 0.2], [0.9, 0.1, 0.0]], [2, 0])
+    1.5
+    """
+    return _sum_rr(_known_ranks(prediction, targets))
+
+
+def get_ndcg(prediction: Any, targets: Any, k: int = 10) -> float:
+    """The sum of nDCG@k over a batch of logits; divide it by the number of samples.
+
+    >>> round(get_ndcg([[0.1, 0.7, 0.2], [0.9, 0.1, 0.0]], [2, 0]), 4)
+    1.6309
+    """
+    return _sum_ndcg(_known_ranks(prediction, targets), checks.check_cutoff(k))
+
+
+def _known_ranks(logits: Any, targets: Any) -> Ints:
+    ranks, _ = ranks_and_best(as_array(logits), as_array(targets))
+    return ranks.rank[ranks.has_target]
+
+
+def _count_within(ranks: Ints, k: int) -> int:
+    return int((ranks <= k).sum())
+
+
+def _sum_rr(ranks: Ints) -> float:
+    counts = np.bincount(ranks)
+    taken = np.flatnonzero(counts)
+    return math.fsum((counts[taken] / taken).tolist())
+
+
+def _sum_ndcg(ranks: Ints, k: int) -> float:
+    counts = np.bincount(ranks[ranks <= k])
+    taken = np.flatnonzero(counts)
+    return math.fsum((counts[taken] / np.log2(taken + 1)).tolist())
 
 
 def get_performance_dict(return_dict: Mapping[str, Any]) -> dict[str, Any]:

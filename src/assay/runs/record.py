@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import numpy as np
+
+from assay.arrays import or_none
 from assay.core import checks
 from assay.core.text import did_you_mean
 from assay.errors import MeasureError, UsageError
 from assay.io.fingerprints import fingerprints
+from assay.io.streams import split_array
 from assay.runs.results import Aggregate, QueryResults
 from assay.scoring.scores import Scores
 
@@ -62,7 +67,9 @@ class RunRecord:
     the scores whose queries are not independent: intervals and comparisons resample whole groups.
     `resampling` sets the level, the number of resamples and the seed. `results` are the text and
     the retrieved documents of queries by query id, `hits` the ranks of relevant documents (for the
-    curves of a report; not stored), `details` anything else, as JSON.
+    curves of a report; not stored), `details` anything else, as JSON. `wide` is the same as a row
+    under another program's column names: numbers, texts, None; a store shows it by the view
+    `wide_results`.
     """
 
     name: str
@@ -94,6 +101,7 @@ class RunRecord:
     results: Mapping[str, QueryResults] = field(default_factory=dict)
     hits: Hits | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+    wide: Mapping[str, float | str | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be stored, before anything is computed."""
@@ -111,6 +119,7 @@ class RunRecord:
         self._set("aggregates", tuple(self.aggregates))
         for one in self.aggregates:
             checks.require(one, Aggregate, "every aggregate", "an Aggregate")
+        self._set("wide", {name: _wide_cell(name, cell) for name, cell in self.wide.items()})
         self._set("tags", check_tags(self.tags))
         self._set("command", tuple(self.command))
         self._set("files", tuple(dict.fromkeys(file for file in self.files if file)))
@@ -174,7 +183,19 @@ _MAPPINGS: Final = (
     "details",
     "timings",
     "provenance",
+    "wide",
 )
+
+
+def _wide_cell(name: Any, cell: Any) -> float | str | None:
+    """A cell of a wide row that every database can hold; None for what is not defined."""
+    check_name(name, "wide column")
+    if cell is None or isinstance(cell, str):
+        return cell
+    number = isinstance(cell, int | float | np.number) and not isinstance(cell, bool)
+    if not number or abs(cell) == math.inf:
+        raise UsageError(f"{name} of a wide row is a finite number or a text, found {cell!r}.")
+    return or_none(float(cell))
 
 
 class HasRecord(Protocol):
@@ -195,7 +216,7 @@ def fingerprint_files(records: Iterable[RunRecord]) -> list[RunRecord]:
     given = list(records)
     # Some are not files: a group may be a column, and a name may stand before a path.
     named = dict.fromkeys(file for one in given for file in one.files if file)
-    read = fingerprints(file for file in named if os.path.isfile(file))
+    read = fingerprints(file for file in named if os.path.isfile(split_array(file)[0]))
     return [
         one.but(data={**{file: read[file] for file in one.files if file in read}, **one.data})
         for one in given

@@ -181,6 +181,10 @@ def pack_scores(scores: Scores) -> Iterator[Blob]:
     yield _pack_ids("ids", scores.query_ids)
     yield _pack_ids("extra", scores.extra)
     yield pack_array("missing", scores.missing)
+    if scores.settings:
+        yield pack_texts("settings", [text for pair in scores.settings.items() for text in pair])
+    if scores.remarks:
+        yield pack_texts("remarks", scores.remarks)
     for number, measure in enumerate(scores.measures):
         yield pack_array("values", scores.values[number], position=number, name=str(measure))
         yield pack_array("tied", scores.tied[number], position=number, name=str(measure))
@@ -214,6 +218,8 @@ def unpack_scores(blobs: Iterable[Blob], conventions: str, *, search: str = "") 
             blob.name: np.asarray(unpack_texts(blob), np.str_) for blob in found.get("group", [])
         },
         search=search,
+        settings=_settings(found.get("settings", [])),
+        remarks=tuple(text for blob in found.get("remarks", []) for text in unpack_texts(blob)),
     )
     _check_shapes(scores)
     return scores
@@ -225,6 +231,14 @@ def _ids(blob: Blob, what: str) -> Ids:
     if not blob.size:
         return Ids.from_utf8(np.zeros(0, np.uint8), np.zeros(1, np.int64))  # none, but of text
     return Ids.of(unpack_texts(blob), what)
+
+
+def _settings(blobs: list[Blob]) -> dict[str, str]:
+    """Keys and values in turn; runs that were stored before there were settings have none."""
+    texts = unpack_texts(blobs[0]) if blobs else []
+    if len(texts) % 2:
+        raise _damage_error(blobs[0], "has a key without a value")
+    return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
 def _check_shapes(scores: Scores) -> None:

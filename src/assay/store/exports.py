@@ -74,6 +74,7 @@ def _run_data(run: Run) -> dict[str, Any]:
     data = {key: value for key, value in vars(run).items() if key not in _NOT_EXPORTED}
     data["aggregates"] = [one.to_dict() for one in run.aggregates]
     data["details"] = run.details()
+    data["wide"] = run.wide()
     data["shown"] = [[query, results_to_data(one)] for query, one in run.all_results().items()]
     data["scores"] = _scores_data(run.scores()) if run.conventions else None
     return data
@@ -91,6 +92,8 @@ def _scores_data(scores: Scores) -> dict[str, Any]:
         "extra_kind": scores.extra.kind,
         "extra": scores.extra.to_list(),
         "groups": {name: column.tolist() for name, column in scores.groups.items()},
+        "settings": dict(scores.settings),
+        "remarks": list(scores.remarks),
     }
 
 

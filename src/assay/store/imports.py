@@ -95,7 +95,7 @@ def pivot_rows(rows: list[Mapping[str, Any]], where: str) -> dict[str, Any]:
             tied[row["measure"]].append(place)
     of_query = [row for row in rows if row["measure"] == measures[0]]
     kind = rows[0]["id_kind"]
-    columns = [name for name in rows[0] if name.startswith(GROUP) and rows[0][name]]
+    columns = [name for name in rows[0] if name.startswith(GROUP) and any(r[name] for r in rows)]
     return {
         "measures": measures,
         "id_kind": kind,
@@ -191,12 +191,16 @@ def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
     scores = None if run["scores"] is None else _scores(run["scores"], row["conventions"], where)
     packed = Payload.of(
         RunRecord(
-            row["name"], details=run["details"], results=_results(run.get("shown", []), where)
+            row["name"],
+            details=run["details"],
+            results=_results(run.get("shown", []), where),
+            wide=run.get("wide", {}),
         )
     )
     blobs = pack_scores(scores) if scores is not None else ()
     row["n_queries"] = 0 if scores is None else scores.n_queries
-    payload = Payload((*blobs, *packed.blobs), aggregates, results=packed.results)
+    blobs = (*blobs, *packed.blobs)
+    payload = Payload(blobs, aggregates, results=packed.results, wide=packed.wide)
     return ImportedRun(row, check_tags(run["tags"]), payload)
 
 
@@ -269,6 +273,11 @@ def _scores(data: Mapping[str, Any], conventions: str, where: str) -> Scores:
             conventions=conventions_of(conventions),
             extra=_ids(data["extra"], data["extra_kind"]),
             groups=groups,
+            settings={
+                key: _text(value, f"{where}, settings")
+                for key, value in data.get("settings", {}).items()
+            },
+            remarks=tuple(_text(one, f"{where}, remarks") for one in data.get("remarks", [])),
         ),
         where,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from assay.core import checks
@@ -24,12 +24,14 @@ class Payload:
     """Scores and details as arrays, aggregates, results of queries, and columns of the run.
 
     `columns` are those that say how the numbers were computed: conventions, signature, search.
+    `wide` is the row under another program's column names.
     """
 
     blobs: tuple[Blob, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
     columns: Mapping[str, Any] | None = None
     results: tuple[Blob, ...] = ()
+    wide: Mapping[str, float | str | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, record: RunRecord) -> Payload:
@@ -44,7 +46,8 @@ class Payload:
         columns = _columns(record.scores)
         if record.timings:
             columns["timings"] = json_text(record.timings, "timings")
-        return cls(tuple(blobs), tuple(aggregates), columns, tuple(pack_results(record.results)))
+        results = tuple(pack_results(record.results))
+        return cls(tuple(blobs), tuple(aggregates), columns, results, record.wide)
 
 
 def _aggregate(record: RunRecord, scores: Scores) -> list[Aggregate]:

@@ -15,7 +15,7 @@ from assay.runs.aggregates import canonical
 from assay.runs.results import Aggregate
 from assay.store.codec import Blob
 from assay.store.run import Run
-from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS
+from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS, WIDE_VALUES
 from assay.store.timestamps import end_of, start_of
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "read_blobs",
     "read_blobs_of",
     "read_results",
+    "read_wide",
     "rows_by_run",
     "select_runs",
 ]
@@ -250,3 +251,10 @@ def read_results(
             row.checksum,
             row.content,
         )
+
+
+def read_wide(connection: Connection, run: int) -> dict[str, float | str | None]:
+    """The row of a run under another program's column names; empty where it has none."""
+    statement = select(WIDE_VALUES).where(WIDE_VALUES.c.run_id == run)
+    rows = connection.execute(statement.order_by(WIDE_VALUES.c.position))
+    return {row.name: row.number if row.text is None else row.text for row in rows}

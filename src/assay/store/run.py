@@ -111,6 +111,10 @@ class Run:
         """What a task stored beside the scores."""
         return self._open_store().details_of(self)
 
+    def wide(self) -> dict[str, float | str | None]:
+        """The row under another program's column names, where a task stored one."""
+        return self._open_store().wide_of(self)
+
     @property
     def has_results(self) -> bool:
         """Whether texts and retrieved documents of any query were stored."""
@@ -129,14 +133,13 @@ class Run:
         if self.status != "finished" or not self.conventions:
             why = f"is {self.status}" if self.status != "finished" else "has no per-query values"
             raise UsageError(f"Run {self.id} ({self.name!r}) {why}: there is nothing to report on.")
-        chance = {
-            one.measure: one.chance
-            for one in self.aggregates
-            if one.chance is not None and one.is_overall
-        }
+        scores = self.scores()
+        known = [one for one in self.aggregates if one.is_overall]
+        chance = {one.measure: one.chance for one in known if one.chance is not None}
+        ceiling = {one.measure: one.ceiling for one in known if one.ceiling is not None}
         return RunRecord(
             self.name,
-            self.scores(),
+            scores,
             task=self.task,
             dataset=self.dataset,
             model=self.model,
@@ -149,7 +152,11 @@ class Run:
             folder=self.folder,
             timings=self.timings,
             chance=chance or None,
+            ceiling=ceiling or None,
+            aggregates=_own_aggregates(self.aggregates, scores),
             clusters=self.clusters,
+            details=self.details(),
+            wide=self.wide(),
             seconds=self.seconds,
             provenance=_provenance(self),
         )
@@ -180,6 +187,12 @@ class Run:
         from assay.store.tables import summary_page
 
         return html_page(summary_page(self))
+
+
+def _own_aggregates(given: Sequence[Aggregate], scores: Scores) -> list[Aggregate]:
+    """Those that a task gave; means of the scores are computed from them again."""
+    computed = {(str(one), by) for one in scores.measures for by in ("", *scores.groups)}
+    return [one for one in given if one.subset or (one.measure, one.by_column) not in computed]
 
 
 def refuse_other_query_sets(runs: Sequence[Run]) -> None:

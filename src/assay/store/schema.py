@@ -17,6 +17,7 @@ __all__ = [
     "RUNS",
     "SHOWN",
     "TAGS",
+    "WIDE_VALUES",
     "EscapedText",
     "escape_text",
     "unescape_text",
@@ -166,5 +167,16 @@ SHOWN: Final = Table(
     Column("content", LargeBinary),
 )
 
+# One row for each cell of the row that a run has under another program's column names.
+WIDE_VALUES: Final = Table(
+    "wide_values",
+    _METADATA,
+    Column("run_id", Integer, primary_key=True),
+    Column("position", Integer),
+    Column("name", EscapedText, primary_key=True),
+    Column("number", Float(53)),
+    Column("text", EscapedText),
+)
+
 # Tables that hold what belongs to a run.
-OWN_TABLES: Final = (AGGREGATES, TAGS, BLOBS, SHOWN)
+OWN_TABLES: Final = (AGGREGATES, TAGS, BLOBS, SHOWN, WIDE_VALUES)

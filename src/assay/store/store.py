@@ -268,6 +268,11 @@ class Store:
             found: dict[str, Any] = json.loads(unpack_json(blobs[0])) if blobs else {}
         return found
 
+    def wide_of(self, run: Run) -> dict[str, float | str | None]:
+        """The row of a run under another program's column names, as the view has it."""
+        with self.database.reading() as connection:
+            return queries.read_wide(connection, run.id)
+
     def has_results(self, run: Run) -> bool:
         """Whether results of any query of a run are stored."""
         with self.database.reading() as connection:

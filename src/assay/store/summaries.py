@@ -18,7 +18,7 @@ from assay.runs.aggregates import canonical
 from assay.runs.results import method_text
 from assay.store.payload import key_of, unpack_results
 from assay.store.queries import NEWEST_FIRST, conditions, read_results, rows_by_run, select_runs
-from assay.store.schema import AGGREGATES, RUNS, TAGS
+from assay.store.schema import AGGREGATES, BLOBS, RUNS, TAGS
 
 __all__ = [
     "ORDERS",
@@ -32,6 +32,7 @@ __all__ = [
     "list_measures",
     "list_values",
     "order_by_column",
+    "query_checksums",
     "read_query_texts",
     "run_frame",
 ]
@@ -233,6 +234,14 @@ def find_means(connection: Connection, measure: str, **filters: Any) -> list[Run
     """One measure of every finished run that passes the filters, the newest first."""
     filters |= {"status": "finished"}
     return [RunMean(*row) for row in connection.execute(_select_means(measure, filters))]
+
+
+def query_checksums(connection: Connection, runs: list[int]) -> dict[int, str]:
+    """A checksum of the query ids of each run: two runs of the same queries have the same."""
+    wanted = select(BLOBS.c.run_id, BLOBS.c.checksum).where(
+        BLOBS.c.part == "", BLOBS.c.kind == "ids"
+    )
+    return {run: found[0][0] for run, found in rows_by_run(connection, wanted, runs).items()}
 
 
 def _select_means(measure: str, filters: dict[str, Any]) -> Select[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -15,7 +15,7 @@ from assay.runs.record import RunRecord, check_tags
 from assay.store.codec import Blob, json_text
 from assay.store.imports import ImportedRun
 from assay.store.payload import Payload
-from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS
+from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS, WIDE_VALUES
 from assay.store.timestamps import now
 
 __all__ = [
@@ -110,6 +110,15 @@ def add_payload(connection: Connection, run: int, payload: Payload) -> None:
     rows = [{"run_id": run, "position": i, **vars(one)} for i, one in enumerate(payload.aggregates)]
     if rows:
         connection.execute(insert(AGGREGATES), rows)
+    if payload.wide:
+        connection.execute(insert(WIDE_VALUES), list(_wide_rows(run, payload.wide)))
+
+
+def _wide_rows(run: int, wide: Mapping[str, float | str | None]) -> Iterator[dict[str, Any]]:
+    for position, (name, value) in enumerate(wide.items()):
+        cell = (None, value) if isinstance(value, str) else (value, None)
+        row = (run, position, name, *cell)
+        yield dict(zip(("run_id", "position", "name", "number", "text"), row, strict=True))
 
 
 def add_blobs(connection: Connection, run: int, blobs: Iterable[Blob], *, part: str = "") -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import csv
 import sqlite3
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from assay.errors import FormatError, UsageError
-from assay.tasks.descriptors import import_results
+from assay.tasks.descriptors import DescriptorResult, import_results, rank_pair
 from assay.tasks.descriptors.imports import compare_scenes
+from assay.tasks.descriptors.tables import wide_table
+from tests.tasks.descriptors.samples import random_pair
 
-SCENES = ";".join(f"{'iv'[i % 2]}_{i}_true_map=0.{i + 10}" for i in range(9))
+MEANS = (0.57, 0.64, 0.58, 0.65, 0.59, 0.66, 0.6, 0.6764, 0.6136)
+SCENES = ";".join(f"{'iv'[i % 2]}_{i}_true_map={mean}" for i, mean in enumerate(MEANS))
 COLUMNS = (
     "id INTEGER PRIMARY KEY, experiment_id INTEGER, true_map_micro REAL, "
     "true_map_macro REAL, true_map_micro_with_zeros REAL, viewpoint_map REAL, "
@@ -62,7 +69,7 @@ def test_a_database(tmp_path: Path) -> None:
     assert "keypoint_verification_ap" not in first.values  # −1 is "not computed"
     assert first.counts["total_matches"] == 99
     assert first.about["dataset_name"] == "hpatches"
-    assert first.scenes["i_8"] == 0.18
+    assert first.scenes["i_8"] == 0.6136
 
 
 def test_units_are_declared_and_contradictions_reported(tmp_path: Path) -> None:
@@ -72,6 +79,8 @@ def test_units_are_declared_and_contradictions_reported(tmp_path: Path) -> None:
     assert not found.contradictions
     wrong = import_results(percent, unit="fraction")
     assert "true_map_micro is 63.86, which is not a fraction" in wrong.contradictions[0]
+    fractions = import_results(_database(tmp_path / "fraction.db"), unit="percent")
+    assert "no value is above 1 percent, as if they were fractions" in fractions.contradictions[-1]
     with pytest.raises(UsageError, match="unit"):
         import_results(percent, unit="parts")
 
@@ -81,6 +90,108 @@ def test_laws_that_every_result_obeys(tmp_path: Path) -> None:
     said = import_results(path, unit="fraction").contradictions
     assert any("precision_at_1 0.9 is above precision_at_5 0.7" in line for line in said)
     assert any("precision_at_1 0.9 is above true_map_micro 0.6386" in line for line in said)
+
+
+def test_means_that_contradict_their_scenes(tmp_path: Path) -> None:
+    changes = {"true_map_macro": 0.61, "viewpoint_map": 0.0}
+    said = import_results(_database(tmp_path / "odd.db", **changes), unit="fraction").contradictions
+    place = f"{tmp_path}/odd.db, result 1: "
+    assert [line.removeprefix(place) for line in said if line.startswith(place)] == [
+        "true_map_macro_by_scene 0.61 contradicts the scenes, which give 0.62",
+        "viewpoint_map 0 contradicts the scenes, which give 0.6566",
+    ]
+
+
+def test_differences_of_results_are_no_results(tmp_path: Path) -> None:
+    """The workbench's exports hold columns that its notebooks added."""
+    path = tmp_path / "export.csv"
+    path.write_text(
+        "descriptor_type,macro_map,map_improvement,map_improvement_pct,map_per_second,map_easy\n"
+        "sift,0.5,-0.004,-0.86,0.001,0.7\n"
+    )
+    found = import_results(path, unit="fraction")
+    assert found.contradictions == ()
+    assert found.rows[0].values == {"true_map_macro_by_scene": 0.5, "map_easy": 0.7}
+    assert found.rows[0].about["map_improvement_pct"] == "-0.86"
+
+
+def test_one_value_under_two_names(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    head = "name,true_map_macro,true_map_macro_by_scene,mean_average_precision,true_map_micro"
+    path.write_text(f"{head}\nsift,0.5,0.5,0.5,0.6\nodd,0.5,0.4,0.6,0.6\n")
+    said = import_results(path, unit="fraction").contradictions
+    assert [line.partition(": ")[2] for line in said] == [
+        "true_map_macro_by_scene 0.4 is 0.5 under another name (true_map_macro_by_scene)",
+        "mean_average_precision 0.6 is not true_map_macro_by_scene 0.5, the mean over scenes",
+    ]
+
+
+def _random_row(seed: int) -> dict[str, Any]:
+    """The wide row of three scenes with many ties; one query in five has no true match."""
+    rng = np.random.default_rng(seed)
+    pairs = []
+    for scene, category in (("v_a", "viewpoint"), ("v b;=", "viewpoint"), ("i_c", "illumination")):
+        left, right, truth = random_pair(rng, "l2")
+        pairs.append(
+            rank_pair(left, right, truth=truth, scene=scene, pair="1-2", category=category)
+        )
+    cells = wide_table([DescriptorResult.of("=mine", pairs)], "paper")
+    return dict(zip(cells.columns, (cell.exact for cell in cells.rows[0]), strict=True))
+
+
+def _written(path: Path, row: Mapping[str, Any]) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(row))
+        writer.writeheader()
+        writer.writerow(row)
+    return path
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_our_own_rows_contradict_nothing_until_a_number_is_changed(
+    tmp_path: Path, seed: int
+) -> None:
+    row = _random_row(seed)
+    found = import_results(_written(tmp_path / "own.csv", row), unit="fraction")
+    assert (found.contradictions, found.rows[0].name) == ((), "=mine")
+    assert found.rows[0].scenes.keys() == {"v_a", "v b;=", "i_c"}
+    for name in (
+        "true_map_micro",
+        "true_map_macro",
+        "true_map_macro_by_scene",
+        "mean_average_precision",
+        "true_map_micro_including_zeros",
+        "true_map_macro_by_scene_including_zeros",
+        "viewpoint_map",
+        "precision_at_10",
+        "total_queries_processed",
+        "total_queries_excluded",
+    ):
+        other = int(row[name]) + 1 if name.startswith("total") else float(row[name]) - 0.001
+        changed = {**row, name: other}
+        said = import_results(_written(tmp_path / "odd.csv", changed), unit="fraction")
+        assert any(name in line for line in said.contradictions), name
+
+
+def test_means_change_with_the_metadata_alone(tmp_path: Path) -> None:
+    """Every mean of AP is computed again, not only compared with its copy in the metadata."""
+    row = _random_row(9)
+    kept = [part for part in row["metadata"].split(";") if "_true_map" in part or "_count" in part]
+    excluded = f"total_queries_excluded={row['total_queries_excluded']}"
+    row["metadata"] = ";".join((*kept, excluded))
+    del row["true_map_macro"]  # the same under another name
+    assert not import_results(_written(tmp_path / "a.csv", row), unit="fraction").contradictions
+    for name in (
+        "true_map_micro",
+        "true_map_macro_by_scene",
+        "true_map_micro_including_zeros",
+        "true_map_macro_by_scene_including_zeros",
+        "total_queries_processed",
+    ):
+        step = 1 if name.startswith("total") else -0.01
+        changed = {**row, name: float(row[name]) + step}
+        said = import_results(_written(tmp_path / "b.csv", changed), unit="fraction").contradictions
+        assert any(f"{name} " in line and "the scenes" in line for line in said), name
 
 
 def test_a_csv_export(tmp_path: Path) -> None:
@@ -108,6 +219,7 @@ def test_scenes_of_results_are_compared(tmp_path: Path) -> None:
         ("a.csv", "name,name\nx,y\n", "each once"),
         ("a.csv", "name,true_map_micro\nx\n", "line 2: 1 cells under 2 columns"),
         ("a.csv", "name,true_map_micro\nx,much\n", "line 2: true_map_micro must be a finite"),
+        ("a.csv", "name,total_matches\nx,9.5\n", "line 2: total_matches must be a whole number"),
         ("a.csv", "name,true_map_micro\nx,nan\n", "finite number"),
         ("a.csv", "name,true_map_micro\n,0.5\n", "the row names no descriptor"),
         ("a.csv", "name,true_map_micro\n", "holds no results"),

@@ -273,7 +273,7 @@ def test_npz_files_that_hold_no_keypoints(tmp_path):
         ({"xy": np.ones((2, 3))}, InputError),
         ({"ids": np.ones(2)}, FormatError),
         ({"detector": np.array(["sift", "orb"])}, FormatError),
-        ({"colour": np.ones(2)}, FormatError),
+        ({"angles": np.ones(2)}, FormatError),
     ):
         np.savez(path, **{**good, **change})
         with pytest.raises(error):

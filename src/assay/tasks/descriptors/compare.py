@@ -165,4 +165,5 @@ def _scene_scores(result: DescriptorResult, measures: Any) -> Scores:
         np.zeros(shape, bool),
         np.zeros(len(scenes), bool),
         result.conventions,
+        settings=result.scores.settings,
     )

@@ -13,7 +13,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from assay import __version__
 from assay.comparison.compare import Comparison, compare
 from assay.core.checks import check_choice
 from assay.core.ids import Ids
+from assay.core.text import unguard_formula
 from assay.errors import AssayError, FormatError, UsageError
 from assay.io.formats import check_path
 from assay.io.streams import read_lines
@@ -31,6 +31,7 @@ from assay.scoring.scores import Scores
 from assay.stats import interval_method
 from assay.tables.table import Cell, Table
 from assay.tasks.descriptors.result import default_conventions
+from assay.tasks.descriptors.row_laws import ROUNDED, SCENE_END, broken_laws, contradicted_means
 from assay.tasks.descriptors.sampling import as_id
 from assay.tasks.descriptors.workbench_csv import read_metadata
 
@@ -50,6 +51,12 @@ _ALIASES: Final = {
     "true_map_micro_with_zeros": "true_map_micro_including_zeros",
     "true_map_macro_with_zeros": "true_map_macro_by_scene_including_zeros",
     "true_map_macro": "true_map_macro_by_scene",
+    "macro_map": "true_map_macro_by_scene",
+    "micro_map": "true_map_micro",
+    "macro_map_with_zeros": "true_map_macro_by_scene_including_zeros",
+    "micro_map_with_zeros": "true_map_micro_including_zeros",
+    "viewpoint_map_with_zeros": "viewpoint_map_including_zeros",
+    "illumination_map_with_zeros": "illumination_map_including_zeros",
     "legacy_mean_precision": "mean_precision",
 }
 _NAMES: Final = ("descriptor", "descriptor_type", "descriptor_name", "name")
@@ -68,17 +75,13 @@ _COUNTS: Final = (
     "experiment_id",
 )
 _RATE_ENDS: Final = ("_map", "_ap", "_precision", "_by_scene", "_including_zeros", "_with_zeros")
-_RATE_STARTS: Final = ("true_map", "precision_at_", "recall_at_", "map_")
-_SCENE_END: Final = "_true_map"
-# What holds for every result, whatever it is of: the first is not above the second.
-_CHAINS: Final = (
-    ("precision_at_1", "precision_at_5", "precision_at_10"),
-    ("recall_at_1", "recall_at_5", "recall_at_10"),
-    ("precision_at_1", "true_map_micro"),
-    ("true_map_micro_including_zeros", "true_map_micro"),
-    ("true_map_macro_by_scene_including_zeros", "true_map_macro_by_scene"),
+# Those of patches by name: map_improvement and the like are differences, which may be negative.
+_RATE_STARTS: Final = (
+    "true_map",
+    "precision_at_",
+    "recall_at_",
+    *(f"map_{part}" for part in ("overall", "easy", "hard", "tough", "illumination", "viewpoint")),
 )
-_ROUNDED: Final = 6e-5
 # The columns of the short table.
 _HEADLINE: Final = (
     "true_map_micro",
@@ -134,6 +137,9 @@ def import_results(path: str | os.PathLike[str], *, unit: str) -> ImportedRows:
         raise FormatError(f"{os.fspath(path)} holds no results.")
     found: list[str] = []
     rows = tuple(_row(place, record, scale, unit, found) for place, record in records)
+    largest = max((value for row in rows for value in row.values.values()), default=0.0)
+    if unit == "percent" and 0 < largest <= scale:
+        found.append(f"{os.fspath(path)}: no value is above 1 percent, as if they were fractions")
     return ImportedRows(rows, tuple(found))
 
 
@@ -142,7 +148,7 @@ Record = tuple[str, dict[str, Any]]
 
 def _csv_records(path: str | os.PathLike[str]) -> Iterator[Record]:
     reader = csv.reader(read_lines(path))
-    head = next(reader, [])
+    head = list(map(unguard_formula, next(reader, [])))
     if len(set(head)) < len(head) or not any(name in head for name in _NAMES):
         raise FormatError(
             f"{os.fspath(path)}: the first line must name the columns, each once, one of them "
@@ -152,7 +158,7 @@ def _csv_records(path: str | os.PathLike[str]) -> Iterator[Record]:
         place = f"{os.fspath(path)}, line {reader.line_num}"
         if len(cells) != len(head):
             raise FormatError(f"{place}: {len(cells)} cells under {len(head)} columns.")
-        yield place, dict(zip(head, cells, strict=True))
+        yield place, dict(zip(head, map(unguard_formula, cells), strict=True))
 
 
 def _sqlite_records(path: str | os.PathLike[str]) -> Iterator[Record]:
@@ -183,20 +189,29 @@ def _row(
     name = next((str(record[key]) for key in _NAMES if record.get(key)), "")
     if not name:
         raise FormatError(f"{place}: the row names no descriptor.")
-    values, counts, about = {}, {}, {}
+    values: dict[str, float] = {}
+    counts, about = {}, {}
     for key, cell in record.items():
         if cell is None or cell == "":
             continue
         if key in _COUNTS:
-            counts[key] = int(_number(cell, place, key))
+            counts[key] = _count(cell, place, key)
         elif _is_rate(key):
             value = _number(cell, place, key)
             if value != -1:
-                values[_ALIASES.get(key, key)] = _fraction(value, scale, unit, place, key, found)
+                fraction = _fraction(value, scale, unit, place, key, found)
+                found += _other_value(place, values, _ALIASES.get(key, key), fraction, key)
+                values.setdefault(_ALIASES.get(key, key), fraction)
         elif key != "metadata":
             about[key] = str(cell)
-    scenes = _scenes(record.get("metadata"), place, scale, unit, found)
-    found += _broken_laws(place, values)
+    pairs = _pairs(record.get("metadata"), place, found)
+    scenes = {
+        key.removesuffix(SCENE_END): _fraction(float(value), scale, unit, place, key, found)
+        for key, value in pairs.items()
+        if key.endswith(SCENE_END)
+    }
+    wrong = (*broken_laws(values), *contradicted_means(values, counts, scenes, pairs, scale))
+    found += [f"{place}: {line}" for line in wrong]
     return ImportedRow(place, name, values, counts, scenes, about)
 
 
@@ -214,6 +229,21 @@ def _number(cell: Any, place: str, key: str) -> float:
     return value
 
 
+def _count(cell: Any, place: str, key: str) -> int:
+    value = _number(cell, place, key)
+    if value != int(value):
+        raise FormatError(f"{place}: {key} must be a whole number, found {cell!r:.40}.")
+    return int(value)
+
+
+def _other_value(
+    place: str, values: Mapping[str, float], name: str, value: float, key: str
+) -> Iterator[str]:
+    """A column that stands there under two names, with two values."""
+    if abs(values.get(name, value) - value) > ROUNDED:
+        yield f"{place}: {key} {value:g} is {values[name]:g} under another name ({name})"
+
+
 def _fraction(
     value: float, scale: float, unit: str, place: str, key: str, found: list[str]
 ) -> float:
@@ -223,10 +253,8 @@ def _fraction(
     return fraction
 
 
-def _scenes(
-    metadata: Any, place: str, scale: float, unit: str, found: list[str]
-) -> dict[str, float]:
-    """The mean AP of each scene, which only the metadata holds."""
+def _pairs(metadata: Any, place: str, found: list[str]) -> dict[str, float]:
+    """The numbers of the metadata: only there are those of scenes."""
     if not isinstance(metadata, str) or not metadata.strip():
         return {}
     try:
@@ -234,18 +262,7 @@ def _scenes(
     except AssayError as error:
         found.append(str(error))
         return {}
-    return {
-        key.removesuffix(_SCENE_END): _fraction(float(value), scale, unit, place, key, found)
-        for key, value in pairs.items()
-        if key.endswith(_SCENE_END) and isinstance(value, int | float)
-    }
-
-
-def _broken_laws(place: str, values: Mapping[str, float]) -> Iterator[str]:
-    for chain in _CHAINS:
-        for low, high in pairwise(name for name in chain if name in values):
-            if values[low] > values[high] + _ROUNDED:
-                yield f"{place}: {low} {values[low]:g} is above {high} {values[high]:g}"
+    return {key: value for key, value in pairs.items() if isinstance(value, int | float)}
 
 
 def compare_scenes(rows: Iterable[ImportedRow], **settings: Any) -> Comparison:

@@ -30,6 +30,7 @@ from assay.errors import (
 from assay.io.arrays import load_npy
 from assay.io.streams import read_lines
 from assay.runs.record import RunRecord
+from assay.scoring.scores import signature_of
 from assay.search.engine.codes import Codes
 from assay.tables.table import Cell, Table
 from assay.tasks.descriptors.compare import CategorySummary, summarize
@@ -106,8 +107,8 @@ class PatchResult:
 
     @property
     def signature(self) -> str:
-        """The conventions, and which version computed the numbers."""
-        return self.result.scores.signature
+        """The conventions and the settings behind the numbers."""
+        return signature_of([self.result.scores], {"seed": self.seed})
 
     @cached_property
     def summaries(self) -> list[CategorySummary]:

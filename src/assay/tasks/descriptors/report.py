@@ -12,6 +12,7 @@ import numpy as np
 
 from assay.errors import InputError, MismatchError, UsageError
 from assay.runs.record import RunRecord
+from assay.scoring.scores import signature_of
 from assay.search.engine import Codes, rank, target_ranks
 from assay.tables.page import Page, Words
 from assay.tables.table import Table
@@ -54,8 +55,17 @@ class ExperimentReport:
 
     @property
     def signature(self) -> str:
-        """The conventions, and which version computed the numbers."""
-        return self.found.headline[0].scores.signature
+        """The conventions and the settings of all descriptors, listed where they differ."""
+        how = self.found.experiment.evaluation
+        tasks = {name: getattr(how, name) for name in ("verification", "retrieval")}
+        drawn = {
+            name: f"{one.scenes},{one.keypoints},{one.seed}" for name, one in tasks.items() if one
+        }
+        if how.image_retrieval is not None:
+            one = how.image_retrieval
+            drawn["image_retrieval"] = f"{one.keypoints},{one.ratio:g},{one.seed}"
+        chosen = {name: getattr(how, name) for name in ("rule", "level", "resamples", "seed")}
+        return signature_of([one.scores for one in self.found.headline], {**chosen, **drawn})
 
     @cached_property
     def summaries(self) -> list[CategorySummary]:
@@ -96,6 +106,12 @@ class ExperimentReport:
         lines += found.notes[:_MOST_NOTES]
         if len(found.notes) > _MOST_NOTES:
             lines.append(f"… and {len(found.notes) - _MOST_NOTES} more such notes")
+        lines += [
+            f"{one.name}: {one.n_failed} of {one.n_queries - one.n_excluded} queries failed, as "
+            "their keypoint or its true match could not be described; they count 0"
+            for one in found.headline
+            if one.n_failed
+        ]
         for name, failure in found.failures:
             lines.append(f"FAILED {name} {failure.scene} {failure.pair}: {failure.reason}")
         if self.comparison is None and len(found.headline) > 1:

@@ -19,6 +19,7 @@ from assay.core.conventions import Conventions, as_conventions, preset
 from assay.core.exact_sums import exact_sum
 from assay.core.hits import Hits, judge_ranks
 from assay.core.ids import Ids
+from assay.core.settings import Settings
 from assay.errors import MismatchError, UsageError
 from assay.measures import Measure, parse_many
 from assay.runs.record import RunRecord
@@ -77,7 +78,8 @@ class DescriptorResult:
     """One descriptor, one tolerance τ, any number of scenes; parts merge into the whole exactly.
 
     `pairs` holds the ranks, `pooled` what verification and retrieval found, `failures` what could
-    not be evaluated, `timings` seconds by stage, `keypoints` the name of the keypoint set.
+    not be evaluated, `timings` seconds by stage, `keypoints` the name of the keypoint set,
+    `settings` what else is to stand in the signature.
     """
 
     name: str
@@ -91,6 +93,7 @@ class DescriptorResult:
     timings: Mapping[str, float] = field(default_factory=dict)
     pooled: tuple[CandidateCounts, ...] = ()
     image_retrieval: Scores | None = None
+    settings: Settings = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -140,6 +143,7 @@ class DescriptorResult:
             tau=self.tau,
             keypoints=self.keypoints,
             metric=self.metric,
+            settings=self.settings,
             timings=timings,
             failures=tuple(sorted(chain.from_iterable(part.failures for part in parts))),
             pooled=tuple(
@@ -215,7 +219,10 @@ class DescriptorResult:
             name: self._spread(np.array(values, np.str_))[self._order]
             for name, values in columns.items()
         }
-        return replace(found, groups=groups)
+        named = replace(found, groups=groups, settings={**found.settings, **self.settings})
+        return named.but_settings(
+            metric=self.metric, tau=self.tau, keypoints=self.keypoints, truth=self.query_set[:8]
+        )
 
     def _join(self, key: str) -> NDArray[Any]:
         parts = [getattr(pair, key) for pair in self.pairs]
@@ -312,6 +319,7 @@ class DescriptorResult:
             np.zeros(len(names), bool),
             self.conventions,
             groups={"scene": np.array([scene[name] for name in names], np.str_)},
+            settings=self.scores.settings,
         )
 
     def chance(self, category: str | None = None) -> dict[str, float]:

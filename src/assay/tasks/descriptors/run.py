@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from assay.core.settings import as_settings
 from assay.errors import InputError, UsageError
 from assay.runs.record import RunRecord
 from assay.tasks.descriptors.checkpoint import SceneCheckpoint, fingerprint
@@ -178,6 +180,10 @@ def join_scenes(parts: Sequence[ScenePart], context: SceneContext) -> Iterable[D
             (pair for part in parts for pair in part.ranks[tau]),
             conventions=context.evaluation.conventions,
             tau=tau,
+            settings=as_settings(
+                descriptor=os.path.basename(context.descriptor.type),
+                options=context.descriptor.options or None,
+            ),
             pooled=tuple(one for part in parts for one in part.pooled) if headline else (),
             image_retrieval=_image_retrieval(parts, context) if headline else None,
             **shared,

@@ -13,7 +13,7 @@ from assay.runs.results import Aggregate
 from assay.stats import Interval
 from assay.tables.table import Cell, Table
 from assay.tasks.descriptors.pooled_hits import RULES, TASKS, PooledResult
-from assay.tasks.descriptors.workbench_csv import metadata_text, wide_row
+from assay.tasks.descriptors.workbench_csv import row_with_metadata
 
 if TYPE_CHECKING:
     from assay.tasks.descriptors.compare import CategorySummary
@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _HEADLINE: Final = ("Success@1", "Success@10")
+_LAST: Final = "metadata"
 
 
 def category_table(summaries: Sequence[CategorySummary]) -> Table:
@@ -195,13 +196,10 @@ def _seconds(value: float | None) -> str | None:
 
 def wide_table(results: Sequence[DescriptorResult], rule: str) -> Table:
     """The workbench's wide rows, with its metadata as the last column."""
-    rows: list[dict[str, Any]] = [wide_row(one, rule=rule) for one in results]
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    cells = [
-        (*(_cell(row.get(column)) for column in columns), Cell(metadata_text(one, rule=rule)))
-        for row, one in zip(rows, results, strict=True)
-    ]
-    return Table((*columns, "metadata"), tuple(cells))
+    rows = [row_with_metadata(one, rule=rule) for one in results]
+    columns = [key for key in dict.fromkeys(key for row in rows for key in row) if key != _LAST]
+    cells = [tuple(_cell(row.get(column)) for column in (*columns, _LAST)) for row in rows]
+    return Table((*columns, _LAST), tuple(cells))
 
 
 def _cell(value: Any) -> Cell:
@@ -214,6 +212,8 @@ def result_data(
     result: DescriptorResult, summaries: Sequence[CategorySummary], *, rule: str
 ) -> dict[str, Any]:
     """Everything about one descriptor; undefined numbers are None."""
+    row = row_with_metadata(result, rule=rule)
+    metadata = row.pop(_LAST)
     return {
         "descriptor": result.name,
         "tau": result.tau,
@@ -221,8 +221,8 @@ def result_data(
         "metric": result.metric,
         "query_set": result.query_set,
         "signature": result.scores.signature,
-        "wide": _plain_numbers(wide_row(result, rule=rule)),
-        "metadata": metadata_text(result, rule=rule),
+        "wide": _plain_numbers(row),
+        "metadata": metadata,
         "categories": [one.to_dict() for one in summaries if one.descriptor == result.name],
         "scenes": [_plain_numbers(row) for row in result.scene_rows()],
         "ranks": [asdict(one) for one in result.rank_histogram()],
@@ -276,6 +276,7 @@ def descriptor_record(
     seeds: Mapping[str, Any] | None = None,
 ) -> RunRecord:
     """The record of one descriptor; its scenes are resampled as a whole."""
+    row = row_with_metadata(result, rule=rule)
     return RunRecord(
         name or result.name,
         result.scores,
@@ -292,12 +293,13 @@ def descriptor_record(
         seeds=seeds or {},
         chance=result.chance(),
         ceiling=result.ceiling(),
-        aggregates=_aggregates(result, rule),
+        aggregates=_aggregates(result, rule, row),
         clusters="scene",
+        wide=row,
     )
 
 
-def _aggregates(result: DescriptorResult, rule: str) -> list[Aggregate]:
+def _aggregates(result: DescriptorResult, rule: str, row: Mapping[str, Any]) -> list[Aggregate]:
     """Values that are not plain means over keypoints."""
     found = [
         Aggregate(
@@ -326,7 +328,6 @@ def _aggregates(result: DescriptorResult, rule: str) -> list[Aggregate]:
         if scores is not None:
             value = scores.mean(empty="skip")["AP"]
             found.append(Aggregate(name, value, average="images", n=scores.n_queries))
-    row = wide_row(result, rule=rule)
     precision, by_scene = row["mean_precision"], row["legacy_macro_precision_by_scene"]
     found.append(Aggregate("mean_precision", precision, n=len(result.pairs)))
     found.append(Aggregate("mean_precision", by_scene, average="macro", by_column="scene"))

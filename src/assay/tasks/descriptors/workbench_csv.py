@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -12,7 +13,7 @@ from assay.tasks.descriptors.sampling import as_key
 if TYPE_CHECKING:
     from assay.tasks.descriptors.result import DescriptorResult
 
-__all__ = ["CATEGORIES", "metadata_text", "read_metadata", "wide_row"]
+__all__ = ["CATEGORIES", "metadata_text", "read_metadata", "row_with_metadata", "wide_row"]
 
 CATEGORIES: Final = ("viewpoint", "illumination")  # columns that are always there
 _CUTS: Final = (1, 5, 10)
@@ -22,8 +23,9 @@ def wide_row(result: DescriptorResult, *, rule: str = "paper") -> dict[str, Any]
     """One row with the workbench's columns; NaN where something was not computed.
 
     `true_map_…` are AP with one true match per query, `precision_at_k` and `recall_at_k` are
-    Success@k, columns of a category are means over its scenes, all others over keypoints unless
-    their name says scene. Fractions, never percent.
+    Success@k, columns of a category and `mean_average_precision` are means over scenes, as in the
+    workbench's own rows; all others over keypoints unless their name says scene. Fractions, never
+    percent.
     """
     zeros = {empty: result.mean(empty=empty) for empty in ("skip", "zero")}
     by_scene = {empty: result.mean(by="scene", empty=empty) for empty in ("skip", "zero")}
@@ -36,7 +38,7 @@ def wide_row(result: DescriptorResult, *, rule: str = "paper") -> dict[str, Any]
         "true_map_macro_by_scene": by_scene["skip"]["AP"],
         "true_map_micro_including_zeros": zeros["zero"]["AP"],
         "true_map_macro_by_scene_including_zeros": by_scene["zero"]["AP"],
-        "mean_average_precision": zeros["skip"]["AP"],
+        "mean_average_precision": by_scene["skip"]["AP"],
     }
     categories = sorted({*CATEGORIES, *result.category_names})
     for category in categories:
@@ -88,13 +90,34 @@ def _legacy_precision(result: DescriptorResult) -> dict[str, float]:
     }
 
 
+def row_with_metadata(result: DescriptorResult, *, rule: str = "paper") -> dict[str, Any]:
+    """The wide row with its metadata as the last column: what a CSV file and a store get."""
+    row = wide_row(result, rule=rule)
+    return {**row, "metadata": _as_pairs({**row, **_scene_values(result)})}
+
+
 def metadata_text(result: DescriptorResult, *, rule: str = "paper") -> str:
     """All numbers as `key=value;`, with those of every scene; undefined ones are left out."""
-    row = wide_row(result, rule=rule)
-    pairs = {key: value for key, value in row.items() if not isinstance(value, str)}
-    for scene, value in result.scene_means().items():
-        pairs[f"{scene}_true_map"] = value
-    defined = {key: value for key, value in pairs.items() if not math.isnan(value)}
+    return str(row_with_metadata(result, rule=rule)["metadata"])
+
+
+def _scene_values(result: DescriptorResult) -> dict[str, float]:
+    """What the workbench tells of each scene: enough to compute every mean of AP again."""
+    found: dict[str, float] = {}
+    for row in result.scene_rows():
+        scene = row["scene"]
+        found |= {
+            f"{scene}_true_map": row["AP"],
+            f"{scene}_true_map_with_zeros": row["AP_including_zeros"],
+            f"{scene}_query_count": row["with_truth"],
+            f"{scene}_excluded_count": row["excluded"],
+        }
+    return found
+
+
+def _as_pairs(values: Mapping[str, Any]) -> str:
+    numbers = {key: value for key, value in values.items() if not isinstance(value, str)}
+    defined = {key: value for key, value in numbers.items() if not math.isnan(value)}
     return "".join(f"{as_key(key)}={value!r};" for key, value in defined.items())
 
 

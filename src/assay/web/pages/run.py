@@ -252,7 +252,7 @@ def _format_settings(settings: dict[str, Any]) -> str:
 
 def _format_fingerprint(mark: Any) -> str:
     if isinstance(mark, dict) and "sha256" in mark:
-        size = f"{mark['size']:,} bytes, " if isinstance(mark.get("size"), int) else ""
+        size = f"{mark['bytes']:,} bytes, " if isinstance(mark.get("bytes"), int) else ""
         return f"{size}sha256 {mark['sha256']}"
     return str(mark)
 
