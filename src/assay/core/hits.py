@@ -18,8 +18,17 @@ from assay.arrays import Floats, Ints, offsets_of
 from assay.core import checks, order
 from assay.core.conventions import Conventions, as_conventions, preset
 from assay.core.ids import Ids
+from assay.core.input_remarks import (
+    CONSTANT,
+    check_docs,
+    check_queries,
+    constant_scores,
+    odd_grades,
+    odd_scores,
+)
 from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.ranking import Ranking
+from assay.core.settings import Settings
 from assay.errors import ConventionError, MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.native import kernels
 
@@ -37,7 +46,8 @@ class Hits:
     where unknown; `missing` marks judged queries that the ranking does not hold; `extra` are
     queries of the ranking without judgments; `conventions` are those that the join followed;
     `tie_split` marks queries in which the depth cuts through tied documents; `search` says how the
-    engine found the ranking, where it did.
+    engine found the ranking, where it did, and `settings` what else made it; `remarks` say what is
+    odd about the input, a sentence each.
     """
 
     query_ids: Ids
@@ -57,6 +67,8 @@ class Hits:
     conventions: Conventions | None = None
     tie_split: NDArray[np.bool_] | None = None
     search: str = ""
+    settings: Settings = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     @property
     def n_queries(self) -> int:
@@ -121,9 +133,15 @@ def _gather(offsets: Ints, rows: Ints) -> tuple[Ints | slice, Ints]:
 
 
 def judge(
-    ranking: Ranking, judgments: Judgments, *, conventions: str | Conventions | None = None
+    ranking: Ranking,
+    judgments: Judgments,
+    *,
+    conventions: str | Conventions | None = None,
+    allow_mismatch: bool = False,
 ) -> Hits:
     """Find where the judged documents of each query landed in its ranking.
+
+    Ids that do not fit, such as `1` and `01`, are refused unless `allow_mismatch`.
 
     >>> hits = judge(Ranking.from_scores([[0.1, 0.9, 0.5]]), Judgments.from_targets([2]))
     >>> hits.rank.tolist()
@@ -137,12 +155,15 @@ def judge(
     _refuse_split_ties(placed, conventions)
     without_self = conventions.self_match == "exclude"
     if isinstance(judgments, Labels):
-        hits = _judge_labels(placed, judgments, conventions, without_self)
+        hits = _judge_labels(placed, judgments, conventions, without_self, allow_mismatch)
     elif isinstance(judgments, Qrels):
-        hits = _judge_qrels(placed, judgments, conventions, without_self)
+        hits = _judge_qrels(placed, judgments, conventions, without_self, allow_mismatch)
     else:
         raise UsageError(f"judgments must be Judgments, found {type(judgments).__name__}.")
-    return replace(hits, search=ranking.search)
+    remarks = (*hits.remarks, *constant_scores(placed))
+    numbered = ranking.doc_ids.numbered and conventions.tiebreak != "index"
+    settings = {**ranking.settings, **({"docs": "numbered"} if numbered else {})}
+    return replace(hits, search=ranking.search, settings=settings, remarks=remarks)
 
 
 def _refuse_split_ties(ranking: Ranking, conventions: Conventions) -> None:
@@ -162,15 +183,18 @@ def _refuse_split_ties(ranking: Ranking, conventions: Conventions) -> None:
 
 
 def _judge_qrels(
-    ranking: Ranking, qrels: Qrels, conventions: Conventions, without_self: bool
+    ranking: Ranking, qrels: Qrels, conventions: Conventions, without_self: bool, allow: bool
 ) -> Hits:
     if without_self:
         qrels = _qrels_without_self(qrels)
-    judged_docs = qrels.docs
-    if qrels.doc_ids != ranking.doc_ids:
-        judged_docs = qrels.doc_ids.match(ranking.doc_ids)[judged_docs]
     to_judged = ranking.query_ids.match(qrels.query_ids)
     known = np.flatnonzero(to_judged >= 0)
+    remarks = check_queries(ranking, qrels, to_judged, allow=allow)
+    judged_docs = qrels.docs
+    if qrels.doc_ids != ranking.doc_ids:
+        places = qrels.doc_ids.match(ranking.doc_ids)
+        remarks += check_docs(ranking, qrels, places >= 0, len(known), allow=allow)
+        judged_docs = places[judged_docs]
     length = np.zeros(ranking.n_queries, np.int64)
     length[known] = np.diff(qrels.offsets)[to_judged[known]]
     at, _ = _gather(qrels.offsets, to_judged[known])
@@ -185,6 +209,7 @@ def _judge_qrels(
         len(ranking.doc_ids),
     )
     own = qrels.query_ids.match(ranking.doc_ids) >= 0 if without_self else None
+    odd = (*odd_grades(ranking, qrels), *odd_scores(ranking, order.rows_of(offsets), rank, grade))
     return _in_id_order(
         ranking,
         qrels,
@@ -194,13 +219,15 @@ def _judge_qrels(
         qrels.grade_counts,
         exhaustive=qrels.exhaustive,
         own=own,
+        remarks=(*remarks, *odd),
     )
 
 
 def _judge_labels(
-    ranking: Ranking, labels: Labels, conventions: Conventions, without_self: bool
+    ranking: Ranking, labels: Labels, conventions: Conventions, without_self: bool, allow: bool
 ) -> Hits:
     to_judged = ranking.query_ids.match(labels.query_ids)
+    remarks = check_queries(ranking, labels, to_judged, allow=allow)
     label_of_doc = _labels_of_ranked(ranking, labels)
     collection = ranking.doc_ids if ranking.n_docs else labels.doc_ids
     own = labels.query_ids.match(collection) >= 0 if without_self else None
@@ -228,6 +255,7 @@ def _judge_labels(
         exhaustive=True,
         own=own,
         n_docs=len(labels.doc_ids),
+        remarks=remarks,
     )
 
 
@@ -262,13 +290,13 @@ def _in_id_order(
     exhaustive: bool,
     own: NDArray[np.bool_] | None,
     n_docs: int = 0,
+    remarks: tuple[str, ...] = (),
 ) -> Hits:
     """Bring hits (by ranking row) and pool (by judged row) into the order of the query ids.
 
     `own` marks the judged queries whose own document is excluded from the collection.
     """
     n_docs = ranking.n_docs or n_docs
-    _refuse_strangers(ranking, judgments, to_judged)
     by_id = judgments.query_ids.order()
     ranked_row = np.full(judgments.n_queries, -1, np.int64)
     known = np.flatnonzero(to_judged >= 0)
@@ -305,21 +333,13 @@ def _in_id_order(
         extra=ranking.query_ids.take(np.flatnonzero(to_judged < 0)),
         conventions=conventions,
         tie_split=_take_flags(ranking.tie_split, source),
+        remarks=remarks,
     )
 
 
 def _take_flags(flags: NDArray[np.bool_] | None, rows: Ints) -> NDArray[np.bool_] | None:
     """The flags of some rows; the row after the last stands for queries not in the ranking."""
     return None if flags is None else np.append(flags, False)[rows]
-
-
-def _refuse_strangers(ranking: Ranking, judgments: Judgments, to_judged: Ints) -> None:
-    if ranking.n_queries and judgments.n_queries and not (to_judged >= 0).any():
-        raise MismatchError(
-            "The ranking and the judgments have no query in common: the ranking has "
-            f"{checks.name_few(ranking.query_ids, 3)}, the judgments have "
-            f"{checks.name_few(judgments.query_ids, 3)}. Are these the right two files?"
-        )
 
 
 def judge_ranks(
@@ -336,6 +356,7 @@ def judge_ranks(
     `ranks` is 1 + the number of documents above the target, or 0 where it was not retrieved;
     `tied` is how many other documents tie with it, `placed` its rank under the tie rule (by
     default the last rank of its tie group). `has_target` marks the queries that have one.
+    Documents have no ids here that could break ties: the scores say `tiebreak:index`.
 
     >>> judge_ranks([1, 3], tied=[0, 2]).rank_hi.tolist()
     [1, 5]
@@ -353,6 +374,7 @@ def judge_ranks(
     found = has & (first > 0)
     _check_rank_limits(first, rank, last, found, n_docs)
     size = np.full(len(first), n_docs or 0, np.int64)
+    constant = found.any() and size[0] > 1 and bool(((last - first + 1)[found] == size[0]).all())
     hits = Hits(
         query_ids=queries,
         offsets=offsets_of(found),
@@ -367,6 +389,8 @@ def judge_ranks(
         n_docs=size,
         missing=np.zeros(len(first), bool),
         exhaustive=True,
+        conventions=preset("trec_eval").but(tiebreak="index"),
+        remarks=(CONSTANT,) if constant else (),
     )
     return hits.select(queries.order())
 

@@ -1,38 +1,202 @@
-"""Ids that should be equal and are not: they differ in zeros, case, a prefix or their accents."""
+"""Ids that should be equal and are not: how they differ, and from which share on that is refused.
+
+Two sets of ids that are joined (judged and retrieved documents, queries of two files, classes of
+candidates and targets) do not fit if
+
+- none of the ids is on the other side, or fewer than a tenth of either side; or
+- ids that differ only in zero padding, case, a prefix, … make up a tenth or more of those that
+  have a partner, be it an equal or such a near one.
+
+A poor system, a run of few topics and unjudged queries are none of these: their ids are equal
+where they are on both sides.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.arrays import offsets_of
+from assay.core.checks import name_few
 from assay.core.ids import Ids
+from assay.errors import MismatchError
 
-__all__ = ["near_misses"]
+__all__ = ["check_labels_match", "check_match", "describe_near", "near_misses"]
 
+_GO_ON: Final = "go on with --allow-mismatch (allow_mismatch=True)"
+_LEAST_SHARE: Final = 0.1
+_LOOKED_AT: Final = 1000  # ids without a partner; more of them tell nothing new
+_MOST_COMPARED: Final = 100_000
+_SAMPLE: Final = 5000  # ids of the other side, to know what they look like
 _ZEROS: Final = re.compile(r"(?<!\d)0+(?=\d)")
-_FEWEST: Final = 2  # a single id has no shared prefix
+_POINT: Final = re.compile(r"(?<=\d)\.0+$")
+_BETWEEN: Final = re.compile(r"[;|,]")
+_FEWEST: Final = 2  # a single id has no shared prefix, and one near pair may be an accident
+_FEWEST_WITHOUT_PREFIX: Final = 5  # a1 and b1 may be two documents
 
 
-def near_misses(judged: Ids, ranked: Ids) -> dict[str, list[tuple[str, str]]]:
+def check_match(
+    wanted: Ids,
+    there: Ids,
+    what: str,
+    place: str,
+    *,
+    allow: bool = False,
+    found: NDArray[np.bool_] | None = None,
+    none: bool = True,
+    either: bool = False,
+    prefixes: bool = True,
+) -> tuple[str, ...]:
+    """Refuse ids that do not fit; with `allow` return the reason as a remark.
+
+    `what` names the wanted ids ("judged queries"), `place` the other side ("the run"); `found`
+    says which are there, if that is known. Unless `none`, no common id at all is fine, and with
+    `either` a tenth of one of the sides must be on the other. Without `prefixes`, another prefix
+    makes another id.
+
+    >>> check_match(Ids.of(["1", "2"]), Ids.of(["01", "02"]), "judged queries", "the run", allow=1)
+    ("2 of 2 judged queries that are not in the run are there under an id that differs in zero
+    padding ('1' and '01', '2' and '02')",)
+    """
+    matched = wanted.match(there) >= 0 if found is None else found
+    n_matched = int(matched.sum())
+    if n_matched in (len(wanted), len(there)):
+        return ()
+    near = _near(wanted, there, matched, _FEWEST_WITHOUT_PREFIX if prefixes else _LOOKED_AT + 1)
+    if near is not None:
+        problem = f"{near[0]} {what} that are not in {place} are there under {near[1]}"
+        return _refuse(problem, "Write the ids alike, or", allow=allow)
+    few = either and n_matched < _LEAST_SHARE * min(len(wanted), len(there))
+    if few or (none and not n_matched):
+        problem = (
+            f"{n_matched or 'none'} of the {len(wanted):,} {what} {'are' if n_matched else 'is'} "
+            f"in {place}: not {name_few(wanted.take(np.flatnonzero(~matched)), 3)}; it has "
+            f"{name_few(there, 3)}"
+        )
+        return _refuse(problem, "Do the two belong together? If so,", allow=allow)
+    return ()
+
+
+def check_labels_match(
+    wanted: Iterable[object], there: Iterable[object], what: str, place: str, **rules: Any
+) -> tuple[str, ...]:
+    """`check_match` of labels, each once, which may hold white space."""
+    return check_match(_packed(wanted), _packed(there), what, place, **rules)
+
+
+def _packed(labels: Iterable[object]) -> Ids:
+    coded = [str(label).encode(errors="replace") for label in labels]
+    blob = np.frombuffer(b"".join(coded), np.uint8)
+    return Ids.from_utf8(blob, offsets_of(np.array([len(text) for text in coded], np.int64)))
+
+
+def _refuse(problem: str, cure: str, *, allow: bool) -> tuple[str, ...]:
+    """Raise the problem with its cure, or return it as a remark."""
+    if not allow:
+        raise MismatchError(f"{problem[0].upper()}{problem[1:]}. {cure} {_GO_ON}.")
+    return (problem,)
+
+
+def _near(
+    wanted: Ids, there: Ids, matched: NDArray[np.bool_], by_prefix: int
+) -> tuple[str, str] | None:
+    """How many of how many ids without a partner have a near one, and how these differ.
+
+    Fewer than `by_prefix` pairs that differ in a prefix do not count.
+    """
+    n_matched, absent = int(matched.sum()), np.flatnonzero(~matched)
+    lacking = _spread(wanted.take(absent), _LOOKED_AT)
+    samples = _spread(wanted, _SAMPLE), _spread(there, _SAMPLE)
+    if n_matched >= _LEAST_SHARE * len(wanted) and not _looks_other(lacking, samples[1]):
+        return None
+    free = there.take(np.flatnonzero(there.match(wanted) < 0))
+    some = _spread(free, _MOST_COMPARED)
+    differences = {
+        how: pairs
+        for how, pairs in near_misses(lacking, some, whole=samples).items()
+        if len(pairs) >= by_prefix or "prefix" not in how
+    }
+    n_near = sum(map(len, differences.values()))
+    like_all = n_near * len(absent) / len(lacking) * len(free) / max(len(some), 1)
+    too_few = n_near < min(_FEWEST, len(wanted)) or not n_near
+    if too_few or like_all < _LEAST_SHARE * (like_all + n_matched):
+        return None
+    how, pairs = max(differences.items(), key=lambda item: len(item[1]))
+    shown = ", ".join(f"{ours!r} and {theirs!r}" for ours, theirs in pairs[:3])
+    about = f"about {min(like_all / len(absent), 1):.0%} of the"
+    count = (
+        f"{n_near:,} of {len(lacking):,}" if some is free and len(lacking) == len(absent) else about
+    )
+    return count, f"an id that differs {how} ({shown})"
+
+
+def _spread(ids: Ids, most: int) -> Ids:
+    """Some of the ids, from first to last; all, if there are few."""
+    if len(ids) <= most:
+        return ids
+    return ids.take(np.linspace(0, len(ids) - 1, most).astype(np.int64))
+
+
+def _looks_other(lacking: Ids, there: Ids) -> bool:
+    """Whether many ids without a partner have a length or kinds of characters unknown there."""
+    known = set(map(_look, map(str, there)))
+    other = [text for text in map(str, lacking) if _look(text) not in known]
+    return len(other) >= 2 * _LEAST_SHARE * len(lacking)
+
+
+_KINDS: Final = str.maketrans(
+    dict.fromkeys("0123456789", "0")
+    | {chr(97 + i): "a" for i in range(26)}
+    | {chr(65 + i): "A" for i in range(26)}
+)
+
+
+def _look(text: str) -> tuple[int, bool, str]:
+    kinds = "".join(sorted(set(text.translate(_KINDS))))
+    return len(text), _ZEROS.search(text) is not None, kinds
+
+
+def describe_near(absent: Iterable[object], there: Iterable[object]) -> str:
+    """How ids that are there differ from those that are wanted, a pair of each kind.
+
+    >>> describe_near(["q1", "q2"], ["Q1", "Q2"])
+    " 'q1' and 'Q1' differ in upper and lower case."
+    """
+    near = near_misses(absent, there).items()
+    return "".join(f" {a!r} and {b!r} differ {how}." for how, ((a, b), *_) in near)
+
+
+def near_misses(
+    judged: Iterable[object],
+    ranked: Iterable[object],
+    *,
+    whole: tuple[Iterable[object], Iterable[object]] | None = None,
+) -> dict[str, list[tuple[str, str]]]:
     """Pairs of a judged and a ranked id, by what they differ in; each id is taken once.
 
-    Give ids that found no partner.
+    Give ids that found no partner; `whole` are all ids of both sides (or many of them), which tell
+    what a prefix is.
 
     >>> near_misses(Ids.of(["CACM-950"]), Ids.of(["CACM-0950"]))
     {'in zero padding': [('CACM-950', 'CACM-0950')]}
     """
     left = {str(value) for value in judged}
     right = {str(value) for value in ranked}
+    every = (left, right) if whole is None else tuple({str(id) for id in ids} for ids in whole)
     found: dict[str, list[tuple[str, str]]] = {}
-    for difference, plain in _plain_forms(left, right).items():
+    for difference, plain in _plain_forms(*every).items():
         pairs = _pair_ids(left, right, plain)
         if pairs:
             found[difference] = pairs
             left -= {ours for ours, _ in pairs}
-    return found
+    lists = _pair_lists(left, right)
+    return {**found, "in being a list of ids": lists} if lists else found
 
 
 PlainForm = Callable[[str, bool], str]
@@ -47,11 +211,19 @@ def _plain_forms(left: set[str], right: set[str]) -> dict[str, PlainForm]:
             "NFC", text
         ),
         "in quotes or white space": lambda text, _: text.strip("'\"\u00a0\u2007\u202f\ufeff"),
+        "in a decimal point": lambda text, _: _POINT.sub("", text),
     }
     ends = [_shared_ends(ids) for ids in (right, left)]
     if ends[0] != ends[1]:
         forms["in a prefix or suffix"] = lambda text, ours: _without_ends(text, ends[ours])
-    return forms
+    single = tuple(forms.values())
+
+    def without_all(text: str, ours: bool) -> str:
+        for plain in reversed(single):  # the prefix first
+            text = plain(text, ours)
+        return text
+
+    return {**forms, "in more than one of prefix, case, zero padding and quotes": without_all}
 
 
 def _shared_ends(ids: set[str]) -> tuple[str, str]:
@@ -87,3 +259,20 @@ def _pair_ids(left: set[str], right: set[str], plain: PlainForm) -> list[tuple[s
     return sorted(
         (text, by_form[form]) for text, form in pairs if form in by_form and form not in doubtful
     )
+
+
+def _pair_lists(left: set[str], right: set[str]) -> list[tuple[str, str]]:
+    """Judged ids that are really several, such as `a;b`, and those that are part of such an id."""
+    of_parts = {part: text for text in sorted(right) for part in _parts(text)}
+    found = {text: of_parts[text] for text in sorted(left) if text in of_parts}
+    for text in sorted(left - found.keys()):
+        known = [part for part in _parts(text) if part in right]
+        if known:
+            found[text] = known[0]
+    return list(found.items())
+
+
+def _parts(text: str) -> list[str]:
+    """The ids of a list that stands for one id; none where it does not look like a list."""
+    parts = [part.strip() for part in _BETWEEN.split(text)]
+    return parts if len(parts) > 1 else []

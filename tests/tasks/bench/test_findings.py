@@ -14,7 +14,6 @@ from assay.io.collections import Collection
 from assay.tasks.bench import run_bench
 from assay.tasks.bench.findings import disagreements, failures
 from assay.tasks.bench.text_findings import (
-    case_of,
     duplicates,
     language_of,
     near_duplicates,
@@ -133,12 +132,15 @@ def test_languages_are_recognised(text: str, language: str) -> None:
     assert language_of([text]) == language
 
 
-def test_a_case_mismatch_is_reported() -> None:
+def test_capitals_change_no_lexical_search_and_give_no_warning() -> None:
     docs = ["The Wing lifts.", "An Engine pushes.", "Air flows."]
-    assert "case-mismatch" in codes(made(docs, ["WHAT LIFTS THE WING"], [(0, 0)]))
-    assert "case-mismatch" not in codes(made(docs, ["What lifts the wing?"], [(0, 0)]))
-    assert case_of(["123"]) == ""
-    assert case_of(["これは"]) == ""
+    found = [
+        made(docs, [query], [(0, 0)]) for query in ("WHAT LIFTS THE WING", "what lifts the wing")
+    ]
+    assert codes(found[0]) == codes(found[1])
+    shouted, quiet = (run_bench(one, ["bm25", "tfidf", "lsa:2"], measures="RR") for one in found)
+    for loud, low in zip(shouted.systems, quiet.systems, strict=True):
+        assert loud.scores.values.tolist() == low.scores.values.tolist()
 
 
 def test_failures_and_disagreements_are_those_of_the_values() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.id_hints import near_misses
+from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
 from assay.inspect.check import Finding
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from assay.io.collections import Collection
     from assay.tasks.bench.result import BenchResult
 
-__all__ = ["case_of", "check_texts", "duplicates", "language_of", "near_duplicates"]
+__all__ = ["check_texts", "duplicates", "language_of", "near_duplicates"]
 
 _WORD: Final = re.compile(r"\w+")
 _SHINGLE: Final = 3  # words in a row
@@ -160,27 +160,6 @@ def _vote(text: str) -> str:
     return first if not others or number > others[0][1] else ""
 
 
-def case_of(texts: Sequence[str]) -> str:
-    """Whether most of the texts are all in small letters, or all in capitals, or mixed.
-
-    >>> case_of(["ALL OF IT", "MORE"]), case_of(["all of it"]), case_of(["Both of it"])
-    ('capitals', 'small letters', 'mixed case')
-    """
-    votes = Counter(_case(text) for text in _sample(texts) if any(map(str.isalpha, text)))
-    if not votes:
-        return ""
-    name, number = votes.most_common(1)[0]
-    return name if number >= _MOST * votes.total() else ""
-
-
-def _case(text: str) -> str:
-    if text.upper() == text.lower():
-        return ""  # a script without case
-    if text == text.lower():
-        return "small letters"
-    return "capitals" if text == text.upper() else "mixed case"
-
-
 def _sample(texts: Sequence[str]) -> Sequence[str]:
     """Some texts from all over the collection."""
     return texts[:: max(1, len(texts) // _SAMPLE)]
@@ -196,7 +175,7 @@ def check_texts(result: BenchResult) -> Iterator[Finding]:
     yield from _check_empty(collection)
     yield from _check_queries(collection)
     yield from _check_copies(collection)
-    yield from _check_writing(collection)
+    yield from _check_language(collection)
 
 
 def _finding(
@@ -214,13 +193,12 @@ def _count(number: int, noun: str) -> str:
 def _check_absent(collection: Collection) -> Iterator[Finding]:
     absent, judged = collection.absent_docs, collection.qrels.doc_ids
     if len(absent):
-        near = near_misses(absent, collection.doc_ids)
-        hint = "".join(f" Some differ {how}: {pairs[0]}." for how, pairs in near.items())
         yield _finding(
             "error",
             "absent-docs",
             f"{_count(len(absent), 'judged document')} not in the collection",
-            f"Those that are relevant count as relevant, and cannot be retrieved.{hint}",
+            f"Those that are relevant count as relevant, and cannot be retrieved."
+            f"{describe_near(absent, collection.doc_ids)}",
             absent,
             len(judged),
         )
@@ -230,7 +208,7 @@ def _check_absent(collection: Collection) -> Iterator[Finding]:
             "warning",
             "absent-queries",
             f"{_count(len(queries), 'judged query')} without a text",
-            "They are left out.",
+            f"They are left out.{describe_near(queries, collection.unjudged_queries)}",
             queries,
             len(collection.qrels.query_ids),
         )
@@ -318,19 +296,14 @@ def _groups(ids: Ids, groups: Sequence[Sequence[int]]) -> tuple[str, ...]:
     return tuple(" = ".join(str(ids[doc]) for doc in group[:3]) for group in groups[:3])
 
 
-def _check_writing(collection: Collection) -> Iterator[Finding]:
-    queries, docs = collection.query_texts, collection.doc_texts
-    for code, what, of in (
-        ("language", "written in", language_of),
-        ("case", "written in", case_of),
-    ):
-        of_queries, of_docs = of(queries), of(docs)
-        if of_queries and of_docs and of_queries != of_docs:
-            yield Finding(
-                "warning",
-                f"{code}-mismatch",
-                f"queries are mostly {what} {of_queries}, documents in {of_docs}",
-                "A model that was not trained for that, and any lexical search, retrieves less.",
-                len(queries),
-                len(queries),
-            )
+def _check_language(collection: Collection) -> Iterator[Finding]:
+    queries, docs = language_of(collection.query_texts), language_of(collection.doc_texts)
+    if queries and docs and queries != docs:
+        yield Finding(
+            "warning",
+            "language-mismatch",
+            f"queries are mostly written in {queries}, documents in {docs}",
+            "A model that was not trained for that, and any lexical search, retrieves less.",
+            len(collection.query_texts),
+            len(collection.query_texts),
+        )

@@ -1,0 +1,124 @@
+"""Input that reads well and is probably not what was meant is named beside the numbers."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import assay as library
+from assay.tasks.prediction import evaluate_predictions
+
+QUERIES = [f"q{i}" for i in range(12)]
+QRELS = {q: {f"d{j}": (i + j) % 3 for j in range(6)} for i, q in enumerate(QUERIES)}
+RUN = {q: {f"d{j}": 9.5 - 1.25 * j - i / 7 for j in range(8)} for i, q in enumerate(QUERIES)}
+
+
+def remarks(run, qrels, measures="AP", **options):
+    return library.evaluate(run, qrels, measures, **options).remarks
+
+
+def test_sound_input_has_no_remark():
+    assert remarks(RUN, QRELS, "default") == ()
+
+
+def test_a_constant_scorer():
+    run = {q: dict.fromkeys(row, 1.0) for q, row in RUN.items()}
+    (remark,) = remarks(run, QRELS)
+    assert "the same score" in remark
+    run["q3"] = RUN["q3"]
+    assert remarks(run, QRELS) == ()
+
+
+def test_a_constant_scorer_of_classes():
+    result = evaluate_predictions(np.zeros((5, 4)), [0, 1, 2, 3, 0])
+    assert any("the same score" in remark for remark in result.remarks)
+    mixed = evaluate_predictions([[0.0, 0.0], [0.0, 1.0]], [0, 1])
+    assert not any("the same score" in remark for remark in mixed.remarks)
+
+
+def test_judgments_as_run():
+    assert "copy of the judgments" in remarks(QRELS, QRELS)[0]
+
+
+def test_run_as_judgments():
+    assert any("may be a run" in remark for remark in remarks(RUN, RUN))
+
+
+def test_swapped_run_and_judgments():
+    assert any("may be swapped" in remark for remark in remarks(QRELS, RUN))
+
+
+def test_grades_below_the_threshold():
+    soft = {q: {d: grade / 4 for d, grade in row.items()} for q, row in QRELS.items()}
+    (remark,) = remarks(RUN, soft, ["AP", "nDCG@10"])
+    assert remark.startswith("grades between 0 and 1, such as 0.25, are not relevant to AP:")
+    assert remarks(RUN, soft, ["AP(rel=0.25)"]) == ()
+    assert remarks(RUN, soft, ["nDCG@10"]) == ()
+
+
+@pytest.mark.parametrize(("run", "qrels"), [("qrels", "run"), ("qrels", "qrels"), ("run", "run")])
+def test_files_in_the_wrong_place(assay, tmp_path, run, qrels):
+    lines = {
+        "run": [f"{q} Q0 {d} 1 {s} t\n" for q, row in RUN.items() for d, s in row.items()],
+        "qrels": [f"{q} 0 {d} {g}\n" for q, row in QRELS.items() for d, g in row.items()],
+    }
+    for name, text in lines.items():
+        (tmp_path / name).write_text("".join(text))
+    answer = assay("eval", tmp_path / run, "-r", tmp_path / qrels)
+    assert answer.code == 3
+    assert "swapped?" in answer.err or "is this the run?" in answer.err
+
+
+def test_a_system_below_chance(assay, tmp_path):
+    backwards = {
+        q: {d: -100 * grade - number for number, (d, grade) in enumerate(row.items())}
+        for q, row in QRELS.items()
+    }
+    (tmp_path / "run.json").write_text(json.dumps(backwards))
+    (tmp_path / "qrels.json").write_text(json.dumps(QRELS))
+    answer = assay(
+        *("eval", tmp_path / "run.json", "-r", tmp_path / "qrels.json", "-m", "AP", "-m", "R@6"),
+        *("--chance", "--n-docs", "6", "--json"),
+    )
+    (run,) = json.loads(answer.out)["runs"]
+    (remark,) = [words for words in run["remarks"] if "below chance" in words]
+    assert "AP (" in remark
+    assert "R@6" not in remark
+
+
+def test_systems_that_are_all_the_same():
+    scores = library.evaluate(RUN, QRELS, "RR")
+    found = library.compare(scores, scores, scores)
+    assert found.verdict == "All 3 systems are identical on RR: equal on all 12 queries"
+    other = library.evaluate({q: {"d0": 1.0} for q in QUERIES}, QRELS, "RR")
+    assert "A and C are equal on every query" in library.compare(scores, other, scores).remarks
+
+
+def test_remarks_of_a_system_are_those_of_its_comparison():
+    flat = library.evaluate({q: dict.fromkeys(row, 1.0) for q, row in RUN.items()}, QRELS, "RR")
+    found = library.compare(library.evaluate(RUN, QRELS, "RR"), flat, names=["good", "flat"])
+    assert [words for words in found.remarks if words.startswith("flat: every query")]
+
+
+@pytest.mark.parametrize("depth", [0, 5])
+def test_real_runs_give_no_false_alarm(data_dir, depth):
+    folder = data_dir("robust03")
+    rules = library.Conventions.parse("trec_eval").but(depth=depth or None)
+    judged = library.read_qrels(folder / "robust03_qrels.txt.gz")
+    for run in sorted(folder.glob("input.*.gz")):
+        found = library.evaluate(run, judged, "default", conventions=rules)
+        assert found.remarks == (), run.name
+
+
+def test_remarks_are_stored_and_reported(assay, tmp_path):
+    flat = {q: dict.fromkeys(row, 1.0) for q, row in RUN.items()}
+    for name, data in (("flat.json", flat), ("good.json", RUN), ("qrels.json", QRELS)):
+        (tmp_path / name).write_text(json.dumps(data))
+    runs = [tmp_path / "flat.json", tmp_path / "good.json"]
+    store = ["--store", tmp_path / "runs.db"]
+    assert assay("eval", *runs, "-r", tmp_path / "qrels.json", "--save", *store).code == 0
+    for line in ([*runs, "-r", tmp_path / "qrels.json"], ["1", "2", *store]):
+        assert assay("report", *line, "-o", tmp_path / "report.md").code == 0
+        assert (tmp_path / "report.md").read_text().count("flat: every query gives all") == 1
