@@ -48,6 +48,7 @@ _file_options = options.add_options(
     ),
     click.option("--query-ids", metavar="FILE", help="Ids of the queries, likewise."),
     click.option("-r", "--qrels", metavar="QRELS", help="Judgments, to score the codes against."),
+    options.mismatch_option,
     click.option(
         "--codes",
         "codes",
@@ -217,6 +218,7 @@ def _evaluate(chosen: dict[str, Any]) -> CodesReport:
         "threads",
         "bits",
         "qrels",
+        "allow_mismatch",
     )
     with status_line("float") as progress:
         return evaluate_codes(
@@ -279,7 +281,7 @@ def _read_pair(docs: str, queries: str | None, own: bool, packed: int | None) ->
 
 
 def _read_codes(path: str, side: str, packed: int | None) -> Codes:
-    array = read_vectors(path, side).vectors
+    array: Any = read_vectors(path, side).vectors
     try:
         return pack_codes(array) if packed is None else Codes(array, packed)
     except InputError as error:

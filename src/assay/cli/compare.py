@@ -53,6 +53,7 @@ _REASONS = 3
 )
 @options.conventions_options
 @options.rel_option
+@options.mismatch_option
 @click.option(
     "--fail-if",
     "conditions",
@@ -79,6 +80,7 @@ def command(
     n_differences: int | None,
     rules: Conventions,
     rel: float | None,
+    allow_mismatch: bool,
     conditions: tuple[str, ...],
     fail_if_worse: bool,
     layout: str,
@@ -111,7 +113,9 @@ def command(
     output.refuse_input(file, *paths, qrels, options.group_file(by))
     wanted = _choose_measures(measures, rel, gate)
     with output.show_activity("reading and scoring …", qrels, *paths):
-        records = score_run_files(paths, qrels, wanted, conventions=rules)
+        records = score_run_files(
+            paths, qrels, wanted, conventions=rules, allow_mismatch=allow_mismatch
+        )
     column = None
     if by is not None:
         records, column = group_records(records, by)
@@ -258,7 +262,7 @@ class _ComparedFiles:
 
 def _narrate(records: list[RunRecord], comparison: Comparison, layout: str) -> None:
     """Say what a reader should know that the result itself does not hold."""
-    output.narrate_remarks(records)
+    output.narrate_remarks(records, but=comparison.remarks)
     n_pairs = len(comparison.pairs) // len(comparison.measures)
     if layout in ("text", "markdown", "latex") and n_pairs > MOST_PAIRS:
         output.narrate(f"{n_pairs:,} pairs are too many to list; --format csv or json has them")

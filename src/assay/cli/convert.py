@@ -5,10 +5,13 @@ from __future__ import annotations
 import click
 
 from assay.cli import options, output
+from assay.core.conventions import Conventions
 from assay.io.formats import read_qrels, read_run
 from assay.io.writers import write_qrels, write_run
 
 __all__ = ["command"]
+
+_AS_IN_FILE = Conventions(tiebreak="index")  # lines with equal scores keep their order
 
 
 @click.command("convert")
@@ -46,7 +49,7 @@ def command(
     """Write a run or judgments in another format.
 
     Names ending in .gz or .zst are compressed. OUT is written whole or not at all. Scores and
-    grades keep every digit.
+    grades keep every digit, and lines with equal scores their order.
 
     \b
     Examples:
@@ -56,7 +59,7 @@ def command(
     """
     output.refuse_input(target, source)
     if kind == "run":
-        ranking = read_run(source, format=source_format)
+        ranking = read_run(source, format=source_format, conventions=_AS_IN_FILE)
         write_run(ranking, target, format=target_format, tag=tag)
         output.narrate(f"{target}: {ranking.n_queries} queries, {len(ranking.docs)} results")
         return

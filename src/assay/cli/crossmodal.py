@@ -14,6 +14,7 @@ from assay.cli.progress import progress_bar
 from assay.compat.label_retrieval import save_results, summary
 from assay.core.checks import check_labels
 from assay.core.conventions import CHOICES
+from assay.scoring.scores import signature_of
 from assay.tables.page import Page, Words
 from assay.tasks.crossmodal.evaluate import label_retrieval
 from assay.tasks.crossmodal.inputs import (
@@ -172,6 +173,7 @@ _search_options = options.add_options(
         help="How tied items count.",
     ),
     options.zero_option,
+    options.mismatch_option,
     click.option(
         "--depth",
         type=click.IntRange(min=1),
@@ -316,6 +318,7 @@ def _evaluate(chosen: dict[str, Any], saving: Saving) -> LabelRetrievalResult:
             confusion_k=chosen["confusion_k"],
             zero=chosen["zero"],
             threads=chosen["threads"],
+            allow_mismatch=chosen["allow_mismatch"],
             progress=progress,
         )
     if dropped:
@@ -414,6 +417,6 @@ def _write_confusion(found: list[DirectionResult], path: str) -> None:
         {"level": one.level, "direction": one.direction.name, **one.confusion.to_dict()}
         for one in found
     ]
-    signature = "; ".join(dict.fromkeys(one.scores.signature for one in found))
+    signature = signature_of([one.scores for one in found])
     result = output.TableResult(confusion_table(found), {"confusion": pairs}, signature=signature)
     output.emit(result, output.choose_format(None, False, path, known=_FORMATS), path)

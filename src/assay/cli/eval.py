@@ -14,6 +14,8 @@ from assay.report.trec_layout import trec_layout
 from assay.runs import tables
 from assay.runs.record import RunRecord
 from assay.runs.run_files import group_records, score_run_files
+from assay.scoring.output import disclosures
+from assay.scoring.scores import signature_of
 from assay.tables.page import Page, Words
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ __all__ = ["command"]
 )
 @options.conventions_options
 @options.rel_option
+@options.mismatch_option
 @click.option(
     "--chance",
     "chance_wanted",
@@ -63,6 +66,7 @@ def command(
     by: str | None,
     rules: Conventions,
     rel: float | None,
+    allow_mismatch: bool,
     chance_wanted: bool,
     n_docs: int | None,
     percent: bool,
@@ -97,7 +101,14 @@ def command(
     names = measures or (("official",) if layout == "trec" else ("default",))
     wanted = options.apply_threshold(parse_many(names), rel)
     with output.show_activity("reading and scoring …", qrels, *runs):
-        records = score_run_files(runs, qrels, wanted, conventions=rules, n_docs=n_docs)
+        records = score_run_files(
+            runs,
+            qrels,
+            wanted,
+            conventions=rules,
+            n_docs=n_docs,
+            allow_mismatch=allow_mismatch,
+        )
     column = None
     if by is not None:
         records, column = group_records(records, by)
@@ -156,7 +167,7 @@ class _Evaluation:
 
     @property
     def signature(self) -> str:
-        return self.records[0].scored().signature
+        return signature_of([one.scored() for one in self.records], {"by": self.by})
 
     def table(self) -> Table:
         if self.per_query:
@@ -195,6 +206,8 @@ def _run_data(one: RunRecord, by: str | None, *, per_query: bool) -> dict[str, A
             "average": macro.average,
             "measures": numbers_or_none(macro),
             "groups": {name: numbers_or_none(values) for name, values in macro.groups.items()},
+            "sizes": macro.sizes,
         }
+    data["remarks"] = list(disclosures(one.scored(), one.chance_means()))
     path, tag = one.provenance["file"], one.provenance["tag"] or one.name
     return {"name": one.name, "path": path, "tag": tag, **data}

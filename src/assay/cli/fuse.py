@@ -40,6 +40,7 @@ __all__ = ["command"]
     help="Constant of rrf, added to ranks.",
 )
 @click.option("--depth", type=click.IntRange(min=1), help="Documents to keep for each query.")
+@options.mismatch_option
 @options.target_format_option
 @click.option("--tag", help="Last column of a TREC run; by default the method.")
 def command(
@@ -51,6 +52,7 @@ def command(
     weights: tuple[float, ...],
     rrf_k: int,
     depth: int | None,
+    allow_mismatch: bool,
     target_format: str | None,
     tag: str | None,
 ) -> None:
@@ -72,6 +74,7 @@ def command(
         weights=weights or None,
         rrf_k=rrf_k,
         depth=depth,
+        allow_mismatch=allow_mismatch,
     )
     write_run(fused, target, format=target_format, tag=tag or method)
     output.narrate(f"{target}: {fused.n_queries} queries, {len(fused.docs)} results")

@@ -37,6 +37,7 @@ __all__ = [
     "level_option",
     "make_conventions",
     "measures_option",
+    "mismatch_option",
     "open_store",
     "output_option",
     "qrels_option",
@@ -126,6 +127,11 @@ output_option = click.option(
     "-o", "--output", "file", metavar="FILE", help="Write the result to FILE, whole or not at all."
 )
 qrels_option = click.option("-r", "--qrels", required=True, metavar="QRELS", help="The judgments.")
+mismatch_option = click.option(
+    "--allow-mismatch",
+    is_flag=True,
+    help="Go on where ids do not fit, such as 1 and 01; they count as different.",
+)
 target_format_option = click.option(
     "--to", "target_format", type=click.Choice(RUN_FORMATS), help="If not as named."
 )

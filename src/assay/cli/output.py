@@ -20,6 +20,7 @@ from click.core import ParameterSource
 from assay.core.text import printable
 from assay.errors import UsageError
 from assay.io.atomic import atomic_write
+from assay.io.streams import split_array
 from assay.scoring.output import disclosures
 from assay.tables.page import Page, Words, latex_page, markdown_page, text_page
 from assay.tables.table import Cell, Table, as_csv
@@ -94,7 +95,7 @@ def refuse_same_file(*files: str | None) -> None:
 
 def _same(left: str, right: str) -> bool:
     try:
-        return os.path.samefile(left, right)
+        return os.path.samefile(split_array(left)[0], split_array(right)[0])
     except (OSError, ValueError):
         return False  # one of them does not exist: reading or writing it says so
 
@@ -332,9 +333,10 @@ def show_activity(what: str, *files: str) -> AbstractContextManager[object]:
     return spinner(what)
 
 
-def narrate_remarks(records: Sequence[RunRecord]) -> None:
-    """What a reader of the numbers should know, a line each."""
+def narrate_remarks(records: Sequence[RunRecord], but: Iterable[str] = ()) -> None:
+    """What a reader of the numbers should know, a line each, `but` what the result says itself."""
+    said = set(but)
     for one in records:
         start = f"{one.name}: " if len(records) > 1 else ""
-        for remark in disclosures(one.scored()):
-            narrate(start + remark)
+        remarks = disclosures(one.scored(), one.chance_means())
+        narrate_all(line for line in (start + words for words in remarks) if line not in said)

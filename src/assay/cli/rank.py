@@ -23,10 +23,13 @@ from assay.io.formats import read_run
 from assay.io.writers import write_run
 from assay.runs import tables
 from assay.runs.run_files import score_ranking, unique_names
+from assay.scoring.output import zero_remark
 from assay.search.engine import rank
 from assay.search.engine.workers import thread_count
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from assay.cli.saving import Saving
     from assay.cluster import Journal, SampledRecall
     from assay.core.ranking import Ranking
@@ -92,6 +95,7 @@ _shard_options = options.add_options(
 )
 @click.option("-r", "--qrels", metavar="QRELS", help="Score the run against these judgments.")
 @options.measures_option("With --qrels: a measure such as nDCG@10. May be repeated.")
+@options.mismatch_option
 @click.option("--save", is_flag=True, help="With --qrels: store the scores as a run.")
 @options.store_option
 @click.option("--dataset", metavar="NAME", help="With --save: the dataset.")
@@ -99,8 +103,8 @@ def command(*, save: bool, store: str | None, dataset: str | None, **chosen: Any
     """Find the exact best documents of each query and write them as a run.
 
     QUERIES and DOCS are .npy or .npz files of vectors (float16, float32, float64 or integers);
-    a .npz may hold ids. Files larger than memory are read in windows. Scores are the exact ones,
-    rounded to float64: the same bytes on every machine.
+    a .npz may hold ids, and FILE.npz:NAME names one of its arrays. Files larger than memory are
+    read in windows. Scores are the exact ones, rounded to float64: the same bytes on every machine.
 
     DOCS may also be shards: a pattern in quotes, or a manifest (.json) of .npy, .npz, .parquet or
     .safetensors files, searched here or on a cluster with the same bytes.
@@ -129,6 +133,7 @@ def command(*, save: bool, store: str | None, dataset: str | None, **chosen: Any
         else:
             ranking, journal = _rank_on_shards(vectors, ids, chosen, saving)
         _write(ranking, chosen)
+        output.narrate_all(_remarks(ranking, chosen))
         if chosen["qrels"] is not None:
             _score(ranking, journal, chosen, saving)
 
@@ -271,16 +276,16 @@ def _rank_on_shards(
             query_ids=ids,
             cluster=cluster,
         )
-    output.put(_describe_recall(recall, chosen["recall_of"]), None)
+    output.put(_describe_recall(recall, chosen["recall_of"], chosen["metric"]), None)
     return recall.exact, cluster.journal
 
 
-def _describe_recall(found: SampledRecall, run: str) -> str:
+def _describe_recall(found: SampledRecall, run: str, metric: str) -> str:
     ends = f"[{found.low:.4f}, {found.high:.4f}]"
     return (
         f"R@{found.k} of {run}: {found.estimate:.4f} {ends} ({found.level * 100:g} %, "
         f"{found.method}), from exact neighbours of {len(found.values)} of {found.n_queries} "
-        f"queries, seed {found.seed}"
+        f"queries, seed {found.seed}, metric {metric}"
     )
 
 
@@ -294,11 +299,25 @@ def _write(ranking: Ranking, chosen: dict[str, Any]) -> None:
         output.narrate(f"{target}: {ranking.n_queries} queries, {len(ranking.docs)} results")
 
 
+def _remarks(ranking: Ranking, chosen: dict[str, Any]) -> Iterator[str]:
+    """What a reader of the run should know, a line each."""
+    if chosen["k"] > ranking.n_docs > 0:
+        yield f"-k {chosen['k']} is more than the {ranking.n_docs} documents: all are listed"
+    if chosen["metric"] == "cosine" and (zeros := zero_remark(chosen["zero"], *ranking.zero_rows)):
+        yield zeros
+
+
 def _score(
     ranking: Ranking, journal: Journal | None, chosen: dict[str, Any], saving: Saving
 ) -> None:
     name = "rank" if chosen["target"] is None else unique_names([chosen["target"]])[0]
-    record = score_ranking(ranking, chosen["qrels"], chosen["measures"] or ("default",), name=name)
+    record = score_ranking(
+        ranking,
+        chosen["qrels"],
+        chosen["measures"] or ("default",),
+        name=name,
+        allow_mismatch=chosen["allow_mismatch"],
+    )
     files = tuple(chosen[key] for key in ("queries", "docs", "qrels"))
     config = {} if journal is None else {"cluster": journal.to_dict()}
     saving.save([record.but(files=files, config=config)])

@@ -73,6 +73,7 @@ _CHANGES = ("ties", "empty", "missing", "depth")
 )
 @options.conventions_choices
 @options.rel_option
+@options.mismatch_option
 @options.json_option
 def command(
     *,
@@ -90,6 +91,7 @@ def command(
     formats: tuple[str, ...],
     conventions: str,
     rel: float | None,
+    allow_mismatch: bool,
     json_wanted: bool,
     **settings: Any,
 ) -> None:
@@ -120,7 +122,7 @@ def command(
     with _find_sources(runs, baseline, filters=filters, store=store) as sources:
         columns = (*groups, by) if by else groups
         output.refuse_input(file, *sources.files, qrels, *map(options.group_file, columns))
-        scoring = _Scoring(qrels, measures, rel, conventions, changes, n_docs)
+        scoring = _Scoring(qrels, measures, rel, conventions, changes, n_docs, allow_mismatch)
         records = scoring.read_records(sources)
     records, column = _add_groups(records, groups, by)
     report = make_report(
@@ -294,6 +296,7 @@ class _Scoring:
     conventions: str
     changes: Mapping[str, Any]
     n_docs: int | None
+    allow_mismatch: bool
 
     def read_records(self, sources: _Sources) -> list[RunRecord]:
         """All runs in their order, files scored now."""
@@ -316,6 +319,7 @@ class _Scoring:
                 n_docs=self.n_docs,
                 keep_hits=True,
                 checksums=True,
+                allow_mismatch=self.allow_mismatch,
             )
             found |= {one.name: one for one in scored}
         return [found[name] for name in sources.names]
@@ -334,6 +338,7 @@ class _Scoring:
             "--ties": self.changes["ties"],
             "--depth": self.changes["depth"],
             "--conventions": options.is_typed("conventions"),
+            "--allow-mismatch": self.allow_mismatch,
             "--rel": None if self.measures else self.rel,
         }
         idle = [name for name, value in given.items() if value]

@@ -22,6 +22,7 @@ from assay.comparison.compare import compare as compare_scores
 from assay.core.text import printable
 from assay.errors import StorageError, UsageError
 from assay.io.fingerprints import fingerprints
+from assay.io.streams import split_array
 from assay.measures import parse_many
 from assay.store.query import read_query
 from assay.store.run import names_of, refuse_other_query_sets
@@ -335,7 +336,7 @@ def _change_folder(folder: str) -> Iterator[None]:
 
 
 def _find_changed(run: Run) -> list[str]:
-    files = [file for file in run.data if os.path.isfile(file)]
+    files = [file for file in run.data if os.path.isfile(split_array(file)[0])]
     now = fingerprints(files)
     return [file for file, mark in run.data.items() if now.get(file) != mark]
 

@@ -24,9 +24,10 @@ import numpy as np
 from assay.cluster.executors.base import worker_name
 from assay.cluster.remote_files import expand, is_remote, local_file
 from assay.cluster.settings import Cluster, Step
-from assay.cluster.shards import TEXT_ENDINGS, natural_order, read_text_shard
+from assay.cluster.shards import TEXT_ENDINGS, read_text_shard
 from assay.core import checks
 from assay.core.ids import Ids
+from assay.core.text import natural_order
 from assay.errors import AssayError, ClusterError, InputError, StorageError, UsageError, error_text
 from assay.io.atomic import atomic_write
 from assay.io.fingerprints import digest_of_file

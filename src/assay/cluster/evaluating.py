@@ -15,9 +15,11 @@ from assay.cluster.searching import VectorTask, prepare_search
 from assay.cluster.settings import Cluster
 from assay.core import checks
 from assay.core.conventions import Conventions, as_conventions
+from assay.core.id_hints import check_match
 from assay.core.ids import Ids, IntegerIds
 from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.ranking import Ranking
+from assay.core.settings import Settings
 from assay.io.formats import as_judgments
 from assay.measures import Measure, parse_many
 from assay.scoring.evaluate import evaluate
@@ -42,13 +44,21 @@ class EvaluationTask(VectorTask):
     n_docs: int
     has_ids: bool
     search_name: str
+    settings: Settings
 
     def finish(self, part: Lists, *extra: Any) -> Scores:
         """Judge a block."""
         query_ids, own, judged, docs = extra
         judgments = judged if docs is None else replace(judged, doc_ids=docs[0], doc_labels=docs[1])
         ranking = self._ranking(part, query_ids, own)
-        return evaluate(ranking, judgments, self.measures, conventions=self.conventions)
+        scores = evaluate(
+            ranking,
+            judgments,
+            self.measures,
+            conventions=self.conventions,
+            allow_mismatch=True,  # a block holds few of the documents; the driver has looked
+        )
+        return replace(scores, remarks=())
 
     def _ranking(self, part: Lists, query_ids: Ids, own: Ints) -> Ranking:
         """The block as a ranking of the documents it found, and of the queries' own."""
@@ -62,6 +72,7 @@ class EvaluationTask(VectorTask):
             n_docs=self.n_docs,
             has_ids=self.has_ids,
             search=self.search_name,
+            settings=self.settings,
             tie_split=part.tie_split if part.tie_split.any() else None,
         )
 
@@ -70,7 +81,7 @@ def _known_docs(part: Lists, query_ids: Ids, own: Ints) -> tuple[Ints, Ids]:
     """Numbers and ids of found documents; a query's own counts in the size of its collection."""
     if part.ids is None:
         rows = np.unique(part.docs)
-        return rows, IntegerIds(rows, rising=True)
+        return rows, IntegerIds(rows, rising=True, numbered=True)
     here = np.flatnonzero(own >= 0)
     rows, first = np.unique(np.concatenate([part.rows, own[here]]), return_index=True)
     return rows, Ids.concat([part.ids, query_ids.take(here)]).take(first)
@@ -90,6 +101,7 @@ def evaluate_shards(
     keep_ties: bool = False,
     zero: Literal["error", "drop", "last"] = "error",
     cluster: Cluster | None = None,
+    allow_mismatch: bool = False,
 ) -> Scores:
     """Scores of the best k of each query, as `evaluate(rank(…), qrels, measures)` gives them.
 
@@ -118,10 +130,20 @@ def evaluate_shards(
         n_docs=request.corpus.n_docs,
         has_ids=request.has_ids,
         search_name=f"{found.engine}-certified",
+        settings=found.settings,
+    )
+    remarks = check_match(
+        judgments.query_ids,
+        request.names,
+        "judged queries",
+        "the queries",
+        allow=allow_mismatch,
+        either=True,
     )
     rest = _without_ranking(request, judgments, work)
     extra = _Extras(request, judgments, cluster)
-    return _join_scores([*found.blocks(work, finish_extra=extra.of), rest])
+    scores = _join_scores([*found.blocks(work, finish_extra=extra.of), rest])
+    return replace(scores, remarks=remarks)
 
 
 class _Extras:
@@ -175,17 +197,16 @@ def _without_ranking(request: SearchRequest, judgments: Judgments, work: Evaluat
     """Scores of judged queries that are not among the queries."""
     places = request.names.match(judgments.query_ids)
     missing = np.setdiff1d(np.arange(judgments.n_queries), places)
-    strangers = (places < 0).all()  # then all queries are given, to be refused
-    names = request.names if strangers else Ids.count(0)
     nothing = Ranking(
-        names,
         Ids.count(0),
-        np.zeros(len(names) + 1, np.int64),
+        Ids.count(0),
+        np.zeros(1, np.int64),
         np.zeros(0, np.int32),
         np.zeros(0),
         n_docs=work.n_docs,
         has_ids=work.has_ids,
         search=work.search_name,
+        settings=work.settings,
     )
     some = _judgments_of(judgments, missing)
     if isinstance(judgments, Labels) and isinstance(some, Labels):

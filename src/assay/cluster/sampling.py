@@ -79,7 +79,8 @@ def take_sample(
     names = check_ids(query_ids, matrix.shape[0], "query")
     rows = sample_queries(matrix.shape[0], sample, seed=seed)
     some = np.concatenate([matrix[row : row + 1] for row in rows])
-    return some, IntegerIds(rows, rising=True) if names is None else names.take(rows)
+    numbered = IntegerIds(rows, rising=True, numbered=True)
+    return some, numbered if names is None else names.take(rows)
 
 
 def sampled_recall(

@@ -24,13 +24,14 @@ from assay.cluster.shards import open_shard
 from assay.core import checks
 from assay.core.ids import Ids, IntegerIds
 from assay.core.ranking import Ranking
+from assay.core.settings import Settings
 from assay.errors import MismatchError
-from assay.io.arrays import load_npy
+from assay.io.arrays import open_rows
 from assay.native import Engine
 from assay.search.engine.blocks import Metric
 from assay.search.engine.code_search import rank_codes
 from assay.search.engine.codes import Codes, as_codes
-from assay.search.engine.plan import check_ids, choose_kernels
+from assay.search.engine.plan import check_ids, choose_kernels, search_settings
 from assay.search.engine.search import rank
 from assay.search.engine.vectors import check_columns
 
@@ -116,8 +117,8 @@ class CodeTask(ListTask):
 
 def codes_of(docs: Any, bits: int | None) -> Codes:
     """The codes of a shard."""
-    array = load_npy(docs) if isinstance(docs, str) else docs
-    return as_codes(array, "docs") if bits is None else Codes(array, bits)
+    rows = open_rows(docs)
+    return as_codes(rows, "docs") if bits is None else Codes(rows, bits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +130,7 @@ class ShardSearch:
     cluster: Cluster
     kind: str
     engine: str
+    settings: Settings
 
     def blocks(self, work: ListTask | None = None, **extras: Any) -> list[Any]:
         """The result of every block; another `work` may finish blocks in another way."""
@@ -161,6 +163,7 @@ class ShardSearch:
             has_ids=self.request.has_ids,
             tie_split=lists.tie_split if self._knows_tie_split(lists) else None,
             search=f"{self.engine}-certified",
+            settings=self.settings,
         )
 
     def _knows_tie_split(self, lists: Lists) -> bool:
@@ -225,7 +228,15 @@ def prepare_search(
     check_columns(corpus.columns, matrix.shape[1])
     request = make_request(matrix, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster)
     work = VectorTask(k, bool(keep_ties), cluster.threads, cluster.engine, metric, zero)
-    return ShardSearch(request, work, cluster, "vectors", name)
+    made = search_settings(
+        metric=metric,
+        zero=zero,
+        exclude=exclude,
+        k=min(k, corpus.n_docs),
+        keep_ties=keep_ties,
+        n_docs=corpus.n_docs,
+    )
+    return ShardSearch(request, work, cluster, "vectors", name, made)
 
 
 def rank_code_shards(
@@ -257,7 +268,15 @@ def rank_code_shards(
         left.packed, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster
     )
     work = CodeTask(k, bool(keep_ties), cluster.threads, cluster.engine, left.bits, bits)
-    return ShardSearch(request, work, cluster, "codes", name).ranking()
+    made = search_settings(
+        metric="hamming",
+        zero="error",
+        exclude=exclude,
+        k=min(k, corpus.n_docs),
+        keep_ties=keep_ties,
+        n_docs=corpus.n_docs,
+    )
+    return ShardSearch(request, work, cluster, "codes", name, made).ranking()
 
 
 def _check_bits(query_bits: int, bits: int | None, corpus: Corpus) -> None:
@@ -280,4 +299,4 @@ def number_docs(lists: Lists, corpus: Corpus) -> tuple[NDArray[np.int32], Ids]:
     if corpus.n_docs <= _MOST_NUMBERED:
         return lists.docs.astype(np.int32), Ids.count(corpus.n_docs)
     rows, docs = np.unique(lists.docs, return_inverse=True)
-    return docs.astype(np.int32), IntegerIds(rows, rising=True)
+    return docs.astype(np.int32), IntegerIds(rows, rising=True, numbered=True)

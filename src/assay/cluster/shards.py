@@ -26,12 +26,12 @@ import numpy as np
 from assay.arrays import Array
 from assay.cluster.remote_files import expand, join, local_file
 from assay.core.ids import Ids
-from assay.core.text import did_you_mean
+from assay.core.text import did_you_mean, natural_order
 from assay.errors import AssayError, FormatError, InputError, StorageError, UsageError, need
 from assay.io.arrays import NpyRows, read_ids, read_vectors
 from assay.io.formats import ending_of
 from assay.io.json_text import parse_json
-from assay.io.streams import read_lines, read_text
+from assay.io.streams import read_lines, read_text, split_array
 from assay.io.texts import find_text_columns, read_texts
 from assay.models.safetensors import load_safetensors
 
@@ -40,7 +40,6 @@ __all__ = [
     "Shard",
     "ShardContent",
     "TextShard",
-    "natural_order",
     "open_shard",
     "open_shards",
     "read_text_shard",
@@ -90,25 +89,16 @@ def _list_shards(source: Any) -> list[Shard]:
             raise UsageError(f"A shard is named by text, found {name!r}.")
         if name.lower().endswith(".json"):
             return _of_manifest(name)
-        if not _PATTERN.search(name) or os.path.exists(name):
-            return [Shard(name)]
-        return [Shard(path) for path in expand(name)]
+        file, key = split_array(name)
+        if not _PATTERN.search(file) or os.path.exists(file):
+            return [Shard(file, key=key)]
+        return [Shard(path, key=key) for path in expand(file)]
     if isinstance(source, Iterable):
         return [shard for one in source for shard in _list_shards(one)]
     raise UsageError(
         f"Shards are a manifest (.json), a pattern such as 'docs-*.npy', or a list of files; "
         f"found {type(source).__name__}."
     )
-
-
-def natural_order(path: str) -> list[tuple[int, int, str]]:
-    """A key to sort by: numbers in a name compare as numbers.
-
-    >>> sorted(["part-10", "part-9"], key=natural_order)
-    ['part-9', 'part-10']
-    """
-    parts = re.split(r"(\d+)", path)
-    return [(int(p), 1, p) if p.isdigit() and p.isascii() else (-1, 0, p) for p in parts]
 
 
 def _of_manifest(name: str) -> list[Shard]:

@@ -7,7 +7,7 @@ above the targets and ties with them. Counts add up, so nothing is sorted and li
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ from assay.errors import IdError, UsageError
 from assay.io.arrays import open_rows
 from assay.native import Engine
 from assay.search.engine.blocks import Metric
-from assay.search.engine.plan import check_ids, choose_kernels
+from assay.search.engine.plan import check_ids, choose_kernels, search_settings
 from assay.search.engine.target_search import (
     TargetRanks,
     count_against,
@@ -152,9 +152,11 @@ def target_rank_shards(
     refuse_excluded_targets(request.excluded, numbers)
     work = TargetTask(metric, zero, cluster.threads, cluster.engine)
     counts = _count_targets(work, request, numbers, cluster)
-    return _level_zero_queries(
+    found = _level_zero_queries(
         counts, matrix, request, numbers, search=f"{name}-certified", metric=metric
     )
+    made = search_settings(metric=metric, zero=zero, exclude=exclude, n_docs=found.n_docs)
+    return replace(found, settings=made)
 
 
 def _numbers(named: list[Any], known: list[Any], corpus: Corpus) -> Ints:

@@ -7,7 +7,7 @@ runs resample and test the same groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from assay.arrays import Floats, Ints
 from assay.core.checks import as_list
 from assay.core.conventions import Conventions
+from assay.core.id_hints import check_match
 from assay.core.ids import Ids
 from assay.core.text import did_you_mean
 from assay.errors import MismatchError, UsageError
 from assay.measures import Measure, parse_many
-from assay.scoring.scores import Scores
+from assay.scoring.scores import Scores, signature_of
 from assay.stats import interval_method
 
 __all__ = [
@@ -57,9 +58,17 @@ class Aligned:
 
 
 def align(
-    systems: Sequence[Scores], *, names: Iterable[str] | None, measures: Any, by: str | None
+    systems: Sequence[Scores],
+    *,
+    names: Iterable[str] | None,
+    measures: Any,
+    by: str | None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Aligned:
-    """Check that the systems belong together, and take the queries that all of them have."""
+    """Check that the systems belong together, and take the queries that all of them have.
+
+    `settings` are those of the comparison, for the signature.
+    """
     _check_systems(systems)
     known = _check_names(names, len(systems))
     chosen, left_out = _choose_measures(systems, measures, known)
@@ -80,9 +89,15 @@ def align(
         values=values,
         clusters=None if by is None else _shared_clusters(systems, rows, by, known),
         conventions=systems[0].conventions,
-        signature=systems[0].signature,
+        signature=signature_of(systems, settings, queries=systems[0].query_ids.take(rows[0])),
         sizes=sizes,
-        remarks=(*_describe_left_out(left_out), *_describe_queries(known, sizes, len(rows[0]))),
+        remarks=(
+            *_describe_left_out(left_out),
+            *_describe_queries(known, sizes, len(rows[0])),
+            *_describe_near(known, answered),
+            *_describe_input(known, systems),
+            *_describe_copies(known, values),
+        ),
     )
 
 
@@ -207,7 +222,7 @@ def _shared_rows(
         raise MismatchError(
             f"Only {len(ids)} queries are in all {len(systems)} systems, less than half of the "
             f"largest set: {counts}{', …' if len(systems) > 5 else ''}. Score them on the same "
-            "queries."
+            f"queries.{''.join(f' {words}.' for words in _describe_near(names, answered))}"
         )
     return [ids.match(scores.query_ids) for scores in systems]
 
@@ -259,6 +274,33 @@ def _describe_queries(names: tuple[str, ...], sizes: tuple[int, ...], shared: in
     listed = ", ".join(f"{name} has {size}" for name, size in more[:5])
     rest = f" and {len(more) - 5} more systems have others" if len(more) > 5 else ""
     return [f"{shared} queries are in all systems and were compared; {listed}{rest}"]
+
+
+def _describe_near(names: tuple[str, ...], answered: Sequence[Ids]) -> list[str]:
+    """Queries that systems would share if their ids were written alike."""
+    first = answered[0]
+    return [
+        remark
+        for name, ids in zip(names[1:], answered[1:], strict=True)
+        for remark in check_match(
+            first, ids, f"queries of {names[0]}", name, allow=True, none=False
+        )
+    ]
+
+
+def _describe_input(names: tuple[str, ...], systems: Sequence[Scores]) -> list[str]:
+    """What is odd about the input of each system; where there is one, its own remarks say it."""
+    named = zip(names, systems, strict=True) if len(names) > 1 else ()
+    return [f"{name}: {remark}" for name, one in named for remark in one.remarks]
+
+
+def _describe_copies(names: tuple[str, ...], values: Floats) -> list[str]:
+    """Systems of more than two that are equal on every query; of two, the verdict says it."""
+    alike: dict[bytes, list[str]] = {}
+    for name, own in zip(names, values, strict=True):
+        alike.setdefault(own.tobytes(), []).append(name)
+    copies = [same for same in alike.values() if len(same) > 1 and len(names) > 2]
+    return [f"{' and '.join(same)} are equal on every query" for same in copies[:5]]
 
 
 def cluster_labels(scores: Scores, clusters: str) -> NDArray[Any] | None:

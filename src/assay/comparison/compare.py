@@ -267,7 +267,13 @@ def compare(
     'new is better than old on RR: +0.5000 [0.5000, 0.5000], p = 0.0078 (randomisation)'
     """
     settings = ComparisonSettings(test, correction, level, interval, resamples, seed, margin, by)
-    aligned = align((scores_a, scores_b, *more), names=names, measures=measures, by=by)
+    aligned = align(
+        (scores_a, scores_b, *more),
+        names=names,
+        measures=measures,
+        by=by,
+        settings={"baseline": baseline, **asdict(settings)},
+    )
     wanted = _pairs_to_test(aligned.names, baseline)
     standings: list[Standing] = []
     pairs: list[Pair] = []

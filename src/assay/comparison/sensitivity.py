@@ -139,12 +139,14 @@ def sensitivity(
     conventions: str | Conventions = "trec_eval",
     rules: Mapping[str, str | Conventions] | None = None,
     groups: Mapping[str, Any] | None = None,
+    allow_mismatch: bool = False,
     **settings: Any,
 ) -> Sensitivity:
     """Compare runs, given by name, under other tie rules and conventions than those given.
 
     `rules` are conventions by name; by default every single choice that can matter to
-    the measure is changed in turn. `groups` are as in `evaluate`, `settings` as in `compare`.
+    the measure is changed in turn. `groups` and `allow_mismatch` are as in `evaluate`, `settings`
+    as in `compare`.
 
     >>> runs = {"tied": {"q": {"a": 1, "b": 1}}, "late": {"q": {"a": 2, "b": 1}}}
     >>> sensitivity(runs, {"q": {"a": 1}}, "RR").verdict
@@ -165,7 +167,14 @@ def sensitivity(
 
     def compare_under(rule: Conventions) -> Comparison:
         scores = [
-            evaluate(ranking, judgments, wanted, conventions=rule, groups=groups)
+            evaluate(
+                ranking,
+                judgments,
+                wanted,
+                conventions=rule,
+                groups=groups,
+                allow_mismatch=allow_mismatch,
+            )
             for ranking in read.values()
         ]
         return compare(*scores, names=read, **settings)

@@ -154,6 +154,9 @@ def verdict_of_all(measure: str, ranked: Sequence[str], pairs: Sequence[Pair]) -
     own.sort(key=lambda pair: ranked.index(_other(pair, ranked[0])))
     if all(pair.outcome == "undecided" for pair in own):
         return f"The {len(ranked)} systems cannot be compared on {measure}: {own[0].untestable}"
+    if all(pair.outcome == "identical" for pair in pairs):
+        n = pairs[0].effect.n
+        return f"All {len(ranked)} systems are identical on {measure}: equal on all {n} queries"
     doubtful = [pair for pair in own if pair.winner != ranked[0]]
     if not doubtful:
         return (

@@ -47,7 +47,9 @@ OLD_PRESETS: Final[dict[str, str]] = {
     "document_004": "model_bench",
 }
 
-# What the signature of a result says beyond the conventions.
+_KEYS: Final = ("preset", *CHOICES, "depth")
+
+# Where the signature of a result goes on beyond the conventions, with any other keys.
 _RESULT_PARTS: Final = ("version:", "engine:", "search:")
 
 
@@ -119,9 +121,12 @@ class Conventions:
 
     def signature(self) -> str:
         """Every choice as `key:value`, joined by `|`; `Conventions.parse` reads it back."""
-        parts = [f"preset:{self.preset}"]
-        parts += [f"{key}:{getattr(self, _attribute(key))}" for key in CHOICES]
-        return "|".join([*parts, f"depth:{self.depth or 'all'}"])
+        return "|".join(f"{key}:{value}" for key, value in self.parts().items())
+
+    def parts(self) -> dict[str, str]:
+        """Every choice by its key in the signature."""
+        chosen = {key: getattr(self, _attribute(key)) for key in CHOICES}
+        return {"preset": self.preset, **chosen, "depth": str(self.depth or "all")}
 
     @classmethod
     def parse(cls, signature: str) -> Conventions:
@@ -140,7 +145,7 @@ class Conventions:
             )
         if ":" not in signature:
             return preset(signature)
-        parts = [part for part in signature.split("|") if not part.startswith(_RESULT_PARTS)]
+        parts = _own_parts(signature)
         choices = dict(_parse_part(part) for part in parts)
         if len(choices) < len(parts):
             raise ConventionError(f"A part is given twice in the signature {signature!r}.")
@@ -150,6 +155,13 @@ class Conventions:
     def __str__(self) -> str:
         """The signature."""
         return self.signature()
+
+
+def _own_parts(signature: str) -> list[str]:
+    """The parts that are conventions, without what the signature of a result adds at its end."""
+    parts = signature.split("|")
+    end = next((at for at, part in enumerate(parts) if part.startswith(_RESULT_PARTS)), len(parts))
+    return parts[:end] + [part for part in parts[end:] if part.partition(":")[0] in _KEYS]
 
 
 def _new_name(name: str) -> str:
@@ -164,9 +176,8 @@ def _attribute(key: str) -> str:
 
 def _parse_part(part: str) -> tuple[str, Any]:
     key, colon, value = part.partition(":")
-    if not colon or key not in {*CHOICES, "preset", "depth"}:
-        known = ["preset", *CHOICES, "depth"]
-        raise ConventionError(_unknown("part of a signature", key, known))
+    if not colon or key not in _KEYS:
+        raise ConventionError(_unknown("part of a signature", key, _KEYS))
     if key != "depth":
         return _attribute(key), value
     if value == "all":

@@ -100,10 +100,11 @@ class Leaderboard:
         own = [
             f"{run.name}: {remark}" if several else remark
             for run in self.runs
-            for remark in disclosures(run.scored())
+            for remark in disclosures(run.scored(), run.chance_means())
         ]
         between = self.aligned.remarks if self.comparison is None else self.comparison.remarks
-        return (*_mixed_data(self.runs), *_mixed_query_sets(self.runs), *own, *between)
+        both = (*_mixed_data(self.runs), *_mixed_query_sets(self.runs), *own, *between)
+        return tuple(dict.fromkeys(both))
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -169,7 +170,8 @@ def rank_records(
         )
     elif baseline is not None:
         raise UsageError(f"There is one run; the baseline {baseline!r} has nothing to compare.")
-    aligned = align(scores, names=names, measures=None, by=by)
+    chosen = {"baseline": baseline, **asdict(settings)}
+    aligned = align(scores, names=names, measures=None, by=by, settings=chosen)
     return Leaderboard(records, aligned, comparison, settings)
 
 
@@ -193,6 +195,7 @@ def vary_conventions(
             measure,
             conventions=scores.conventions,
             groups=groups,
+            allow_mismatch=True,  # refused, if at all, when the files were scored
             baseline=comparison.baseline,
             **asdict(comparison.settings),
         )

@@ -14,8 +14,10 @@ from assay.core.hits import judge
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.core.ranking import Ranking
+from assay.errors import MismatchError
 from assay.io.fingerprints import fingerprints
 from assay.io.formats import as_judgments, as_ranking
+from assay.io.streams import split_array
 from assay.io.tables import read_groups
 from assay.measures import Measure, parse_many
 from assay.runs.record import RunRecord
@@ -53,6 +55,7 @@ class _Task:
     rules: Conventions
     n_docs: int | None
     keep_hits: bool
+    allow_mismatch: bool
 
 
 def score_run_files(
@@ -65,15 +68,21 @@ def score_run_files(
     n_docs: int | None = None,
     keep_hits: bool = False,
     checksums: bool = False,
+    allow_mismatch: bool = False,
 ) -> list[RunRecord]:
     """Read run files and score them against one file of judgments, as `assay.evaluate` does.
 
     With `n_docs`, the size of the collection, also chance and ceiling. `keep_hits` keeps where
     relevant documents landed, for the curves of a report, and `checksums` says in `provenance`
-    which files were read.
+    which files were read. A file whose ids do not fit is refused unless `allow_mismatch`.
     """
     task = _Task(
-        as_judgments(qrels), parse_many(measures), as_conventions(conventions), n_docs, keep_hits
+        as_judgments(qrels),
+        parse_many(measures),
+        as_conventions(conventions),
+        n_docs,
+        keep_hits,
+        allow_mismatch,
     )
     truth = {"judgments": f"{qrels} {_checksum(qrels)}".strip()} if checksums else {}
     records = [
@@ -91,8 +100,16 @@ def score_run_files(
 
 def _score_file(path: str, name: str, task: _Task) -> RunRecord:
     ranking = as_ranking(path, task.rules)
-    hits = judge(ranking, task.judgments, conventions=task.rules)
-    scores = score(hits, task.measures, conventions=task.rules)
+    try:
+        hits = judge(
+            ranking,
+            task.judgments,
+            conventions=task.rules,
+            allow_mismatch=task.allow_mismatch,
+        )
+    except MismatchError as error:
+        raise MismatchError(f"{path}: {error}") from None
+    scores = score(hits, task.measures, conventions=task.rules).but_settings(n_docs=task.n_docs)
     ends: dict[str, Any] = {}
     if task.n_docs is not None:
         sized: dict[str, Any] = {"conventions": task.rules, "n_docs": task.n_docs}
@@ -116,7 +133,7 @@ def _sum_of(path: str) -> dict[str, str]:
 
 def _checksum(path: str) -> str:
     """Enough of the SHA-256 to know a file by; nothing for pipes, which cannot be read again."""
-    if not Path(path).is_file():
+    if not Path(split_array(path)[0]).is_file():
         return ""
     return str(fingerprints([path])[path]["sha256"])[:_DIGITS]
 
@@ -128,7 +145,12 @@ def group_records(records: Sequence[RunRecord], by: str) -> tuple[list[RunRecord
 
 
 def score_ranking(
-    ranking: Ranking, qrels: str, measures: Any = "default", *, name: str = "rank"
+    ranking: Ranking,
+    qrels: str,
+    measures: Any = "default",
+    *,
+    name: str = "rank",
+    allow_mismatch: bool = False,
 ) -> RunRecord:
     """Score a ranking as a file of it would be scored: rows without ids are named by number."""
     docs, places = np.unique(ranking.docs, return_inverse=True)
@@ -142,7 +164,8 @@ def score_ranking(
         given_scores=ranking.scores,
         in_order=True,
     )
-    return RunRecord(name, evaluate(as_read, qrels, measures), task="retrieval")
+    scores = evaluate(as_read, qrels, measures, allow_mismatch=allow_mismatch)
+    return RunRecord(name, scores, task="retrieval")
 
 
 def unique_names(paths: Sequence[str]) -> list[str]:

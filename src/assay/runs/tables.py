@@ -110,16 +110,19 @@ def query_table(records: list[RunRecord], percent: bool) -> Table:
 
 
 def group_table(records: list[RunRecord], by: str, percent: bool) -> Table:
-    """For each run the mean over queries, the mean over groups, and the groups."""
+    """For each run the mean over queries, the mean over groups, and the groups, each with n."""
     rows = []
     for one in records:
         front = [Cell(one.name)] if len(records) > 1 else []
         micro, macro = one.scored().mean(), one.scored().mean(by=by)
-        labelled: list[tuple[str, Mapping[str, float]]] = [
-            ("micro (over queries)", micro),
-            ("macro (over groups)", macro),
-            *macro.groups.items(),
+        labelled: list[tuple[str, int, Mapping[str, float]]] = [
+            ("micro (over queries)", micro.n, micro),
+            ("macro (over groups)", macro.n, macro),
+            *((name, macro.sizes[name], values) for name, values in macro.groups.items()),
         ]
-        rows += [(*front, Cell(label), *_values(one, v, percent)) for label, v in labelled]
+        rows += [
+            (*front, Cell(label), Cell(n, "count"), *_values(one, values, percent))
+            for label, n, values in labelled
+        ]
     head = ("run", by) if len(records) > 1 else (by,)
-    return Table((*head, *map(str, records[0].scored().measures)), tuple(rows))
+    return Table((*head, "n", *map(str, records[0].scored().measures)), tuple(rows))

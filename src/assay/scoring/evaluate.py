@@ -36,12 +36,13 @@ def evaluate(
     *,
     conventions: str | Conventions = "trec_eval",
     groups: Mapping[str, Any] | None = None,
+    allow_mismatch: bool = False,
 ) -> Scores:
     """Scores of a run against judgments.
 
     `run` is a `Ranking`, a path, {query: {doc: score}}, a data frame or (query, doc, score)
     tuples; `qrels` likewise with grades. `conventions` is a preset's name, a signature or a
-    `Conventions`.
+    `Conventions`. Ids that do not fit, such as `1` and `01`, are refused unless `allow_mismatch`.
 
     >>> run = {"q1": {"a": 0.9, "b": 0.4}, "q2": {"a": 0.8, "b": 0.1}}
     >>> qrels = {"q1": {"a": 1}, "q2": {"b": 1}}
@@ -49,7 +50,12 @@ def evaluate(
     Mean(micro: RR=0.7500, P@1=0.5000)
     """
     rules = as_conventions(conventions)
-    hits = judge(as_ranking(run, rules), as_judgments(qrels), conventions=rules)
+    hits = judge(
+        as_ranking(run, rules),
+        as_judgments(qrels),
+        conventions=rules,
+        allow_mismatch=allow_mismatch,
+    )
     scores = score(hits, measures, conventions=rules)
     if groups is None:
         return scores
@@ -80,7 +86,26 @@ def score(
         conventions=rules,
         extra=hits.extra,
         search=hits.search,
+        settings=hits.settings,
+        remarks=(*hits.remarks, *_too_small_grades(hits, wanted)),
     )
+
+
+def _too_small_grades(hits: Hits, measures: tuple[Measure, ...]) -> list[str]:
+    """A remark on grades such as 0.5, which no measure with the threshold 1 counts as relevant."""
+    some = hits.pool_grade[(hits.pool_grade > 0) & (hits.pool_grade < 1)]
+    limits: dict[Measure, Any] = {
+        measure: dict(measure.params).get("rel", measure.definition.params["rel"].default)
+        for measure in measures
+        if "rel" in measure.definition.params
+    }
+    blind = [str(m) for m, limit in limits.items() if len(some) and some.min() < limit <= 1]
+    if not blind:
+        return []
+    return [
+        f"grades between 0 and 1, such as {some.min():g}, are not relevant to {blind[0]}"
+        f"{' and others' if len(blind) > 1 else ''}: set rel (--rel) to the smallest that is"
+    ]
 
 
 def _rules(hits: Hits, conventions: str | Conventions | None) -> Conventions:
@@ -140,7 +165,7 @@ def _measure(
         tied[rows] = best != worst
         if rules.ties != "order":
             values[rows] = _under_ties(rules.ties, some, measure, arguments, gain, best, worst)
-    if views.hits.tie_split is not None and "order-free" not in measure.definition.laws:
+    if views.hits.tie_split is not None and "size-only" not in measure.definition.laws:
         tied |= views.hits.tie_split
     defined = _defined(view, measure.definition.defined)
     return np.where(defined, values, np.nan), tied & defined

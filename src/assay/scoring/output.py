@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
+
+import numpy as np
 
 from assay.arrays import Flags, or_none
 from assay.core.checks import name_few
@@ -23,20 +26,65 @@ from assay.io.writers import (
 )
 from assay.scoring.scores import Scores
 
-__all__ = ["disclosures", "write_scores"]
+__all__ = ["disclosures", "limit_remarks", "write_scores", "zero_remark"]
 
 
-def disclosures(scores: Scores) -> Iterator[str]:
-    """A sentence for each thing that a mean alone would hide.
+def disclosures(scores: Scores, chance: Mapping[str, float] | None = None) -> Iterator[str]:
+    """A sentence for each thing that a mean alone would hide; `chance` by measure if known.
 
     >>> from assay import evaluate
-    >>> list(disclosures(evaluate({"q": {"a": 1, "b": 1}}, {"q": {"a": 1}}, "RR")))
+    >>> run = {"q": {"a": 1, "b": 1, "c": 0}}
+    >>> list(disclosures(evaluate(run, {"q": {"a": 1}}, "RR")))
     ['100% of queries have a value that depends on ties (ties: order)']
     """
+    yield from scores.remarks
     for describe in (_missing, _extra, _empty, _tied):
         remark = describe(scores)
         if remark:
             yield remark
+    yield from limit_remarks(scores, chance)
+
+
+def limit_remarks(scores: Scores, chance: Mapping[str, float] | None = None) -> Iterator[str]:
+    """A sentence where a cut-off lies beyond the collection, where no order can be wrong, and where
+    a random order is better.
+    """
+    n_docs = int(scores.settings.get("n_docs", 0))
+    deep = [str(m) for m in scores.measures if isinstance(m.cutoff, int) and m.cutoff > n_docs > 0]
+    if deep:
+        yield f"{', '.join(deep)}: k is beyond the {n_docs} there are to find"
+    sure = [name for name, value in (chance or {}).items() if value > 1 - 1e-12]
+    if sure:
+        yield f"{', '.join(sure)}: chance is 100 %, any order is right, so this tells nothing"
+    yield from _below_chance(scores, chance or {})
+    unknown = [m for m in scores.measures if math.isnan((chance or {}).get(str(m), 0.0))]
+    hard = [str(m) for m in unknown if not m.is_order_free and np.isfinite(scores[m]).any()]
+    if hard:
+        yield f"chance of {', '.join(hard)} is not computed: the exact value would take too long"
+
+
+def _below_chance(scores: Scores, chance: Mapping[str, float]) -> Iterator[str]:
+    means = scores.mean() if chance else {}
+    low = {
+        str(m): chance[str(m)]
+        for m in scores.measures
+        if m.definition.high == 1.0 and m.name != "Unjudged"
+        if means.get(str(m), 1.0) < chance.get(str(m), 0.0) * (1 - 1e-9)
+    }
+    if low:
+        below = [f"{name} ({means[name]:.4f}, chance {value:.4f})" for name, value in low.items()]
+        yield f"below chance, worse than a random order: {', '.join(below)}"
+
+
+def zero_remark(policy: str, n_queries: int, n_docs: int, what: str = "documents") -> str:
+    """What became of vectors of zeros under cosine; empty where there are none."""
+    dropped = policy == "drop"
+    parts = [
+        f"{n_queries} of the queries, to which " + ("nothing is found" if dropped else "all tie")
+    ]
+    parts += [f"{n_docs} of the {what}, " + ("never found" if dropped else "always last")]
+    some = [part for part, n in zip(parts, (n_queries, n_docs), strict=True) if n]
+    return f"vectors of zeros (zero: {policy}): {'; '.join(some)}" if some else ""
 
 
 def _missing(scores: Scores) -> str:

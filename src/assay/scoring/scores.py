@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,16 @@ from assay.arrays import Floats, or_none
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.exact_sums import exact_group_sums, exact_sum
+from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
+from assay.core.settings import (
+    Settings,
+    as_settings,
+    join_settings,
+    query_digest,
+    setting_parts,
+)
+from assay.core.text import natural_order
 from assay.display import plot_means
 from assay.errors import IdError, MeasureError, MismatchError, UsageError, ValueRangeError
 from assay.io.frames import build_frame
@@ -24,7 +34,7 @@ from assay.native import engine_name
 from assay.tables.page import Words, html_page
 from assay.tables.table import Cell, Table
 
-__all__ = ["SCHEMA_VERSION", "Counts", "Mean", "Scores"]
+__all__ = ["SCHEMA_VERSION", "Counts", "Mean", "Scores", "signature_of"]
 
 SCHEMA_VERSION = 1
 GEOMETRIC_FLOOR = 0.00001
@@ -57,6 +67,8 @@ class Mean(Mapping[str, float]):
     """Means by measure name, with the kind of average and the counts behind each.
 
     `average` is micro (over queries), macro (over groups) or weighted (over groups with weights).
+    `groups` are the means of each group, and `sizes` how many queries stand behind them; where
+    measures are undefined for some queries, the measure with the most counts.
     """
 
     values_by_name: dict[str, float]
@@ -64,6 +76,7 @@ class Mean(Mapping[str, float]):
     counts: dict[str, Counts]
     by: str | None = None
     groups: dict[str, dict[str, float]] = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
 
     def __getitem__(self, name: str | Measure) -> float:
         """The mean of a measure, under its canonical name or any other name of it."""
@@ -74,6 +87,14 @@ class Mean(Mapping[str, float]):
             return self.values_by_name[str(parse(key))]
         except MeasureError as error:  # what a mapping lacks is a KeyError
             raise KeyError(str(error)) from None
+
+    @property
+    def n(self) -> int:
+        """How many queries, or groups, were averaged, for the measure that has the most."""
+        if self.by is None:
+            return max((one.n for one in self.counts.values()), default=0)
+        left_out = min((one.groups_left_out for one in self.counts.values()), default=0)
+        return len(self.groups) - left_out
 
     def __iter__(self) -> Iterator[str]:
         """The names of the measures."""
@@ -96,7 +117,9 @@ class Scores:
     `tied` marks values that depend on the order of tied documents, `missing` the judged queries
     that the ranking does not hold; `extra` are the queries of the ranking without judgments;
     `groups` are columns such as scene, label or user; `search` says how the engine found the
-    ranking, where it did, and that its order is certified.
+    ranking, where it did, and that its order is certified; `settings` are what else made the
+    numbers, such as the metric of the search; `remarks` say what is odd about the input;
+    `not_computed` are measures without a value for any query, which have no mean.
     """
 
     measures: tuple[Measure, ...]
@@ -108,6 +131,9 @@ class Scores:
     extra: Ids = field(default_factory=lambda: Ids.count(0))
     groups: dict[str, NDArray[Any]] = field(default_factory=dict)
     search: str = ""
+    settings: Settings = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    not_computed: frozenset[Measure] = frozenset()
 
     @property
     def n_queries(self) -> int:
@@ -116,10 +142,22 @@ class Scores:
 
     @property
     def signature(self) -> str:
-        """Which conventions these numbers follow, and which version and kernels computed them."""
-        found = f"|search:{self.search}" if self.search else ""
-        made = f"version:{__version__}|engine:{engine_name()}"
-        return f"{self.conventions.signature()}|{made}{found}"
+        """All that decides these numbers beside the data; see `signature_of`."""
+        return signature_of([self])
+
+    @cached_property
+    def query_set(self) -> str:
+        """How many queries the means are over and a digest of their ids; `/`, those answered."""
+        if not self.missing.any():
+            return query_digest(self.query_ids)
+        answered = query_digest(self.query_ids.take(np.flatnonzero(~self.missing)))
+        if self.conventions.missing == "skip":
+            return answered
+        return f"{query_digest(self.query_ids)}/{answered}"
+
+    def but_settings(self, **settings: Any) -> Scores:
+        """The same scores with more settings in the signature; None and False change nothing."""
+        return replace(self, settings={**self.settings, **as_settings(**settings)})
 
     def __getitem__(self, measure: str | Measure) -> Floats:
         """The values of one measure, a number per query."""
@@ -150,7 +188,7 @@ class Scores:
             if absent:
                 raise MismatchError(
                     f"The group column {name!r} has no entry for {len(absent)} queries: "
-                    f"{checks.name_few(absent)}."
+                    f"{checks.name_few(absent)}.{describe_near(absent, values)}"
                 )
             values = [values[query] for query in self.query_ids]
         elif self.query_ids != Ids.count(self.n_queries):
@@ -200,6 +238,10 @@ class Scores:
         for number, measure in enumerate(self.measures):
             values = self.values[number, ids]
             undefined = np.isnan(values)
+            if measure in self.not_computed:
+                means[str(measure)] = math.nan
+                counts[str(measure)] = Counts(0, 0, int(self.missing.sum()), 0)
+                continue
             self._refuse_empty(measure, ids[undefined], rules)
             used = np.where(undefined, 0.0, values) if rules.empty == "zero" else values[~undefined]
             means[str(measure)] = _aggregate(measure.definition.aggregate, used)
@@ -223,14 +265,21 @@ class Scores:
         names, rows, numbers = self._members(by, rules)
         share = np.ones(len(names)) if weights is None else _weights(names, weights)
         means, counts, columns = {}, {}, {}
+        sizes = np.zeros(len(names), np.int64)
         for number, measure in enumerate(self.measures):
             values = self.values[number, rows]
             undefined = np.isnan(values)
+            if measure in self.not_computed:
+                means[str(measure)] = math.nan
+                columns[str(measure)] = [math.nan] * len(names)
+                counts[str(measure)] = Counts(0, 0, int(self.missing.sum()), 0, len(names))
+                continue
             self._refuse_empty(measure, rows[undefined], rules)
             if rules.empty == "zero":
                 used, of = np.where(undefined, 0.0, values), numbers
             else:
                 used, of = values[~undefined], numbers[~undefined]
+            sizes = np.maximum(sizes, np.bincount(of, minlength=len(names)))
             found = _group_aggregates(measure.definition.aggregate, used, of, len(names))
             known = ~np.isnan(found)
             total = math.fsum(share[known].tolist())
@@ -249,20 +298,26 @@ class Scores:
             name: dict(zip(columns, row, strict=True))
             for name, row in zip(names, rows_of_groups, strict=True)
         }
-        return Mean(means, "macro" if weights is None else "weighted", counts, by, groups)
+        average = "macro" if weights is None else "weighted"
+        counted = dict(zip(names, sizes.tolist(), strict=True))
+        return Mean(means, average, counts, by, groups, counted)
 
     def _members(
         self, by: str, rules: Conventions
     ) -> tuple[list[str], NDArray[np.int64], NDArray[np.int64]]:
-        """Names of the groups; the rows that count, group by group; and the group of each."""
+        """Names of the groups, 2 before 10; the rows that count, group by group; and the group of
+        each."""
         if not isinstance(by, str) or by not in self.groups:
             have = ", ".join(self.groups) or "none; add one with with_groups()"
             raise UsageError(f"Group column {by!r} not found. Columns: {have}.")
-        names, numbers = np.unique(self.groups[by], return_inverse=True)
+        found, codes = np.unique(self.groups[by], return_inverse=True)
+        names = sorted(found.tolist(), key=natural_order)
+        place = {name: number for number, name in enumerate(names)}
+        numbers = np.array([place[name] for name in found.tolist()], np.int64)[codes]
         used = ~self.missing if rules.missing == "skip" else np.ones(self.n_queries, bool)
         rows = np.flatnonzero(used)
         rows = rows[np.argsort(numbers[rows], kind="stable")]
-        return names.tolist(), rows, numbers[rows]
+        return names, rows, numbers[rows]
 
     @classmethod
     def merge(cls, *parts: Scores) -> Scores:
@@ -294,6 +349,8 @@ class Scores:
                 name: np.concatenate([part.groups[name] for part in parts])[by_id]
                 for name in first.groups
             },
+            settings=join_settings(part.settings for part in parts),
+            remarks=tuple(one for one in first.remarks if all(one in p.remarks for p in parts)),
         )
 
     def to_dict(self, *, per_query: bool = True) -> dict[str, Any]:
@@ -302,6 +359,7 @@ class Scores:
         data: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "signature": self.signature,
+            "settings": dict(self.settings),
             "queries": {
                 "judged": self.n_queries,
                 "missing": int(self.missing.sum()),
@@ -311,6 +369,7 @@ class Scores:
             "measures": {
                 name: _mean_entry(value, mean.counts[name]) for name, value in mean.items()
             },
+            "remarks": list(self.remarks),
         }
         if per_query:
             data["per_query"] = {
@@ -340,7 +399,7 @@ class Scores:
         lines = [f"Scores of {self.n_queries} queries, {mean.average} averages"]
         for name, value in mean.items():
             lines.append(f"  {name:<{width}}  {value:.4f}  {describe_counts(mean.counts[name])}")
-        return "\n".join([*lines, f"  {self.signature}"])
+        return "\n".join([*lines, *(f"  {words}" for words in (*self.remarks, self.signature))])
 
     def _lenient_mean(self) -> Mean:
         """The mean, also where the conventions refuse one: looking at a value must not fail."""
@@ -356,7 +415,30 @@ class Scores:
             for name, value in mean.items()
         )
         table = Table(("measure", f"{mean.average} mean", "queries"), rows)
-        return html_page([table, Words(self.signature, "signature")])
+        remarks = [Words(remark) for remark in self.remarks]
+        return html_page([table, *remarks, Words(self.signature, "signature")])
+
+
+def signature_of(
+    systems: Sequence[Scores],
+    settings: Mapping[str, Any] | None = None,
+    *,
+    queries: Ids | None = None,
+) -> str:
+    """What decides the numbers of one or several systems, beside the data.
+
+    The conventions, the version and the kernels that computed them, how the rankings were found,
+    the settings and those of the whole (`settings`), and the query set: that of the systems, or
+    `queries` where only those count. What differs from system to system is listed in their order.
+    """
+    rules = join_settings(one.conventions.parts() for one in systems)
+    found = join_settings(
+        {**as_settings(search=one.search or None), **one.settings} for one in systems
+    )
+    made = {"version": __version__, "engine": engine_name(), **found}
+    sets = join_settings({"queries": one.query_set} for one in systems)
+    asked = sets if queries is None else {"queries": query_digest(queries)}
+    return "|".join(setting_parts({**rules, **made, **as_settings(**settings or {}), **asked}))
 
 
 def describe_counts(counts: Counts) -> str:

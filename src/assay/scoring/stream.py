@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from assay.core import checks
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.hits import Hits, judge
@@ -48,10 +46,11 @@ class Stream:
         self._parts: list[Scores] = []
         self._seen = 0
 
-    def add(self, run: Any, qrels: Any) -> None:
+    def add(self, run: Any, qrels: Any, *, allow_mismatch: bool = False) -> None:
         """Evaluate one batch of queries: a run and its judgments, as for `evaluate`."""
         ranking, judgments = as_ranking(run, self._rules), as_judgments(qrels)
-        self.add_hits(judge(ranking, judgments, conventions=self._rules))
+        hits = judge(ranking, judgments, conventions=self._rules, allow_mismatch=allow_mismatch)
+        self.add_hits(hits)
 
     def add_hits(self, hits: Hits) -> None:
         """Evaluate one batch of queries that is judged already."""
@@ -59,8 +58,7 @@ class Stream:
         if self._number:
             if hits.query_ids.kind != "integer":
                 raise UsageError("number=True is for batches whose queries have no ids.")
-            numbers = np.arange(self._seen, self._seen + hits.n_queries)
-            hits = replace(hits, query_ids=Ids.of(numbers, what="query"))
+            hits = replace(hits, query_ids=Ids.count(hits.n_queries, self._seen))
         self._seen += hits.n_queries
         self._parts.append(score(hits, self._measures, conventions=self._rules))
 

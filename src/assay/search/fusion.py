@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -17,8 +18,10 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
 from assay.core import checks, order
+from assay.core.id_hints import check_match
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
+from assay.core.settings import as_settings, join_settings
 from assay.errors import UsageError, ValueRangeError
 
 __all__ = ["METHODS", "NORMALIZATIONS", "Method", "Normalization", "fuse"]
@@ -46,6 +49,7 @@ def fuse(
     weights: Sequence[float] | None = None,
     rrf_k: int = 60,
     depth: int | None = None,
+    allow_mismatch: bool = False,
 ) -> Ranking:
     """One ranking from several: reciprocal ranks, or scores, added over the lists.
 
@@ -60,7 +64,8 @@ def fuse(
     scores count as they are and must not be negative. `depth` cuts the result.
 
     Ties follow the lists' rule; lists with different rules, or numbered documents that differ,
-    tie by id descending. Queries are those of any list.
+    tie by id descending. Queries are those of any list. Lists whose ids differ in case or zero
+    padding are refused unless `allow_mismatch`.
 
     >>> a = Ranking.from_arrays([[0, 1, 2]], n_docs=4)
     >>> b = Ranking.from_arrays([[2, 3]], n_docs=4)
@@ -68,6 +73,7 @@ def fuse(
     [2, 0, 1, 3]
     """
     lists = _check(rankings, method, normalize)
+    _check_ids(lists, allow_mismatch)
     shares = _weights(weights, len(lists))
     if method == "rrf":
         offset = _whole(rrf_k, "rrf_k")
@@ -78,7 +84,16 @@ def fuse(
             for one, w in zip(lists, shares, strict=True)
         ]
     fused = _add(lists, parts, times_lists=method == "combmnz", name=method)
+    how = {"k": rrf_k} if method == "rrf" else {"normalize": normalize or "none"}
+    own = as_settings(fusion=method, **how, weights=weights, depth=depth)
+    fused = replace(fused, settings=_settings(lists, own))
     return fused if depth is None else fused.first(depth)
+
+
+def _settings(lists: list[Ranking], own: dict[str, str]) -> dict[str, str]:
+    """The settings of the lists, and those of the fusion in one text."""
+    how = ",".join(f"{key}={value}" for key, value in own.items() if key != "fusion")
+    return {**join_settings(one.settings for one in lists), "fusion": f"{own['fusion']}({how})"}
 
 
 def _check(rankings: Any, method: str, normalize: str | None) -> list[Ranking]:
@@ -93,6 +108,19 @@ def _check(rankings: Any, method: str, normalize: str | None) -> list[Ranking]:
         known = ", ".join(NORMALIZATIONS)
         raise UsageError(f"Unknown normalisation {normalize!r}; there are {known}, and None.")
     return lists
+
+
+def _check_ids(lists: list[Ranking], allow: bool) -> None:
+    """Refuse lists whose ids are not alike; they may well be of other queries and documents."""
+    first, *others = lists
+    for number, other in enumerate(others, 2):
+        for what, ids, rest in (
+            ("queries", first.query_ids, other.query_ids),
+            ("documents", first.doc_ids, other.doc_ids),
+        ):
+            about = f"{what} of the first list"
+            place = f"list {number}"
+            check_match(ids, rest, about, place, allow=allow, none=False, prefixes=False)
 
 
 def _weights(weights: Sequence[float] | None, n_lists: int) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -383,3 +384,19 @@ def test_a_result_has_tables_and_plain_data_of_all_levels():
     assert all("level" in table.columns for table in found.tables())
     single = label_retrieval({"image": vectors}, labels["fine"], k_values=[1])
     assert not any("level" in table.columns for table in single.tables())
+
+
+def test_nothing_of_the_size_queries_by_items_is_held():
+    sensor, text, labels = small_world(1, n=6000, width=8)
+    sensor += np.random.default_rng(1).random(sensor.shape, np.float32)  # few ties
+    tracemalloc.start()
+    try:
+        label_retrieval(
+            {"sensor": sensor, "text": text + 2},
+            labels,
+            directions=["text2sensor"],
+            k_values=[1, 10],
+        )
+        assert tracemalloc.get_traced_memory()[1] < 6000 * 6000 / 4
+    finally:
+        tracemalloc.stop()

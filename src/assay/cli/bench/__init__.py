@@ -50,6 +50,7 @@ _input_options = options.add_options(
         metavar="FILE",
         help="Judgments: TREC, .tsv, .csv, .json, .parquet.",
     ),
+    options.mismatch_option,
     click.option("--split", metavar="NAME", help="Judgments of a folder in BEIR's layout. [test]"),
     click.option("--name", metavar="NAME", help="Name of the collection."),
     click.option(
@@ -339,6 +340,7 @@ def _run(
             threads=chosen["threads"],
             progress=progress,
             cluster=cluster,
+            allow_mismatch=chosen["allow_mismatch"],
             **changes,
         )
     return result, None if cluster is None else cluster.journal

@@ -14,6 +14,7 @@ from assay.arrays import Flags, Floats, Floats32, Ints
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
+from assay.core.settings import as_settings
 from assay.core.specs import Spec
 from assay.errors import AssayError, PluginError, StorageError, UsageError, error_text
 from assay.search.engine import rank, rerank
@@ -174,7 +175,7 @@ class Index:
             found = self._rank_enclosed(rows, ready, k)
         else:
             found = self._rerank(rows, self._find_checked(ready, k)).first(k)
-        return self._with_ids(found, query_ids)
+        return self._with_ids(found, query_ids, k)
 
     def raw(self, queries: Any) -> Floats32:
         """Queries as `find` takes them, checked."""
@@ -250,7 +251,7 @@ class Index:
         safe[longer] = last < kth - margins[longer]
         return safe
 
-    def _with_ids(self, found: Ranking, query_ids: Any) -> Ranking:
+    def _with_ids(self, found: Ranking, query_ids: Any, k: int) -> Ranking:
         queries = found.query_ids if query_ids is None else Ids.of(query_ids, what="query")
         checks.check_lengths(query_ids=len(queries), queries=len(found))
         checks.check_unique(queries, "query")
@@ -260,6 +261,7 @@ class Index:
             doc_ids=found.doc_ids if self.doc_ids is None else self.doc_ids,
             has_ids=query_ids is not None and self.doc_ids is not None,
             search=found.search if self.exactness == "certified" else self._signature(),
+            settings=as_settings(metric=self.metric, k=k, n_docs=self.n_docs),
         )
 
     def _signature(self) -> str:

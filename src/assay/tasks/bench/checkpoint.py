@@ -19,7 +19,7 @@ from assay.tasks.bench.search import Costs, SearchResult
 
 __all__ = ["BenchCheckpoint"]
 
-_LAYOUT: Final = "bench-1"
+_LAYOUT: Final = "bench-2"
 
 
 class BenchCheckpoint:
@@ -69,13 +69,13 @@ def _notes_of(result: SearchResult) -> dict[str, Any]:
         "costs": asdict(result.costs),
         "fingerprint": result.fingerprint,
         "counts": [result.n_texts, result.n_cut, result.n_without],
-        "ranking": [result.ranking.tiebreak, result.ranking.search],
+        "ranking": [result.ranking.tiebreak, result.ranking.search, dict(result.ranking.settings)],
     }
 
 
 def _from_part(part: Part, data: PreparedCollection) -> SearchResult:
     notes, arrays = part.notes, part.arrays
-    tiebreak, search = notes["ranking"]
+    tiebreak, search, settings = notes["ranking"]
     ranking = Ranking(
         data.query_ids,
         data.doc_ids,
@@ -85,6 +85,7 @@ def _from_part(part: Part, data: PreparedCollection) -> SearchResult:
         n_docs=len(data.doc_ids),
         tiebreak=tiebreak,
         search=search,
+        settings=settings,
     )
     if "tie_split" in arrays:
         ranking = replace(ranking, tie_split=arrays["tie_split"])

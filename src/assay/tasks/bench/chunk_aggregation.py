@@ -153,6 +153,7 @@ def aggregate_chunks(
         n_docs=len(doc_ids),
         has_ids=chunks.has_ids,
         search=chunks.search,
+        settings=chunks.settings,
     )
     return replace(ranking.first(depth), name=chunks.name)
 

@@ -43,9 +43,14 @@ class PreparedCollection:
     doc_ids: Ids
     unit_texts: tuple[str, ...]
     unit_doc: Ints
-    chunked: bool
+    chunk: ChunkRule | None
     docs_in_file: InFile
     queries_in_file: InFile
+
+    @property
+    def chunked(self) -> bool:
+        """Whether units are chunks of documents."""
+        return self.chunk is not None
 
     @property
     def n_units(self) -> int:
@@ -82,7 +87,7 @@ def prepare(
         doc_ids,
         units,
         owner,
-        chunk is not None,
+        chunk,
         in_file,
         InFile(collection.query_ids, collection.query_texts, rows),
     )

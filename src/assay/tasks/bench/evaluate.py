@@ -22,7 +22,9 @@ from assay.cluster import Cluster
 from assay.core import checks
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.hits import judge
+from assay.core.id_hints import check_match
 from assay.core.judgments import Qrels
+from assay.core.settings import Settings, as_settings
 from assay.errors import UsageError
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection
@@ -30,6 +32,7 @@ from assay.measures import Measure, parse_many
 from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import score
 from assay.search.fusion import fuse
+from assay.search.indexes.specs import without_secrets
 from assay.tasks.bench.checkpoint import BenchCheckpoint
 from assay.tasks.bench.chunk_aggregation import ChunkAggregation
 from assay.tasks.bench.collection import PreparedCollection, prepare
@@ -73,6 +76,7 @@ def run_bench(
     threads: int | None = None,
     progress: BenchProgress | None = None,
     cluster: Cluster | None = None,
+    allow_mismatch: bool = False,
 ) -> BenchResult:
     """Run models on a collection and judge what they retrieve.
 
@@ -82,10 +86,12 @@ def run_bench(
     "sum:N". `depth` is the number of documents to retrieve: by default 100 or the largest cut-off,
     1000 for a measure without one, and all where ties count other than in order. The folder
     `checkpoint` keeps finished systems, so that an interrupted bench resumes. On a `cluster`
-    (`assay.cluster.open_cluster`), workers encode the texts. `progress` is called with the name of
-    a system, its phase, done and total.
+    (`assay.cluster.open_cluster`), workers encode the texts. Judgments whose ids differ from those
+    of the texts, as `1` and `01` do, are refused unless `allow_mismatch`. `progress` is called with
+    the name of a system, its phase, done and total.
     """
     checks.require(collection, Collection, "collection", "what load_collection() returns")
+    _check_ids(collection, allow_mismatch)
     plan = BenchPlan.of(models, fusions, indexes)
     wanted = parse_many(measures)
     rule = ChunkRule.parse(chunk) if isinstance(chunk, str) else chunk
@@ -106,8 +112,10 @@ def run_bench(
     qrels = _answerable(collection)
     systems = []
     for name, spec, one in _run_systems(plan, data, options, finished):
-        hits = judge(one.ranking, qrels, conventions=rules)
-        systems.append(System(name, spec, one, hits, score(hits, wanted, conventions=rules)))
+        hits = judge(one.ranking, qrels, conventions=rules, allow_mismatch=True)  # was looked at
+        scores = score(hits, wanted, conventions=rules)
+        scores = scores.but_settings(collection=collection.fingerprint[:8])
+        systems.append(System(name, spec, one, hits, scores))
     finished.clear()
     n_docs, first = len(collection.doc_ids), systems[0].hits
     return BenchResult(
@@ -120,6 +128,15 @@ def run_bench(
         metric=metric,
         depth=deep,
     )
+
+
+def _check_ids(collection: Collection, allow: bool) -> None:
+    qrels = collection.qrels
+    for what, judged, there in (
+        ("queries", qrels.query_ids, collection.query_ids),
+        ("documents", qrels.doc_ids, collection.doc_ids),
+    ):
+        check_match(judged, there, f"judged {what}", "the collection", allow=allow)
 
 
 def _check_cluster(cluster: Any) -> None:
@@ -171,7 +188,8 @@ def _run_systems(
         found = kept.load_or_compute(search.fingerprint, search.search)
         if found is None:
             continue
-        results[model.name] = found
+        made = _settings(model, data, options)
+        found = results[model.name] = _with_settings(found, made)
         options.tell(model.name, "searching", 1, 1)  # also if it was finished before
         yield model.name, model.spec, found
         for index in plan.indexes:
@@ -180,10 +198,28 @@ def _run_systems(
                 f"{search.fingerprint} {index}", partial(search.search_index, name, index)
             )
             if indexed is not None:
-                yield name, indexed_name(model.spec, index), indexed
+                found = _with_settings(indexed, {**made, "index": without_secrets(index)})
+                yield name, indexed_name(model.spec, index), found
     for fusion in plan.fusions:
         members = [results[name] for name in fusion.members]
         yield fusion.name, fusion.spec, _fuse(fusion, members, options)
+
+
+def _settings(model: Model, data: PreparedCollection, options: SearchOptions) -> dict[str, str]:
+    """What decides a model's ranking, for the signature."""
+    own = as_settings(own=model.settings)
+    return as_settings(
+        model=without_secrets(model.spec + (f"({own['own']})" if model.settings else "")),
+        chunk=data.chunk,
+        fold=options.aggregation if data.chunked else None,
+        n_docs=len(data.doc_ids),
+    )
+
+
+def _with_settings(found: SearchResult, settings: Settings) -> SearchResult:
+    """With its settings, and the metric where vectors were searched; the depth is a convention."""
+    metric = as_settings(metric=found.ranking.settings.get("metric"))
+    return replace(found, ranking=replace(found.ranking, settings={**settings, **metric}))
 
 
 def _fuse(fusion: Fusion, members: list[SearchResult], options: SearchOptions) -> SearchResult:

@@ -1,7 +1,9 @@
 """From vectors to smaller ones: bits by sign, random directions or learned rotation; int8; float16.
 
-An encoder is made from the documents and then encodes documents and queries alike, a block of rows
-at a time. The same vectors, method, bits and seed give the same codes.
+An encoder is made from the documents and then encodes documents and queries, a block of rows at a
+time. The same vectors, method, bits and seed give the same codes. What cannot change a ranking by
+the metric cannot change its codes: the size of a vector under cosine, that of a query or of all
+documents under dot, a factor on everything under l2.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from assay.errors import UsageError, ValueRangeError
 from assay.search.engine import Codes
 from assay.search.engine.blas_scan import one_blas_thread
 
-__all__ = ["FLOAT", "METHODS", "CodeEncoder", "make_encoder"]
+__all__ = ["BINARY", "FLOAT", "METHODS", "SEEDED", "CodeEncoder", "make_encoder"]
 
 
 FLOAT: Final = "float"  # the vectors themselves, beside their codes
@@ -31,25 +33,34 @@ METHODS: Final[dict[str, str]] = {
     "float16": "two bytes per dimension",
 }
 
+BINARY: Final = ("sign", "gaussian", "itq")  # compared by Hamming distance
+SEEDED: Final = ("gaussian", "itq")  # these draw directions at random
+
 _BLOCK: Final = 1 << 22  # numbers to encode at once
 _SAMPLE: Final = 50_000  # documents that itq learns from
 _ROUNDS: Final = 50
-_LARGEST_FLOAT16: Final = 65504.0
+_METRICS: Final = ("cosine", "dot", "l2")
+_TOP_FLOAT16: Final = 2.0**15  # where numbers of 1 are put, so that small ones are not lost
+
+Encode = Callable[[Floats], NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class CodeEncoder:
-    """A way to shorten vectors; `bits` is the length of what it makes of one."""
+    """A way to shorten vectors; `bits` is the length of what it makes of a document.
+
+    Under dot and l2 queries are encoded in their own way, `query_block`.
+    """
 
     method: str
     bits: int
-    scale: Callable[[Floats], Floats]
-    encode_block: Callable[[Floats], NDArray[Any]]
+    doc_block: Encode
+    query_block: Encode
 
     @property
     def is_binary(self) -> bool:
         """Whether it makes codes of bits, to be compared by Hamming distance."""
-        return self.method in ("sign", "gaussian", "itq")
+        return self.method in BINARY
 
     @property
     def bytes_per_vector(self) -> int:
@@ -57,16 +68,33 @@ class CodeEncoder:
         return -(-self.bits // 8)
 
     def encode(self, vectors: NDArray[Any]) -> NDArray[Any] | Codes:
-        """The vectors, shortened: packed codes, or an array of int8 or float16."""
+        """Documents, shortened: packed codes, or an array of int8 or float16."""
+        return self._encode(vectors, self.doc_block)
+
+    def encode_queries(self, vectors: NDArray[Any]) -> NDArray[Any] | Codes:
+        """Queries for such documents; under l2 they are as wide as their numbers need."""
+        return self._encode(vectors, self.query_block)
+
+    def _encode(self, vectors: NDArray[Any], encode: Encode) -> NDArray[Any] | Codes:
         # One thread: how many there are would change the last bits of a product.
         with one_blas_thread():
-            made = [self._encode_rows(block) for block in _blocks(vectors)]
-        whole = np.concatenate(made)
-        return Codes(whole, self.bits) if self.is_binary else whole
+            parts = (encode(block) for block in _blocks(vectors))
+            if not self.is_binary:
+                return _stacked(parts, len(vectors))
+            packed = (np.packbits(part, axis=1) for part in parts)
+            return Codes(_stacked(packed, len(vectors)), self.bits)
 
-    def _encode_rows(self, block: Floats) -> NDArray[Any]:
-        made = self.encode_block(self.scale(block))
-        return np.packbits(made, axis=1) if self.is_binary else made
+
+def _stacked(parts: Iterator[NDArray[Any]], n_rows: int) -> NDArray[Any]:
+    """The parts below each other; each is let go of as soon as it is copied."""
+    part = next(parts)
+    made = np.empty((n_rows, part.shape[1]), part.dtype)
+    made[: len(part)] = part
+    done = len(part)
+    for part in parts:
+        made[done : done + len(part)] = part
+        done += len(part)
+    return made
 
 
 def _blocks(vectors: NDArray[Any]) -> Iterator[Floats]:
@@ -81,33 +109,42 @@ def make_encoder(
     *,
     bits: int | None = None,
     seed: int = 0,
-    by_angle: bool = True,
+    metric: str = "cosine",
 ) -> CodeEncoder:
     """An encoder for vectors like these; `bits` is for gaussian and itq, the others fix it.
 
-    With `by_angle` only directions count, as under cosine: every vector has a scale of its own.
-    Otherwise all are on one scale, that of the largest number of the documents.
+    Under cosine every vector has a scale of its own. Under dot all documents are on one scale,
+    that of their largest number, and every query on its own; under l2 the documents' scale is
+    that of the queries, too, whose numbers may then lie beyond the codes' range and are not cut.
     """
     if method not in METHODS:
         raise UsageError(f"Unknown method {method!r}. Known: {', '.join(METHODS)}.")
+    if metric not in _METRICS:
+        raise UsageError(f"Unknown metric {metric!r}. Known: {', '.join(_METRICS)}.")
     dimensions = docs.shape[1]
     if method == "sign":
-        return CodeEncoder(method, dimensions, lambda block: block, lambda block: block > 0)
-    scale = _row_scale if by_angle else _one_scale(docs)
-    if method == "int8":
-        return CodeEncoder(method, 8 * dimensions, scale, _to_int8(by_angle))
-    if method == "float16":
-        return CodeEncoder(method, 16 * dimensions, scale, _to_float16)
+        return CodeEncoder(method, dimensions, _is_positive, _is_positive)
+    if method in ("int8", "float16"):
+        width, makers = (8, _int8_makers) if method == "int8" else (16, _float16_makers)
+        return CodeEncoder(method, width * dimensions, *makers(docs, metric))
     length = checks.check_cutoff(bits, "bits")
     if method == "gaussian":
-        return CodeEncoder(
-            method, length, scale, Hyperplanes(*_random_directions(dimensions, length, seed))
-        )
-    scale = unit_rows if by_angle else scale
+        sides = Hyperplanes(_row_scale, *_random_directions(dimensions, length, seed))
+        return CodeEncoder(method, length, sides, sides)
+    scale = unit_rows if metric == "cosine" else _one_scale(docs)
     with one_blas_thread():
-        return CodeEncoder(
-            method, length, scale, Hyperplanes(*_learned_directions(docs, scale, length, seed))
-        )
+        centre, directions = _learned_directions(docs, scale, length, seed)
+    sides = Hyperplanes(scale, centre, directions)
+    if metric != "dot":
+        return CodeEncoder(method, length, sides, sides)
+    # (d - c) · q ranks as d · q does, so that queries have no centre, and their size no say.
+    return CodeEncoder(
+        method, length, sides, Hyperplanes(_row_scale, np.zeros_like(centre), directions)
+    )
+
+
+def _is_positive(block: Floats) -> NDArray[np.bool_]:
+    return np.asarray(block > 0)
 
 
 def _row_scale(block: Floats) -> Floats:
@@ -131,19 +168,32 @@ def _one_scale(docs: NDArray[Any]) -> Callable[[Floats], Floats]:
     largest = max((float(np.abs(block).max(initial=0.0)) for block in _blocks(docs)), default=0.0)
     if not largest:
         raise ValueRangeError("All documents are zero, so there is no scale for their codes.")
-    return lambda block: block / largest
+
+    @np.errstate(over="ignore")  # queries that are too large by far are refused by the search
+    def scale(block: Floats) -> Floats:
+        return block / largest
+
+    return scale
+
+
+def _largest_to_one(block: Floats) -> Floats:
+    """Every row by a factor of its own: its largest number becomes 1; a row of zeros stays one."""
+    largest = np.abs(block).max(axis=1, keepdims=True)
+    scaled: Floats = block / np.where(largest > 0, largest, 1.0)
+    return scaled
 
 
 @dataclass(frozen=True, eq=False)
 class Hyperplanes:
     """On which side of each direction, seen from the centre, a vector lies."""
 
+    scale: Callable[[Floats], Floats]
     centre: Floats
     directions: Floats
 
     def __call__(self, block: Floats) -> NDArray[np.bool_]:
         """A bit for each direction."""
-        return np.asarray((block - self.centre) @ self.directions > 0)
+        return np.asarray((self.scale(block) - self.centre) @ self.directions > 0)
 
 
 def _random_directions(dimensions: int, bits: int, seed: int) -> tuple[Floats, Floats]:
@@ -190,22 +240,49 @@ def _signed(columns: Floats) -> Floats:
 def _sample(docs: NDArray[Any], rng: np.random.Generator) -> Floats:
     if len(docs) <= _SAMPLE:
         return np.array(docs, np.float64)
-    return np.array(docs[np.sort(rng.choice(len(docs), _SAMPLE, replace=False))], np.float64)
+    return np.array(docs[np.sort(rng.choice(len(docs), _SAMPLE, replace=False))][:], np.float64)
 
 
-def _to_int8(by_angle: bool) -> Callable[[Floats], NDArray[np.int8]]:
-    """The largest number is 127: of each vector by angle, else of all documents.
+def _int8_makers(docs: NDArray[Any], metric: str) -> tuple[Encode, Encode]:
+    """Steps of 1/127 of the largest number: of each vector, or of all documents."""
 
-    Queries with larger numbers than all documents are cut.
-    """
+    def each(block: Floats) -> NDArray[np.int8]:
+        scaled = _row_scale(block)
+        largest = np.abs(scaled).max(axis=1, keepdims=True)
+        return np.rint(127 * scaled / np.where(largest > 0, largest, 1.0)).astype(np.int8)
 
-    def encode(block: Floats) -> NDArray[np.int8]:
-        largest = np.abs(block).max(axis=1, keepdims=True) if by_angle else np.ones((1, 1))
-        steps = 127 * block / np.where(largest > 0, largest, 1.0)
-        return np.clip(np.rint(steps), -127, 127).astype(np.int8)
+    if metric == "cosine":
+        return each, each
+    scale = _one_scale(docs)
 
-    return encode
+    def steps(block: Floats) -> Floats:
+        return np.asarray(np.rint(127 * scale(block)))
+
+    def cut(block: Floats) -> NDArray[np.int8]:
+        return np.clip(steps(block), -127, 127).astype(np.int8)
+
+    return cut, each if metric == "dot" else steps
 
 
-def _to_float16(block: Floats) -> NDArray[np.float16]:
-    return np.clip(block, -_LARGEST_FLOAT16, _LARGEST_FLOAT16).astype(np.float16)
+def _float16_makers(docs: NDArray[Any], metric: str) -> tuple[Encode, Encode]:
+    """Eleven bits of each number; numbers far below the largest have fewer, or none."""
+
+    def each(block: Floats) -> NDArray[np.float16]:
+        scaled = _row_scale(block) if metric == "cosine" else _largest_to_one(block)
+        return np.asarray(scaled * _TOP_FLOAT16, np.float16)
+
+    if metric == "cosine":
+        return each, each
+    scale = _one_scale(docs)
+
+    def together(block: Floats) -> NDArray[np.float16]:
+        return np.asarray(np.clip(scale(block), -1, 1) * _TOP_FLOAT16, np.float16)
+
+    def on_scale(block: Floats) -> Floats:
+        """Rounded within the row, whose size may be beyond the range of float16."""
+        scaled = scale(block)
+        power = np.frexp(np.abs(scaled).max(axis=1, keepdims=True))[1] - 15
+        rounded = np.ldexp(scaled, -power).astype(np.float16)
+        return np.asarray(np.ldexp(rounded.astype(np.float64), power) * _TOP_FLOAT16)
+
+    return together, each if metric == "dot" else on_scale

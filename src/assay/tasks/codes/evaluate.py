@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,17 +16,20 @@ from assay.comparison.compare import Comparison, compare
 from assay.core import checks
 from assay.core.conventions import Conventions, preset
 from assay.core.hits import judge
+from assay.core.id_hints import check_match
 from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.ranking import Ranking
+from assay.core.settings import as_settings
 from assay.errors import MismatchError, UsageError
 from assay.io.formats import as_judgments
 from assay.measures.neighbours import TIES, correlations, ranking_similarity
 from assay.scoring.evaluate import score
+from assay.scoring.output import zero_remark
 from assay.scoring.scores import Scores
 from assay.search.engine import Codes, pack_codes
 from assay.search.engine.codes import MOST_BITS
 from assay.stats import Interval, intervals
-from assay.tasks.codes.encoders import FLOAT, METHODS, make_encoder
+from assay.tasks.codes.encoders import BINARY, FLOAT, METHODS, SEEDED, make_encoder
 from assay.tasks.codes.result import (
     CodeCost,
     CodesReport,
@@ -42,6 +45,7 @@ __all__ = ["BITS", "evaluate_codes"]
 CodesProgress = Callable[[str, int, int | None], object]
 
 BITS: Final = (64, 128, 256, 512, 1024)
+GIVEN: Final = "given"  # the method of codes that were made elsewhere
 
 
 def evaluate_codes(
@@ -65,6 +69,7 @@ def evaluate_codes(
     resamples: int = 10_000,
     seed: int = 0,
     threads: int | None = None,
+    allow_mismatch: bool = False,
     progress: CodesProgress | None = None,
 ) -> CodesReport:
     """What shorter vectors lose, against the float ranking and, with `qrels`, against judgments.
@@ -104,12 +109,13 @@ def evaluate_codes(
         level,
         resamples,
         seed,
+        zero,
     )
     plan, remarks = _plan(task, bits, methods)
     ready = _read_ready(codes or {}, task, queries is None)
     _check_names([_name(*one) for one in plan], list(ready), remarks)
     tell = progress or (lambda step, done, total: None)
-    baseline = FloatBaseline.of(task, settings, qrels, tell)
+    baseline = FloatBaseline.of(task, settings, qrels, allow_mismatch, tell)
     found = [baseline.float_result()]
     found += [_measure_method(task, baseline, *one, seed, tell) for one in plan]
     found += [_measure_ready(task, baseline, name, *one, tell) for name, one in ready.items()]
@@ -236,14 +242,19 @@ class FloatBaseline:
 
     @classmethod
     def of(
-        cls, task: VectorSearch, settings: CodesSettings, qrels: Any, tell: CodesProgress
+        cls,
+        task: VectorSearch,
+        settings: CodesSettings,
+        qrels: Any,
+        allow: bool,
+        tell: CodesProgress,
     ) -> FloatBaseline:
         """Rank by the float vectors."""
         ranking, seconds = _time(
             lambda: task.search(task.queries, task.docs, lambda *at: tell(FLOAT, *at))
         )
         judgments = None if qrels is None else as_judgments(qrels)
-        remarks = () if judgments is None else _check_judgments(judgments, ranking)
+        remarks = () if judgments is None else _check_judgments(judgments, ranking, allow)
         nearest = _top_as_relevant(ranking, settings.k[0])
         sample = task.sample(settings.seed)
         whole = task.rank_sample(sample, task.queries, task.docs)
@@ -256,7 +267,7 @@ class FloatBaseline:
             whole,
             nearest,
             judgments,
-            (*remarks, *_note_sample(sample, task)),
+            (*remarks, *_note_zeros(ranking), *_note_sample(sample, task)),
         )
 
     def float_result(self) -> QuantizationResult:
@@ -274,15 +285,27 @@ class FloatBaseline:
         names = [f"{measure}@{k}" for measure in ("R", "nDCG") for k in cuts]
         match = "exclude" if self.settings.exclude_self else "keep"
         rules = preset("binary_codes").but(ties=self.settings.ties, self_match=match)
+        made = as_settings(
+            code=name,
+            rerank=self.settings.rerank if method in (*BINARY, GIVEN) else None,
+            seed=self.settings.seed if method in SEEDED else None,
+        )
+        placed = replace(ranking, settings={**ranking.settings, **made})
+        near = _scores(placed, self.nearest, names, rules)
         return QuantizationResult(
             name,
             method,
             cost,
             ranking_similarity(self.ranking, ranking, k=cuts, p=self.settings.p),
             *correlations(self.whole, whole),
-            _scores(ranking, self.nearest, names, rules),
-            None if self.qrels is None else _scores(ranking, self.qrels, names, rules),
+            near.but_settings(relevant=f"float@{cuts[0]}"),
+            None if self.qrels is None else _scores(placed, self.qrels, names, rules),
         )
+
+
+def _note_zeros(ranking: Ranking) -> list[str]:
+    policy = ranking.settings.get("zero")
+    return [remark] if policy and (remark := zero_remark(policy, *ranking.zero_rows)) else []
 
 
 def _note_sample(sample: Sample, task: VectorSearch) -> tuple[str, ...]:
@@ -295,7 +318,8 @@ def _note_sample(sample: Sample, task: VectorSearch) -> tuple[str, ...]:
 
 
 def _scores(ranking: Ranking, judgments: Judgments, names: list[str], rules: Conventions) -> Scores:
-    return score(judge(ranking, judgments, conventions=rules), names, conventions=rules)
+    hits = judge(ranking, judgments, conventions=rules, allow_mismatch=True)  # was looked at
+    return score(hits, names, conventions=rules)
 
 
 def _top_as_relevant(ranking: Ranking, k: int) -> Qrels:
@@ -307,9 +331,9 @@ def _top_as_relevant(ranking: Ranking, k: int) -> Qrels:
     return Judgments.from_pairs(ranking.query_ids, ranking.doc_ids, rows, docs, np.ones(len(docs)))
 
 
-def _check_judgments(judgments: Judgments, ranking: Ranking) -> tuple[str, ...]:
+def _check_judgments(judgments: Judgments, ranking: Ranking, allow: bool) -> tuple[str, ...]:
     """Refuse judgments of other queries or documents; remark on those without a vector."""
-    remarks = []
+    remarks: list[str] = []
     sides = [("queries", judgments.query_ids, ranking.query_ids)]
     if isinstance(judgments, Qrels | Labels):
         sides.append(("documents", judgments.doc_ids, ranking.doc_ids))
@@ -319,13 +343,10 @@ def _check_judgments(judgments: Judgments, ranking: Ranking) -> tuple[str, ...]:
                 f"The judgments name {what} by {judged.kind} ids such as {judged[0]!r}, the "
                 f"vectors by {known.kind} ids such as {known[0]!r}. Give the ids of the vectors."
             )
-        absent = np.flatnonzero(judged.match(known) < 0)
-        if len(absent) == len(judged):
-            raise MismatchError(
-                f"None of the {len(judged)} judged {what}, e.g. "
-                f"{checks.name_few(judged.take(absent[:3]))}, is among the {len(known)} vectors, "
-                f"e.g. {checks.name_few(known.take(np.arange(min(3, len(known)))))}."
-            )
+        found = judged.match(known) >= 0
+        absent = np.flatnonzero(~found)
+        place = f"the {len(known)} vectors"
+        remarks += check_match(judged, known, f"judged {what}", place, allow=allow, found=found)
         if len(absent):
             remarks.append(
                 f"{len(absent)} of {len(judged)} judged {what} have no vector: "
@@ -345,13 +366,13 @@ def _measure_method(
     name = _name(method, bits)
     tell(name, 0, 1)
     encoder, fitted = _time(
-        lambda: make_encoder(
-            method, task.docs, bits=bits, seed=seed, by_angle=task.metric == "cosine"
-        )
+        lambda: make_encoder(method, task.docs, bits=bits, seed=seed, metric=task.metric)
     )
     docs, of_docs = _time(lambda: encoder.encode(task.docs))
-    own = task.queries is task.docs
-    queries, of_queries = (docs, 0.0) if own else _time(lambda: encoder.encode(task.queries))
+    same = task.queries is task.docs and encoder.doc_block is encoder.query_block
+    queries, of_queries = (
+        (docs, 0.0) if same else _time(lambda: encoder.encode_queries(task.queries))
+    )
     ranking, seconds = _time(lambda: task.search(queries, docs, lambda *at: tell(name, *at)))
     encoding = fitted + of_docs + of_queries
     cost = CodeCost(encoder.bits, encoder.bytes_per_vector, encoding, seconds)
@@ -370,7 +391,7 @@ def _measure_ready(
     ranking, seconds = _time(lambda: task.search(queries, docs, lambda *at: tell(name, *at)))
     cost = CodeCost(docs.bits, -(-docs.bits // 8), 0.0, seconds)
     whole = task.rank_sample(baseline.sample, queries, docs)
-    return baseline.measure(name, "given", cost, ranking, whole)
+    return baseline.measure(name, GIVEN, cost, ranking, whole)
 
 
 def _intervals(one: QuantizationResult, settings: CodesSettings) -> dict[str, Interval]:

@@ -12,7 +12,7 @@ from assay.errors import UsageError
 from assay.measures.neighbours import RankingSimilarity
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
-from assay.scoring.scores import Scores
+from assay.scoring.scores import Scores, signature_of
 from assay.stats import Interval
 from assay.tables.page import Page, text_page
 from assay.tables.table import Table
@@ -35,6 +35,7 @@ class CodesSettings:
     level: float
     resamples: int
     seed: int
+    zero: str = "error"
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,9 @@ class CodesReport:
 
     @property
     def signature(self) -> str:
-        """The conventions behind the numbers."""
-        return self.codes[0].near.signature
+        """The conventions and the settings behind the numbers, listed where codes differ."""
+        own = {name: getattr(self.settings, name) for name in ("p", "level", "resamples", "seed")}
+        return signature_of([one.near for one in self.codes], own)
 
     def __getitem__(self, name: str) -> QuantizationResult:
         """One code by its name."""

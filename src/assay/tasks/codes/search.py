@@ -5,10 +5,9 @@ All go through the engine's exact search and keep every document that ties with 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +17,10 @@ from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError, UsageError
-from assay.io.arrays import load_npy
+from assay.io.arrays import open_rows
 from assay.search.engine import Codes, rank, rank_codes
 from assay.search.engine.search import rerank
-from assay.search.engine.vectors import check_shape, check_type
+from assay.search.engine.vectors import matrix_of
 
 __all__ = ["Metric", "Progress", "Sample", "VectorSearch", "Zero", "make_search"]
 
@@ -193,12 +192,8 @@ def make_search(
 
 
 def _matrix(values: Any, what: str) -> NDArray[Any]:
-    """Vectors as an array; a path of a .npy file is mapped."""
-    array = load_npy(values) if isinstance(values, str | os.PathLike) else values
-    array = checks.plain_array(array, what)
-    check_shape(array.shape, what)
-    check_type(array.dtype, what)
-    return array
+    """Vectors as an array, or as rows of a .npy file that are read as they are used."""
+    return cast("NDArray[Any]", matrix_of(open_rows(values), what))
 
 
 def _ids(given: Any, size: int, what: str) -> Ids | None:

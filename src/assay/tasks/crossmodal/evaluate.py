@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from assay.core import checks
+from assay.core.id_hints import check_labels_match
 from assay.runs.record import RunRecord
+from assay.scoring.scores import signature_of
 from assay.tables.table import Table, columns_of
 from assay.tasks.crossmodal.directions import (
     Metric,
@@ -20,7 +24,7 @@ from assay.tasks.crossmodal.directions import (
     parse_directions,
 )
 from assay.tasks.crossmodal.results import DirectionResult, LabelResults
-from assay.tasks.crossmodal.samples import Prototypes, SampleRows, align
+from assay.tasks.crossmodal.samples import Prototypes, SampleRows, Samples, align
 from assay.tasks.crossmodal.search import check_tasks, make_tasks, search_direction
 from assay.tasks.crossmodal.tables import label_table, measure_table, mistake_table
 
@@ -63,8 +67,8 @@ class LabelRetrievalResult(Mapping[str, LabelResults]):
 
     @property
     def signature(self) -> str:
-        """The conventions and the version that computed the numbers, each a line."""
-        return "\n".join(dict.fromkeys(one.scores.signature for one in self.directions))
+        """The conventions and the settings of all directions, listed where they differ."""
+        return signature_of([one.scores for one in self.directions])
 
     @property
     def remarks(self) -> Iterator[str]:
@@ -118,6 +122,7 @@ def label_retrieval(
     confusion_k: int | None = None,
     zero: Zero = "error",
     threads: int | None = None,
+    allow_mismatch: bool = False,
     progress: Progress | None = None,
 ) -> LabelRetrievalResult:
     """Results by level of labels and direction, from embeddings by the name of their modality.
@@ -126,7 +131,8 @@ def label_retrieval(
     with the ids of their samples: rows are then matched by id. `exclude_paired` excludes a query's
     own sample in another modality; in its own modality it always is. `truncate` divides by
     min(K, items of the label) in prototype directions, `full` adds further measures, `depth` is
-    the maximal depth of a list for MAP@R. `progress(done, total)` counts queries.
+    the maximal depth of a list for MAP@R. Prototypes and samples whose labels differ, as `1` and
+    `01` do, are refused unless `allow_mismatch`. `progress(done, total)` counts queries.
 
     >>> vectors = [[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]]
     >>> found = label_retrieval({"image": vectors}, ["cat", "cat", "dog", "dog"], k_values=[1])
@@ -154,6 +160,8 @@ def label_retrieval(
         checks.require(prototypes, Prototypes, "prototypes", "Prototypes.of(embeddings, labels)")
         prototypes = prototypes.without(dropped)
     tasks = make_tasks(samples, wanted, prototypes, dropped)
+    if prototypes is not None:
+        _check_prototypes(prototypes, samples, allow_mismatch)
     check_tasks(tasks, settings)
     done = _Steps(progress, sum(len(task.query_ids) for task in tasks))
     found: dict[str, list[DirectionResult]] = {level: [] for level in samples.levels}
@@ -161,6 +169,19 @@ def label_retrieval(
         for level, result in search_direction(task, settings, progress=done.next()).items():
             found[level].append(result)
     return LabelRetrievalResult(LabelResults(level, results) for level, results in found.items())
+
+
+def _check_prototypes(prototypes: Prototypes, samples: Samples, allow: bool) -> None:
+    """Refuse labels that are written differently; of several levels, prototypes may fit one."""
+    for level, labels in samples.levels.items():
+        check_labels_match(
+            np.unique(prototypes.labels).tolist(),
+            np.unique(labels).tolist(),
+            "labels of prototypes",
+            f"the labels {level!r}",
+            allow=allow,
+            none=len(samples.levels) == 1,
+        )
 
 
 def _as_rows(parts: Mapping[str, Any]) -> dict[str, SampleRows]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +14,7 @@ from assay.core.checks import check_labels, name_few
 from assay.errors import FormatError, MismatchError, UsageError
 from assay.io.arrays import load_keyed
 from assay.io.json_text import parse_json
-from assay.io.streams import read_text
+from assay.io.streams import read_text, split_array
 from assay.models.adapters.torch_file import from_factory
 from assay.tasks.crossmodal.prototypes import (
     encode_text_prototypes,
@@ -48,7 +50,9 @@ def read_modalities(named: dict[str, str], keys: dict[str, str]) -> dict[str, Sa
         raise UsageError(f"--modality: write NAME=FILE, found {named['']!r}.")
     _refuse_strange_keys(keys, named, "--modality-key")
     return {
-        name: SampleRows(*load_keyed(path, keys.get(name), usual=(f"{name}_embeddings", name)))
+        name: SampleRows(
+            *load_keyed(path, keys.get(name), usual=(f"{name}_embeddings", name), whole=False)
+        )
         for name, path in named.items()
     }
 
@@ -154,7 +158,9 @@ def read_prototypes(
     vectors, names = encode_text_prototypes(
         texts, model, device=device, normalize=normalize, progress=progress
     )
-    return Prototypes.of(vectors, names)
+    wording = hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()[:8]
+    made_by = encoder or f"{factory or 'checkpoint'}:{Path(checkpoint or '').name}"
+    return Prototypes.of(vectors, names, encoder=made_by, captions=f"{dataset}/{style}-{wording}")
 
 
 def _load_prototypes(path: str, key: str | None, labels: str | None) -> Prototypes:
@@ -164,7 +170,7 @@ def _load_prototypes(path: str, key: str | None, labels: str | None) -> Prototyp
         raise UsageError(f"{path} has no labels of its prototypes: give --prototype-labels.")
     if labels is not None and Path(labels).suffix.lower() == ".json":
         return Prototypes.of(vectors, _json_list(labels))
-    names, _ = load_keyed(labels or path, None, usual=usual)
+    names, _ = load_keyed(labels or split_array(path)[0], None, usual=usual)
     return Prototypes.of(vectors, names)
 
 

@@ -28,7 +28,7 @@ Texts = str | Sequence[str]
 
 
 def load_text_prototypes_from_metadata(
-    metadata_path: str | os.PathLike[str], dataset_name: str, *, style: str = DEFAULT_STYLE
+    metadata_path: str | os.PathLike[str], dataset_name: str, style: str = DEFAULT_STYLE
 ) -> dict[str, str | list[str]]:
     """Descriptions by label of one dataset in one style; a label may have several."""
     name = os.fspath(metadata_path)
@@ -74,9 +74,9 @@ def _texts_of(label: Any, texts: Any, place: str = "") -> list[str]:
 def encode_text_prototypes(
     label_to_text: Mapping[Any, Texts],
     text_encoder: Any,
-    *,
     device: str | None = None,
     normalize: bool = True,
+    *,
     progress: Progress | None = None,
 ) -> tuple[NDArray[np.float32], NDArray[Any]]:
     """Vectors of all descriptions, and for each the label it describes.

@@ -12,6 +12,7 @@ import numpy as np
 
 from assay.arrays import or_none
 from assay.runs.record import RunRecord
+from assay.scoring.output import limit_remarks, zero_remark
 from assay.scoring.scores import Mean, Scores
 from assay.stats import Interval, interval_method, intervals
 from assay.tasks.crossmodal.confusion import LabelConfusion
@@ -26,7 +27,8 @@ class DirectionResult(Mapping[int, float]):
 
     As a mapping it holds the document's Label-Recall@K, which is P@k, by cut-off. `scores` has
     every measure of every query with the group column `label`; `chance` and `ceiling` the same
-    for a random and a perfect order; `targets` says how many items carry each label.
+    for a random and a perfect order; `targets` says how many items carry each label, `zero_rows`
+    how many queries and items are vectors of zeros, where that matters.
     """
 
     direction: Direction
@@ -39,6 +41,7 @@ class DirectionResult(Mapping[int, float]):
     n_docs: int
     targets: dict[str, int]
     skipped: str = ""
+    zero_rows: tuple[int, int] = (0, 0)
 
     def __getitem__(self, k: int) -> float:
         """Label-Recall@K, the mean over queries."""
@@ -91,6 +94,7 @@ class DirectionResult(Mapping[int, float]):
         """What a reader of the numbers should know, a line each."""
         counts = next(iter(self.micro.counts.values()))
         what = "prototypes" if self.direction.source == PROTOTYPE else "queries"
+        yield from self.scores.remarks
         if counts.empty:
             some = ", ".join(map(repr, self.empty_labels[:5]))
             more = f", … ({len(self.empty_labels)} labels)" if len(self.empty_labels) > 5 else ""
@@ -99,6 +103,10 @@ class DirectionResult(Mapping[int, float]):
         if tied.any():
             ties = self.scores.conventions.ties
             yield f"{tied.mean():.1%} of {what} have a value that depends on ties (ties: {ties})"
+        zeros = zero_remark(self.scores.settings.get("zero", "error"), *self.zero_rows, "items")
+        if zeros:
+            yield zeros
+        yield from limit_remarks(self.scores, self.chance.mean())
         if self.skipped:
             yield f"{self.skipped} and was left out; raise depth to have it"
 
@@ -111,8 +119,10 @@ class DirectionResult(Mapping[int, float]):
             "direction": self.direction.name,
             "level": self.level,
             "signature": self.scores.signature,
+            "settings": dict(self.scores.settings),
             "queries": self.scores.n_queries,
             "docs": self.n_docs,
+            "zero_vectors": dict(zip(("queries", "docs"), self.zero_rows, strict=True)),
             "label_recall_at_k": {str(k): or_none(value) for k, value in self.items()},
             "measures": {
                 name: {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from assay.arrays import Array
 from assay.core import checks
 from assay.core.ids import Ids
+from assay.core.settings import Settings, as_settings
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
+from assay.io.arrays import NpyRows
 
 __all__ = [
     "Prototypes",
@@ -53,25 +55,31 @@ class Samples:
 
 @dataclass(frozen=True, eq=False)
 class Prototypes:
-    """Embedded descriptions of labels, one row each; a label may have several."""
+    """Embedded descriptions of labels, one row each; a label may have several.
+
+    `settings` say how they were made, for the signature.
+    """
 
     vectors: Array
     labels: Array
+    settings: Settings = field(default_factory=dict)
 
     @classmethod
-    def of(cls, vectors: Any, labels: Any) -> Prototypes:
-        """Check that there is one label for each vector."""
+    def of(cls, vectors: Any, labels: Any, **settings: Any) -> Prototypes:
+        """Check that there is one label for each vector; `settings` say how these were made."""
         rows = _matrix(vectors, "The prototypes")
         names = checks.check_labels(labels, "prototype_labels")
         checks.check_lengths(prototype_embeddings=len(rows), prototype_labels=len(names))
-        return cls(rows, names)
+        return cls(rows, names, as_settings(**settings))
 
     def without(self, dropped: Iterable[str]) -> Prototypes:
         """Without the prototypes of some labels."""
         kept = without_labels(self.labels, dropped)
         if not kept.any():
             raise UsageError("No prototype is left: all have dropped labels.")
-        return self if kept.all() else Prototypes(self.vectors[kept], self.labels[kept])
+        if kept.all():
+            return self
+        return Prototypes(self.vectors[kept], self.labels[kept], self.settings)
 
 
 def align(modalities: Mapping[str, SampleRows], levels: Mapping[str, SampleRows]) -> Samples:
@@ -112,6 +120,9 @@ def align(modalities: Mapping[str, SampleRows], levels: Mapping[str, SampleRows]
 
 def _matrix(values: Any, what: str) -> Array:
     """Two dimensions, one row at least; the values themselves are checked where they are used."""
+    if isinstance(values, NpyRows):
+        _matrix(values.stand_in, what)
+        return cast("Array", values)
     array = checks.plain_array(values, what)
     if array.ndim != 2 or 0 in array.shape:
         raise ShapeError(
@@ -182,7 +193,7 @@ def without_labels(labels: Array, dropped: Iterable[str]) -> NDArray[np.bool_]:
     return np.array([str(name) not in left_out for name in names], bool)[codes]
 
 
-_ROWS_AT_ONCE: Final = 16384
+_AT_ONCE: Final = 1 << 21  # numbers
 
 
 def check_vectors(
@@ -191,8 +202,9 @@ def check_vectors(
     """Refuse values that are not numbers and, where a direction is needed, rows of zeros."""
     if vectors.dtype.kind not in "iuf" and vectors.dtype.name != "bfloat16":
         raise ValueRangeError(f"{what} must hold real numbers, found dtype {vectors.dtype}.")
-    for start in range(0, len(vectors), _ROWS_AT_ONCE):
-        rows = np.asarray(vectors[start : start + _ROWS_AT_ONCE])
+    step = max(1, _AT_ONCE // vectors.shape[1])
+    for start in range(0, len(vectors), step):
+        rows = np.asarray(vectors[start : start + step])
         if vectors.dtype.kind not in "iu":
             _refuse_not_finite(rows.astype(np.float64, copy=False), start, ids, what, each)
         if directions_needed:

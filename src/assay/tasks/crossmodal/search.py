@@ -14,6 +14,7 @@ from assay.core.hits import Hits, judge
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Labels
 from assay.core.ranking import Ranking
+from assay.core.settings import Settings, as_settings
 from assay.errors import UsageError
 from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import score
@@ -35,12 +36,16 @@ __all__ = ["SearchTask", "check_tasks", "make_tasks", "search_direction"]
 
 @dataclass(frozen=True, eq=False)
 class SearchTask:
-    """A direction with its vectors and, for every level, the labels of queries and items."""
+    """A direction with its vectors and, for every level, the labels of queries and items.
+
+    `settings` say which labels were dropped and how prototypes were made.
+    """
 
     direction: Direction
     queries: Any
     docs: Any
     levels: dict[str, Labels]
+    settings: Settings
 
     @property
     def query_ids(self) -> Ids:
@@ -67,7 +72,7 @@ def make_tasks(
 ) -> list[SearchTask]:
     """One search for each direction and each set of samples that some levels share."""
     return [
-        _make_task(direction, kept, levels, prototypes)
+        _make_task(direction, kept, levels, prototypes, dropped)
         for kept, levels in _group_levels(samples, dropped)
         for direction in directions
     ]
@@ -110,11 +115,17 @@ def _group_levels(samples: Samples, dropped: list[str]) -> list[tuple[Samples, l
 
 
 def _make_task(
-    direction: Direction, samples: Samples, levels: list[str], prototypes: Prototypes | None
+    direction: Direction,
+    samples: Samples,
+    levels: list[str],
+    prototypes: Prototypes | None,
+    dropped: list[str],
 ) -> SearchTask:
+    settings = as_settings(drop_labels=sorted(dropped))
     if prototypes is None or direction.source != PROTOTYPE:
         vectors, ids, own = samples.modalities[direction.source], samples.ids, None
     else:
+        settings |= prototypes.settings
         vectors, ids, own = prototypes.vectors, Ids.count(len(prototypes.labels)), prototypes.labels
     judged = {
         level: Judgments.from_labels(
@@ -125,7 +136,7 @@ def _make_task(
         )
         for level in levels
     }
-    return SearchTask(direction, vectors, samples.modalities[direction.target], judged)
+    return SearchTask(direction, vectors, samples.modalities[direction.target], judged, settings)
 
 
 Progress = Callable[[int, int], None]
@@ -203,12 +214,14 @@ class _Accumulator:
     counter: ConfusionCounter
     scores: list[Scores] = field(default_factory=list)
     limits: dict[int, tuple[Floats, Floats]] = field(default_factory=dict)
+    zero_rows: tuple[int, int] = (0, 0)
 
     def add(self, rows: Ints, ranking: Ranking) -> None:
         """Judge, score and count one block of queries."""
         own = self.labels.query_labels[rows]
         hits = judge(ranking, self._labels_of(rows), conventions=self.rules)
         self.scores.append(score(hits, self.measures, conventions=self.rules))
+        self.zero_rows = (self.zero_rows[0] + ranking.zero_rows[0], ranking.zero_rows[1])
         self._add_limits(hits, own)
         self.counter.add(ranking, own, self.labels.doc_labels)
 
@@ -237,8 +250,15 @@ class _Accumulator:
         self, task: SearchTask, level: str, settings: RetrievalSettings, most: int
     ) -> DirectionResult:
         """Everything together, with the label of each query as its group."""
-        scores = Scores.merge(*self.scores).with_groups(label=self._label_of_query())
         prototypes = task.direction.source == PROTOTYPE
+        scores = Scores.merge(*self.scores).with_groups(label=self._label_of_query())
+        scores = scores.but_settings(
+            direction=task.direction.name,
+            labels=level,
+            truncate=settings.truncate and prototypes,
+            confusion_k=settings.counted_places,
+            **task.settings,
+        )
         lacking = settings.full and "MAP@R" not in self.measures
         return DirectionResult(
             direction=task.direction,
@@ -251,6 +271,7 @@ class _Accumulator:
             n_docs=len(self.labels.doc_ids),
             targets=self._sizes(),
             skipped=f"MAP@R needs depth {most}" if lacking else "",
+            zero_rows=self.zero_rows if settings.metric == "cosine" else (0, 0),
         )
 
     def _label_of_query(self) -> dict[Any, str]:

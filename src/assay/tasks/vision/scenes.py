@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats
 from assay.core import checks
-from assay.core.id_hints import near_misses
-from assay.core.ids import Ids
+from assay.core.id_hints import describe_near
 from assay.errors import FormatError, InputError, MismatchError, StorageError, UsageError
 from assay.io.json_text import parse_json
 from assay.io.streams import read_lines, read_text
@@ -79,11 +78,9 @@ def name_categories(names: list[str], categories: Categories) -> dict[str, str]:
 def _look_up(names: list[str], mapping: Mapping[str, Any], source: str) -> dict[str, str]:
     missing = [name for name in names if name not in mapping]
     if missing:
-        near = near_misses(Ids.of(missing), Ids.of([str(name) for name in mapping]))
-        hint = "".join(f" {a!r} and {b!r} differ {how}." for how, p in near.items() for a, b in p)
         raise MismatchError(
-            f"{source} gives no category for {checks.name_few(missing)}.{hint} Add "
-            f"{'it' if len(missing) == 1 else 'them'}."
+            f"{source} gives no category for {checks.name_few(missing)}."
+            f"{describe_near(missing, mapping)} Add {'it' if len(missing) == 1 else 'them'}."
         )
     return {name: _text(mapping[name], f"{source}, scene {name!r}") for name in names}
 
