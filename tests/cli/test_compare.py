@@ -354,6 +354,7 @@ def test_json_holds_the_gate(assay):
         (("dense.run", "lexical.run", "--margin", "0"), "margin"),
         (("dense.run", "lexical.run", "--level", "95"), "such as 0.05"),
         (("dense.run", "lexical.run", "--level", "1e-300"), "found 1e-300"),
+        (("dense.run", "lexical.run", "--level", "0.51"), "found 0.51"),
         (("dense.run", "lexical.run", "--resamples", "1"), "x>=100"),
         (("dense.run", "lexical.run", "--fail-if", "AP < 1e999"), "too large"),
         (("dense.run", "lexical.run", "--format", "csv", "--sensitivity"), "holds one table"),

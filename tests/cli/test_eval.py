@@ -141,12 +141,12 @@ def test_threshold_for_measures_that_name_none(assay):
 def test_groups(assay, folder, text):
     (folder / "groups.tsv").write_text(text)
     answer = assay("eval", "run.txt", "-r", "qrels.txt", "--by", "groups.tsv", "-m", "RR")
-    rows = {line.rsplit(None, 1)[0]: line.split()[-1] for line in answer.out.splitlines()[3:7]}
+    rows = {line.rsplit(None, 2)[0]: line.split()[-2:] for line in answer.out.splitlines()[3:7]}
     assert rows == {
-        "micro (over queries)": "0.7500",
-        "macro (over groups)": "0.7500",
-        "x": "1.0000",
-        "y": "0.5000",
+        "micro (over queries)": ["2", "0.7500"],
+        "macro (over groups)": ["2", "0.7500"],
+        "x": ["1", "1.0000"],
+        "y": ["1", "0.5000"],
     }
 
 
@@ -158,6 +158,20 @@ def test_groups_by_name_and_number_of_the_column(assay, folder):
     assert groups["average"] == "macro"
     assert set(groups["groups"]) == {"big", "small"}
     assert groups["groups"] == json.loads(by_number)["runs"][0]["by"]["groups"]
+    assert groups["sizes"] == {"big": 1, "small": 1}
+
+
+def test_groups_with_numbers_in_their_names_are_in_their_order(assay, folder):
+    names = ["10", "9", "2", "01", "1", "a2", "a10"]
+    queries = [f"q{at}" for at in range(len(names) * 2)]
+    (folder / "r.txt").write_text("".join(f"{q} Q0 d 1 1 t\n" for q in queries))
+    (folder / "q.txt").write_text("".join(f"{q} 0 d 1\n" for q in queries))
+    (folder / "g.csv").write_text(
+        "".join(f"{q},{n}\n" for q, n in zip(queries, 2 * names, strict=True))
+    )
+    found = assay("eval", "r.txt", "-r", "q.txt", "--by", "g.csv", "--format", "csv").out
+    rows = [line.split(",")[:2] for line in found.splitlines()[3:]]
+    assert rows == [[name, "2"] for name in ["01", "1", "2", "9", "10", "a2", "a10"]]
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,8 @@ def test_explain_shouts_when_the_numbers_differ(assay, monkeypatch):
     monkeypatch.setitem(REGISTRY, "RR", wrong)
     answer = assay("explain", "run.txt", "-r", "qrels.txt", "--query", "q1", "-m", "RR")
     assert answer.code == 1
-    assert "WARNING: evaluate gives 1.0" in answer.out
+    assert "RR of query q1 = 1.0" in answer.out
+    assert "WARNING: the lines above give 0.25" in answer.out
 
 
 def test_measures_lists_the_registry(assay):
@@ -184,3 +185,14 @@ def test_the_documented_functions_are_public():
     import assay as package
 
     assert all(name in package.__all__ for name in ("check", "explain", "compare", "evaluate"))
+
+
+@pytest.mark.parametrize("ending", ["txt", "csv", "tsv", "json", "jsonl", "parquet", "npz"])
+def test_convert_keeps_the_order_of_lines_with_equal_scores(assay, folder, ending):
+    """So that the number stays the same under conventions that go by the order of lines."""
+    lines = [("q1", "b"), ("q1", "c"), ("q1", "a"), ("q2", "a"), ("q2", "c"), ("q2", "b")]
+    (folder / "tied.run").write_text("".join(f"{q} Q0 {d} 1 1 t\n" for q, d in lines))
+    assert assay("convert", "tied.run", f"there.{ending}").code == 0
+    assert assay("convert", f"there.{ending}", "back.csv").code == 0
+    found = [line.split(",")[:2] for line in (folder / "back.csv").read_text().splitlines()[1:]]
+    assert found == [list(one) for one in lines]

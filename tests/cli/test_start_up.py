@@ -49,3 +49,8 @@ def test_help_of_a_command_loads_at_most_numpy(command):
 def test_eval_loads_neither_rich_nor_data_frames(folder):
     found = loaded_after("eval", "run.txt", "-r", "qrels.txt") & set(HEAVY)
     assert found == {"numpy"}
+
+
+def test_nothing_is_compiled_while_it_runs(folder):
+    compilers = {"numba", "llvmlite", "cffi", "pyximport", "torch", "jax"}
+    assert not loaded_after("eval", "run.txt", "-r", "qrels.txt") & compilers

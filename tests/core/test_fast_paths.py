@@ -52,9 +52,10 @@ def test_places_in_a_range_of_numbers(first: int, size: int, wanted: list[int]) 
 @given(st.lists(numbers, max_size=8), st.booleans())
 def test_order_and_duplicates_of_any_numbers(values: list[int], rising: bool) -> None:
     values = sorted(values) if rising else values
+    texts = list(map(str, values))
     ids = Ids.of(np.array(values, np.int64))
-    assert ids.order().tolist() == sorted(range(len(values)), key=values.__getitem__)
-    down = sorted(range(len(values)), key=values.__getitem__, reverse=True)
+    assert ids.order().tolist() == sorted(range(len(values)), key=texts.__getitem__)
+    down = sorted(range(len(values)), key=texts.__getitem__, reverse=True)
     assert [values[i] for i in ids.order(descending=True)] == [values[i] for i in down]
     assert (ids.first_duplicate() is None) == (len(set(values)) == len(values))
 

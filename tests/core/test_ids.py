@@ -169,11 +169,31 @@ def test_match_and_order_of_integers(numbers, others, descending):
     ids = Ids.of(np.array(numbers, np.int64))
     found = ids.match(Ids.of(np.array(others, np.int64))).tolist()
     assert found == [others.index(n) if n in others else -1 for n in numbers]
+    texts = list(map(str, numbers))
     order = ids.order(descending).tolist()
-    assert order == sorted(range(len(numbers)), key=numbers.__getitem__, reverse=descending)
+    assert order == sorted(range(len(numbers)), key=texts.__getitem__, reverse=descending)
+    assert order == Ids.of(texts).order(descending).tolist()
     seconds = [i for i, n in enumerate(numbers) if n in numbers[:i]]
     pair = (numbers.index(numbers[seconds[0]]), seconds[0]) if seconds else None
     assert ids.first_duplicate() == pair
+
+
+def test_integers_are_ordered_as_their_text_is():
+    edge = [-(2**63), 2**63 - 1, 10**18, 10**17, 0, 1, 10, 2, 100, -1, -10, -2, 9, 99]
+    assert [edge[i] for i in Ids.of(edge).order()] == sorted(edge, key=str)
+    assert [edge[i] for i in Ids.of(edge).order(descending=True)] == sorted(edge, key=str)[::-1]
+
+
+def test_rows_without_ids_are_ordered_by_number():
+    rows = Ids.count(12)
+    assert rows.numbered
+    assert rows.order().tolist() == list(range(12))
+    assert rows.take([11, 2, 10]).order().tolist() == [1, 2, 0]
+    assert Ids.concat([rows, Ids.count(2, 12)]).numbered
+    named = Ids.of(list(range(12)))
+    assert named == rows
+    assert not named.numbered
+    assert not Ids.concat([rows, named.take([0])]).numbered
 
 
 def test_match_refuses_duplicates_and_other_kinds():

@@ -131,3 +131,19 @@ def test_a_query_without_a_target_is_empty():
 def test_bpref_counts_every_other_document_of_a_target_as_judged():
     hits = judge_ranks([1, 2, 9], n_docs=10)
     assert score(hits, "bpref")["bpref"].tolist() == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "top"), [("float16", 2**11), ("float32", 2**24), ("float64", 2**53)]
+)
+def test_float_labels_that_merge_are_refused(kind, top):
+    fine = np.array([top - 1, 3, -(top - 1)], kind)
+    assert Judgments.from_labels(fine, fine).names.tolist() == [1 - top, 3, top - 1]
+    for labels in (np.array([top, top + 1], kind), list(np.array([1, -top], kind))):
+        with pytest.raises(ValueRangeError, match=r"cannot tell whole numbers .* neighbours"):
+            Judgments.from_labels(labels, fine)
+    if kind != "float64":
+        with pytest.raises(ValueRangeError, match="cannot tell"):
+            Judgments.from_labels([1.0, np.dtype(kind).type(top)], fine)
+        with pytest.raises(ValueRangeError, match="cannot tell"):
+            judge_ranks(np.array([1, top + 2], kind))

@@ -21,6 +21,7 @@ import zstandard
 import assay
 from assay.core.conventions import preset
 from assay.errors import AssayError, FormatError, InputError, StorageError
+from assay.io.arrays import load_npz
 from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
 from assay.io.writers import write_qrels, write_run
 from assay.scoring.output import write_scores
@@ -174,8 +175,9 @@ def test_member_names_are_never_paths(tmp_path, name):
     with zipfile.ZipFile(folder / "s.npz", "w") as packed:
         packed.writestr("scores.npy", content)
         packed.writestr(name, content)
-    with pytest.raises(FormatError, match="Known arrays are docs, scores"):
-        read_run(folder / "s.npz")
+    assert read_run(folder / "s.npz").n_docs == 1
+    with pytest.raises(FormatError, match="holds .*Known arrays are queries, docs"):
+        load_npz(folder / "s.npz", ("queries", "docs"))
     assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == ["s.npz"]
     assert not os.path.exists("/tmp/escaped.npy")
 

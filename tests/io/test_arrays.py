@@ -7,7 +7,7 @@ import pytest
 
 from assay.core.judgments import Labels
 from assay.errors import FormatError, IdError, InputError, ShapeError, ValueRangeError
-from assay.io.arrays import load_npy
+from assay.io.arrays import NpyRows, load_npy
 from assay.io.formats import read_qrels, read_run
 
 SCORES = np.array([[0.1, 0.9, 0.5], [0.3, 0.2, 0.3]])
@@ -84,7 +84,9 @@ def test_judgments_by_label_target_and_pair(tmp_path):
         ({"docs": [[1.5]]}, ValueRangeError, "integers"),
         ({"docs": [[5]], "doc_ids": ["a"]}, ValueRangeError, "out of range"),
         ({"docs": [[0]], "doc_ids": ["a"], "n_docs": [1, 2]}, ShapeError, "n_docs"),
-        ({"docs": [[0, 1]], "n_docs": 1}, ValueRangeError, "n_docs is 1"),
+        ({"docs": [[0, 1]], "n_docs": 1}, ValueRangeError, "out of range for 1 doc"),
+        ({"docs": [[0]], "doc_ids": ["a", "b"], "n_docs": 1}, ValueRangeError, "n_docs is 1"),
+        ({"docs": [[0]], "by_line": [True, False]}, ShapeError, "by_line must be True or False"),
         ({"docs": [[0]], "query_ids": ["a", "b"]}, InputError, "same length"),
         ({"docs": np.zeros(1, [("a", int)])}, FormatError, "not numbers or text"),
     ],
@@ -120,3 +122,36 @@ def test_bare_arrays_that_could_mean_two_things(tmp_path):
         read_run(tmp_path / "s.npy")
     with pytest.raises(FormatError, match="cannot say what is relevant"):
         read_qrels(tmp_path / "s.npy")
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_rows_of_a_file_are_those_of_its_array(order, tmp_path, monkeypatch):
+    monkeypatch.setattr("assay.io.arrays._WINDOW_BYTES", 100)  # a few rows at a time
+    array = np.asarray(np.arange(51.0).reshape(17, 3), order=order)
+    np.save(tmp_path / "rows.npy", array)
+    rows = NpyRows(tmp_path / "rows.npy")
+    assert (len(rows), rows.ndim, rows.nbytes, rows.dtype) == (17, 2, array.nbytes, array.dtype)
+    for part in (slice(None), slice(3, 9), slice(-4, None), slice(9, 3), slice(16, 0, -5)):
+        assert np.array_equal(rows[part], array[part])
+    for chosen in (np.array([16, 0, 5, 5, -1]), array[:, 0] > 20, np.array([], np.int64)):
+        some = rows[chosen]
+        assert isinstance(some, NpyRows)
+        assert some.shape == array[chosen].shape == some.stand_in.shape
+        assert np.array_equal(some[:], array[chosen])
+        assert np.array_equal(some[1:], array[chosen][1:])
+        assert np.array_equal(np.asarray(some[np.arange(len(some))[::-1]]), array[chosen][::-1])
+    assert np.array_equal(np.asarray(rows), array)
+    with pytest.raises(IndexError):
+        rows[np.array([17])]
+
+
+def test_other_arrays_may_stand_beside_and_one_may_be_named(tmp_path):
+    path = saved(tmp_path, scores=SCORES, other=-SCORES, notes=["x"])
+    assert rows(read_run(path)) == rows(read_run(saved(tmp_path, scores=SCORES)))
+    path = saved(tmp_path, scores=SCORES, other=-SCORES, docs=[[0], [1]])
+    assert read_run(f"{path}:other").row(0) == [(0, -0.1), (2, -0.5), (1, -0.9)]
+    truth = saved(tmp_path, gold=[1, 0], query_labels=["x", "y"], doc_labels=["x", "y"])
+    assert isinstance(read_qrels(truth), Labels)
+    assert read_qrels(f"{truth}:gold").docs.tolist() == [1, 0]
+    with pytest.raises(FormatError, match="one of the three"):
+        read_qrels(saved(tmp_path, targets=[0], query_labels=["x"], doc_labels=["x"]))

@@ -27,10 +27,13 @@ def test_npz_by_key_by_usual_name_and_alone(tmp_path):
     assert load_keyed(both, usual=("c", "a"))[0].tolist() == [0, 0]
     np.savez(tmp_path / "one.npz", anything=np.zeros(3))
     assert len(load_keyed(tmp_path / "one.npz")[0]) == 3
-    with pytest.raises(UsageError, match=r"holds 'a', 'b'\. Say which"):
+    with pytest.raises(UsageError, match=r"holds 'a', 'b'\. Name the one that is meant: FILE"):
         load_keyed(both)
     with pytest.raises(UsageError, match="no array 'c'; it holds 'a', 'b', 'sample_ids'"):
         load_keyed(both, "c")
+    assert load_keyed(f"{both}:b")[0].tolist() == load_keyed(f"{both}:b", "b")[0].tolist() == [1, 1]
+    with pytest.raises(UsageError, match="name two arrays"):
+        load_keyed(f"{both}:b", "a")
 
 
 def test_pickles_beside_the_array_are_not_touched_and_never_loaded(tmp_path):

@@ -7,12 +7,13 @@ import json
 from collections import namedtuple
 
 import numpy as np
+import pandas
 import pytest
 import zstandard
 
 import assay
 from assay.core.conventions import preset
-from assay.errors import IdError, InputError, UsageError, ValueRangeError
+from assay.errors import IdError, InputError, MismatchError, UsageError, ValueRangeError
 from assay.io.formats import as_judgments, as_ranking, find_format, read_qrels, read_run
 from assay.io.writers import write_run
 
@@ -146,7 +147,7 @@ def test_errors_in_tuples_name_the_place(source, found):
 def test_integer_ids_stay_integers():
     ranking = as_ranking({1: {10: 0.5, 9: 0.5}}, RULES)
     assert ranking.query_ids.kind == ranking.doc_ids.kind == "integer"
-    assert [doc for doc, _ in ranking.row(1)] == [10, 9]
+    assert [doc for doc, _ in ranking.row(1)] == [9, 10]  # as "9" and "10" in a file
     with pytest.raises(IdError, match="ambiguous"):
         assay.evaluate({1: {"a": 1.0}}, {"1": {"a": 1}})
 
@@ -244,3 +245,37 @@ def test_errors_in_arrays_name_the_file(tmp_path):
 def test_explain_wants_a_measure(measure):
     with pytest.raises(UsageError, match="A measure is a text"):
         assay.explain(RUN, QRELS, query="q1", measure=measure)
+
+
+DIVERSITY = [("q", "1", "a", 1), ("q", "2", "a", 1), ("q", "1", "b", 0)]
+
+
+def _diversity_sources(tmp_path, rows):
+    names = ["query", "subtopic", "doc", "relevance"]
+    (tmp_path / "d.qrels").write_text(
+        "# a comment\n\n" + "".join(f"{q} {i} {d} {g}\n" for q, i, d, g in rows)
+    )
+    for ending, sign in (("csv", ","), ("tsv", "\t")):
+        lines = [sign.join(map(str, row)) for row in [names, *rows]]
+        (tmp_path / f"named.{ending}").write_text("\n".join(lines))
+        (tmp_path / f"bare.{ending}").write_text("\n".join(lines[1:]))
+    records = [dict(zip(names, row, strict=True)) for row in rows]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, records)))
+    frame = pandas.DataFrame(records)
+    frame.to_parquet(tmp_path / "d.parquet")
+    files = ["d.qrels", "named.csv", "named.tsv", "bare.csv", "bare.tsv", "d.jsonl", "d.parquet"]
+    return [*(tmp_path / file for file in files), records, frame]
+
+
+@pytest.mark.parametrize("grade", [1, 2])
+def test_a_document_judged_for_two_subtopics_is_refused(tmp_path, grade):
+    rows = [*DIVERSITY[:1], ("q", "2", "a", grade), *DIVERSITY[2:]]
+    for source in _diversity_sources(tmp_path, rows):
+        with pytest.raises(MismatchError, match=r"(?i)document 'a' of query 'q' .* '1' and '2'"):
+            as_judgments(source)
+
+
+def test_a_second_column_that_tells_nothing_apart_is_plain(tmp_path):
+    for rows in ([("q", "1", "a", 1), ("q", "2", "b", 1)], [("q", "7", "a", 1)] * 2):
+        for source in _diversity_sources(tmp_path, rows):
+            assert as_judgments(source).repeated == len(rows) - len({row[2] for row in rows})

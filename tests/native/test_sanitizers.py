@@ -77,7 +77,8 @@ def test_noise_breaks_nothing(tmp_path, checks, scan):
 def build_search(folder: Path, vectors: dict[Path, list[str]]) -> Path:
     """The driver of the search; each source with the vector instructions it is written for."""
     common = [compiler(), *flags(MEMORY), *(["-DASSAY_X86_KERNELS"] if vectors else [])]
-    plain = [HERE / "sanitize_search.cpp", NATIVE / "search.cpp", NATIVE / "search_plain.cpp"]
+    sources = ("exact_value.cpp", "search.cpp", "search_plain.cpp")
+    plain = [HERE / "sanitize_search.cpp", *(NATIVE / source for source in sources)]
     objects = []
     for source in [*plain, *vectors]:
         objects.append(folder / f"{source.stem}.o")

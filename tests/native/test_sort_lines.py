@@ -28,7 +28,7 @@ def sort(docs, scores, doc_ids, **options):
 def test_ties_follow_the_ids(ids):
     for ties, reverse in (("ascending", False), ("descending", True)):
         found = sort([0, 1, 2], [1, 1, 1], ids, ties=ties).docs
-        assert [ids[doc] for doc in found] == sorted(ids, reverse=reverse)
+        assert [ids[doc] for doc in found] == sorted(ids, key=str, reverse=reverse)
     assert sort([2, 0, 1], [1, 1, 1], ids, ties="appearance").docs.tolist() == [2, 0, 1]
 
 

@@ -59,9 +59,9 @@ def test_queries_and_groups_have_their_means_beside_them() -> None:
         ["r", "all (micro)", 0.75],
     ]
     groups = cells(group_table(records[:1], "kind", False))
-    assert [row[:2] for row in groups] == [
-        ["micro (over queries)", 0.75],
-        ["macro (over groups)", 0.75],
-        ["x", 1.0],
-        ["y", 0.5],
+    assert [row[:3] for row in groups] == [
+        ["micro (over queries)", 2, 0.75],
+        ["macro (over groups)", 2, 0.75],
+        ["x", 1, 1.0],
+        ["y", 1, 0.5],
     ]

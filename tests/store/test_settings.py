@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import assay
-from assay import store
+from assay import Ids, store
+from assay.errors import FormatError
 from assay.runs.record import RunRecord
 from assay.store.codec import pack_scores, unpack_scores
 
@@ -29,6 +32,53 @@ def test_settings_come_back(tmp_path, settings):
         found = here.run(run.id)
         assert found.scores().settings == settings
         assert found.scores().signature == scores.signature == found.signature
+
+
+@pytest.mark.parametrize("ending", ["json", "csv", "parquet"])
+@pytest.mark.parametrize("settings", [{}, {"metric": "dot", "k": "5"}, HOSTILE])
+@pytest.mark.parametrize("kind", ["text", "integer", "numbered"])
+def test_the_signature_travels_in_every_format(tmp_path, ending, settings, kind):
+    ids = {"text": ["1", "10", "2"], "integer": np.array([1, 10, 2]), "numbered": Ids.count(3)}
+    scores = replace(
+        _scores(**settings),
+        query_ids=Ids.of(ids[kind], "query"),
+        values=np.array([[0.5, 0.25, 1.0]]),
+        tied=np.zeros((1, 3), bool),
+        missing=np.zeros(3, bool),
+        search="native-certified",
+    )
+    file = tmp_path / f"runs.{ending}"
+    with store.open(tmp_path / "a.db") as one, store.open(tmp_path / "b.db") as two:
+        one.save(RunRecord("mine", scores))
+        one.export(file)
+        two.load(file)
+        found = [here.run(1) for here in (one, two)]
+        signatures = [text for run in found for text in (run.signature, run.scores().signature)]
+        assert set(signatures) == {scores.signature}
+        assert [run.scores().query_ids.numbered for run in found] == [kind == "numbered"] * 2
+
+
+def test_tables_of_earlier_versions_have_no_such_columns(tmp_path):
+    with store.open(tmp_path / "a.db") as here:
+        here.save(RunRecord("mine", _scores(metric="dot")))
+        here.export(tmp_path / "runs.csv")
+    table = pd.read_csv(tmp_path / "runs.csv").drop(columns=["signature", "search", "settings"])
+    table.to_csv(tmp_path / "old.csv", index=False)
+    with store.open(tmp_path / "b.db") as other:
+        other.load(tmp_path / "old.csv")
+        assert other.run(1).scores().settings == {}
+        assert other.run(1).signature == _scores().signature
+
+
+@pytest.mark.parametrize("wrong", ["[]", "{", "3", '{"k": 1}', '{"k": ["a"]}'])
+def test_settings_that_are_none_are_refused(tmp_path, wrong):
+    with store.open(tmp_path / "a.db") as here:
+        here.save(RunRecord("mine", _scores(metric="dot")))
+        here.export(tmp_path / "runs.csv")
+        table = pd.read_csv(tmp_path / "runs.csv").assign(settings=wrong)
+        table.to_csv(tmp_path / "runs.csv", index=False)
+        with pytest.raises(FormatError, match=r"runs\.csv"):
+            here.load(tmp_path / "runs.csv")
 
 
 def test_settings_travel_in_json(tmp_path):

@@ -77,11 +77,19 @@ def plain_array(values: Any, what: str) -> NDArray[Any]:
 
 
 def as_list(values: Any, what: str) -> list[Any]:
-    """The values one by one; a single value, or None, is refused."""
-    single = isinstance(values, np.ndarray) and not values.ndim
+    """The values one by one; a single value, or None, is refused.
+
+    Floats of less than 64 bits keep their type, which says how large a whole number they hold.
+    """
+    array = values if isinstance(values, np.ndarray) else None
+    single = array is not None and not array.ndim
     if single or isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise ShapeError(f"{what} must be a list or an array, found {values!r}.")
-    return list(values.tolist() if isinstance(values, np.ndarray) else values)
+    return list(values if array is None or _is_narrow(array.dtype) else array.tolist())
+
+
+def _is_narrow(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind == "f" and dtype.itemsize < 8
 
 
 def flaw_of(text: Any) -> str:
@@ -186,7 +194,12 @@ def _as_label_array(labels: Any, what: str) -> NDArray[Any]:
     if kinds == {str}:
         _refuse_nul(values, what)
     whole = bool(values) and all(isinstance(v, int | np.integer) for v in values)
-    return _as_int64(values, what) if whole else plain_array(values, what)
+    if whole:
+        return _as_int64(values, what)
+    narrow = [np.dtype(one) for one in set(map(type, values)) if issubclass(one, np.floating)]
+    if any(map(_is_narrow, narrow)):
+        return np.array(values, min(narrow, key=lambda one: one.itemsize))
+    return plain_array(values, what)
 
 
 def _refuse_nul(labels: Sequence[str], what: str) -> None:
@@ -210,13 +223,28 @@ def _as_int64(labels: Any, what: str) -> NDArray[np.int64]:
 
 
 def _whole_numbers(array: NDArray[Any], what: str) -> NDArray[Any]:
-    bad = ~np.isfinite(array) | (array != np.floor(array)) | (np.abs(array) >= 2**53)
+    bad = ~np.isfinite(array) | (array != np.floor(array))
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueRangeError(
             f"{what} holds {array[row]} in row {row}: labels are text or whole numbers."
         )
+    _refuse_merged(array, what)
     return array.astype(np.int64)
+
+
+def _refuse_merged(array: NDArray[Any], what: str) -> None:
+    """Refuse whole numbers given as floats that cannot tell them from their neighbours."""
+    if array.dtype.kind != "f":
+        return
+    bits = min(np.finfo(array.dtype).nmant, 52) + 1
+    bad = np.abs(array) >= np.float64(2**bits)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueRangeError(
+            f"{what} holds {array[row]} in row {row} as {array.dtype}, which cannot tell whole "
+            f"numbers from 2^{bits} on from their neighbours. Give integers or text."
+        )
 
 
 def check_one_kind_of_label(left: NDArray[Any], right: NDArray[Any]) -> None:
@@ -242,6 +270,7 @@ def check_ranks(ranks: Any, what: str = "ranks", low: int = 0) -> NDArray[np.int
         raise ValueRangeError(
             f"{what} must be whole numbers from {low} to 10^15; row {row} is {array[row]}."
         )
+    _refuse_merged(array, what)
     return array.astype(np.int64)
 
 

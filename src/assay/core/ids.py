@@ -2,6 +2,9 @@
 
 Ten million text ids are one blob of UTF-8 bytes and one array of offsets, not ten million
 Python strings. Text is compared byte by byte: composed and decomposed accents stay distinct.
+
+Ids are ordered by their text, integers too: 1, 10, 2, as "1", "10", "2" in a file. Only rows that
+have no ids and are numbered (`Ids.count`) are ordered by number.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ AnyArray = TypeVar("AnyArray", bound=npt.NDArray[Any])
 # What would tear an id apart in a text file. Other control characters are odd but harmless.
 _FORBIDDEN = " \t\n\r\v\f\0"
 _FORBIDDEN_BYTES = np.frombuffer(_FORBIDDEN.encode(), np.uint8)
+
+_MOST_DIGITS = 19
+_POWERS = np.uint64(10) ** np.arange(_MOST_DIGITS, dtype=np.uint64)
 
 
 class Ids(ABC):
@@ -57,9 +63,10 @@ class Ids(ABC):
         return _of_list(_as_list(values, what), what)
 
     @staticmethod
-    def count(size: int) -> Ids:
-        """Make the ids 0, 1, … size - 1."""
-        return IntegerIds(np.arange(size, dtype=np.int64), rising=True)
+    def count(size: int, first: int = 0) -> Ids:
+        """Number rows that have no ids: first, first + 1, …"""
+        numbers = np.arange(first, first + size, dtype=np.int64)
+        return IntegerIds(numbers, rising=True, numbered=True)
 
     @staticmethod
     def from_utf8(blob: Bytes, offsets: Ints) -> Ids:
@@ -82,6 +89,16 @@ class Ids(ABC):
     @abstractmethod
     def kind(self) -> Literal["text", "integer"]:
         """Tell whether the ids are text or integers."""
+
+    @property
+    def numbered(self) -> bool:
+        """Tell whether these are the numbers of rows that have no ids."""
+        return False
+
+    @property
+    @abstractmethod
+    def sort_bytes(self) -> tuple[Bytes, Ints]:
+        """Bytes that are ordered as the ids are, and where each begins and ends."""
 
     @property
     def utf8(self) -> tuple[Bytes, Ints]:
@@ -111,7 +128,8 @@ class Ids(ABC):
 
     @abstractmethod
     def order(self, descending: bool = False) -> Ints:
-        """Find the permutation that sorts by UTF-8 bytes or number; equal ids keep their order."""
+        """Find the permutation that sorts by the text of the ids, or by number where rows are
+        only numbered; equal ids keep their order."""
 
     def match(self, other: Ids) -> Ints:
         """Find each id's place in `other`, or -1; `other` must hold no id twice."""
@@ -175,6 +193,11 @@ class TextIds(Ids):
         """The bytes of the ids, and where each begins and ends."""
         return self._blob, self._offsets
 
+    @property
+    def sort_bytes(self) -> tuple[Bytes, Ints]:
+        """The bytes of the ids."""
+        return self.utf8
+
     def __len__(self) -> int:
         """Count the ids."""
         return len(self._offsets) - 1
@@ -221,13 +244,16 @@ class TextIds(Ids):
 class IntegerIds(Ids):
     """Integer ids: one int64 each."""
 
-    __slots__ = ("_numbers", "_rising")
+    __slots__ = ("_numbered", "_numbers", "_rising")
 
-    def __init__(self, numbers: Ints, rising: bool | None = None) -> None:
+    def __init__(
+        self, numbers: Ints, rising: bool | None = None, *, numbered: bool = False
+    ) -> None:
         """Take over an array of numbers; `rising` where it is known that each exceeds the last."""
         self._numbers = _freeze(numbers)
         self._duplicate = "unknown"
         self._rising = rising
+        self._numbered = numbered
 
     @property
     def kind(self) -> Literal["text", "integer"]:
@@ -238,6 +264,23 @@ class IntegerIds(Ids):
     def numbers(self) -> Ints:
         """The values of the ids."""
         return self._numbers
+
+    @property
+    def numbered(self) -> bool:
+        """Tell whether these are the numbers of rows that have no ids."""
+        return self._numbered
+
+    @property
+    def sort_bytes(self) -> tuple[Bytes, Ints]:
+        """Fixed widths of bytes, ordered as the ids are."""
+        if self._sorts_by_number():
+            shifted = self._numbers.view(np.uint64) ^ np.uint64(1 << 63)
+            columns = [shifted.astype(">u8")]
+        else:
+            columns = _text_keys(self._numbers)
+        parts = [part.reshape(-1, 1).view(np.uint8) for part in columns]
+        joined = np.concatenate(parts, axis=1)
+        return joined.ravel(), np.arange(len(self) + 1, dtype=np.int64) * joined.shape[1]
 
     def __len__(self) -> int:
         """Count the ids."""
@@ -260,10 +303,22 @@ class IntegerIds(Ids):
 
     def take(self, places: npt.ArrayLike) -> IntegerIds:
         """Return the ids at some places."""
-        return IntegerIds(self._numbers[_places(places, len(self))])
+        return IntegerIds(self._numbers[_places(places, len(self))], numbered=self._numbered)
 
     def order(self, descending: bool = False) -> Ints:
-        """Find the permutation that sorts by number."""
+        """Find the permutation that sorts by decimal text, or by number where rows are numbered."""
+        if self._sorts_by_number():
+            return self._number_order(descending)
+        return _freeze(kernels().order_ids(*self.sort_bytes, descending))
+
+    def _sorts_by_number(self) -> bool:
+        """Numbers with equally many digits stand in the order of their text."""
+        if self._numbered or not len(self):
+            return True
+        low, high = int(self._numbers.min()), int(self._numbers.max())
+        return low >= 0 and len(str(low)) == len(str(high))
+
+    def _number_order(self, descending: bool = False) -> Ints:
         if self._is_rising():
             places = np.arange(len(self), dtype=np.int64)
             return _freeze(np.ascontiguousarray(places[::-1]) if descending else places)
@@ -272,7 +327,8 @@ class IntegerIds(Ids):
         return _freeze(np.argsort(keys, kind="stable").astype(np.int64, copy=False))
 
     def _join(self, parts: Sequence[Ids]) -> IntegerIds:
-        return IntegerIds(np.concatenate([part.numbers for part in parts]))
+        numbers = np.concatenate([part.numbers for part in parts])
+        return IntegerIds(numbers, numbered=all(part.numbered for part in parts))
 
     def _is_rising(self) -> bool:
         """Tell whether each number is above the one before it, as in 0, 1, 2, …; known once."""
@@ -290,7 +346,7 @@ class IntegerIds(Ids):
             first, last = other._numbers[0], other._numbers[-1]
             inside = (self._numbers >= first) & (self._numbers <= last)
             return np.where(inside, self._numbers - first, -1)
-        order = other.order()
+        order = np.argsort(other.numbers, kind="stable")
         at = np.searchsorted(other.numbers, self._numbers, sorter=order)
         places = order[np.minimum(at, len(order) - 1)]
         return np.where(other.numbers[places] == self._numbers, places, -1)
@@ -298,7 +354,7 @@ class IntegerIds(Ids):
     def _find_duplicate(self) -> tuple[int, int] | None:
         if self._is_rising():
             return None
-        order = self.order()
+        order = self._number_order()
         repeats = np.flatnonzero(np.diff(self._numbers[order]) == 0) + 1
         if not len(repeats):
             return None
@@ -309,6 +365,15 @@ class IntegerIds(Ids):
 def _freeze(values: AnyArray) -> AnyArray:
     values.flags.writeable = False
     return values
+
+
+def _text_keys(numbers: Ints) -> list[npt.NDArray[Any]]:
+    """Columns that are ordered as the decimal texts: sign, the digits filled up on the right, and
+    how many there are, since "1" comes before "10"."""
+    size = np.abs(numbers).view(np.uint64)  # the lowest number is its own absolute value
+    digits = np.maximum(np.searchsorted(_POWERS, size, side="right"), 1)
+    filled = size * _POWERS[_MOST_DIGITS - digits]
+    return [(numbers >= 0).astype(np.uint8), filled.astype(">u8"), digits.astype(np.uint8)]
 
 
 def _place(index: int, size: int) -> int:

@@ -9,8 +9,8 @@ Whatever ranks documents goes by this rule, and it is written in two places only
                            `sides_of` for counting what ranks before a target
 
 hamming.cpp compares nothing: it puts documents into bins by distance, in the order of their
-numbers. Loaders choose the tie-break: arrays keep the order of rows, TREC runs rank equal scores by
-document id, descending (`Ranking`). `sort_rows` below sorts ragged rows by whichever kernel the
+numbers. The tie-break is the place of the document's id among all ids, by their text (`Ids.order`),
+or that of its row or line (`Ranking`). `sort_rows` below sorts ragged rows by whichever kernel the
 machine has; `tie_groups` finds where equal scores begin and end. tests/core/test_order.py fails
 where another comparison is written.
 """

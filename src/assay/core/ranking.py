@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Bytes, Floats, Ints, Ints32, offsets_of
+from assay.arrays import Floats, Ints, Ints32, offsets_of
 from assay.core import checks, order
 from assay.core.conventions import CHOICES, as_conventions
 from assay.core.ids import Ids
+from assay.core.settings import Settings
 from assay.errors import ConventionError, IdError, MismatchError, ShapeError, ValueRangeError
 from assay.native import kernels
 from assay.native.signatures import RowFault
@@ -55,7 +56,7 @@ def sort_lines(
     [1, 0]
     """
     offsets, sorted_docs, sorted_scores, fault = kernels().sort_rows(
-        queries, docs, scores, len(query_ids), *_id_bytes(doc_ids), _TIES[ties], float32
+        queries, docs, scores, len(query_ids), *doc_ids.sort_bytes, _TIES[ties], float32
     )
     if fault is not None:
         raise _error(fault, query_ids, doc_ids)
@@ -63,14 +64,6 @@ def sort_lines(
     for column in rows:
         column.flags.writeable = False
     return rows
-
-
-def _id_bytes(ids: Ids) -> tuple[Bytes, Ints]:
-    """Return bytes that order like the ids: integers become eight bytes, the highest first."""
-    if ids.kind == "text":
-        return ids.utf8
-    shifted = ids.numbers.view(np.uint64) ^ np.uint64(1 << 63)
-    return shifted.astype(">u8").view(np.uint8), np.arange(len(ids) + 1, dtype=np.int64) * 8
 
 
 def _error(fault: RowFault, query_ids: Ids, doc_ids: Ids) -> IdError | ValueRangeError:
@@ -106,7 +99,8 @@ class Ranking:
     ranks of judged documents can be counted without sorting. `has_ids` says that queries and
     documents were named, `by_line` that ties stand in the order of lines, and `tie_split` marks
     rows in which a cut runs through a group of tied documents. `search` says how the engine
-    found the rows, where it did.
+    found the rows, where it did, and `settings` what else made them, such as the metric;
+    `zero_rows` counts the queries and the documents that are all zero.
     """
 
     query_ids: Ids
@@ -123,6 +117,8 @@ class Ranking:
     by_line: bool = False
     tie_split: NDArray[np.bool_] | None = None
     search: str = ""
+    settings: Settings = field(default_factory=dict)
+    zero_rows: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
         """Make the arrays read-only."""
@@ -342,7 +338,7 @@ class Ranking:
         scores = self.scores
         if precision == "float32" and self.precision != "float32":
             scores = _as_float32(scores)
-        by_rank = order.sort_rows(self.offsets, scores, self._tie_priority(tiebreak))
+        by_rank = order.sort_rows(self.offsets, scores, self._tie_priority(tiebreak, scores))
         return replace(
             self,
             given_docs=self.docs[by_rank],
@@ -352,8 +348,11 @@ class Ranking:
             precision=precision,
         )
 
-    def _tie_priority(self, tiebreak: str) -> Ints:
-        """For every result a number; among equal scores the smaller one comes first."""
+    def _tie_priority(self, tiebreak: str, scores: Floats) -> Ints:
+        """For every result a number; among equal scores the smaller one comes first.
+
+        `scores` are in rank order. Only ids of documents that tie are sorted.
+        """
         if tiebreak == "index":
             if self.tiebreak != "index" or self.by_line:
                 raise ConventionError(
@@ -362,8 +361,13 @@ class Ranking:
                     "conventions you want."
                 )
             return self.docs.astype(np.int64)
-        place = np.empty(len(self.doc_ids), np.int64)
-        place[self.doc_ids.order(descending=tiebreak == "id-descending")] = np.arange(len(place))
+        equal = np.flatnonzero(scores[1:] == scores[:-1])
+        tied = np.zeros(len(self.doc_ids), bool)
+        tied[self.docs[equal]] = tied[self.docs[equal + 1]] = True
+        docs = np.flatnonzero(tied)
+        place = np.zeros(len(self.doc_ids), np.int64)
+        by_id = self.doc_ids.take(docs).order(descending=tiebreak == "id-descending")
+        place[docs[by_id]] = np.arange(len(docs))
         return place[self.docs]
 
 

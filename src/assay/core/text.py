@@ -7,7 +7,14 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final
 
-__all__ = ["did_you_mean", "guard_formula", "printable", "signed", "unguard_formula"]
+__all__ = [
+    "did_you_mean",
+    "guard_formula",
+    "natural_order",
+    "printable",
+    "signed",
+    "unguard_formula",
+]
 
 # C0 and C1 controls, line separators, the marks that reverse the direction of text, and halves of
 # a character, which no file can hold.
@@ -49,6 +56,17 @@ def guard_formula(text: str) -> str:
 def unguard_formula(text: str) -> str:
     """The text as it was before `guard_formula`."""
     return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+
+
+def natural_order(name: str) -> tuple[list[tuple[int, str]], str]:
+    """A key to sort by: numbers in a name compare as numbers, however long.
+
+    >>> sorted(["part-10", "part-9"], key=natural_order)
+    ['part-9', 'part-10']
+    """
+    parts = re.split(r"([0-9]+)", name)
+    parts[1::2] = [part.lstrip("0") for part in parts[1::2]]
+    return [(len(part) if at % 2 else -1, part) for at, part in enumerate(parts)], name
 
 
 def did_you_mean(

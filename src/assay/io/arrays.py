@@ -8,6 +8,10 @@ before anything is allocated; names inside an archive are keys, never paths.
     qrels .npz    query_labels and doc_labels; or targets; or queries, docs and grades
     vectors       docs or queries (or one array under any name); ids beside them, or in a text file
     any .npz      query_ids and doc_ids, if there are ids; n_docs, the size of the collection
+
+Other arrays may stand beside these. `FILE.npz:NAME` names the array that holds the scores of a run,
+the targets of judgments, or the vectors. Where `by_line` is true, equal scores of a run stand in
+the order of places; else in that of document numbers.
 """
 
 from __future__ import annotations
@@ -19,18 +23,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple, overload
 
 import numpy as np
 from numpy.lib import format as npy_format
+from numpy.typing import NDArray
 
-from assay.arrays import Array
+from assay.arrays import Array, Ints
 from assay.core import checks
+from assay.core.conventions import Conventions
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
+from assay.core.order import rows_of
 from assay.core.ranking import Ranking
+from assay.core.text import did_you_mean
 from assay.errors import FormatError, ShapeError, StorageError, UsageError, ValueRangeError
-from assay.io.streams import BOMB_BYTES, BOMB_RATIO, FilePath, open_chunks, read_lines
+from assay.io.streams import BOMB_BYTES, BOMB_RATIO, FilePath, open_chunks, read_lines, split_array
 
 __all__ = [
     "ROW_IDS",
@@ -49,20 +57,12 @@ __all__ = [
 
 
 _LARGEST = np.iinfo(np.int32).max
+_WINDOW_BYTES: Final = 16 << 20  # of a file, mapped at a time
 ROW_IDS: Final = "sample_ids"
 _IDS = ("query_ids", "doc_ids")
-_RUN_KEYS = ("docs", "scores", *_IDS, "n_docs")
-_QRELS_KEYS = (
-    "query_labels",
-    "doc_labels",
-    "targets",
-    "queries",
-    "docs",
-    "grades",
-    "query_ids",
-    "doc_ids",
-    "n_docs",
-)
+_RUN_KEYS = ("docs", "scores", *_IDS, "n_docs", "by_line")
+_QRELS_FORMS = (("query_labels", "doc_labels"), ("targets",), ("queries", "docs", "grades"))
+_NAME_ONE = "Name the one that is meant: FILE.npz:NAME"
 
 _USUAL: Final = {
     "doc": ("docs", "doc_embeddings", "corpus", "embeddings", "vectors", "codes"),
@@ -81,27 +81,70 @@ class _Header(NamedTuple):
 
 
 class NpyRows:
-    """The rows of a .npy file; only those that are used are mapped into memory."""
+    """The rows of a .npy file, or some of them; only those that are used are mapped into memory.
 
-    def __init__(self, path: FilePath) -> None:
+    A slice is an array, read-only; row numbers, or one flag for each row, choose rows unread.
+    """
+
+    def __init__(self, path: FilePath, chosen: Ints | None = None) -> None:
         self._name = os.fspath(path)
         self._header, self._offset = _read_checked_header(path)
-        self.shape = self._header.shape
+        self._chosen = chosen
+        n_rows = self._header.shape[:1] if chosen is None else chosen.shape
+        self.shape = (*n_rows, *self._header.shape[1:])
         self.dtype = self._header.dtype
+        self.ndim = len(self.shape)
+        self.nbytes = math.prod(self.shape) * self.dtype.itemsize
 
-    def __getitem__(self, rows: slice) -> Array:
-        """Some rows, read-only."""
+    def __len__(self) -> int:
+        """Number of rows."""
+        return int(self.shape[0])
+
+    @overload
+    def __getitem__(self, rows: slice) -> Array: ...
+
+    @overload
+    def __getitem__(self, rows: NDArray[Any]) -> NpyRows: ...
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Any:
+        """Some rows."""
+        if isinstance(rows, slice) and self._chosen is None and rows.step in (None, 1):
+            return self._map(*rows.indices(len(self))[:2])
+        chosen = np.arange(len(self)) if self._chosen is None else self._chosen
+        if isinstance(rows, slice):
+            return self._gather(chosen[rows])
+        return NpyRows(self._name, chosen[rows])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """All rows, where nothing less will do."""
+        whole = load_npy(self._name) if self._chosen is None else self._gather(self._chosen)
+        return np.array(whole, dtype, copy=copy)
+
+    @property
+    def stand_in(self) -> Array:
+        """An array of the same shape and type, to check these, that takes no room."""
+        return np.broadcast_to(np.zeros((), self.dtype), self.shape)
+
+    def _map(self, first: int, last: int) -> Array:
+        shape = (max(last - first, 0), *self._header.shape[1:])
+        if not math.prod(shape):
+            return np.empty(shape, self.dtype)
         if self._header.fortran:
-            return load_npy(self._name)[rows]
-        first, last, _ = rows.indices(self.shape[0])
-        width = math.prod(self.shape[1:]) * self.dtype.itemsize
-        return np.memmap(
-            self._name,
-            self.dtype,
-            "r",
-            self._offset + first * width,
-            (last - first, *self.shape[1:]),
-        )
+            return load_npy(self._name)[first:last]
+        start = self._offset + first * math.prod(shape[1:]) * self.dtype.itemsize
+        return np.memmap(self._name, self.dtype, "r", start, shape)
+
+    def _gather(self, rows: Ints) -> Array:
+        """Copies of rows from anywhere in the file, one window of it after the other."""
+        found = np.empty((len(rows), *self.shape[1:]), self.dtype)
+        width = max(1, math.prod(self.shape[1:]) * self.dtype.itemsize)
+        step = max(1, _WINDOW_BYTES // width)
+        for window in np.unique(rows // step).tolist():
+            here = np.flatnonzero(rows // step == window)
+            first = window * step
+            last = min(first + step, self._header.shape[0])
+            found[here] = self._map(first, last)[rows[here] - first]
+        return found
 
 
 def open_rows(vectors: Any) -> Any:
@@ -136,15 +179,13 @@ def npz_keys(path: FilePath) -> list[str]:
         return list(_members(archive, name))
 
 
-def load_npz(path: FilePath, known: tuple[str, ...], *, others: str = "refuse") -> dict[str, Array]:
-    """Read the known arrays of a .npz file; any other is refused, or left alone ("ignore")."""
+def load_npz(path: FilePath, known: tuple[str, ...]) -> dict[str, Array]:
+    """Read the known arrays of a .npz file; others are left alone, unless they seem misspelt."""
     name = os.fspath(path)
     with _open_array_file(path) as file, _naming_damage(name), zipfile.ZipFile(file) as archive:
         members = _members(archive, name)
-        if others == "ignore":
-            members = {key: member for key, member in members.items() if key in known}
-        else:
-            _refuse_strangers(list(members), known, name)
+        _refuse_strangers(list(members), known, name)
+        members = {key: member for key, member in members.items() if key in known}
         _refuse_bomb(members, os.fstat(file.fileno()).st_size, name)
         return {
             key: _read_member(archive, member, f"{name}, array {key!r}")
@@ -190,11 +231,14 @@ def _members(archive: zipfile.ZipFile, name: str) -> dict[str, zipfile.ZipInfo]:
 
 
 def _refuse_strangers(found: list[str], known: tuple[str, ...], name: str) -> None:
+    """Refuse a file without a known array, and one that seems to misspell an absent one."""
+    absent = [key for key in known if key not in found]
     strange = [key for key in found if key not in known]
-    if strange or not found:
+    hints = [did_you_mean(key, absent, cutoff=0.85) for key in strange]
+    if len(strange) == len(found) or any(hints):
         raise FormatError(
             f"{name} holds {checks.name_few(strange) if strange else 'no arrays'}. "
-            f"Known arrays are {', '.join(known)}."
+            f"Known arrays are {', '.join(known)}.{next(filter(None, hints), '')}"
         )
 
 
@@ -252,20 +296,57 @@ def _check_size(header: _Header, available: int, place: str) -> None:
         )
 
 
-def read_ranking_arrays(path: FilePath, format: str) -> Ranking:
-    """Read a run from .npz or .npy; equal scores are in the order of document numbers."""
-    name = os.fspath(path)
+def read_ranking_arrays(path: FilePath, format: str, rules: Conventions) -> Ranking:
+    """Read a run from .npz or .npy, with equal scores in the order of the conventions."""
+    name, key = split_array(path)
     if format == "npy":
-        return Ranking.from_scores(_score_matrix(load_npy(path), name))
-    arrays = load_npz(path, _RUN_KEYS)
+        ranking = Ranking.from_scores(_score_matrix(load_npy(path), name))
+        return ranking.under(rules.but(self_match="keep", depth=0))
+    arrays = _load_with(name, key, "scores", _RUN_KEYS)
     ids: dict[str, Any] = {key: arrays[key] for key in _IDS if key in arrays}
     n_docs = _collection_size(arrays, name)
-    if "docs" in arrays:
+    if "docs" in arrays and key is None:
+        if "doc_ids" not in ids:
+            ids["n_docs"] = n_docs or None
         ranking = Ranking.from_arrays(arrays["docs"], arrays.get("scores"), **ids)
-        return ranking if n_docs is None else _with_size(ranking, n_docs, name)
-    if "scores" not in arrays:
-        raise FormatError(f"{name} needs the array 'docs' or the array 'scores' to be a run.")
-    return Ranking.from_scores(arrays["scores"], **ids)
+        ranking = ranking if n_docs is None else _with_size(ranking, n_docs, name)
+    elif "scores" in arrays:
+        ranking = Ranking.from_scores(arrays["scores"], **ids)
+    else:
+        raise FormatError(
+            f"{name} needs the array 'docs' or the array 'scores' to be a run; it holds "
+            f"{', '.join(map(repr, npz_keys(name)))}. {_NAME_ONE}."
+        )
+    by_line = arrays.get("by_line", np.False_)
+    if by_line.shape != () or by_line.dtype != bool:
+        raise ShapeError(f"{name}: by_line must be True or False, found {by_line.dtype}.")
+    if by_line:
+        return _by_place(ranking, rules)
+    return ranking.under(rules.but(self_match="keep", depth=0))
+
+
+def _load_with(name: str, key: str | None, stands_for: str, known: tuple[str, ...]) -> Any:
+    """The known arrays, with the array `key`, if there is one, under another name."""
+    if key is None:
+        return load_npz(name, known)
+    _choose_key(npz_keys(name), key, (), name)
+    others = tuple(one for one in known if one != stands_for)
+    arrays = load_npz(name, (key, *others))
+    return {**arrays, stands_for: arrays[key]}
+
+
+def _by_place(ranking: Ranking, rules: Conventions) -> Ranking:
+    """The places of each row read as the lines of any other file are."""
+    read = Ranking.from_lines(
+        ranking.query_ids,
+        ranking.doc_ids,
+        queries=rows_of(ranking.offsets).astype(np.int32),
+        docs=ranking.given_docs,
+        scores=ranking.given_scores,
+        tiebreak=rules.tiebreak,
+        precision=rules.scores,
+    )
+    return replace(read, n_docs=ranking.n_docs, has_ids=ranking.has_ids)
 
 
 def _score_matrix(matrix: Array, name: str) -> Array:
@@ -296,26 +377,35 @@ def _with_size(ranking: Ranking, n_docs: int, name: str) -> Ranking:
 
 def read_judgment_arrays(path: FilePath, format: str) -> Judgments:
     """Read judgments from .npz: labels, targets, or (query, doc, grade) triples of numbers."""
-    name = os.fspath(path)
+    name, key = split_array(path)
     if format == "npy":
         load_npy(path)  # an invalid file is reported as such first
         raise FormatError(
             f"{name}: one bare array cannot say what is relevant to what. Save a .npz with "
             "query_labels and doc_labels, or targets, or queries, docs and grades."
         )
-    arrays = load_npz(path, _QRELS_KEYS)
+    form = ("targets",) if key is not None else _qrels_form(npz_keys(name), name)
+    arrays = _load_with(name, key, "targets", (*form, *_IDS, "n_docs"))
     ids: dict[str, Any] = {key: arrays.pop(key) for key in _IDS if key in arrays}
     n_docs = _collection_size(arrays, name)
-    given = frozenset(arrays) - {"n_docs"}
-    if given == {"query_labels", "doc_labels"}:
+    if "query_labels" in form:
         return Judgments.from_labels(arrays["query_labels"], arrays["doc_labels"], **ids)
-    if given == {"targets"}:
+    if "targets" in form:
         return Judgments.from_targets(arrays["targets"], **ids, n_docs=n_docs)
-    if given == {"queries", "docs", "grades"}:
-        return _from_triples(arrays, ids, name)
+    return _from_triples(arrays, ids, name)
+
+
+def _qrels_form(found: list[str], name: str) -> tuple[str, ...]:
+    """The arrays that are the judgments. `queries` and `docs` may be vectors; what else belongs to
+    judgments belongs to one form only."""
+    forms = [form for form in _QRELS_FORMS if set(form) <= set(found)]
+    used = {key for form in _QRELS_FORMS for key in form if key in found} - {"queries", "docs"}
+    if len(forms) == 1 and used <= set(forms[0]):
+        return forms[0]
     raise FormatError(
-        f"{name} holds {', '.join(sorted(given))}. Judgments are query_labels and doc_labels, or "
-        "targets, or queries, docs and grades."
+        f"{name} holds {', '.join(map(repr, found)) or 'no arrays'}. Judgments are query_labels "
+        "and doc_labels, or targets, or queries, docs and grades: one of the three. "
+        f"{_NAME_ONE} holds the targets."
     )
 
 
@@ -348,22 +438,26 @@ def _ids_for(numbers: Array, given: Array | None, what: str, name: str) -> Ids:
 
 
 def load_keyed(
-    path: FilePath, key: str | None = None, *, usual: tuple[str, ...] = ()
-) -> tuple[Array, Array | None]:
+    path: FilePath, key: str | None = None, *, usual: tuple[str, ...] = (), whole: bool = True
+) -> tuple[Any, Array | None]:
     """The array and, from a .npz that holds `sample_ids`, the ids of its rows.
 
-    Without a key it is the array of one of the `usual` names, or the only one.
+    Without a key it is the array of one of the `usual` names, or the only one. A .npy file that
+    need not be `whole` gives its rows as they are used.
     """
-    name = os.fspath(path)
+    name, named = split_array(path)
+    if named is not None and key not in (None, named):
+        raise UsageError(f"{os.fspath(path)} and the key {key!r} name two arrays. Give one.")
+    key = key if named is None else named
     ending = Path(name).suffix.lower()
     if ending == ".npy":
         if key is not None:
             raise UsageError(f"{name} holds one array without a name; the key {key!r} is for .npz.")
-        return load_npy(path), None
+        return (load_npy(path) if whole else NpyRows(path)), None
     if ending != ".npz":
         raise FormatError(f"{name}: arrays are read from .npy and .npz files.")
-    chosen = _choose_key(npz_keys(path), key, usual, name)
-    arrays = load_npz(path, (chosen, ROW_IDS), others="ignore")
+    chosen = _choose_key(npz_keys(name), key, usual, name)
+    arrays = load_npz(name, (chosen, ROW_IDS))
     return arrays[chosen], arrays.get(ROW_IDS)
 
 
@@ -378,8 +472,7 @@ def _choose_key(found: list[str], key: str | None, usual: tuple[str, ...], name:
         return (known or candidates)[0]
     or_name = f", or call it {usual[0]!r}" if usual else ""
     raise UsageError(
-        f"{name} holds {', '.join(map(repr, candidates)) or 'no arrays'}. Say which one is meant "
-        f"by its key{or_name}."
+        f"{name} holds {', '.join(map(repr, candidates)) or 'no arrays'}. {_NAME_ONE}{or_name}."
     )
 
 
@@ -387,7 +480,7 @@ def _choose_key(found: list[str], key: str | None, usual: tuple[str, ...], name:
 class VectorFile:
     """The rows of one side, and their ids if the file holds any."""
 
-    vectors: Array
+    vectors: Array | NpyRows
     ids: Ids | None
 
 
@@ -397,8 +490,9 @@ def read_vectors(path: FilePath, side: str, *, key: str | None = None) -> Vector
     A .npz may hold both sides, as `docs` and `queries`, and ids: `doc_ids`, `query_ids`, or `ids`
     and `sample_ids` where it holds one side only. A `key` names the array.
     """
-    vectors, rows = load_keyed(path, key, usual=_USUAL[side])
-    if not os.fspath(path).lower().endswith(".npz"):
+    vectors, rows = load_keyed(path, key, usual=_USUAL[side], whole=False)
+    path = split_array(path)[0]
+    if not path.lower().endswith(".npz"):
         return VectorFile(vectors, None)
     keys = npz_keys(path)
     both = any(name in keys for name in _USUAL["doc"][:3]) and "queries" in keys

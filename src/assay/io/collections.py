@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay.core import checks
-from assay.core.id_hints import near_misses
+from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.order import rows_of
@@ -366,11 +366,10 @@ def _refuse_strangers(collection: Collection) -> None:
             raise MismatchError(f"The collection holds no {what}.")
         if len(absent) < len(judged):
             continue
-        near = next(iter(near_misses(absent, there).items()), None)
-        hint = "" if near is None else f" Some differ only {near[0]}: {near[1][0]}."
         raise MismatchError(
             f"None of the {len(judged)} judged {what} is in the collection: judged are "
-            f"{checks.name_few(judged, 3)}, there are {checks.name_few(there, 3)}.{hint}"
+            f"{checks.name_few(judged, 3)}, there are {checks.name_few(there, 3)}."
+            f"{describe_near(absent, there)}"
         )
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from assay import __version__
 from assay.arrays import Array
 from assay.errors import StorageError
+from assay.io.streams import split_array
 from assay.native import engine_name
 
 __all__ = [
@@ -67,7 +68,7 @@ def version_of(package: str) -> str:
 
 def weights_of(place: str | Path) -> dict[str, Any]:
     """What is in a file or a folder, by digests; a model that is fetched is known by its name."""
-    path = Path(place)
+    path = Path(split_array(place)[0])
     if not path.exists():
         return {"model": str(place)}
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
@@ -156,7 +157,7 @@ def fingerprints(files: Iterable[str | os.PathLike[str]]) -> dict[str, dict[str,
 
 def _fingerprint(file: str) -> dict[str, Any]:
     try:
-        with open(file, "rb") as stream:
+        with open(split_array(file)[0], "rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
             return {"bytes": os.fstat(stream.fileno()).st_size, "sha256": digest}
     except OSError as error:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.judgments import Judgments
 from assay.core.ranking import Ranking
-from assay.errors import InputError, UsageError
+from assay.errors import InputError, MismatchError, UsageError
 from assay.io import tables
 from assay.io.arrays import read_judgment_arrays, read_ranking_arrays
 from assay.io.frames import lines_of_data
-from assay.io.lines import Kind, Lines
-from assay.io.streams import open_chunks
-from assay.io.trec import parse_qrels, parse_run
+from assay.io.lines import Kind, Lines, refuse_subtopics
+from assay.io.streams import open_chunks, split_array
+from assay.io.trec import parse_qrels, parse_run, read_iterations
 
 __all__ = ["FORMATS", "as_judgments", "as_ranking", "find_format", "read_qrels", "read_run"]
 
@@ -111,7 +112,7 @@ def ending_of(path: str | os.PathLike[str]) -> str:
     >>> ending_of("run.TSV.gz")
     '.tsv'
     """
-    name = Path(path).name.lower()
+    name = Path(split_array(path)[0]).name.lower()
     for packed in (".gz", ".zst"):
         name = name.removesuffix(packed)
     return Path(name).suffix
@@ -128,7 +129,7 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        name, message = os.fspath(path), str(error)
+        name, message = split_array(path)[0], str(error)
         if message.startswith((f"{name}:", f"{name},", f"{name} ")):
             raise
         raise type(error)(f"{name}: {message[:1].lower()}{message[1:]}") from error
@@ -140,8 +141,7 @@ def _ranking_of_file(
     format = find_format(path, given)
     with _naming(path):
         if format in ("npz", "npy"):
-            ranking = read_ranking_arrays(path, format)
-            return ranking.under(rules.but(self_match="keep", depth=0))
+            return read_ranking_arrays(path, format, rules)
         return _ranking(_lines_of_file(path, "run", format), rules)
 
 
@@ -164,7 +164,7 @@ def _lines_of_file(path: str | os.PathLike[str], kind: Kind, format: str) -> Lin
 
 def _lines_of_trec(path: str | os.PathLike[str], kind: Kind) -> Lines:
     if kind == "qrels":
-        return Lines(*parse_qrels(path)[:5])
+        return Lines(*parse_qrels(path)[:5], subtopics=partial(read_iterations, path))
     run = parse_run(path)
     return Lines(*run[:5], name=run.tag)
 
@@ -183,6 +183,13 @@ def _ranking(lines: Lines, rules: Conventions) -> Ranking:
 
 
 def _judgments(lines: Lines) -> Judgments:
-    return Judgments.from_pairs(
-        lines.query_ids, lines.doc_ids, lines.queries, lines.docs, lines.values
-    )
+    try:
+        found = Judgments.from_pairs(
+            lines.query_ids, lines.doc_ids, lines.queries, lines.docs, lines.values
+        )
+    except MismatchError:  # a pair with two grades
+        refuse_subtopics(lines)
+        raise
+    if found.repeated:
+        refuse_subtopics(lines)
+    return found

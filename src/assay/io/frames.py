@@ -26,6 +26,7 @@ from assay.io.lines import (
     number_ids,
     pack_ids,
     plain_floats,
+    subtopic_column,
 )
 
 if TYPE_CHECKING:
@@ -129,6 +130,11 @@ def lines_of_records(records: Iterable[Any], kind: Kind, where: Where, source: s
     doc_ids, docs = number_ids(pack_ids(columns[1], "doc", where))
     values = plain_floats(columns[2], kind, where)
     lines = Lines(query_ids, doc_ids, queries, docs, -values if by_rank else values)
+    fields = list(first if isinstance(first, Mapping) else getattr(first, "_fields", ()))
+    subtopic = subtopic_column(fields, kind, source)
+    if subtopic is not None:
+        key = subtopic if isinstance(first, Mapping) else fields.index(subtopic)
+        lines = lines._replace(subtopics=lambda: _column(rows, key, where))
     return check_values(lines, kind, where)
 
 
@@ -224,6 +230,9 @@ def lines_of_frame(
     doc_ids, docs = _number_column(frame[wanted.doc], "doc", where)
     values = _numbers(frame[wanted.value], kind, where)
     lines = Lines(query_ids, doc_ids, queries, docs, -values if wanted.by_rank else values)
+    subtopic = subtopic_column(frame.columns, kind, source)
+    if subtopic is not None:
+        lines = lines._replace(subtopics=frame[subtopic].to_list)
     return check_values(lines, kind, where)
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from assay.arrays import Floats, Ints32
 from assay.core.ids import Ids
-from assay.errors import FormatError, IdError, InputError, ValueRangeError
+from assay.errors import FormatError, IdError, InputError, MismatchError, ValueRangeError
 from assay.native import kernels
 
 __all__ = [
@@ -27,6 +27,8 @@ __all__ = [
     "pack_ids",
     "pick_column",
     "plain_floats",
+    "refuse_subtopics",
+    "subtopic_column",
 ]
 
 
@@ -38,7 +40,10 @@ VALUE_NAME = {"run": "score", "qrels": "grade"}
 
 
 class Lines(NamedTuple):
-    """One (query number, doc number, value) per line; ids are numbered by first appearance."""
+    """One (query number, doc number, value) per line; ids are numbered by first appearance.
+
+    `subtopics` reads the column that tells apart judgments of one document, where there is one.
+    """
 
     query_ids: Ids
     doc_ids: Ids
@@ -46,6 +51,7 @@ class Lines(NamedTuple):
     docs: Ints32
     values: Floats
     name: str = ""
+    subtopics: Callable[[], Sequence[Any]] | None = None
 
 
 def pack_ids(values: Sequence[Any], what: str, where: Where) -> Ids:
@@ -159,6 +165,21 @@ def check_values(lines: Lines, kind: Kind, where: Where) -> Lines:
     return lines
 
 
+def refuse_subtopics(lines: Lines) -> None:
+    """Refuse judgments of one document for several subtopics of its query: a pair has one grade."""
+    first: dict[tuple[int, int], Any] = {}
+    column = [] if lines.subtopics is None else lines.subtopics()
+    for query, doc, found in zip(lines.queries.tolist(), lines.docs.tolist(), column, strict=False):
+        before = first.setdefault((query, doc), found)
+        if str(before) != str(found):
+            raise MismatchError(
+                f"Document {lines.doc_ids[doc]!r} of query {lines.query_ids[query]!r} is judged "
+                f"for the subtopics {before!r} and {found!r}, and here a document has one grade. "
+                "Keep one line a document, such as that with the highest grade, or the lines of "
+                "one subtopic."
+            )
+
+
 # Case, '-', '_', '.' and spaces are ignored. Earlier names win: a table with `qid` and `query`
 # has ids in the first and texts in the second.
 _QUERY = ("queryid", "qid", "topicid", "topicno", "topic", "query", "q")
@@ -174,6 +195,9 @@ _GRADE = ("grade", "relevance", "rel", "label", "judgment", "judgement", "score"
 
 
 _RANK = ("rank",)
+
+
+_SUBTOPIC = ("subtopicid", "subtopic", "intent", "aspect", "facet", "iteration", "iter")
 
 
 class Columns(NamedTuple):
@@ -201,6 +225,11 @@ def find_columns(names: Sequence[str], kind: Kind, source: str) -> Columns:
     if query is None or doc is None or found is None:
         raise FormatError(_describe_unrecognised(names, kind, source))
     return Columns(query, doc, found, by_rank=value is None)
+
+
+def subtopic_column(names: Sequence[str], kind: Kind, source: str) -> str | None:
+    """The column of qrels that may tell apart judgments of one document, if there is one."""
+    return pick_column(names, _SUBTOPIC, source) if kind == "qrels" else None
 
 
 def knows_columns(names: Sequence[str], kind: Kind) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import errno
 import os
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +21,15 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 from assay.errors import FormatError, MissingPackageError, StorageError
 
-__all__ = ["BOMB_BYTES", "BOMB_RATIO", "CHUNK_SIZE", "open_chunks", "read_lines", "read_text"]
+__all__ = [
+    "BOMB_BYTES",
+    "BOMB_RATIO",
+    "CHUNK_SIZE",
+    "open_chunks",
+    "read_lines",
+    "read_text",
+    "split_array",
+]
 
 CHUNK_SIZE = 4 << 20
 # A compressed file is refused as a bomb when it grows beyond both of these.
@@ -37,6 +46,17 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 # block of 4 bytes holds 128 KiB: no bite grows beyond 64 MiB.
 _GZIP_BITE = 32 << 10
 _ZSTD_BITE = 2 << 10
+
+
+def split_array(path: FilePath) -> tuple[str, str | None]:
+    """The file and the array in `FILE.npz:NAME`; None where only a file is named.
+
+    >>> split_array("both.npz:queries"), split_array("both.npz")
+    (('both.npz', 'queries'), ('both.npz', None))
+    """
+    name = os.fspath(path)
+    found = re.fullmatch(r"(.*?\.npz):(.*)", name, re.IGNORECASE | re.DOTALL)
+    return (found[1], found[2]) if found and not os.path.exists(name) else (name, None)
 
 
 def open_chunks(path: str | os.PathLike[str], chunk_size: int = CHUNK_SIZE) -> Iterator[bytes]:

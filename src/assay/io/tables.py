@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 
 from assay.arrays import Floats
+from assay.core.checks import name_few
+from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
-from assay.errors import FormatError, need
+from assay.errors import FormatError, MismatchError, need
 from assay.io.frames import lines_of_frame, lines_of_mapping, lines_of_records
 from assay.io.json_text import parse_json
 from assay.io.lines import (
@@ -33,6 +35,7 @@ from assay.io.lines import (
     knows_columns,
     number_ids,
     pack_ids,
+    subtopic_column,
 )
 from assay.io.streams import BOMB_BYTES, BOMB_RATIO, FilePath, open_chunks, read_lines, read_text
 
@@ -73,7 +76,16 @@ def read_delimited(path: FilePath, kind: Kind, *, delimiter: str) -> Lines:
     parts = _read_parts(body, header, columns, kind, where)
     if not parts:
         raise FormatError(f"{name} holds a header and no lines.")
-    return check_values(_join_parts(parts, by_rank=columns.by_rank), kind, where)
+    lines = _join_parts(parts, by_rank=columns.by_rank)
+    subtopic = subtopic_column(header, kind, name)
+    if subtopic is not None:
+        at = list(header).index(subtopic)
+        lines = lines._replace(subtopics=lambda: _cells(path, delimiter, at)[has_header:])
+    return check_values(lines, kind, where)
+
+
+def _cells(path: FilePath, delimiter: str, column: int) -> list[str]:
+    return [row[column] for row in _rows(_reader(path, delimiter), os.fspath(path))]
 
 
 def _reader(path: FilePath, delimiter: str) -> Any:
@@ -205,7 +217,8 @@ def read_parquet(path: FilePath, kind: Kind) -> Lines:
         with parquet.ParquetFile(name, memory_map=False) as file:
             columns = find_columns(file.schema_arrow.names, kind, name)
             _refuse_bomb(file.metadata.num_rows, size, name)
-            table = file.read(columns=list(columns[:3]))
+            names = [*columns[:3], subtopic_column(file.schema_arrow.names, kind, name)]
+            table = file.read(columns=[one for one in names if one is not None])
     except (arrow.ArrowException, OSError, ValueError) as error:
         if isinstance(error, FormatError):
             raise
@@ -242,6 +255,7 @@ def read_groups(source: str, queries: Ids) -> tuple[str, dict[str | int, str]]:
     place = _group_column(column, header, path)
     name = column if header is None or column else header[place]
     groups: dict[str | int, str] = {}
+    strangers: list[str] = []
     for line, cells in rows:
         if len(cells) <= place:
             raise FormatError(
@@ -250,12 +264,17 @@ def read_groups(source: str, queries: Ids) -> tuple[str, dict[str | int, str]]:
             )
         query = known.get(cells[0])
         if query is None:
+            strangers.append(cells[0])
             continue  # a group of a query that nobody judged changes nothing
         if groups.setdefault(query, cells[place]) != cells[place]:
             raise FormatError(
                 f"{path}, line {line}: query {cells[0]!r} is already in group "
                 f"{groups[query]!r}, found {cells[place]!r}. A query belongs to one group."
             )
+    absent = [query for query in known if known[query] not in groups]
+    near = describe_near(absent, strangers)
+    if near:
+        raise MismatchError(f"{path} has no group for {name_few(absent)}.{near} Write them alike.")
     return name or "group", groups
 
 

@@ -16,11 +16,11 @@ from typing import NamedTuple
 from assay.arrays import Floats, Ints32
 from assay.core.ids import Ids
 from assay.errors import FormatError, InputError, ValueRangeError
-from assay.io.streams import open_chunks
+from assay.io.streams import open_chunks, read_lines
 from assay.native import kernels
 from assay.native.signatures import Parser, TextFault
 
-__all__ = ["QrelLines", "RunLines", "parse_qrels", "parse_run"]
+__all__ = ["QrelLines", "RunLines", "parse_qrels", "parse_run", "read_iterations"]
 
 
 _COLUMNS = {"run": "query, Q0, doc, rank, score, tag", "qrels": "query, iter, doc, grade"}
@@ -70,6 +70,12 @@ def parse_qrels(path: str | os.PathLike[str]) -> QrelLines:
     return QrelLines(*_columns(_parse(path, "qrels"), path, "qrels"))
 
 
+def read_iterations(path: str | os.PathLike[str]) -> list[str]:
+    """The second column of a qrels file that `parse_qrels` could read: the subtopic, in some."""
+    rows = (line.split() for line in read_lines(path) if not line.startswith("#"))
+    return [cells[1] for cells in rows if cells]
+
+
 def _parse(path: str | os.PathLike[str], kind: str) -> Parser:
     parser = kernels().TrecParser(kind)
     fine = all(parser.feed(chunk) for chunk in open_chunks(path)) and parser.finish()
@@ -104,7 +110,7 @@ def fault_error(name: str, kind: str, fault: TextFault) -> InputError:
     shown = _shorten(text)
     messages = {
         "columns": f"expected {columns.count(',') + 1} columns ({columns}), found {found}: "
-        f"{shown}. Separate the columns by spaces or tabs; an id cannot hold either.",
+        f"{shown}. {_columns_cure(kind, found)}",
         "number": f"the {value} {shown} is not a number. Write it like 12, -0.5 or 1.5e-3.",
         "not_finite": f"the {value} {shown} is not finite. Remove the line or fix the {value}.",
         "overflow": f"the {value} {shown} is too large for a float64. Scale the values.",
@@ -116,6 +122,14 @@ def fault_error(name: str, kind: str, fault: TextFault) -> InputError:
     }
     error = ValueRangeError if what in ("not_finite", "overflow") else FormatError
     return error(f"{name}, line {line}: {messages[what]}")
+
+
+def _columns_cure(kind: str, found: int) -> str:
+    if kind == "qrels" and found == _COLUMNS["run"].count(",") + 1:
+        return "A line of a run has as many: are run and judgments swapped?"
+    if kind == "run" and found == _COLUMNS["qrels"].count(",") + 1:
+        return "A line of judgments (qrels) has as many: is this the run?"
+    return "Separate the columns by spaces or tabs; an id cannot hold either."
 
 
 def _shorten(text: bytes) -> str:

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
+from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.ranking import Ranking
 from assay.errors import IdError, MismatchError, UsageError, need
@@ -69,7 +70,7 @@ def write_run(
     if chosen == "npz":
         _write_npz(ranking, path)
         return
-    rows = _Rows(ranking, ranking.scores, "run", chosen)
+    rows = _RowsByQuery(ranking, ranking.scores, "run", chosen)
     if chosen == "trec":
         write_text(path, _trec_run(rows, _check_tag(tag or ranking.name or "assay")))
     else:
@@ -88,14 +89,14 @@ def write_qrels(judgments: Judgments, path: FilePath, *, format: str | None = No
             f"{type(judgments).__name__} cannot be written as qrels; keep the labels themselves, "
             "for example in a .npz with query_labels and doc_labels."
         )
-    rows = _Rows(judgments, judgments.grades, "qrels", chosen)
+    rows = _RowsByQuery(judgments, judgments.grades, "qrels", chosen)
     if chosen == "trec":
         write_text(path, _trec_qrels(rows))
     else:
         _write_lines(rows, path, chosen, "relevance")
 
 
-class _Rows:
+class _RowsByQuery:
     """The rows of a ranking or of judgments, one query at a time."""
 
     def __init__(self, source: Ranking | Qrels, values: Any, kind: str, format: str) -> None:
@@ -202,7 +203,7 @@ def _trec_qrels(rows: Iterable[Row]) -> Iterator[str]:
         yield "".join(f"{query} 0 {doc} {_number(grade)}\n" for doc, grade in pairs)
 
 
-def _write_lines(rows: _Rows, path: FilePath, format: str, value_name: str) -> None:
+def _write_lines(rows: _RowsByQuery, path: FilePath, format: str, value_name: str) -> None:
     if format == "parquet":
         need_parquet()
         columns = rows.columns()
@@ -295,12 +296,22 @@ def need_parquet() -> Any:
 
 
 def _write_npz(ranking: Ranking, path: FilePath) -> None:
-    """Rows padded with −1 to one length; the scores of unused places are 0."""
+    """Rows padded with −1 to one length; the scores of unused places are 0.
+
+    Rows that are only numbered get no ids. `by_line` says that equal scores stand in the order of
+    places, as in any other file, and not in that of document numbers.
+    """
     shape = (ranking.n_queries, max(int(ranking.lengths.max(initial=0)), 1))
     used = np.arange(shape[1]) < ranking.lengths[:, None]
     docs, scores = np.full(shape, -1, np.int32), np.zeros(shape)
     docs[used], scores[used] = ranking.docs, ranking.scores
     ids = {"query_ids": ranking.query_ids, "doc_ids": ranking.doc_ids}
-    names: dict[str, Any] = {key: np.asarray(value.to_list()) for key, value in ids.items()}
+    beside: dict[str, Any] = {
+        key: np.asarray(value.to_list())
+        for key, value in ids.items()
+        if not value.numbered or value != Ids.count(len(value))
+    }
+    if ranking.by_line or ranking.tiebreak != "index":
+        beside["by_line"] = np.True_
     with atomic_write(path) as file:
-        np.savez(file, docs=docs, scores=scores, n_docs=np.int64(ranking.n_docs), **names)
+        np.savez(file, docs=docs, scores=scores, n_docs=np.int64(ranking.n_docs), **beside)

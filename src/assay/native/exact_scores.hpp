@@ -1,4 +1,6 @@
-// Canonical scores of rows, for every source that is compiled for other vector instructions.
+// Canonical scores of rows, for every source that is compiled for other vector instructions: the
+// exact values rounded once to float64. Doubled precision mostly tells what that is; where it does
+// not, exact arithmetic does.
 #pragma once
 
 #include "exact_sum.hpp"
@@ -13,28 +15,102 @@ using assay::Pairs;
 // The cosine of a row without direction: below every other.
 constexpr double kZeroScore = -2.0;
 
-// One past float64 would become infinite: the caller looks for that.
-inline double scaled_back(double value, int exponent) {
-    return exponent == 0 ? value : std::ldexp(value, exponent);
+// Whether hi is the float64 nearest to every number that is at most `error` from hi + lo.
+inline bool is_sure(Pair value, double error) {
+    return value.hi + (value.lo + error) == value.hi && value.hi + (value.lo - error) == value.hi;
+}
+
+// What an exact_sum may be off, as a share of the sizes of its terms together. With m terms in a
+// lane a sum loses less than (m + 16)² · 2^-106 of them, and the squares of differences three
+// times that.
+inline double sum_error(size_t columns) {
+    const double steps = static_cast<double>(columns) / kLanes + 17.0;
+    return 4.1 * steps * steps * 0x1p-106;
+}
+
+// The rows of one pair, and what is known of them.
+template <class A, class B>
+struct PairRows {
+    const A* a;
+    const B* b;
+    size_t columns;
+    int a_exponent, b_exponent;
+    Pair a_square, b_square;
+
+    // What scaled products may lose below the range of float64; those of floats never do.
+    double underflow() const { return kBothFloat<A, B> ? 0.0 : static_cast<double>(columns) * 0x1p-900; }
+};
+
+// The functions below tell whether they are sure of the last bit of the score that they find.
+// Where a sum leaves that open, they look at the lowest bits of the elements: its exact value and
+// the one found are both multiples of 2^lattice, as all terms are, so that an error below that is 0.
+
+inline bool scaled_back(double value, int exponent, double& score) {
+    score = exponent == 0 ? value : std::ldexp(value, exponent);
+    return exponent == 0 || value == 0.0 || std::fabs(score) >= 0x1p-1022;  // else it was rounded twice
+}
+
+template <class A, class B>
+bool find_distance(const PairRows<A, B>& rows, double& score) {
+    const int exponent = rows.a_exponent > rows.b_exponent ? rows.a_exponent : rows.b_exponent;
+    const Scale scale(exponent);
+    const Pair square = exact_sum<true>(rows.a, scale, rows.b, scale, rows.columns);
+    const double error = sum_error(rows.columns) * square.hi + rows.underflow();
+    if (!is_sure(square, error)) {
+        const int a_lowest = lowest_bit(rows.a, rows.columns), b_lowest = lowest_bit(rows.b, rows.columns);
+        const int lattice = 2 * ((a_lowest < b_lowest ? a_lowest : b_lowest) - exponent);
+        if (error >= std::ldexp(1.0, lattice)) return false;
+    }
+    return scaled_back(0.0 - square.hi, 2 * exponent, score);
+}
+
+// Whether a dot product with less than this error has none.
+template <class A, class B>
+bool is_exact(const PairRows<A, B>& rows, double error) {
+    const int lattice = lowest_bit(rows.a, rows.columns) - rows.a_exponent + lowest_bit(rows.b, rows.columns) - rows.b_exponent;
+    return error < std::ldexp(1.0, lattice);
+}
+
+template <class A, class B>
+bool find_product(const PairRows<A, B>& rows, Pair dot, double error, double& score) {
+    return (is_sure(dot, error) || is_exact(rows, error)) && scaled_back(dot.hi + 0.0, rows.a_exponent + rows.b_exponent, score);
+}
+
+template <class A, class B>
+bool find_cosine(const PairRows<A, B>& rows, Pair dot, double error, double& score) {
+    const Pair cosine = cosine_of(dot, rows.a_square, rows.b_square);
+    score = cosine.hi + 0.0;
+    const double share = sum_error(rows.columns), tiny = rows.underflow() * 0x1p200;
+    if (is_sure(cosine, 2.2 * share + tiny)) return true;
+    if (!is_exact(rows, error)) return false;
+    return dot.hi == 0.0 || is_sure(cosine, 1.2 * share * std::fabs(cosine.hi) + tiny);
+}
+
+template <class A, class B>
+bool find_score(Metric metric, const PairRows<A, B>& rows, double& score) {
+    if (metric == Metric::l2) return find_distance(rows, score);
+    const double sizes = rows.a_square.hi * rows.b_square.hi;
+    if (sizes == 0.0) {  // a row of zeros
+        score = metric == Metric::cosine ? kZeroScore : 0.0;
+        return true;
+    }
+    const Pair dot = exact_sum<false>(rows.a, Scale(rows.a_exponent), rows.b, Scale(rows.b_exponent), rows.columns);
+    const double error = sum_error(rows.columns) * std::sqrt(sizes) + rows.underflow();
+    return metric == Metric::dot ? find_product(rows, dot, error, score) : find_cosine(rows, dot, error, score);
 }
 
 template <class A, class B>
 double score_of(Metric metric, const ExactRows& queries, size_t q, const ExactRows& docs, size_t d) {
     const size_t columns = queries.columns;
-    const A* a = static_cast<const A*>(queries.rows) + q * columns;
-    const B* b = static_cast<const B*>(docs.rows) + d * columns;
-    int a_exponent = queries.exponents[q], b_exponent = docs.exponents[d];
-    if (metric == Metric::l2) {
-        a_exponent = b_exponent = a_exponent > b_exponent ? a_exponent : b_exponent;
-        const Scale scale(a_exponent);
-        const double square = exact_sum<true>(a, scale, b, scale, columns).hi;
-        return 0.0 - scaled_back(square, 2 * a_exponent);
-    }
-    const Pair dot = exact_sum<false>(a, Scale(a_exponent), b, Scale(b_exponent), columns);
-    if (metric == Metric::dot) return scaled_back(dot.hi, a_exponent + b_exponent) + 0.0;
-    if (queries.norm_hi[q] == 0.0 || docs.norm_hi[d] == 0.0) return kZeroScore;
-    const Pair x = {queries.norm_hi[q], queries.norm_lo[q]}, y = {docs.norm_hi[d], docs.norm_lo[d]};
-    return cosine_of(dot, x, y) + 0.0;
+    const PairRows<A, B> rows = {static_cast<const A*>(queries.rows) + q * columns,
+                                 static_cast<const B*>(docs.rows) + d * columns,
+                                 columns,
+                                 queries.exponents[q],
+                                 docs.exponents[d],
+                                 {queries.norm_hi[q], queries.norm_lo[q]},
+                                 {docs.norm_hi[d], docs.norm_lo[d]}};
+    double score;
+    return find_score(metric, rows, score) ? score : assay::exact_score(metric, queries, q, docs, d);
 }
 
 template <class A, class B>

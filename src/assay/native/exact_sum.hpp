@@ -1,5 +1,4 @@
-// Canonical scores: sums of products in doubled precision and one fixed order, so that they are
-// the same bits on any machine. Compile with -ffp-contract=off.
+// Sums of products in doubled precision. Compile with -ffp-contract=off.
 //
 // Element i of a row belongs to lane i mod 8. Each lane holds a running sum and the sum of all
 // rounding errors; the lanes are added up in order at the end. Everything is in an unnamed
@@ -8,7 +7,10 @@
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -27,15 +29,19 @@ inline Pair two_sum(double a, double b) {
 }
 
 inline Pair two_product(double a, double b) {
-    constexpr double splitter = 134217729.0;  // 2^27 + 1
     const double product = a * b;
+#if defined(__FMA__)
+    return {product, std::fma(a, b, -product)};
+#else
+    constexpr double splitter = 134217729.0;  // 2^27 + 1
     const double a_far = splitter * a, a_hi = a_far - (a_far - a), a_lo = a - a_hi;
     const double b_far = splitter * b, b_hi = b_far - (b_far - b), b_lo = b - b_hi;
     return {product, ((a_hi * b_hi - product) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo};
+#endif
 }
 
-// dot / sqrt(x² · y²), rounded once.
-inline double cosine_of(Pair dot, Pair x_square, Pair y_square) {
+// dot / sqrt(x² · y²), off by less than 48 · 2^-106 of itself.
+inline Pair cosine_of(Pair dot, Pair x_square, Pair y_square) {
     const Pair product = two_product(x_square.hi, y_square.hi);
     const double product_lo = product.lo + (x_square.hi * y_square.lo + x_square.lo * y_square.hi);
     const double root = std::sqrt(product.hi);
@@ -44,7 +50,7 @@ inline double cosine_of(Pair dot, Pair x_square, Pair y_square) {
     const double quotient = dot.hi / root;
     const Pair back = two_product(quotient, root);
     const double rest = ((dot.hi - back.hi) - back.lo) + (dot.lo - quotient * root_lo);
-    return quotient + rest / root;
+    return two_sum(quotient, rest / root);
 }
 
 #if defined(__AVX512F__)
@@ -72,11 +78,18 @@ inline Wide widened(const double* at) {
     return wide;
 }
 
+// What a product lost by rounding.
 inline Wide product_error(Wide a, Wide b, Wide product) {
+#if defined(__AVX512F__)
+    return _mm512_fmsub_pd(a, b, product);
+#elif defined(__FMA__)
+    return _mm256_fmsub_pd(a, b, product);
+#else
     constexpr double splitter = 134217729.0;
     const Wide a_far = splitter * a, a_hi = a_far - (a_far - a), a_lo = a - a_hi;
     const Wide b_far = splitter * b, b_hi = b_far - (b_far - b), b_lo = b - b_hi;
     return ((a_hi * b_hi - product) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo;
+#endif
 }
 
 // 2^-exponent in two steps, because one alone may be beyond float64.
@@ -145,6 +158,31 @@ inline void add_eight(Lanes& lanes, const A* a, Scale a_scale, const B* b, Scale
             }
         }
     }
+}
+
+// The exponent of the lowest bit of all elements: each of them is a multiple of 2 to that power.
+template <class T>
+int lowest_bit(const T* row, size_t columns) {
+    using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+    constexpr Bits fraction = (Bits{1} << (std::numeric_limits<T>::digits - 1)) - 1;
+    const Bits none = std::numeric_limits<Bits>::max();
+    Bits lowest = none;  // as bits: positive numbers are in the order of theirs
+    for (size_t i = 0; i < columns; ++i) {
+        const T value = std::fabs(row[i]);
+        Bits bits;
+        std::memcpy(&bits, &value, sizeof bits);
+        const Bits without = (bits & fraction) != 0 ? bits & (bits - 1) : 0;
+        T rest;
+        std::memcpy(&rest, &without, sizeof rest);
+        const T bit = value - rest;
+        std::memcpy(&bits, &bit, sizeof bits);
+        bits = bits == 0 ? none : bits;
+        lowest = bits < lowest ? bits : lowest;
+    }
+    if (lowest == none) return 4096;  // zeros are multiples of anything
+    T bit;
+    std::memcpy(&bit, &lowest, sizeof bit);
+    return std::ilogb(bit);
 }
 
 // Σ a·b, or Σ (a − b)² where `difference`; a zero beyond the end changes nothing.

@@ -11,7 +11,8 @@ namespace assay {
 
 namespace {
 
-constexpr float kLargest = std::numeric_limits<float>::max() / 2;  // a bound can still be added
+// Below the bound of documents of which nothing is known, so that no limit is ever beyond these.
+constexpr float kLargest = std::numeric_limits<float>::max() / 8;
 constexpr float kNoFloor = -kLargest;
 constexpr float kNever = std::numeric_limits<float>::infinity();
 // Rounding of a limit to float32 and of the arithmetic before it, generously.
@@ -28,6 +29,8 @@ struct Limits {
 
 Limits limits_of(double score, const QueryRows& queries, const DocRows& docs, size_t query) {
     const double unit = docs.unit * queries.weight[query];
+    // beyond what float64 holds nothing can be said
+    if (!(unit >= std::numeric_limits<double>::min())) return {kNoFloor, kNever};
     const double middle = unit * (score + queries.shift[query]);
     const double slack = unit * (std::fabs(score) + std::fabs(queries.shift[query])) * kSlack +
                          std::numeric_limits<float>::min();

@@ -54,6 +54,9 @@ struct SearchKernels {
     void (*score)(Metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores);
 };
 
+// The score of one pair in exact arithmetic: slow, and right to the last bit.
+double exact_score(Metric metric, const ExactRows& queries, size_t q, const ExactRows& docs, size_t d);
+
 const SearchKernels& plain_search_kernels();
 const SearchKernels& avx2_search_kernels();
 const SearchKernels& avx512_search_kernels();

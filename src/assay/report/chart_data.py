@@ -10,7 +10,7 @@ import numpy as np
 
 from assay.arrays import Floats, or_none
 from assay.comparison.alignment import align
-from assay.core.text import printable
+from assay.core.text import natural_order, printable
 from assay.measures import parse
 from assay.runs.leaderboard import Leaderboard
 from assay.runs.results import Aggregate
@@ -177,7 +177,7 @@ def _largest_groups(scores: Scores, by: str) -> tuple[list[str], int]:
     """The groups with the most queries, in order of their names."""
     groups, sizes = np.unique(scores.groups[by], return_counts=True)
     order = np.argsort(-sizes, kind="stable")[:MOST_GROUPS]
-    return sorted(str(groups[i]) for i in order), len(groups)
+    return sorted((str(groups[i]) for i in order), key=natural_order), len(groups)
 
 
 def difference_rows(differences: QueryDifferences) -> list[Row]:

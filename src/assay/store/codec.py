@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.conventions import CHOICES, Conventions
-from assay.core.ids import Ids
+from assay.core.ids import Ids, IntegerIds
 from assay.errors import StorageError, UsageError
 from assay.measures import parse
 from assay.scoring.scores import Scores
@@ -25,6 +25,8 @@ from assay.scoring.scores import Scores
 __all__ = [
     "Blob",
     "conventions_of",
+    "id_kind",
+    "ids_of_kind",
     "json_text",
     "json_values",
     "pack_array",
@@ -73,6 +75,7 @@ def json_text(value: Any, where: str) -> str:
 
 
 _TYPES: Final = {"float64": np.dtype("<f8"), "int64": np.dtype("<i8"), "bool": np.dtype("|b1")}
+_NUMBERED: Final = "numbered"
 _UTF8: Final = "surrogatepass"  # names of files may hold halves of surrogate pairs
 
 
@@ -194,7 +197,7 @@ def pack_scores(scores: Scores) -> Iterator[Blob]:
 
 def _pack_ids(kind: str, ids: Ids) -> Blob:
     if ids.kind == "integer":
-        return pack_array(kind, ids.numbers)
+        return pack_array(kind, ids.numbers, name=_NUMBERED if ids.numbered else "")
     return pack_texts(kind, [str(one) for one in ids.to_list()])
 
 
@@ -208,12 +211,12 @@ def unpack_scores(blobs: Iterable[Blob], conventions: str, *, search: str = "") 
         raise StorageError("The per-query values of this run are not in the store.")
     scores = Scores(
         measures=tuple(parse(blob.name) for blob in values),
-        query_ids=_ids(found["ids"][0], "query"),
+        query_ids=_ids(found["ids"][0]),
         values=np.stack([unpack_array(blob) for blob in values]),
         tied=np.stack([unpack_array(blob) for blob in found["tied"]]),
         missing=unpack_array(found["missing"][0]),
         conventions=conventions_of(conventions),
-        extra=_ids(found["extra"][0], "query"),
+        extra=_ids(found["extra"][0]),
         groups={
             blob.name: np.asarray(unpack_texts(blob), np.str_) for blob in found.get("group", [])
         },
@@ -225,12 +228,26 @@ def unpack_scores(blobs: Iterable[Blob], conventions: str, *, search: str = "") 
     return scores
 
 
-def _ids(blob: Blob, what: str) -> Ids:
+def _ids(blob: Blob) -> Ids:
     if blob.encoding == "int64":
-        return Ids.of(unpack_array(blob), what)
-    if not blob.size:
+        return ids_of_kind(unpack_array(blob), blob.name or "integer")
+    return ids_of_kind(unpack_texts(blob), "text")
+
+
+def id_kind(ids: Ids) -> str:
+    """What query ids are: text, integer, or the numbers of rows that have none (numbered)."""
+    return _NUMBERED if ids.numbered else ids.kind
+
+
+def ids_of_kind(values: Sequence[Any] | NDArray[Any], kind: str) -> Ids:
+    """Query ids of a kind that `id_kind` tells."""
+    if kind == _NUMBERED:
+        return IntegerIds(np.asarray(values, np.int64), numbered=True)
+    if kind == "integer":
+        return Ids.of(np.asarray(values, np.int64), "query")
+    if not len(values):
         return Ids.from_utf8(np.zeros(0, np.uint8), np.zeros(1, np.int64))  # none, but of text
-    return Ids.of(unpack_texts(blob), what)
+    return Ids.of(values, "query")
 
 
 def _settings(blobs: list[Blob]) -> dict[str, str]:

@@ -18,14 +18,17 @@ from assay.errors import UsageError, need
 from assay.io.atomic import atomic_write
 from assay.runs.results import results_to_data
 from assay.scoring.scores import Scores
+from assay.store.codec import id_kind
 from assay.store.run import Run
 
-__all__ = ["FRONT", "GROUP", "LAYOUT", "export_runs", "format_of"]
+__all__ = ["FRONT", "GROUP", "LAYOUT", "MADE", "export_runs", "format_of"]
 
 LAYOUT: Final = "assay runs 1"
 FORMATS: Final = {".json": "json", ".csv": "csv", ".parquet": "parquet"}
 GROUP: Final = "group:"
 
+# What made the numbers beside the conventions; files of earlier versions lack these columns.
+MADE: Final = ("signature", "search", "settings")
 # Columns of every row of a table; those of the groups follow.
 FRONT: Final = (
     "run",
@@ -35,6 +38,7 @@ FRONT: Final = (
     "model",
     "created",
     "conventions",
+    *MADE,
     "id_kind",
     "query",
     "measure",
@@ -84,12 +88,12 @@ def _scores_data(scores: Scores) -> dict[str, Any]:
     names = list(map(str, scores.measures))
     return {
         "measures": names,
-        "id_kind": scores.query_ids.kind,
+        "id_kind": id_kind(scores.query_ids),
         "queries": scores.query_ids.to_list(),
         "values": [[or_none(v) for v in row] for row in scores.values.tolist()],
         "tied": [np.flatnonzero(row).tolist() for row in scores.tied],
         "missing": np.flatnonzero(scores.missing).tolist(),
-        "extra_kind": scores.extra.kind,
+        "extra_kind": id_kind(scores.extra),
         "extra": scores.extra.to_list(),
         "groups": {name: column.tolist() for name, column in scores.groups.items()},
         "settings": dict(scores.settings),
@@ -111,7 +115,10 @@ def _rows(runs: Iterable[Run], columns: Sequence[str]) -> Iterator[list[Any]]:
             run.model,
             run.created,
             run.conventions,
-            scores.query_ids.kind,
+            run.signature,
+            run.search,
+            json.dumps(dict(scores.settings)),
+            id_kind(scores.query_ids),
         ]
         groups = {f"{GROUP}{name}": column.tolist() for name, column in scores.groups.items()}
         queries = scores.query_ids.to_list()

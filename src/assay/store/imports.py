@@ -8,7 +8,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,8 +22,8 @@ from assay.measures import parse
 from assay.runs.record import RunRecord, check_name, check_tags
 from assay.runs.results import Aggregate, QueryResults, results_from_data
 from assay.scoring.scores import Scores
-from assay.store.codec import conventions_of, pack_scores
-from assay.store.exports import FRONT, GROUP, LAYOUT, format_of
+from assay.store.codec import conventions_of, ids_of_kind, pack_scores
+from assay.store.exports import FRONT, GROUP, LAYOUT, MADE, format_of
 from assay.store.payload import Payload
 from assay.store.timestamps import now, start_of
 
@@ -71,7 +71,7 @@ def _refuse_bomb(n_rows: int, name: str) -> None:
 
 
 def _check_header(header: list[str], name: str) -> None:
-    absent = [column for column in FRONT if column not in header]
+    absent = [column for column in FRONT if column not in (*header, *MADE)]
     if absent:
         raise FormatError(f"{name} holds no runs: it has no column {', '.join(absent)}.")
     if len(set(header)) < len(header):
@@ -99,13 +99,14 @@ def pivot_rows(rows: list[Mapping[str, Any]], where: str) -> dict[str, Any]:
     return {
         "measures": measures,
         "id_kind": kind,
-        "queries": [int(query) for query in places] if kind == "integer" else list(places),
+        "queries": [int(query) for query in places] if kind in _NUMBERS else list(places),
         "values": list(values.values()),
         "tied": list(tied.values()),
         "missing": [places[row["query"]] for row in of_query if _flag(row["missing"], where)],
         "extra_kind": kind,
         "extra": [],
         "groups": {name[len(GROUP) :]: [row[name] for row in of_query] for name in columns},
+        "settings": parse_json(rows[0].get("settings") or "{}", f"{where}, settings"),
     }
 
 
@@ -137,6 +138,7 @@ _TEXTS: Final = (
     "git_commit",
     "notes",
 )
+_NUMBERS: Final = ("integer", "numbered")
 _DATA: Final = ("config", "versions", "seeds", "data", "timings")
 _AGGREGATE: Final = {field.name for field in fields(Aggregate)}
 
@@ -284,12 +286,9 @@ def _scores(data: Mapping[str, Any], conventions: str, where: str) -> Scores:
 
 
 def _ids(values: list[Any], kind: str) -> Ids:
-    if kind == "integer":
-        return Ids.of(np.asarray(values, np.int64), "query")
-    return Ids.of([_text(one, "a query id") for one in values], "query") if values else _NO_TEXT
-
-
-_NO_TEXT: Final = Ids.from_utf8(np.zeros(0, np.uint8), np.zeros(1, np.int64))
+    if kind in _NUMBERS:
+        return ids_of_kind(values, kind)
+    return ids_of_kind([_text(one, "a query id") for one in values], "text")
 
 
 def _mark(places: list[int], n: int, where: str) -> Any:
@@ -321,14 +320,15 @@ def _import_table(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Impo
             yield _import_rows(uid, found, where, name)
         except FormatError:
             raise
-        except (AssayError, TypeError, ValueError) as error:
+        except (AssayError, TypeError, ValueError, AttributeError) as error:
             raise FormatError(f"{where} cannot be read: {error}") from None
 
 
 def _import_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: str) -> ImportedRun:
     first = rows[0]
     scores = _scores(pivot_rows(rows, where), first["conventions"], where)
-    payload = Payload.of(RunRecord(first["name"], scores))
+    search = _text(first.get("search") or "", f"{where}, search")
+    payload = Payload.of(RunRecord(first["name"], replace(scores, search=search)))
     row = {
         key: _text(first[key], f"{where}, {key}") for key in ("name", "task", "dataset", "model")
     }
@@ -350,4 +350,6 @@ def _import_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: st
         **dict(payload.columns or {}),
         "finished": created,
     }
+    if first.get("signature"):
+        row["signature"] = _text(first["signature"], f"{where}, signature")
     return ImportedRun(row, (), payload)

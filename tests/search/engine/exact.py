@@ -107,7 +107,7 @@ def rounded(value: Fraction) -> float:
     try:
         return float(value) + 0.0
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def rounded_root(signed_square: Fraction) -> float:

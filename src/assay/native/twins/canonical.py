@@ -1,19 +1,21 @@
-"""Canonical scores in numpy: the compiled ones, bit for bit.
+"""Canonical scores in numpy: the exact values rounded once to float64, as the compiled ones.
 
-A score is the exact value rounded to float64, but for the rarest of cases. Products and sums
-carry their rounding errors along (after Dekker 1971, Knuth 1969 and Ogita, Rump and Oishi 2005),
-in eight lanes: element i of a row is added to lane i mod 8, so that every vector width and numpy
-take the same additions in the same order. Nothing depends on which pairs are scored together.
+Products and sums carry their rounding errors along (after Dekker 1971, Knuth 1969 and Ogita, Rump
+and Oishi 2005), in eight lanes: element i of a row is added to lane i mod 8. What they may still be
+off is known. Where it leaves the last bit open, the lowest bits of the elements are looked at: the
+exact sum and the one found are both multiples of 2^lattice, as all terms are, so that an error
+below that is 0. What is open even then is decided in exact arithmetic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Array, Floats, Ints, Ints32
+from assay.arrays import Array, Flags, Floats, Ints, Ints32
+from assay.native.twins.exact_value import exact_score
 
 __all__ = ["pair_scores", "square_norms"]
 
@@ -55,20 +57,20 @@ def pair_scores(
     The norms are those of `square_norms`, which only the cosine reads; a row of zeros has none.
     """
     scores = np.empty(len(at_query))
-    exact = queries.dtype == docs.dtype == np.float32
-    terms = _exact_products if exact else _products
     with np.errstate(all="ignore"):
         for part in _slices(len(at_query), queries.shape[1]):
             q, d = at_query[part], at_doc[part]
-            x, y, e_x, e_y = queries[q], docs[d], query_exponents[q], doc_exponents[d]
-            if metric == "l2":
-                scores[part] = _l2(x, y, np.maximum(e_x, e_y))
-                continue
-            dot = _sum(terms, _scaled(x, e_x), _scaled(y, e_y))
-            if metric == "dot":
-                scores[part] = np.ldexp(dot[0], e_x + e_y)
-            else:
-                scores[part] = _cosine(dot, _taken(query_norms, q), _taken(doc_norms, d))
+            rows = _PairRows(
+                queries[q],
+                docs[d],
+                query_exponents[q],
+                doc_exponents[d],
+                _taken(query_norms, q),
+                _taken(doc_norms, d),
+            )
+            scores[part], sure = _FINDERS[metric](rows)
+            for at in np.flatnonzero(~sure):
+                scores[part.start + at] = exact_score(metric, rows.x[at], rows.y[at])
     scores += 0.0  # makes −0.0 a 0.0
     return scores
 
@@ -87,13 +89,112 @@ def _taken(norms: Pair, at: Ints) -> Pair:
     return norms[0][at], norms[1][at]
 
 
-def _l2(x: Array, y: Array, exponents: Ints32) -> Floats:
-    """Minus the squared distance, both rows scaled by the same power of two."""
-    squares, _ = _sum(_squared_differences, _scaled(x, exponents), _scaled(y, exponents))
-    return -np.ldexp(squares, 2 * exponents)
+class _PairRows(NamedTuple):
+    """The rows of some pairs, one pair below the other, and what is known of them."""
+
+    x: Array
+    y: Array
+    x_exponents: Ints32
+    y_exponents: Ints32
+    x_squares: Pair
+    y_squares: Pair
+
+    @property
+    def are_single(self) -> bool:
+        """Whether all are float32: their products are exact, and never below the range."""
+        return bool(self.x.dtype == self.y.dtype == np.float32)
+
+    @property
+    def error_share(self) -> float:
+        """What a sum may be off, as a share of the sizes of its terms: see exact_scores.hpp."""
+        steps: float = self.x.shape[1] / _LANES + 17.0
+        return 4.1 * steps * steps * 2.0**-106
+
+    @property
+    def underflow(self) -> float:
+        """What scaled products may lose below the range of float64."""
+        return 0.0 if self.are_single else int(self.x.shape[1]) * 2.0**-900
 
 
-def _cosine(dot: Pair, x_square: Pair, y_square: Pair) -> Floats:
+def _l2(rows: _PairRows) -> tuple[Floats, Flags]:
+    """Minus the squared distance, both rows scaled by the same power of two; which are sure."""
+    exponents = np.maximum(rows.x_exponents, rows.y_exponents)
+    squares = _sum(_squared_differences, _scaled(rows.x, exponents), _scaled(rows.y, exponents))
+    errors = rows.error_share * squares[0] + rows.underflow
+
+    def lattice(at: Ints) -> Ints32:
+        return 2 * (np.minimum(_lowest_bits(rows.x[at]), _lowest_bits(rows.y[at])) - exponents[at])
+
+    sure = _sure_or_exact(squares, errors, lattice)
+    return _scaled_back(-squares[0], 2 * exponents, sure)
+
+
+def _dot(rows: _PairRows) -> tuple[Floats, Flags]:
+    dots, errors = _products_of(rows)
+    sure = _sure_or_exact(dots, errors, lambda at: _dot_lattice(rows, at))
+    return _scaled_back(dots[0], rows.x_exponents + rows.y_exponents, sure)
+
+
+def _cosine(rows: _PairRows) -> tuple[Floats, Flags]:
+    dots, errors = _products_of(rows)
+    cosines = _quotients(dots, rows.x_squares, rows.y_squares)
+    tiny = rows.underflow * 2.0**200
+    sure = _is_sure(cosines, 2.2 * rows.error_share + tiny)
+    at = np.flatnonzero(~sure)
+    exact = errors[at] < np.ldexp(1.0, _dot_lattice(rows, at))
+    zero = dots[0][at] == 0.0
+    hi, lo = _taken(cosines, at)
+    sure[at] = exact & (zero | _is_sure((hi, lo), 1.2 * rows.error_share * np.abs(hi) + tiny))
+    return np.where(dots[0] == 0.0, 0.0, cosines[0]), sure
+
+
+_FINDERS: Final = {"cosine": _cosine, "dot": _dot, "l2": _l2}
+
+
+def _products_of(rows: _PairRows) -> tuple[Pair, Floats]:
+    """Dot products of the scaled rows, and what they may be off."""
+    terms = _exact_products if rows.are_single else _products
+    dots = _sum(terms, _scaled(rows.x, rows.x_exponents), _scaled(rows.y, rows.y_exponents))
+    sizes = np.sqrt(rows.x_squares[0] * rows.y_squares[0])
+    return dots, rows.error_share * sizes + rows.underflow
+
+
+def _dot_lattice(rows: _PairRows, at: Ints) -> Ints32:
+    x = _lowest_bits(rows.x[at]) - rows.x_exponents[at]
+    return x + _lowest_bits(rows.y[at]) - rows.y_exponents[at]
+
+
+def _is_sure(values: Pair, errors: Floats | float) -> Flags:
+    """Whether hi is the float64 nearest to every number that is at most `errors` from hi + lo."""
+    hi, lo = values
+    sure: Flags = (hi + (lo + errors) == hi) & (hi + (lo - errors) == hi)
+    return sure
+
+
+def _sure_or_exact(values: Pair, errors: Floats, lattice: Callable[[Ints], Ints32]) -> Flags:
+    sure = _is_sure(values, errors)
+    at = np.flatnonzero(~sure)
+    sure[at] = errors[at] < np.ldexp(1.0, lattice(at))
+    return sure
+
+
+def _scaled_back(values: Floats, exponents: Ints32, sure: Flags) -> tuple[Floats, Flags]:
+    """Values times 2^exponent; below the normal range that would round them twice."""
+    scores = np.ldexp(values, exponents)
+    kept = (exponents == 0) | (values == 0.0) | (np.abs(scores) >= np.finfo(np.float64).tiny)
+    return scores, sure & kept
+
+
+def _lowest_bits(rows: Array) -> Ints32:
+    """For each row the exponent of the lowest bit of all its elements; zeros have none."""
+    fractions, exponents = np.frexp(rows.astype(np.float64))
+    numbers = np.ldexp(np.abs(fractions), 53).astype(np.int64)
+    places = np.frexp((numbers & -numbers).astype(np.float64))[1] + exponents - 54
+    lowest: Ints32 = np.where(numbers == 0, 4096, places).min(axis=1, initial=4096).astype(np.int32)
+    return lowest
+
+
+def _quotients(dot: Pair, x_square: Pair, y_square: Pair) -> Pair:
     """The dot product over the root of the product of the squared norms, corrected once each."""
     (dot_hi, dot_lo), (a_hi, a_lo), (b_hi, b_lo) = dot, x_square, y_square
     product, error = _products(a_hi, b_hi)
@@ -104,7 +205,7 @@ def _cosine(dot: Pair, x_square: Pair, y_square: Pair) -> Floats:
     quotient = dot_hi / root
     back, back_error = _products(quotient, root)
     rest = ((dot_hi - back) - back_error) + (dot_lo - quotient * root_error)
-    return quotient + rest / root
+    return _two_sum(quotient, rest / root)
 
 
 def _sum(terms: Terms, x: Array, y: Array) -> Pair:

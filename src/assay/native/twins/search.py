@@ -24,7 +24,8 @@ __all__ = [
 
 _METRICS: Final[tuple[Literal["cosine", "dot", "l2"], ...]] = ("cosine", "dot", "l2")
 _ZERO_SCORE: Final = -2.0
-_LARGEST: Final = np.finfo(np.float32).max / 2  # a bound can still be added
+# Below the bound of documents of which nothing is known: no limit is ever beyond these.
+_LARGEST: Final = np.finfo(np.float32).max / 8
 _NO_FLOOR: Final = -_LARGEST
 _SLACK: Final = 2.0**-21
 
@@ -155,11 +156,10 @@ def limits_of(
 ) -> tuple[Floats32, Floats32]:
     """Scores of the product that are certainly below and above canonical ones."""
     with np.errstate(all="ignore"):
-        middle = unit * weight * (scores + shift)
-        slack = (
-            unit * weight * (np.abs(scores) + np.abs(shift)) * _SLACK + np.finfo(np.float32).tiny
-        )
-        sound = np.abs(middle) + slack < _LARGEST
+        unit = unit * weight
+        middle = unit * (scores + shift)
+        slack = unit * (np.abs(scores) + np.abs(shift)) * _SLACK + np.finfo(np.float32).tiny
+        sound = (unit >= np.finfo(np.float64).tiny) & (np.abs(middle) + slack < _LARGEST)
     low = np.where(sound, middle - slack, _NO_FLOOR)
     high = np.where(sound, middle + slack, np.inf)
     return low.astype(np.float32), high.astype(np.float32)

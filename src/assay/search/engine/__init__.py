@@ -1,7 +1,7 @@
 """Exact search: the best k, the ranks of targets and Hamming neighbours, the same bytes everywhere.
 
 Two steps. Find: a float32 product proposes candidates, with a margin that provably loses none.
-Decide: the candidates are scored canonically, in doubled precision and one fixed order.
+Decide: the candidates are scored canonically: the exact value, rounded once to float64.
 """
 
 from __future__ import annotations

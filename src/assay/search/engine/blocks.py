@@ -43,6 +43,7 @@ ZERO_SCORE: Final = -2.0  # of a row without direction, under cosine: below ever
 _ROUNDOFF: Final = 2.0**-24
 _ROUNDINGS_BESIDE_THE_SUM: Final = 8
 _SANE_EXPONENT: Final = 100  # norms within 2^±100 can be multiplied in float32 as they are
+_BELOW_ALL_EXPONENTS: Final = -5000
 _ROWS_CONVERTED: Final = 1024  # at a time
 _LARGEST_BIAS: Final = 1e37
 _NO_BOUND: Final = float(np.finfo(np.float32).max) / 4
@@ -170,6 +171,7 @@ def _findable(block: MeasuredRows) -> _Findable:
     if _is_findable(block):
         return _Findable(block.rows, np.zeros(len(roots), np.int64), roots)
     exponents = block.exponents.astype(np.int64) + np.frexp(roots)[1]
+    exponents[block.zero] = _BELOW_ALL_EXPONENTS  # or others would stretch zeros beyond float32
     norms = np.ldexp(roots, (block.exponents - exponents).astype(np.int32))
     return _Findable(_scale_rows(block.rows, -exponents.astype(np.int32)), exponents, norms)
 
@@ -268,7 +270,7 @@ def prepare_docs(kernels: Kernels, block: MeasuredRows, metric: Metric, *, sizes
         if metric.name == "l2":
             power = (find.exponents - sizes.largest).astype(np.int32)
             bias = -norms * np.ldexp(find.norms, power) / 2  # −|y|² / 2 in units of the product
-        bound = factor * (norms + np.abs(bias)) + _underflow(unit, sizes)
+        bound = factor * (norms + np.abs(bias)) + _score_rounding(unit, sizes, metric)
         beyond = ~(np.abs(bias) <= _LARGEST_BIAS)
         bias[beyond], bound[beyond] = 0.0, _NO_BOUND
     tiny = block.rows.shape[1] * 2.0**-125  # what may underflow
@@ -282,9 +284,15 @@ def prepare_docs(kernels: Kernels, block: MeasuredRows, metric: Metric, *, sizes
     return Docs(*find_with, unit, block.first, native)
 
 
-def _underflow(unit: float, sizes: Sizes) -> float:
-    """What a canonical score below the range of float64 is off, in units of the product."""
-    return float(np.exp2(np.log2(unit) - np.finfo(np.float64).maxexp - 49 - sizes.smallest))
+def _score_rounding(unit: float, sizes: Sizes, metric: Metric) -> float:
+    """What a canonical score is off where that is beyond a share of the document's own size.
+
+    It is rounded to float64: below the range of that, and where the distance to a short document
+    is nearly the length of the query, the product sees more than the score does.
+    """
+    underflow = np.exp2(np.log2(unit) - np.finfo(np.float64).maxexp - 49 - sizes.smallest)
+    query = np.exp2(np.log2(unit) + sizes.largest - np.finfo(np.float64).nmant)
+    return float(underflow + (query if metric.name == "l2" else 0.0))
 
 
 def _cosine(find: _Findable, factor: float, zero: str) -> tuple[float, Floats, Floats, Floats]:

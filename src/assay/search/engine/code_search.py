@@ -23,7 +23,7 @@ from assay.native import Engine
 from assay.native.signatures import Kernels
 from assay.search.engine.codes import Codes, as_codes
 from assay.search.engine.exclusion import Excluded, exclusions_of
-from assay.search.engine.plan import check_ids, choose_kernels
+from assay.search.engine.plan import check_ids, choose_kernels, search_settings
 from assay.search.engine.workers import Control, Progress, run, thread_count
 
 __all__ = ["distance_histogram", "rank_codes"]
@@ -106,6 +106,14 @@ def rank_codes(
         has_ids=named_queries is not None and named_docs is not None,
         tie_split=tie_split,
         search=f"{name}-certified",
+        settings=search_settings(
+            metric="hamming",
+            zero="error",
+            exclude=exclude,
+            k=min(k, n_docs),
+            keep_ties=keep_ties,
+            n_docs=n_docs,
+        ),
     )
 
 

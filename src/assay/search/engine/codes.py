@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from assay.arrays import Array
 from assay.core import checks
 from assay.errors import ShapeError, UsageError, ValueRangeError
+from assay.io.arrays import NpyRows
 
 __all__ = ["MOST_BITS", "Codes", "as_codes", "pack_codes"]
 
@@ -109,6 +110,9 @@ def _check_packed(packed: Array, bits: int) -> None:
 
 def _cells(bits: Any, what: str) -> Array:
     """A two-dimensional array of numbers or booleans."""
+    if isinstance(bits, NpyRows):
+        _cells(bits.stand_in, what)
+        return cast("Array", bits)
     cells = checks.plain_array(bits, what)
     if cells.dtype.name != "bfloat16" and cells.dtype.kind not in "biuf":
         raise ValueRangeError(f"{what} must hold 0 and 1, booleans or ±1, found {cells.dtype}.")

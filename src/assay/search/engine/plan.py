@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from assay.core import checks
 from assay.core.ids import Ids
+from assay.core.settings import as_settings
 from assay.errors import UsageError
 from assay.io.arrays import open_rows
 from assay.native import Engine, engine_name, load
@@ -116,6 +117,19 @@ class SearchPlan:
                 query_ids=self.query_ids,
                 doc_ids=self.doc_ids,
             )
+
+
+def search_settings(*, metric: str, zero: str, exclude: Any, **more: Any) -> dict[str, str]:
+    """What can change the answers of a search, for the signature of its numbers.
+
+    `zero` counts under cosine only; where it is "error", no row is zero.
+    """
+    return as_settings(
+        metric=metric,
+        zero=zero if zero != "error" and metric == "cosine" else None,
+        exclude=exclude if exclude is None or isinstance(exclude, str) else "pairs",
+        **more,
+    )
 
 
 def choose_kernels(engine: Engine | None) -> tuple[str, Kernels]:

@@ -19,7 +19,7 @@ from assay.native import Engine
 from assay.native.signatures import BestK
 from assay.search.engine.blas_scan import one_blas_thread, scan_top
 from assay.search.engine.blocks import ZERO_SCORE, Docs, MeasuredRows, prepare_docs
-from assay.search.engine.plan import SearchPlan, plan
+from assay.search.engine.plan import SearchPlan, plan, search_settings
 from assay.search.engine.workers import Control, Progress, Task, run
 
 __all__ = ["rank", "rerank"]
@@ -81,16 +81,27 @@ def rank(
         [ready.kernels.TopK(stop - start, depth, bool(keep_ties)) for _ in range(ready.parts)]
         for start, stop in ready.tiles()
     ]
-    n_docs = _search(ready, depth, tops, progress)
+    n_docs, n_zero = _search(ready, depth, tops, progress)
     lists = _join_lists(tops, n_docs if keep_ties else k)
     if ready.metric.name == "cosine" and zero == "last" and ready.measures.zero.any():
         lists = _with_zero_queries_last(ready, lists, n_docs if keep_ties else k, n_docs)
-    return _as_ranking(ready, lists, n_docs)
+    found = _as_ranking(ready, lists, n_docs)
+    made = search_settings(
+        metric=metric,
+        zero=zero,
+        exclude=exclude,
+        k=min(k, n_docs),
+        keep_ties=keep_ties,
+        n_docs=n_docs,
+    )
+    return replace(found, settings=made, zero_rows=(int(ready.measures.zero.sum()), n_zero))
 
 
-def _search(ready: SearchPlan, k: int, tops: list[list[BestK]], progress: Progress | None) -> int:
-    """Let every block of queries meet every block of documents; how many documents there are."""
-    control, n_docs = Control.new(), 0
+def _search(
+    ready: SearchPlan, k: int, tops: list[list[BestK]], progress: Progress | None
+) -> tuple[int, int]:
+    """Let every block of queries meet every block of documents; their number, and of zero rows."""
+    control, n_docs, n_zero = Control.new(), 0, 0
     for block in ready.blocks():
         docs = prepare_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
         ranges = ready.ranges(len(docs))
@@ -101,8 +112,9 @@ def _search(ready: SearchPlan, k: int, tops: list[list[BestK]], progress: Progre
         ]
         run_on(ready, tasks, control, progress)
         n_docs += len(docs)
+        n_zero += int(block.zero.sum())
     ready.check_docs(n_docs)
-    return n_docs
+    return n_docs, n_zero
 
 
 def run_on(
@@ -283,6 +295,10 @@ def rerank(
         in_order=False,
         tie_split=None,
         search=f"{ready.engine}-certified",
+        settings={
+            **ranking.settings,
+            **search_settings(metric=metric, zero=zero, exclude=ranking.settings.get("exclude")),
+        },
     )
 
 

@@ -7,7 +7,7 @@ float32 product cannot tell from it are decided by canonical scores.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -18,13 +18,14 @@ from assay.arrays import Floats, Ints, offsets_of
 from assay.core import checks
 from assay.core.hits import Hits, judge_ranks
 from assay.core.ids import Ids
+from assay.core.settings import Settings
 from assay.errors import IdError, ShapeError, UsageError, ValueRangeError
 from assay.native import Engine
 from assay.native.twins.search import limits_of
 from assay.search.engine.blas_scan import candidates_near
 from assay.search.engine.blocks import Docs, MeasuredRows, prepare_docs
 from assay.search.engine.exclusion import Excluded
-from assay.search.engine.plan import SearchPlan, plan
+from assay.search.engine.plan import SearchPlan, plan, search_settings
 from assay.search.engine.search import run_on
 from assay.search.engine.workers import Control, Progress
 
@@ -46,7 +47,7 @@ class TargetRanks:
 
     `above` score higher, `tied` others score the same, and `before` of these have a lower document
     number; −1 in all three where a query has no target. `n_docs` documents were looked at;
-    `search` says how.
+    `search` and `settings` say how.
 
     >>> ranks = TargetRanks(np.array([1, -1]), np.array([2, -1]), np.array([1, -1]), n_docs=9)
     >>> ranks.rank.tolist(), ranks.has_target.tolist()
@@ -58,6 +59,7 @@ class TargetRanks:
     before: Ints
     n_docs: int
     search: str = ""
+    settings: Settings = field(default_factory=dict)
 
     @property
     def has_target(self) -> NDArray[np.bool_]:
@@ -79,7 +81,7 @@ class TargetRanks:
             has_target=self.has_target,
             query_ids=query_ids,
         )
-        return replace(hits, search=self.search)
+        return replace(hits, search=self.search, settings=self.settings)
 
     def __len__(self) -> int:
         """How many queries there are."""
@@ -154,7 +156,9 @@ def target_ranks(
         threads=threads,
         engine=engine,
     )
-    return _count_targets(ready, _targets(targets, ready), progress)
+    found = _count_targets(ready, _targets(targets, ready), progress)
+    made = search_settings(metric=metric, zero=zero, exclude=exclude, n_docs=found.n_docs)
+    return replace(found, settings=made)
 
 
 def _targets(targets: Any, ready: SearchPlan) -> Ints:

@@ -8,7 +8,13 @@ from typing import Final
 from assay.errors import AssayError
 from assay.report.svg import interval_strip
 from assay.store.run import names_of
-from assay.store.summaries import RunMean, find_means, list_datasets, list_measures
+from assay.store.summaries import (
+    RunMean,
+    find_means,
+    list_datasets,
+    list_measures,
+    query_checksums,
+)
 from assay.tables.svg import Scale
 from assay.tables.table import Cell, Table
 from assay.web.page import PageRequest, PageRoute, WebPage
@@ -33,8 +39,9 @@ def leaderboard_page(request: PageRequest) -> WebPage:
         measures = list_measures(connection, dataset=dataset, status="finished")
         measure = choose_measure(request.params, measures)
         rows = find_means(connection, measure, dataset=dataset) if measure else []
-    kind = request.params.get_choice("of", _KINDS, "newest")
-    ranked = _rank(rows, newest=kind == "newest")
+        kind = request.params.get_choice("of", _KINDS, "newest")
+        ranked = _rank(rows, newest=kind == "newest")
+        queries = set(query_checksums(connection, [one.id for one in ranked]).values())
     letters, note, retry_after = _letters(request, ranked, measure)
     paging = Paging.of(request.params, request.path, len(ranked))
     whole = _table(ranked, letters)
@@ -48,6 +55,7 @@ def leaderboard_page(request: PageRequest) -> WebPage:
         "total": len(ranked),
         "number": paging.number,
         "letters_note": note,
+        "query_sets": len(queries),
         "runs": [
             {**one.to_dict(), "place": place, "letters": letters.get(one.id, "")}
             for place, one in enumerate(ranked, 1)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-from sqlalchemy import Connection, and_, or_, select
+from sqlalchemy import Connection, and_, or_
 
 from assay.arrays import Floats
 from assay.errors import MeasureError
@@ -24,7 +24,13 @@ from assay.stats import intervals
 from assay.store.codec import conventions_of, unpack_array, unpack_texts
 from assay.store.queries import read_blobs_of
 from assay.store.schema import BLOBS
-from assay.store.summaries import RunMean, find_means, list_datasets, list_measures
+from assay.store.summaries import (
+    RunMean,
+    find_means,
+    list_datasets,
+    list_measures,
+    query_checksums,
+)
 from assay.tables.table import Cell, Table
 from assay.web.page import PageRequest, PageRoute, WebPage
 from assay.web.page_table import PageTable
@@ -155,10 +161,7 @@ def _query_values(
             found[run][blob.kind] = unpack_array(blob)
         elif blob.name == columns[run]:
             labels[run] = tuple(unpack_texts(blob))
-    statement = select(BLOBS.c.run_id, BLOBS.c.checksum).where(
-        BLOBS.c.run_id.in_(list(found)), BLOBS.c.part == "", BLOBS.c.kind == "ids"
-    )
-    marks = {row.run_id: row.checksum for row in connection.execute(statement)}
+    marks = query_checksums(connection, list(found))
     return {
         one.id: QueryValues(
             marks[one.id], _apply_conventions(one, **found[one.id]), labels.get(one.id)
