@@ -24,3 +24,9 @@ def scores_of(
         missing=np.zeros(table.shape[1], bool),
         conventions=Conventions(**rules),
     )
+
+
+def with_users(values: Any, users: Sequence[str]) -> Scores:
+    """One value per query, and the user who asked it."""
+    scores = scores_of(values)
+    return scores.with_groups(user=dict(zip(scores.query_ids, users, strict=True)))

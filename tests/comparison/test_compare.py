@@ -14,7 +14,7 @@ from assay import compare, evaluate, parse, stats
 from assay.comparison.gate import parse_condition, worse_than_baseline
 from assay.comparison.sensitivity import other_rules, sensitivity
 from assay.errors import MismatchError, UsageError
-from tests.comparison.made_scores import scores_of
+from tests.comparison.made_scores import scores_of, with_users
 
 RNG = np.random.default_rng(6)
 BASE = RNG.random(60) * 0.5
@@ -41,11 +41,14 @@ def test_the_better_system_is_named_whichever_comes_first():
 def test_not_separable_says_how_many_queries_would_do():
     found = compare(scores_of(NOISE), scores_of(BASE))
     pair = found.pairs[0]
-    needed = stats.queries_needed(NOISE - BASE)
-    assert pair.queries_needed == needed
+    least, needed, most = pair.queries_needed
+    assert abs(needed - stats.queries_needed(NOISE - BASE)) <= 1
     assert found.verdict.startswith("A and B are not separable on RR at 5 %: ")
     assert 100 < needed < 1000
-    assert f"you would need about {-(-needed // 10) * 10} queries" in found.verdict
+    assert least < needed
+    assert most is None
+    guess = f"{-(-needed // 10) * 10} queries would show it ({least} or more)"
+    assert f"a guess from these: {guess}" in found.verdict
     assert pair.winner is None
     assert {one.letters for one in found.standings} == {"a"}
 
@@ -84,8 +87,8 @@ def test_a_test_that_contradicts_the_means_makes_no_winner():
 
 def test_many_systems_name_the_first_and_its_rivals():
     found = compare(*map(scores_of, (BASE, BETTER, NOISE)), names=["base", "new", "noisy"])
-    assert found.verdict.startswith("new is better than all 2 others on RR; the nearest is ")
-    assert "Holm" in found.verdict
+    assert found.verdict.startswith("new is better than both others on RR; the nearest is ")
+    assert "max-t over 3 pairs" in found.verdict
     rivals = compare(*map(scores_of, (BASE, NOISE, BASE * 0.1)), names=["base", "noisy", "low"])
     first = rivals.standings[0].name
     other = {"base": "noisy", "noisy": "base"}[first]
@@ -242,32 +245,36 @@ def test_identical_systems_on_too_few_queries_do_not_pass_the_gate():
 
 def test_the_correction_counts_for_what_can_be_significant():
     systems = [scores_of(each[:7]) for each in (BETTER, BASE, BASE * 0.1, BASE * 0.01)]
-    holm = compare(*systems)
+    holm = compare(*systems, correction="holm")
     assert {pair.smallest_p for pair in holm.pairs} == {6 * 2 / 2**7}
     assert holm.verdict.startswith("The 4 systems cannot be compared on RR: no difference can be")
-    for correction in ("bh", "none"):
+    for correction in ("bh", "none", "max-t"):
         assert compare(*systems, correction=correction).pairs[0].winner == "A"
     assert compare(*systems, test="t").pairs[0].smallest_p == 0
 
 
 def test_the_smallest_p_is_capped_and_said_to_be_corrected():
     systems = [scores_of(BASE[:4] * factor) for factor in (1, 0.5, 0.4, 0.3, 0.2)]
-    few = compare(*systems)
+    few = compare(*systems, correction="holm")
     assert {pair.smallest_p for pair in few.pairs} == {1.0}  # 10 pairs × 2 / 2⁴ is no probability
     assert "with 4 queries, as p, corrected for 10 pairs, is always 1" in few.verdict
-    three = compare(*systems[:3])
+    three = compare(*systems[:3], correction="holm")
     assert "as p, corrected for 3 pairs, is at least 0.3750" in three.verdict
+    together = compare(*systems)
+    assert "with 4 queries, as p is at least 0.1250" in together.verdict
+    assert np.isnan([pair.interval.low for pair in together.pairs]).all()
 
 
 def test_too_few_queries_for_a_bootstrap_leave_no_interval():
-    found = compare(scores_of(BETTER[:7]), scores_of(BASE[:7]))
+    found = compare(scores_of(BETTER[:7]), scores_of(BASE[:7]), interval="bca")
     assert found.pairs[0].winner == "A"
-    assert "no interval" in found.verdict
+    assert "p only; the interval of the tables is BCa" in found.verdict
     remark = "RR: no intervals of means: too few queries: 7, at least 8 are needed for a bootstrap"
     assert f"{remark}; use t" in found.remarks
     assert "–" in repr(found)
-    with_t = compare(scores_of(BETTER[:7]), scores_of(BASE[:7]), interval="t")
-    assert "no interval" not in repr(with_t)
+    usual = compare(scores_of(BETTER[:7]), scores_of(BASE[:7]))
+    assert "–" not in repr(usual)
+    assert not usual.remarks
 
 
 @pytest.mark.parametrize(
@@ -307,7 +314,7 @@ def test_what_does_not_belong_together_is_refused(other, message):
         ({"margin": -1}, "margin must be"),
         ({"seed": -1}, "seed must be"),
         ({"by": "user"}, "No system has a group column"),
-        ({"correction": "tukey", "test": "t"}, "Tukey"),
+        ({"correction": "tukey", "test": "t"}, "tukey"),
     ],
 )
 def test_senseless_requests_are_refused(arguments, message):
@@ -340,11 +347,6 @@ def test_measures_without_a_direction_are_left_out_and_named():
 # Groups of queries that are not independent
 
 
-def with_users(values, users):
-    scores = scores_of(values)
-    return scores.with_groups(user=dict(zip(scores.query_ids, users, strict=True)))
-
-
 def test_groups_are_flipped_and_drawn_as_a_whole():
     users = [f"u{i // 4:02}" for i in range(60)]
     systems = [with_users(each, users) for each in (BETTER, BASE, NOISE)]
@@ -352,27 +354,36 @@ def test_groups_are_flipped_and_drawn_as_a_whole():
     sums = np.stack([each.reshape(15, 4).sum(axis=1) for each in (BETTER, BASE, NOISE)])
     for (a, b), pair in zip(combinations(range(3), 2), found.pairs, strict=True):
         values = (BETTER, BASE, NOISE)
-        assert pair.test == stats.paired_test(sums[a], sums[b])
-        assert pair.interval == stats.difference_interval(values[a], values[b], clusters=users)
         assert pair.effect == stats.effect(values[a], values[b])
         # Groups of one size: the mean over queries is the mean over groups.
         each = (values[a] - values[b]).reshape(15, 4).mean(axis=1)
-        expected = stats.minimum_detectable_difference(each, level=0.05 / 3)
+        expected = stats.minimum_detectable_difference(each, level=pair.level_of_one)
         assert pair.minimum_detectable == pytest.approx(expected, rel=1e-9)
-    ranks = {one.name: one.rank for one in found.standings}
-    assert [ranks[name] for name in "ABC"] == stats.rank_intervals(sums)
+        joint = stats.compare_jointly(values, [(0, 1), (0, 2), (1, 2)], clusters=users)
+        place = list(combinations(range(3), 2)).index((a, b))
+        assert (pair.p, pair.test.p) == (joint.p[place], joint.p_alone[place])
+        assert (pair.interval.low, pair.interval.high) == (joint.low[place], joint.high[place])
+        alone = compare(systems[a], systems[b], by="user").pairs[0]
+        assert alone.test == stats.paired_test(sums[a], sums[b])
+    ranks = {one.name: (one.rank.low, one.rank.high) for one in found.standings}
+    expected = [(each.low, each.high) for each in stats.rank_intervals(sums)]
+    assert [ranks[name] for name in "ABC"] == expected
     assert "queries of one user are resampled together" in found.method
 
 
 def test_margin_and_tukey_with_groups():
-    users = [f"u{i // 4:02}" for i in range(60)]
+    users = [f"u{i // 3:02}" for i in range(60)]
     systems = [with_users(each, users) for each in (NOISE, BASE)]
     found = compare(*systems, by="user", margin=0.1).pairs[0]
-    left, right = (each.reshape(15, 4).mean(axis=1) for each in (NOISE, BASE))
+    left, right = (each.reshape(20, 3).mean(axis=1) for each in (NOISE, BASE))
     assert found.non_inferiority("A").p == stats.non_inferior(left, right, 0.1).p
     assert found.equivalence.p == stats.equivalent(left, right, 0.1).p
     tukey = compare(*systems, by="user", correction="tukey").pairs[0]
-    assert tukey.p == stats.tukey_hsd(np.stack([left, right]) * 4).p[0, 1]
+    assert tukey.p == stats.tukey_hsd(np.stack([left, right]) * 3).p[0, 1]
+    few = [with_users(each[:57], users[:57]) for each in (NOISE, BASE)]
+    refused = compare(*few, by="user", margin=0.1).pairs[0].equivalence
+    assert np.isnan(refused.p)
+    assert refused.note == "too few groups: 19, at least 20 are needed for a margin"
 
 
 def test_groups_that_disagree_are_refused():
@@ -536,15 +547,22 @@ def test_robust_runs_agree_with_the_statistics(robust_scores, correction):
         assert [pair.test for pair in pairs] == raw
         assert [pair.p for pair in pairs] == list(expected)
         for (a, b), pair in zip(wanted, pairs, strict=True):
-            assert pair.interval == stats.difference_interval(values[a], values[b])
+            low, high = pair.interval.low, pair.interval.high
+            assert (low > 0 or high < 0) == (pair.p <= 0.05)
             assert pair.effect == stats.effect(values[a], values[b])
-            share = 1 if correction == "none" else 10
-            least = stats.minimum_detectable_difference(values[a] - values[b], level=0.05 / share)
+            own = pair.level_of_one
+            least = stats.minimum_detectable_difference(values[a] - values[b], level=own)
             assert pair.minimum_detectable == pytest.approx(least, rel=1e-9)
         by_name = {one.name: one for one in found.standings_on(measure)}
-        assert [by_name[name].mean for name in ROBUST] == stats.intervals(np.stack(values))
-        ranks = stats.rank_intervals(np.stack(values))
-        assert [by_name[name].rank for name in ROBUST] == ranks
+        bounds = [(0.0, 1.0)] * 5
+        means = stats.intervals(np.stack(values), bounds=bounds)
+        assert [by_name[name].mean for name in ROBUST] == means
+        for number, name in enumerate(ROBUST):
+            own = [pair for pair in pairs if name in (pair.a, pair.b)]
+            rank = by_name[name].rank
+            assert rank.rank == 1 + sum(np.mean(v) > np.mean(values[number]) for v in values)
+            assert rank.low == 1 + sum(pair.loser == name for pair in own)
+            assert rank.high == 5 - sum(pair.winner == name for pair in own)
 
 
 @pytest.mark.parametrize("test", ["t", "wilcoxon", "sign", "bootstrap"])
@@ -601,6 +619,6 @@ def test_american_spellings_are_understood():
     american = {"test": "randomization", "interval": "studentized"}
     found = compare(scores_of(BASE), scores_of(NOISE), resamples=100, **american)
     assert (found.settings.test, found.settings.interval) == ("randomisation", "studentised")
-    assert "(randomisation)" in found.verdict
+    assert "(randomisation; p only" in found.verdict
     with pytest.raises(UsageError, match=r"test must be one of randomisation, t, .*'tez'"):
         compare(scores_of(BASE), scores_of(NOISE), test="tez")

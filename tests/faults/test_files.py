@@ -176,7 +176,7 @@ def test_member_names_are_never_paths(tmp_path, name):
         packed.writestr("scores.npy", content)
         packed.writestr(name, content)
     assert read_run(folder / "s.npz").n_docs == 1
-    with pytest.raises(FormatError, match="holds .*Known arrays are queries, docs"):
+    with pytest.raises(FormatError, match=r"holds .*Known arrays are queries, docs"):
         load_npz(folder / "s.npz", ("queries", "docs"))
     assert [p.name for p in tmp_path.rglob("*") if p.is_file()] == ["s.npz"]
     assert not os.path.exists("/tmp/escaped.npy")

@@ -58,9 +58,11 @@ def test_clusters_of_the_records_are_resampled_as_whole_groups() -> None:
     records = [make_record(name, skill, clusters="scene") for name, skill in (("a", 0.1), ("b", 0))]
     board = rank_records(records, resamples=300)
     assert board.settings.by == "scene"
-    assert board.settings.interval == "t"  # five groups are too few to resample
+    kinds = {one.mean.method for one in board.standings_on("AP")}
+    assert kinds == {"t"}  # five groups are too few to resample
     other = rank_records([one.but(clusters="") for one in records], resamples=300)
-    assert (other.settings.by, other.settings.interval) == (None, "bca")
+    assert other.settings.by is None
+    assert {one.mean.method for one in other.standings_on("AP")} == {"bca"}
 
 
 def test_remarks_warn_of_other_datasets_and_query_sets() -> None:

@@ -143,7 +143,7 @@ def test_clusters_of_an_aggregate_are_a_field() -> None:
     assert mean.is_overall
     assert not by_scene.is_overall
     plain = aggregates_of(scores)[0]
-    assert (plain.clusters, plain.to_dict()["method"]) == ("", "t")
+    assert (plain.clusters, plain.to_dict()["method"]) == ("", "wilson")
     assert mean.to_dict() == {**plain.to_dict(), **ends(mean), "method": "t by scene"}
 
 

@@ -222,16 +222,61 @@ def test_expanded_z_is_wider_than_normal() -> None:
 
 
 def test_constant_values_say_so() -> None:
-    found = interval([0.3] * 10)
-    assert (found.low, found.high) == (0.3, 0.3)
-    assert "no variation" in found.note
+    for method in ("auto", "bca", "t", "percentile", "studentised"):
+        found = interval([0.3] * 10, method=method)
+        assert math.isnan(found.low)
+        assert "give the bounds" in found.note
+        known = interval([0.3] * 10, method=method, bounds=(0, 1))
+        unseen = 1 - 0.025**0.1  # Clopper and Pearson: none of ten
+        assert known.low == pytest.approx(0.3 * (1 - unseen), rel=1e-12)
+        assert known.high == pytest.approx(0.3 + 0.7 * unseen, rel=1e-12)
+        assert "no variation" in known.note
     assert interval([1.0] * 10, method="wilson").low < 0.9
+
+
+def test_thirty_hits_of_thirty_are_not_certain() -> None:
+    found = interval([1] * 30)
+    assert found.method == "wilson"
+    assert found.high == 1
+    assert 0.87 < found.low < 0.9
+    assert interval([0] * 30).high == pytest.approx(1 - found.low, rel=1e-9)
+    groups = interval([1.0] * 30, clusters=np.arange(30) // 3, bounds=(0, 1))
+    assert groups.low == pytest.approx(0.025**0.1, rel=1e-12)  # ten groups, not thirty queries
+
+
+@pytest.mark.parametrize("n", [20, 50, 200])
+@pytest.mark.parametrize("share", [0.02, 0.05, 0.1])
+@pytest.mark.parametrize("kind", ["missed", "second", "anywhere"])
+def test_means_near_a_bound_are_covered(n: int, share: float, kind: str) -> None:
+    rng = np.random.default_rng(7)
+    loss = {
+        "missed": np.ones,
+        "second": lambda m: 1 - 1 / rng.integers(2, 8, m),
+        "anywhere": rng.random,
+    }[kind]
+    truth = 1 - share * float(loss(200_000).mean())
+    covered = 0
+    for _ in range(300):
+        values = np.where(rng.random(n) < share, 1 - loss(n), 1.0)
+        found = interval(values, bounds=(0, 1), resamples=200)
+        assert found.low < found.high
+        covered += found.low <= truth <= found.high
+    assert covered >= 270  # a bootstrap has 90 to 260 of 300 here
+
+
+def test_no_end_lies_outside_the_bounds() -> None:
+    values = [0.9, 1.0, 0.8, 0.97, 0.5]
+    assert interval(values, method="t").high > 1
+    assert interval(values, method="t", bounds=(0, 1)).high == 1
+    with pytest.raises(UsageError, match="bounds are the least"):
+        interval(values, bounds=(1, 0))
 
 
 def test_studentised_refuses_what_it_cannot_do() -> None:
     rare = interval([1.0] + [0.0] * 49, method="studentised")
-    assert math.isnan(rare.low)
-    assert "without any spread" in rare.note
+    plain = interval([1.0] + [0.0] * 49, method="t")
+    assert (rare.low, rare.high, rare.method) == (plain.low, plain.high, "t")
+    assert "had no spread" in rare.note
     with pytest.raises(UsageError, match="clusters"):
         interval(VALUES, method="studentised", clusters=np.arange(60))
     assert "at least 8" in interval(VALUES[:7], method="studentised").note
@@ -240,7 +285,7 @@ def test_studentised_refuses_what_it_cannot_do() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "words_"),
     [
-        (lambda: interval(VALUES, method="basic"), UsageError, "one of bca"),
+        (lambda: interval(VALUES, method="basic"), UsageError, "one of auto"),
         (lambda: interval(VALUES, level=95), UsageError, "between 0 and 1"),
         (lambda: interval(VALUES, level=True), UsageError, "between 0 and 1"),
         (lambda: interval(VALUES, resamples=0), UsageError, "resamples"),
@@ -279,8 +324,9 @@ def test_too_few_for_a_bootstrap_give_no_ends(method: str) -> None:
 
 
 def test_too_few_clusters_for_a_bootstrap_give_no_ends() -> None:
-    found = interval(VALUES, clusters=np.arange(60) % 7)
+    found = interval(VALUES, method="bca", clusters=np.arange(60) % 7)
     assert math.isnan(found.low)
+    assert interval(VALUES, clusters=np.arange(60) % 7).method == "t"
     assert found.note == "too few clusters: 7, at least 8 are needed for a bootstrap; use t"
     assert math.isfinite(interval(VALUES, clusters=np.arange(60) % 8).low)
 
@@ -289,7 +335,10 @@ def test_too_few_clusters_for_a_bootstrap_give_no_ends() -> None:
 @given(st.lists(st.floats(-1e6, 1e6), min_size=8, max_size=30))
 def test_ends_enclose_and_stay_in_range(values: list[float]) -> None:
     for method in ("bca", "percentile"):
-        found = interval(values, method=method, resamples=200)
+        found = interval(values, method=method, resamples=200, bounds=(-1e6, 1e6))
+        if found.method == "unseen":
+            assert found.low < values[0] < found.high or abs(values[0]) == 1e6
+            continue
         tiny = 1e-9 * max(map(abs, values))
         assert min(values) - tiny <= found.low <= found.high <= max(values) + tiny
 

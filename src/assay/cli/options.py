@@ -243,8 +243,8 @@ def is_typed(option: str) -> bool:
 # Statistics
 
 _TESTS = ("randomisation", "t", "wilcoxon", "sign", "bootstrap")
-_CORRECTIONS = ("holm", "bonferroni", "bh", "tukey", "none")
-_INTERVALS = ("bca", "percentile", "studentised", "t")
+_CORRECTIONS = ("max-t", "holm", "bonferroni", "bh", "tukey", "none")
+_INTERVALS = ("auto", "bca", "percentile", "studentised", "t")
 
 test_option = click.option(
     "--test",
@@ -257,9 +257,9 @@ test_option = click.option(
 correction_option = click.option(
     "--correction",
     type=click.Choice(_CORRECTIONS),
-    default="holm",
-    show_default=True,
-    help="Correction of p-values for several pairs of runs.",
+    metavar=f"[{'|'.join(_CORRECTIONS)}]",
+    show_default="max-t; holm with another test than randomisation",
+    help="Correction for several pairs of runs.",
 )
 level_option = click.option(
     "--level",
@@ -300,9 +300,9 @@ statistics_options = add_options(
         "--interval",
         type=click.Choice(_INTERVALS),
         metavar=f"[{'|'.join(_INTERVALS)}]",
-        default="bca",
+        default="auto",
         show_default=True,
-        help="Type of confidence interval.",
+        help="Type of confidence interval; auto: of differences, that of the test.",
     ),
     resamples_option,
     seed_option,

@@ -24,7 +24,7 @@ from assay.native.random_words import stream_key, words
 from assay.search.engine.plan import check_ids
 from assay.search.engine.search import rank
 from assay.search.engine.vectors import matrix_of
-from assay.stats import interval
+from assay.stats import INTERVAL_NAMES, interval
 from assay.stats.samples import check_level, check_seed
 
 __all__ = ["SampledRecall", "sample_queries", "sampled_recall", "take_sample"]
@@ -150,22 +150,9 @@ def _estimate(
     mean = float(values.mean())
     if len(values) == n_queries:
         low, high, method = mean, mean, "all queries"
-    elif (values == values[0]).all():
-        low, high = _constant(mean, len(values), level)
-        method = "binomial bound"
     else:
-        found = interval(values, level=level, seed=seed)
-        low, high, method = max(found.low, 0.0), min(found.high, 1.0), "BCa bootstrap"
+        found = interval(values, level=level, seed=seed, bounds=(0.0, 1.0))
+        low, high, method = found.low, found.high, INTERVAL_NAMES[found.method]
     return SampledRecall(
         mean, low, high, level, method, k, n_queries, seed, exact.query_ids, values, exact
     )
-
-
-def _constant(value: float, count: int, level: float) -> tuple[float, float]:
-    """Ends where all sampled queries have one recall: of all queries, a share of at least p do.
-
-    p = (1 − level)^(1/n), or so many in a row would have been less likely than 1 − level; the
-    others may have any recall from 0 to 1.
-    """
-    share = (1.0 - level) ** (1.0 / count)
-    return value * share, 1.0 - (1.0 - value) * share

@@ -23,7 +23,6 @@ from assay.core.text import did_you_mean
 from assay.errors import MismatchError, UsageError
 from assay.measures import Measure, parse_many
 from assay.scoring.scores import Scores, signature_of
-from assay.stats import interval_method
 
 __all__ = [
     "Aligned",
@@ -31,7 +30,6 @@ __all__ = [
     "cluster_labels",
     "cluster_settings",
     "comparable",
-    "count_clusters",
 ]
 
 
@@ -318,7 +316,7 @@ def cluster_labels(scores: Scores, clusters: str) -> NDArray[Any] | None:
     return scores.groups[clusters]
 
 
-def count_clusters(values: Floats, labels: NDArray[Any]) -> int:
+def _count_clusters(values: Floats, labels: NDArray[Any]) -> int:
     """How many groups have a value in any row."""
     return len(np.unique(labels[~np.isnan(values).all(axis=0)]))
 
@@ -329,11 +327,11 @@ def cluster_settings(runs: Iterable[tuple[str, Scores]]) -> dict[str, str]:
     None where queries are resampled one by one; where columns differ, that with the fewest groups.
     """
     known = {
-        clusters: count_clusters(scores.values, scores.groups[clusters])
+        clusters: _count_clusters(scores.values, scores.groups[clusters])
         for clusters, scores in runs
         if clusters in scores.groups
     }
     if not known:
         return {}
     by = min(known, key=lambda name: (known[name], name))
-    return {"by": by, "interval": interval_method(known[by])}
+    return {"by": by}

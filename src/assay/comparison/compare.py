@@ -10,12 +10,11 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from assay.arrays import Floats, or_none
 from assay.comparison.alignment import Aligned, align
 from assay.comparison.differences import QueryDifferences
-from assay.comparison.pairs import POWER, ComparisonSettings, Pair, compare_pairs, unit_sums
+from assay.comparison.pairs import POWER, ComparisonSettings, Pair, compare_pairs
 from assay.comparison.tables import comparison_page, method_note, pair_table, system_table
 from assay.comparison.verdict import describe_test, verdict_against, verdict_of_all
 from assay.core.ids import Ids
@@ -24,6 +23,7 @@ from assay.errors import UsageError
 from assay.measures import Measure, parse
 from assay.scoring.scores import SCHEMA_VERSION, Scores
 from assay.stats import Interval, RankInterval, compact_letters, intervals, rank_intervals
+from assay.stats.ranks import ranks_of
 from assay.tables.page import Page, html_page, text_page
 
 if TYPE_CHECKING:
@@ -159,6 +159,16 @@ class Comparison:
         return tuple(found)
 
     @property
+    def family(self) -> str:
+        """The pairs of a measure that share one error rate, in words."""
+        n = len(self.pairs_on(self.measures[0]))
+        if n == 1:
+            return "one pair"
+        if self.baseline is not None:
+            return f"{n} systems against {self.baseline}"
+        return f"all {n} pairs of {len(self.names)} systems"
+
+    @property
     def method(self) -> str:
         """How p-values and intervals were computed, in a line or two."""
         return method_note(self)
@@ -191,6 +201,7 @@ class Comparison:
             "signature": self.signature,
             "systems": list(self.names),
             "baseline": self.baseline,
+            "family": self.family,
             "settings": {**asdict(self.settings), "power": POWER},
             "queries": {
                 "compared": self.n_queries,
@@ -244,9 +255,9 @@ def compare(
     measures: Any = None,
     baseline: str | None = None,
     test: str = "randomisation",
-    correction: str = "holm",
+    correction: str | None = None,
     level: float = 0.05,
-    interval: str = "bca",
+    interval: str = "auto",
     resamples: int = 10_000,
     seed: int = 0,
     margin: float | None = None,
@@ -255,18 +266,22 @@ def compare(
     """Compare two or more systems, scored on the same queries: all pairs, or with a `baseline`.
 
     `test` is randomisation, t, wilcoxon, sign or bootstrap; `correction` for several pairs of a
-    measure is holm, bonferroni, bh, tukey or none; `interval` is bca, percentile, studentised or t
-    with 1 − `level`. A `margin` adds non-inferiority and equivalence. `by` names a group column
-    whose queries are not independent of each other: whole groups are resampled and tested.
+    measure is max-t (all pairs in one family; the default of randomisation), holm (the default of
+    other tests), bonferroni, bh, tukey or none. `interval` is auto (of differences: the one that
+    belongs to the test), bca, percentile, studentised or t with 1 − `level`. A `margin` adds
+    non-inferiority and equivalence. `by` names a group column whose queries are not independent of
+    each other: whole groups are resampled and tested.
 
     >>> from assay import evaluate
     >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
     >>> good = evaluate({q: {"a": 2, "b": 1} for q in qrels}, qrels, "RR")
     >>> bad = evaluate({q: {"a": 1, "b": 2} for q in qrels}, qrels, "RR")
     >>> compare(good, bad, names=["new", "old"]).verdict
-    'new is better than old on RR: +0.5000 [0.5000, 0.5000], p = 0.0078 (randomisation)'
+    'new is better than old on RR: +0.5000 [0.3153, 0.6847], p = 0.0078 (randomisation)'
     """
-    settings = ComparisonSettings(test, correction, level, interval, resamples, seed, margin, by)
+    settings = ComparisonSettings(
+        test, correction or "", level, interval, resamples, seed, margin, by
+    )
     aligned = align(
         (scores_a, scores_b, *more),
         names=names,
@@ -289,7 +304,7 @@ def compare(
         )
         pairs += found
         lettered = found if baseline is None else None
-        standings += _standings(aligned, str(measure), values, settings, lettered)
+        standings += _standings(aligned, measure, values, settings, lettered)
     return Comparison(
         aligned.names, aligned.measures, baseline, settings, tuple(standings), tuple(pairs), aligned
     )
@@ -306,7 +321,7 @@ def _pairs_to_test(names: tuple[str, ...], baseline: str | None) -> list[tuple[i
 
 def _standings(
     aligned: Aligned,
-    measure: str,
+    measure: Measure,
     values: Floats,
     settings: ComparisonSettings,
     pairs: list[Pair] | None,
@@ -318,13 +333,14 @@ def _standings(
         resamples=settings.resamples,
         seed=settings.seed,
         clusters=aligned.clusters,
+        bounds=[measure.bounds] * len(values),
     )
-    ranks = _ranks(values, settings, aligned.clusters)
     order = sorted(range(len(values)), key=lambda i: _best_first(means[i].estimate))
     names = [aligned.names[i] for i in order]
+    ranks = _ranks(aligned, values, settings, pairs)
     letters = _letters(names, pairs) if pairs is not None else [""] * len(names)
     return [
-        Standing(name, measure, means[i], ranks[i], own)
+        Standing(name, str(measure), means[i], ranks[i], own)
         for name, i, own in zip(names, order, letters, strict=True)
     ]
 
@@ -334,12 +350,24 @@ def _best_first(mean: float) -> float:
 
 
 def _ranks(
-    values: Floats, settings: ComparisonSettings, clusters: NDArray[Any] | None
+    aligned: Aligned, values: Floats, settings: ComparisonSettings, pairs: list[Pair] | None
 ) -> list[RankInterval]:
-    """Groups have the same sizes for all systems, so their sums rank systems as their means do."""
-    table = values if clusters is None else unit_sums(values, clusters)[:-1]
-    return rank_intervals(
-        table, level=1 - settings.level, resamples=settings.resamples, seed=settings.seed
+    """Ranks as the pairs say; where only pairs with a baseline were tested, of all pairs."""
+    level, drawn = 1 - settings.level, (settings.resamples, settings.seed)
+    if pairs is None:
+        return rank_intervals(
+            values, clusters=aligned.clusters, level=level, resamples=drawn[0], seed=drawn[1]
+        )
+    place = {name: number for number, name in enumerate(aligned.names)}
+    better = np.zeros((len(values),) * 2, bool)
+    for pair in pairs:
+        if pair.winner is not None and pair.loser is not None:
+            better[place[pair.winner], place[pair.loser]] = True
+    n = int((~np.isnan(values).any(axis=0)).sum())
+    note = pairs[0].untestable if all(pair.outcome == "undecided" for pair in pairs) else ""
+    unknown = (math.nan,) * 3
+    return ranks_of(
+        values, better, RankInterval(*unknown, level, n, values.shape[1] - n, *drawn, note)
     )
 
 
@@ -359,11 +387,13 @@ def _too_few_resamples(pairs: tuple[Pair, ...], settings: ComparisonSettings) ->
     drawn = [pair for pair in pairs if pair.test.resamples]
     if not drawn or settings.correction not in ("holm", "bonferroni"):
         return
-    n_pairs = drawn[0].n_pairs
-    if n_pairs / (settings.resamples + 1) > settings.level:
+    short = [pair for pair in drawn if pair.smallest_p > settings.level]
+    if short:
+        which = "any pair" if len(short) == len(pairs) else f"{len(short):,} of the pairs"
+        enough = math.ceil(drawn[0].n_pairs / settings.level)
         yield (
-            f"{settings.resamples:,} resamples are too few to separate any of {n_pairs:,} pairs: "
-            f"use {math.ceil(n_pairs / settings.level):,} or more, or correction tukey"
+            f"{settings.resamples:,} resamples are too few to separate {which}: use {enough:,} or "
+            "more, or correction max-t"
         )
 
 
@@ -401,6 +431,16 @@ def _standing_data(one: Standing) -> dict[str, Any]:
     }
 
 
+def _needed_data(pair: Pair) -> dict[str, int | None]:
+    guess = pair.queries_needed if pair.outcome == "not separable" else None
+    least, best, most = guess or (None, None, None)
+    return {
+        "queries_needed": best,
+        "queries_needed_low": least,
+        "queries_needed_high": most,
+    }
+
+
 def _pair_data(pair: Pair) -> dict[str, Any]:
     data = {
         "a": pair.a,
@@ -422,7 +462,9 @@ def _pair_data(pair: Pair) -> dict[str, Any]:
         "standardised": or_none(pair.effect.standardised),
         "superiority": or_none(pair.effect.superiority),
         "minimum_detectable": or_none(pair.minimum_detectable),
-        "queries_needed": pair.queries_needed if pair.outcome == "not separable" else None,
+        "interval": pair.interval.method,
+        "coherent": pair.coherent,
+        **_needed_data(pair),
         "note": pair.test.note,
     }
     if pair.equivalence is not None:

@@ -11,6 +11,7 @@ from typing import Final
 from assay.comparison.compare import Comparison
 from assay.comparison.pairs import Pair
 from assay.comparison.verdict import describe_difference, describe_p
+from assay.core.text import fixed, signed
 from assay.errors import UsageError
 from assay.measures import Measure, parse
 
@@ -133,5 +134,5 @@ def _not_within_margin(pair: Pair) -> str:
     difference, low, high = pair.difference_of(pair.a)
     return (
         f"{pair.a} is not shown to be within {pair.settings.margin:g} of {pair.b} on "
-        f"{pair.measure}: {difference:+.4f} [{low:.4f}, {high:.4f}], {describe_p(test.p)}"
+        f"{pair.measure}: {signed(difference)} [{fixed(low)}, {fixed(high)}], {describe_p(test.p)}"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, Final
@@ -17,25 +17,31 @@ from assay.errors import UsageError
 from assay.stats import (
     CORRECTIONS,
     INTERVAL_METHODS,
+    INVERTIBLE,
     TEST_METHODS,
     Effect,
     Interval,
     TestResult,
     adjust,
+    compare_jointly,
     difference_interval,
     effect,
     equivalent,
+    guess_queries,
+    inverted_interval,
+    levels_of_one,
     minimum_detectable_difference,
     non_inferior,
-    paired_test,
-    queries_needed,
     tukey_hsd,
 )
+from assay.stats.inverted import pseudo_values, settle, test_units
+from assay.stats.joint import smallest_flip_p, units_table
 from assay.stats.samples import (
     check_bootstraps,
     check_margin,
     check_seed,
     check_significance_level,
+    too_few,
 )
 
 __all__ = [
@@ -45,24 +51,27 @@ __all__ = [
     "ComparisonSettings",
     "Pair",
     "compare_pairs",
-    "unit_sums",
 ]
 
 
 POWER: Final = 0.8
-ALL_CORRECTIONS: Final = (*CORRECTIONS, "tukey")
+ALL_CORRECTIONS: Final = ("max-t", *CORRECTIONS, "tukey")
 INTERVALS: Final = tuple(name for name in INTERVAL_METHODS if name != "wilson")
+FEWEST_FOR_MARGIN: Final = 20  # fewer queries show nothing of losses that are rare but large
 _CHOICES: Final = {"test": TEST_METHODS, "correction": ALL_CORRECTIONS, "interval": INTERVALS}
 
 
 @dataclass(frozen=True)
 class ComparisonSettings:
-    """How systems are compared: the arguments of `compare`."""
+    """How systems are compared: the arguments of `compare`.
+
+    Without a correction it is max-t for the randomisation test, holm for the others.
+    """
 
     test: str = "randomisation"
-    correction: str = "holm"
+    correction: str = ""
     level: float = 0.05
-    interval: str = "bca"
+    interval: str = "auto"
     resamples: int = 10_000
     seed: int = 0
     margin: float | None = None
@@ -70,17 +79,20 @@ class ComparisonSettings:
 
     def __post_init__(self) -> None:
         """Refuse invalid values; names in American spelling become the British ones."""
+        if not self.correction:
+            usual = "max-t" if self.test in ("randomisation", "randomization") else "holm"
+            object.__setattr__(self, "correction", usual)
         for name, choices in _CHOICES.items():
             object.__setattr__(self, name, check_choice(getattr(self, name), choices, name))
         check_significance_level(self.level)
-        check_bootstraps(self.resamples)  # ranks have bootstrap intervals whatever the method
+        check_bootstraps(self.resamples)  # ranks are drawn whatever the test
         check_seed(self.seed)
         if self.margin is not None:
             check_margin(self.margin)
-        if self.correction == "tukey" and self.test != "randomisation":
+        if self.correction in ("tukey", "max-t") and self.test != "randomisation":
             raise UsageError(
-                f"Tukey's HSD is itself a randomisation test of all pairs; test={self.test!r} "
-                "goes with holm, bonferroni, bh or none."
+                f"Correction {self.correction} is itself a randomisation test of all pairs; "
+                f"test={self.test!r} goes with holm, bonferroni, bh or none."
             )
 
     @property
@@ -91,11 +103,12 @@ class ComparisonSettings:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two systems on one measure. `p` is adjusted for the number of pairs, `test` holds the raw p.
+    """Two systems on one measure. `p` is adjusted for the family of `n_pairs`, `test` is not.
 
-    `smallest_p` is the smallest p that these queries and resamples could have given, adjusted.
-    Differences are a − b. `interval`, `minimum_detectable`, `queries_needed`, `non_inferiority`
-    and `equivalence` are computed on first use.
+    `smallest_p` is the smallest p that these queries and resamples could have given, adjusted, and
+    `level_of_one` the level at which this pair alone is as strictly tested. Differences are a − b.
+    `interval`, `minimum_detectable`, `queries_needed`, `non_inferiority` and `equivalence` are
+    computed on first use.
     """
 
     measure: str
@@ -107,6 +120,8 @@ class Pair:
     settings: ComparisonSettings
     n_pairs: int
     smallest_p: float
+    level_of_one: float
+    _joint: Interval | None
     _values: tuple[Floats, Floats]
     _clusters: NDArray[Any] | None
 
@@ -148,8 +163,8 @@ class Pair:
     @property
     def _least_p(self) -> str:
         """The smallest possible p, in words."""
-        times = _p_factor(self.settings, self.n_pairs)
-        corrected = f", corrected for {times:,} pairs," if times > 1 else ""
+        many = self.n_pairs > 1 and self.settings.correction in ("holm", "bonferroni")
+        corrected = f", corrected for {self.n_pairs:,} pairs," if many else ""
         if self.smallest_p == 1:
             return f"p{corrected} is always 1"
         return f"p{corrected} is at least {self.smallest_p:.4f}"
@@ -159,11 +174,10 @@ class Pair:
         """Resamples, if more of them could make p smaller; else queries or groups."""
         resamples = self.settings.resamples
         drawn = self.test.resamples or self.settings.correction == "tukey"
-        if drawn and self.smallest_p <= _smallest_drawn_p(resamples) * _p_factor(
-            self.settings, self.n_pairs
-        ):
+        many = self.n_pairs if self.settings.correction in ("holm", "bonferroni") else 1
+        if drawn and self.smallest_p <= many / (resamples + 1):
             return f"{resamples:,} resamples"
-        return f"{self.test.n} {'queries' if self._clusters is None else 'groups'}"
+        return f"{len(self._spread)} {'queries' if self._clusters is None else 'groups'}"
 
     @property
     def winner(self) -> str | None:
@@ -178,19 +192,37 @@ class Pair:
     @property
     def _direction(self) -> float:
         """Which way the test points; those of ranks and signs need not follow the means."""
-        if self.settings.correction == "tukey" or self.test.method not in ("wilcoxon", "sign"):
+        if self.test.method not in ("wilcoxon", "sign"):
             return self.difference
         moved = self.effect.wins + self.effect.losses
         middle = moved / 2 if self.test.method == "sign" else moved * (moved + 1) / 4
         return self.test.statistic - middle
 
+    @property
+    def coherent(self) -> bool:
+        """Whether the interval is that of the test, so that it leaves out 0 exactly if p ≤ level.
+
+        Tests of ranks and signs have none for a mean; another may be asked for with `interval`.
+        """
+        if self.settings.interval not in ("auto", self.test.method):
+            return False
+        return self._joint is not None or self.test.method in INVERTIBLE
+
     @cached_property
     def interval(self) -> Interval:
-        """Interval of the difference; for this pair alone, not widened for the number of pairs."""
+        """Interval of the difference, corrected as p is: that of the test where `coherent`."""
+        if self.coherent:
+            return self._joint or inverted_interval(
+                *self._values,
+                self.test,
+                level=self.level_of_one,
+                separate=self.p <= self.settings.level,
+                clusters=self._clusters,
+            )
         return difference_interval(
             *self._values,
             method=self.settings.interval,
-            level=1 - self.settings.level,
+            level=1 - self.level_of_one,
             resamples=self.settings.resamples,
             seed=self.settings.seed,
             clusters=self._clusters,
@@ -203,22 +235,10 @@ class Pair:
             return self.difference, low, high
         return -self.difference, -high, -low
 
-    @property
-    def _level_of_one(self) -> float:
-        """The level that one of several pairs must meet at worst."""
-        corrected = self.settings.correction != "none"
-        return self.settings.level / (self.n_pairs if corrected else 1)
-
     @cached_property
     def _spread(self) -> Floats:
         """Numbers with the mean and the standard error of the difference, one per unit."""
-        a, b = self._values
-        differences = (a - b)[~np.isnan(a - b)]
-        if self._clusters is None or not len(differences):
-            return differences
-        left, right, sizes = unit_sums(np.stack([a, b]), self._clusters)
-        residuals = left - right - self.difference * sizes
-        return np.asarray(self.difference + residuals * len(sizes) / sizes.sum(), np.float64)
+        return pseudo_values(*self._values, self._clusters)
 
     @cached_property
     def minimum_detectable(self) -> float:
@@ -226,13 +246,16 @@ class Pair:
         n = len(self._spread)
         if n < 3:
             return math.nan
-        return _detectable(n, self._level_of_one) * float(self._spread.std(ddof=1))
+        return _detectable(n, self.level_of_one) * float(self._spread.std(ddof=1))
 
     @cached_property
-    def queries_needed(self) -> int | None:
-        """Number of queries (groups, if clustered) to detect this difference; None if unknown."""
-        needed = queries_needed(self._spread, power=POWER, level=self._level_of_one)
-        return needed if needed is None or needed > len(self._spread) else None
+    def queries_needed(self) -> tuple[int, int, int | None] | None:
+        """How many queries (groups) might separate the two: least, best guess, most.
+
+        See `guess_queries`; None if unknown, or if there are as many already.
+        """
+        guess = guess_queries(self._spread, power=POWER, level=self.level_of_one)
+        return guess if guess is not None and guess[1] > len(self._spread) else None
 
     @property
     def overstated(self) -> bool:
@@ -246,12 +269,10 @@ class Pair:
             return None
         a, b = self._values if of == self.a else self._values[::-1]
         if self._clusters is None:
-            return non_inferior(a, b, margin, **self.settings.test_arguments)
-        left, right, sizes = unit_sums(np.stack([a, b]), self._clusters)
-        shifted = left + margin * sizes
-        return _reword_for_groups(
-            paired_test(shifted, right, alternative="greater", **self.settings.test_arguments)
-        )
+            return self._if_enough(non_inferior(a, b, margin, **self.settings.test_arguments))
+        shifted = np.asarray(a + margin, np.float64)
+        settings = {**self.settings.test_arguments, "alternative": "greater"}
+        return self._if_enough(test_units(shifted, b, self._clusters, **settings))
 
     @cached_property
     def equivalence(self) -> TestResult | None:
@@ -260,9 +281,17 @@ class Pair:
         if margin is None:
             return None
         if self._clusters is None:
-            return equivalent(*self._values, margin, **self.settings.test_arguments)
+            return self._if_enough(
+                equivalent(*self._values, margin, **self.settings.test_arguments)
+            )
         sides = [self.non_inferiority(name) for name in (self.a, self.b)]
         return max((side for side in sides if side), key=lambda side: side.p)
+
+    def _if_enough(self, test: TestResult) -> TestResult:
+        """The test of a margin; no p with so few queries that rare large losses do not show."""
+        what = "queries" if self._clusters is None else "groups"
+        note = too_few(test.n, what, FEWEST_FOR_MARGIN)
+        return replace(test, p=math.nan, note=f"{note} for a margin") if note else test
 
     def __repr__(self) -> str:
         """The two systems and the outcome."""
@@ -290,54 +319,135 @@ def compare_pairs(
     clusters: NDArray[Any] | None,
 ) -> list[Pair]:
     """Compare systems (rows of `values`, one number per query) two by two on one measure."""
-    tests = [_test(values[a], values[b], settings, clusters) for a, b in wanted]
-    adjusted = _adjust(tests, values, wanted, settings, clusters)
+    family = _infer_together if _is_joint(settings, len(wanted)) else _infer_apart
     return [
         Pair(
             measure,
             names[a],
             names[b],
-            float(p),
-            test,
+            own.p,
+            own.test,
             effect(values[a], values[b]),
             settings,
             len(wanted),
-            _smallest_p(test, len(values), settings, len(wanted)),
+            own.smallest_p,
+            own.level_of_one,
+            own.interval,
             (values[a], values[b]),
             clusters,
         )
-        for (a, b), test, p in zip(wanted, tests, adjusted, strict=True)
+        for (a, b), own in zip(wanted, family(values, wanted, settings, clusters), strict=True)
     ]
 
 
-def _test(
-    a: Floats, b: Floats, settings: ComparisonSettings, clusters: NDArray[Any] | None
-) -> TestResult:
-    if clusters is None:
-        return paired_test(a, b, **settings.test_arguments)
-    # To flip all differences of a group at once is to flip their sum.
-    left, right, _ = unit_sums(np.stack([a, b]), clusters)
-    return _reword_for_groups(paired_test(left, right, **settings.test_arguments))
+@dataclass(frozen=True)
+class _Inference:
+    """What the family says of one pair; the interval is None where the pair has its own."""
+
+    p: float
+    test: TestResult
+    smallest_p: float
+    level_of_one: float
+    interval: Interval | None = None
 
 
-def _smallest_p(
-    test: TestResult, n_systems: int, settings: ComparisonSettings, n_pairs: int
-) -> float:
-    """The smallest adjusted p that as many queries and resamples could give.
+def _is_joint(settings: ComparisonSettings, n_pairs: int) -> bool:
+    return settings.correction == "max-t" and n_pairs > 1
 
-    Holm multiplies the smallest of all p by their number, and no other comes out below it.
-    """
-    if settings.correction == "tukey":
-        # One system best on all n queries, one worst: as many of the shuffles leave such a pair.
-        return max(
-            _smallest_drawn_p(settings.resamples), (n_systems * (n_systems - 1.0)) ** (1 - test.n)
+
+def _infer_together(
+    values: Floats,
+    wanted: Sequence[tuple[int, int]],
+    settings: ComparisonSettings,
+    clusters: NDArray[Any] | None,
+) -> Iterator[_Inference]:
+    """All pairs from the same draws."""
+    drawn: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
+    found = compare_jointly(values, wanted, clusters=clusters, level=settings.level, **drawn)
+    note = found.note.replace("queries", "queries" if clusters is None else "groups")
+    least = smallest_flip_p(found.n_units, settings.resamples)
+    for number, (a, b) in enumerate(wanted):
+        n = int((~np.isnan(values[a] - values[b])).sum())
+        mean = float(found.differences[number])
+        removed = values.shape[1] - n
+        test = TestResult(
+            float(found.p_alone[number]), mean, "randomisation", n, removed, note=note, **drawn
         )
-    return min(1.0, _smallest_raw_p(test) * _p_factor(settings, n_pairs))
+        ends = (float(found.low[number]), float(found.high[number]))
+        yield _Inference(
+            float(found.p[number]),
+            test,
+            least,
+            found.level_of_one,
+            Interval(
+                mean, *ends, 1 - settings.level, "max-t", n, n_removed=removed, note=note, **drawn
+            ),
+        )
 
 
-def _p_factor(settings: ComparisonSettings, n_pairs: int) -> int:
-    """By how much the correction multiplies the smallest p."""
-    return n_pairs if settings.correction in ("holm", "bonferroni") else 1
+def _infer_apart(
+    values: Floats,
+    wanted: Sequence[tuple[int, int]],
+    settings: ComparisonSettings,
+    clusters: NDArray[Any] | None,
+) -> Iterator[_Inference]:
+    """Each pair by its own test, then corrected."""
+    tests = [
+        test_units(values[a], values[b], clusters, **settings.test_arguments) for a, b in wanted
+    ]
+    if settings.correction == "tukey":
+        yield from _infer_by_range(values, wanted, tests, settings, clusters)
+        return
+    correction = "none" if settings.correction == "max-t" else settings.correction
+    raw = [test.p for test in tests]
+    factor = len(wanted) if correction in ("holm", "bonferroni") else 1
+    for test, p, own in zip(
+        tests,
+        adjust(raw, correction).tolist(),
+        levels_of_one(raw, correction, settings.level).tolist(),
+        strict=True,
+    ):
+        yield _Inference(p, test, min(1.0, _smallest_raw_p(test) * factor), own)
+
+
+def _infer_by_range(
+    values: Floats,
+    wanted: Sequence[tuple[int, int]],
+    tests: list[TestResult],
+    settings: ComparisonSettings,
+    clusters: NDArray[Any] | None,
+) -> Iterator[_Inference]:
+    """Tukey's test: a difference counts against the range of all systems."""
+    sums, sizes = units_table(values, clusters)
+    found = tukey_hsd(sums, resamples=settings.resamples, seed=settings.seed)
+    reach = found.half_width(settings.level) * len(sizes) / max(float(sizes.sum()), 1.0)
+    n_systems = len(values)
+    for (a, b), test in zip(wanted, tests, strict=True):
+        # One system best on all n queries, one worst: as many of the shuffles leave such a pair.
+        least = (n_systems * (n_systems - 1.0)) ** (1 - max(test.n, 1))
+        p = float(found.p[a, b])
+        mean = math.fsum((sums[a] - sums[b]).tolist()) / max(float(sizes.sum()), 1.0)
+        separate = p <= settings.level
+        ends = (math.nan, math.nan)
+        if math.isfinite(reach):
+            ends = settle(mean, mean - reach, mean + reach, separate=separate)
+        yield _Inference(
+            p,
+            test,
+            max(1 / (settings.resamples + 1), least),
+            settings.level / len(wanted),
+            Interval(
+                mean,
+                *ends,
+                1 - settings.level,
+                "tukey",
+                test.n,
+                settings.resamples,
+                settings.seed,
+                test.n_removed,
+                found.note,
+            ),
+        )
 
 
 def _smallest_raw_p(test: TestResult) -> float:
@@ -346,40 +456,5 @@ def _smallest_raw_p(test: TestResult) -> float:
         return 0.0
     if test.method == "bootstrap":
         # A resample of one query alone is as extreme as can be, and n of n^n are such.
-        return (
-            max(_smallest_drawn_p(test.resamples), float(n) ** (1 - n)) if test.resamples else 0.0
-        )
-    return _smallest_drawn_p(test.resamples) if test.resamples else 2.0 ** (1 - n)
-
-
-def _smallest_drawn_p(resamples: int) -> float:
-    return 1 / (resamples + 1)
-
-
-def _reword_for_groups(result: TestResult) -> TestResult:
-    return replace(result, note=result.note.replace("queries", "groups"))
-
-
-def unit_sums(values: Floats, clusters: NDArray[Any]) -> Floats:
-    """Sums of each row over each group, and below them the sizes of the groups.
-
-    Queries with a NaN in any row are left out.
-    """
-    kept = ~np.isnan(values).any(axis=0)
-    labels, codes = np.unique(clusters[kept], return_inverse=True)
-    rows = [*values[:, kept], np.ones(int(kept.sum()))]
-    return np.stack([np.bincount(codes, row, len(labels)) for row in rows])
-
-
-def _adjust(
-    tests: list[TestResult],
-    values: Floats,
-    wanted: Sequence[tuple[int, int]],
-    settings: ComparisonSettings,
-    clusters: NDArray[Any] | None,
-) -> Floats:
-    if settings.correction != "tukey":
-        return adjust([test.p for test in tests], settings.correction)
-    table = values if clusters is None else unit_sums(values, clusters)[:-1]
-    p = tukey_hsd(table, resamples=settings.resamples, seed=settings.seed).p
-    return np.array([p[a, b] for a, b in wanted])
+        return max(1 / (test.resamples + 1), float(n) ** (1 - n)) if test.resamples else 0.0
+    return 1 / (test.resamples + 1) if test.resamples else 2.0 ** (1 - n)

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from assay.comparison.pairs import POWER
-from assay.comparison.verdict import METHOD_NAMES, describe_test
-from assay.core.text import signed
+from assay.comparison.verdict import describe_test
+from assay.core.text import fixed, signed
+from assay.stats import INTERVAL_NAMES
+from assay.stats.ranks import split_letters
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
 
@@ -20,6 +22,7 @@ __all__ = [
     "MOST_PAIRS",
     "comparison_page",
     "data_table",
+    "describe_intervals",
     "format_p",
     "method_note",
     "pair_table",
@@ -49,12 +52,21 @@ def _interval_head(comparison: Comparison) -> str:
     return f"{100 * (1 - comparison.settings.level):g} % interval"
 
 
+def _pair_interval_head(comparison: Comparison) -> str:
+    """What the intervals of pairs are: simultaneous, of one pair, or not of the test."""
+    head = _interval_head(comparison)
+    pair = comparison.pairs[0]
+    if not pair.coherent:
+        return f"{head} ({INTERVAL_NAMES[pair.interval.method]}, not of the test)"
+    return f"simultaneous {head}" if pair.interval.method in ("max-t", "tukey") else head
+
+
 def _system_rows(comparison: Comparison, measure: str) -> Iterator[tuple[Cell, ...]]:
     standings = comparison.standings_on(measure)
     outcomes = {pair.a: pair.outcome for pair in comparison.pairs_on(measure)}
-    top = set(_letters_of(standings[0]))
+    top = set(split_letters(standings[0].letters))
     for one in standings:
-        first = bool(top & set(_letters_of(one)))
+        first = bool(top & set(split_letters(one.letters)))
         if comparison.baseline is None:
             last = Cell(one.letters or None)
         else:
@@ -67,10 +79,6 @@ def _system_rows(comparison: Comparison, measure: str) -> Iterator[tuple[Cell, .
             Cell(_rank(one), "figure"),
             last,
         )
-
-
-def _letters_of(one: Standing) -> list[str]:
-    return one.letters.split(",") if "," in one.letters else list(one.letters)
 
 
 def _against(name: str, baseline: str, outcomes: dict[str, str]) -> str:
@@ -90,7 +98,7 @@ def _rank(one: Standing) -> str | None:
 def _ends(low: float, high: float, *, sign: bool = False) -> str | None:
     if math.isnan(low):
         return None
-    return f"[{signed(low)}, {signed(high)}]" if sign else f"[{low:.4f}, {high:.4f}]"
+    return f"[{fixed(low, sign=sign)}, {fixed(high, sign=sign)}]"
 
 
 def pair_table(comparison: Comparison, measure: str | None = None) -> Table:
@@ -105,7 +113,7 @@ def pair_table(comparison: Comparison, measure: str | None = None) -> Table:
         front = (Cell(name),) if several else ()
         rows += [(*front, *_pair_row(pair, first)) for pair, first in _in_order(comparison, name)]
     head = ("measure",) if several else ()
-    columns = ("pair", "difference", _interval_head(comparison), "p", "W/T/L", "d")
+    columns = ("pair", "difference", _pair_interval_head(comparison), "p", "W/T/L", "d")
     return Table((*head, *columns), tuple(rows), n_optional=2)
 
 
@@ -202,17 +210,29 @@ def tables_on(comparison: Comparison, measure: str) -> list[Table]:
 
 
 def method_note(comparison: Comparison) -> str:
-    """How p-values and intervals were computed."""
-    settings = comparison.settings
-    n_pairs = len(comparison.pairs) // len(comparison.measures)
-    over = f" over {n_pairs} pairs" if n_pairs > 1 and settings.correction != "none" else ""
+    """How p-values and intervals were computed, and over which family."""
+    settings, pair = comparison.settings, comparison.pairs[0]
     drawn = f"{settings.resamples:,} resamples, seed {settings.seed}"
     unit = "" if settings.by is None else f"; queries of one {settings.by} are resampled together"
-    name = METHOD_NAMES.get(settings.interval, settings.interval)
+    span = f"{100 * (1 - settings.level):g} %"
+    if not pair.coherent:
+        name = INTERVAL_NAMES[settings.interval]
+        between = f"Intervals of differences: {name}, corrected alike, but not of this test"
+    elif pair.interval.method in ("max-t", "tukey"):
+        between = f"Intervals of differences: {span} for all of them together, of the same draws"
+    else:
+        between = "Intervals of differences: all that the test does not reject"
     return (
-        f"p: {describe_test(settings, n_pairs)}{over}, {drawn}. Intervals: "
-        f"{100 * (1 - settings.level):g} % {name}, not corrected{unit}."
+        f"p: {describe_test(settings, pair.n_pairs)} ({comparison.family}), {drawn}. {between}; of "
+        f"means: {describe_intervals(comparison.standings)}, each for itself{unit}."
     )
+
+
+def describe_intervals(standings: Iterable[Standing]) -> str:
+    """Level and kind of the intervals of means, as they came out."""
+    means = [one.mean for one in standings]
+    kinds = dict.fromkeys(INTERVAL_NAMES[one.method] for one in means)
+    return f"{100 * means[0].level:g} % {' or '.join(kinds)}"
 
 
 def power_note(comparison: Comparison, measure: str) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from assay.comparison.pairs import ComparisonSettings, Pair
-from assay.core.text import signed
+from assay.core.text import fixed, signed
+from assay.stats import INTERVAL_NAMES
 
 __all__ = [
     "METHOD_NAMES",
@@ -25,7 +26,6 @@ METHOD_NAMES: Final = {
     "bh": "Benjamini–Hochberg",
     "tukey": "randomised Tukey HSD",
     "wilcoxon": "Wilcoxon",
-    "bca": "BCa",
     "t": "Student t",
 }
 _SMALLEST_SHOWN: Final = 0.0001
@@ -57,23 +57,32 @@ def pair_verdict(pair: Pair) -> str:
 
 
 def describe_difference(pair: Pair, of: str) -> str:
-    """By how much one of the two (`of`) is ahead of the other, with interval and p."""
+    """By how much one of the two (`of`) is ahead of the other, with interval and p.
+
+    An interval that does not belong to the test is left to the tables.
+    """
     difference, low, high = pair.difference_of(of)
-    ends = "no interval" if math.isnan(low) else f"[{low:.4f}, {high:.4f}]"
     words = describe_test(pair.settings, pair.n_pairs)
+    if not pair.coherent:
+        other = INTERVAL_NAMES[pair.interval.method]
+        which = f"p only; the interval of the tables is {other}, not of this test"
+        return f"{signed(difference)}, {describe_p(pair.p)} ({words}; {which})"
+    ends = "no interval" if math.isnan(low) else f"[{fixed(low)}, {fixed(high)}]"
     return f"{signed(difference)} {ends}, {describe_p(pair.p)} ({words})"
 
 
 def describe_test(settings: ComparisonSettings, n_pairs: int) -> str:
-    """The test and, where there is more than one pair, the correction."""
+    """The test and, where there is more than one pair, the correction and the family."""
+    test = METHOD_NAMES.get(settings.test, settings.test)
     if settings.correction == "tukey":
         return METHOD_NAMES["tukey"]
-    test = METHOD_NAMES.get(settings.test, settings.test)
     if n_pairs < 2:
         return test
     if settings.correction == "none":
         return f"{test}, not corrected for {n_pairs} pairs"
-    return f"{test}, {METHOD_NAMES[settings.correction]}"
+    if settings.correction == "max-t":
+        return f"max-t over {n_pairs} pairs"
+    return f"{test}, {METHOD_NAMES[settings.correction]} over {n_pairs} pairs"
 
 
 def describe_p(p: float) -> str:
@@ -88,13 +97,19 @@ def _percent(level: float) -> str:
 
 
 def _describe_needed(pair: Pair) -> str:
-    number = pair.queries_needed
-    if number is None:
+    """How many queries might show this difference; a guess, because the difference is one."""
+    if pair.queries_needed is None:
         return ""
     unit = "queries" if pair.settings.by is None else f"groups by {pair.settings.by}"
-    if number > 10**7:
-        return f"; you would need more than 10,000,000 {unit}"
-    return f"; you would need about {_round_up(number):,} {unit}"
+    least, best, most = pair.queries_needed
+    if best > 10**7:
+        return f"; it would take more than 10,000,000 {unit} to show"
+    range_ = (
+        f"{_round_up(least):,} or more"
+        if most is None
+        else f"{_round_up(least):,} to {_round_up(min(most, 10**9)):,}"
+    )
+    return f"; a guess from these: {_round_up(best):,} {unit} would show it ({range_})"
 
 
 def _round_up(number: int) -> int:
@@ -154,13 +169,17 @@ def verdict_of_all(measure: str, ranked: Sequence[str], pairs: Sequence[Pair]) -
     own.sort(key=lambda pair: ranked.index(_other(pair, ranked[0])))
     if all(pair.outcome == "undecided" for pair in own):
         return f"The {len(ranked)} systems cannot be compared on {measure}: {own[0].untestable}"
-    if all(pair.outcome == "identical" for pair in pairs):
-        n = pairs[0].effect.n
-        return f"All {len(ranked)} systems are identical on {measure}: equal on all {n} queries"
-    doubtful = [pair for pair in own if pair.winner != ranked[0]]
+    same = [_other(pair, ranked[0]) for pair in own if pair.outcome == "identical"]
+    if len(same) == len(own):
+        n = own[0].effect.n
+        who = "Both" if len(ranked) == 2 else f"All {len(ranked)}"
+        return f"{who} systems are identical on {measure}: equal on all {n} queries"
+    doubtful = [pair for pair in own if pair.winner != ranked[0] and pair.outcome != "identical"]
+    if same:
+        return _verdict_of_twins(measure, [ranked[0], *same], doubtful)
     if not doubtful:
         return (
-            f"{ranked[0]} is better than all {len(own)} others on {measure}; the nearest is "
+            f"{ranked[0]} is better than {_all_others(len(own))} on {measure}; the nearest is "
             f"{_other(own[0], ranked[0])}: {describe_difference(own[0], ranked[0])}"
         )
     rivals = _join_names([_other(pair, ranked[0]) for pair in doubtful])
@@ -170,6 +189,23 @@ def verdict_of_all(measure: str, ranked: Sequence[str], pairs: Sequence[Pair]) -
     return (
         f"{ranked[0]} is first on {measure}, but not separable from {rivals} at "
         f"{_percent(nearest.settings.level)}: {whom}{numbers}"
+    )
+
+
+def _all_others(number: int) -> str:
+    return "both others" if number == 2 else f"all {number} others"
+
+
+def _verdict_of_twins(measure: str, first: Sequence[str], doubtful: Sequence[Pair]) -> str:
+    """Several systems with the same value on every query share the first place."""
+    head = f"{_join_names(first)} are first on {measure} and identical on every query"
+    if not doubtful:
+        return f"{head}; they are better than all others"
+    nearest = doubtful[0]
+    rivals = _join_names([_other(pair, first[0]) for pair in doubtful])
+    return (
+        f"{head}, but not separable from {rivals} at {_percent(nearest.settings.level)}: "
+        f"{describe_difference(nearest, first[0])}"
     )
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 __all__ = [
     "did_you_mean",
+    "fixed",
     "guard_formula",
     "natural_order",
     "printable",
@@ -42,6 +43,18 @@ def signed(value: float) -> str:
     """
     text = f"{value:+.4f}"
     return text if text.strip("+-0.") else text[1:]
+
+
+def fixed(value: float, *, sign: bool = False) -> str:
+    """Four decimals for the end of an interval, which is 0 or beside it but never minus nothing.
+
+    >>> fixed(0.0312), fixed(-0.0312, sign=True), fixed(0.00002), fixed(-0.0)
+    ('0.0312', '-0.0312', '2.0e-05', '0.0000')
+    """
+    text = f"{value:+.4f}" if sign else f"{value:.4f}"
+    if text.strip("+-0."):
+        return text
+    return f"{value:+.1e}" if sign and value else f"{value:.1e}" if value else "0.0000"
 
 
 def guard_formula(text: str) -> str:

@@ -163,6 +163,12 @@ class Measure:
         """The canonical name, so that tables and lists of measures read well."""
         return str(self)
 
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The least and the largest value of a query; None where there is no largest."""
+        high = self.definition.high
+        return None if high is None else (0.0, high)
+
     def __matmul__(self, cutoff: float) -> Measure:
         """`AP @ 10`: the same measure with another cut-off."""
         return self.definition.build(dict(self.params), cutoff)

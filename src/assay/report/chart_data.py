@@ -16,6 +16,7 @@ from assay.runs.leaderboard import Leaderboard
 from assay.runs.results import Aggregate
 from assay.scoring.evaluate import score
 from assay.stats import intervals
+from assay.stats.ranks import split_letters
 from assay.tables.svg import unique_labels
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def standing_rows(standings: Iterable[Standing], pairs: Iterable[Pair] | None = 
     """
     rows = list(standings)
     names = unique_labels([one.name for one in rows])
-    top = set(_letters(rows[0].letters)) if rows else set()
+    top = set(split_letters(rows[0].letters)) if rows else set()
     better = None if pairs is None else {pair.a for pair in pairs if pair.outcome == "better"}
     return [
         {
@@ -72,11 +73,7 @@ def standing_rows(standings: Iterable[Standing], pairs: Iterable[Pair] | None = 
 
 
 def _may_be_first(one: Standing, place: int, top: set[str]) -> bool:
-    return place == 0 or bool(top & set(_letters(one.letters)))
-
-
-def _letters(text: str) -> list[str]:
-    return text.split(",") if "," in text else list(text)
+    return place == 0 or bool(top & set(split_letters(one.letters)))
 
 
 def aggregate_rows(means: Sequence[tuple[str, Aggregate]]) -> list[Row]:
@@ -99,7 +96,7 @@ def aggregate_rows(means: Sequence[tuple[str, Aggregate]]) -> list[Row]:
 def mean_rows(scores: Scores) -> list[Row]:
     """The measures of one `Scores` with means and 95 % intervals, in their order."""
     aligned = align([scores], names=None, measures=None, by=None)
-    means = intervals(aligned.values[0])
+    means = intervals(aligned.values[0], bounds=[each.bounds for each in aligned.measures])
     return [
         {
             "run": str(measure),

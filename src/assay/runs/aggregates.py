@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from assay.arrays import Floats
-from assay.comparison.alignment import cluster_labels, count_clusters
+from assay.comparison.alignment import cluster_labels
 from assay.core.conventions import Conventions
 from assay.errors import MeasureError
-from assay.measures import Measure, parse
+from assay.measures import parse
 from assay.runs.results import Aggregate
 from assay.scoring.scores import Mean, Scores
-from assay.stats import Interval, interval_method, intervals
+from assay.stats import Interval, intervals
 
 __all__ = ["aggregates_of", "canonical"]
 
@@ -100,23 +100,16 @@ def _intervals(
     scores: Scores, clusters: str, resampling: Mapping[str, Any]
 ) -> dict[str, Interval | None]:
     """An interval for each plain mean; sums and geometric means have none."""
-    table = _averaged_values(scores)
-    labels = cluster_labels(scores, clusters)
-    if labels is None:
-        n = int((~np.isnan(table)).sum(axis=1).max(initial=0))
-    else:
-        n = count_clusters(table, labels)
-    found = intervals(table, method=interval_method(n), clusters=labels, **resampling)
+    found = intervals(
+        _averaged_values(scores),
+        clusters=cluster_labels(scores, clusters),
+        bounds=[measure.bounds for measure in scores.measures],
+        **resampling,
+    )
     return {
-        str(measure): _clip(one, measure) if measure.definition.aggregate == "mean" else None
+        str(measure): one if measure.definition.aggregate == "mean" else None
         for measure, one in zip(scores.measures, found, strict=True)
     }
-
-
-def _clip(one: Interval, measure: Measure) -> Interval:
-    """Ends that the mean of such values can reach."""
-    high = measure.definition.high
-    return one if high is None else one.within(0.0, high)
 
 
 def _averaged_values(scores: Scores) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -11,7 +11,7 @@ from assay.comparison.alignment import Aligned, align, cluster_settings
 from assay.comparison.compare import Comparison, Standing, compare
 from assay.comparison.pairs import ComparisonSettings
 from assay.comparison.sensitivity import Sensitivity, sensitivity
-from assay.comparison.verdict import METHOD_NAMES
+from assay.comparison.tables import describe_intervals
 from assay.core import checks
 from assay.errors import UsageError
 from assay.io.formats import as_judgments
@@ -78,6 +78,7 @@ class Leaderboard:
             resamples=settings.resamples,
             seed=settings.seed,
             clusters=self.aligned.clusters,
+            bounds=[measure.bounds for measure in self.measures],
         )
         first = RankInterval(1.0, math.nan, math.nan, level, values.shape[1], 0, 0, settings.seed)
         return [
@@ -119,8 +120,7 @@ class Leaderboard:
             return self.comparison.method
         settings = self.settings
         resampled = f"{settings.resamples:,} resamples, seed {settings.seed}"
-        name = METHOD_NAMES.get(settings.interval, settings.interval)
-        return f"Intervals: {100 * (1 - settings.level):g} % {name}, {resampled}."
+        return f"Intervals: {describe_intervals(self._only)}, {resampled}."
 
 
 def rank_records(
@@ -128,9 +128,9 @@ def rank_records(
     *,
     baseline: str | None = None,
     test: str = "randomisation",
-    correction: str = "holm",
+    correction: str | None = None,
     level: float = 0.05,
-    interval: str = "bca",
+    interval: str = "auto",
     resamples: int = 10_000,
     seed: int = 0,
     margin: float | None = None,
@@ -149,8 +149,9 @@ def rank_records(
     scores = [run.scored() for run in records]
     if by is None:
         together = cluster_settings((run.clusters, run.scored()) for run in records)
-        by, interval = together.get("by"), _fitting_interval(interval, together)
-    settings = ComparisonSettings(test, correction, level, interval, resamples, seed, margin, by)
+        by = together.get("by")
+    how = (interval, resamples, seed, margin, by)
+    settings = ComparisonSettings(test, correction or "", level, *how)
     comparison = None
     if len(records) > 1:
         comparison = compare(
@@ -199,11 +200,6 @@ def vary_conventions(
             baseline=comparison.baseline,
             **asdict(comparison.settings),
         )
-
-
-def _fitting_interval(interval: str, together: Mapping[str, str]) -> str:
-    """The requested method; Student's where there are too few groups to resample."""
-    return "t" if together.get("interval") == "t" else interval
 
 
 def _mixed_data(runs: Iterable[RunRecord]) -> list[str]:

@@ -10,13 +10,14 @@ import numpy as np
 
 from assay.arrays import Floats
 from assay.core.checks import check_choice
-from assay.core.exact_sums import slack, to_grid
+from assay.core.exact_sums import from_grid, slack, to_grid
 from assay.errors import ShapeError, ValueRangeError
 from assay.native import kernels
 from assay.native.random_words import stream_key
+from assay.stats.joint import allowed_draws
 from assay.stats.samples import check_resamples, check_seed, finite_or_nan, too_few
 
-__all__ = ["CORRECTIONS", "TukeyResult", "adjust", "tukey_hsd"]
+__all__ = ["CORRECTIONS", "TukeyResult", "adjust", "levels_of_one", "tukey_hsd"]
 
 
 CORRECTIONS = ("holm", "bonferroni", "bh", "none")
@@ -68,12 +69,38 @@ _ADJUST = {
 }
 
 
+def levels_of_one(p_values: Any, method: str = "holm", level: float = 0.05) -> Floats:
+    """The level that each p alone is compared with, so that `adjust` and it always agree.
+
+    Holm: a rejected p met the level of its step, all others failed at that of the first step that
+    failed. Benjamini & Hochberg: k of m rejected give k/m of the level, the one at which intervals
+    of what was selected keep their coverage (Benjamini & Yekutieli 2005, JASA 100).
+
+    >>> levels_of_one([0.01, 0.04, 0.03]).round(4).tolist()
+    [0.0167, 0.025, 0.025]
+    """
+    adjusted = adjust(p_values, method)
+    known = ~np.isnan(adjusted)
+    m, rejected = int(known.sum()), int((adjusted <= level).sum())
+    if not m or method == "none":
+        return np.full(len(adjusted), level)
+    if method == "bonferroni":
+        return np.full(len(adjusted), level / m)
+    if method == "bh":
+        return np.full(len(adjusted), level * max(rejected, 1) / m)
+    each = np.full(len(adjusted), level / max(m - rejected, 1))
+    order = np.flatnonzero(known)[np.argsort(np.asarray(p_values)[known], kind="stable")]
+    each[order[:rejected]] = level / (m - np.arange(rejected))
+    return each
+
+
 @dataclass(frozen=True, eq=False)
 class TukeyResult:
     """p for each pair of systems, adjusted for all pairs, and the mean differences.
 
     `p[i, j]` belongs to systems i and j, `differences[i, j]` is mean i − mean j. p is NaN, and
-    `note` says why, where there are too few queries.
+    `note` says why, where there are too few queries. `ranges` are the largest differences of the
+    shuffles, ascending.
     """
 
     p: Floats
@@ -82,7 +109,13 @@ class TukeyResult:
     n_removed: int
     resamples: int
     seed: int
+    ranges: Floats
     note: str = ""
+
+    def half_width(self, level: float) -> float:
+        """The least difference with p ≤ level: intervals reach as far; infinite if none has."""
+        allowed = allowed_draws(level, self.resamples)
+        return math.inf if allowed < 0 or self.note else float(self.ranges[-1 - allowed])
 
     def __repr__(self) -> str:
         """How many systems, queries and resamples."""
@@ -111,20 +144,20 @@ def tukey_hsd(values: Any, *, resamples: int = 10_000, seed: int = 0) -> TukeyRe
     resamples, seed = check_resamples(resamples), check_seed(seed)
     kept = ~np.isnan(table).any(axis=0)
     table = table[:, kept]
-    p, differences, note = _tukey(table, resamples, seed)
-    removed = int((~kept).sum())
-    return TukeyResult(p, differences, table.shape[1], removed, resamples, seed, note)
+    p, differences, ranges = _tukey(table, resamples, seed)
+    n, removed = table.shape[1], int((~kept).sum())
+    return TukeyResult(p, differences, n, removed, resamples, seed, ranges, too_few(n) or "")
 
 
-def _tukey(table: Floats, resamples: int, seed: int) -> tuple[Floats, Floats, str]:
+def _tukey(table: Floats, resamples: int, seed: int) -> tuple[Floats, Floats, Floats]:
     systems, n = table.shape
-    note = too_few(n)
+    unknown = np.full((systems,) * 2, math.nan)
     if n == 0:
-        return np.full((systems,) * 2, math.nan), np.full((systems,) * 2, math.nan), note or ""
+        return unknown, unknown, np.empty(0)
     means = np.array([math.fsum(row) / n for row in table.tolist()])
     differences = means[:, None] - means
-    if note:
-        return np.full((systems,) * 2, math.nan), differences, note
+    if too_few(n):
+        return unknown, differences, np.empty(0)
     # Centred scores keep the grid fine; a query's mean is the same however it is shuffled.
     grid, shift = to_grid(table - table.mean(axis=0), n)
     near = slack(4 * n, float(np.abs(table).max()), shift)
@@ -136,4 +169,4 @@ def _tukey(table: Floats, resamples: int, seed: int) -> tuple[Floats, Floats, st
     reached = resamples - np.searchsorted(ranges, gaps - near)
     p = (reached + 1) / (resamples + 1)
     p[gaps <= near] = 1.0
-    return p, differences, ""
+    return p, differences, from_grid(ranges, shift) / n

@@ -19,9 +19,15 @@ from assay.stats.samples import (
     spell,
     too_few,
 )
-from assay.stats.special import t_test_power
+from assay.stats.special import normal_quantile, t_test_power
 
-__all__ = ["Effect", "effect", "minimum_detectable_difference", "queries_needed"]
+__all__ = [
+    "Effect",
+    "effect",
+    "guess_queries",
+    "minimum_detectable_difference",
+    "queries_needed",
+]
 
 _MOST_QUERIES: Final = 10**15
 
@@ -131,6 +137,37 @@ def queries_needed(
         return math.isinf(size) or t_test_power(size * math.sqrt(n), n - 1, alpha) >= wanted_power
 
     return _smallest(enough)
+
+
+def guess_queries(
+    differences: Any, *, power: float = 0.8, level: float = 0.05, confidence: float = 0.8
+) -> tuple[int, int, int | None] | None:
+    """How many queries might detect the mean difference: least, best guess, most.
+
+    The size of the effect is itself an estimate from these queries; least and most belong to the
+    ends of its interval with this confidence, and most is None where the interval holds 0. None
+    where nothing can be said. The number of a t test is that of Guenther (1981, The American
+    Statistician 35), at most a query or two off `queries_needed`.
+
+    >>> guess_queries([0.1, -0.1, 0.2, 0.1, 0.0, -0.2, 0.1, 0.2] * 4)
+    (24, 59, 416)
+    """
+    values = _drop_undefined(differences)
+    if too_few(len(values)) or not np.ptp(values) > 0:
+        return None
+    n, size = len(values), abs(float(values.mean())) / float(values.std(ddof=1))
+    if size * math.sqrt(n) < 1e-9:
+        return None
+    reach = -normal_quantile((1 - confidence) / 2) * math.sqrt(1 / n + size**2 / (2 * n))
+    least, best = (_guenther(each, power, level) for each in (size + reach, size))
+    return least, best, _guenther(size - reach, power, level) if size > reach else None
+
+
+def _guenther(size: float, power: float, level: float) -> int:
+    """Queries for a paired t test of a standardised difference."""
+    z = -normal_quantile(level / 2)
+    found = ((z + normal_quantile(power)) / size) ** 2 + z**2 / 2
+    return max(FEWEST, math.ceil(min(found, 1e15)))
 
 
 def _drop_undefined(differences: Any) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +24,8 @@ from assay.stats.bootstrap import (
     joint_means,
     units_of,
 )
+from assay.stats.bounded import Bounds, constant_ends, few_away, share_ends, wilson_ends
+from assay.stats.joint import unit_error
 from assay.stats.samples import (
     check_bootstraps,
     check_level,
@@ -33,15 +36,16 @@ from assay.stats.samples import (
     spell,
     too_few,
 )
-from assay.stats.special import normal_cdf, normal_quantile, t_quantile
+from assay.stats.special import normal_cdf, t_quantile
 
 __all__ = [
     "INTERVAL_METHODS",
+    "INTERVAL_NAMES",
     "Interval",
     "difference_interval",
     "interval",
-    "interval_method",
     "intervals",
+    "standard_error",
 ]
 
 
@@ -49,14 +53,22 @@ _BOOTSTRAPS = ("bca", "percentile", "studentised")
 _MOST_DRAWN = 5000  # with more, the mean is as good as normal and a bootstrap only slower
 _FEWEST_DRAWN = 8  # with fewer, a bootstrap is too narrow: resamples of one value reach its tails
 _CONSTANT = "all values are equal, so no variation was seen"
-INTERVAL_METHODS = ("bca", "percentile", "studentised", "t", "wilson")
-_NAMES = {
+_NO_BOUNDS = f"{_CONSTANT}; give the bounds of the measure for an interval"
+INTERVAL_METHODS = ("auto", "bca", "percentile", "studentised", "t", "wilson")
+INTERVAL_NAMES = {
+    "auto": "for the kind of values",
     "bca": "BCa",
     "percentile": "percentile",
     "studentised": "studentised",
     "t": "Student t",
     "wilson": "Wilson",
-    "two-way": "two-way bootstrap",
+    "share": "share at the bound",
+    "unseen": "Clopper–Pearson of what was not seen",
+    "two-way": "two-way",
+    "randomisation": "inverted randomisation",
+    "bootstrap": "symmetric bootstrap t",
+    "max-t": "simultaneous max-t",
+    "tukey": "simultaneous randomised Tukey HSD",
 }
 
 
@@ -97,81 +109,85 @@ class Interval:
     def __repr__(self) -> str:
         """Estimate, ends, and what they are."""
         ends = "no interval" if math.isnan(self.low) else f"[{spell(self.low)}, {spell(self.high)}]"
-        what = f"{self.level * 100:g} % {_NAMES[self.method]}, n={self.n}"
+        what = f"{self.level * 100:g} % {INTERVAL_NAMES[self.method]}, n={self.n}"
         removed = f", {self.n_removed} removed" if self.n_removed else ""
         note = f"; {self.note}" if self.note else ""
         return f"Interval({spell(self.estimate)} {ends}, {what}{removed}{note})"
 
 
-def interval_method(n: int) -> str:
-    """The method for n independent values, or n clusters: bca where a bootstrap pays, else t.
-
-    >>> interval_method(7), interval_method(8)
-    ('t', 'bca')
-    """
-    return "bca" if _FEWEST_DRAWN <= n <= _MOST_DRAWN else "t"
-
-
 def interval(
     values: Any,
     *,
-    method: str = "bca",
+    method: str = "auto",
     level: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
     clusters: Any = None,
     strata: Any = None,
+    bounds: Bounds | None = None,
 ) -> Interval:
     """Interval for the mean of `values`, one per query; NaN values are removed and counted.
 
     `method` is bca (bootstrap, corrected for bias and skew), percentile (plain bootstrap),
-    studentised (bootstrap t, the best of them for few and skewed values), t, or wilson (values
-    0 and 1 only). The first three need 8 values (clusters) or more. With `clusters`, one label per
-    value, whole groups are resampled: queries of one scene or user are not independent. With
-    `strata` the number drawn from each stratum is fixed.
+    studentised (bootstrap t), t, or wilson (values 0 and 1 only); the first three need 8 values
+    (clusters) or more. auto takes wilson for zeros and ones, the share at the bound where nearly
+    all values lie at one of the `bounds`, else bca, and t for fewer than 8 values or more than
+    5,000. With `clusters`, one label per value, whole groups are resampled: queries of one scene or
+    user are not independent. With `strata` the number drawn from each stratum is fixed. `bounds`
+    are the least and the largest value of the measure: no end lies outside, and values that are all
+    equal have an interval of what may not have been seen.
 
     >>> interval([0.2, 0.5, 0.4, 0.9, 0.6, 0.3], method="t")
     Interval(0.4833 [0.2227, 0.7439], 95 % Student t, n=6)
+    >>> interval([1] * 30)
+    Interval(1.0000 [0.8865, 1.0000], 95 % Wilson, n=30)
     """
     plan = _plan(method, level, resamples, seed)
     sample = _sample(finite_or_nan(values, "values"), plan.method, clusters, strata)
-    return _fill(plan, sample, None)
+    return _fill(plan, sample, _check_bounds(bounds), None)
 
 
 def intervals(
     values: Any,
     *,
-    method: str = "bca",
+    method: str = "auto",
     level: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
     clusters: Any = None,
     strata: Any = None,
+    bounds: Sequence[Bounds | None] | None = None,
 ) -> list[Interval]:
     """Intervals for each row of measures × queries: what `interval` gives for each, but faster.
 
-    Measures that are defined on the same queries share their draws.
+    Measures that are defined on the same queries share their draws. `bounds` has a pair for each
+    row, None where there are none.
     """
     plan = _plan(method, level, resamples, seed)
     rows = finite_or_nan(values, "values", dimensions=2)
+    limits = [None] * len(rows) if bounds is None else list(map(_check_bounds, bounds))
+    check_lengths(bounds=len(limits), values=len(rows))
     samples = [_sample(row, plan.method, clusters, strata) for row in rows]
     drawn: dict[int, tuple[Floats, float]] = {}
-    if plan.method in ("bca", "percentile"):
-        alike: dict[bytes, list[int]] = {}
-        for number, sample in enumerate(samples):
-            if not _why_not(sample, plan.method):
-                alike.setdefault(sample.kept.tobytes(), []).append(number)
-        for numbers in alike.values():
-            family = [samples[number].units for number in numbers]
-            drawn.update(zip(numbers, joint_means(family, plan.resamples, seed), strict=True))
-    return [_fill(plan, sample, drawn.get(number)) for number, sample in enumerate(samples)]
+    alike: dict[bytes, list[int]] = {}
+    for number, (sample, limit) in enumerate(zip(samples, limits, strict=True)):
+        chosen = _choose(plan.method, sample, limit)
+        if chosen in ("bca", "percentile") and not _why_not(sample, chosen):
+            alike.setdefault(sample.kept.tobytes(), []).append(number)
+    for numbers in alike.values():
+        family = [samples[number].units for number in numbers]
+        drawn.update(zip(numbers, joint_means(family, plan.resamples, seed), strict=True))
+    return [
+        _fill(plan, sample, limit, drawn.get(number))
+        for number, (sample, limit) in enumerate(zip(samples, limits, strict=True))
+    ]
 
 
 def difference_interval(
     a: Any,
     b: Any,
     *,
-    method: str = "bca",
+    method: str = "auto",
     level: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
@@ -189,22 +205,45 @@ def difference_interval(
     kept = pairs.kept
     differences = np.full(len(kept), np.nan)
     differences[kept] = pairs.differences
-    return interval(
-        differences,
-        method=method,
-        level=level,
-        resamples=resamples,
-        seed=seed,
-        clusters=clusters,
-        strata=strata,
-    )
+    plan = _plan(method, level, resamples, seed)
+    sample = _sample(differences, plan.method, clusters, strata)
+    if plan.method == "auto":
+        plan = replace(plan, method=_by_number(sample.units))
+    return _fill(plan, sample, None, None)
+
+
+def _check_bounds(bounds: Bounds | None) -> Bounds | None:
+    """The least and the largest value of a measure; None where one of them is not finite."""
+    if bounds is None:
+        return None
+    low, high = map(float, bounds)
+    if low >= high:
+        raise UsageError(f"bounds are the least and the largest value; found {bounds!r}.")
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+
+
+def _choose(method: str, sample: _Sample, bounds: Bounds | None) -> str:
+    """The method for these values; only `auto` leaves a choice."""
+    if method != "auto" or not len(sample.values):
+        return method if method != "auto" else "t"
+    single = not sample.units.clustered and len(sample.units.offsets) == 2
+    if single and ((sample.values == 0) | (sample.values == 1)).all():
+        return "wilson"
+    if single and bounds is not None and few_away(sample.values, bounds) is not None:
+        return "share"
+    return _by_number(sample.units)
+
+
+def _by_number(units: Units) -> str:
+    """bca where a bootstrap pays, else t."""
+    return "bca" if _FEWEST_DRAWN <= len(units.sums) <= _MOST_DRAWN else "t"
 
 
 def _plan(method: str, level: float, resamples: int, seed: int) -> Interval:
     """Check the arguments; the numbers are still to be filled in."""
     name = check_choice(method, INTERVAL_METHODS, "method")
     empty = Interval(math.nan, math.nan, math.nan, check_level(level), name, 0)
-    drawn = name in _BOOTSTRAPS
+    drawn = name in (*_BOOTSTRAPS, "auto")
     resamples = check_bootstraps(resamples) if drawn else check_resamples(resamples)
     seed = check_seed(seed)
     return replace(empty, resamples=resamples, seed=seed) if drawn else empty
@@ -235,20 +274,36 @@ def _select_labels(labels: Any, kept: NDArray[np.bool_], what: str) -> Any:
     return [label for label, keep in zip(each, kept, strict=True) if keep]
 
 
-def _fill(plan: Interval, sample: _Sample, drawn: tuple[Floats, float] | None) -> Interval:
+def _fill(
+    plan: Interval,
+    sample: _Sample,
+    bounds: Bounds | None,
+    drawn: tuple[Floats, float] | None,
+) -> Interval:
     """Complete the interval; `drawn` are resampled means, if they are there already."""
     n = len(sample.values)
-    plan = replace(plan, n=n, n_removed=int((~sample.kept).sum()))
+    method = _choose(plan.method, sample, bounds)
+    plan = replace(plan, method=method, n=n, n_removed=int((~sample.kept).sum()))
+    if method not in _BOOTSTRAPS:
+        plan = replace(plan, resamples=0, seed=None)
     if n:
         plan = replace(plan, estimate=math.fsum(sample.values.tolist()) / n)
-    note = _why_not(sample, plan.method)
+    note = _why_not(sample, method)
     if note:
-        ends = (plan.estimate,) * 2 if note == _CONSTANT else (math.nan, math.nan)
-        return replace(plan, low=ends[0], high=ends[1], note=note, resamples=0, seed=None)
-    low, high = _ends(plan, sample.units, drawn)
-    if not (math.isfinite(low) and math.isfinite(high)):
-        return replace(plan, note="too many resamples without any spread; use bca")
-    return replace(plan, low=low, high=high)
+        return replace(plan, note=note, resamples=0, seed=None)
+    if method != "wilson" and sample.values.min() == sample.values.max():
+        return _constant(plan, sample.units, bounds)
+    found = _with_ends(plan, sample, bounds, drawn)
+    return found if bounds is None else found.within(*bounds)
+
+
+def _constant(plan: Interval, units: Units, bounds: Bounds | None) -> Interval:
+    """What may be said where every value is the same: at most a share of others was missed."""
+    plan = replace(plan, method="unseen", resamples=0, seed=None)
+    if bounds is None:
+        return replace(plan, note=_NO_BOUNDS)
+    low, high = constant_ends(plan.estimate, len(units.sums), plan.level, bounds)
+    return replace(plan, low=low, high=high, note=_CONSTANT)
 
 
 def _why_not(sample: _Sample, method: str) -> str:
@@ -256,19 +311,31 @@ def _why_not(sample: _Sample, method: str) -> str:
     note = too_few(len(sample.values)) or _too_few_units(sample.units)
     if not note and method in _BOOTSTRAPS:
         note = _too_few_to_draw(sample.units)
-    if note:
-        return note
-    constant = sample.values.min() == sample.values.max()
-    return _CONSTANT if constant and method != "wilson" else ""
+    return note or ""
 
 
-def _ends(plan: Interval, units: Units, drawn: tuple[Floats, float] | None) -> tuple[float, float]:
+def _with_ends(
+    plan: Interval, sample: _Sample, bounds: Bounds | None, drawn: tuple[Floats, float] | None
+) -> Interval:
+    units = sample.units
     if plan.method == "wilson":
-        return _wilson(plan.estimate, plan.n, plan.level)
-    if plan.method == "t":
-        return _student(units, plan)
-    if plan.method == "studentised":
+        low, high = wilson_ends(plan.estimate, plan.n, plan.level)
+    elif plan.method == "share" and bounds is not None:
+        low, high = share_ends(
+            sample.values, few_away(sample.values, bounds) or 0.0, plan.level, bounds
+        )
+    elif plan.method == "t":
+        low, high = _student(units, plan)
+    elif plan.method == "studentised":
         return _studentised(units, plan)
+    else:
+        low, high = _bootstrap_ends(plan, units, drawn)
+    return replace(plan, low=low, high=high)
+
+
+def _bootstrap_ends(
+    plan: Interval, units: Units, drawn: tuple[Floats, float] | None
+) -> tuple[float, float]:
     means, observed = drawn or bootstrap_means(units, plan.resamples, plan.seed or 0)
     z = expanded_z(units, plan.level)
     if plan.method == "bca":
@@ -305,14 +372,6 @@ def _check_method(method: str, values: Floats, *, grouped: bool) -> None:
         )
 
 
-def _wilson(share: float, n: int, level: float) -> tuple[float, float]:
-    z = -normal_quantile((1 - level) / 2)
-    centre = share + z * z / (2 * n)
-    reach = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    low, high = (centre - reach) / (1 + z * z / n), (centre + reach) / (1 + z * z / n)
-    return (0.0 if share == 0 else low), (1.0 if share == 1 else high)
-
-
 def _student(units: Units, plan: Interval) -> tuple[float, float]:
     freedom = len(units.sums) - (len(units.offsets) - 1)
     reach = -t_quantile((1 - plan.level) / 2, freedom) * standard_error(units)
@@ -322,10 +381,13 @@ def _student(units: Units, plan: Interval) -> tuple[float, float]:
 def standard_error(units: Units) -> float:
     """Standard error of the mean over all queries, with units as what varies.
 
-    For single queries this is s / √n; for clusters the linearised error of a ratio of sums.
+    For single queries this is s / √n; for clusters that of leaving out each in turn; in strata the
+    linearised error of a ratio of sums.
     """
     total = int(units.sizes.sum())
     residuals = units.sums - units.sums.sum() / total * units.sizes
+    if len(units.offsets) == 2:
+        return unit_error(residuals, units.sizes.astype(np.float64))
     return math.sqrt(_stratum_squares(residuals, units)) / total
 
 
@@ -336,10 +398,15 @@ def _stratum_squares(residuals: Floats, units: Units) -> float:
     return float((squares * (counts / (counts - 1))[units.strata]).sum())
 
 
-def _studentised(units: Units, plan: Interval) -> tuple[float, float]:
+def _studentised(units: Units, plan: Interval) -> Interval:
+    """Bootstrap t; Student's where too many resamples are of one value and have no spread."""
     tail = (1 - plan.level) / 2
     drawn = np.sort(bootstrap_t(units.sums, plan.resamples, plan.seed or 0))
     places = [math.floor(tail * len(drawn)), math.ceil((1 - tail) * len(drawn)) - 1]
     low, high = (float(drawn[place]) for place in places)
+    if not (math.isfinite(low) and math.isfinite(high)):
+        ends = _student(units, plan)
+        note = "Student t: too many resamples had no spread"
+        return replace(plan, low=ends[0], high=ends[1], method="t", note=note)
     error = standard_error(units)
-    return plan.estimate - high * error, plan.estimate - low * error
+    return replace(plan, low=plan.estimate - high * error, high=plan.estimate - low * error)

@@ -1,9 +1,12 @@
-"""Ranks of systems with bootstrap intervals, and group letters of systems."""
+"""Ranks of systems with simultaneous intervals, and group letters of systems."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
+from itertools import combinations
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -11,18 +14,18 @@ import numpy as np
 from assay.arrays import Flags, Floats, Ints
 from assay.core.exact_sums import slack, to_grid
 from assay.errors import ShapeError
-from assay.stats.bootstrap import resample_sums
+from assay.stats.joint import compare_jointly
 from assay.stats.samples import check_bootstraps, check_level, check_seed, finite_or_nan, too_few
 
-__all__ = ["RankInterval", "compact_letters", "rank_intervals"]
+__all__ = ["RankInterval", "compact_letters", "rank_intervals", "ranks_of", "split_letters"]
 
 
 def compact_letters(separable: Any) -> list[str]:
     """Group letters of each system from a symmetric matrix: True where two were separated.
 
     Two systems share a letter exactly if they were not separated. Systems are taken in the order
-    given, best first for the usual look. After z come aa, ab, …; where such names are needed, the
-    letters of one system are separated by commas.
+    given, best first for the usual look. After z come A … Z, then a2, b2, …; `split_letters` takes
+    the letters of one system apart.
 
     >>> compact_letters([[False, False, True], [False, False, False], [True, False, False]])
     ['a', 'ab', 'b']
@@ -37,9 +40,8 @@ def compact_letters(separable: Any) -> list[str]:
         raise ShapeError("separable must be symmetric, with False on the diagonal.")
     groups = _drop_redundant(_cover(~matrix))
     names = [_letter(number) for number in range(len(groups))]
-    joint = "," if len(groups) > 26 else ""
     members = np.array(groups, bool).reshape(len(groups), len(matrix))
-    return [joint.join(names[g] for g in np.flatnonzero(column)) for column in members.T]
+    return ["".join(names[g] for g in np.flatnonzero(column)) for column in members.T]
 
 
 def _cover(alike: Flags) -> list[Flags]:
@@ -88,21 +90,27 @@ def _drop_redundant(groups: list[Flags]) -> list[Flags]:
 
 
 def _letter(number: int) -> str:
-    """a … z, aa … zz, aaa …"""
-    name = ""
-    number += 1
-    while number:
-        number, place = divmod(number - 1, 26)
-        name = chr(ord("a") + place) + name
-    return name
+    """a … z, A … Z, a2 … Z2, a3 …"""
+    turn, place = divmod(number, len(ascii_letters))
+    return ascii_letters[place] + (str(turn + 1) if turn else "")
+
+
+def split_letters(letters: str) -> list[str]:
+    """The group letters of one system, one by one.
+
+    >>> split_letters("aCb2")
+    ['a', 'C', 'b2']
+    """
+    return re.findall(r"[a-zA-Z][0-9]*", letters)
 
 
 @dataclass(frozen=True)
 class RankInterval:
-    """The rank of one system among others, 1 for the best, and its bootstrap interval.
+    """The rank of one system among others, 1 for the best, and its simultaneous interval.
 
-    Systems with equal means share their mean rank. `low` and `high` are NaN, and `note` says why,
-    where there are too few queries.
+    A system ranks below all that were shown to be better, and above all that were shown to be worse
+    (Mogstad, Romano, Shaikh & Wilhelm 2024, Review of Economic Studies 91). Equal means share their
+    mean rank. `low` and `high` are NaN, and `note` says why, where there are too few queries.
     """
 
     rank: float
@@ -123,54 +131,68 @@ class RankInterval:
 
 
 def rank_intervals(
-    values: Any, *, level: float = 0.95, resamples: int = 10_000, seed: int = 0
+    values: Any,
+    *,
+    clusters: Any = None,
+    level: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
 ) -> list[RankInterval]:
-    """Rank systems by their mean over queries (systems × queries), with bootstrap intervals.
+    """Rank systems by their mean over queries (systems × queries), with simultaneous intervals.
 
-    All systems see the same resampled queries. Queries with a NaN in any system are removed.
+    All pairs are compared in one family (`compare_jointly`); with `clusters`, a label for each
+    query, by whole groups. Queries with a NaN in any system are removed.
 
-    >>> rank_intervals([[0.1, 0.2, 0.1, 0.2], [0.7, 0.9, 0.8, 0.9]])
-    [RankInterval(2 [2, 2], 95 %, n=4), RankInterval(1 [1, 1], 95 %, n=4)]
+    >>> rank_intervals([[0.1, 0.2, 0.1, 0.2] * 2, [0.7, 0.9, 0.8, 0.9] * 2])
+    [RankInterval(2 [2, 2], 95 %, n=8), RankInterval(1 [1, 1], 95 %, n=8)]
     """
     table = finite_or_nan(values, "values", dimensions=2)
     share, resamples, seed = check_level(level), check_bootstraps(resamples), check_seed(seed)
     kept = ~np.isnan(table).any(axis=0)
-    removed = int((~kept).sum())
-    ranks, low, high, note = _ranks(table[:, kept], share, resamples, seed)
-    n = int(kept.sum())
+    blank = RankInterval(
+        math.nan, math.nan, math.nan, share, int(kept.sum()), int((~kept).sum()), resamples, seed
+    )
+    if len(table) < 2 or not kept.any():
+        return ranks_of(table, np.zeros((len(table),) * 2, bool), blank)
+    labels = None if clusters is None else np.asarray(clusters)[kept]
+    pairs = list(combinations(range(len(table)), 2))
+    found = compare_jointly(
+        table[:, kept], pairs, clusters=labels, level=1 - share, resamples=resamples, seed=seed
+    )
+    if np.isnan(found.low).all():
+        blank = replace(blank, note=found.note or "too few queries or resamples to separate any")
+    better = np.zeros((len(table),) * 2, bool)
+    for (a, b), p, difference in zip(pairs, found.p, found.differences, strict=True):
+        if p <= 1 - share:
+            better[(a, b) if difference > 0 else (b, a)] = True
+    return ranks_of(table, better, blank)
+
+
+def ranks_of(values: Floats, better: Flags, blank: RankInterval) -> list[RankInterval]:
+    """Ranks of systems × queries; `better[i, j]` says that i was shown to be better than j.
+
+    `blank` holds what all of them share; its note says that there are no ends.
+    """
+    kept = values[:, ~np.isnan(values).any(axis=0)]
+    systems, n = kept.shape
+    if n == 0 or systems == 0:
+        return [replace(blank, note=too_few(n) or "") for _ in range(systems)]
+    # One grid for all systems, so that equal means are equal sums up to the rounding of each.
+    grid, shift = to_grid(kept, n)
+    near = slack(2 * n, float(np.abs(kept).max()), shift)
+    ranks = _mid_ranks(grid.sum(axis=1), near)
+    if blank.note or systems < 2:
+        return [replace(blank, rank=float(rank)) for rank in ranks]
+    lows, highs = 1 + better.sum(axis=0), systems - better.sum(axis=1)
     return [
-        RankInterval(*numbers, share, n, removed, resamples, seed, note)
-        for numbers in zip(ranks, low, high, strict=True)
+        replace(blank, rank=float(rank), low=float(low), high=float(high))
+        for rank, low, high in zip(ranks, lows, highs, strict=True)
     ]
 
 
-def _ranks(
-    table: Floats, level: float, resamples: int, seed: int
-) -> tuple[list[float], list[float], list[float], str]:
-    systems, n = table.shape
-    unknown = [math.nan] * systems
-    if n == 0 or systems == 0:
-        return unknown, unknown, unknown, too_few(n) or ""
-    # One grid for all systems, so that equal means are equal sums up to the rounding of each.
-    grid, shift = to_grid(table, n)
-    near = slack(2 * n, float(np.abs(table).max()), shift)
-    ranks = _mid_ranks(grid.sum(axis=1)[None, :], near)[0].tolist()
-    if too_few(n):
-        return ranks, unknown, unknown, too_few(n) or ""
-    sums = resample_sums(grid.T, np.array([0, n]), resamples, seed)
-    tail = (1 - level) / 2
-    drawn = _mid_ranks(sums, near)
-    low = np.quantile(drawn, tail, axis=0, method="inverted_cdf")
-    high = np.quantile(drawn, 1 - tail, axis=0, method="inverted_cdf")
-    return ranks, low.tolist(), high.tolist(), ""
-
-
 def _mid_ranks(sums: Ints, near: int) -> Floats:
-    """Rank from 1 for the largest in each row; sums within `near` of each other share a rank."""
-    ranks = np.empty(sums.shape, np.float64)
-    for column in range(sums.shape[1]):
-        own = sums[:, column : column + 1]
-        above = (sums > own + near).sum(axis=1)
-        level = (np.abs(sums - own) <= near).sum(axis=1)
-        ranks[:, column] = above + (level + 1) / 2
-    return ranks
+    """Rank from 1 for the largest; sums within `near` of each other share a rank."""
+    gaps = sums[:, None] - sums
+    above, alike = (gaps < -near).sum(axis=1), (np.abs(gaps) <= near).sum(axis=1)
+    found: Floats = above + (alike + 1) / 2
+    return found

@@ -17,6 +17,7 @@ from assay.errors import ShapeError, UsageError, ValueRangeError
 __all__ = [
     "FEWEST",
     "FEWEST_BOOTSTRAPS",
+    "SAME",
     "Pairs",
     "check_bootstraps",
     "check_level",
@@ -34,7 +35,7 @@ _LARGEST = 1e100  # beyond, squares would overflow, and below its inverse underf
 _SMALLEST_LEVEL, _LARGEST_LEVEL = 1e-12, 0.5
 FEWEST_BOOTSTRAPS = 100
 FEWEST = 3  # with fewer values a standard deviation means nothing
-_SAME = 1e-12  # two scores that differ by less than this share of their size are the same score
+SAME = 1e-12  # two scores that differ by less than this share of their size are the same score
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ def clean_pairs(a: Any, b: Any) -> Pairs:
     kept = ~(np.isnan(left) | np.isnan(right))
     left, right = left[kept], right[kept]
     differences = left - right
-    noise = np.maximum(_SAME * np.maximum(np.abs(left), np.abs(right)), 1 / _LARGEST)
+    noise = np.maximum(SAME * np.maximum(np.abs(left), np.abs(right)), 1 / _LARGEST)
     return Pairs(left, right, np.where(np.abs(differences) <= noise, 0.0, differences), kept)
 
 

@@ -39,6 +39,7 @@ __all__ = [
     "paired_test",
     "sign_flip_p",
     "signed_rank_p",
+    "signs_of_all",
     "welch_test",
 ]
 
@@ -113,7 +114,7 @@ def sign_flip_p(
     values, shift = to_grid(moved, max(len(moved), 1))
     exact = len(moved) <= EXACT_SIGNS_UP_TO
     if exact:
-        sums = _all_sums(values)
+        sums = signs_of_all(values)
     else:
         sums = kernels().flip_sums(values, stream_key(seed, "sign flips"), 0, resamples, 0)
     extreme = _count_extreme(
@@ -122,7 +123,8 @@ def sign_flip_p(
     return (extreme / len(sums) if exact else (extreme + 1) / (resamples + 1)), exact
 
 
-def _all_sums(values: Ints) -> Ints:
+def signs_of_all(values: Ints) -> Ints:
+    """The sums of the values with every choice of signs; the first has no minus."""
     sums = np.zeros(1, np.int64)
     for value in values:
         sums = np.concatenate([sums + value, sums - value])

@@ -14,7 +14,7 @@ from assay.arrays import or_none
 from assay.runs.record import RunRecord
 from assay.scoring.output import limit_remarks, zero_remark
 from assay.scoring.scores import Mean, Scores
-from assay.stats import Interval, interval_method, intervals
+from assay.stats import Interval, intervals
 from assay.tasks.crossmodal.confusion import LabelConfusion
 from assay.tasks.crossmodal.directions import PROTOTYPE, Direction
 
@@ -78,11 +78,10 @@ class DirectionResult(Mapping[int, float]):
     def intervals(self, *, level: float = 0.95, seed: int = 0) -> list[Interval]:
         """An interval for the mean of each measure over other queries of the same labels' mix.
 
-        BCa bootstrap from 8 to 5000 queries, else Student t.
+        The method is that for the kind of values; see `assay.stats.interval`.
         """
-        n = int((~np.isnan(self.scores.values[0])).sum())
-        method = interval_method(n)
-        return intervals(self.scores.values, method=method, level=level, seed=seed)
+        bounds = [measure.bounds for measure in self.scores.measures]
+        return intervals(self.scores.values, level=level, seed=seed, bounds=bounds)
 
     @property
     def empty_labels(self) -> list[str]:

@@ -10,14 +10,13 @@ from typing import Any, Final
 import numpy as np
 
 from assay.arrays import or_none
-from assay.comparison.alignment import count_clusters
 from assay.comparison.compare import Comparison, compare
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError
 from assay.measures import parse_many
 from assay.scoring.scores import Scores
-from assay.stats import Interval, interval, interval_method
+from assay.stats import Interval, interval
 from assay.tasks.descriptors.result import DescriptorResult
 from assay.tasks.descriptors.sampling import as_id
 
@@ -83,7 +82,6 @@ def _summary(result: DescriptorResult, category: str, settings: dict[str, Any]) 
     scenes = [s for s, own in result.categories.items() if every or own == category]
     values, clusters = scores["AP"][rows], scores.groups["scene"][rows]
     means = np.array([result.scene_means()[scene] for scene in scenes])
-    method = interval_method(int((~np.isnan(means)).sum()))  # some scenes have no true match
     pairs = [pair for pair in result.pairs if every or pair.category == category]
     return CategorySummary(
         result.name,
@@ -92,8 +90,8 @@ def _summary(result: DescriptorResult, category: str, settings: dict[str, Any]) 
         queries=sum(pair.n_queries for pair in pairs),
         excluded=sum(pair.n_excluded for pair in pairs),
         failed=sum(pair.n_failed for pair in pairs),
-        micro=interval(values, method=method, clusters=clusters, **settings).within(0.0, 1.0),
-        macro=interval(means, method=method, **settings).within(0.0, 1.0),
+        micro=interval(values, clusters=clusters, bounds=(0.0, 1.0), **settings),
+        macro=interval(means, bounds=(0.0, 1.0), **settings),
         means={str(measure): _mean(scores[measure][rows]) for measure in result.measures},
         chance=result.chance(None if every else category)["AP"],
         ceiling=result.ceiling(None if every else category)["AP"],
@@ -123,8 +121,6 @@ def compare_descriptors(
     for one in results:
         checks.require(one, DescriptorResult, "every result", "a DescriptorResult")
     names = [one.name for one in results]
-    fewest = min(count_clusters(one.scores.values, one.scores.groups["scene"]) for one in results)
-    settings = {"interval": interval_method(fewest), **settings}
     if len({one.query_set for one in results}) == 1:
         return compare(
             *(one.scores for one in results), names=names, measures=measures, by="scene", **settings

@@ -28,7 +28,6 @@ from assay.io.formats import check_path
 from assay.io.streams import read_lines
 from assay.measures import parse_many
 from assay.scoring.scores import Scores
-from assay.stats import interval_method
 from assay.tables.table import Cell, Table
 from assay.tasks.descriptors.result import default_conventions
 from assay.tasks.descriptors.row_laws import ROUNDED, SCENE_END, broken_laws, contradicted_means
@@ -274,8 +273,6 @@ def compare_scenes(rows: Iterable[ImportedRow], **settings: Any) -> Comparison:
     if len(known) < 2:
         raise UsageError("Two or more results with the means of their scenes are needed.")
     names = _number_repeats([row.name for row in known])
-    fewest = min(len(row.scenes) for row in known)
-    settings = {"interval": interval_method(fewest), **settings}
     return compare(*map(_scene_scores, known), names=names, measures="AP", **settings)
 
 

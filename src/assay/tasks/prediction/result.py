@@ -149,10 +149,10 @@ class PredictionResult:
     def intervals(self, *, level: float = 0.95, seed: int = 0) -> dict[str, Interval]:
         """For each ranked measure how far the mean over other samples might lie.
 
-        By bootstrap (BCa); beyond 20,000 samples Student's interval is as good, and quicker.
+        The method is that for the kind of values; see `assay.stats.interval`.
         """
-        method = "bca" if self.n_samples <= _MOST_RESAMPLED else "t"
-        found = intervals(self.scores.values, method=method, level=level, seed=seed)
+        bounds = [measure.bounds for measure in self.scores.measures]
+        found = intervals(self.scores.values, level=level, seed=seed, bounds=bounds)
         return dict(zip(map(str, self.scores.measures), found, strict=True))
 
     def uniform(self) -> dict[str, float] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from assay.comparison.verdict import describe_test
 from assay.errors import AssayError
 from assay.report.svg import interval_strip
 from assay.store.run import names_of
@@ -108,7 +109,7 @@ def _letters(
     own = dict(zip(names, runs, strict=True))
     letters = {own[one.name].id: one.letters for one in found.standings_on(measure)}
     unit = "" if found.settings.by is None else f", whole groups by {found.settings.by}"
-    how = f"randomisation test, Holm's correction{unit}"
+    how = f"{describe_test(found.settings, len(found.pairs))}{unit}"
     note = f"Of the best {len(best)}, runs that share a letter are not separable ({how})."
     return letters, note, 0
 

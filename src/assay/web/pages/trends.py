@@ -20,7 +20,7 @@ from assay.arrays import Floats
 from assay.errors import MeasureError
 from assay.measures import parse
 from assay.report.svg import TrendPoint, trend_line
-from assay.stats import intervals
+from assay.stats.inverted import inverted_interval, test_units
 from assay.store.codec import conventions_of, unpack_array, unpack_texts
 from assay.store.queries import read_blobs_of
 from assay.store.schema import BLOBS
@@ -181,12 +181,17 @@ def _apply_conventions(one: RunMean, values: Floats, missing: Any) -> Floats:
 def _paired_change(differences: Any, labels: Sequence[str] | None) -> Change:
     if differences.size and not differences.any():  # what is not a number is no zero
         return Change("same", 0.0, paired=True, note=_EQUAL)
-    one = intervals(differences[None, :], method="t", level=_LEVEL, clusters=labels)[0]
+    nothing = np.zeros(differences.size)
+    test = test_units(differences, nothing, labels)
+    separate = test.p <= 1 - _LEVEL
+    one = inverted_interval(
+        differences, nothing, test, level=1 - _LEVEL, separate=separate, clusters=labels
+    )
     if np.isnan(one.estimate):
         return Change()
     if np.isnan(one.low):
         return Change("same", one.estimate, paired=True)
-    kind = "worse" if one.high < 0 else "better" if one.low > 0 else "same"
+    kind = "same" if not separate else "better" if one.estimate > 0 else "worse"
     return Change(kind, one.estimate, one.low, one.high, paired=True)
 
 

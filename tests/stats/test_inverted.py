@@ -1,0 +1,72 @@
+"""Intervals from tests: every difference inside is not rejected, every one outside is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from assay.stats import inverted_interval, paired_test
+from assay.stats.inverted import test_units as paired_by_units
+
+RNG = np.random.default_rng(3)
+KINDS = {
+    "any": lambda n: RNG.normal(0.2, 1, n),
+    "ties": lambda n: np.round(RNG.normal(0.1, 0.4, n), 1),
+    "wins and losses": lambda n: RNG.integers(-1, 2, n).astype(float),
+    "rare": lambda n: np.where(RNG.random(n) < 0.3, 1.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("method", ["randomisation", "t", "bootstrap"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [6, 9, 12, 40])
+def test_what_the_test_does_not_reject(method: str, kind: str, n: int) -> None:
+    differences = KINDS[kind](n)
+    if not np.ptp(differences):
+        differences[0] += 1.0
+    nothing = np.zeros(n)
+    test = paired_test(differences, nothing, method=method, resamples=2000)
+    found = inverted_interval(differences, nothing, test, level=0.1, separate=bool(test.p <= 0.1))
+    if np.isnan(found.low):
+        assert method == "bootstrap" or n < 6
+        return
+    width = found.high - found.low
+    # Drawn signs differ from shift to shift only where queries without a difference come in.
+    slack = 0.05 * width if n > 20 else 1e-9
+    for shift, inside in [
+        (found.low + slack, True),
+        (found.high - slack, True),
+        (found.low - slack, False),
+        (found.high + slack, False),
+    ]:
+        moved = paired_test(differences - shift, nothing, method=method, resamples=2000)
+        assert (moved.p > 0.1) == inside, (shift, moved, found)
+
+
+@pytest.mark.parametrize("method", ["randomisation", "t", "bootstrap"])
+def test_groups(method: str) -> None:
+    clusters = np.sort(RNG.integers(0, 14, 60))
+    differences = RNG.normal(0.1, 1, 60)
+    nothing = np.zeros(60)
+    test = paired_by_units(differences, nothing, clusters, method=method, resamples=2000)
+    found = inverted_interval(
+        differences, nothing, test, level=0.1, separate=bool(test.p <= 0.1), clusters=clusters
+    )
+    for shift, inside in [
+        (found.low + 1e-9, True),
+        (found.high - 1e-9, True),
+        (found.low - 1e-9, False),
+        (found.high + 1e-9, False),
+    ]:
+        moved = paired_by_units(
+            differences - shift, nothing, clusters, method=method, resamples=2000
+        )
+        assert (moved.p > 0.1) == inside
+
+
+def test_equal_differences_have_some_width() -> None:
+    a, b = np.full(12, 0.75), np.full(12, 0.25)
+    test = paired_test(a, b)
+    found = inverted_interval(a, b, test, level=0.05, separate=True)
+    assert 0 < found.low < 0.5 < found.high
+    assert "no variation" in found.note
