@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import click
 import pytest
 
-from assay.cli.main import assay, main
+from assay.cli.main import main
+from tests.cli.every_command import COMMANDS
 from tests.golden.inputs import make_inputs
 
 SHOWN = "shown"  # how a result is shown, named, written or stored
@@ -370,19 +371,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
 _SLOW = {"descriptors run", "descriptors demo"}
 _NEEDS = {"bench": "scipy", "report": "altair", "runs compare": "sqlalchemy"}
 _NEEDS |= {"descriptors run": "cv2", "descriptors demo": "skimage"}
-
-
-def _commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        if isinstance(command, click.Group):
-            yield from _commands(command, f"{path}{name} ")
-        elif command is not None:
-            yield f"{path}{name}", command
-
-
-COMMANDS = dict(_commands(assay))
 
 
 def test_every_option_of_every_command_has_a_row():

@@ -54,7 +54,7 @@ def make_scores(seed: int, n: int = 7, *, text: bool = True, groups: bool = True
     values[rng.random((3, n)) < 0.2] = 0.0
     values[0, : n // 3] = np.nextafter(0.1, 1)
     values[1, n // 2 : n // 2 + 1] = -0.0
-    ids = Ids.of([f"q{i:04}é" for i in range(n)] if text else np.arange(n) * 10**12, "query")
+    ids = Ids.of([f"q{i:04}é" for i in range(n)] if text else 10**12 + np.arange(n), "query")
     column = np.asarray([f"scene {i % 3}" for i in range(n)], np.str_)
     return Scores(
         measures,

@@ -37,6 +37,8 @@ def copied(tmp_path: Path) -> Path:
 
 def test_every_number_is_found_again(copied: Path) -> None:
     now = said_of(copied)
+    for name, rows in THEN["values"].items():  # what made the numbers stands in further columns
+        now["values"][name] = [row[: len(rows[0])] for row in now["values"][name]]
     for part, then in THEN.items():
         changed = {one.path for one in _changes(then, now[part])}
         assert changed == (CORRECTED if part == "wide_results" else set()), part
@@ -79,7 +81,12 @@ def test_clusters_are_a_column_of_their_own(copied: Path) -> None:
 def _changes(then: Any, now: Any) -> Any:
     """Differences in values; what a later version says in addition does not count."""
     found = differences({"json": then}, {"json": _old_names(now, renames())})
-    return [one for one in found if not one.words and one.old != "(absent)"]
+    told = ("integer", "numbered")  # rows without ids are told from integer ids now
+    return [
+        one
+        for one in found
+        if not one.words and one.old != "(absent)" and (one.old, one.new) != told
+    ]
 
 
 def _old_names(value: Any, names: Renames) -> Any:

@@ -107,6 +107,13 @@ class RankingSimilarity:
     overlap: dict[int, dict[str, Floats]]
     rbo: Floats
 
+    def take(self, rows: Ints) -> RankingSimilarity:
+        """The same of some queries, or in another order."""
+        overlap = {
+            k: {ties: one[rows] for ties, one in of.items()} for k, of in self.overlap.items()
+        }
+        return RankingSimilarity(overlap, self.rbo[rows])
+
     def tied(self, k: int) -> NDArray[np.bool_]:
         """The queries whose Overlap@k depends on the order of tied documents."""
         found = self.overlap[k]

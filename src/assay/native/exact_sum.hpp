@@ -164,24 +164,33 @@ inline void add_eight(Lanes& lanes, const A* a, Scale a_scale, const B* b, Scale
 template <class T>
 int lowest_bit(const T* row, size_t columns) {
     using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+    constexpr size_t width = sizeof(Wide) / sizeof(T);
+    typedef T Values __attribute__((vector_size(sizeof(Wide))));
+    typedef Bits Words __attribute__((vector_size(sizeof(Wide))));
+    constexpr Bits none = std::numeric_limits<Bits>::max();  // all bits but the sign
     constexpr Bits fraction = (Bits{1} << (std::numeric_limits<T>::digits - 1)) - 1;
-    const Bits none = std::numeric_limits<Bits>::max();
-    Bits lowest = none;  // as bits: positive numbers are in the order of theirs
-    for (size_t i = 0; i < columns; ++i) {
-        const T value = std::fabs(row[i]);
-        Bits bits;
-        std::memcpy(&bits, &value, sizeof bits);
-        const Bits without = (bits & fraction) != 0 ? bits & (bits - 1) : 0;
-        T rest;
-        std::memcpy(&rest, &without, sizeof rest);
-        const T bit = value - rest;
-        std::memcpy(&bits, &bit, sizeof bits);
-        bits = bits == 0 ? none : bits;
-        lowest = bits < lowest ? bits : lowest;
+    Words lowest = Words{} + none;  // positive numbers are in the order of their bits
+    const auto look_at = [&lowest](Words size) {
+        size &= none;
+        const Words rest = ((size & fraction) != 0) & size & (size - 1);
+        Words bit = (Words)((Values)size - (Values)rest);
+        bit |= (bit == 0) & none;
+        lowest = bit < lowest ? bit : lowest;
+    };
+    Words size = {};
+    size_t i = 0;
+    for (; i + width <= columns; i += width) {
+        std::memcpy(&size, row + i, sizeof size);
+        look_at(size);
     }
-    if (lowest == none) return 4096;  // zeros are multiples of anything
+    size = Words{};
+    std::memcpy(&size, row + i, (columns - i) * sizeof(T));
+    look_at(size);
+    Bits least = none;
+    for (size_t lane = 0; lane < width; ++lane) least = lowest[lane] < least ? lowest[lane] : least;
+    if (least == none) return 4096;  // zeros are multiples of anything
     T bit;
-    std::memcpy(&bit, &lowest, sizeof bit);
+    std::memcpy(&bit, &least, sizeof bit);
     return std::ilogb(bit);
 }
 

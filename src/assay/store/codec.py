@@ -241,10 +241,12 @@ def id_kind(ids: Ids) -> str:
 
 def ids_of_kind(values: Sequence[Any] | NDArray[Any], kind: str) -> Ids:
     """Query ids of a kind that `id_kind` tells."""
-    if kind == _NUMBERED:
-        return IntegerIds(np.asarray(values, np.int64), numbered=True)
-    if kind == "integer":
-        return Ids.of(np.asarray(values, np.int64), "query")
+    if kind in (_NUMBERED, "integer"):
+        numbers = np.asarray(values, np.int64)
+        # Version 0.1 did not say which integers are numbers of rows: those in the order of rows.
+        old = len(numbers) > 10 and np.array_equal(numbers, np.arange(len(numbers)))
+        numbered = kind == _NUMBERED or old
+        return IntegerIds(numbers, numbered=True) if numbered else Ids.of(numbers, "query")
     if not len(values):
         return Ids.from_utf8(np.zeros(0, np.uint8), np.zeros(1, np.int64))  # none, but of text
     return Ids.of(values, "query")

@@ -21,14 +21,12 @@ from assay.scoring.scores import Scores
 from assay.store.codec import id_kind
 from assay.store.run import Run
 
-__all__ = ["FRONT", "GROUP", "LAYOUT", "MADE", "export_runs", "format_of"]
+__all__ = ["FRONT", "GROUP", "LAYOUT", "export_runs", "format_of"]
 
 LAYOUT: Final = "assay runs 1"
 FORMATS: Final = {".json": "json", ".csv": "csv", ".parquet": "parquet"}
 GROUP: Final = "group:"
 
-# What made the numbers beside the conventions; files of earlier versions lack these columns.
-MADE: Final = ("signature", "search", "settings")
 # Columns of every row of a table; those of the groups follow.
 FRONT: Final = (
     "run",
@@ -38,7 +36,6 @@ FRONT: Final = (
     "model",
     "created",
     "conventions",
-    *MADE,
     "id_kind",
     "query",
     "measure",
@@ -46,6 +43,8 @@ FRONT: Final = (
     "tied",
     "missing",
 )
+# The last columns: what made the numbers beside the conventions. Version 0.1 did not write them.
+MADE: Final = ("signature", "search", "settings")
 # What holds for one store only is not exported.
 _NOT_EXPORTED: Final = ("id", "origin", "done", "total", "updated", "aggregates", "_store")
 
@@ -115,11 +114,9 @@ def _rows(runs: Iterable[Run], columns: Sequence[str]) -> Iterator[list[Any]]:
             run.model,
             run.created,
             run.conventions,
-            run.signature,
-            run.search,
-            json.dumps(dict(scores.settings)),
             id_kind(scores.query_ids),
         ]
+        made = [run.signature, run.search, json.dumps(dict(scores.settings))]
         groups = {f"{GROUP}{name}": column.tolist() for name, column in scores.groups.items()}
         queries = scores.query_ids.to_list()
         for number, measure in enumerate(scores.measures):
@@ -135,6 +132,7 @@ def _rows(runs: Iterable[Run], columns: Sequence[str]) -> Iterator[list[Any]]:
                     tied[row],
                     bool(scores.missing[row]),
                     *back,
+                    *made,
                 ]
 
 
@@ -148,7 +146,7 @@ def _write_csv(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
     with atomic_write(file) as stream:
         text = io.TextIOWrapper(stream, "utf-8", errors="backslashreplace", newline="")
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*FRONT, *map(guard_formula, columns)])
+        writer.writerow([*FRONT, *map(guard_formula, columns), *MADE])
         for row in _rows(runs, columns):
             writer.writerow([_cell(cell) for cell in row])
         text.flush()
@@ -166,7 +164,7 @@ def _write_parquet(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
     parquet = need("pyarrow.parquet", "writing parquet files", "parquet")
     columns = _group_columns(runs)
     types = {"value": arrow.float64(), "tied": arrow.bool_(), "missing": arrow.bool_()}
-    schema = arrow.schema([(n, types.get(n, arrow.string())) for n in (*FRONT, *columns)])
+    schema = arrow.schema([(n, types.get(n, arrow.string())) for n in (*FRONT, *columns, *MADE)])
     with atomic_write(file) as stream, parquet.ParquetWriter(stream, schema) as writer:
         for run in runs:  # one run at a time, so that memory is bounded by the largest
             rows = [[_valid_utf8(cell) for cell in row] for row in _rows([run], columns)]

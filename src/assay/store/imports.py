@@ -23,7 +23,7 @@ from assay.runs.record import RunRecord, check_name, check_tags
 from assay.runs.results import Aggregate, QueryResults, results_from_data
 from assay.scoring.scores import Scores
 from assay.store.codec import conventions_of, ids_of_kind, pack_scores
-from assay.store.exports import FRONT, GROUP, LAYOUT, MADE, format_of
+from assay.store.exports import FRONT, GROUP, LAYOUT, format_of
 from assay.store.payload import Payload
 from assay.store.timestamps import now, start_of
 
@@ -71,7 +71,7 @@ def _refuse_bomb(n_rows: int, name: str) -> None:
 
 
 def _check_header(header: list[str], name: str) -> None:
-    absent = [column for column in FRONT if column not in (*header, *MADE)]
+    absent = [column for column in FRONT if column not in header]
     if absent:
         raise FormatError(f"{name} holds no runs: it has no column {', '.join(absent)}.")
     if len(set(header)) < len(header):

@@ -156,12 +156,12 @@ def limits_of(
 ) -> tuple[Floats32, Floats32]:
     """Scores of the product that are certainly below and above canonical ones."""
     with np.errstate(all="ignore"):
-        unit = unit * weight
-        middle = unit * (scores + shift)
-        slack = unit * (np.abs(scores) + np.abs(shift)) * _SLACK + np.finfo(np.float32).tiny
-        sound = (unit >= np.finfo(np.float64).tiny) & (np.abs(middle) + slack < _LARGEST)
-    low = np.where(sound, middle - slack, _NO_FLOOR)
-    high = np.where(sound, middle + slack, np.inf)
+        units = unit * weight
+        middle = units * (scores + shift)
+        slack = units * (np.abs(scores) + np.abs(shift)) * _SLACK + np.finfo(np.float32).tiny
+        sound = (units >= np.finfo(np.float64).tiny) & (np.abs(middle) + slack < _LARGEST)
+        low = np.where(sound, middle - slack, _NO_FLOOR)
+        high = np.where(sound, middle + slack, np.inf)
     return low.astype(np.float32), high.astype(np.float32)
 
 

@@ -296,7 +296,9 @@ class FloatBaseline:
             name,
             method,
             cost,
-            ranking_similarity(self.ranking, ranking, k=cuts, p=self.settings.p),
+            ranking_similarity(self.ranking, ranking, k=cuts, p=self.settings.p).take(
+                self.task.query_order
+            ),
             *correlations(self.whole, whole),
             near.but_settings(relevant=f"float@{cuts[0]}"),
             None if self.qrels is None else _scores(placed, self.qrels, names, rules),

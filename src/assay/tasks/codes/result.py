@@ -52,6 +52,7 @@ class CodeCost:
 class QuantizationResult:
     """One kind of code: its cost, the similarity of its ranking to the float ranking, its scores.
 
+    Values are in the order of query ids, that of rows where there are none.
     `kendall` and `spearman` compare whole orders, of a sample of queries and documents where there
     are many. `near` scores its ranking with the first documents of the float ranking as the
     relevant ones, `judged` with the judgments.

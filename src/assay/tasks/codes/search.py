@@ -106,16 +106,24 @@ class VectorSearch:
         )
 
     def sample(self, seed: int) -> Sample:
-        """Some queries and documents, drawn once for all codes; all of them where they are few."""
+        """Some queries and documents, drawn once for all codes; all of them where they are few.
+
+        They are drawn by id, and queries are in the order of ids: rows may come in any order.
+        """
         rng = np.random.default_rng(seed)
-        queries = _draw(rng, len(self.queries), _QUERIES)
-        docs = _draw(rng, len(self.docs), _DOCS)
+        queries = self.query_order[_draw(rng, len(self.queries), _QUERIES)]
+        docs = np.sort(_by_id(self.doc_ids, len(self.docs))[_draw(rng, len(self.docs), _DOCS)])
         if self.exclude is None:
             return Sample(queries, docs, None)
         own = self.own_docs()[queries]
         place = np.searchsorted(docs, own)
         found = docs[np.minimum(place, len(docs) - 1)] == own
         return Sample(queries, docs, np.column_stack([np.flatnonzero(found), place[found]]))
+
+    @property
+    def query_order(self) -> Ints:
+        """The rows of the queries in the order of their ids."""
+        return _by_id(self.query_ids, len(self.queries))
 
     def own_docs(self) -> Ints:
         """The number of each query's own document, or −1."""
@@ -131,6 +139,10 @@ class VectorSearch:
             "doc_ids": self.doc_ids,
             "threads": self.threads,
         }
+
+
+def _by_id(ids: Ids | None, size: int) -> Ints:
+    return np.arange(size) if ids is None else ids.order()
 
 
 def _draw(rng: np.random.Generator, size: int, most: int) -> Ints:

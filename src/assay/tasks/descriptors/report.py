@@ -91,7 +91,7 @@ class ExperimentReport:
             return compare_descriptors(
                 self.found.headline,
                 force=self.force,
-                level=1 - how.level,
+                level=round(1 - how.level, 12),  # 0.05, not 0.050000000000000044
                 resamples=how.resamples,
                 seed=how.seed,
             )

@@ -172,7 +172,11 @@ def compare_models(
     if len(models) < 2:
         return report
     paired = compare(
-        *averaged.values(), names=list(averaged), level=1 - level, resamples=resamples, seed=seed
+        *averaged.values(),
+        names=list(averaged),
+        level=round(1 - level, 12),  # 0.05, not 0.050000000000000044
+        resamples=resamples,
+        seed=seed,
     )
     return replace(report, paired=paired)
 

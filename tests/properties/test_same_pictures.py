@@ -1,0 +1,76 @@
+"""Descriptors of patches and keypoints, and results of the workbench."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from tests.properties.metamorphic import Same, Sayings, Table, cases_of, check_same, swapped
+
+PATCHES = "descriptors patches floats --json"
+BITS = "descriptors patches bits --json"
+RUN = "descriptors run whole.yaml --fresh --json"
+KEPT = "descriptors run whole.yaml --work kept-scenes --json"
+DEMO = "descriptors demo --descriptor ORB --strongest 20 --json"
+IMPORT = "descriptors import workbench.db --unit fraction --json"
+_NO_IDS = "rows are the identities of patches and keypoints"
+_OPENCV = "pictures are described by OpenCV"
+# From what is kept; how many scenes were, it says.
+_REUSED = ((r'"(computed|reused)": \d+', r'"\1": 0'), (r"scenes evaluated: \d+, reused: \d+", ""))
+
+TABLE: Table = {
+    "descriptors patches": {
+        "format": [swapped(PATCHES, ("floats", "npy/floats"))],
+        "lines": _NO_IDS,
+        "renamed": _NO_IDS,
+        "unordered": _NO_IDS,
+        "threads": "it has no option for threads",
+        "engine": [Same(line, line, engine="numpy") for line in (PATCHES, BITS)],
+        "scaled": [swapped(PATCHES, ("floats", "times8/floats"))],
+        "split": "a scene is a folder of its own",
+        "blocks": "a scene is read at once",
+    },
+    "descriptors run": {
+        "format": "the settings are one file of YAML or TOML",
+        "lines": _NO_IDS,
+        "renamed": _NO_IDS,
+        "unordered": _NO_IDS,
+        "threads": [Same(RUN, f"{RUN} --threads {n}", slow=True) for n in (1, 3)],
+        "engine": [Same(RUN, RUN, engine="numpy", slow=True)],
+        "scaled": _OPENCV,
+        "split": "a scene is a folder of its own",
+        "blocks": [
+            Same(RUN, KEPT, slow=True),
+            Same(RUN, f"{KEPT} --timings", words=_REUSED, slow=True),
+        ],
+    },
+    "descriptors demo": {
+        "format": "it makes its pictures itself",
+        "lines": _NO_IDS,
+        "renamed": _NO_IDS,
+        "unordered": _NO_IDS,
+        "threads": [Same(DEMO, f"{DEMO} --threads 1", slow=True)],
+        "engine": [Same(DEMO, DEMO, engine="numpy", slow=True)],
+        "scaled": _OPENCV,
+        "split": "it makes its pictures itself",
+        "blocks": "see descriptors run",
+    },
+    "descriptors import": {
+        "format": "a CSV file holds other columns than the database",
+        "lines": [swapped(IMPORT, ("workbench.db", "mixed/workbench.db"))],
+        "renamed": "it has no ids",
+        "unordered": "it has no ids",
+        "threads": "it adds up a few numbers",
+        "engine": [Same(IMPORT, IMPORT, engine="numpy")],
+        "scaled": "no vectors go in",
+        "split": "a database is one file",
+        "blocks": "a database is read at once",
+    },
+}
+NEEDS = {"descriptors run": "cv2", "descriptors demo": "skimage"}
+
+
+@pytest.mark.parametrize("same", list(cases_of(TABLE, NEEDS)))
+def test_the_same_is_said(same: Same, sayings: Sayings) -> None:
+    check_same(same, sayings)
