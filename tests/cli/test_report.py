@@ -34,7 +34,7 @@ QUICK = ("--resamples", 200, "--qrels", "qrels.txt")
 def test_a_page_from_files(assay, demo):
     answer = assay("report", *RUNS, *QUICK, "-m", "nDCG@10", "-m", "AP", "-o", "report.html")
     assert answer.code == 0, answer.err
-    assert answer.out.startswith("dense is better than all 2 others on nDCG@10")
+    assert answer.out.startswith("dense is better than both others on nDCG@10")
     assert "report.html: " in answer.err
     page = (demo / "report.html").read_text()
     assert "<!doctype html>" in page

@@ -12,7 +12,8 @@ import assay.store
 from assay import Conventions, Ids, Scores, compare, parse_many
 from assay.errors import UsageError
 from assay.report import make_report
-from assay.stats import difference_interval, intervals
+from assay.stats import difference_interval, intervals, inverted_interval
+from assay.stats.inverted import test_units as paired_by_units
 from tests.web.samples import Client
 
 MEASURES = ("AP", "Success@1")
@@ -129,7 +130,11 @@ def test_trends_draw_the_same_groups(tmp_path):
         for one in (old, new):
             store.save(one, "system", dataset="d", clusters="scene")
     change = Client(tmp_path / "s.db")("/trends.json?measure=AP").json["runs"][1]["change"]
-    expected = difference_interval(new["AP"], old["AP"], method="t", clusters=old.groups["scene"])
+    groups = old.groups["scene"]
+    test = paired_by_units(new["AP"], old["AP"], groups)
+    expected = inverted_interval(
+        new["AP"], old["AP"], test, level=0.05, separate=bool(test.p <= 0.05), clusters=groups
+    )
     single = difference_interval(new["AP"], old["AP"], method="t")
     assert (change["low"], change["high"]) == pytest.approx((expected.low, expected.high))
     assert change["high"] - change["low"] > 2 * (single.high - single.low)
@@ -142,5 +147,7 @@ def test_few_groups_still_have_intervals_when_compared(tmp_path):
             [store.save(one, name, clusters="scene") for one, name in ((new, "new"), (old, "old"))]
         )
     assert found.comparison is not None
-    assert found.settings.interval == "t"
-    assert not np.isnan(found.comparison.pairs_on("AP")[0].interval.low)
+    (pair,) = found.comparison.pairs_on("AP")
+    assert "with 5 groups, as p is at least 0.0625" in pair.untestable
+    assert np.isnan(pair.interval.low)
+    assert all(one.mean.low < one.mean.high for one in found.comparison.standings_on("AP"))

@@ -9,7 +9,7 @@ import pytest
 
 import assay.store
 from assay import Conventions, Ids
-from assay.stats import difference_interval
+from assay.stats import inverted_interval, paired_test
 from tests.web.samples import Client, made_scores
 
 
@@ -27,7 +27,10 @@ def test_changes_are_paired_differences(tmp_path):
     found = changes_of(tmp_path / "s.db", nights)
     assert found[0]["difference"] is None
     for change, old, new in zip(found[1:], nights, nights[1:], strict=False):
-        expected = difference_interval(new["AP"], old["AP"], method="t")
+        test = paired_test(new["AP"], old["AP"])
+        expected = inverted_interval(
+            new["AP"], old["AP"], test, level=0.05, separate=bool(test.p <= 0.05)
+        )
         assert change["paired"]
         for key, value in {
             "difference": expected.estimate,
@@ -36,6 +39,7 @@ def test_changes_are_paired_differences(tmp_path):
         }.items():
             assert change[key] == pytest.approx(value, rel=1e-12)
         kind = "worse" if expected.high < 0 else "better" if expected.low > 0 else "same"
+        assert (kind != "same") == (test.p <= 0.05)
         assert change["kind"] == kind
     assert [change["kind"] for change in found][2] == "worse"
 

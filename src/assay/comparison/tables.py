@@ -53,12 +53,12 @@ def _interval_head(comparison: Comparison) -> str:
 
 
 def _pair_interval_head(comparison: Comparison) -> str:
-    """What the intervals of pairs are: simultaneous, of one pair, or not of the test."""
+    """The level of the intervals of pairs; their kind where they are not of the test."""
     head = _interval_head(comparison)
     pair = comparison.pairs[0]
     if not pair.coherent:
         return f"{head} ({INTERVAL_NAMES[pair.interval.method]}, not of the test)"
-    return f"simultaneous {head}" if pair.interval.method in ("max-t", "tukey") else head
+    return head
 
 
 def _system_rows(comparison: Comparison, measure: str) -> Iterator[tuple[Cell, ...]]:

@@ -100,7 +100,7 @@ def make_report(
     >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
     >>> good = evaluate({q: {"a": 2, "b": 1} for q in qrels}, qrels, "RR")
     >>> make_report([RunRecord("good", good)]).verdicts["RR"]
-    'good reaches 1.0000 [1.0000, 1.0000] on RR'
+    'good reaches 1.0000 [0.6756, 1.0000] on RR'
     """
     board = rank_records(runs, **settings)
     return Report(

@@ -14,7 +14,15 @@ import numpy as np
 from assay.arrays import Floats
 from assay.stats.special import normal_quantile
 
-__all__ = ["Bounds", "constant_ends", "few_away", "share_ends", "unseen_share", "wilson_ends"]
+__all__ = [
+    "Bounds",
+    "constant_difference_ends",
+    "constant_ends",
+    "few_away",
+    "share_ends",
+    "unseen_share",
+    "wilson_ends",
+]
 
 Bounds = tuple[float, float]
 _FEW: int = 15  # values away from the bound below which a bootstrap of them is not to be trusted
@@ -47,6 +55,15 @@ def constant_ends(value: float, n: int, level: float, bounds: Bounds) -> tuple[f
     unseen = unseen_share(n, level)
     low, high = (value + unseen * (bound - value) for bound in bounds)
     return low, high
+
+
+def constant_difference_ends(value: float, n: int, level: float) -> tuple[float, float]:
+    """Ends for n equal differences: those not seen may be as much larger or smaller.
+
+    The side of 0 is that of the differences; where there are none, both ends are 0.
+    """
+    reach = unseen_share(n, level) * abs(value)
+    return value - reach, value + reach
 
 
 def few_away(values: Floats, bounds: Bounds) -> float | None:

@@ -24,7 +24,14 @@ from assay.stats.bootstrap import (
     joint_means,
     units_of,
 )
-from assay.stats.bounded import Bounds, constant_ends, few_away, share_ends, wilson_ends
+from assay.stats.bounded import (
+    Bounds,
+    constant_difference_ends,
+    constant_ends,
+    few_away,
+    share_ends,
+    wilson_ends,
+)
 from assay.stats.joint import unit_error
 from assay.stats.samples import (
     check_bootstraps,
@@ -209,7 +216,11 @@ def difference_interval(
     sample = _sample(differences, plan.method, clusters, strata)
     if plan.method == "auto":
         plan = replace(plan, method=_by_number(sample.units))
-    return _fill(plan, sample, None, None)
+    found = _fill(plan, sample, None, None)
+    if found.note != _NO_BOUNDS:
+        return found
+    ends = constant_difference_ends(found.estimate, len(sample.units.sums), found.level)
+    return replace(found, low=ends[0], high=ends[1], note=_CONSTANT)
 
 
 def _check_bounds(bounds: Bounds | None) -> Bounds | None:

@@ -18,7 +18,7 @@ from assay.core.exact_sums import from_grid, to_grid
 from assay.native import kernels
 from assay.native.random_words import stream_key
 from assay.stats.bootstrap import bootstrap_t
-from assay.stats.bounded import unseen_share
+from assay.stats.bounded import constant_difference_ends
 from assay.stats.intervals import Interval
 from assay.stats.joint import allowed_draws, unit_error, units_table
 from assay.stats.samples import clean_pairs, too_few
@@ -114,8 +114,8 @@ def settle(mean: float, low: float, high: float, *, separate: bool) -> tuple[flo
 
 def _constant(blank: Interval, n: int, *, separate: bool) -> Interval:
     """Equal differences: those that were not seen may be as much larger or smaller."""
-    reach = unseen_share(n, blank.level) * abs(blank.estimate)
-    ends = settle(blank.estimate, blank.estimate - reach, blank.estimate + reach, separate=separate)
+    ends = constant_difference_ends(blank.estimate, n, blank.level)
+    ends = settle(blank.estimate, *ends, separate=separate)
     return replace(blank, low=ends[0], high=ends[1], resamples=0, seed=None, note=_FLAT)
 
 
