@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison, compare
+    from assay.comparison.tasks import TaskComparison
     from assay.core.conventions import PRESETS, Conventions, preset
     from assay.core.hits import Hits, judge, judge_ranks
     from assay.core.ids import Ids
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from assay.io.formats import read_qrels, read_run
     from assay.io.writers import write_qrels, write_run
     from assay.measures import Measure, parse, parse_many
+    from assay.runs.many_tasks import compare_tasks
     from assay.scoring.evaluate import evaluate, score
     from assay.scoring.output import write_scores
     from assay.scoring.scores import Mean, Scores
@@ -49,8 +51,10 @@ _HOME = {
     "Ranking": "core.ranking",
     "Scores": "scoring.scores",
     "Stream": "scoring.stream",
+    "TaskComparison": "comparison.tasks",
     "check": "inspect.check",
     "compare": "comparison.compare",
+    "compare_tasks": "runs.many_tasks",
     "evaluate": "scoring.evaluate",
     "explain": "inspect.explain",
     "fuse": "search.fusion",
@@ -85,8 +89,10 @@ __all__ = [
     "Ranking",
     "Scores",
     "Stream",
+    "TaskComparison",
     "check",
     "compare",
+    "compare_tasks",
     "evaluate",
     "explain",
     "fuse",

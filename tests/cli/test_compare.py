@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from assay import compare, evaluate
+from assay.io.formats import as_judgments
 from assay.report.terminal import print_page
 from assay.tables.page import Words
 from assay.tables.table import Cell, Table
@@ -309,6 +310,7 @@ def test_the_gate_with_a_margin_wants_proof(assay):
     code, lines = gated(assay, "--fail-if-worse", "--margin", "0.0001")
     assert code == 1
     assert "lexical is not shown to be within 0.0001 of dense on nDCG@10" in lines[0]
+    assert re.search(r": -0\.1\d+, at least -0\.\d+ \(95 %, one-sided\), p = 1\.0000$", lines[0])
     assert gated(assay, "--fail-if-worse", "--margin", "0.5") == (0, [])
 
 
@@ -322,6 +324,42 @@ def test_the_gate_does_not_open_for_what_cannot_be_tested(assay, demo):
         )
         assert answer.code == 1
         assert "one cannot be tested on nDCG@10: too few queries: 1" in answer.err
+
+
+def test_looks_are_counted_by_the_caller_or_by_a_file(assay, demo):
+    run = ("compare", "coarse.run", "-r", "qrels.txt", "-b", "dense.run", "--fail-if-worse")
+    plain = assay(*run)
+    assert plain.code == 1
+    first = assay(*run, "--look", "1")
+    assert first.code == 0
+    assert "Look 1: coarse − dense on nDCG@10: -0.0511, at most +0." in first.out
+    for expected in (1, 1):
+        counted = assay(*run, "--look-file", "looks.json")
+        assert (counted.code, counted.out) == (0, first.out)
+        (looks,) = json.loads((demo / "looks.json").read_text())["gates"].values()
+        assert len(looks) == expected
+    other = assay("compare", "lexical.run", *run[2:], "--look-file", "looks.json", "--json")
+    look = json.loads(other.out)["gate"]["look"]
+    assert (look["number"], look["seen_before"]) == (2, False)
+    assert look["pairs"][0]["bound"] > 0
+    wide = assay(*run, "--look", "3", "--margin", "0.9")
+    assert wide.code == 0
+    narrow = assay(*run, "--look", "3", "--margin", "0.1")
+    assert narrow.code == 1
+    assert "coarse is not shown to be within 0.1 of dense on nDCG@10" in narrow.err
+    assert "(95 % over all looks)" in narrow.err
+
+
+def test_a_look_file_that_is_another_file(assay, demo):
+    run = ("compare", "coarse.run", "-r", "qrels.txt", "-b", "dense.run", "--fail-if-worse")
+    before = (demo / "qrels.txt").read_text()
+    answer = assay(*run, "--look-file", "qrels.txt")
+    assert (answer.code, answer.out) == (3, "")
+    assert "qrels.txt" in answer.err
+    assert (demo / "qrels.txt").read_text() == before
+    same = assay(*run, "--look-file", "x.json", "-o", "x.json")
+    assert same.code == 2
+    assert "two results" in same.err
 
 
 def test_json_holds_the_gate(assay):
@@ -352,6 +390,10 @@ def test_json_holds_the_gate(assay):
         (("dense.run", "lexical.run", "--fail-if", "AP is low"), "Cannot read the condition"),
         (("dense.run", "lexical.run", "--fail-if", "APP < 1"), "AP"),
         (("dense.run", "lexical.run", "--margin", "0"), "margin"),
+        (("dense.run", "lexical.run", "--look", "2"), "--look counts the looks of"),
+        (("dense.run", "lexical.run", "--look-file", "f"), "--look-file counts the looks of"),
+        (("a", "b", "--fail-if-worse", "--look", "2", "--look-file", "f"), "one of the two"),
+        (("a", "b", "--fail-if-worse", "--look", "0"), "x>=1"),
         (("dense.run", "lexical.run", "--level", "95"), "such as 0.05"),
         (("dense.run", "lexical.run", "--level", "1e-300"), "found 1e-300"),
         (("dense.run", "lexical.run", "--level", "0.51"), "found 0.51"),
@@ -411,12 +453,18 @@ def test_the_five_runs_fit_80_columns(monkeypatch, capsys):
 # The page about comparisons
 
 
+def _topics():
+    return sorted(as_judgments("qrels.gz").query_ids)
+
+
 def test_the_page_shows_what_the_command_prints(assay, data_dir, tmp_path, monkeypatch):
     folder = data_dir("robust03")
     for path in folder.glob("input.*.gz"):
         (tmp_path / path.name.removeprefix("input.")).symlink_to(path)
     (tmp_path / "qrels.gz").symlink_to(folder / "robust03_qrels.txt.gz")
     monkeypatch.chdir(tmp_path)
+    topics = [f"{query}\t{'601-650' if int(query) > 600 else '1-600'}" for query in _topics()]
+    (tmp_path / "topics.tsv").write_text("\n".join(["query\ttopics", *topics]))
     page = (Path(__file__).parents[2] / "docs" / "compare.md").read_text("utf-8")
     for block in re.findall(r"^```text\n(.*?)^```", page, re.S | re.M):
         command, _, shown = block.partition("\n")

@@ -82,3 +82,21 @@ def test_nothing_to_compare_is_refused() -> None:
         rank_records([make_record("a", 0.1)], baseline="b")
     with pytest.raises(UsageError, match="has no per-query values"):
         rank_records([RunRecord("a")])
+
+
+def test_an_index_among_models_is_named() -> None:
+    records = [make_record("m", 0.1), make_record("other", 0.0, 1)]
+    plain = rank_records(records, resamples=200)
+    behind = make_record("m @ usearch", 0.1, config={"index_of": "m"})
+    mixed = rank_records([*records, behind], resamples=200)
+    assert any("behind an index are compared with all others" in one for one in mixed.remarks)
+    assert not any("behind an index" in one for one in plain.remarks)
+
+
+def test_slices_need_two_runs() -> None:
+    with pytest.raises(UsageError, match="two or more"):
+        rank_records([make_record("only", 0.1)], slices="scene")
+    found = rank_records([make_record("a", 0.1), make_record("b", 0.0, 1)], slices="scene")
+    assert found.comparison is not None
+    assert found.comparison.slices is not None
+    assert found.comparison.slices.names == ("s0", "s1", "s2", "s3", "s4")

@@ -55,15 +55,92 @@ def test_pooling_would_claim_too_much() -> None:
     assert honest < 25
 
 
-def test_error_is_the_sum_of_its_parts() -> None:
+@pytest.mark.parametrize(
+    ("between_seeds", "between_queries", "noise"),
+    [(0.0, 0.0, 0.3), (0.01, 0.0, 0.3), (0.0, 0.3, 0.3), (0.02, 0.2, 0.2)],
+)
+@pytest.mark.parametrize("seeds", [3, 10])
+def test_noise_of_seeds_on_queries_counts_once(
+    seeds: int, between_seeds: float, between_queries: float, noise: float
+) -> None:
+    """Counted with the queries and with the seeds, it made intervals 1.4 times too wide."""
+    rng = np.random.default_rng(seeds)
+    rejected, widths = 0, []
+    for _ in range(400):
+        query = rng.normal(0, 1, 100)
+        a, b = (
+            query
+            + rng.normal(0, between_queries, 100)
+            + rng.normal(0, between_seeds, (seeds, 1))
+            + rng.normal(0, noise, (seeds, 100))
+            for _ in range(2)
+        )
+        found = compare_seeds(a, b)
+        rejected += found.p <= 0.05
+        assert (found.p <= 0.05) == (0 not in found.difference)
+        widths.append(found.difference.half_width**2)
+    true = 2 * (between_queries**2 / 100 + (between_seeds**2 + noise**2 / 100) / seeds)
+    assert 0.004 < rejected / 400 < 0.085
+    if seeds == 10:  # with three, Student's quantiles are far from 1.96
+        assert math.sqrt(np.mean(widths)) < 1.25 * 1.96 * math.sqrt(true)
+
+
+def mean_squares(table: list[list[float]]) -> tuple[float, float, float]:
+    """Of seeds, of queries and of what is left, by loops over the two-way layout."""
+    seeds, n = len(table), len(table[0])
+    whole = sum(map(sum, table)) / (seeds * n)
+    by_seed = [sum(row) / n for row in table]
+    by_query = [sum(row[q] for row in table) / seeds for q in range(n)]
+    left = sum(
+        (table[s][q] - by_seed[s] - by_query[q] + whole) ** 2
+        for s in range(seeds)
+        for q in range(n)
+    )
+    return (
+        n * sum((one - whole) ** 2 for one in by_seed) / (seeds - 1),
+        seeds * sum((one - whole) ** 2 for one in by_query) / (n - 1),
+        left / ((seeds - 1) * (n - 1)),
+    )
+
+
+@pytest.mark.parametrize(("seeds_a", "seeds_b"), [(4, 4), (3, 6)])
+def test_error_is_that_of_the_mean_squares(seeds_a: int, seeds_b: int) -> None:
     rng = np.random.default_rng(8)
-    a, b = simulated(rng, seeds=4, n=150, between_seeds=0.03, between_queries=0.2)
+    a, _ = simulated(rng, seeds=seeds_a, n=60, between_seeds=0.03, between_queries=0.2)
+    b, _ = simulated(rng, seeds=seeds_b, n=60, between_seeds=0.03, between_queries=0.2)
     found = compare_seeds(a, b)
-    parts = (a.mean(0) - b.mean(0), a.mean(1), b.mean(1))
-    error = math.sqrt(sum(part.var(ddof=1) / len(part) for part in parts))
-    assert found.difference.half_width == pytest.approx(2.0 * error, rel=0.25)
+    (seed_a, _, left_a), (seed_b, _, left_b) = (mean_squares(one.tolist()) for one in (a, b))
+    scale = [60 * seeds_a, 60 * seeds_b]
+    queries = (a.mean(0) - b.mean(0)).var(ddof=1) / 60
+    parts = [
+        (queries, 59),
+        (seed_a / scale[0], seeds_a - 1),
+        (seed_b / scale[1], seeds_b - 1),
+        (-left_a / scale[0], (seeds_a - 1) * 59),
+        (-left_b / scale[1], (seeds_b - 1) * 59),
+    ]
+    variance = sum(part for part, _ in parts)
+    freedom = variance**2 / sum(part**2 / df for part, df in parts)
+    t = (a.mean() - b.mean()) / math.sqrt(variance)
+    assert found.p == pytest.approx(2 * scipy.stats.t.sf(abs(t), freedom))
+    reach = scipy.stats.t.ppf(0.975, freedom) * math.sqrt(variance)
+    assert found.difference.half_width == pytest.approx(reach)
     assert found.difference.estimate == pytest.approx(a.mean() - b.mean())
-    assert 0 < found.seed_share < 1
+    assert found.seed_share == pytest.approx((seed_a / scale[0] + seed_b / scale[1]) / variance)
+    assert (found.difference.resamples, found.difference.seed) == (0, None)
+
+
+def test_seeds_that_tie_do_not_make_a_difference_certain() -> None:
+    """Hits that move from query to query leave the means of seeds equal: queries vary still."""
+    a = np.tile(np.eye(5), (1, 6))[:3]
+    b = 1 - a
+    found = compare_seeds(a, b)
+    assert 0 < found.difference.half_width < 1
+    assert found.p < 0.05
+    shuffled = np.stack([np.roll(a[0], step) for step in (0, 2, 4)])
+    none = compare_seeds(a, shuffled)
+    assert none.p == 1
+    assert none.difference.half_width > 0
 
 
 def test_summaries_are_mean_and_spread_over_seeds() -> None:

@@ -11,6 +11,7 @@ import click
 from assay.cli import options, output
 from assay.comparison.compare import compare
 from assay.comparison.gate import failures, parse_condition, worse_than_baseline
+from assay.comparison.looks import count_look, look_at
 from assay.comparison.tables import MOST_PAIRS, comparison_page, data_table
 from assay.measures import parse_many
 from assay.runs.leaderboard import vary_conventions
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from assay.comparison.compare import Comparison
     from assay.comparison.differences import QueryDifferences
     from assay.comparison.gate import Condition
+    from assay.comparison.looks import Look
     from assay.comparison.sensitivity import Sensitivity
     from assay.core.conventions import Conventions
     from assay.measures import Measure
@@ -38,6 +40,7 @@ _REASONS = 3
 @options.qrels_option
 @options.measures_option("A measure such as nDCG@10 (the default), or a group. May be repeated.")
 @options.statistics_options
+@options.slices_option
 @click.option(
     "--sensitivity",
     "sensitivity_wanted",
@@ -67,6 +70,19 @@ _REASONS = 3
     help="Exit with 1 if a run is significantly worse than the baseline; with --margin, unless it "
     "is shown to be within the margin.",
 )
+@click.option(
+    "--look",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --fail-if-worse: it is asked for the N-th time on these queries; all looks together "
+    "err as rarely as --level says.",
+)
+@click.option(
+    "--look-file",
+    metavar="FILE",
+    help="The same, and FILE counts: numbers seen before are no new look, a new baseline begins "
+    "anew.",
+)
 @options.result_options("text", "markdown", "latex", "csv", "tsv", "json")
 @options.save_options("retrieval")
 def command(
@@ -76,6 +92,7 @@ def command(
     measures: tuple[str, ...],
     baseline: str | None,
     by: str | None,
+    slices: str | None,
     sensitivity_wanted: bool,
     n_differences: int | None,
     rules: Conventions,
@@ -83,6 +100,8 @@ def command(
     allow_mismatch: bool,
     conditions: tuple[str, ...],
     fail_if_worse: bool,
+    look: int | None,
+    look_file: str | None,
     layout: str,
     file: str | None,
     saving: Saving,
@@ -99,18 +118,22 @@ def command(
       assay compare *.run -r qrels.txt -m nDCG@10 -m AP --format latex
       assay compare dense.txt hybrid.txt -r qrels.txt --baseline bm25.txt --differences 5
       assay compare coarse.txt dense.txt -r qrels.txt --sensitivity
+      assay compare coarse.txt dense.txt -r qrels.txt --slices queries.tsv:language
       assay compare new.txt -r qrels.txt -b old.txt --fail-if 'nDCG@10 < baseline - 0.005'
       assay compare new.txt -r qrels.txt -b old.txt --fail-if-worse --margin 0.005
+      assay compare new.txt -r qrels.txt -b old.txt --fail-if-worse --look-file looks.json
     """
     if layout in ("csv", "tsv") and (sensitivity_wanted or n_differences):
         raise click.UsageError(
             f"--format {layout} holds one table, that of the pairs; use text, markdown, latex or "
             "json for --sensitivity and --differences."
         )
-    gate = _Gate.parse(conditions, fail_if_worse, rel)
+    gate = _Gate.parse(conditions, fail_if_worse, rel, look, look_file)
     paths, base = _add_baseline(runs, baseline)
     gate.refuse_without(base)
-    output.refuse_input(file, *paths, qrels, options.group_file(by))
+    grouping = [options.group_file(one) for one in (by, slices)]
+    output.refuse_input(file, *paths, qrels, *grouping)
+    output.refuse_same_file(file, look_file)
     wanted = _choose_measures(measures, rel, gate)
     with output.show_activity("reading and scoring …", qrels, *paths):
         records = score_run_files(
@@ -119,10 +142,11 @@ def command(
     column = None
     if by is not None:
         records, column = group_records(records, by)
+    sliced = None
+    if slices is not None:
+        records, sliced = group_records(records, slices, without="")
     seeds = {"seed": settings["seed"]}
-    saving.save(
-        [one.but(seeds=seeds, clusters=column or "") for one in records], options.group_file(by)
-    )
+    saving.save([one.but(seeds=seeds, clusters=column or "") for one in records], *grouping)
     first, second, *more = (one.scored() for one in records)
     comparison = compare(
         first,
@@ -131,8 +155,10 @@ def command(
         names=[one.name for one in records],
         baseline=None if base is None else records[base].name,
         by=column,
+        slices=sliced,
         **settings,
     )
+    asked = gate.look_at(comparison)
     result = _ComparedFiles(
         comparison,
         records,
@@ -142,7 +168,8 @@ def command(
         sensitivities=(
             tuple(vary_conventions(records, qrels, comparison)) if sensitivity_wanted else ()
         ),
-        reasons=gate.reasons(comparison) if gate.wanted else None,
+        reasons=gate.reasons(comparison, asked) if gate.wanted else None,
+        look=asked,
     )
     _narrate(records, comparison, layout)
     output.emit(result, layout, file)
@@ -176,15 +203,29 @@ class _Gate:
 
     conditions: tuple[Condition, ...]
     worse: bool
+    look: int | None
+    look_file: str | None
 
     @classmethod
-    def parse(cls, texts: tuple[str, ...], worse: bool, rel: float | None) -> _Gate:
+    def parse(
+        cls,
+        texts: tuple[str, ...],
+        worse: bool,
+        rel: float | None,
+        look: int | None,
+        look_file: str | None,
+    ) -> _Gate:
         """Read the conditions; their measures take the same smallest relevant grade as others."""
+        if look is not None and look_file is not None:
+            raise click.UsageError("--look and --look-file both count: give one of the two.")
+        if (look is not None or look_file is not None) and not worse:
+            name = "--look" if look_file is None else "--look-file"
+            raise click.UsageError(f"{name} counts the looks of --fail-if-worse: add that.")
         conditions = [
             replace(one, measure=options.apply_threshold((one.measure,), rel)[0])
             for one in map(parse_condition, texts)
         ]
-        return cls(tuple(conditions), worse)
+        return cls(tuple(conditions), worse, look, look_file)
 
     @property
     def wanted(self) -> bool:
@@ -198,10 +239,18 @@ class _Gate:
             what = "--fail-if-worse" if self.worse else f"'{relative[0]}'"
             raise click.UsageError(f"{what} needs a baseline: name it with --baseline.")
 
-    def reasons(self, comparison: Comparison) -> list[str]:
+    def look_at(self, comparison: Comparison) -> Look | None:
+        """The look, counted; None where the gate is asked as if for the only time."""
+        if self.look_file is not None:
+            look_at(comparison, 1)  # what cannot be looked at is not counted
+            number, seen_before = count_look(comparison, self.look_file)
+            return look_at(comparison, number, seen_before=seen_before)
+        return None if self.look is None else look_at(comparison, self.look)
+
+    def reasons(self, comparison: Comparison, look: Look | None) -> list[str]:
         """Why the command fails; nothing if it does not."""
-        worse = list(worse_than_baseline(comparison)) if self.worse else []
-        return [*failures(comparison, self.conditions), *worse]
+        worse = worse_than_baseline(comparison) if look is None else look.reasons
+        return [*failures(comparison, self.conditions), *(worse if self.worse else ())]
 
 
 @dataclass(frozen=True)
@@ -215,6 +264,7 @@ class _ComparedFiles:
     n_differences: int
     sensitivities: tuple[Sensitivity, ...]
     reasons: list[str] | None  # of the gate; None where there is none
+    look: Look | None
 
     @property
     def signature(self) -> str:
@@ -236,6 +286,7 @@ class _ComparedFiles:
             extra += [Words(each.verdict, "verdict"), each.table()]
             if each.unchanged:
                 extra.append(Words(f"No mean changes under {', '.join(each.unchanged)}."))
+        extra += [Words(sentence) for sentence in (self.look.sentences if self.look else ())]
         return comparison_page(self.comparison, extra)
 
     def to_dict(self) -> dict[str, Any]:
@@ -257,6 +308,8 @@ class _ComparedFiles:
             data["sensitivity"] = [one.to_dict() for one in self.sensitivities]
         if self.reasons is not None:
             data["gate"] = {"failed": bool(self.reasons), "reasons": self.reasons}
+            if self.look is not None:
+                data["gate"]["look"] = self.look.to_dict()
         return data
 
 

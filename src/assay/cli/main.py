@@ -26,6 +26,7 @@ _FIRST: Final = (
     "bench",
     "eval",
     "compare",
+    "tasks",
     "rank",
     "encode",
     "fuse",

@@ -46,6 +46,7 @@ __all__ = [
     "result_options",
     "save_options",
     "seed_option",
+    "slices_option",
     "statistics_options",
     "store_option",
     "target_format_option",
@@ -320,8 +321,15 @@ statistics_options = add_options(
 )
 
 
+slices_option = click.option(
+    "--slices",
+    metavar="FILE[:COLUMN]",
+    help="Compare also in each slice: a TSV or CSV file with a query and its slice.",
+)
+
+
 def group_file(by: str | None) -> str | None:
-    """The file that --by names, without its column."""
+    """The file that --by or --slices names, without its column."""
     return None if by is None else groups_path(by)
 
 

@@ -17,7 +17,7 @@ from assay.io.tables import read_groups
 from assay.measures import Measure, parse_many
 from assay.report.report import check_ending, make_report
 from assay.runs.record import RunRecord, only_measures, shared_measures
-from assay.runs.run_files import score_run_files, unique_names
+from assay.runs.run_files import group_records, score_run_files, unique_names
 from assay.store.run import names_of
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ _CHANGES = ("ties", "empty", "missing", "depth")
 )
 @click.option("--title", default="", metavar="TEXT", help="Title of the report.")
 @options.statistics_options
+@options.slices_option
 @click.option(
     "--groups",
     multiple=True,
@@ -84,6 +85,7 @@ def command(
     title: str,
     baseline: str | None,
     by: str | None,
+    slices: str | None,
     groups: tuple[str, ...],
     n_docs: int | None,
     store: str | None,
@@ -120,16 +122,19 @@ def command(
     filters = {key: settings.pop(key) for key in _FILTERS}
     changes = {key: settings.pop(key) for key in _CHANGES}
     with _find_sources(runs, baseline, filters=filters, store=store) as sources:
-        columns = (*groups, by) if by else groups
+        columns = (*groups, *filter(None, (by, slices)))
         output.refuse_input(file, *sources.files, qrels, *map(options.group_file, columns))
         scoring = _Scoring(qrels, measures, rel, conventions, changes, n_docs, allow_mismatch)
         records = scoring.read_records(sources)
     records, column = _add_groups(records, groups, by)
+    if slices is not None and not _is_stored_column(slices, records, "--slices"):
+        records, slices = group_records(records, slices, without="")
     report = make_report(
         records,
         title=title,
         baseline=None if sources.base is None else records[sources.base].name,
         by=column,
+        slices=slices,
         command=output.command_line(),
         **settings,
     )
@@ -245,10 +250,15 @@ def _resolve(text: str, store: Store | None) -> str | Run:
 
 
 def _filter_runs(store: Store, filters: Mapping[str, Any]) -> list[Run]:
+    """Finished runs, without models behind an index: those are a family with their exact search."""
     found = store.runs(status="finished", **filters)[::-1]
     if not found:
         raise click.UsageError(f"{store.database.location} holds no such finished run.")
-    return found
+    models = [run for run in found if not run.config.get("index_of")] or found
+    if len(models) < len(found):
+        left = len(found) - len(models)
+        output.narrate(f"left out: {left} behind an index; name such runs to have them compared")
+    return models
 
 
 def _drop_repeats(items: Sequence[str | Run]) -> tuple[str | Run, ...]:
@@ -385,11 +395,12 @@ def _add_groups(
     return [run.but(scores=run.scored().with_groups(**found)) for run in records], tested
 
 
-def _is_stored_column(by: str, records: list[RunRecord]) -> bool:
-    """Whether --by names a column that all runs have; what may be a file, too, is refused."""
-    known = all(by in run.scored().groups for run in records)
-    if known and os.path.exists(by):
+def _is_stored_column(column: str, records: list[RunRecord], option: str = "--by") -> bool:
+    """Whether an option names a column that all runs have; what may be a file, too, is refused."""
+    known = all(column in run.scored().groups for run in records)
+    if known and os.path.exists(column):
         raise click.UsageError(
-            f"--by {by} may be a stored column or the file of that name. Write ./{by} for the file."
+            f"{option} {column} may be a stored column or the file of that name. Write ./{column} "
+            "for the file."
         )
     return known

@@ -144,6 +144,9 @@ class _StoredRun:
     metavar="COLUMN",
     help="Clusters of dependent queries: this stored column. [that of the runs]",
 )
+@click.option(
+    "--slices", metavar="COLUMN", help="Compare also in each slice of the queries by this column."
+)
 @click.option("--force", is_flag=True, help="Also if the runs answer different questions.")
 @options.store_option
 @options.result_options("text", "markdown", "latex", "json")

@@ -41,7 +41,8 @@ class Aligned:
     """Systems × measures × queries, with undefined values as the conventions treat them.
 
     `sizes` says how many queries each system had (queries that are missing and skipped do not
-    count), `clusters` which group each query is in, and `remarks` what was left out on the way.
+    count), `clusters` which group each query is in, `slices` which slice, and `remarks` what was
+    left out on the way.
     """
 
     names: tuple[str, ...]
@@ -53,6 +54,7 @@ class Aligned:
     signature: str
     sizes: tuple[int, ...]
     remarks: tuple[str, ...]
+    slices: NDArray[Any] | None = None
 
 
 def align(
@@ -62,6 +64,7 @@ def align(
     measures: Any,
     by: str | None,
     settings: Mapping[str, Any] | None = None,
+    slices: str | None = None,
 ) -> Aligned:
     """Check that the systems belong together, and take the queries that all of them have.
 
@@ -70,7 +73,8 @@ def align(
     _check_systems(systems)
     known = _check_names(names, len(systems))
     chosen, left_out = _choose_measures(systems, measures, known)
-    _check_by(by)
+    _check_column(by, "by")
+    _check_column(slices, "slices")
     answered = [_answered_queries(scores) for scores in systems]
     sizes = tuple(len(ids) for ids in answered)
     rows = _shared_rows(systems, answered, known)
@@ -96,6 +100,7 @@ def align(
             *_describe_input(known, systems),
             *_describe_copies(known, values),
         ),
+        slices=None if slices is None else _shared_clusters(systems, rows, slices, known),
     )
 
 
@@ -188,9 +193,9 @@ def _describe_differences(left: Conventions, right: Conventions) -> str:
     )
 
 
-def _check_by(by: Any) -> None:
-    if by is not None and not isinstance(by, str):
-        raise UsageError(f"by is the name of one group column, a text; found {by!r}.")
+def _check_column(column: Any, what: str) -> None:
+    if column is not None and not isinstance(column, str):
+        raise UsageError(f"{what} is the name of one group column, a text; found {column!r}.")
 
 
 def _answered_queries(scores: Scores) -> Ids:

@@ -14,9 +14,17 @@ import numpy as np
 from assay.arrays import Floats, or_none
 from assay.comparison.alignment import Aligned, align
 from assay.comparison.differences import QueryDifferences
-from assay.comparison.pairs import POWER, ComparisonSettings, Pair, compare_pairs
-from assay.comparison.tables import comparison_page, method_note, pair_table, system_table
-from assay.comparison.verdict import describe_test, verdict_against, verdict_of_all
+from assay.comparison.pairs import POWER, ComparisonSettings, Pair, compare_pairs, shown_better
+from assay.comparison.remarks import comparison_remarks
+from assay.comparison.slices import SliceComparison, compare_slices
+from assay.comparison.tables import (
+    comparison_page,
+    method_note,
+    pair_data,
+    pair_table,
+    system_table,
+)
+from assay.comparison.verdict import verdict_against, verdict_of_all
 from assay.core.ids import Ids
 from assay.display import plot_standings
 from assay.errors import UsageError
@@ -52,7 +60,7 @@ class Comparison:
     """Systems compared on one measure or several; made by `compare`.
 
     `pairs` are in the order in which the systems were given, `standings` best first; `remarks` name
-    what limits the numbers.
+    what limits the numbers; `slices` is None unless they were asked for.
     """
 
     names: tuple[str, ...]
@@ -62,6 +70,7 @@ class Comparison:
     standings: tuple[Standing, ...]
     pairs: tuple[Pair, ...]
     _aligned: Aligned
+    slices: SliceComparison | None = None
 
     @property
     def n_queries(self) -> int:
@@ -148,15 +157,20 @@ class Comparison:
     @cached_property
     def remarks(self) -> tuple[str, ...]:
         """What limits the numbers, a sentence each."""
-        found = [*self._aligned.remarks, *_too_few_resamples(self.pairs, self.settings)]
-        for measure in map(str, self.measures):
-            pairs = self.pairs_on(measure)
-            removed = max((pair.effect.n_removed for pair in pairs), default=0)
-            if removed:
-                found.append(f"{measure}: undefined on up to {removed} queries, left out of pairs")
-            found.extend(_without_interval(measure, self.standings_on(measure)))
-            found.extend(_overstated(measure, [pair for pair in pairs if pair.overstated]))
-        return tuple(found)
+        return tuple(comparison_remarks(self))
+
+    @property
+    def alignment_remarks(self) -> tuple[str, ...]:
+        """What was left out before anything was compared, a sentence each."""
+        return self._aligned.remarks
+
+    @property
+    def group_sizes(self) -> Floats | None:
+        """How many queries each group has; None where queries are not grouped."""
+        clusters = self._aligned.clusters
+        if clusters is None:
+            return None
+        return np.unique(clusters, return_counts=True)[1].astype(np.float64)
 
     @property
     def family(self) -> str:
@@ -208,6 +222,7 @@ class Comparison:
                 "by_system": dict(zip(self.names, self._aligned.sizes, strict=True)),
             },
             "measures": {name: self._measure_data(name) for name in map(str, self.measures)},
+            **({} if self.slices is None else {"slices": self.slices.to_dict()}),
             "remarks": list(self.remarks),
         }
 
@@ -215,7 +230,7 @@ class Comparison:
         return {
             "verdict": self.verdicts[measure],
             "systems": [_standing_data(one) for one in self.standings_on(measure)],
-            "pairs": [_pair_data(pair) for pair in self.pairs_on(measure)],
+            "pairs": [pair_data(pair) for pair in self.pairs_on(measure)],
         }
 
     def __repr__(self) -> str:
@@ -262,6 +277,7 @@ def compare(
     seed: int = 0,
     margin: float | None = None,
     by: str | None = None,
+    slices: str | None = None,
 ) -> Comparison:
     """Compare two or more systems, scored on the same queries: all pairs, or with a `baseline`.
 
@@ -270,7 +286,8 @@ def compare(
     other tests), bonferroni, bh, tukey or none. `interval` is auto (of differences: the one that
     belongs to the test), bca, percentile, studentised or t with 1 − `level`. A `margin` adds
     non-inferiority and equivalence. `by` names a group column whose queries are not independent of
-    each other: whole groups are resampled and tested.
+    each other: whole groups are resampled and tested. `slices` names one that cuts the queries
+    into kinds: the systems are also compared in each (`Comparison.slices`).
 
     >>> from assay import evaluate
     >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
@@ -282,12 +299,14 @@ def compare(
     settings = ComparisonSettings(
         test, correction or "", level, interval, resamples, seed, margin, by
     )
+    systems = (scores_a, scores_b, *more)
     aligned = align(
-        (scores_a, scores_b, *more),
+        systems,
         names=names,
         measures=measures,
         by=by,
-        settings={"baseline": baseline, **asdict(settings)},
+        slices=slices,
+        settings={"baseline": baseline, "slices": slices, **asdict(settings)},
     )
     wanted = _pairs_to_test(aligned.names, baseline)
     standings: list[Standing] = []
@@ -306,7 +325,14 @@ def compare(
         lettered = found if baseline is None else None
         standings += _standings(aligned, measure, values, settings, lettered)
     return Comparison(
-        aligned.names, aligned.measures, baseline, settings, tuple(standings), tuple(pairs), aligned
+        aligned.names,
+        aligned.measures,
+        baseline,
+        settings,
+        tuple(standings),
+        tuple(pairs),
+        aligned,
+        None if slices is None else compare_slices(aligned, slices, wanted, settings, baseline),
     )
 
 
@@ -358,11 +384,7 @@ def _ranks(
         return rank_intervals(
             values, clusters=aligned.clusters, level=level, resamples=drawn[0], seed=drawn[1]
         )
-    place = {name: number for number, name in enumerate(aligned.names)}
-    better = np.zeros((len(values),) * 2, bool)
-    for pair in pairs:
-        if pair.winner is not None and pair.loser is not None:
-            better[place[pair.winner], place[pair.loser]] = True
+    better = shown_better(aligned.names, pairs)
     n = int((~np.isnan(values).any(axis=0)).sum())
     note = pairs[0].untestable if all(pair.outcome == "undecided" for pair in pairs) else ""
     unknown = (math.nan,) * 3
@@ -372,48 +394,10 @@ def _ranks(
 
 
 def _letters(names: list[str], pairs: list[Pair]) -> list[str]:
-    place = {name: number for number, name in enumerate(names)}
-    separable = np.zeros((len(names),) * 2, bool)
-    for pair in pairs:
-        if pair.winner is not None:
-            separable[place[pair.a], place[pair.b]] = separable[place[pair.b], place[pair.a]] = True
+    better = shown_better(names, pairs)
     if all(pair.outcome == "undecided" for pair in pairs):
         return [""] * len(names)
-    return compact_letters(separable)
-
-
-def _too_few_resamples(pairs: tuple[Pair, ...], settings: ComparisonSettings) -> Iterable[str]:
-    """Say so where no resampled p can pass the correction, however large the difference."""
-    drawn = [pair for pair in pairs if pair.test.resamples]
-    if not drawn or settings.correction not in ("holm", "bonferroni"):
-        return
-    short = [pair for pair in drawn if pair.smallest_p > settings.level]
-    if short:
-        which = "any pair" if len(short) == len(pairs) else f"{len(short):,} of the pairs"
-        enough = math.ceil(drawn[0].n_pairs / settings.level)
-        yield (
-            f"{settings.resamples:,} resamples are too few to separate {which}: use {enough:,} or "
-            "more, or correction max-t"
-        )
-
-
-def _without_interval(measure: str, standings: Iterable[Standing]) -> Iterable[str]:
-    notes = [one.mean.note for one in standings if math.isnan(one.mean.low) and one.mean.note]
-    if notes:
-        yield f"{measure}: no intervals of means: {notes[0]}"
-
-
-def _overstated(measure: str, pairs: list[Pair]) -> Iterable[str]:
-    if not pairs:
-        return
-    worst = min(pairs, key=lambda pair: abs(pair.difference) / pair.minimum_detectable)
-    more = f" (as for {len(pairs) - 1} more)" if len(pairs) > 1 else ""
-    lead = f"{abs(worst.difference):.4f} of {worst.winner} over {worst.loser}"
-    yield (
-        f"{measure}: the lead of {lead} is below the minimum detectable difference of "
-        f"{worst.minimum_detectable:.4f} ({worst.effect.n} queries, {100 * POWER:g} % power), so "
-        f"it is probably overestimated{more}"
-    )
+    return compact_letters(better | better.T)
 
 
 def _standing_data(one: Standing) -> dict[str, Any]:
@@ -429,47 +413,3 @@ def _standing_data(one: Standing) -> dict[str, Any]:
         "letters": one.letters,
         "note": one.mean.note,
     }
-
-
-def _needed_data(pair: Pair) -> dict[str, int | None]:
-    guess = pair.queries_needed if pair.outcome == "not separable" else None
-    least, best, most = guess or (None, None, None)
-    return {
-        "queries_needed": best,
-        "queries_needed_low": least,
-        "queries_needed_high": most,
-    }
-
-
-def _pair_data(pair: Pair) -> dict[str, Any]:
-    data = {
-        "a": pair.a,
-        "b": pair.b,
-        "outcome": pair.outcome,
-        "winner": pair.winner,
-        "difference": or_none(pair.difference),
-        "low": or_none(pair.interval.low),
-        "high": or_none(pair.interval.high),
-        "p": or_none(pair.p),
-        "p_uncorrected": or_none(pair.test.p),
-        "test": describe_test(pair.settings, pair.n_pairs),
-        "exact": pair.test.exact,
-        "n": pair.effect.n,
-        "removed": pair.effect.n_removed,
-        "wins": pair.effect.wins,
-        "ties": pair.effect.ties,
-        "losses": pair.effect.losses,
-        "standardised": or_none(pair.effect.standardised),
-        "superiority": or_none(pair.effect.superiority),
-        "minimum_detectable": or_none(pair.minimum_detectable),
-        "interval": pair.interval.method,
-        "coherent": pair.coherent,
-        **_needed_data(pair),
-        "note": pair.test.note,
-    }
-    if pair.equivalence is not None:
-        data["p_equivalent"] = or_none(pair.equivalence.p)
-        for key, name in (("p_a_non_inferior", pair.a), ("p_b_non_inferior", pair.b)):
-            test = pair.non_inferiority(name)
-            data[key] = None if test is None else or_none(test.p)
-    return data

@@ -1,4 +1,8 @@
-"""The regression gate: conditions under which a new system must not pass."""
+"""The regression gate: conditions under which a new system must not pass.
+
+Each comparison is tested as if it were the only one; `comparison.looks` is for a gate that is asked
+again and again on the same queries.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from assay.core.text import fixed, signed
 from assay.errors import UsageError
 from assay.measures import Measure, parse
 
-__all__ = ["Condition", "failures", "parse_condition", "worse_than_baseline"]
+__all__ = ["Condition", "failures", "not_shown", "parse_condition", "worse_than_baseline"]
 
 _NUMBER: Final = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _CONDITION: Final = re.compile(
@@ -131,8 +135,13 @@ def _not_within_margin(pair: Pair) -> str:
         return ""
     if math.isnan(test.p):
         return f"{pair.a} cannot be tested on {pair.measure}: {test.note}"
-    difference, low, high = pair.difference_of(pair.a)
-    return (
-        f"{pair.a} is not shown to be within {pair.settings.margin:g} of {pair.b} on "
-        f"{pair.measure}: {signed(difference)} [{fixed(low)}, {fixed(high)}], {describe_p(test.p)}"
-    )
+    least = pair.least_difference(pair.a)
+    sure = f"{100 * (1 - pair.settings.level):g} %, one-sided"
+    bound = "" if math.isnan(least) else f", at least {fixed(least, sign=True)} ({sure})"
+    return not_shown(pair, f"{signed(pair.difference)}{bound}, {describe_p(test.p)}")
+
+
+def not_shown(pair: Pair, numbers: str) -> str:
+    """That a system is not shown to be within the margin of the baseline, with these numbers."""
+    margin = pair.settings.margin
+    return f"{pair.a} is not shown to be within {margin:g} of {pair.b} on {pair.measure}: {numbers}"

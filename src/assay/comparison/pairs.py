@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats
+from assay.arrays import Flags, Floats, Ints
 from assay.core.checks import check_choice
 from assay.errors import UsageError
 from assay.stats import (
@@ -35,7 +35,7 @@ from assay.stats import (
     tukey_hsd,
 )
 from assay.stats.inverted import pseudo_values, settle, test_units
-from assay.stats.joint import smallest_flip_p, units_table
+from assay.stats.looks import Bets
 from assay.stats.samples import (
     check_bootstraps,
     check_margin,
@@ -43,6 +43,7 @@ from assay.stats.samples import (
     check_significance_level,
     too_few,
 )
+from assay.stats.units import units_table
 
 __all__ = [
     "ALL_CORRECTIONS",
@@ -51,6 +52,7 @@ __all__ = [
     "ComparisonSettings",
     "Pair",
     "compare_pairs",
+    "shown_better",
 ]
 
 
@@ -105,6 +107,8 @@ class ComparisonSettings:
 class Pair:
     """Two systems on one measure. `p` is adjusted for the family of `n_pairs`, `test` is not.
 
+    The family may be of as many pairs in each of `n_slices` sets of queries.
+
     `smallest_p` is the smallest p that these queries and resamples could have given, adjusted, and
     `level_of_one` the level at which this pair alone is as strictly tested. Differences are a − b.
     `interval`, `minimum_detectable`, `queries_needed`, `non_inferiority` and `equivalence` are
@@ -124,6 +128,7 @@ class Pair:
     _joint: Interval | None
     _values: tuple[Floats, Floats]
     _clusters: NDArray[Any] | None
+    n_slices: int = 1
 
     @property
     def difference(self) -> float:
@@ -177,7 +182,22 @@ class Pair:
         many = self.n_pairs if self.settings.correction in ("holm", "bonferroni") else 1
         if drawn and self.smallest_p <= many / (resamples + 1):
             return f"{resamples:,} resamples"
-        return f"{len(self._spread)} {'queries' if self._clusters is None else 'groups'}"
+        return f"{self.n_units} {self.units}"
+
+    @property
+    def units(self) -> str:
+        """What is resampled and tested, in a word."""
+        return "queries" if self._clusters is None else "groups"
+
+    @property
+    def n_units(self) -> int:
+        """How many there are."""
+        return len(self.spread)
+
+    @property
+    def items(self) -> str:
+        """What wins, ties and losses count, in a word."""
+        return "queries"
 
     @property
     def winner(self) -> str | None:
@@ -235,18 +255,24 @@ class Pair:
             return self.difference, low, high
         return -self.difference, -high, -low
 
+    @property
+    def values(self) -> tuple[Floats, Floats]:
+        """The values of both systems on the queries that both have."""
+        known = ~np.isnan(self._values[0] + self._values[1])
+        return self._values[0][known], self._values[1][known]
+
     @cached_property
-    def _spread(self) -> Floats:
+    def spread(self) -> Floats:
         """Numbers with the mean and the standard error of the difference, one per unit."""
         return pseudo_values(*self._values, self._clusters)
 
     @cached_property
     def minimum_detectable(self) -> float:
         """Minimum detectable difference of these queries (80 % power)."""
-        n = len(self._spread)
+        n = len(self.spread)
         if n < 3:
             return math.nan
-        return _detectable(n, self.level_of_one) * float(self._spread.std(ddof=1))
+        return _detectable(n, self.level_of_one) * float(self.spread.std(ddof=1))
 
     @cached_property
     def queries_needed(self) -> tuple[int, int, int | None] | None:
@@ -254,8 +280,8 @@ class Pair:
 
         See `guess_queries`; None if unknown, or if there are as many already.
         """
-        guess = guess_queries(self._spread, power=POWER, level=self.level_of_one)
-        return guess if guess is not None and guess[1] > len(self._spread) else None
+        guess = guess_queries(self.spread, power=POWER, level=self.level_of_one)
+        return guess if guess is not None and guess[1] > len(self.spread) else None
 
     @property
     def overstated(self) -> bool:
@@ -274,6 +300,29 @@ class Pair:
         settings = {**self.settings.test_arguments, "alternative": "greater"}
         return self._if_enough(test_units(shifted, b, self._clusters, **settings))
 
+    def least_difference(self, of: str) -> float:
+        """Lower bound of this system's difference that belongs to its test of the margin.
+
+        It is at most −margin exactly if the test does not show that the system is within it; NaN
+        where the test has no bound of a mean.
+        """
+        test = self.non_inferiority(of)
+        if test is None or math.isnan(test.p) or test.method not in INVERTIBLE:
+            return math.nan
+        a, b = self._values if of == self.a else self._values[::-1]
+        margin, level = self.settings.margin or 0.0, self.settings.level
+        shown = test.p <= level
+        both_sides = min(2 * level, 0.999)
+        found = inverted_interval(
+            a + margin, b, test, level=both_sides, separate=shown, clusters=self._clusters
+        )
+        return found.low - margin
+
+    def bets(self, of: str, width: float) -> Bets:
+        """Bets on this system being worse than the other; `width` is the range of the measure."""
+        a, b = self._values if of == self.a else self._values[::-1]
+        return Bets.of(a, b, width, self._clusters)
+
     @cached_property
     def equivalence(self) -> TestResult | None:
         """Test that the two differ by less than the margin; None without a margin."""
@@ -289,13 +338,22 @@ class Pair:
 
     def _if_enough(self, test: TestResult) -> TestResult:
         """The test of a margin; no p with so few queries that rare large losses do not show."""
-        what = "queries" if self._clusters is None else "groups"
-        note = too_few(test.n, what, FEWEST_FOR_MARGIN)
+        note = too_few(test.n, self.units, FEWEST_FOR_MARGIN)
         return replace(test, p=math.nan, note=f"{note} for a margin") if note else test
 
     def __repr__(self) -> str:
         """The two systems and the outcome."""
         return f"Pair({self.a} and {self.b} on {self.measure}: {self.outcome}, p={self.p:.4g})"
+
+
+def shown_better(names: Sequence[str], pairs: Iterable[Pair]) -> Flags:
+    """Which system (row) was shown to be better than which (column)."""
+    place = {name: number for number, name in enumerate(names)}
+    better = np.zeros((len(names),) * 2, bool)
+    for pair in pairs:
+        if pair.winner is not None and pair.loser is not None:
+            better[place[pair.winner], place[pair.loser]] = True
+    return better
 
 
 @cache
@@ -317,27 +375,49 @@ def compare_pairs(
     *,
     settings: ComparisonSettings,
     clusters: NDArray[Any] | None,
+    slices: Ints | None = None,
 ) -> list[Pair]:
-    """Compare systems (rows of `values`, one number per query) two by two on one measure."""
-    family = _infer_together if _is_joint(settings, len(wanted)) else _infer_apart
+    """Compare systems (rows of `values`, one number per query) two by two on one measure.
+
+    With `slices`, the number of a slice for each query (−1 for none), in each slice in turn; all
+    pairs in all slices are one family.
+    """
+    sets = _cut(values, clusters, slices)
+    n_pairs = len(sets) * len(wanted)
+    if settings.correction == "max-t" and n_pairs > 1:
+        found = _infer_together(values, clusters, slices, sets, wanted, settings)
+    else:
+        found = _infer_apart(sets, wanted, settings)
+    cells = [(own, groups, a, b) for own, groups in sets for a, b in wanted]
     return [
         Pair(
             measure,
             names[a],
             names[b],
-            own.p,
-            own.test,
-            effect(values[a], values[b]),
+            one.p,
+            one.test,
+            effect(own[a], own[b]),
             settings,
-            len(wanted),
-            own.smallest_p,
-            own.level_of_one,
-            own.interval,
-            (values[a], values[b]),
-            clusters,
+            n_pairs,
+            one.smallest_p,
+            one.level_of_one,
+            one.interval,
+            (own[a], own[b]),
+            groups,
+            len(sets),
         )
-        for (a, b), own in zip(wanted, family(values, wanted, settings, clusters), strict=True)
+        for (own, groups, a, b), one in zip(cells, found, strict=True)
     ]
+
+
+_Set = tuple[Floats, NDArray[Any] | None]  # values of systems on some queries, and their groups
+
+
+def _cut(values: Floats, clusters: NDArray[Any] | None, slices: Ints | None) -> list[_Set]:
+    if slices is None:
+        return [(values, clusters)]
+    masks = [slices == number for number in range(int(slices.max(initial=-1)) + 1)]
+    return [(values[:, own], None if clusters is None else clusters[own]) for own in masks]
 
 
 @dataclass(frozen=True)
@@ -351,25 +431,26 @@ class _Inference:
     interval: Interval | None = None
 
 
-def _is_joint(settings: ComparisonSettings, n_pairs: int) -> bool:
-    return settings.correction == "max-t" and n_pairs > 1
-
-
 def _infer_together(
     values: Floats,
+    clusters: NDArray[Any] | None,
+    slices: Ints | None,
+    sets: list[_Set],
     wanted: Sequence[tuple[int, int]],
     settings: ComparisonSettings,
-    clusters: NDArray[Any] | None,
 ) -> Iterator[_Inference]:
     """All pairs from the same draws."""
     drawn: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
-    found = compare_jointly(values, wanted, clusters=clusters, level=settings.level, **drawn)
-    note = found.note.replace("queries", "queries" if clusters is None else "groups")
-    least = smallest_flip_p(found.n_units, settings.resamples)
-    for number, (a, b) in enumerate(wanted):
-        n = int((~np.isnan(values[a] - values[b])).sum())
+    found = compare_jointly(
+        values, wanted, clusters=clusters, blocks=slices, level=settings.level, **drawn
+    )
+    why = found.note.replace("queries", "queries" if clusters is None else "groups")
+    cells = [(own, a, b) for own, _ in sets for a, b in wanted]
+    for number, (own, a, b) in enumerate(cells):
+        n = int((~np.isnan(own[a] - own[b])).sum())
         mean = float(found.differences[number])
-        removed = values.shape[1] - n
+        removed = own.shape[1] - n
+        note = why if math.isnan(found.p[number]) else ""
         test = TestResult(
             float(found.p_alone[number]), mean, "randomisation", n, removed, note=note, **drawn
         )
@@ -377,7 +458,7 @@ def _infer_together(
         yield _Inference(
             float(found.p[number]),
             test,
-            least,
+            float(found.smallest[number]),
             found.level_of_one,
             Interval(
                 mean, *ends, 1 - settings.level, "max-t", n, n_removed=removed, note=note, **drawn
@@ -386,21 +467,20 @@ def _infer_together(
 
 
 def _infer_apart(
-    values: Floats,
-    wanted: Sequence[tuple[int, int]],
-    settings: ComparisonSettings,
-    clusters: NDArray[Any] | None,
+    sets: list[_Set], wanted: Sequence[tuple[int, int]], settings: ComparisonSettings
 ) -> Iterator[_Inference]:
     """Each pair by its own test, then corrected."""
     tests = [
-        test_units(values[a], values[b], clusters, **settings.test_arguments) for a, b in wanted
+        test_units(own[a], own[b], groups, **settings.test_arguments)
+        for own, groups in sets
+        for a, b in wanted
     ]
     if settings.correction == "tukey":
-        yield from _infer_by_range(values, wanted, tests, settings, clusters)
+        yield from _infer_by_range(*sets[0], wanted, tests, settings)
         return
     correction = "none" if settings.correction == "max-t" else settings.correction
     raw = [test.p for test in tests]
-    factor = len(wanted) if correction in ("holm", "bonferroni") else 1
+    factor = len(tests) if correction in ("holm", "bonferroni") else 1
     for test, p, own in zip(
         tests,
         adjust(raw, correction).tolist(),
@@ -412,10 +492,10 @@ def _infer_apart(
 
 def _infer_by_range(
     values: Floats,
+    clusters: NDArray[Any] | None,
     wanted: Sequence[tuple[int, int]],
     tests: list[TestResult],
     settings: ComparisonSettings,
-    clusters: NDArray[Any] | None,
 ) -> Iterator[_Inference]:
     """Tukey's test: a difference counts against the range of all systems."""
     sums, sizes = units_table(values, clusters)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from assay.arrays import or_none
 from assay.comparison.pairs import POWER
 from assay.comparison.verdict import describe_test
 from assay.core.text import fixed, signed
@@ -17,15 +18,21 @@ from assay.tables.table import Cell, Table
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison, Standing
     from assay.comparison.pairs import Pair
+    from assay.stats import RankInterval
 
 __all__ = [
     "MOST_PAIRS",
     "comparison_page",
     "data_table",
     "describe_intervals",
+    "ends_text",
     "format_p",
     "method_note",
+    "pair_cells",
+    "pair_data",
+    "pair_interval_head",
     "pair_table",
+    "rank_text",
     "system_table",
     "tables_on",
 ]
@@ -52,10 +59,9 @@ def _interval_head(comparison: Comparison) -> str:
     return f"{100 * (1 - comparison.settings.level):g} % interval"
 
 
-def _pair_interval_head(comparison: Comparison) -> str:
-    """The level of the intervals of pairs; their kind where they are not of the test."""
-    head = _interval_head(comparison)
-    pair = comparison.pairs[0]
+def pair_interval_head(pair: Pair) -> str:
+    """What the intervals of pairs are: simultaneous, of one pair, or not of the test."""
+    head = f"{100 * (1 - pair.settings.level):g} % interval"
     if not pair.coherent:
         return f"{head} ({INTERVAL_NAMES[pair.interval.method]}, not of the test)"
     return head
@@ -75,8 +81,8 @@ def _system_rows(comparison: Comparison, measure: str) -> Iterator[tuple[Cell, .
         yield (
             Cell(one.name),
             Cell(one.mean.estimate, "fraction", first),
-            Cell(_ends(one.mean.low, one.mean.high), "figure"),
-            Cell(_rank(one), "figure"),
+            Cell(ends_text(one.mean.low, one.mean.high), "figure"),
+            Cell(rank_text(one.rank), "figure"),
             last,
         )
 
@@ -87,15 +93,17 @@ def _against(name: str, baseline: str, outcomes: dict[str, str]) -> str:
     return _WORDS.get(outcomes[name], outcomes[name])
 
 
-def _rank(one: Standing) -> str | None:
-    if math.isnan(one.rank.rank):
+def rank_text(rank: RankInterval) -> str | None:
+    """A rank and its ends, if any."""
+    if math.isnan(rank.rank):
         return None
-    if math.isnan(one.rank.low):
-        return f"{one.rank.rank:g}"
-    return f"{one.rank.rank:g} [{one.rank.low:g}, {one.rank.high:g}]"
+    if math.isnan(rank.low):
+        return f"{rank.rank:g}"
+    return f"{rank.rank:g} [{rank.low:g}, {rank.high:g}]"
 
 
-def _ends(low: float, high: float, *, sign: bool = False) -> str | None:
+def ends_text(low: float, high: float, *, sign: bool = False) -> str | None:
+    """The ends of an interval; None where there are none."""
     if math.isnan(low):
         return None
     return f"[{fixed(low, sign=sign)}, {fixed(high, sign=sign)}]"
@@ -111,9 +119,9 @@ def pair_table(comparison: Comparison, measure: str | None = None) -> Table:
     rows = []
     for name in named:
         front = (Cell(name),) if several else ()
-        rows += [(*front, *_pair_row(pair, first)) for pair, first in _in_order(comparison, name)]
+        rows += [(*front, *pair_cells(pair, first)) for pair, first in _in_order(comparison, name)]
     head = ("measure",) if several else ()
-    columns = ("pair", "difference", _pair_interval_head(comparison), "p", "W/T/L", "d")
+    columns = ("pair", "difference", pair_interval_head(comparison.pairs[0]), "p", "W/T/L", "d")
     return Table((*head, *columns), tuple(rows), n_optional=2)
 
 
@@ -130,7 +138,8 @@ def _in_order(comparison: Comparison, measure: str) -> list[tuple[Pair, str]]:
     return sorted(found, key=lambda one: sorted((place[one[0].a], place[one[0].b])))
 
 
-def _pair_row(pair: Pair, first: str) -> tuple[Cell, ...]:
+def pair_cells(pair: Pair, first: str) -> tuple[Cell, ...]:
+    """The cells of one pair, with one of the two first."""
     second = pair.b if first == pair.a else pair.a
     difference, low, high = pair.difference_of(first)
     turn = 1 if first == pair.a else -1
@@ -140,7 +149,7 @@ def _pair_row(pair: Pair, first: str) -> tuple[Cell, ...]:
     return (
         Cell(f"{first} − {second}"),
         Cell(None if math.isnan(difference) else signed(difference), "figure", clear),
-        Cell(_ends(low, high, sign=True), "figure"),
+        Cell(ends_text(low, high, sign=True), "figure"),
         Cell(format_p(pair.p), "figure", clear),
         Cell("/".join(map(str, counts)), "figure"),
         Cell(None if math.isnan(d) else f"{d:+.2f}", "figure"),
@@ -155,8 +164,10 @@ def format_p(p: float) -> str | None:
 
 
 def data_table(comparison: Comparison) -> Table:
-    """Everything about each pair, every digit, for CSV."""
+    """Everything about each pair, every digit, for CSV; with slices, also those of each slice."""
+    sliced = comparison.slices is not None
     columns = (
+        *(["slice"] if sliced else []),
         "measure",
         "a",
         "b",
@@ -181,24 +192,25 @@ def data_table(comparison: Comparison) -> Table:
 
 def _data_rows(comparison: Comparison) -> Iterator[tuple[Cell, ...]]:
     means = {(one.measure, one.name): one.mean.estimate for one in comparison.standings}
+    found = comparison.slices
     for pair in comparison.pairs:
-        effect = pair.effect
-        numbers = (
-            means[pair.measure, pair.a],
-            means[pair.measure, pair.b],
-            pair.difference,
-            pair.interval.low,
-            pair.interval.high,
-            pair.p,
-            pair.test.p,
-        )
-        counts = (effect.n, effect.n_removed, effect.wins, effect.ties, effect.losses)
-        yield (
-            *(Cell(text) for text in (pair.measure, pair.a, pair.b, pair.outcome)),
-            *(Cell(number, "fraction") for number in numbers),
-            *(Cell(count, "count") for count in counts),
-            *(Cell(x, "fraction") for x in (effect.standardised, pair.minimum_detectable)),
-        )
+        own = (means[pair.measure, pair.a], means[pair.measure, pair.b])
+        yield (*([] if found is None else [Cell("")]), *_data_row(pair, own))
+    for one in () if found is None else found.slices:
+        for pair in one.pairs:
+            yield (Cell(one.name), *_data_row(pair, (one.means[pair.a], one.means[pair.b])))
+
+
+def _data_row(pair: Pair, means: tuple[float, float]) -> tuple[Cell, ...]:
+    effect, interval = pair.effect, pair.interval
+    numbers = (*means, pair.difference, interval.low, interval.high, pair.p, pair.test.p)
+    counts = (effect.n, effect.n_removed, effect.wins, effect.ties, effect.losses)
+    return (
+        *(Cell(text) for text in (pair.measure, pair.a, pair.b, pair.outcome)),
+        *(Cell(number, "fraction") for number in numbers),
+        *(Cell(count, "count") for count in counts),
+        *(Cell(x, "fraction") for x in (effect.standardised, pair.minimum_detectable)),
+    )
 
 
 def tables_on(comparison: Comparison, measure: str) -> list[Table]:
@@ -215,6 +227,7 @@ def method_note(comparison: Comparison) -> str:
     drawn = f"{settings.resamples:,} resamples, seed {settings.seed}"
     unit = "" if settings.by is None else f"; queries of one {settings.by} are resampled together"
     span = f"{100 * (1 - settings.level):g} %"
+    sliced = "" if comparison.slices is None else f" {comparison.slices.method}"
     if not pair.coherent:
         name = INTERVAL_NAMES[settings.interval]
         between = f"Intervals of differences: {name}, corrected alike, but not of this test"
@@ -224,7 +237,7 @@ def method_note(comparison: Comparison) -> str:
         between = "Intervals of differences: all that the test does not reject"
     return (
         f"p: {describe_test(settings, pair.n_pairs)} ({comparison.family}), {drawn}. {between}; of "
-        f"means: {describe_intervals(comparison.standings)}, each for itself{unit}."
+        f"means: {describe_intervals(comparison.standings)}, each for itself{unit}.{sliced}"
     )
 
 
@@ -253,5 +266,52 @@ def comparison_page(comparison: Comparison, extra: Iterable[Words | Table] = ())
         page.append(Words(verdict, "verdict"))
         page += tables_on(comparison, measure)
         page.append(Words(power_note(comparison, measure)))
+        if comparison.slices is not None:
+            page += comparison.slices.page_on(measure)
     page += [Words(remark) for remark in comparison.remarks]
     return [*page, *extra, Words(comparison.method), Words(comparison.signature, "signature")]
+
+
+def _needed_data(pair: Pair) -> dict[str, int | None]:
+    guess = pair.queries_needed if pair.outcome == "not separable" else None
+    least, best, most = guess or (None, None, None)
+    return {
+        "queries_needed": best,
+        "queries_needed_low": least,
+        "queries_needed_high": most,
+    }
+
+
+def pair_data(pair: Pair) -> dict[str, Any]:
+    """Everything about a pair as plain data; undefined numbers are None."""
+    data = {
+        "a": pair.a,
+        "b": pair.b,
+        "outcome": pair.outcome,
+        "winner": pair.winner,
+        "difference": or_none(pair.difference),
+        "low": or_none(pair.interval.low),
+        "high": or_none(pair.interval.high),
+        "p": or_none(pair.p),
+        "p_uncorrected": or_none(pair.test.p),
+        "test": describe_test(pair.settings, pair.n_pairs, pair.n_slices),
+        "exact": pair.test.exact,
+        "n": pair.effect.n,
+        "removed": pair.effect.n_removed,
+        "wins": pair.effect.wins,
+        "ties": pair.effect.ties,
+        "losses": pair.effect.losses,
+        "standardised": or_none(pair.effect.standardised),
+        "superiority": or_none(pair.effect.superiority),
+        "minimum_detectable": or_none(pair.minimum_detectable),
+        "interval": pair.interval.method,
+        "coherent": pair.coherent,
+        **_needed_data(pair),
+        "note": pair.test.note,
+    }
+    if pair.equivalence is not None:
+        data["p_equivalent"] = or_none(pair.equivalence.p)
+        for key, name in (("p_a_non_inferior", pair.a), ("p_b_non_inferior", pair.b)):
+            test = pair.non_inferiority(name)
+            data[key] = None if test is None else or_none(test.p)
+    return data

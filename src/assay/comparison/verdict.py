@@ -15,6 +15,7 @@ __all__ = [
     "describe_difference",
     "describe_p",
     "describe_test",
+    "join_names",
     "pair_verdict",
     "verdict_against",
     "verdict_of_all",
@@ -39,7 +40,7 @@ def pair_verdict(pair: Pair) -> str:
         shown = "" if math.isnan(pair.p) else f": {describe_difference(pair, a)}"
         return f"{a} and {b} cannot be compared on {measure}: {pair.untestable}{shown}"
     if pair.outcome == "identical":
-        return f"{a} and {b} are identical on {measure}: equal on all {pair.effect.n} queries"
+        return f"{a} and {b} are identical on {measure}: equal on all {pair.effect.n} {pair.items}"
     if pair.outcome == "contradictory":
         return (
             f"{a} and {b} differ on {measure}, but the test and the means disagree on the "
@@ -62,7 +63,7 @@ def describe_difference(pair: Pair, of: str) -> str:
     An interval that does not belong to the test is left to the tables.
     """
     difference, low, high = pair.difference_of(of)
-    words = describe_test(pair.settings, pair.n_pairs)
+    words = describe_test(pair.settings, pair.n_pairs, pair.n_slices)
     if not pair.coherent:
         other = INTERVAL_NAMES[pair.interval.method]
         which = f"p only; the interval of the tables is {other}, not of this test"
@@ -71,18 +72,25 @@ def describe_difference(pair: Pair, of: str) -> str:
     return f"{signed(difference)} {ends}, {describe_p(pair.p)} ({words})"
 
 
-def describe_test(settings: ComparisonSettings, n_pairs: int) -> str:
-    """The test and, where there is more than one pair, the correction and the family."""
+def describe_test(settings: ComparisonSettings, n_pairs: int, n_slices: int = 1) -> str:
+    """The test and, where there is more than one pair, the correction and the family.
+
+    `n_pairs` counts those of all slices.
+    """
     test = METHOD_NAMES.get(settings.test, settings.test)
     if settings.correction == "tukey":
         return METHOD_NAMES["tukey"]
     if n_pairs < 2:
         return test
+    family = f"{n_pairs} pairs"
+    if n_slices > 1:
+        each = n_pairs // n_slices
+        family = f"{n_slices} slices" if each == 1 else f"{each} pairs in {n_slices} slices"
     if settings.correction == "none":
-        return f"{test}, not corrected for {n_pairs} pairs"
+        return f"{test}, not corrected for {family}"
     if settings.correction == "max-t":
-        return f"max-t over {n_pairs} pairs"
-    return f"{test}, {METHOD_NAMES[settings.correction]} over {n_pairs} pairs"
+        return f"max-t over {family}"
+    return f"{test}, {METHOD_NAMES[settings.correction]} over {family}"
 
 
 def describe_p(p: float) -> str:
@@ -144,7 +152,7 @@ def verdict_against(baseline: str, measure: str, pairs: Sequence[Pair]) -> str:
         ("cannot be compared", lambda pair: pair.outcome == "undecided"),
     ]
     parts = [_group(word, pairs, member) for word, member in groups]
-    words = describe_test(pairs[0].settings, len(pairs))
+    words = describe_test(pairs[0].settings, pairs[0].n_pairs, pairs[0].n_slices)
     return f"Against {baseline} on {measure}: {'; '.join(filter(None, parts))} ({words})"
 
 
@@ -153,7 +161,7 @@ def _group(word: str, pairs: Sequence[Pair], member: Callable[[Pair], bool]) -> 
     if not chosen:
         return ""
     if word == "cannot be compared":
-        return f"{_join_names([pair.a for pair in chosen])} {word}: {chosen[0].untestable}"
+        return f"{join_names([pair.a for pair in chosen])} {word}: {chosen[0].untestable}"
     shown = [
         f"{pair.a} {signed(pair.difference)}, {describe_p(pair.p)}" for pair in chosen[:_NAMED]
     ]
@@ -171,18 +179,18 @@ def verdict_of_all(measure: str, ranked: Sequence[str], pairs: Sequence[Pair]) -
         return f"The {len(ranked)} systems cannot be compared on {measure}: {own[0].untestable}"
     same = [_other(pair, ranked[0]) for pair in own if pair.outcome == "identical"]
     if len(same) == len(own):
-        n = own[0].effect.n
+        n, items = own[0].effect.n, own[0].items
         who = "Both" if len(ranked) == 2 else f"All {len(ranked)}"
-        return f"{who} systems are identical on {measure}: equal on all {n} queries"
+        return f"{who} systems are identical on {measure}: equal on all {n} {items}"
     doubtful = [pair for pair in own if pair.winner != ranked[0] and pair.outcome != "identical"]
     if same:
-        return _verdict_of_twins(measure, [ranked[0], *same], doubtful)
+        return _verdict_of_twins(measure, [ranked[0], *same], doubtful, own[0].items)
     if not doubtful:
         return (
             f"{ranked[0]} is better than {_all_others(len(own))} on {measure}; the nearest is "
             f"{_other(own[0], ranked[0])}: {describe_difference(own[0], ranked[0])}"
         )
-    rivals = _join_names([_other(pair, ranked[0]) for pair in doubtful])
+    rivals = join_names([_other(pair, ranked[0]) for pair in doubtful])
     nearest = doubtful[0]
     numbers = f"{describe_difference(nearest, ranked[0])}{_describe_needed(nearest)}"
     whom = f"{_other(nearest, ranked[0])} " if len(doubtful) > 1 else ""
@@ -196,13 +204,16 @@ def _all_others(number: int) -> str:
     return "both others" if number == 2 else f"all {number} others"
 
 
-def _verdict_of_twins(measure: str, first: Sequence[str], doubtful: Sequence[Pair]) -> str:
+def _verdict_of_twins(
+    measure: str, first: Sequence[str], doubtful: Sequence[Pair], items: str
+) -> str:
     """Several systems with the same value on every query share the first place."""
-    head = f"{_join_names(first)} are first on {measure} and identical on every query"
+    item = "query" if items == "queries" else "task"
+    head = f"{join_names(first)} are first on {measure} and identical on every {item}"
     if not doubtful:
         return f"{head}; they are better than all others"
     nearest = doubtful[0]
-    rivals = _join_names([_other(pair, first[0]) for pair in doubtful])
+    rivals = join_names([_other(pair, first[0]) for pair in doubtful])
     return (
         f"{head}, but not separable from {rivals} at {_percent(nearest.settings.level)}: "
         f"{describe_difference(nearest, first[0])}"
@@ -213,7 +224,8 @@ def _other(pair: Pair, name: str) -> str:
     return pair.b if pair.a == name else pair.a
 
 
-def _join_names(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
+    """The first few names and how many more there are."""
     if len(names) > _NAMED:
         return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -1,4 +1,4 @@
-"""Text for people and files: safe to print, with a sign, safe in a spreadsheet, nearest names."""
+"""Text for people and files: safe to print, in order, with a sign, in a spreadsheet, nearest."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ unless a frame of it is given or requested.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "build_frame",
+    "columns_of_frame",
     "is_frame",
     "lines_of_data",
     "lines_of_frame",
@@ -234,6 +235,17 @@ def lines_of_frame(
     if subtopic is not None:
         lines = lines._replace(subtopics=frame[subtopic].to_list)
     return check_values(lines, kind, where)
+
+
+def columns_of_frame(
+    data: Any, choose: Callable[[Sequence[str]], list[str]], where: Where = "row {}".format
+) -> list[list[Any]]:
+    """The columns that `choose` picks from their names, as lists; none may have gaps."""
+    frame = _eager(data)
+    columns = [frame[name] for name in choose(frame.columns)]
+    for column in columns:
+        _refuse_missing(column, where)
+    return [column.to_list() for column in columns]
 
 
 def _eager(data: Any) -> nw.DataFrame[Any]:

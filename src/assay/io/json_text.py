@@ -12,14 +12,16 @@ from assay.errors import FormatError
 __all__ = ["check_against", "parse_json"]
 
 
-def parse_json(text: str, place: str) -> Any:
+def parse_json(text: str, place: str, *, constants: bool = False) -> Any:
     """Parse JSON text; `place` says where it stands, for messages.
+
+    With `constants` NaN and Infinity, which Python's json writes and JSON does not have, are read.
 
     >>> parse_json('{"a": 1}', "here")
     {'a': 1}
     """
     try:
-        return _DECODER.decode(text)
+        return (_LENIENT if constants else _DECODER).decode(text)
     except RecursionError:
         raise FormatError(f"{place}: the JSON is nested too deeply to be data.") from None
     except json.JSONDecodeError as error:
@@ -46,6 +48,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
+_LENIENT = json.JSONDecoder(object_pairs_hook=_refuse_duplicates)
 
 
 _TYPES: Final[dict[str, tuple[type, ...]]] = {

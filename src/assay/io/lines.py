@@ -32,11 +32,11 @@ __all__ = [
 ]
 
 
-Kind = Literal["run", "qrels"]
+Kind = Literal["run", "qrels", "values"]
 # Says where a line stands, for messages: "run.csv, line 7" or "query 'q1'".
 Where = Callable[[int], str]
 
-VALUE_NAME = {"run": "score", "qrels": "grade"}
+VALUE_NAME = {"run": "score", "qrels": "grade", "values": "value"}
 
 
 class Lines(NamedTuple):

@@ -10,7 +10,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from typing import Any
@@ -40,12 +40,18 @@ from assay.io.lines import (
 from assay.io.streams import BOMB_BYTES, BOMB_RATIO, FilePath, open_chunks, read_lines, read_text
 
 __all__ = [
+    "delimited_rows",
     "groups_path",
+    "jsonl_records",
+    "line_number",
+    "parquet_columns",
+    "parse_numbers",
     "read_delimited",
     "read_groups",
     "read_json",
     "read_jsonl",
     "read_parquet",
+    "require_width",
 ]
 
 
@@ -61,7 +67,7 @@ _TREC = {
 def read_delimited(path: FilePath, kind: Kind, *, delimiter: str) -> Lines:
     """Read a CSV or TSV file with a header, or with the columns of a TREC file and none."""
     name = os.fspath(path)
-    rows = _rows(_reader(path, delimiter), name)
+    rows = delimited_rows(path, delimiter)
     first = next(rows, None)
     if first is None:
         raise FormatError(f"{name} holds no lines, only blank ones.")
@@ -71,7 +77,7 @@ def read_delimited(path: FilePath, kind: Kind, *, delimiter: str) -> Lines:
     body = rows if has_header else chain([first], rows)
 
     def where(row: int) -> str:
-        return f"{name}, line {_line_number(path, delimiter, row + has_header)}"
+        return f"{name}, line {line_number(path, delimiter, row + has_header)}"
 
     parts = _read_parts(body, header, columns, kind, where)
     if not parts:
@@ -88,6 +94,11 @@ def _cells(path: FilePath, delimiter: str, column: int) -> list[str]:
     return [row[column] for row in _rows(_reader(path, delimiter), os.fspath(path))]
 
 
+def delimited_rows(path: FilePath, delimiter: str) -> Iterator[list[str]]:
+    """The cells of each line that is not blank."""
+    return _rows(_reader(path, delimiter), os.fspath(path))
+
+
 def _reader(path: FilePath, delimiter: str) -> Any:
     return csv.reader(read_lines(path), delimiter=delimiter, strict=True, skipinitialspace=True)
 
@@ -102,7 +113,7 @@ def _rows(reader: Any, name: str) -> Iterator[list[str]]:
         ) from None
 
 
-def _line_number(path: FilePath, delimiter: str, row: int) -> int:
+def line_number(path: FilePath, delimiter: str, row: int) -> int:
     """The line in which a row ends, for a message: quoted cells and blank lines count, too."""
     reader = _reader(path, delimiter)
     next(islice(_rows(reader, os.fspath(path)), row, None))
@@ -118,10 +129,10 @@ def _read_parts(
     done = 0
     while batch := list(islice(rows, _BATCH)):
         place = _shift(where, done)
-        _require_width(batch, len(header), place)
+        require_width(batch, len(header), place)
         queries = pack_ids([row[query] for row in batch], "query", place)
         docs = pack_ids([row[doc] for row in batch], "doc", place)
-        parts.append((queries, docs, _parse_numbers([row[value] for row in batch], kind, place)))
+        parts.append((queries, docs, parse_numbers([row[value] for row in batch], kind, place)))
         done += len(batch)
     return parts
 
@@ -138,7 +149,8 @@ def _join_parts(parts: list[tuple[Ids, Ids, Floats]], *, by_rank: bool) -> Lines
     return Lines(query_ids, doc_ids, queries, docs, -values if by_rank else values)
 
 
-def _require_width(cells: Sequence[list[str]], width: int, where: Where) -> None:
+def require_width(cells: Sequence[list[str]], width: int, where: Where) -> None:
+    """Refuse lines with more or fewer cells than the header."""
     if set(map(len, cells)) != {width}:
         at = next(at for at, row in enumerate(cells) if len(row) != width)
         raise FormatError(
@@ -147,7 +159,7 @@ def _require_width(cells: Sequence[list[str]], width: int, where: Where) -> None
         )
 
 
-def _parse_numbers(texts: Sequence[str], kind: Kind, where: Where) -> Floats:
+def parse_numbers(texts: Sequence[str], kind: Kind, where: Where) -> Floats:
     """Decimal numbers only: Python would also take 'nan', '1_000' and digits of other scripts."""
     try:
         if _ODD_IN_NUMBER.search("".join(texts)) is None:
@@ -182,6 +194,12 @@ def read_json(path: FilePath, kind: Kind) -> Lines:
 
 def read_jsonl(path: FilePath, kind: Kind) -> Lines:
     """Read one JSON object, or (query, doc, value) array, a line."""
+    records, where = jsonl_records(path)
+    return lines_of_records(records, kind, where, os.fspath(path))
+
+
+def jsonl_records(path: FilePath) -> tuple[list[Any], Where]:
+    """The JSON value of each line that is not blank, and where each stands."""
     name = os.fspath(path)
     numbered = ((n, line) for n, line in enumerate(read_lines(path), 1) if not line.isspace())
     numbers: list[int] = []
@@ -189,7 +207,7 @@ def read_jsonl(path: FilePath, kind: Kind) -> Lines:
     while batch := list(islice(numbered, _BATCH)):
         records += _parse_lines([line for _, line in batch], batch, name)
         numbers += [number for number, _ in batch]
-    return lines_of_records(records, kind, lambda row: f"{name}, line {numbers[row]}", name)
+    return records, lambda row: f"{name}, line {numbers[row]}"
 
 
 def _parse_lines(lines: list[str], numbered: list[tuple[int, str]], name: str) -> list[Any]:
@@ -209,23 +227,33 @@ def _is_whole(line: str) -> bool:
 
 def read_parquet(path: FilePath, kind: Kind) -> Lines:
     """Read the query, doc and score or grade columns of a parquet file."""
+    name = os.fspath(path)
+
+    def choose(names: Sequence[str]) -> list[str]:
+        found = [*find_columns(names, kind, name)[:3], subtopic_column(names, kind, name)]
+        return [one for one in found if one is not None]
+
+    table = parquet_columns(path, choose)
+    return lines_of_frame(table, kind, f"{name}, row {{}}".format, name)
+
+
+def parquet_columns(path: FilePath, choose: Callable[[Sequence[str]], list[str]]) -> Any:
+    """The columns of a parquet file that `choose` picks from their names, as a pyarrow table."""
     arrow = need("pyarrow", "reading parquet files", "parquet")
     parquet = need("pyarrow.parquet", "reading parquet files", "parquet")
     name = os.fspath(path)
     size = _size_of_regular(path)
     try:
         with parquet.ParquetFile(name, memory_map=False) as file:
-            columns = find_columns(file.schema_arrow.names, kind, name)
+            columns = choose(file.schema_arrow.names)
             _refuse_bomb(file.metadata.num_rows, size, name)
-            names = [*columns[:3], subtopic_column(file.schema_arrow.names, kind, name)]
-            table = file.read(columns=[one for one in names if one is not None])
+            return file.read(columns=columns)
     except (arrow.ArrowException, OSError, ValueError) as error:
         if isinstance(error, FormatError):
             raise
         raise FormatError(
             f"{name} is not a valid parquet file ({str(error)[:120]}). Fetch or write it again."
         ) from None
-    return lines_of_frame(table, kind, f"{name}, row {{}}".format, name)
 
 
 def _size_of_regular(path: FilePath) -> int:

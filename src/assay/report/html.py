@@ -99,6 +99,7 @@ def _body(report: Report, drawn: list[ReportChart]) -> Iterator[str]:
     yield _section("verdict", "Verdict", _verdicts(report))
     yield _section("leaderboard", "Leaderboard", _leaderboards(report, drawn))
     yield _section("overview", "All measures", _overview(report))
+    yield _section("slices", "Slices", _slices(report))
     for kind, title in _TITLES.items():
         yield _section(kind, title, _charts(report, drawn, kind))
     yield _section("differences", "Query by query", _differences(report, drawn))
@@ -194,6 +195,19 @@ def _overview(report: Report) -> Iterator[str]:
     if len(report.measures) > 1:
         yield table_figure(overview_table(report), "Means of all measures", file_name="means")
         yield f'<p class="note">{html_text(marks_note(report))}</p>'
+
+
+def _slices(report: Report) -> Iterator[str]:
+    found = None if report.comparison is None else report.comparison.slices
+    if found is None:
+        return
+    for number, measure in enumerate(report.measures):
+        parts = [f"<p>{html_text(sentence)}.</p>" for sentence in found.verdicts[str(measure)]]
+        means, pairs = found.means_table(measure), found.table(measure)
+        parts.append(table_figure(means, f"Means by {found.column}", file_name=f"slices {measure}"))
+        table = table_figure(pairs, f"Pairs by {found.column}", file_name=f"slice pairs {measure}")
+        parts.append(f"<details><summary>{len(pairs.rows)} pairs</summary>{table}</details>")
+        yield _of_measure(number, measure, parts)
 
 
 def _differences(report: Report, drawn: list[ReportChart]) -> Iterator[str]:

@@ -92,8 +92,8 @@ def make_report(
     """Compare records as `assay.compare` does and gather all that a report shows.
 
     Settings are those of `rank_records`: baseline, test, correction, level, interval, resamples,
-    seed, margin, by. `command` is what a reader would type to make the report again; `notes` are
-    what a task wants its readers to know, a sentence each without a full stop.
+    seed, margin, by, slices. `command` is what a reader would type to make the report again;
+    `notes` are what a task wants its readers to know, a sentence each without a full stop.
 
     >>> from assay import evaluate
     >>> from assay.runs import RunRecord

@@ -114,6 +114,8 @@ def report_page(report: Report) -> Page:
     comparison = report.comparison
     if comparison is not None and len(comparison.pairs_on(headline)) <= MOST_PAIRS:
         page += [Words(f"Pairs on {headline}"), pair_table(comparison, headline)]
+    if comparison is not None and comparison.slices is not None:
+        page += comparison.slices.page_on(headline)
     page += [Words(remark) for remark in report.remarks]
     page += [Words(_provenance_line(run)) for run in report.runs if run.provenance]
     page += [Words(report.method), Words(report.aligned.signature, "signature")]

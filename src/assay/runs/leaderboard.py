@@ -104,7 +104,8 @@ class Leaderboard:
             for remark in disclosures(run.scored(), run.chance_means())
         ]
         between = self.aligned.remarks if self.comparison is None else self.comparison.remarks
-        both = (*_mixed_data(self.runs), *_mixed_query_sets(self.runs), *own, *between)
+        mixed = (_mixed_data, _mixed_query_sets, _indexes_among_models)
+        both = (*(text for look in mixed for text in look(self.runs)), *own, *between)
         return tuple(dict.fromkeys(both))
 
     @property
@@ -135,6 +136,7 @@ def rank_records(
     seed: int = 0,
     margin: float | None = None,
     by: str | None = None,
+    slices: str | None = None,
 ) -> Leaderboard:
     """Compare records as `assay.compare` does; one of them stands alone.
 
@@ -168,9 +170,12 @@ def rank_records(
             seed=seed,
             margin=margin,
             by=by,
+            slices=slices,
         )
     elif baseline is not None:
         raise UsageError(f"There is one run; the baseline {baseline!r} has nothing to compare.")
+    elif slices is not None:
+        raise UsageError(f"There is one run; slices by {slices!r} compare two or more.")
     chosen = {"baseline": baseline, **asdict(settings)}
     aligned = align(scores, names=names, measures=None, by=by, settings=chosen)
     return Leaderboard(records, aligned, comparison, settings)
@@ -216,3 +221,15 @@ def _mixed_query_sets(runs: Iterable[RunRecord]) -> list[str]:
     if len({run.query_set for run in runs if run.query_set}) < 2:
         return []
     return ["the runs were made on different query sets: their means are not comparable"]
+
+
+def _indexes_among_models(runs: Iterable[RunRecord]) -> list[str]:
+    """A model behind an index is one of its own family: itself and its exact search."""
+    found = [run.name for run in runs if run.config.get("index_of")]
+    if not found:
+        return []
+    named = ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+    return [
+        f"models behind an index are compared with all others here ({named}), which makes every "
+        "comparison stricter: compare each with its own exact search alone"
+    ]

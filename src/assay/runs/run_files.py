@@ -138,9 +138,20 @@ def _checksum(path: str) -> str:
     return str(fingerprints([path])[path]["sha256"])[:_DIGITS]
 
 
-def group_records(records: Sequence[RunRecord], by: str) -> tuple[list[RunRecord], str]:
-    """The records with the groups of a file (`FILE` or `FILE:COLUMN`), and the column's name."""
-    column, groups = read_groups(by, records[0].scored().query_ids)
+def group_records(
+    records: Sequence[RunRecord], by: str, *, without: str | None = None
+) -> tuple[list[RunRecord], str]:
+    """The records with the groups of a file (`FILE` or `FILE:COLUMN`), and the column's name.
+
+    Queries that the file does not name are refused, or get the group `without`; a column that is
+    there already keeps its name and groups.
+    """
+    queries = records[0].scored().query_ids
+    column, groups = read_groups(by, queries)
+    if without is not None:
+        groups = dict.fromkeys(queries, without) | groups
+    while column in records[0].scored().groups:
+        column += " (2)"
     return [one.but(scores=one.scored().with_groups(**{column: groups})) for one in records], column
 
 

@@ -32,7 +32,6 @@ from assay.stats.bounded import (
     share_ends,
     wilson_ends,
 )
-from assay.stats.joint import unit_error
 from assay.stats.samples import (
     check_bootstraps,
     check_level,
@@ -44,6 +43,7 @@ from assay.stats.samples import (
     too_few,
 )
 from assay.stats.special import normal_cdf, t_quantile
+from assay.stats.units import unit_error
 
 __all__ = [
     "INTERVAL_METHODS",

@@ -20,10 +20,11 @@ from assay.native.random_words import stream_key
 from assay.stats.bootstrap import bootstrap_t
 from assay.stats.bounded import constant_difference_ends
 from assay.stats.intervals import Interval
-from assay.stats.joint import allowed_draws, unit_error, units_table
+from assay.stats.joint import allowed_draws
 from assay.stats.samples import clean_pairs, too_few
 from assay.stats.special import t_quantile
 from assay.stats.tests import EXACT_SIGNS_UP_TO, TestResult, paired_test, signs_of_all
+from assay.stats.units import unit_error, units_table
 
 __all__ = ["INVERTIBLE", "inverted_interval", "pseudo_values", "settle", "test_units"]
 

@@ -11,35 +11,33 @@ the variances, and the number of pairs does not limit p.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from assay.arrays import Floats, Ints
-from assay.core.exact_sums import from_grid, to_grid
+from assay.arrays import Flags, Floats, Ints
 from assay.errors import ShapeError
-from assay.native import kernels
 from assay.native.random_words import stream_key
 from assay.stats.bounded import unseen_share
 from assay.stats.samples import (
-    SAME,
+    FEWEST,
     check_bootstraps,
     check_seed,
     check_significance_level,
     finite_or_nan,
     too_few,
 )
-from assay.stats.special import t_tail
+from assay.stats.special import normal_cdf, normal_quantile, t_tail
+from assay.stats.units import BlockSum, SameUnits
 
 __all__ = [
     "JointPairs",
     "allowed_draws",
     "compare_jointly",
     "smallest_flip_p",
-    "unit_error",
-    "units_table",
 ]
 
 _TIE = 1e-9  # two statistics closer than this share are one, split by rounding
@@ -49,9 +47,10 @@ _TIE = 1e-9  # two statistics closer than this share are one, split by rounding
 class JointPairs:
     """Differences of pairs of systems with simultaneous intervals; an entry for each pair.
 
-    `p` is adjusted for all pairs, `p_alone` for none. `critical` is the c of mean ± c · error and
-    `level_of_one` the level at which a t test alone would be as strict. Ends and p are NaN, and
-    `note` says why, where there are too few queries.
+    `p` is adjusted for all pairs, `p_alone` for none; `smallest` is the smallest p that could be.
+    `critical` is the c of mean ± c · error (where pairs rest on different numbers of units, that of
+    a normal with the same tail) and `level_of_one` the level at which a t test alone would be as
+    strict. Ends and p are NaN, and `note` says why, where there are too few queries.
     """
 
     differences: Floats
@@ -60,6 +59,7 @@ class JointPairs:
     p_alone: Floats
     low: Floats
     high: Floats
+    smallest: Floats
     critical: float
     level_of_one: float
     n_units: int
@@ -71,6 +71,8 @@ def compare_jointly(
     pairs: Sequence[tuple[int, int]],
     *,
     clusters: Any = None,
+    blocks: Any = None,
+    contrasts: Any = None,
     level: float = 0.05,
     resamples: int = 10_000,
     seed: int = 0,
@@ -78,7 +80,10 @@ def compare_jointly(
     """Compare pairs of rows of `values`, systems × queries, in one family.
 
     Queries with a NaN in one of two systems are left out of that pair. With `clusters`, a label for
-    each query, whole groups are flipped. `level` is the significance level of the family.
+    each query, whole groups are flipped. With `blocks`, the number of a block for each query (−1
+    for none), the family is all pairs in block 0, then in block 1, …; with `contrasts`, rows of a
+    weight for each block, all pairs on each of these weighted sums of the differences in blocks:
+    [[1/2, 1/2]] compares the mean of two. `level` is the significance level of the family.
 
     >>> found = compare_jointly([[0.9, 0.8, 0.9, 0.7, 0.8, 0.9, 0.6, 0.8],
     ...                          [0.1, 0.2, 0.1, 0.3, 0.2, 0.1, 0.3, 0.2],
@@ -90,39 +95,30 @@ def compare_jointly(
     if len(table) < 2 or not len(pairs):
         raise ShapeError(f"A comparison needs two systems or more, found shape {table.shape}.")
     check_significance_level(level)
-    family = _Family.of(table, np.asarray(pairs, np.int64), clusters)
+    _check_blocks(table.shape[1], clusters, blocks, contrasts)
+    family = _Family.of(table, np.asarray(pairs, np.int64), clusters, blocks, contrasts)
     return family.infer(level, check_bootstraps(resamples), check_seed(seed))
 
 
-def units_table(values: Floats, clusters: Any = None) -> tuple[Floats, Floats]:
-    """Sums of each row over each unit (a query or a group), and the sizes of the units.
-
-    Queries with a NaN in any row are left out.
-    """
-    kept = ~np.isnan(values).any(axis=0)
-    if clusters is None:
-        return values[:, kept], np.ones(int(kept.sum()))
-    labels, codes = np.unique(np.asarray(clusters)[kept], return_inverse=True)
-    rows = [np.bincount(codes, row, len(labels)) for row in values[:, kept]]
-    return np.array(rows, np.float64), np.bincount(codes, minlength=len(labels)).astype(np.float64)
-
-
-def unit_weights(sizes: Floats) -> Floats:
-    """What makes up for the share that each unit has in the mean it is measured against.
-
-    Errors are then those of leaving out each unit in turn, which hold for groups of uneven size
-    (MacKinnon, Nielsen & Webb 2023, Journal of Econometrics 232); for equal sizes they are s / √n.
-    """
-    total = sizes.sum()
-    found: Floats = total / np.maximum(total - sizes, 1.0)
-    return found
-
-
-def unit_error(residuals: Floats, sizes: Floats) -> float:
-    """Standard error of a mean over all queries, from what is left of each unit's sum."""
-    n = len(sizes)
-    squares = float(((residuals * unit_weights(sizes)) ** 2).sum())
-    return math.sqrt(squares * (n - 1) / n) / float(sizes.sum())
+def _check_blocks(n_queries: int, clusters: Any, blocks: Any, contrasts: Any) -> None:
+    for what, labels in (("clusters", clusters), ("blocks", blocks)):
+        if labels is not None and np.shape(labels) != (n_queries,):
+            raise ShapeError(
+                f"{what} must have one entry for each of the {n_queries} queries; found shape "
+                f"{np.shape(labels)}."
+            )
+    if blocks is not None and np.asarray(blocks).dtype.kind not in "iu":
+        raise ShapeError("blocks must be numbers of blocks: 0, 1, …, and −1 for none.")
+    n_blocks = 1 if blocks is None else int(np.max(blocks, initial=-1)) + 1
+    if n_blocks < 1:
+        raise ShapeError("blocks must hold a block 0 at least; found none.")
+    if contrasts is not None:
+        weights = np.asarray(contrasts, np.float64)
+        if weights.ndim != 2 or weights.shape[1] != n_blocks or not weights.any(axis=1).all():
+            raise ShapeError(
+                f"contrasts must be rows of {n_blocks} weights, one for each block, not all 0; "
+                f"found shape {weights.shape}."
+            )
 
 
 def allowed_draws(level: float, resamples: int) -> int:
@@ -137,15 +133,16 @@ def smallest_flip_p(n_units: int, resamples: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Family:
-    """Pairs of systems on the units they share; `parts` are of pairs on the same units."""
+    """Entries to infer together: pairs, or pairs in blocks; `parts` hold some of them each."""
 
     differences: Floats
     errors: Floats
-    n_units: int
-    parts: tuple[_SameUnits, ...]
+    n_units: Ints
+    freedom: Floats
+    parts: tuple[SameUnits | BlockSum, ...]
 
     @classmethod
-    def of(cls, table: Floats, pairs: Ints, clusters: Any) -> _Family:
+    def of(cls, table: Floats, pairs: Ints, clusters: Any, blocks: Any, contrasts: Any) -> _Family:
         undefined = np.isnan(table)
         if (undefined == undefined[0]).all():
             groups = [(table, np.arange(len(pairs)), pairs)]
@@ -155,32 +152,51 @@ class _Family:
                 for i, (a, b) in enumerate(pairs.tolist())
                 for own in [np.array([[0, 1]])]
             ]
-        parts = tuple(_SameUnits.of(rows, own, at, clusters) for rows, at, own in groups)
-        differences, errors = np.empty(len(pairs)), np.empty(len(pairs))
+        units, n_all = _number_units(table.shape[1], clusters)
+        parts: list[SameUnits | BlockSum] = []
+        for rows, at, own in groups:
+            found = [
+                SameUnits.of(rows[:, mask], own, at + number * len(pairs), units[mask], n_all)
+                for number, mask in enumerate(_masks(table.shape[1], blocks))
+            ]
+            parts += (
+                found
+                if contrasts is None
+                else [
+                    BlockSum.of(found, [float(weight) for weight in weights], at + row * len(pairs))
+                    for row, weights in enumerate(contrasts)
+                ]
+            )
+        return cls._join(parts)
+
+    @classmethod
+    def _join(cls, parts: list[SameUnits | BlockSum]) -> _Family:
+        n = sum(len(part.at) for part in parts)
+        differences, errors, freedom = np.empty(n), np.empty(n), np.empty(n)
+        n_units = np.empty(n, np.int64)
         for part in parts:
             differences[part.at], errors[part.at] = part.differences, part.errors
-        return cls(differences, errors, min(len(part.sizes) for part in parts), parts)
+            n_units[part.at], freedom[part.at] = part.n_units, part.freedom
+        return cls(differences, errors, n_units, freedom, tuple(parts))
 
     def infer(self, level: float, resamples: int, seed: int) -> JointPairs:
-        least = smallest_flip_p(self.n_units, resamples)
-        note = too_few(self.n_units) or ""
-        unknown = np.full(len(self.differences), math.nan)
-        if note:
-            nothing = (unknown, unknown, unknown, unknown, math.nan, level)
-            return JointPairs(self.differences, self.errors, *nothing, self.n_units, note)
-        statistics = self.statistics
+        n = int(self.n_units.min())
+        known = self.n_units >= FEWEST
+        least = np.array([smallest_flip_p(units, resamples) for units in self.n_units.tolist()])
+        statistics = self._scale(self.statistics, np.arange(len(known)))
         largest, alone = self._draw(statistics, resamples, seed)
-        as_extreme = resamples - np.searchsorted(largest, statistics * (1 - _TIE))
-        p = np.maximum((as_extreme + 1) / (resamples + 1), least)
-        p[statistics == 0] = 1.0
+        p, smallest = (
+            np.maximum(_share_reaching(largest, each), least) for each in (statistics, self._most)
+        )
+        alone = np.maximum((alone + 1) / (resamples + 1), least)
+        for each in (p, alone):
+            each[statistics == 0] = 1.0
+            each[~known] = math.nan
         allowed = allowed_draws(level, resamples)
         critical = math.inf
-        if allowed >= 0 and least <= level:
+        if allowed >= 0 and (least <= level)[known].any():
             critical = float(largest[resamples - 1 - allowed]) / (1 - _TIE)
-        low, high = self._ends(critical, level, p)
-        each = 2 * t_tail(critical, self.n_units - 1) if math.isfinite(critical) else 0.0
-        alone = np.maximum((alone + 1) / (resamples + 1), least)
-        alone[statistics == 0] = 1.0
+        low, high = self._ends(critical, level, p, least)
         return JointPairs(
             self.differences,
             self.errors,
@@ -188,9 +204,11 @@ class _Family:
             np.minimum(alone, p),
             low,
             high,
+            smallest,
             critical,
-            min(max(each, level / len(p) / 100), level),
-            self.n_units,
+            min(max(self._tail(critical), level / len(p) / 100), level),
+            n,
+            too_few(n) or "",
         )
 
     @property
@@ -200,114 +218,102 @@ class _Family:
         found: Floats = np.abs(self.differences) / np.where(flat, 1.0, self.errors)
         return np.where(flat & (self.differences != 0), np.inf, found)
 
+    @cached_property
+    def _even(self) -> bool:
+        """Whether all entries rest on as many units, so that one c is as strict with each."""
+        return bool((self.freedom == self.freedom[0]).all())
+
+    @cached_property
+    def _most(self) -> Floats:
+        """The largest statistic that counts: few units cannot show more than all their signs do.
+
+        Without it a block of six, all alike, would forbid large blocks to show anything.
+        """
+        if self._even:
+            return np.full(len(self.freedom), np.inf)
+        return np.array([-normal_quantile(2.0 ** -min(n, 1000)) for n in self.n_units.tolist()])
+
+    def _scale(self, statistics: Floats, at: Ints) -> Floats:
+        """Statistics of t as those of a normal with the same tail, where units differ in number.
+
+        So each entry has the same share in the error of the family (Beran 1988, JASA 83); the
+        normal is that of Wallace (1959, Annals of Mathematical Statistics 30).
+        """
+        if self._even:
+            return statistics
+        shape = (-1,) + (1,) * (statistics.ndim - 1)
+        freedom, most = self.freedom[at].reshape(shape), self._most[at].reshape(shape)
+        found = np.sqrt(freedom * np.log1p(statistics**2 / freedom))
+        return np.minimum(found * ((8 * freedom + 1) / (8 * freedom + 3)), most)
+
+    def _unscale(self, critical: float) -> Floats:
+        """The c of each entry."""
+        if self._even:
+            return np.full(len(self.freedom), critical)
+        normal = critical * (8 * self.freedom + 3) / (8 * self.freedom + 1)
+        return np.sqrt(self.freedom * np.expm1(np.minimum(normal**2 / self.freedom, 700.0)))
+
+    def _tail(self, critical: float) -> float:
+        """The level of one test with this c."""
+        if math.isinf(critical):
+            return 0.0
+        return 2 * (t_tail(critical, self.freedom[0]) if self._even else normal_cdf(-critical))
+
     def _draw(self, statistics: Floats, resamples: int, seed: int) -> tuple[Floats, Ints]:
-        """The largest statistic of each resample, ascending; for each pair how many reach its."""
+        """The largest statistic of each resample, ascending; for each entry how many reach its."""
         largest = np.zeros(resamples)
         reached = np.zeros(len(statistics), np.int64)
         key = stream_key(seed, "sign flips")
         for part in self.parts:
+            if part.n_units < FEWEST:
+                continue
             for at, drawn in part.draw(key, resamples):
-                np.maximum(largest, drawn.max(axis=0), out=largest)
+                scaled = self._scale(drawn, at)
+                np.maximum(largest, scaled.max(axis=0), out=largest)
                 bar = statistics[at] * (1 - _TIE)
-                reached[at] = (drawn >= bar[:, None]).sum(axis=1)
+                reached[at] = (scaled >= bar[:, None]).sum(axis=1)
         largest.sort()
         return largest, reached
 
-    def _ends(self, critical: float, level: float, p: Floats) -> tuple[Floats, Floats]:
+    def _ends(
+        self, critical: float, level: float, p: Floats, least: Floats
+    ) -> tuple[Floats, Floats]:
         """Difference ± critical · error; the side of 0 is that of the p-value, to the last bit."""
         if math.isinf(critical):
             unknown = np.full(len(p), math.nan)
             return unknown, unknown
         sizes = np.abs(self.differences)
-        reach = critical * self.errors
-        flat = (self.errors == 0) & (sizes > 0)
-        reach[flat] = unseen_share(self.n_units, 1 - level / len(p)) * sizes[flat]
+        reach = self._unscale(critical) * self.errors
+        for flat in np.flatnonzero((self.errors == 0) & (sizes > 0)).tolist():
+            unseen = unseen_share(int(self.n_units[flat]), 1 - level / len(p))
+            reach[flat] = unseen * sizes[flat]
         separate = p <= level
         near = np.where(separate, np.maximum(sizes - reach, 1e-12 * sizes), sizes - reach)
         near = np.where(separate, near, np.minimum(near, 0.0))
-        far = sizes + reach
+        far = np.where(np.isnan(p) | (least > level), math.nan, sizes + reach)
+        near = np.where(np.isnan(far), math.nan, near)
         up = self.differences >= 0
         return np.where(up, near, -far), np.where(up, far, -near)
 
 
-@dataclass(frozen=True, eq=False)
-class _SameUnits:
-    """Pairs on the same units: what is left of each system's scores after its mean."""
-
-    residuals: Floats  # systems × units, weighted
-    sizes: Floats
-    pairs: Ints
-    at: Ints
-    differences: Floats
-    errors: Floats
-
-    @classmethod
-    def of(cls, table: Floats, pairs: Ints, at: Ints, clusters: Any) -> _SameUnits:
-        sums, sizes = units_table(table, clusters)
-        total, n = sizes.sum(), len(sizes)
-        if n == 0:
-            unknown = np.full(len(pairs), math.nan)
-            return cls(sums, sizes, pairs, at, unknown, unknown)
-        # What a query has of all systems is in no difference; without it the grid is finer.
-        sums = sums - sums.mean(axis=0)
-        means = np.array([math.fsum(row) for row in sums.tolist()]) / total
-        residuals = sums - means[:, None] * sizes
-        differences = means[pairs[:, 0]] - means[pairs[:, 1]]
-        noise = SAME * float(np.abs(table[~np.isnan(table)]).max(initial=0.0))
-        differences[np.abs(differences) <= noise] = 0.0
-        weights = unit_weights(sizes)
-        squares = np.empty(len(pairs))
-        for first, others, rows in _by_first(pairs):
-            squares[rows] = (((residuals[others] - residuals[first]) * weights) ** 2).sum(axis=1)
-        squares[squares <= n * (2 * noise * sizes.max()) ** 2] = 0.0
-        errors = np.sqrt(squares * (n - 1) / n) / total
-        return cls(residuals * weights, sizes, pairs, at, differences, errors)
-
-    def draw(self, key: int, resamples: int) -> Iterator[tuple[Ints, Floats]]:
-        """For pairs with the same first system, in turn: pairs × resamples, each statistic."""
-        n, total = len(self.sizes), float(self.sizes.sum())
-        weights = unit_weights(self.sizes) ** 2
-        sums = self._flip(self.residuals, key, resamples)
-        uneven = bool((self.sizes != self.sizes[0]).any())
-        crossed = (
-            self._flip(self.residuals * self.sizes * weights, key, resamples) if uneven else None
-        )
-        size_squares = float((weights * self.sizes**2).sum())
-        for first, others, rows in _by_first(self.pairs):
-            means = (sums[others] - sums[first]) / total
-            if crossed is None:
-                cross = means * (total * self.sizes[0] * weights[0])
-            else:
-                cross = crossed[others] - crossed[first]
-            squares = (weights * (self.residuals[others] - self.residuals[first]) ** 2).sum(axis=1)
-            squares[self.errors[rows] == 0] = 0.0
-            left = squares[:, None] - 2 * means * cross + means**2 * size_squares
-            yield self.at[rows], _studentise(np.abs(means), left, squares[:, None], n, total)
-
-    @staticmethod
-    def _flip(residuals: Floats, key: int, resamples: int) -> Floats:
-        """Sums over units with random signs, the same for all systems: systems × resamples."""
-        grid, shift = to_grid(residuals, residuals.shape[1])
-        flip = kernels().flip_sums
-        return np.stack(
-            [
-                from_grid(flip(np.ascontiguousarray(row), key, 0, resamples, 0), shift)
-                for row in grid
-            ]
-        )
-
-
-def _by_first(pairs: Ints) -> Iterator[tuple[int, Ints, Ints]]:
-    """First system, second systems, and the places of the pairs, for each first system."""
-    for first in np.unique(pairs[:, 0]).tolist():
-        rows = np.flatnonzero(pairs[:, 0] == first)
-        yield first, pairs[rows, 1], rows
-
-
-def _studentise(sizes: Floats, left: Floats, squares: Floats, n: int, total: float) -> Floats:
-    """The statistic of resamples: means over errors, of residual squares `left`."""
-    flat = left <= 1e-12 * squares
-    errors = np.sqrt(np.where(flat, 1.0, left) * (n - 1) / n) / total
-    found: Floats = np.where(flat, np.where(sizes > 0, np.inf, 0.0), sizes / errors)
-    found[(squares == 0)[:, 0]] = 0.0
+def _share_reaching(largest: Floats, bars: Floats) -> Floats:
+    """p of each bar among the largest statistics of the resamples, which are ascending."""
+    reached = len(largest) - np.searchsorted(largest, bars * (1 - _TIE))
+    found: Floats = (reached + 1) / (len(largest) + 1)
     return found
+
+
+def _number_units(n_queries: int, clusters: Any) -> tuple[Ints, int]:
+    """The unit of each query, the same in all blocks and pairs, and how many there are."""
+    if clusters is None:
+        return np.arange(n_queries), n_queries
+    labels, units = np.unique(np.asarray(clusters), return_inverse=True)
+    return units.astype(np.int64), len(labels)
+
+
+def _masks(n_queries: int, blocks: Any) -> list[Flags]:
+    """The queries of each block."""
+    if blocks is None:
+        return [np.ones(n_queries, bool)]
+    numbers = np.asarray(blocks)
+    return [numbers == number for number in range(int(numbers.max(initial=-1)) + 1)]

@@ -15,9 +15,23 @@ from assay.arrays import Flags, Floats, Ints
 from assay.core.exact_sums import slack, to_grid
 from assay.errors import ShapeError
 from assay.stats.joint import compare_jointly
-from assay.stats.samples import check_bootstraps, check_level, check_seed, finite_or_nan, too_few
+from assay.stats.samples import (
+    SAME,
+    check_bootstraps,
+    check_level,
+    check_seed,
+    finite_or_nan,
+    too_few,
+)
 
-__all__ = ["RankInterval", "compact_letters", "rank_intervals", "ranks_of", "split_letters"]
+__all__ = [
+    "RankInterval",
+    "borda_points",
+    "compact_letters",
+    "rank_intervals",
+    "ranks_of",
+    "split_letters",
+]
 
 
 def compact_letters(separable: Any) -> list[str]:
@@ -166,6 +180,25 @@ def rank_intervals(
         if p <= 1 - share:
             better[(a, b) if difference > 0 else (b, a)] = True
     return ranks_of(table, better, blank)
+
+
+def borda_points(values: Any) -> Floats:
+    """How many other systems each beats on each task (systems × tasks); a tie is half a win.
+
+    Their sum over tasks is the Borda count (de Borda 1781), by which the leaderboards of mteb rank:
+    number of systems − mean rank (`_borda_count` in mteb/benchmarks/_create_table.py). Means that
+    differ only by rounding tie.
+
+    >>> borda_points([[0.5, 0.2], [0.4, 0.2], [0.1, 0.3]]).tolist()
+    [[2.0, 0.5], [1.0, 0.5], [0.0, 2.0]]
+    """
+    table = finite_or_nan(values, "values", dimensions=2)
+    points = np.empty(table.shape)
+    for task, column in enumerate(table.T):
+        gaps = column[:, None] - column
+        tied = np.abs(gaps) <= SAME * np.maximum(np.abs(column[:, None]), np.abs(column))
+        points[:, task] = ((gaps > 0) & ~tied).sum(axis=1) + (tied.sum(axis=1) - 1) / 2
+    return points
 
 
 def ranks_of(values: Floats, better: Flags, blank: RankInterval) -> list[RankInterval]:

@@ -1,23 +1,22 @@
 """Systems run with several seeds: seeds and queries are both sources of variance.
 
-Three seeds on 1,000 queries are neither 3 nor 3,000 samples. Queries are resampled for all seeds
-and both systems at once, seeds within each system, and the spread of the resulting differences is
-the standard error of the two together.
+Three seeds on 1,000 queries are neither 3 nor 3,000 samples. The error of a difference comes from
+the mean squares of the two-way layout, seeds × queries: what varies between queries, between seeds,
+and from seed to seed on the same query. That last part is in the first as well as in the second and
+is counted once (Searle, Casella & McCulloch 1992, Variance components; degrees of freedom:
+Satterthwaite 1946, Biometrics Bulletin 2).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from assay.arrays import Floats
-from assay.core.exact_sums import from_grid, to_grid
 from assay.errors import MismatchError
-from assay.native.random_words import stream_key, words
-from assay.stats.bootstrap import resample_sums
 from assay.stats.intervals import Interval, interval
 from assay.stats.samples import (
     check_bootstraps,
@@ -54,9 +53,9 @@ class SeedSummary:
 class SeedComparison:
     """Two systems over seeds and queries.
 
-    `difference` has an interval for other seeds and other queries, `p` tests it against 0, and
-    `seed_share` is the part of its variance that comes from seeds. `over_seeds` is Welch's test on
-    the means of the seeds, which keeps the queries as they are.
+    `difference` has an interval for other seeds and other queries, `p` tests it against 0 with the
+    same error, and `seed_share` is the part of its variance that more seeds would reduce.
+    `over_seeds` is Welch's test on the means of the seeds, which keeps the queries as they are.
     """
 
     a: SeedSummary
@@ -78,10 +77,13 @@ def compare_seeds(
 ) -> SeedComparison:
     """Compare two systems from their scores, seeds × queries; the queries are the same for both.
 
-    The numbers of seeds may differ. Queries with a NaN anywhere are removed and counted.
+    The numbers of seeds may differ. Queries with a NaN anywhere are removed and counted. Nothing is
+    drawn: `resamples` and `seed` are accepted as by other functions and change nothing.
     """
     left, right, removed = _align(a, b)
-    share, resamples, seed = check_level(level), check_bootstraps(resamples), check_seed(seed)
+    share = check_level(level)
+    check_bootstraps(resamples)
+    check_seed(seed)
     of_a, of_b = _summary(left, share), _summary(right, share)
     blank = Interval(
         of_a.mean - of_b.mean,
@@ -90,10 +92,8 @@ def compare_seeds(
         share,
         "two-way",
         left.shape[1],
-        resamples,
-        seed,
-        removed,
-        _too_few(left, right),
+        n_removed=removed,
+        note=_too_few(left, right),
     )
     welch = welch_test(_seed_means(left), _seed_means(right))
     if blank.note:
@@ -131,54 +131,58 @@ def _summary(scores: Floats, level: float) -> SeedSummary:
 
 
 def _two_way(left: Floats, right: Floats, blank: Interval) -> tuple[Interval, float, float]:
-    variances, freedoms = _components(left, right)
-    drawn = _resample_differences(left, right, blank.resamples, blank.seed or 0)
-    error = float(drawn.std(ddof=1))
+    error, freedom, seed_share = _error_of_difference(left, right)
     if error <= 1e-15 * max(np.abs(left).max(), np.abs(right).max()):
         note = "neither seeds nor queries vary"
         same = blank.estimate == 0
         found = replace(blank, low=blank.estimate, high=blank.estimate, note=note)
         return found, 1.0 if same else math.nan, math.nan
-    # Satterthwaite: few seeds weigh the more, the more of the variance is theirs.
-    parts = [v**2 / f for v, f in zip(variances, freedoms, strict=True)]
-    freedom = sum(variances) ** 2 / sum(parts)
     reach = -t_quantile((1 - blank.level) / 2, freedom) * error
     p = max(2 * t_tail(abs(blank.estimate) / error, freedom), np.finfo(np.float64).tiny)
-    seed_share = sum(variances[1:]) / sum(variances)
     found = replace(blank, low=blank.estimate - reach, high=blank.estimate + reach)
     return found, float(p), seed_share
 
 
-def _components(left: Floats, right: Floats) -> tuple[list[float], list[int]]:
-    """Variance of the difference from queries, seeds of a, seeds of b; degrees of freedom."""
-    by_query = left.mean(axis=0) - right.mean(axis=0)
-    samples = (by_query, left.mean(axis=1), right.mean(axis=1))
-    return (
-        [float(sample.var(ddof=1)) / len(sample) for sample in samples],
-        [len(sample) - 1 for sample in samples],
-    )
+class _MeanSquare(NamedTuple):
+    """A variance of the mean difference and its degrees of freedom."""
+
+    variance: float
+    freedom: int
+
+    @property
+    def doubt(self) -> float:
+        """Its term in Satterthwaite's sum."""
+        return self.variance**2 / self.freedom
 
 
-def _resample_differences(left: Floats, right: Floats, resamples: int, seed: int) -> Floats:
-    n = left.shape[1]
-    grid, shift = to_grid(np.concatenate([left, right]), n)
-    sums = resample_sums(grid.T, np.array([0, n]), resamples, seed)
-    means = from_grid(sums, shift) / n
-    mean_a = _resample_seeds(means[:, : len(left)], stream_key(seed, "seeds of a"))
-    mean_b = _resample_seeds(means[:, len(left) :], stream_key(seed, "seeds of b"))
-    return mean_a - mean_b
+def _error_of_difference(left: Floats, right: Floats) -> tuple[float, float, float]:
+    """Standard error of the mean difference, its degrees of freedom, and the share of seeds.
 
-
-def _resample_seeds(means: Floats, key: int) -> Floats:
-    """Mean over seeds drawn with replacement, its deviations widened by √(S / (S − 1)).
-
-    A bootstrap of S values has (S − 1) / S of the variance: harmless for a thousand queries, a
-    third too little for three seeds.
+    The part of queries is what they vary beyond the interaction, at least 0. The part of seeds is
+    not floored: with few seeds it is often below the interaction by chance, and a floor would make
+    intervals too wide. The whole is at least half of what the queries alone give.
     """
-    resamples, seeds = means.shape
-    halves = words(key, 0, resamples * seeds).reshape(resamples, seeds) >> np.uint64(32)
-    chosen = (halves * np.uint64(seeds) >> np.uint64(32)).astype(np.int64)
-    all_seeds = means.mean(axis=1)
-    drawn = np.take_along_axis(means, chosen, axis=1).mean(axis=1)
-    widened: Floats = all_seeds + (drawn - all_seeds) * math.sqrt(seeds / (seeds - 1))
-    return widened
+    by_query = _spread(left.mean(axis=0) - right.mean(axis=0))
+    by_seed = [_spread(table.mean(axis=1)) for table in (left, right)]
+    twice = [_interaction(table) for table in (left, right)]
+    seeds = sum(part.variance for part in by_seed)
+    queries = by_query.variance - sum(part.variance for part in twice)
+    used = [*by_seed, by_query, *twice] if queries > 0 else by_seed
+    least = _MeanSquare(by_query.variance / 2, by_query.freedom)
+    whole = max(seeds + max(queries, 0.0), least.variance)
+    doubt = max(sum(part.doubt for part in used), least.doubt)
+    if doubt == 0:
+        return math.sqrt(whole), math.inf, math.nan
+    return math.sqrt(whole), whole**2 / doubt, seeds / whole
+
+
+def _spread(means: Floats) -> _MeanSquare:
+    return _MeanSquare(float(means.var(ddof=1)) / len(means), len(means) - 1)
+
+
+def _interaction(table: Floats) -> _MeanSquare:
+    """What is left of seeds × queries after the means of both, as a variance of the whole mean."""
+    seeds, n = table.shape
+    left = table - table.mean(axis=0) - table.mean(axis=1)[:, None] + table.mean()
+    freedom = (seeds - 1) * (n - 1)
+    return _MeanSquare(float((left**2).sum()) / freedom / (seeds * n), freedom)

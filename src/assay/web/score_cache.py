@@ -19,7 +19,7 @@ from assay.store.codec import unpack_scores
 from assay.store.queries import read_blobs
 from assay.store.run import refuse_other_query_sets
 
-__all__ = ["LRUCache", "Pending", "ScoreCache"]
+__all__ = ["MOST_COMPARED", "LRUCache", "Pending", "ScoreCache"]
 
 Value = TypeVar("Value")
 
@@ -70,6 +70,7 @@ class LRUCache(Generic[Value]):
             self._weight -= self._weigh(value)
 
 
+MOST_COMPARED: Final = 100  # runs at a time: 4,950 pairs
 _MOST_VALUES: Final = 10**7  # 80 MB
 _MOST_COMPARISONS: Final = 64
 _WORKERS: Final = 2

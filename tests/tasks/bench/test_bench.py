@@ -150,6 +150,47 @@ def test_fusions_and_indexes_are_systems_with_names() -> None:
     assert outcome == "identical"
 
 
+def test_an_index_is_compared_with_its_own_exact_search_only() -> None:
+    pytest.importorskip("faiss")
+    settings = {"measures": ["nDCG@10", "RR"], "threads": 1}
+    plain = run_bench(small(), ["bm25", LETTERS], **settings)
+    indexed = run_bench(small(), ["bm25", LETTERS], indexes=["exact", "faiss:Flat"], **settings)
+    assert [one.exact for one in indexed.systems] == ["", "", "letters", "letters"]
+    old, new = plain.standing.comparison, indexed.standing.comparison
+    assert old is not None
+    assert new is not None
+    assert new.names == ("bm25", "letters")
+    assert [pair.p for pair in new.pairs] == [pair.p for pair in old.pairs]
+    assert new.verdicts == old.verdicts
+    (found,) = indexed.indexed()
+    assert found.family == "2 systems against letters"
+    assert found.names == ("letters", "letters @ exact", "letters @ faiss:Flat")
+    assert {pair.outcome for pair in found.pairs} == {"identical"}
+    data = indexed.to_dict()
+    assert data["comparison"]["family"] == "one pair"
+    assert data["indexes"][0]["family"] == "2 systems against letters"
+    assert [one.get("index_of") for one in data["systems"]] == [None, None, "letters", "letters"]
+    assert "indexes" not in plain.to_dict()
+    table = indexed.table()
+    assert [row[0].value for row in table.rows][2:] == ["letters @ exact", "letters @ faiss:Flat"]
+    assert "The indexes of letters are a family of their own: 2 systems against letters." in repr(
+        indexed
+    )
+    report = indexed.report(resamples=200)
+    assert report.names == ("bm25", "letters")
+    assert any("letters @ exact" in remark for remark in report.remarks)
+    assert [one.config.get("index_of") for one in indexed.records()][2:] == ["letters", "letters"]
+    with pytest.raises(UsageError, match="Name the model"):
+        indexed.report(baseline="letters @ exact")
+
+
+def test_one_model_behind_indexes_stands_alone() -> None:
+    result = run_bench(small(), [LETTERS], indexes=["exact"], measures="RR")
+    assert result.standing.comparison is None
+    assert result.standing.verdicts["RR"].startswith("letters reaches ")
+    assert "letters @ exact" in repr(result)
+
+
 @pytest.mark.parametrize(
     ("models", "fusions", "words"),
     [

@@ -293,10 +293,11 @@ _STATISTICS = ("baseline", "test", "correction", "level", "interval", "resamples
 
 def _refuse_contradictions(chosen: dict[str, Any], request: BenchRequest) -> None:
     ComparisonSettings(**{key: chosen[key] for key in _STATISTICS if key != "baseline"})
-    if chosen["baseline"] not in (None, *request.plan.names):
+    rivals = request.plan.rivals
+    if chosen["baseline"] not in (None, *rivals):
         raise click.UsageError(
-            f"The baseline {chosen['baseline']!r} is none of the systems: "
-            f"{', '.join(request.plan.names)}."
+            f"The baseline {chosen['baseline']!r} is none of the models and fusions: "
+            f"{', '.join(rivals)}."
         )
     refuse_idle_workers(chosen["where"], chosen["workers"])
     if chosen["cache"] and chosen["no_cache"]:

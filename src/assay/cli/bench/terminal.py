@@ -15,7 +15,8 @@ from rich.text import Text
 from assay.comparison.tables import power_note
 from assay.core.text import printable
 from assay.report.terminal import SEVERITY_STYLES, print_blocks, print_signature
-from assay.tasks.bench.tables import describe_search, index_table
+from assay.tables.page import Words
+from assay.tasks.bench.tables import describe_search, index_page
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Standing
@@ -43,6 +44,7 @@ def print_bench(result: BenchResult, report: Report) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     print_leaderboard(console, result, report)
     print_costs(console, result)
+    _print_indexes(console, result, report)
     _print_findings(console, result)
     if report.comparison is not None:
         console.print(Text(power_note(report.comparison, str(report.measures[0])), style="dim"))
@@ -155,11 +157,17 @@ def interval_picture(
 
 
 def print_costs(console: Console, result: BenchResult) -> None:
-    """What each system costs, and what its index finds."""
+    """What each system costs."""
     print_blocks(console, result.cost_table())
-    searched = index_table(result)
-    if searched is not None:
-        print_blocks(console, searched)
+
+
+def _print_indexes(console: Console, result: BenchResult, report: Report) -> None:
+    """What indexes lose against their own exact search, and what they find."""
+    for block in index_page(result, report):
+        if isinstance(block, Words):
+            console.print(Text(printable(block.text)))
+        else:
+            print_blocks(console, block)
 
 
 def _print_findings(console: Console, result: BenchResult) -> None:

@@ -111,11 +111,11 @@ def run_bench(
     finished = BenchCheckpoint(None if checkpoint is None else Path(checkpoint), identity, data)
     qrels = _answerable(collection)
     systems = []
-    for name, spec, one in _run_systems(plan, data, options, finished):
+    for name, spec, one, exact in _run_systems(plan, data, options, finished):
         hits = judge(one.ranking, qrels, conventions=rules, allow_mismatch=True)  # was looked at
         scores = score(hits, wanted, conventions=rules)
         scores = scores.but_settings(collection=collection.fingerprint[:8])
-        systems.append(System(name, spec, one, hits, scores))
+        systems.append(System(name, spec, one, hits, scores, exact))
     finished.clear()
     n_docs, first = len(collection.doc_ids), systems[0].hits
     return BenchResult(
@@ -179,8 +179,11 @@ def _answerable(collection: Collection) -> Qrels:
 
 def _run_systems(
     plan: BenchPlan, data: PreparedCollection, options: SearchOptions, finished: BenchCheckpoint
-) -> Iterator[tuple[str, str, SearchResult]]:
-    """Name, spec and result of every system: models, model × index, then fusions."""
+) -> Iterator[tuple[str, str, SearchResult, str]]:
+    """Name, spec and result of every system: models, model × index, then fusions.
+
+    Of a model behind an index also the name of the model.
+    """
     results = {}
     for model in plan.models:
         search = ModelSearch(model, data, options)
@@ -191,7 +194,7 @@ def _run_systems(
         made = _settings(model, data, options)
         found = results[model.name] = _with_settings(found, made)
         options.tell(model.name, "searching", 1, 1)  # also if it was finished before
-        yield model.name, model.spec, found
+        yield model.name, model.spec, found, ""
         for index in plan.indexes:
             name = indexed_name(model.name, index)
             indexed = kept.load_or_compute(
@@ -199,10 +202,10 @@ def _run_systems(
             )
             if indexed is not None:
                 found = _with_settings(indexed, {**made, "index": without_secrets(index)})
-                yield name, indexed_name(model.spec, index), found
+                yield name, indexed_name(model.spec, index), found, model.name
     for fusion in plan.fusions:
         members = [results[name] for name in fusion.members]
-        yield fusion.name, fusion.spec, _fuse(fusion, members, options)
+        yield fusion.name, fusion.spec, _fuse(fusion, members, options), ""
 
 
 def _settings(model: Model, data: PreparedCollection, options: SearchOptions) -> dict[str, str]:

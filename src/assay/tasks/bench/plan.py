@@ -190,6 +190,11 @@ class BenchPlan:
                 )
 
     @property
+    def rivals(self) -> list[str]:
+        """Names of the models and fusions, which are compared with each other."""
+        return [*(one.name for one in self.models), *(one.name for one in self.fusions)]
+
+    @property
     def names(self) -> list[str]:
         """Names of the systems; those behind an index exist only for models with vectors."""
         indexed = [indexed_name(one.name, index) for one in self.models for index in self.indexes]

@@ -9,10 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.comparison.compare import Comparison, compare
 from assay.core.hits import Hits
 from assay.core.ranking import Ranking
 from assay.display import report_on
-from assay.errors import StorageError
+from assay.errors import StorageError, UsageError
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection
 from assay.io.writers import write_run
@@ -47,13 +48,17 @@ __all__ = ["BenchResult", "System", "write_runs"]
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """A model, a fusion, or a model behind an index: what it retrieved, judged and scored."""
+    """A model, a fusion, or a model behind an index: what it retrieved, judged and scored.
+
+    `exact` is the name of the model whose exact search an index is to be compared with.
+    """
 
     name: str
     spec: str
     result: SearchResult
     hits: Hits
     scores: Scores
+    exact: str = ""
 
     @property
     def ranking(self) -> Ranking:
@@ -102,24 +107,59 @@ class BenchResult:
         systems = [replace(one, scores=one.scores.with_groups(**groups)) for one in self.systems]
         return replace(self, systems=tuple(systems))
 
+    @property
+    def rivals(self) -> tuple[System, ...]:
+        """The models and fusions, which are compared with each other."""
+        return tuple(one for one in self.systems if not one.exact)
+
     @cached_property
     def standing(self) -> Leaderboard:
-        """The comparison of all systems with the default settings; `report` takes others."""
+        """The comparison of models and fusions with the default settings; `report` takes others."""
         return rank_records(self._runs())
 
     def report(self, *, title: str = "", command: str = "", **settings: Any) -> Report:
-        """The comparison of all systems with intervals, group letters and verdicts, as a report."""
+        """The comparison of models and fusions with intervals, group letters and verdicts.
+
+        Indexes, each compared with its own exact search, are among the remarks.
+        """
+        if settings.get("baseline") in [one.name for one in self.systems if one.exact]:
+            raise UsageError(
+                f"The baseline {settings['baseline']!r} is a model behind an index, which is "
+                "compared with its own exact search. Name the model."
+            )
+        found = {key: value for key, value in settings.items() if key != "baseline"}
+        indexed = [text for one in self.indexed(**found) for text in one.verdicts.values()]
         notes = [str(finding).removesuffix(".") for finding in self.diagnosis.findings]
         return report_on(
-            self._runs(), title=title or self.title, command=command, notes=notes, **settings
+            self._runs(),
+            title=title or self.title,
+            command=command,
+            notes=[*notes, *indexed],
+            **settings,
         )
+
+    def indexed(self, **settings: Any) -> list[Comparison]:
+        """For each model behind indexes: the indexes against its exact search, a family each.
+
+        `settings` are those of `compare`.
+        """
+        found = []
+        for model in self.rivals:
+            systems = [model, *(one for one in self.systems if one.exact == model.name)]
+            if len(systems) > 1:
+                first, second, *more = (one.scores for one in systems)
+                names = [one.name for one in systems]
+                found.append(
+                    compare(first, second, *more, names=names, baseline=model.name, **settings)
+                )
+        return found
 
     def _runs(self) -> list[RunRecord]:
         return [
             RunRecord(
                 one.name, one.scores, chance=self.chance, hits=one.hits, provenance=one.details()
             )
-            for one in self.systems
+            for one in self.rivals
         ]
 
     def records(self, *, seed: int = 0, clusters: str = "", **config: Any) -> list[RunRecord]:
@@ -141,6 +181,7 @@ class BenchResult:
                     "fingerprint": one.result.fingerprint,
                     "collection": self.collection.fingerprint,
                     "chunk": None if self.chunk is None else str(self.chunk),
+                    **({"index_of": one.exact} if one.exact else {}),
                     "costs": one.result.costs.to_dict(),
                     **config,
                 },

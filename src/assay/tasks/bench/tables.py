@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from assay.arrays import numbers_or_none
 from assay.comparison.tables import power_note
+from assay.stats.ranks import split_letters
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
-    from assay.comparison.compare import Standing
+    from assay.comparison.compare import Comparison, Standing
     from assay.runs.leaderboard import Leaderboard
     from assay.search.indexes import IndexReport
     from assay.tasks.bench.result import BenchResult, System
@@ -26,6 +28,7 @@ __all__ = [
     "format_bytes",
     "format_rate",
     "format_time",
+    "index_page",
     "index_table",
     "leaderboard",
     "query_table",
@@ -62,15 +65,11 @@ def leaderboard(result: BenchResult, board: Leaderboard) -> Table:
 
 def _of_measure(board: Leaderboard, measure: str) -> dict[str, Cell]:
     standings = board.standings_on(measure)
-    top = set(_letters(standings[0]))
+    top = set(split_letters(standings[0].letters))
     return {
-        one.name: Cell(one.mean.estimate, "fraction", bool(top & set(_letters(one))))
+        one.name: Cell(one.mean.estimate, "fraction", bool(top & set(split_letters(one.letters))))
         for one in standings
     }
-
-
-def _letters(one: Standing) -> list[str]:
-    return one.letters.split(",") if "," in one.letters else list(one.letters)
 
 
 def _interval(one: Standing) -> Cell:
@@ -89,15 +88,27 @@ def _last(board: Leaderboard, one: Standing) -> str:
 
 
 def data_table(result: BenchResult, board: Leaderboard) -> Table:
-    """Every number with all digits, a row for each system, best first; for CSV."""
+    """Every number with all digits, a row for each system, best first; for CSV.
+
+    Models behind an index come last and have no group letters.
+    """
     measures = list(map(str, board.measures))
+    standings = {
+        (one.measure, one.name): one
+        for indexes in _indexed(result, board)
+        for one in indexes.standings
+        if one.name != indexes.baseline
+    }
+    behind = dict.fromkeys(name for _, name in standings)
+    for measure in measures:
+        standings |= {(measure, one.name): one for one in board.standings_on(measure)}
     rows = []
-    for place in board.standings_on(measures[0]):
-        one = result[place.name]
+    for name in [*(place.name for place in board.standings_on(measures[0])), *behind]:
+        one = result[name]
         costs = one.result.costs
         cells = [Cell(one.name), Cell(one.spec)]
         for measure in measures:
-            standing = next(s for s in board.standings_on(measure) if s.name == one.name)
+            standing = standings[measure, name]
             mean = standing.mean
             cells += [Cell(value, "fraction") for value in (mean.estimate, mean.low, mean.high)]
             cells.append(Cell(standing.letters))
@@ -183,6 +194,22 @@ def format_time(seconds: float) -> str:
     return f"{1e3 * seconds:.1f} ms" if seconds >= 1e-4 else f"{1e6 * seconds:.0f} µs"
 
 
+def _indexed(result: BenchResult, board: Leaderboard) -> list[Comparison]:
+    """Indexes against their own exact search, with the settings of the leaderboard."""
+    return result.indexed(**asdict(board.settings))
+
+
+def index_page(result: BenchResult, board: Leaderboard) -> Page:
+    """Of each model behind indexes: what they lose, their recall and speed; nothing without."""
+    page: Page = []
+    for found in _indexed(result, board):
+        page += [Words(verdict) for verdict in found.verdicts.values()]
+        family = f"a family of their own: {found.family}"
+        page.append(Words(f"The indexes of {found.baseline} are {family}."))
+    table = index_table(result)
+    return [*page, table] if table is not None else page
+
+
 def index_table(result: BenchResult) -> Table | None:
     """Recall of the exact result and speed of each index; None where there is none."""
     rows = [
@@ -234,8 +261,7 @@ def bench_page(result: BenchResult, board: Leaderboard) -> Page:
     """Verdicts, leaderboard, costs, indexes, diagnosis, and how all of it was made."""
     page: Page = [Words(verdict, "verdict") for verdict in board.verdicts.values()]
     page += [leaderboard(result, board), cost_table(result)]
-    searched = index_table(result)
-    page += [] if searched is None else [searched]
+    page += index_page(result, board)
     page += [Words(str(finding)) for finding in result.diagnosis.findings]
     if board.comparison is not None:
         page.append(Words(power_note(board.comparison, str(board.measures[0]))))
@@ -296,7 +322,12 @@ def bench_data(result: BenchResult, board: Leaderboard, *, per_query: bool) -> d
     }
     if board.comparison is not None:
         compared = board.comparison.to_dict()
-        data["comparison"] = {key: compared[key] for key in ("settings", "measures", "remarks")}
+        keys = ("family", "settings", "measures", "remarks")
+        data["comparison"] = {key: compared[key] for key in keys}
+    indexes = [one.to_dict() for one in _indexed(result, board)]
+    if indexes:
+        keys = ("baseline", "family", "measures", "remarks")
+        data["indexes"] = [{key: one[key] for key in keys} for one in indexes]
     return data
 
 
@@ -311,6 +342,8 @@ def _system_data(one: System, per_query: bool) -> dict[str, Any]:
         "costs": found.costs.to_dict(),
         "texts": {"n": found.n_texts, "cut_off": found.n_cut, "without_vector": found.n_without},
     }
+    if one.exact:
+        data["index_of"] = one.exact
     if found.index is not None:
         data["index"] = found.index.as_dict()
     if per_query:

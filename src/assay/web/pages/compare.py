@@ -24,11 +24,11 @@ from assay.web.page import PageRequest, PageRoute, WebPage
 from assay.web.page_table import PageTable, Paging, order_by, rows_as_dicts, sort_links
 from assay.web.pages.query import read_texts, row_notes
 from assay.web.params import QueryParams, address, choose_measure, find_run, find_runs
-from assay.web.score_cache import Pending
+from assay.web.score_cache import MOST_COMPARED, Pending
 
 __all__ = ["ROUTE", "compare_page"]
 
-_MOST_RUNS: Final = 20
+_MOST_PAIRS: Final = 200  # rows of the page; all pairs are in the file
 
 
 def compare_page(request: PageRequest) -> WebPage:
@@ -36,8 +36,8 @@ def compare_page(request: PageRequest) -> WebPage:
     runs = find_runs(request.store, request.params)
     if len(runs) < 2:
         return _selection_page(request, runs)
-    if len(runs) > _MOST_RUNS:
-        raise UsageError(f"A comparison takes up to {_MOST_RUNS} runs, found {len(runs)}.")
+    if len(runs) > MOST_COMPARED:
+        raise UsageError(f"A comparison takes up to {MOST_COMPARED} runs, found {len(runs)}.")
     names = names_of(runs)
     measures = _shared_measures(runs)
     measure = choose_measure(request.params, measures)
@@ -166,7 +166,10 @@ def _systems(request: PageRequest, found: Comparison, runs: Sequence[Run]) -> Pa
 
 def _pairs(request: PageRequest, found: Comparison) -> PageTable:
     csv = request.params.address(f"{request.path}.csv", table="pairs", page=None)
-    return PageTable("pairs", "Pairs", pair_table(found, str(found.measures[0])), csv=csv)
+    table = pair_table(found, str(found.measures[0]))
+    shown, n = table.rows[:_MOST_PAIRS], len(table.rows)
+    title = "Pairs" if n == len(shown) else f"The first {len(shown)} of {n:,} pairs"
+    return PageTable("pairs", title, replace(table, rows=shown), csv=csv)
 
 
 def _overview(

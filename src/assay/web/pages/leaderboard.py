@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from assay.comparison.verdict import describe_test
 from assay.errors import AssayError
 from assay.report.svg import interval_strip
+from assay.stats.ranks import split_letters
+from assay.store import Run, Store
 from assay.store.run import names_of
 from assay.store.summaries import (
     RunMean,
@@ -21,14 +25,11 @@ from assay.tables.table import Cell, Table
 from assay.web.page import PageRequest, PageRoute, WebPage
 from assay.web.page_table import PageTable, Paging
 from assay.web.params import address, choose_dataset, choose_measure
-from assay.web.score_cache import Pending
+from assay.web.score_cache import MOST_COMPARED, Pending
 
 __all__ = ["ROUTE", "leaderboard_page"]
 
-# Group letters need a test for every pair, so only the best runs get them, and only where that
-# takes a moment; the page of a comparison has them for all.
-_MOST_TESTED: Final = 8
-_MOST_VALUES: Final = 20_000
+_MOST_VALUES: Final = 500_000  # runs × queries whose letters take seconds, not minutes
 _KINDS: Final = {"newest": "the newest run of each name", "all": "all runs"}
 
 
@@ -43,7 +44,8 @@ def leaderboard_page(request: PageRequest) -> WebPage:
         kind = request.params.get_choice("of", _KINDS, "newest")
         ranked = _rank(rows, newest=kind == "newest")
         queries = set(query_checksums(connection, [one.id for one in ranked]).values())
-    letters, note, retry_after = _letters(request, ranked, measure)
+    found = _find_letters(request, ranked, measure)
+    letters = found.by_run
     paging = Paging.of(request.params, request.path, len(ranked))
     whole = _table(ranked, letters)
     part = Table(whole.columns, whole.rows[paging.rows])
@@ -55,7 +57,7 @@ def leaderboard_page(request: PageRequest) -> WebPage:
         "datasets": [{"dataset": n, "runs": number, "last": last} for n, number, last in boards],
         "total": len(ranked),
         "number": paging.number,
-        "letters_note": note,
+        "letters_note": found.note,
         "query_sets": len(queries),
         "runs": [
             {**one.to_dict(), "place": place, "letters": letters.get(one.id, "")}
@@ -70,9 +72,9 @@ def leaderboard_page(request: PageRequest) -> WebPage:
         [_page_table(request, ranked[paging.rows], part, measure, paging, bool(letters))],
         {
             "kinds": _KINDS,
-            "note": note,
-            "retry_after": retry_after,
-            "compare": _compare_link(ranked, measure),
+            "note": found.note,
+            "retry_after": found.retry_after,
+            "compare": _compare_link(found.family, measure),
             "mixed_conventions": len({one.conventions for one in ranked}) > 1,
         },
         {"leaderboard": lambda: whole},
@@ -87,31 +89,69 @@ def _rank(rows: Sequence[RunMean], *, newest: bool) -> list[RunMean]:
     return sorted(found, key=lambda one: (one.value is None, -(one.value or 0.0), -one.id))
 
 
-def _letters(
-    request: PageRequest, ranked: Sequence[RunMean], measure: str
-) -> tuple[dict[int, str], str, int]:
-    """Group letters of the best runs, a note on them, and seconds until they are ready."""
-    best = [one for one in ranked if one.value is not None][:_MOST_TESTED]
-    if len(best) < 2:
-        return {}, "", 0
-    if len(best) * max(one.n_queries for one in best) > _MOST_VALUES:
-        return {}, "Compare runs to see which of them are separable.", 0
-    runs = request.store.runs(id=[one.id for one in best], measures=[measure])
-    names = [f"{name} ({run.id})" for name, run in zip(names_of(runs), runs, strict=True)]
+@dataclass(frozen=True)
+class _Letters:
+    """Group letters by run, a note on them, seconds until they are ready, and who was compared."""
+
+    by_run: dict[int, str] = field(default_factory=dict)
+    note: str = ""
+    retry_after: int = 0
+    family: tuple[int, ...] = ()
+
+
+def _find_letters(request: PageRequest, ranked: Sequence[RunMean], measure: str) -> _Letters:
+    """The letters that the page of a comparison shows for the same runs."""
+    runs, left_out = _family(request.store, ranked, measure)
+    ids = tuple(run.id for run in runs)
+    if len(runs) < 2:
+        return _Letters(note=left_out)
+    if len(runs) * max(run.n_queries for run in runs) > _MOST_VALUES:
+        return _Letters(note="Compare runs to see which of them are separable.", family=ids)
+    names = names_of(runs)
     try:
         found = request.cache.comparison(
             request.store, runs, names, measure=measure, timeout=request.timeout
         )
     except AssayError as error:
-        return {}, f"No group letters: {error}", 0
+        return _Letters(note=f"No group letters: {error}", family=ids)
     if isinstance(found, Pending):
-        return {}, "Group letters are being computed.", found.retry_after
-    own = dict(zip(names, runs, strict=True))
-    letters = {own[one.name].id: one.letters for one in found.standings_on(measure)}
+        return _Letters({}, "Group letters are being computed.", found.retry_after, ids)
+    own = dict(zip(names, ids, strict=True))
+    letters = {own[one.name]: one.letters for one in found.standings_on(measure)}
     unit = "" if found.settings.by is None else f", whole groups by {found.settings.by}"
     how = f"{describe_test(found.settings, len(found.pairs))}{unit}"
-    note = f"Of the best {len(best)}, runs that share a letter are not separable ({how})."
-    return letters, note, 0
+    note = f"Runs that share a letter are not separable ({how}: {found.family}).{left_out}"
+    return _Letters(letters, note, 0, ids)
+
+
+def _family(store: Store, ranked: Sequence[RunMean], measure: str) -> tuple[list[Run], str]:
+    """The runs to compare with each other, best first, and a sentence on those left out.
+
+    They follow the same conventions on the same queries; a model behind an index is to be compared
+    with its own exact search, and not with other models.
+    """
+    known = [one for one in ranked if one.value is not None]
+    usual = _most_common(one.conventions for one in known)
+    alike = [one for one in known if one.conventions == usual]
+    best = [one.id for one in alike[:MOST_COMPARED]]
+    stored = {run.id: run for run in store.runs(id=best, measures=[measure])} if best else {}
+    runs = [stored[id] for id in best if id in stored]
+    models = [run for run in runs if not run.config.get("index_of")]
+    asked = _most_common(run.query_set for run in models if run.query_set)
+    family = [run for run in models if run.query_set in ("", asked)]
+    numbers = {
+        "of other conventions": len(known) - len(alike),
+        f"beyond the best {MOST_COMPARED}": len(alike) - len(best),
+        "behind an index": len(runs) - len(models),
+        "of other query sets": len(models) - len(family),
+    }
+    words = ", ".join(f"{number:,} {what}" for what, number in numbers.items() if number)
+    return family, f" Left out: {words}." if words else ""
+
+
+def _most_common(values: Iterable[str]) -> str:
+    """The value that most have; of equally many the first."""
+    return next((value for value, _ in Counter(values).most_common(1)), "")
 
 
 def _table(ranked: Sequence[RunMean], letters: dict[int, str]) -> Table:
@@ -189,13 +229,12 @@ def _page_table(
 def _is_first(table: Table, row: int) -> bool:
     """Whether a run shares a letter with the best one."""
     column = table.columns.index("group letters")
-    best, own = (str(table.rows[i][column].value or "") for i in (0, row))
+    best, own = (split_letters(str(table.rows[i][column].value or "")) for i in (0, row))
     return bool(set(best) & set(own))
 
 
-def _compare_link(ranked: Sequence[RunMean], measure: str) -> str:
-    best = [one.id for one in ranked[:_MOST_TESTED]]
-    return address("/compare", run=best, measure=measure) if len(best) > 1 else ""
+def _compare_link(family: Sequence[int], measure: str) -> str:
+    return address("/compare", run=list(family), measure=measure) if len(family) > 1 else ""
 
 
 ROUTE: Final = PageRoute("/leaderboard", leaderboard_page, menu="Leaderboard", position=2)

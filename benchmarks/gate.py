@@ -1,0 +1,132 @@
+"""How often a regression gate errs that is asked at every commit, and what it sees.
+
+No system of 200 looks is worse than the baseline: the share of replications in which any fails is
+printed for the plain gate (each look tested as if it were the only one), for the same t test at
+levels that sum up to 5 % over all looks, and for the bets of `--look`. Looks are independent, or
+each is the one before with a tenth of the queries changed. Then the smallest mean loss that is seen
+with 80 % power, as a multiple of what a single t test sees.
+
+    python benchmarks/gate.py --queries 50 200 1000 --replications 200
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from assay.stats import minimum_detectable_difference
+from assay.stats.looks import Bets, look_share
+from assay.stats.special import t_tail
+
+Sample = NDArray[np.float64]
+Kind = Callable[[np.random.Generator, int], Sample]
+LEVEL: Final = 0.05
+LOOKS: Final = 200
+POWER: Final = 0.8
+
+
+def graded(rng: np.random.Generator, n: int) -> Sample:
+    """Differences of values such as nDCG."""
+    return 0.5 * (rng.beta(2, 3, n) - rng.beta(2, 3, n))
+
+
+def sparse(rng: np.random.Generator, n: int) -> Sample:
+    """Most queries have the same value, as with RR."""
+    return rng.choice([-1, -0.5, 0, 0.5, 1], p=[0.02, 0.05, 0.86, 0.05, 0.02], size=n)
+
+
+def skewed(rng: np.random.Generator, n: int) -> Sample:
+    """Many small losses and a few large gains, equal on average."""
+    return np.where(rng.random(n) < 0.1, 0.18, -0.02) + rng.normal(0, 0.01, n)
+
+
+KINDS: Final[tuple[Kind, ...]] = (graded, sparse, skewed)
+
+
+def walk(rng: np.random.Generator, kind: Kind, n: int, changed: float) -> list[Sample]:
+    """The differences at each look; `changed` is the share of queries that a commit changes."""
+    looks = [kind(rng, n)]
+    for _ in range(LOOKS - 1):
+        looks.append(np.where(rng.random(n) < changed, kind(rng, n), looks[-1]))
+    return looks
+
+
+def p_of_t(differences: Sample) -> float:
+    """Two-sided p of Student's test."""
+    error = differences.std(ddof=1) / np.sqrt(len(differences))
+    return 2 * t_tail(abs(differences.mean()) / error, len(differences) - 1)
+
+
+def p_of_bets(differences: Sample) -> float:
+    """p of the bets on a loss."""
+    return Bets.of(differences, np.zeros(len(differences)), 1.0).p()
+
+
+def alarms(looks: list[Sample]) -> tuple[bool, bool, bool]:
+    """Whether each of the three gates raised any alarm."""
+    found = [False] * 3
+    for number, differences in enumerate(looks, 1):
+        if differences.mean() >= 0:
+            continue
+        p, level = p_of_t(differences), LEVEL * look_share(number)
+        found[0] |= p <= LEVEL
+        found[1] |= p <= level
+        found[2] |= p_of_bets(differences) <= level
+    return found[0], found[1], found[2]
+
+
+def false_alarms(args: argparse.Namespace) -> None:
+    """Print how often any of 200 equal systems failed."""
+    print(f"false alarms in {LOOKS} looks, % of {args.replications} replications")
+    print(
+        f"{'differences':12s} {'looks':12s} {'n':>5s} {'plain':>7s} {'t, spent':>9s} {'bets':>6s}"
+    )
+    for kind in KINDS:
+        for changed, name in ((1.0, "independent"), (0.1, "a tenth")):
+            for n in args.queries:
+                rng = np.random.default_rng(args.seed)
+                found = [alarms(walk(rng, kind, n, changed)) for _ in range(args.replications)]
+                plain, spent, bets = 100 * np.mean(found, axis=0)
+                row = f"{kind.__name__:12s} {name:12s} {n:5d}"
+                print(f"{row} {plain:7.1f} {spent:9.1f} {bets:6.1f}", flush=True)
+
+
+def visible_loss(rng: np.random.Generator, kind: Kind, n: int, look: int) -> float:
+    """The shift that bets see with 80 % power, over the one that a single t test sees."""
+    single = minimum_detectable_difference(kind(rng, 20_000), power=POWER)
+    single *= math.sqrt(20_000 / n)
+    low, high = single, 10 * single
+    for _ in range(8):
+        middle = (low + high) / 2
+        level = LEVEL * look_share(look)
+        losses = (np.clip(kind(rng, n) - middle, -1, 1) for _ in range(300))
+        seen = np.mean([p_of_bets(one) <= level for one in losses])
+        low, high = (low, middle) if seen >= POWER else (middle, high)
+    return (low + high) / 2 / single
+
+
+def main() -> None:
+    """Both tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--queries", type=int, nargs="+", default=[50, 200, 1000])
+    parser.add_argument("--replications", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    false_alarms(args)
+    print("smallest loss seen with 80 % power, × that of a single t test")
+    print(f"{'differences':12s} {'n':>5s} {'look 1':>7s} {'look 100':>9s} {'look 200':>9s}")
+    rng = np.random.default_rng(args.seed)
+    for kind in KINDS:
+        for n in args.queries:
+            found = [visible_loss(rng, kind, n, look) for look in (1, 100, 200)]
+            row = f"{kind.__name__:12s} {n:5d}"
+            print(f"{row} {found[0]:7.2f} {found[1]:9.2f} {found[2]:9.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

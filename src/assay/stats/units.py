@@ -1,0 +1,234 @@
+"""Pairs of systems on units (queries or groups): differences, errors, and draws of random signs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from assay.arrays import Floats, Ints
+from assay.core.exact_sums import from_grid, to_grid
+from assay.native import kernels
+from assay.stats.samples import FEWEST, SAME
+
+__all__ = ["BlockSum", "SameUnits", "unit_error", "units_table"]
+
+
+def units_table(values: Floats, clusters: Any = None) -> tuple[Floats, Floats]:
+    """Sums of each row over each unit (a query or a group), and the sizes of the units.
+
+    Queries with a NaN in any row are left out.
+    """
+    kept = ~np.isnan(values).any(axis=0)
+    if clusters is None:
+        return values[:, kept], np.ones(int(kept.sum()))
+    labels, codes = np.unique(np.asarray(clusters)[kept], return_inverse=True)
+    rows = [np.bincount(codes, row, len(labels)) for row in values[:, kept]]
+    return np.array(rows, np.float64), np.bincount(codes, minlength=len(labels)).astype(np.float64)
+
+
+def unit_weights(sizes: Floats) -> Floats:
+    """What makes up for the share that each unit has in the mean it is measured against.
+
+    Errors are then those of leaving out each unit in turn, which hold for groups of uneven size
+    (MacKinnon, Nielsen & Webb 2023, Journal of Econometrics 232); for equal sizes they are s / √n.
+    """
+    total = sizes.sum()
+    found: Floats = total / np.maximum(total - sizes, 1.0)
+    return found
+
+
+def unit_error(residuals: Floats, sizes: Floats) -> float:
+    """Standard error of a mean over all queries, from what is left of each unit's sum."""
+    n = len(sizes)
+    squares = float(((residuals * unit_weights(sizes)) ** 2).sum())
+    return math.sqrt(squares * (n - 1) / n) / float(sizes.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class SameUnits:
+    """Pairs on the same units: what is left of each system's scores after its mean."""
+
+    residuals: Floats  # systems × units, weighted
+    sizes: Floats
+    units: Ints  # their numbers among the units of the family, of which each has one sign
+    n_all: int
+    pairs: Ints
+    at: Ints
+    differences: Floats
+    errors: Floats
+
+    @property
+    def n_units(self) -> int:
+        """Number of units."""
+        return len(self.sizes)
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the errors."""
+        return max(len(self.sizes) - 1.0, 1.0)
+
+    @classmethod
+    def of(cls, table: Floats, pairs: Ints, at: Ints, numbers: Ints, n_all: int) -> SameUnits:
+        """Pairs of rows; `at` are their places in the family, `numbers` the units of queries."""
+        kept = ~np.isnan(table).any(axis=0)
+        units = np.unique(numbers[kept])
+        sums, sizes = units_table(table, None if len(units) == kept.sum() else numbers)
+        total, n = sizes.sum(), len(sizes)
+        if n == 0:
+            unknown = np.full(len(pairs), math.nan)
+            return cls(sums, sizes, units, n_all, pairs, at, unknown, unknown)
+        # What a query has of all systems is in no difference; without it the grid is finer.
+        sums = sums - sums.mean(axis=0)
+        means = np.array([math.fsum(row) for row in sums.tolist()]) / total
+        residuals = sums - means[:, None] * sizes
+        differences = means[pairs[:, 0]] - means[pairs[:, 1]]
+        noise = SAME * float(np.abs(table[:, kept]).max(initial=0.0))
+        differences[np.abs(differences) <= noise] = 0.0
+        weights = unit_weights(sizes)
+        squares = _pair_squares(residuals * weights, pairs)
+        squares[squares <= n * (2 * noise * sizes.max()) ** 2] = 0.0
+        errors = np.sqrt(squares * (n - 1) / n) / total
+        return cls(residuals * weights, sizes, units, n_all, pairs, at, differences, errors)
+
+    def draw(self, key: int, resamples: int) -> Iterator[tuple[Ints, Floats]]:
+        """For pairs with the same first system, in turn: pairs × resamples, each statistic."""
+        n, total = len(self.sizes), float(self.sizes.sum())
+        weights = unit_weights(self.sizes) ** 2
+        sums = self._flip(self.residuals, key, resamples)
+        uneven = bool((self.sizes != self.sizes[0]).any())
+        crossed = (
+            self._flip(self.residuals * self.sizes * weights, key, resamples) if uneven else None
+        )
+        size_squares = float((weights * self.sizes**2).sum())
+        for first, others, rows in _by_first(self.pairs):
+            means = (sums[others] - sums[first]) / total
+            if crossed is None:
+                cross = means * (total * self.sizes[0] * weights[0])
+            else:
+                cross = crossed[others] - crossed[first]
+            squares = (weights * (self.residuals[others] - self.residuals[first]) ** 2).sum(axis=1)
+            squares[self.errors[rows] == 0] = 0.0
+            left = squares[:, None] - 2 * means * cross + means**2 * size_squares
+            yield self.at[rows], _studentise(np.abs(means), left, squares[:, None], n, total)
+
+    def _flip(self, residuals: Floats, key: int, resamples: int) -> Floats:
+        table = np.zeros((len(residuals), self.n_all))
+        table[:, self.units] = residuals
+        return _flip(table, key, resamples)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockSum:
+    """Pairs on a weighted sum of their differences in blocks.
+
+    The share of each unit in it gets a sign. A resample is studentised as one of `freedom` + 1
+    equal units, the number whose variance is known as well as that of the sum (Satterthwaite 1946,
+    Biometrics Bulletin 2).
+    """
+
+    blocks: tuple[SameUnits, ...]
+    weights: tuple[float, ...]
+    at: Ints
+    n_units: int
+    freedom: Floats
+    differences: Floats
+    errors: Floats
+
+    @classmethod
+    def of(cls, blocks: Sequence[SameUnits], weights: Sequence[float], at: Ints) -> BlockSum:
+        """The sum of blocks with these weights; those without weight are left out."""
+        used, own = zip(*[(b, w) for b, w in zip(blocks, weights, strict=True) if w], strict=True)
+        squares = np.array([(w * b.errors) ** 2 for b, w in zip(used, own, strict=True)])
+        summed = np.array([w * b.differences for b, w in zip(used, own, strict=True)])
+        differences = summed.sum(axis=0)
+        differences[np.abs(differences) <= 4 * SAME * np.abs(summed).sum(axis=0)] = 0.0
+        few = min(block.n_units for block in used) < FEWEST
+        n_units = len(np.unique(np.concatenate([block.units for block in used])))
+        freedom = _satterthwaite(squares, [block.freedom for block in used])
+        made = cls(
+            used,
+            own,
+            at,
+            0 if few else n_units,
+            np.clip(freedom, 1.0, max(n_units - 1.0, 1.0)),
+            differences,
+            np.zeros(len(at)),
+        )
+        shares = made._shares([math.sqrt(1 - 1 / max(b.n_units, 1)) for b in used])
+        errors = np.sqrt(_pair_squares(shares, used[0].pairs))
+        return replace(made, errors=np.where((squares == 0).all(axis=0), 0.0, errors))
+
+    def _shares(self, factors: Sequence[Floats | float]) -> Floats:
+        """The share of each unit in the sum, systems × units, times a factor for each block."""
+        found = np.zeros((len(self.blocks[0].residuals), self.blocks[0].n_all))
+        for block, weight, factor in zip(self.blocks, self.weights, factors, strict=True):
+            total = max(float(block.sizes.sum()), 1.0)
+            found[:, block.units] += block.residuals * (weight / total * factor)
+        return found
+
+    def draw(self, key: int, resamples: int) -> Iterator[tuple[Ints, Floats]]:
+        """For pairs with the same first system, in turn: pairs × resamples, each statistic."""
+        pairs, shares = self.blocks[0].pairs, self._shares([1.0] * len(self.blocks))
+        sums = _flip(shares, key, resamples)
+        # Each block loses its own mean, which is 1 / n of its squares; all of them together then
+        # err as `freedom` + 1 units do.
+        again = [np.sqrt(unit_weights(b.sizes) * (1 - 1 / b.n_units)) for b in self.blocks]
+        variances = _pair_squares(self._shares(again), pairs) * (1 + 1 / self.freedom)
+        variances[self.errors == 0] = 0.0
+        most = np.maximum(_pair_squares(shares, pairs) * (self.freedom + 1), 1e-300)
+        for first, others, rows in _by_first(pairs):
+            drawn = np.abs(sums[others] - sums[first])
+            known = variances[rows][:, None]
+            left = known * np.maximum(1 - drawn**2 / most[rows][:, None], 0.0)
+            yield self.at[rows], _studentise(drawn, left, known)
+
+
+def _satterthwaite(squares: Floats, freedoms: Sequence[float]) -> Floats:
+    """Degrees of freedom of a sum of variances, blocks × pairs; infinite where it is 0."""
+    parts = squares / np.maximum(squares.sum(axis=0), 1e-300)
+    known = (parts**2 / np.array(freedoms)[:, None]).sum(axis=0)
+    found: Floats = np.where(known > 0, 1 / np.where(known > 0, known, 1.0), np.inf)
+    return found
+
+
+def _flip(residuals: Floats, key: int, resamples: int) -> Floats:
+    """Sums over all units with random signs, the same for all systems: systems × resamples."""
+    grid, shift = to_grid(residuals, residuals.shape[1])
+    flip = kernels().flip_sums
+    return np.stack(
+        [from_grid(flip(np.ascontiguousarray(row), key, 0, resamples, 0), shift) for row in grid]
+    )
+
+
+def _pair_squares(rows: Floats, pairs: Ints) -> Floats:
+    """Σ (a − b)² over units for each pair of rows."""
+    found = np.empty(len(pairs))
+    for first, others, at in _by_first(pairs):
+        found[at] = ((rows[others] - rows[first]) ** 2).sum(axis=1)
+    return found
+
+
+def _by_first(pairs: Ints) -> Iterator[tuple[int, Ints | slice, Ints]]:
+    """First system, second systems, and the places of the pairs, for each first system."""
+    for first in np.unique(pairs[:, 0]).tolist():
+        rows = np.flatnonzero(pairs[:, 0] == first)
+        others = pairs[rows, 1]
+        low, high = int(others[0]), int(others[-1]) + 1
+        in_a_row = np.array_equal(others, np.arange(low, high))
+        yield first, slice(low, high) if in_a_row else others, rows
+
+
+def _studentise(
+    sizes: Floats, left: Floats, squares: Floats, n: float = math.inf, total: float = 1.0
+) -> Floats:
+    """The statistic of resamples: means over errors, of residual squares `left`."""
+    flat = left <= 1e-12 * squares
+    share = 1.0 if math.isinf(n) else (n - 1) / n
+    errors = np.sqrt(np.where(flat, 1.0, left) * share) / total
+    found: Floats = np.where(flat, np.where(sizes > 0, np.inf, 0.0), sizes / errors)
+    found[(squares == 0)[:, 0]] = 0.0
+    return found

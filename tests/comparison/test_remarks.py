@@ -1,0 +1,108 @@
+"""Remarks where the data show that p and intervals are doubtful, with the remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from assay import compare
+from tests.comparison.made_scores import scores_of, with_users
+
+SAME, FEW, GROUPS, TUKEY = "the same value on all", "many small differences", "uneven", "Tukey"
+
+
+def remarks_on(*rows, **settings):
+    return " | ".join(compare(*map(scores_of, rows), resamples=300, **settings).remarks)
+
+
+def test_a_system_that_never_varies() -> None:
+    other = np.random.default_rng(0).random(20) * 0.3
+    text = remarks_on(np.full(20, 0.9), other)
+    assert "RR: A has the same value on all 20 queries" in text
+    assert "take more queries" in text
+    assert SAME not in remarks_on(np.full(200, 0.9), np.random.default_rng(0).random(200) * 0.3)
+    base = np.random.default_rng(1).random(12)
+    assert "A and B differ by the same value on all 12 queries" in remarks_on(base + 0.1, base)
+    assert SAME not in remarks_on(np.full(20, 0.15), other)  # nobody leads
+
+
+def test_many_small_wins_against_few_large_losses() -> None:
+    base = np.random.default_rng(2).random(40)
+    wins = base + 0.1 + 0.01 * np.random.default_rng(3).random(40)
+    losses = wins.copy()
+    losses[:2] -= 0.6
+    text = remarks_on(losses, base)
+    assert "RR: A leads B by many small differences against a few large ones" in text
+    assert "with 40 queries" in text
+    assert "--differences" in text
+    gains = base.copy()  # the other way round, the tail is the winner's own
+    gains[:8] += 0.6
+    assert FEW not in remarks_on(gains, base)
+    assert FEW not in remarks_on(losses, base, test="wilcoxon")
+
+
+def test_slices_are_looked_at_one_by_one() -> None:
+    rng = np.random.default_rng(4)
+    base = rng.random(60)
+    kinds = ["a"] * 30 + ["b"] * 30
+    other = base + 0.1 + 0.05 * rng.normal(size=60)
+    other[30:] = base[30:] + 0.1
+    other[30] -= 0.5
+    scores = [scores_of(row) for row in (other, base)]
+    ids = list(scores[0].query_ids)
+    scores = [one.with_groups(kind=dict(zip(ids, kinds, strict=True))) for one in scores]
+    assert any("in b a lead rests on" in one for one in compare(*scores, slices="kind").remarks)
+
+
+def test_groups_of_very_uneven_size() -> None:
+    rng = np.random.default_rng(5)
+    users = ["big"] * 60 + [f"u{i}" for i in range(20) for _ in range(2)]
+    systems = [with_users(rng.random(100), users) for _ in range(2)]
+    text = " ".join(compare(*systems, by="user").remarks)
+    assert "the 21 groups by user are of very uneven size and count like 2.7" in text
+    assert "the largest holds 60% of the queries" in text
+    even = [with_users(rng.random(100), [f"u{i // 12}" for i in range(100)]) for _ in range(2)]
+    assert GROUPS not in " ".join(compare(*even, by="user").remarks)
+
+
+def test_tukey_with_unequal_variances() -> None:
+    rng = np.random.default_rng(6)
+    base = rng.random(50)
+    rows = [base + spread * rng.normal(size=50) for spread in (0.01, 0.01, 0.5)]
+    assert "use correction max-t" in remarks_on(*rows, correction="tukey")
+    assert TUKEY not in remarks_on(*rows)
+    alike = [base + 0.1 * rng.normal(size=50) for _ in range(3)]
+    assert TUKEY not in remarks_on(*alike, correction="tukey")
+    assert TUKEY not in remarks_on(base, base, base, correction="tukey")
+
+
+@pytest.mark.parametrize(
+    ("n", "least", "most"), [(10, 0.0, 0.25), (25, 0.0, 0.12), (100, 0.0, 0.01)]
+)
+def test_leads_with_symmetric_errors_are_rarely_remarked(n, least, most) -> None:
+    rng = np.random.default_rng(7)
+    decided = remarked = 0
+    for _ in range(300):
+        found = compare(
+            scores_of(rng.normal(0.8, 1, n)), scores_of(np.sin(np.arange(n))), resamples=200
+        )
+        if found.pairs[0].winner is not None:
+            decided += 1
+            remarked += any(FEW in one or SAME in one for one in found.remarks)
+    assert decided > 30
+    assert least <= remarked / decided <= most
+
+
+def test_wrong_leads_of_rare_losses_are_remarked() -> None:
+    """Equal means, one system always 0.1, the other 1 on a tenth of the queries."""
+    rng = np.random.default_rng(8)
+    wrong = left = 0
+    for _ in range(300):
+        found = compare(
+            scores_of(np.full(10, 0.1)), scores_of((rng.random(10) < 0.1) * 1.0), resamples=200
+        )
+        if found.pairs[0].winner is not None:
+            wrong += 1
+            left += not found.remarks
+    assert wrong > 60  # of 300, where 15 should be
+    assert left == 0

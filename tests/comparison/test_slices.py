@@ -1,0 +1,210 @@
+"""Comparison in slices of the queries: verdicts, dependence, the mean of slices."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay import compare
+from assay.comparison.tables import data_table
+from assay.errors import UsageError
+from assay.tables.page import latex_page, markdown_page
+from tests.comparison.made_scores import scores_of
+from tests.comparison.test_coherence import COMBINATIONS, KINDS, make
+from tests.hostile import HOSTILE
+
+
+def sliced(row, labels, **columns):
+    scores = scores_of(row)
+    ids = list(scores.query_ids)
+    made = {"kind": labels, **columns}
+    return scores.with_groups(**{k: dict(zip(ids, v, strict=True)) for k, v in made.items()})
+
+
+def two(labels, shifts, seed=0, spread=0.1):
+    rng = np.random.default_rng(seed)
+    base = rng.random(len(labels))
+    other = base + spread * rng.normal(size=len(labels)) + [shifts[label] for label in labels]
+    return [sliced(row, labels) for row in (other, base)]
+
+
+def test_each_slice_has_a_verdict_and_the_dependence_is_shown() -> None:
+    labels = ["de"] * 40 + ["en"] * 50 + ["fr"] * 30
+    new, old = two(labels, {"de": 0.2, "en": 0.0, "fr": -0.2})
+    found = compare(new, old, names=["new", "old"], slices="kind")
+    by_name = {one.name: one for one in found.slices.slices}
+    assert [by_name[name].pairs[0].winner for name in ("de", "en", "fr")] == ["new", None, "old"]
+    assert by_name["de"].verdict.startswith("new is better than old on RR: +0.")
+    assert "(max-t over 3 slices)" in by_name["de"].verdict
+    assert found.slices.interaction_p("new", "old", "RR") < 0.001
+    where, depends, mean = found.slices.verdicts["RR"]
+    assert where == (
+        "By kind: new better than old in de; not separable in en; old better than new in fr"
+    )
+    assert depends.startswith("The difference new − old depends on kind: in ")
+    assert mean.startswith("In the mean of 3 slices new and old are not separable: ")
+    assert found.slices.family == "one pair in 3 slices by kind"
+
+
+def test_the_mean_of_slices_counts_each_the_same() -> None:
+    labels = ["a"] * 60 + ["b"] * 20
+    new, old = two(labels, {"a": 0.0, "b": 0.3})
+    found = compare(new, old, names=["new", "old"], slices="kind")
+    one = found.slices.macro[0]
+    parts = [np.mean(new["RR"][i] - old["RR"][i]) for i in (slice(60), slice(60, 80))]
+    assert one.difference == pytest.approx(np.mean(parts), rel=1e-12)
+    assert one.low < one.difference < one.high
+    assert one.clear
+    mean = found.slices.means["RR", "new"]
+    assert mean.estimate == pytest.approx(np.mean([new["RR"][:60].mean(), new["RR"][60:].mean()]))
+    assert 0 <= mean.low < mean.estimate < mean.high <= 1
+
+
+def test_one_pair_in_one_slice_is_a_comparison_of_its_queries() -> None:
+    new, old = two(["a"] * 30 + [""] * 10, {"a": 0.05, "": 0.5})
+    found = compare(new, old, names=["new", "old"], slices="kind")
+    alone = compare(*[scores_of(one["RR"][:30]) for one in (new, old)], names=["new", "old"])
+    (pair,), (same,) = found.slices.slices[0].pairs, alone.pairs
+    assert (pair.p, pair.interval.low, pair.winner) == (same.p, same.interval.low, same.winner)
+    assert found.slices.interactions == found.slices.macro == ()
+    assert "10 queries have no kind and count in no slice" in found.remarks
+
+
+def test_slices_are_in_natural_order_and_small_ones_are_not_decided() -> None:
+    labels = ["10-20"] * 20 + ["5-10"] * 20 + ["100"] * 5
+    new, old = two(labels, dict.fromkeys(labels, 0.3))
+    found = compare(new, old, names=["new", "old"], slices="kind")
+    assert found.slices.names == ("5-10", "10-20", "100")
+    small = found.slices.slices[2]
+    assert small.pairs == ()
+    assert small.note == "too few queries: 5, at least 6 are needed"
+    assert small.n_queries == 5
+    assert found.slices.slices[0].pairs[0].n_slices == 2
+    assert "too few queries in 100" in found.slices.verdicts["RR"][0]
+    remark = "slices of fewer than 6 queries are not tested: 100; their mean is of the other 2"
+    assert remark in found.remarks
+    only = compare(
+        *[sliced(one["RR"], ["x"] * 3 + ["y"] * 42) for one in (new, old)], slices="kind"
+    )
+    assert [bool(one.pairs) for one in only.slices.slices] == [False, True]
+
+
+def test_clusters_may_reach_over_slices() -> None:
+    labels, users = ["a", "b"] * 30, [f"u{i // 4}" for i in range(60)]
+    rng = np.random.default_rng(1)
+    of_user = dict(zip(sorted(set(users)), rng.normal(size=15), strict=True))
+    rows = [np.array([of_user[u] for u in users]) * k + rng.random(60) for k in (0, 1)]
+    new, old = (sliced(row, labels, user=users) for row in rows)
+    found = compare(new, old, slices="kind", by="user")
+    assert found.slices.slices[0].pairs[0].n_units == 15
+    # A user is in both slices: what all of a user's queries share is in no contrast of the two.
+    assert found.slices.interactions[0].high - found.slices.interactions[0].low < (
+        found.slices.macro[0].high - found.slices.macro[0].low
+    )
+    few = compare(new, old, slices="user", by="user")
+    assert not any(one.pairs for one in few.slices.slices)
+    assert "no slice is large enough" in repr(few)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([one for one in COMBINATIONS if one[1] != "tukey"]),
+    st.sampled_from(KINDS),
+    st.integers(2, 4),
+    st.integers(12, 60),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0.01, 0.05, 0.2]),
+    st.integers(0, 2**32 - 1),
+)
+def test_no_two_answers_disagree_in_any_slice(
+    how, kind, systems, n, grouped, baseline, level, seed
+) -> None:
+    rng = np.random.default_rng(seed)
+    labels = rng.choice(["a", "b", "c", ""], n).tolist()
+    users = [f"u{i}" for i in rng.integers(0, n, n)]
+    found = compare(
+        *[sliced(row, labels, user=users) for row in make(kind, systems, n, seed)],
+        names=[f"s{i}" for i in range(systems)],
+        test=how[0],
+        correction=how[1],
+        level=level,
+        resamples=300,
+        baseline="s0" if baseline else None,
+        by="user" if grouped else None,
+        slices="kind",
+    )
+    for pair in (pair for one in found.slices.slices for pair in one.pairs):
+        decided = pair.winner is not None
+        assert not decided or pair.p <= level
+        if pair.coherent and not math.isnan(pair.interval.low):
+            outside = pair.interval.low > 0 or pair.interval.high < 0
+            assert outside == decided == (pair.p <= level), pair
+    for one in (*found.slices.macro, *found.slices.interactions):
+        if not math.isnan(one.low):
+            assert one.clear == (one.low > 0 or one.high < 0), one
+    text = repr(found)
+    assert "-0.0000" not in text
+    assert "nan" not in text
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_what_json_and_tables_hold() -> None:
+    labels = ["de"] * 20 + ["en"] * 20 + ["xx"] * 2
+    rng = np.random.default_rng(4)
+    systems = [sliced(rng.random(42), labels) for _ in range(3)]
+    found = compare(*systems, names=["a", "b", "c"], slices="kind")
+    data = found.to_dict()["slices"]
+    assert data["family"] == "all 3 pairs in 2 slices by kind"
+    own = data["measures"]["RR"]
+    assert [one["n"] for one in own["slices"]] == [20, 20, 2]
+    assert own["slices"][0]["pairs"][0]["test"] == "max-t over 3 pairs in 2 slices"
+    assert own["slices"][2]["pairs"] == []
+    assert len(own["interaction"]) == len(own["macro"]["pairs"]) == 3
+    assert [one["slice"] for one in own["interaction"][0]["beside_the_others"]] == ["de"]
+    table = data_table(found)
+    assert table.columns[0] == "slice"
+    assert [row[0].value for row in table.rows] == [""] * 3 + ["de"] * 3 + ["en"] * 3
+    assert "Slices: max-t over 3 pairs in 2 slices (all 3 pairs in 2 slices by kind)" in repr(found)
+    assert "slices" not in compare(*systems).to_dict()
+    assert "slice" not in data_table(compare(*systems)).columns
+
+
+def test_hostile_names() -> None:
+    labels = [name for name in HOSTILE for _ in range(6)]
+    rows = np.random.default_rng(5).random((2, len(labels)))
+    found = compare(*[sliced(row, labels) for row in rows], slices="kind", resamples=200)
+    assert len(found.slices.names) == len(HOSTILE)
+    for page in (repr(found), markdown_page(found.page()), latex_page(found.page())):
+        assert "\x1b" not in page
+    assert "<script" not in found._repr_html_()
+
+
+def test_senseless_slices_are_refused() -> None:
+    new, old = two(["a"] * 10 + ["b"] * 10, {"a": 0, "b": 0})
+    for wrong, words in (("nope", "nope"), (3, "a text"), (["kind"], "a text")):
+        with pytest.raises(UsageError, match=words):
+            compare(new, old, slices=wrong)
+    with pytest.raises(UsageError, match="tukey"):
+        compare(new, old, slices="kind", correction="tukey")
+    with pytest.raises(UsageError, match="is empty"):
+        compare(*[sliced(one["RR"], [""] * 20) for one in (new, old)], slices="kind")
+    many = [f"s{i // 6}" for i in range(720)]
+    with pytest.raises(UsageError, match="120 slices, more than 100"):
+        compare(*[sliced(np.random.default_rng(0).random(720), many)] * 2, slices="kind")
+
+
+def test_identical_systems_are_identical_in_each_slice() -> None:
+    row = np.random.default_rng(6).random(20)
+    found = compare(*[sliced(row, ["a", "b"] * 10)] * 2, names=["x", "y"], slices="kind")
+    assert found.slices.verdicts["RR"] == [
+        "By kind: identical in a and b",
+        "The difference is not shown to depend on kind: p = 1.0000 (max-t)",
+        "In the mean of 2 slices x and y are not separable: 0.0000 [0.0000, 0.0000], "
+        "p = 1.0000 (max-t)",
+    ]
