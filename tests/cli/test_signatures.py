@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+import numpy as np
 import pytest
 
 from assay.cli.main import main
@@ -81,6 +82,7 @@ BASE = {
     "descriptors demo": "descriptors demo --descriptor ORB --strongest 20 --json",
     "descriptors import": "descriptors import workbench.db --unit fraction --json",
     "runs compare": "runs compare 1 2 3 --json --resamples 200",
+    "tasks": "tasks values.csv --resamples 200 --json",
 }
 # Commands that print no numbers of their own, or those of a run that has its signature.
 WITHOUT = {"convert", "demo", "encode", "fuse", "measures", "schema", "serve"}
@@ -135,9 +137,13 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--differences": SHOWN,
         "--fail-if": SHOWN,
         "--fail-if-worse": SHOWN,
+        "--slices": SHOWN,  # a part of its own; the rest stays
+        "--look": SHOWN,  # of the gate
+        "--look-file": SHOWN,
     },
     "report": {
         **_SHOWING,
+        "--slices": SHOWN,
         **_RULES,
         **_STATISTICS,
         **dict.fromkeys(("--store", "--task", "--dataset", "--model", "--name", "--tag"), DATA),
@@ -366,6 +372,18 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "-m": SHOWN,
         "--force": SHOWN,
         "--store": DATA,
+        "--slices": SHOWN,
+    },
+    "tasks": {
+        **_SHOWING,
+        **{key: _STATISTICS[key] for key in ("--level", "--resamples", "--seed")},
+        **dict.fromkeys(("--store", "--model", "--name", "--tag", "--since", "--until"), DATA),
+        **dict.fromkeys(("-m", "--split", "--language"), DATA),
+        "--units": Moved("--units tasks"),
+        "--missing": Moved(
+            "--missing drop-system", "tasks gaps.csv --missing drop-task --resamples 200 --json"
+        ),
+        "--only": Moved("--only t1 --only t2 --only t3"),
     },
 }
 _SLOW = {"descriptors run", "descriptors demo"}
@@ -447,6 +465,16 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder: Path = tmp_path_factory.mktemp("inputs")
     make_inputs(folder)
     (folder / "captions.json").write_text(json.dumps(CAPTIONS))
+    values = np.random.default_rng(1).random((3, 8, 9)).round(3).tolist()
+    table = [
+        f"s{s},t{t},q{q},{value}"
+        for s, tasks in enumerate(values)
+        for t, queries in enumerate(tasks)
+        for q, value in enumerate(queries)
+    ]
+    (folder / "values.csv").write_text("\n".join(["system,task,query,value", *table]))
+    gaps = [line for line in table if not line.startswith("s2,t7")]
+    (folder / "gaps.csv").write_text("\n".join(["system,task,query,value", *gaps]))
     judged = (f"{q} 0 {(5 * q + n) % 48} 1\n" for q in range(12) for n in (0, 3, 11))
     (folder / "own.qrels").write_text("".join(judged))
     known: dict[str, Said] = {}

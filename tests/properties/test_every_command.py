@@ -14,6 +14,7 @@ from tests.properties import (
     test_same_predictions,
     test_same_runs,
     test_same_stored,
+    test_same_tasks,
     test_same_texts,
     test_same_vectors,
 )
@@ -26,6 +27,7 @@ FAMILIES = (
     test_same_texts,
     test_same_pictures,
     test_same_stored,
+    test_same_tasks,
 )
 TABLE = {command: row for family in FAMILIES for command, row in family.TABLE.items()}
 WITHOUT = {

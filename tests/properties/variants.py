@@ -41,6 +41,7 @@ def write_variants(folder: Path) -> None:
     _other_lines(folder)
     _other_names(folder)
     _vectors(folder)
+    _tasks(folder)
     _samples(folder)
     _predictions(folder)
     _texts(folder)
@@ -213,6 +214,42 @@ def _samples(folder: Path) -> None:
         _save(folder / "times8" / f"codes-{side}.npy", rows * 8)
     judged = (folder / "codes.qrels").read_text().replace(" 0 d", f" 0 {MARK}d")
     _write(folder / "renamed" / "codes.qrels", re.sub("(?m)^", MARK, judged.rstrip()) + "\n")
+
+
+# Values of systems on tasks
+
+
+def _tasks(folder: Path) -> None:
+    """A table with a row for each system, task and query; all, and one part for each task."""
+    rng = np.random.default_rng(18)
+    head = ("system", "task", "query", "value")
+    rows = [
+        (system, task, str(query), round(float(rng.random() + lead), 3))
+        for task in ("facts", "finance", "news")
+        for system, lead in (("new", 0.3), ("old", 0.0), ("other", 0.1))
+        for query in range(1, 13)
+    ]
+    of_task = [[row for row in rows if row[1] == task] for task in ("facts", "finance", "news")]
+    for number, some in enumerate(of_task):
+        _write(folder / f"part-{number}.csv", _delimited([head, *some], ","))
+    _write(folder / "values.csv", _delimited([head, *rows], ","))
+    _write(folder / "tsv" / "values.tsv", _delimited([head, *rows], "\t"))
+    turned = sorted(rows, key=lambda row: (row[0], row[3]))  # systems stay as they were named
+    _write(folder / "mixed" / "values.csv", _delimited([head, *turned], ","))
+    named = [(system, task, f"{MARK}{query}", value) for system, task, query, value in rows]
+    _write(folder / "renamed" / "values.csv", _delimited([head, *named], ","))
+    dicts = [dict(zip(head, row, strict=True)) for row in rows]
+    _write(folder / "jsonl" / "values.jsonl", "".join(json.dumps(one) + "\n" for one in dicts))
+    _write(folder / "json" / "values.json", json.dumps(dicts))
+    columns: dict[str, Any] = dict(zip(head, map(list, zip(*rows, strict=True)), strict=True))
+    _write_parquet(folder / "parquet" / "values.parquet", columns)
+    columns["query"] = [int(query) for query in columns["query"]]
+    _write_parquet(folder / "integers" / "values.parquet", columns)
+    _pack(folder, ["values.csv"])
+
+
+def _delimited(rows: Iterable[Iterable[Any]], mark: str) -> str:
+    return "".join(mark.join(map(str, row)) + "\n" for row in rows)
 
 
 # Predictions

@@ -12,6 +12,7 @@ import numpy as np
 from assay.arrays import Flags, Floats, Ints
 from assay.comparison.alignment import Aligned, align, cluster_settings, comparable
 from assay.core.checks import check_choice, name_few
+from assay.core.settings import join_settings
 from assay.core.text import did_you_mean
 from assay.errors import IdError, MismatchError, UsageError
 from assay.io.task_tables import TaskLines
@@ -115,8 +116,8 @@ def values_of_scores(
         values.append(part.values[:, 0, defined])
         groups.append(None if part.clusters is None else part.clusters[defined])
     lengths = [each.shape[1] for each in values]
-    signatures = {part.signature for part in parts}
-    if len(signatures) > 1:
+    made = [_without_queries(part.signature) for part in parts]
+    if any(each != made[0] for each in made):
         remarks.append("the tasks were scored under different conventions")
     return TaskValues(
         chosen.systems,
@@ -126,8 +127,23 @@ def values_of_scores(
         str(wanted),
         _number_groups(groups, lengths),
         wanted.bounds,
-        signatures.pop() if len(signatures) == 1 else "",
+        _join_signatures([part.signature for part in parts]),
         (*chosen.remarks, *remarks),
+    )
+
+
+def _parts(signature: str) -> dict[str, str]:
+    return {key: value for key, _, value in (part.partition(":") for part in signature.split("|"))}
+
+
+def _without_queries(signature: str) -> dict[str, str]:
+    return {key: value for key, value in _parts(signature).items() if key != "queries"}
+
+
+def _join_signatures(signatures: Sequence[str]) -> str:
+    """One signature for all tasks; what differs, as the queries do, is listed in their order."""
+    return "|".join(
+        f"{key}:{value}" for key, value in join_settings(map(_parts, signatures)).items()
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from assay import __version__
 from assay.arrays import Floats, or_none
 from assay.comparison.pairs import ComparisonSettings, Pair, shown_better
 from assay.comparison.task_pages import (
@@ -24,6 +25,8 @@ from assay.comparison.task_pages import (
 from assay.comparison.task_values import TaskValues
 from assay.comparison.verdict import verdict_of_all
 from assay.core.checks import check_choice, name_few
+from assay.core.ids import Ids
+from assay.core.settings import as_settings, query_digest, setting_parts
 from assay.errors import MismatchError, UsageError
 from assay.scoring.scores import SCHEMA_VERSION
 from assay.stats import (
@@ -142,8 +145,20 @@ class TaskComparison:
 
     @property
     def signature(self) -> str:
-        """The conventions of stored runs; empty for tables."""
-        return self._values.signature
+        """How the numbers were made: the conventions of scored runs, the tasks, the resampling."""
+        settings = self.settings
+        tasks = query_digest(Ids.of(list(self.tasks), "task"))
+        made = as_settings(
+            tasks=tasks,
+            units=self.units,
+            level=settings.level,
+            resamples=settings.resamples,
+            seed=settings.seed,
+        )
+        scored = (
+            self._values.signature or f"version:{__version__}|queries:{self._values.sizes.sum()}"
+        )
+        return "|".join([scored, *setting_parts(made)])
 
     @property
     def measure(self) -> str:

@@ -63,6 +63,18 @@ class TaskLines(NamedTuple):
         """Whether a value is the mean of a system on a task."""
         return not self.queries
 
+    def in_order(self) -> TaskLines:
+        """Tasks and queries by the text of their names: what is drawn goes by that order, and must
+        not depend on which line comes first. Systems stay as they were named."""
+        tasks = sorted(range(len(self.tasks)), key=self.tasks.__getitem__)
+        queries = sorted(range(len(self.queries)), key=lambda row: str(self.queries[row]))
+        return self._replace(
+            tasks=[self.tasks[row] for row in tasks],
+            queries=[self.queries[row] for row in queries],
+            task=np.argsort(tasks)[self.task],
+            query=np.argsort(queries)[self.query] if queries else self.query,
+        )
+
 
 def task_lines(data: Any) -> TaskLines:
     """From a path, a data frame, or records with the names of the columns.

@@ -52,10 +52,13 @@ def compare_tasks(
     chosen: dict[str, Any] = {"missing": missing, "only": only}
     scored = _scores_of(source)
     if scored is not None:
-        values = values_of_scores(scored, measure=measure, **chosen)
+        in_order = dict(sorted(scored.items()))  # as those of a table
+        values = values_of_scores(in_order, measure=measure, **chosen)
     else:
         lines = _lines_of(source, {"split": split, "only": only, "languages": languages})
-        values = values_of_lines(lines, measure="" if measure is None else str(measure), **chosen)
+        values = values_of_lines(
+            lines.in_order(), measure="" if measure is None else str(measure), **chosen
+        )
     return compare_task_values(values, units=units, level=level, resamples=resamples, seed=seed)
 
 

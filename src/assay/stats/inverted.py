@@ -21,7 +21,7 @@ from assay.stats.bootstrap import bootstrap_t
 from assay.stats.bounded import constant_difference_ends
 from assay.stats.intervals import Interval
 from assay.stats.joint import allowed_draws
-from assay.stats.samples import clean_pairs, too_few
+from assay.stats.samples import SAME, clean_pairs, too_few
 from assay.stats.special import t_quantile
 from assay.stats.tests import EXACT_SIGNS_UP_TO, TestResult, paired_test, signs_of_all
 from assay.stats.units import unit_error, units_table
@@ -90,7 +90,8 @@ def inverted_interval(
     (sums,), sizes = units_table(pairs.differences[None, :], labels)
     if too_few(len(sizes)):
         return blank
-    if not np.ptp(sums / sizes) > 0:
+    largest = max(np.abs(pairs.a).max(), np.abs(pairs.b).max())
+    if np.ptp(sums / sizes) <= 4 * SAME * largest:
         return _constant(blank, len(sizes), separate=separate)
     if test.method == "randomisation":
         low, high = _subset_ends(sums, sizes, test, level)
