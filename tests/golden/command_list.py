@@ -126,7 +126,7 @@ def _compare() -> Found:
             },
             **{
                 f"correction {name}": f"{few} -m AP,RR --correction {name}"
-                for name in ("holm", "bonferroni", "bh", "tukey", "none")
+                for name in ("max-t", "holm", "bonferroni", "bh", "tukey", "none")
             },
             **{
                 f"interval {name}": f"{few} -m AP,RR --interval {name}"
@@ -165,8 +165,22 @@ def _compare() -> Found:
             " --fail-if-worse --json",
             "gate with a margin": f"{gate} --fail-if-worse --margin 0.0001 --json",
             "gate with a wide margin": f"{gate} --fail-if-worse --margin 0.9 --json",
+            "gate at the tenth look": f"{gate} --fail-if-worse --look 10 --json",
+            "slices": f"{few} -m AP --slices groups.tsv:kind",
+            "slices in text": f"{two} -m AP --resamples 300 --slices groups.tsv:kind",
             "gate in text": "random.run -r qrels.txt -b dense.run --resamples 500 --fail-if-worse",
             "one run": "dense.run -r qrels.txt",
+        },
+    )
+
+
+def _tasks() -> Found:
+    yield from _named(
+        "tasks",
+        {
+            "queries": "values.csv --resamples 500 --json",
+            "tasks": "values.csv --units tasks --resamples 500 --json",
+            "text": "values.csv --resamples 500",
         },
     )
 
@@ -812,6 +826,7 @@ COMMANDS: dict[str, Command] = {
     for group in (
         _eval,
         _compare,
+        _tasks,
         _rank,
         _encode,
         _fuse,

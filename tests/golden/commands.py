@@ -29,14 +29,7 @@ __all__ = ["COMMANDS", "RECORDED", "RENAMED", "main", "read", "renames", "unmet"
 
 RECORDED = Path(__file__).with_name("commands.json")
 # Old names and the new ones, for keys of JSON and words of texts that were renamed on purpose.
-RENAMED: dict[str, str] = {
-    "preset:document_000": "preset:label_retrieval",
-    "preset:document_001": "preset:next_location",
-    "preset:document_002": "preset:binary_codes",
-    "preset:document_003": "preset:keypoints",
-    "preset:document_003_program": "preset:keypoints_program",
-    "preset:document_004": "preset:model_bench",
-}
+RENAMED: dict[str, str] = {}
 
 
 def main(arguments: list[str] | None = None) -> int:

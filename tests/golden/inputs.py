@@ -130,6 +130,9 @@ def _write_groups(folder: Path) -> None:
         f"{query}\tkind {row % 3}\t{'long' if row % 2 else 'short'}\tt{row % 9}\n"
         for row, query in enumerate([*QUERIES, "400", "401"])
     ]
+    made = np.random.default_rng(9).random((3, 8, 9)).round(3)
+    table = [f"s{s},t{t},q{q},{value}\n" for (s, t, q), value in np.ndenumerate(made)]
+    (folder / "values.csv").write_text("system,task,query,value\n" + "".join(table))
     (folder / "groups.tsv").write_text("query\tkind\tlength\ttopic\n" + "".join(rows))
 
 
