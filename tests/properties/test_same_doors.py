@@ -17,6 +17,7 @@ pytest.importorskip("pyarrow")
 
 import assay
 from assay.io.collections import load_collection
+from assay.runs.many_tasks import compare_tasks
 from assay.runs.record import RunRecord
 from assay.scoring.scores import Scores
 from assay.tasks.bench import run_bench
@@ -121,6 +122,10 @@ DOORS: dict[str, tuple[str, Callable[[], Any]]] = {
         lambda: run_bench(load_collection("made"), ["bm25", LETTERS], measures=["nDCG@10"]).to_dict(
             per_query=True
         ),
+    ),
+    "tasks": (
+        "tasks values.csv --resamples 200 --json",
+        lambda: compare_tasks("values.csv", resamples=200).to_dict(),
     ),
     "descriptors patches": (
         "descriptors patches floats --json",
