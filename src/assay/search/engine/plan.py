@@ -122,10 +122,13 @@ class SearchPlan:
 def search_settings(*, metric: str, zero: str, exclude: Any, **more: Any) -> dict[str, str]:
     """What can change the answers of a search, for the signature of its numbers.
 
-    `zero` counts under cosine only; where it is "error", no row is zero.
+    `zero` counts under cosine only; where it is "error", no row is zero. Of documents that tie at
+    the k-th place the first rows are kept, whatever their ids, unless all are: `cut:row` says so.
     """
+    cut = "row" if "k" in more and not more.get("keep_ties") else None
     return as_settings(
         metric=metric,
+        cut=cut,
         zero=zero if zero != "error" and metric == "cosine" else None,
         exclude=exclude if exclude is None or isinstance(exclude, str) else "pairs",
         **more,
