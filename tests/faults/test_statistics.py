@@ -33,7 +33,8 @@ def test_identical_systems_everywhere_else(engine: str) -> None:
     assert stats.effect(A, A).superiority == 0.5
     assert {each.rank for each in stats.rank_intervals(np.stack([A, A, A]))} == {2}
     found = stats.difference_interval(A, A)
-    assert (found.low, found.high) == (0, 0)
+    assert found.estimate == 0
+    assert 0 < found.high == -found.low < 0.2  # what was not seen may differ
     assert stats.compare_seeds(np.stack([A, A, A]), np.stack([A, A, A])).p == 1
     assert stats.minimum_detectable_difference(A - A) == 0
     assert stats.queries_needed(A - A) is None

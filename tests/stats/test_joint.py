@@ -155,6 +155,21 @@ def test_senseless_families_are_refused() -> None:
         compare_jointly(RNG.random((2, 9)), [(0, 1)], level=2)
 
 
+def test_systems_that_agree_on_a_few_queries_may_differ_on_others() -> None:
+    rng = np.random.default_rng(2)
+    pairs = list(combinations(range(10), 2))
+    truth = np.linspace(0.4, 0.55, 10)
+    missed = 0
+    for _ in range(200):
+        values = (rng.random((10, 10)) < truth[:, None]).astype(float)
+        found = compare_jointly(values, pairs, resamples=300)
+        wide = found.high - found.low
+        assert (wide[~np.isnan(wide)] > 0).all()
+        true = np.array([truth[a] - truth[b] for a, b in pairs])
+        missed += bool(((true < found.low) | (true > found.high)).any())
+    assert missed <= 20
+
+
 def test_noisy_systems_do_not_make_others_differ() -> None:
     """Randomised Tukey separates equal systems in some 40 % here: it pools the variances."""
     rng = np.random.default_rng(5)

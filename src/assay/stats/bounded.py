@@ -16,7 +16,7 @@ from assay.stats.special import normal_quantile
 
 __all__ = [
     "Bounds",
-    "constant_difference_ends",
+    "constant_difference_reach",
     "constant_ends",
     "few_away",
     "share_ends",
@@ -57,13 +57,13 @@ def constant_ends(value: float, n: int, level: float, bounds: Bounds) -> tuple[f
     return low, high
 
 
-def constant_difference_ends(value: float, n: int, level: float) -> tuple[float, float]:
-    """Ends for n equal differences: those not seen may be as much larger or smaller.
+def constant_difference_reach(value: float, n: int, level: float, span: float) -> float:
+    """Half the width for n equal differences: those not seen may be as much larger or smaller.
 
-    The side of 0 is that of the differences; where there are none, both ends are 0.
+    The side of 0 is then that of the differences. Where there are none, those not seen may be as
+    large as the range of the scores.
     """
-    reach = unseen_share(n, level) * abs(value)
-    return value - reach, value + reach
+    return unseen_share(n, level) * (abs(value) or span)
 
 
 def few_away(values: Floats, bounds: Bounds) -> float | None:

@@ -26,7 +26,7 @@ from assay.stats.bootstrap import (
 )
 from assay.stats.bounded import (
     Bounds,
-    constant_difference_ends,
+    constant_difference_reach,
     constant_ends,
     few_away,
     share_ends,
@@ -219,7 +219,9 @@ def difference_interval(
     found = _fill(plan, sample, None, None)
     if found.note != _NO_BOUNDS:
         return found
-    ends = constant_difference_ends(found.estimate, len(sample.units.sums), found.level)
+    n, span = len(sample.units.sums), float(np.ptp([pairs.a, pairs.b]))
+    reach = constant_difference_reach(found.estimate, n, found.level, span)
+    ends = (found.estimate - reach, found.estimate + reach)
     return replace(found, low=ends[0], high=ends[1], note=_CONSTANT)
 
 

@@ -18,7 +18,7 @@ from assay.core.exact_sums import from_grid, to_grid
 from assay.native import kernels
 from assay.native.random_words import stream_key
 from assay.stats.bootstrap import bootstrap_t
-from assay.stats.bounded import constant_difference_ends
+from assay.stats.bounded import constant_difference_reach
 from assay.stats.intervals import Interval
 from assay.stats.joint import allowed_draws
 from assay.stats.samples import SAME, clean_pairs, too_few
@@ -90,9 +90,9 @@ def inverted_interval(
     (sums,), sizes = units_table(pairs.differences[None, :], labels)
     if too_few(len(sizes)):
         return blank
-    largest = max(np.abs(pairs.a).max(), np.abs(pairs.b).max())
-    if np.ptp(sums / sizes) <= 4 * SAME * largest:
-        return _constant(blank, len(sizes), separate=separate)
+    scores = np.concatenate([pairs.a, pairs.b])
+    if np.ptp(sums / sizes) <= 4 * SAME * float(np.abs(scores).max()):
+        return _constant(blank, len(sizes), float(np.ptp(scores)), separate=separate)
     if test.method == "randomisation":
         low, high = _subset_ends(sums, sizes, test, level)
     else:
@@ -114,10 +114,10 @@ def settle(mean: float, low: float, high: float, *, separate: bool) -> tuple[flo
     return min(low, 0.0), max(high, 0.0)
 
 
-def _constant(blank: Interval, n: int, *, separate: bool) -> Interval:
+def _constant(blank: Interval, n: int, span: float, *, separate: bool) -> Interval:
     """Equal differences: those that were not seen may be as much larger or smaller."""
-    ends = constant_difference_ends(blank.estimate, n, blank.level)
-    ends = settle(blank.estimate, *ends, separate=separate)
+    mean, reach = blank.estimate, constant_difference_reach(blank.estimate, n, blank.level, span)
+    ends = settle(mean, mean - reach, mean + reach, separate=separate)
     return replace(blank, low=ends[0], high=ends[1], resamples=0, seed=None, note=_FLAT)
 
 

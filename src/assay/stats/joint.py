@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 from assay.arrays import Flags, Floats, Ints
 from assay.errors import ShapeError
 from assay.native.random_words import stream_key
-from assay.stats.bounded import unseen_share
+from assay.stats.bounded import constant_difference_reach
 from assay.stats.samples import (
     FEWEST,
     check_bootstraps,
@@ -140,6 +140,7 @@ class _Family:
     n_units: Ints
     freedom: Floats
     parts: tuple[SameUnits | BlockSum, ...]
+    span: float = 0.0  # the range of all scores
 
     @classmethod
     def of(cls, table: Floats, pairs: Ints, clusters: Any, blocks: Any, contrasts: Any) -> _Family:
@@ -167,7 +168,8 @@ class _Family:
                     for row, weights in enumerate(contrasts)
                 ]
             )
-        return cls._join(parts)
+        known = table[~undefined]
+        return replace(cls._join(parts), span=float(np.ptp(known)) if len(known) else 0.0)
 
     @classmethod
     def _join(cls, parts: list[SameUnits | BlockSum]) -> _Family:
@@ -284,9 +286,9 @@ class _Family:
             return unknown, unknown
         sizes = np.abs(self.differences)
         reach = self._unscale(critical) * self.errors
-        for flat in np.flatnonzero((self.errors == 0) & (sizes > 0)).tolist():
-            unseen = unseen_share(int(self.n_units[flat]), 1 - level / len(p))
-            reach[flat] = unseen * sizes[flat]
+        for flat in np.flatnonzero(self.errors == 0).tolist():
+            n = max(int(self.n_units[flat]), 1)
+            reach[flat] = constant_difference_reach(sizes[flat], n, 1 - level / len(p), self.span)
         separate = p <= level
         near = np.where(separate, np.maximum(sizes - reach, 1e-12 * sizes), sizes - reach)
         near = np.where(separate, near, np.minimum(near, 0.0))
