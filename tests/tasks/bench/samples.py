@@ -21,6 +21,11 @@ def shouting(texts: list[str]) -> np.ndarray:
     return letters([text[:12] for text in texts])
 
 
+def lower_cased_letters(texts: list[str]) -> np.ndarray:
+    """The same for capitals."""
+    return letters([text.lower() for text in texts])
+
+
 def small(n_docs: int = 40, n_queries: int = 25, seed: int = 0, empty: int = 0) -> Collection:
     """Queries are some words of the one document that is relevant, and a few of another."""
     rng = np.random.default_rng(seed)

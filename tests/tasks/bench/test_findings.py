@@ -143,6 +143,26 @@ def test_capitals_change_no_lexical_search_and_give_no_warning() -> None:
         assert loud.scores.values.tolist() == low.scores.values.tolist()
 
 
+def test_what_capitals_cost_a_model_is_measured() -> None:
+    plain = small()
+    loud = replace(plain, query_texts=[text.upper() for text in plain.query_texts])
+    letters = "letters=py:tests.tasks.bench.samples:letters"  # which knows small ones only
+    assert "capitals" not in codes(plain, [letters])
+    result = run_bench(loud, ["bm25", letters])
+    (found,) = (one for one in result.diagnosis.findings if one.code == "capitals")
+    assert found.message.startswith(
+        "letters loses by capitals: in small letters 25 queries reach +"
+    )
+    assert "Write the queries in small letters" in found.effect
+    low = run_bench(plain, [letters])["letters"].scores["nDCG@10"]
+    small_letters, given = result["letters"].lower_cased
+    assert small_letters.tolist() == low.tolist()
+    assert given.tolist() == result["letters"].scores["nDCG@10"].tolist()
+    assert result["bm25"].lower_cased is None
+    deaf = "deaf=py:tests.tasks.bench.samples:lower_cased_letters"
+    assert "capitals" not in codes(loud, [deaf])
+
+
 def test_failures_and_disagreements_are_those_of_the_values() -> None:
     collection = small()
     models = ["bm25", "letters=py:tests.tasks.bench.samples:letters"]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from assay.core.conventions import Conventions, as_conventions
 from assay.core.hits import judge
 from assay.core.id_hints import check_match
 from assay.core.judgments import Qrels
+from assay.core.ranking import Ranking
 from assay.core.settings import Settings, as_settings
 from assay.errors import UsageError
 from assay.io.chunking import ChunkRule
@@ -111,11 +112,17 @@ def run_bench(
     finished = BenchCheckpoint(None if checkpoint is None else Path(checkpoint), identity, data)
     qrels = _answerable(collection)
     systems = []
-    for name, spec, one, exact in _run_systems(plan, data, options, finished):
-        hits = judge(one.ranking, qrels, conventions=rules, allow_mismatch=True)  # was looked at
+    for found in _run_systems(plan, data, options, finished):
+        hits = judge(found.one.ranking, qrels, conventions=rules, allow_mismatch=True)  # looked at
         scores = score(hits, wanted, conventions=rules)
         scores = scores.but_settings(collection=collection.fingerprint[:8])
-        systems.append(System(name, spec, one, hits, scores, exact))
+        lower = None
+        if found.lower is not None:
+            tried = judge(found.lower, qrels, conventions=rules, allow_mismatch=True)
+            asked = scores.query_ids.match(found.lower.query_ids) >= 0
+            small = score(tried, wanted[:1], conventions=rules)
+            lower = (small.values[0][asked], scores.values[0][asked])
+        systems.append(System(found.name, found.spec, found.one, hits, scores, found.exact, lower))
     finished.clear()
     n_docs, first = len(collection.doc_ids), systems[0].hits
     return BenchResult(
@@ -177,13 +184,20 @@ def _answerable(collection: Collection) -> Qrels:
     )
 
 
+class _Searched(NamedTuple):
+    """A system that was run; `exact` is the model of an index, `lower` queries in small letters."""
+
+    name: str
+    spec: str
+    one: SearchResult
+    exact: str = ""
+    lower: Ranking | None = None
+
+
 def _run_systems(
     plan: BenchPlan, data: PreparedCollection, options: SearchOptions, finished: BenchCheckpoint
-) -> Iterator[tuple[str, str, SearchResult, str]]:
-    """Name, spec and result of every system: models, model × index, then fusions.
-
-    Of a model behind an index also the name of the model.
-    """
+) -> Iterator[_Searched]:
+    """Every system in turn: models, each behind each index, then fusions."""
     results = {}
     for model in plan.models:
         search = ModelSearch(model, data, options)
@@ -194,7 +208,7 @@ def _run_systems(
         made = _settings(model, data, options)
         found = results[model.name] = _with_settings(found, made)
         options.tell(model.name, "searching", 1, 1)  # also if it was finished before
-        yield model.name, model.spec, found, ""
+        yield _Searched(model.name, model.spec, found, lower=search.search_small_letters())
         for index in plan.indexes:
             name = indexed_name(model.name, index)
             indexed = kept.load_or_compute(
@@ -202,10 +216,10 @@ def _run_systems(
             )
             if indexed is not None:
                 found = _with_settings(indexed, {**made, "index": without_secrets(index)})
-                yield name, indexed_name(model.spec, index), found, model.name
+                yield _Searched(name, indexed_name(model.spec, index), found, model.name)
     for fusion in plan.fusions:
         members = [results[name] for name in fusion.members]
-        yield fusion.name, fusion.spec, _fuse(fusion, members, options), ""
+        yield _Searched(fusion.name, fusion.spec, _fuse(fusion, members, options))
 
 
 def _settings(model: Model, data: PreparedCollection, options: SearchOptions) -> dict[str, str]:

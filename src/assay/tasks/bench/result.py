@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.arrays import Floats
 from assay.comparison.compare import Comparison, compare
 from assay.core.hits import Hits
 from assay.core.ranking import Ranking
@@ -50,7 +51,8 @@ __all__ = ["BenchResult", "System", "write_runs"]
 class System:
     """A model, a fusion, or a model behind an index: what it retrieved, judged and scored.
 
-    `exact` is the name of the model whose exact search an index is to be compared with.
+    `exact` is the name of the model whose exact search an index is to be compared with,
+    `lower_cased` the first measure of some queries in small letters and as they are, in capitals.
     """
 
     name: str
@@ -59,6 +61,7 @@ class System:
     hits: Hits
     scores: Scores
     exact: str = ""
+    lower_cased: tuple[Floats, Floats] | None = None
 
     @property
     def ranking(self) -> Ranking:

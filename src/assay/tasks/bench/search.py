@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,10 @@ Metric = Literal["cosine", "dot", "l2"]
 # Called with the name of a system, what it is doing, how much of that is done, and how much there
 # is to do.
 BenchProgress = Callable[[str, str, int, int | None], None]
+
+
+_MOST_CAPITALS: Final = 0.8  # of the queries, to be called in capitals
+_TRIED: Final = 200  # queries in small letters, at most
 
 
 @dataclass(frozen=True)
@@ -210,11 +214,39 @@ class ModelSearch:
         fitted = cast("FittedModel", self._fitted)  # what has no vectors is lexical
         return _search_words(self.model.name, fitted, self._data, self._options)
 
+    def search_small_letters(self) -> Ranking | None:
+        """Some of the queries in small letters, where they are in capitals: what do those cost?
+
+        None where there is nothing to learn: queries in mixed case, a lexical model, which takes
+        no notice of case, vectors from a file, or from an endpoint, which may have a price, or
+        a result that was computed before.
+        """
+        ours = not self._maker.spec.startswith(("npy:", "openai:"))
+        if self.model.is_lexical or not ours or "_vectors" not in self.__dict__:
+            return None
+        data, encoded = _in_small_letters(self._data), self._vectors
+        if data is None or encoded is None:
+            return None
+        queries = self._maker.encode_queries(data.query_texts).vectors
+        return _search_vectors(
+            self.model.name, replace(encoded, queries=queries), data, self._options
+        ).ranking
+
     def search_index(self, name: str, spec: str) -> SearchResult | None:
         """Search of the vectors by another engine's index; None for a model without vectors."""
         if self._vectors is None:
             return None
         return _search_index(name, spec, self._vectors, self._data, self._options)
+
+
+def _in_small_letters(data: PreparedCollection) -> PreparedCollection | None:
+    """A sample of the queries, lower-cased; None unless most are in capitals."""
+    cased = [text for text in data.query_texts if text.upper() != text.lower()]
+    if not cased or sum(text == text.upper() for text in cased) < _MOST_CAPITALS * len(cased):
+        return None
+    rows = np.arange(0, len(data.query_texts), max(1, len(data.query_texts) // _TRIED))[:_TRIED]
+    texts = tuple(data.query_texts[row].lower() for row in rows)
+    return replace(data, query_ids=data.query_ids.take(rows), query_texts=texts)
 
 
 def _text_model(model: Model, options: SearchOptions) -> TextModel:

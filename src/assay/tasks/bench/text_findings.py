@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
+from assay.core.text import signed
 from assay.inspect.check import Finding
+from assay.stats import paired_test
 
 if TYPE_CHECKING:
     from assay.io.collections import Collection
@@ -103,6 +105,7 @@ def _overlap(left: NDArray[np.uint64], right: NDArray[np.uint64]) -> float:
 
 
 _SAMPLE: Final = 500
+_LEVEL: Final = 0.05
 _MOST: Final = 0.8
 _LETTERS: Final = re.compile(r"[^\W\d_]+")
 # Frequent short words, each in one of these languages only.
@@ -176,6 +179,7 @@ def check_texts(result: BenchResult) -> Iterator[Finding]:
     yield from _check_queries(collection)
     yield from _check_copies(collection)
     yield from _check_language(collection)
+    yield from _check_case(result)
 
 
 def _finding(
@@ -239,6 +243,27 @@ def _check_empty(collection: Collection) -> Iterator[Finding]:
             judged,
             len(collection.query_ids),
         )
+
+
+def _check_case(result: BenchResult) -> Iterator[Finding]:
+    """What capitals cost a model, measured: some queries were tried in small letters, too."""
+    for system in result.systems:
+        if system.lower_cased is None:
+            continue
+        small, given = system.lower_cased
+        test = paired_test(small, given)
+        if test.p <= _LEVEL and test.statistic > 0:
+            measure = system.scores.measures[0]
+            yield Finding(
+                "warning",
+                "capitals",
+                f"{system.name} loses by capitals: in small letters {_count(len(small), 'query')} "
+                f"reach {signed(test.statistic)} {measure} (p = {test.p:.4f})",
+                "The model tells letters by their case. Write the queries in small letters.",
+                len(small),
+                len(system.scores.query_ids),
+                (),
+            )
 
 
 def _relevant_among(collection: Collection, docs: Ids) -> int:
