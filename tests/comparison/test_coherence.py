@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -129,3 +131,15 @@ def test_a_family_is_named() -> None:
     assert "max-t over 6 pairs" in every.verdict
     against = compare(*map(scores_of, values), names=list("abcd"), baseline="a", resamples=300)
     assert against.family == "3 systems against a"
+
+
+@pytest.mark.parametrize("correction", ["max-t", "tukey", "holm"])
+@pytest.mark.parametrize("systems", [2, 3])
+@pytest.mark.parametrize("interval", ["auto", "t"])
+def test_differences_at_a_bound_have_ends_that_can_be(correction, systems, interval) -> None:
+    rows = np.ones((systems, 30))
+    rows[-1] = 0.0
+    found = compare(*map(scores_of, rows), correction=correction, interval=interval, resamples=200)
+    for pair in found.pairs:
+        assert -1 <= pair.interval.low < pair.interval.high <= 1
+        assert math.isnan(pair.effect.standardised)

@@ -205,6 +205,6 @@ def test_identical_systems_are_identical_in_each_slice() -> None:
     assert found.slices.verdicts["RR"] == [
         "By kind: identical in a and b",
         "The difference is not shown to depend on kind: p = 1.0000 (max-t)",
-        "In the mean of 2 slices x and y are not separable: 0.0000 [-0.1648, 0.1648], "
+        "In the mean of 2 slices x and y are not separable: 0.0000 [-0.1684, 0.1684], "
         "p = 1.0000 (max-t)",
     ]

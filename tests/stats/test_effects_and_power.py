@@ -31,6 +31,7 @@ def test_effect_of_little() -> None:
     assert math.isnan(effect([], []).mean_difference)
     assert math.isnan(effect([1, 2, 3], [1, 2, 3]).standardised)
     assert math.isnan(effect([1], [0]).standardised)
+    assert math.isnan(effect([1] * 9, [1 / 6, 1 / 6 + 2e-16] * 4 + [1 / 6]).standardised)
     assert effect([1, math.nan, 2], [0, 1, math.nan]).n_removed == 2
 
 

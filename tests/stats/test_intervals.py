@@ -349,3 +349,12 @@ def test_any_scale_gives_the_same_interval(scale: float) -> None:
     assert (scaled.low / scale, scaled.high / scale) == pytest.approx(
         (plain.low, plain.high), rel=1e-9
     )
+
+
+def test_equal_differences_have_ends_only_where_the_range_is_known() -> None:
+    same = [3.0] * 30
+    assert math.isnan(difference_interval(same, same).low)
+    known = difference_interval(same, same, bounds=(0.0, 5.0))
+    assert (known.low, known.high) == pytest.approx((-5 * 0.1157, 5 * 0.1157), abs=1e-3)
+    far = difference_interval([5.0] * 30, [0.0] * 30, bounds=(0.0, 5.0))
+    assert far.low < 5.0 == far.high

@@ -320,6 +320,7 @@ def compare(
             wanted,
             settings=settings,
             clusters=aligned.clusters,
+            bounds=measure.bounds,
         )
         pairs += found
         lettered = found if baseline is None else None

@@ -34,6 +34,7 @@ from assay.stats import (
     non_inferior,
     tukey_hsd,
 )
+from assay.stats.bounded import Bounds
 from assay.stats.inverted import pseudo_values, settle, test_units
 from assay.stats.looks import Bets
 from assay.stats.samples import (
@@ -129,6 +130,7 @@ class Pair:
     _values: tuple[Floats, Floats]
     _clusters: NDArray[Any] | None
     n_slices: int = 1
+    bounds: Bounds | None = None
 
     @property
     def difference(self) -> float:
@@ -232,12 +234,15 @@ class Pair:
     def interval(self) -> Interval:
         """Interval of the difference, corrected as p is: that of the test where `coherent`."""
         if self.coherent:
-            return self._joint or inverted_interval(
+            if self._joint is not None:
+                return self._joint.of_difference(self.bounds)
+            return inverted_interval(
                 *self._values,
                 self.test,
                 level=self.level_of_one,
                 separate=self.p <= self.settings.level,
                 clusters=self._clusters,
+                bounds=self.bounds,
             )
         return difference_interval(
             *self._values,
@@ -246,6 +251,7 @@ class Pair:
             resamples=self.settings.resamples,
             seed=self.settings.seed,
             clusters=self._clusters,
+            bounds=self.bounds,
         )
 
     def difference_of(self, name: str) -> tuple[float, float, float]:
@@ -376,16 +382,17 @@ def compare_pairs(
     settings: ComparisonSettings,
     clusters: NDArray[Any] | None,
     slices: Ints | None = None,
+    bounds: Bounds | None = None,
 ) -> list[Pair]:
     """Compare systems (rows of `values`, one number per query) two by two on one measure.
 
     With `slices`, the number of a slice for each query (−1 for none), in each slice in turn; all
-    pairs in all slices are one family.
+    pairs in all slices are one family. `bounds` are those of the measure.
     """
     sets = _cut(values, clusters, slices)
     n_pairs = len(sets) * len(wanted)
     if settings.correction == "max-t" and n_pairs > 1:
-        found = _infer_together(values, clusters, slices, sets, wanted, settings)
+        found = _infer_together(values, clusters, slices, sets, wanted, settings, bounds)
     else:
         found = _infer_apart(sets, wanted, settings)
     cells = [(own, groups, a, b) for own, groups in sets for a, b in wanted]
@@ -405,6 +412,7 @@ def compare_pairs(
             (own[a], own[b]),
             groups,
             len(sets),
+            bounds,
         )
         for (own, groups, a, b), one in zip(cells, found, strict=True)
     ]
@@ -438,11 +446,18 @@ def _infer_together(
     sets: list[_Set],
     wanted: Sequence[tuple[int, int]],
     settings: ComparisonSettings,
+    bounds: Bounds | None,
 ) -> Iterator[_Inference]:
     """All pairs from the same draws."""
     drawn: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
     found = compare_jointly(
-        values, wanted, clusters=clusters, blocks=slices, level=settings.level, **drawn
+        values,
+        wanted,
+        clusters=clusters,
+        blocks=slices,
+        level=settings.level,
+        bounds=bounds,
+        **drawn,
     )
     why = found.note.replace("queries", "queries" if clusters is None else "groups")
     cells = [(own, a, b) for own, _ in sets for a, b in wanted]

@@ -344,6 +344,7 @@ class _OneMeasure:
             settings=self.settings,
             clusters=self.aligned.clusters,
             slices=self.cut.numbers,
+            bounds=self.measure.bounds,
         )
 
     def _means(self, inside: Flags) -> dict[str, float]:
@@ -365,6 +366,7 @@ class _OneMeasure:
             level=self.settings.level,
             resamples=self.settings.resamples,
             seed=self.settings.seed,
+            bounds=self.measure.bounds,
         )
 
     def contrasts(self, weights: Floats, names: Sequence[str]) -> Iterator[Contrast]:

@@ -291,7 +291,7 @@ def compare_task_values(
     drawn: dict[str, Any] = {"resamples": settings.resamples, "seed": settings.seed}
     wanted = list(combinations(range(len(found.systems)), 2))
     if chosen == "tasks":
-        joint = compare_jointly(found.means, wanted, level=level, **drawn)
+        joint = compare_jointly(found.means, wanted, level=level, bounds=found.bounds, **drawn)
     else:
         n = len(found.tasks)
         joint = compare_jointly(
@@ -301,6 +301,7 @@ def compare_task_values(
             blocks=found.task_of,
             contrasts=[[1 / n] * n],
             level=level,
+            bounds=found.bounds,
             **drawn,
         )
     pairs = tuple(_pairs(found, chosen, wanted, joint, settings))

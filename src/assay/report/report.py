@@ -36,7 +36,7 @@ class Report(Leaderboard):
     @cached_property
     def remarks(self) -> tuple[str, ...]:
         """What a task noted, and what a mean alone would hide of each run and the comparison."""
-        return (*self.notes, *super().remarks)
+        return (*self.notes, *self.run_remarks)
 
     def page(self) -> Page:
         """Verdicts, tables and disclosures without charts, for Markdown and LaTeX."""

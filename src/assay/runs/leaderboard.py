@@ -94,14 +94,21 @@ class Leaderboard:
                 return means.get(str(measure), math.nan)
         return math.nan
 
-    @cached_property
+    @property
     def remarks(self) -> tuple[str, ...]:
-        """What a mean alone would hide of each run and the comparison."""
-        several = len(self.runs) > 1
-        own = [
-            f"{run.name}: {remark}" if several else remark
-            for run in self.runs
-            for remark in disclosures(run.scored(), run.chance_means())
+        """What a reader should know besides the numbers."""
+        return self.run_remarks
+
+    @cached_property
+    def run_remarks(self) -> tuple[str, ...]:
+        """What a mean alone would hide of the runs and the comparison; what all share, once."""
+        each = [list(disclosures(run.scored(), run.chance_means())) for run in self.runs]
+        shared = [remark for remark in each[0] if all(remark in one for one in each)]
+        own = shared + [
+            f"{run.name}: {remark}"
+            for run, found in zip(self.runs, each, strict=True)
+            for remark in found
+            if remark not in shared
         ]
         between = self.aligned.remarks if self.comparison is None else self.comparison.remarks
         mixed = (_mixed_data, _mixed_query_sets, _indexes_among_models)

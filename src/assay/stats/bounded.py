@@ -12,20 +12,33 @@ import math
 import numpy as np
 
 from assay.arrays import Floats
+from assay.errors import UsageError
 from assay.stats.special import normal_quantile
 
 __all__ = [
     "Bounds",
+    "check_bounds",
     "constant_difference_reach",
     "constant_ends",
     "few_away",
     "share_ends",
+    "span_of",
     "unseen_share",
     "wilson_ends",
 ]
 
 Bounds = tuple[float, float]
 _FEW: int = 15  # values away from the bound below which a bootstrap of them is not to be trusted
+
+
+def check_bounds(bounds: Bounds | None) -> Bounds | None:
+    """The least and the largest value of a measure; None where one of them is not finite."""
+    if bounds is None:
+        return None
+    low, high = map(float, bounds)
+    if low >= high:
+        raise UsageError(f"bounds are the least and the largest value; found {bounds!r}.")
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
 
 
 def wilson_ends(share: float, n: int, level: float) -> tuple[float, float]:
@@ -61,9 +74,16 @@ def constant_difference_reach(value: float, n: int, level: float, span: float) -
     """Half the width for n equal differences: those not seen may be as much larger or smaller.
 
     The side of 0 is then that of the differences. Where there are none, those not seen may be as
-    large as the range of the scores.
+    large as the range of the scores; NaN where that is not known.
     """
-    return unseen_share(n, level) * (abs(value) or span)
+    return unseen_share(n, level) * (abs(value) or span or math.nan)
+
+
+def span_of(scores: Floats, bounds: Bounds | None) -> float:
+    """How far two scores may be apart: by the bounds of the measure, or else as far as was seen."""
+    if bounds is not None:
+        return bounds[1] - bounds[0]
+    return float(np.ptp(scores)) if scores.size else 0.0
 
 
 def few_away(values: Floats, bounds: Bounds) -> float | None:

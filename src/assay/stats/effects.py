@@ -12,6 +12,7 @@ import numpy as np
 from assay.arrays import Floats
 from assay.stats.samples import (
     FEWEST,
+    SAME,
     check_level,
     check_margin,
     clean_pairs,
@@ -75,9 +76,10 @@ def effect(a: Any, b: Any) -> Effect:
     wins, losses = int((differences > 0).sum()), int((differences < 0).sum())
     mean = math.fsum(differences.tolist()) / n if n else math.nan
     spread = float(differences.std(ddof=1)) if n >= FEWEST else math.nan
+    noise = SAME * float(max(np.abs(pairs.a).max(initial=0.0), np.abs(pairs.b).max(initial=0.0)))
     return Effect(
         mean_difference=mean,
-        standardised=mean / spread if spread > 0 else math.nan,
+        standardised=mean / spread if spread > noise else math.nan,
         wins=wins,
         ties=n - wins - losses,
         losses=losses,

@@ -26,10 +26,12 @@ from assay.stats.bootstrap import (
 )
 from assay.stats.bounded import (
     Bounds,
+    check_bounds,
     constant_difference_reach,
     constant_ends,
     few_away,
     share_ends,
+    span_of,
     wilson_ends,
 )
 from assay.stats.samples import (
@@ -109,6 +111,11 @@ class Interval:
         ends = np.clip([self.low, self.high], low, high).tolist()  # NaN stays NaN
         return replace(self, low=ends[0], high=ends[1])
 
+    def of_difference(self, bounds: Bounds | None) -> Interval:
+        """The same, clipped to how far two values of a measure with these bounds can differ."""
+        width = math.inf if bounds is None else bounds[1] - bounds[0]
+        return self.within(-width, width)
+
     def __contains__(self, value: float) -> bool:
         """Whether a value lies inside; nothing lies inside an undefined interval."""
         return self.low <= value <= self.high
@@ -151,7 +158,7 @@ def interval(
     """
     plan = _plan(method, level, resamples, seed)
     sample = _sample(finite_or_nan(values, "values"), plan.method, clusters, strata)
-    return _fill(plan, sample, _check_bounds(bounds), None)
+    return _fill(plan, sample, check_bounds(bounds), None)
 
 
 def intervals(
@@ -172,7 +179,7 @@ def intervals(
     """
     plan = _plan(method, level, resamples, seed)
     rows = finite_or_nan(values, "values", dimensions=2)
-    limits = [None] * len(rows) if bounds is None else list(map(_check_bounds, bounds))
+    limits = [None] * len(rows) if bounds is None else list(map(check_bounds, bounds))
     check_lengths(bounds=len(limits), values=len(rows))
     samples = [_sample(row, plan.method, clusters, strata) for row in rows]
     drawn: dict[int, tuple[Floats, float]] = {}
@@ -200,8 +207,11 @@ def difference_interval(
     seed: int = 0,
     clusters: Any = None,
     strata: Any = None,
+    bounds: Bounds | None = None,
 ) -> Interval:
     """Interval for the mean of a − b on the same queries; see `interval`.
+
+    `bounds` are those of the scores, not of their differences.
 
     >>> difference_interval([0.2, 0.5, 0.4, 0.9], [0.1, 0.5, 0.2, 0.6], method="t")
     Interval(0.1500 [-0.0554, 0.3554], 95 % Student t, n=4)
@@ -217,22 +227,13 @@ def difference_interval(
     if plan.method == "auto":
         plan = replace(plan, method=_by_number(sample.units))
     found = _fill(plan, sample, None, None)
+    limits = check_bounds(bounds)
     if found.note != _NO_BOUNDS:
-        return found
-    n, span = len(sample.units.sums), float(np.ptp([pairs.a, pairs.b]))
+        return found.of_difference(limits)
+    n, span = len(sample.units.sums), span_of(np.stack([pairs.a, pairs.b]), limits)
     reach = constant_difference_reach(found.estimate, n, found.level, span)
     ends = (found.estimate - reach, found.estimate + reach)
-    return replace(found, low=ends[0], high=ends[1], note=_CONSTANT)
-
-
-def _check_bounds(bounds: Bounds | None) -> Bounds | None:
-    """The least and the largest value of a measure; None where one of them is not finite."""
-    if bounds is None:
-        return None
-    low, high = map(float, bounds)
-    if low >= high:
-        raise UsageError(f"bounds are the least and the largest value; found {bounds!r}.")
-    return (low, high) if math.isfinite(low) and math.isfinite(high) else None
+    return replace(found, low=ends[0], high=ends[1], note=_CONSTANT).of_difference(limits)
 
 
 def _choose(method: str, sample: _Sample, bounds: Bounds | None) -> str:

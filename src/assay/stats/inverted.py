@@ -18,7 +18,7 @@ from assay.core.exact_sums import from_grid, to_grid
 from assay.native import kernels
 from assay.native.random_words import stream_key
 from assay.stats.bootstrap import bootstrap_t
-from assay.stats.bounded import constant_difference_reach
+from assay.stats.bounded import Bounds, check_bounds, constant_difference_reach, span_of
 from assay.stats.intervals import Interval
 from assay.stats.joint import allowed_draws
 from assay.stats.samples import SAME, clean_pairs, too_few
@@ -64,12 +64,19 @@ def pseudo_values(a: Any, b: Any, clusters: Any) -> Floats:
 
 
 def inverted_interval(
-    a: Any, b: Any, test: TestResult, *, level: float, separate: bool, clusters: Any = None
+    a: Any,
+    b: Any,
+    test: TestResult,
+    *,
+    level: float,
+    separate: bool,
+    clusters: Any = None,
+    bounds: Bounds | None = None,
 ) -> Interval:
     """The interval for the mean of a − b that belongs to `test`, one of `INVERTIBLE`.
 
     `level` is the significance level, `separate` whether the test, after corrections, rejects: the
-    side of 0 follows it to the last bit.
+    side of 0 follows it to the last bit. `bounds` are those of the scores.
     """
     pairs = clean_pairs(a, b)
     n = len(pairs.differences)
@@ -90,15 +97,16 @@ def inverted_interval(
     (sums,), sizes = units_table(pairs.differences[None, :], labels)
     if too_few(len(sizes)):
         return blank
-    scores = np.concatenate([pairs.a, pairs.b])
+    scores, bounds = np.concatenate([pairs.a, pairs.b]), check_bounds(bounds)
     if np.ptp(sums / sizes) <= 4 * SAME * float(np.abs(scores).max()):
-        return _constant(blank, len(sizes), float(np.ptp(scores)), separate=separate)
+        span = span_of(scores, bounds)
+        return _constant(blank, len(sizes), span, separate=separate).of_difference(bounds)
     if test.method == "randomisation":
         low, high = _subset_ends(sums, sizes, test, level)
     else:
         low, high = _studentised_ends(pseudo_values(a, b, clusters), mean, test, level)
     low, high = settle(mean, low, high, separate=separate)
-    return replace(blank, low=low, high=high)
+    return replace(blank, low=low, high=high).of_difference(bounds)
 
 
 def settle(mean: float, low: float, high: float, *, separate: bool) -> tuple[float, float]:

@@ -21,7 +21,7 @@ import numpy as np
 from assay.arrays import Flags, Floats, Ints
 from assay.errors import ShapeError
 from assay.native.random_words import stream_key
-from assay.stats.bounded import constant_difference_reach
+from assay.stats.bounded import Bounds, check_bounds, constant_difference_reach, span_of
 from assay.stats.samples import (
     FEWEST,
     check_bootstraps,
@@ -76,6 +76,7 @@ def compare_jointly(
     level: float = 0.05,
     resamples: int = 10_000,
     seed: int = 0,
+    bounds: Bounds | None = None,
 ) -> JointPairs:
     """Compare pairs of rows of `values`, systems × queries, in one family.
 
@@ -83,7 +84,8 @@ def compare_jointly(
     each query, whole groups are flipped. With `blocks`, the number of a block for each query (−1
     for none), the family is all pairs in block 0, then in block 1, …; with `contrasts`, rows of a
     weight for each block, all pairs on each of these weighted sums of the differences in blocks:
-    [[1/2, 1/2]] compares the mean of two. `level` is the significance level of the family.
+    [[1/2, 1/2]] compares the mean of two. `level` is the significance level of the family,
+    `bounds` are those of the scores.
 
     >>> found = compare_jointly([[0.9, 0.8, 0.9, 0.7, 0.8, 0.9, 0.6, 0.8],
     ...                          [0.1, 0.2, 0.1, 0.3, 0.2, 0.1, 0.3, 0.2],
@@ -96,8 +98,13 @@ def compare_jointly(
         raise ShapeError(f"A comparison needs two systems or more, found shape {table.shape}.")
     check_significance_level(level)
     _check_blocks(table.shape[1], clusters, blocks, contrasts)
-    family = _Family.of(table, np.asarray(pairs, np.int64), clusters, blocks, contrasts)
-    return family.infer(level, check_bootstraps(resamples), check_seed(seed))
+    limits = check_bounds(bounds)
+    family = _Family.of(table, np.asarray(pairs, np.int64), clusters, blocks, contrasts, limits)
+    found = family.infer(level, check_bootstraps(resamples), check_seed(seed))
+    if limits is None:
+        return found
+    low, high = np.maximum(found.low, -family.span), np.minimum(found.high, family.span)
+    return replace(found, low=low, high=high)
 
 
 def _check_blocks(n_queries: int, clusters: Any, blocks: Any, contrasts: Any) -> None:
@@ -140,10 +147,18 @@ class _Family:
     n_units: Ints
     freedom: Floats
     parts: tuple[SameUnits | BlockSum, ...]
-    span: float = 0.0  # the range of all scores
+    span: Floats  # how far scores may be apart, and with them an entry
 
     @classmethod
-    def of(cls, table: Floats, pairs: Ints, clusters: Any, blocks: Any, contrasts: Any) -> _Family:
+    def of(
+        cls,
+        table: Floats,
+        pairs: Ints,
+        clusters: Any,
+        blocks: Any,
+        contrasts: Any,
+        bounds: Bounds | None,
+    ) -> _Family:
         undefined = np.isnan(table)
         if (undefined == undefined[0]).all():
             groups = [(table, np.arange(len(pairs)), pairs)]
@@ -168,18 +183,20 @@ class _Family:
                     for row, weights in enumerate(contrasts)
                 ]
             )
-        known = table[~undefined]
-        return replace(cls._join(parts), span=float(np.ptp(known)) if len(known) else 0.0)
+        weights = np.ones(1) if contrasts is None else np.abs(np.asarray(contrasts)).sum(axis=1)
+        n = sum(len(part.at) for part in parts)
+        span = np.repeat(weights * span_of(table[~undefined], bounds), n // len(weights))
+        return cls._join(parts, span)
 
     @classmethod
-    def _join(cls, parts: list[SameUnits | BlockSum]) -> _Family:
+    def _join(cls, parts: list[SameUnits | BlockSum], span: Floats) -> _Family:
         n = sum(len(part.at) for part in parts)
         differences, errors, freedom = np.empty(n), np.empty(n), np.empty(n)
         n_units = np.empty(n, np.int64)
         for part in parts:
             differences[part.at], errors[part.at] = part.differences, part.errors
             n_units[part.at], freedom[part.at] = part.n_units, part.freedom
-        return cls(differences, errors, n_units, freedom, tuple(parts))
+        return cls(differences, errors, n_units, freedom, tuple(parts), span)
 
     def infer(self, level: float, resamples: int, seed: int) -> JointPairs:
         n = int(self.n_units.min())
@@ -288,7 +305,8 @@ class _Family:
         reach = self._unscale(critical) * self.errors
         for flat in np.flatnonzero(self.errors == 0).tolist():
             n = max(int(self.n_units[flat]), 1)
-            reach[flat] = constant_difference_reach(sizes[flat], n, 1 - level / len(p), self.span)
+            one, span = 1 - level / len(p), float(self.span[flat])
+            reach[flat] = constant_difference_reach(sizes[flat], n, one, span)
         separate = p <= level
         near = np.where(separate, np.maximum(sizes - reach, 1e-12 * sizes), sizes - reach)
         near = np.where(separate, near, np.minimum(near, 0.0))

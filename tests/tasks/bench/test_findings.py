@@ -193,3 +193,15 @@ def test_unjudged_share_is_that_of_the_lists() -> None:
     )
     shown = result.diagnosis["unjudged"].message
     assert f"{share:.0%}" in shown
+
+
+def test_what_a_mean_would_hide_stands_beside_it() -> None:
+    result = run_bench(small(), ["bm25", "tfidf"], measures="nDCG@100, Success@40")
+    wanted = (
+        "nDCG@100: k is beyond the 40 there are to find",
+        "Success@40: chance is 100 %, any order is right, so this tells nothing",
+    )
+    said = result.to_dict()["remarks"]
+    assert [said.count(one) for one in wanted] == [1, 1]
+    assert all(one in repr(result) for one in wanted)
+    assert all(list(result.report().remarks).count(one) == 1 for one in wanted)

@@ -45,7 +45,7 @@ def print_bench(result: BenchResult, report: Report) -> None:
     print_leaderboard(console, result, report)
     print_costs(console, result)
     _print_indexes(console, result, report)
-    _print_findings(console, result)
+    _print_findings(console, result, report)
     if report.comparison is not None:
         console.print(Text(power_note(report.comparison, str(report.measures[0])), style="dim"))
     for line in describe_search(result):
@@ -170,15 +170,17 @@ def _print_indexes(console: Console, result: BenchResult, report: Report) -> Non
             print_blocks(console, block)
 
 
-def _print_findings(console: Console, result: BenchResult) -> None:
-    """A line or two for each finding."""
+def _print_findings(console: Console, result: BenchResult, report: Report) -> None:
+    """A line or two for each finding and remark."""
     for finding in result.diagnosis.findings:
         words = str(finding).removeprefix(f"{finding.severity}: ")
         grid = RichTable.grid(padding=(0, 1))
         sign = {"error": "✗", "warning": "!", "note": "·"}[finding.severity]
         grid.add_row(Text(sign, style=SEVERITY_STYLES[finding.severity]), Text(printable(words)))
         console.print(grid)
-    if result.diagnosis.findings:
+    for remark in report.run_remarks:
+        console.print(Text(f"· {printable(remark)}"))
+    if result.diagnosis.findings or report.run_remarks:
         console.print()
 
 

@@ -263,6 +263,7 @@ def bench_page(result: BenchResult, board: Leaderboard) -> Page:
     page += [leaderboard(result, board), cost_table(result)]
     page += index_page(result, board)
     page += [Words(str(finding)) for finding in result.diagnosis.findings]
+    page += [Words(remark) for remark in board.run_remarks]
     if board.comparison is not None:
         page.append(Words(power_note(board.comparison, str(board.measures[0]))))
     page += [Words(line) for line in describe_search(result)]
@@ -318,6 +319,7 @@ def bench_data(result: BenchResult, board: Leaderboard, *, per_query: bool) -> d
         "chance": _mean(result.chance),
         "ceiling": _mean(result.ceiling),
         "diagnosis": result.diagnosis.to_dict()["findings"],
+        "remarks": list(board.run_remarks),
         "signature": board.aligned.signature,
     }
     if board.comparison is not None:
