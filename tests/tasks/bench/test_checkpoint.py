@@ -7,12 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from assay.io.collections import write_collection
+from assay.io.collections import Collection, write_collection
 from assay.tasks.bench import run_bench
 from tests.tasks.bench import samples as bench_samples
 from tests.tasks.bench.samples import small
@@ -97,7 +98,7 @@ def test_a_killed_bench_resumes(tmp_path: Path, noted: Path) -> None:
     assert numbers(fresh.stdout) == numbers(done.stdout)
 
 
-def interrupted(tmp_path: Path, noted: Path) -> list[Path]:
+def interrupted(tmp_path: Path, noted: Path, data: Collection | None = None) -> list[Path]:
     """Run the first system only, as an interruption would; the files that stay."""
 
     def stop(system: str, phase: str, done: int, total: int | None) -> None:
@@ -105,8 +106,19 @@ def interrupted(tmp_path: Path, noted: Path) -> list[Path]:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_bench(small(), MODELS, checkpoint=tmp_path, progress=stop)
+        run_bench(data or small(), MODELS, checkpoint=tmp_path, progress=stop)
     return sorted(tmp_path.rglob("*.part"))
+
+
+def test_what_capitals_cost_is_kept_with_the_rest(tmp_path: Path, noted: Path) -> None:
+    plain = small()
+    loud = replace(plain, query_texts=[text.upper() for text in plain.query_texts])
+    interrupted(tmp_path, noted, loud)
+    once = calls()
+    resumed = run_bench(loud, MODELS, checkpoint=tmp_path).diagnosis.to_dict()
+    assert calls() == once
+    assert any("steady loses by capitals" in one["message"] for one in resumed["findings"])
+    assert resumed == run_bench(loud, MODELS).diagnosis.to_dict()
 
 
 def test_a_damaged_part_is_computed_again(tmp_path: Path, noted: Path) -> None:

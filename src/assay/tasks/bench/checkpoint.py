@@ -36,13 +36,19 @@ class BenchCheckpoint:
         return BenchCheckpoint(None, "", self._data)
 
     def load_or_compute(
-        self, key: str, compute: Callable[[], SearchResult | None]
+        self,
+        key: str,
+        compute: Callable[[], SearchResult | None],
+        data: PreparedCollection | None = None,
     ) -> SearchResult | None:
-        """The part of this key if it is there and sound; else it is computed and stored."""
+        """The part of this key if it is there and sound; else it is computed and stored.
+
+        `data` is what was searched, where that is not the whole collection.
+        """
         name = f"{_digest(key)}.part"
         part = self._parts.load(name)
         if part is not None:
-            return _from_part(part, self._data)
+            return _from_part(part, data or self._data)
         result = compute()
         if result is not None and result.index is None:  # a report on an index is made anew
             self._parts.save(name, _arrays_of(result.ranking), _notes_of(result))

@@ -208,7 +208,11 @@ def _run_systems(
         made = _settings(model, data, options)
         found = results[model.name] = _with_settings(found, made)
         options.tell(model.name, "searching", 1, 1)  # also if it was finished before
-        yield _Searched(model.name, model.spec, found, lower=search.search_small_letters())
+        lower = None
+        if (data_lower := search.small_letters) is not None:
+            key = f"{search.fingerprint} small letters"
+            lower = kept.load_or_compute(key, search.search_small_letters, data_lower)
+        yield _Searched(model.name, model.spec, found, lower=lower.ranking if lower else None)
         for index in plan.indexes:
             name = indexed_name(model.name, index)
             indexed = kept.load_or_compute(

@@ -214,23 +214,25 @@ class ModelSearch:
         fitted = cast("FittedModel", self._fitted)  # what has no vectors is lexical
         return _search_words(self.model.name, fitted, self._data, self._options)
 
-    def search_small_letters(self) -> Ranking | None:
+    @cached_property
+    def small_letters(self) -> PreparedCollection | None:
         """Some of the queries in small letters, where they are in capitals: what do those cost?
 
         None where there is nothing to learn: queries in mixed case, a lexical model, which takes
-        no notice of case, vectors from a file, or from an endpoint, which may have a price, or
-        a result that was computed before.
+        no notice of case, vectors from a file, or from an endpoint, which may have a price.
         """
-        ours = not self._maker.spec.startswith(("npy:", "openai:"))
-        if self.model.is_lexical or not ours or "_vectors" not in self.__dict__:
+        if self.model.is_lexical or self._maker.spec.startswith(("npy:", "openai:")):
             return None
-        data, encoded = _in_small_letters(self._data), self._vectors
+        return _in_small_letters(self._data)
+
+    def search_small_letters(self) -> SearchResult | None:
+        """What is found for them."""
+        data, encoded = self.small_letters, self._vectors
         if data is None or encoded is None:
             return None
         queries = self._maker.encode_queries(data.query_texts).vectors
-        return _search_vectors(
-            self.model.name, replace(encoded, queries=queries), data, self._options
-        ).ranking
+        found = replace(encoded, queries=queries)
+        return _search_vectors(self.model.name, found, data, self._options)
 
     def search_index(self, name: str, spec: str) -> SearchResult | None:
         """Search of the vectors by another engine's index; None for a model without vectors."""
