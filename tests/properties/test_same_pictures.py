@@ -32,7 +32,7 @@ TABLE: Table = {
         "blocks": "a scene is read at once",
     },
     "descriptors run": {
-        "format": "the settings are one file of YAML or TOML",
+        "format": [swapped(RUN, ("whole.yaml", "whole.toml"), slow=True)],
         "lines": _NO_IDS,
         "renamed": _NO_IDS,
         "unordered": _NO_IDS,

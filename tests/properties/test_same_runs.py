@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("pyarrow")
@@ -10,7 +12,6 @@ from tests.properties.metamorphic import DIGEST, Same, Sayings, Table, cases_of,
 from tests.properties.variants import MARK
 
 _FORMATS = ("csv", "tsv", "jsonl", "json", "parquet")
-_NO_VECTORS = "no vectors go in"
 _NO_THREADS = "it has no threads of its own"
 _ONE_FILE = "a run is one file"
 _NO_BLOCKS = "a file is read at once"
@@ -70,6 +71,12 @@ def _mixed(line: str, *more: str) -> Same:
     return swapped(line, *((old, new) for old, new in pairs if old in line))
 
 
+def _scaled(line: str, **further: Any) -> Same:
+    """Scores eight times as high, in the same order."""
+    names = [f"{name}.run" for name in ("dense", "coarse") if f"{name}.run" in line]
+    return swapped(line, *((name, f"times8/{name}") for name in names), **further)
+
+
 def _numpy(line: str, file: str = "") -> Same:
     return Same(line, line, file=file, engine="numpy")
 
@@ -83,6 +90,8 @@ def _file(same: Same, file: str) -> Same:
     )
 
 
+_SCORE = (r'"score": [^,}]+', '"score": 0')  # which explain shows
+
 TABLE: Table = {
     "eval": {
         "format": [*_formats(EVAL), _integers(EVAL), _npz(EVAL), *_formats(FLOAT32, "parquet")],
@@ -91,51 +100,55 @@ TABLE: Table = {
         "unordered": "see test_names_in_another_order",
         "threads": _NO_THREADS,
         "engine": [_numpy(EVAL), _numpy(FLOAT32)],
-        "scaled": _NO_VECTORS,
+        "scaled": [_scaled(EVAL), _scaled(FLOAT32)],
         "split": _ONE_FILE,
         "blocks": _NO_BLOCKS,
     },
     "compare": {
-        "format": [*_formats(COMPARE, "csv", "jsonl"), _integers(COMPARE), _integers(CLUSTERS)],
+        "format": [
+            *_formats(COMPARE, "csv", "jsonl"),
+            *(_integers(line) for line in (COMPARE, CLUSTERS)),
+            _npz(COMPARE),
+        ],
         "lines": [_mixed(COMPARE), _mixed(CLUSTERS, "groups.tsv")],
         "renamed": [_renamed(COMPARE), _renamed(CLUSTERS, "groups.tsv")],
         "unordered": "see test_names_in_another_order",
         "threads": _NO_THREADS,
         "engine": [_numpy(COMPARE), _numpy(CLUSTERS)],
-        "scaled": _NO_VECTORS,
+        "scaled": [_scaled(COMPARE), _scaled(STILL)],
         "split": _ONE_FILE,
         "blocks": _NO_BLOCKS,
     },
     "report": {
-        "format": [_of(REPORT, "parquet", "parquet"), _integers(REPORT)],
+        "format": [*_formats(REPORT, "csv", "json", "parquet"), _integers(REPORT), _npz(REPORT)],
         "lines": [_mixed(REPORT)],
         "renamed": [_renamed(REPORT)],
         "unordered": "intervals resample queries in the order of their ids",
         "threads": _NO_THREADS,
         "engine": [_numpy(REPORT)],
-        "scaled": _NO_VECTORS,
+        "scaled": [_scaled(REPORT)],
         "split": _ONE_FILE,
         "blocks": _NO_BLOCKS,
     },
     "check": {
-        "format": [*_formats(CHECK, "csv", "json"), _integers(CHECK)],
+        "format": [*_formats(CHECK), _integers(CHECK)],
         "lines": [_mixed(CHECK)],
         "renamed": [_renamed(CHECK)],
         "unordered": "its examples are the first by id",
         "threads": _NO_THREADS,
         "engine": [_numpy(CHECK)],
-        "scaled": _NO_VECTORS,
+        "scaled": [_scaled(CHECK)],
         "split": _ONE_FILE,
         "blocks": _NO_BLOCKS,
     },
     "explain": {
-        "format": [*_formats(EXPLAIN, "csv", "json"), _integers(EXPLAIN)],
+        "format": [*_formats(EXPLAIN), _integers(EXPLAIN), *_formats(EXPECTED, "jsonl")],
         "lines": [_mixed(EXPLAIN), _mixed(EXPECTED)],
         "renamed": [_renamed(EXPLAIN)],
         "unordered": "see eval, whose value it explains",
         "threads": _NO_THREADS,
         "engine": [_numpy(EXPLAIN), _numpy(EXPECTED)],
-        "scaled": _NO_VECTORS,
+        "scaled": [_scaled(one, words=(_SCORE,)) for one in (EXPLAIN, EXPECTED)],
         "split": _ONE_FILE,
         "blocks": _NO_BLOCKS,
     },
@@ -161,7 +174,7 @@ TABLE: Table = {
         "unordered": "equal scores are frequent where ranks are added",
         "threads": _NO_THREADS,
         "engine": [_file(_numpy(FUSE), "fused.run"), _file(_numpy(COMBSUM), "sum.run")],
-        "scaled": _NO_VECTORS,
+        "scaled": [_file(_scaled(FUSE), "fused.run"), _file(_scaled(COMBSUM), "sum.run")],
         "split": _ONE_FILE,
         "blocks": _NO_BLOCKS,
     },
@@ -180,7 +193,7 @@ TABLE: Table = {
         "unordered": "ids are copied",
         "threads": _NO_THREADS,
         "engine": [_numpy(CONVERT, "copy.tsv")],
-        "scaled": _NO_VECTORS,
+        "scaled": "scores are copied",
         "split": _ONE_FILE,
         "blocks": _NO_BLOCKS,
     },

@@ -19,6 +19,8 @@ PARTS = f"bench {_PARTS} --name made {_MODELS} --resamples 100 --json"
 CHUNKS = f"{BENCH} --chunk tokens:6:2"
 WORDS = "bench --corpus made --model tfidf --model lsa:5 --no-cache -m AP --resamples 100 --json"
 KINDS = f"{BENCH} --by kinds.csv"
+_VECTORS = "npy:ready/made-docs.npy,ready/made-queries.npy"
+READY = f"bench --corpus made --model v={_VECTORS} --no-cache -m AP --resamples 100 --json"
 ENCODE = "encode 'texts-*.jsonl' -e py:tests.golden.models:bag -o vectors"
 _QUERIES = "vectors/part-00001.npy --query-ids vectors/part-00001.ids.txt"
 SEARCH = f"rank {_QUERIES} vectors/manifest.json -k 9 -o near.run"
@@ -44,6 +46,8 @@ def _encoded(folder: str, texts: str = "'texts-*.jsonl'", *more: str, **further:
     )
 
 
+# A model of ready vectors is known by a digest of them.
+_MODEL = ((r'"fingerprint": "\w+"', '"fingerprint": ""'),)
 # The digest of a collection is that of its ids, too.
 _COLLECTION = ((r'"fingerprint": "\w+"', '"fingerprint": ""'), (r"collection:\w+", "collection"))
 
@@ -74,7 +78,14 @@ TABLE: Table = {
             for one in ("--threads 1", "--threads 2", "--cluster threads --workers 2")
         ],
         "engine": [Same(line, line, engine="numpy") for line in (BENCH, CHUNKS, WORDS)],
-        "scaled": "models make the vectors",
+        "scaled": [
+            swapped(
+                READY,
+                ("ready/made-docs.npy", "times8/made-docs.npy"),
+                ("ready/made-queries.npy", "times8/made-queries.npy"),
+                words=_MODEL,
+            )
+        ],
         "split": "a corpus is one file or folder",
         "blocks": [
             Same(BENCH, BENCH.replace("--no-cache", "--cache kept-texts")),

@@ -39,6 +39,7 @@ def write_variants(folder: Path) -> None:
     _write_triples(folder, "qrels", _read(folder / "qrels.txt", (0, 2, 3)), "relevance")
     _pack(folder, [f"{name}.run" for name in RUNS] + ["qrels.txt"])
     _other_lines(folder)
+    _other_scores(folder)
     _other_names(folder)
     _vectors(folder)
     _tasks(folder)
@@ -102,6 +103,14 @@ def _other_lines(folder: Path) -> None:
         head = 1 if name.endswith((".tsv", ".csv")) else 0
         order = head + np.random.default_rng(number).permutation(len(lines) - head)
         _write(folder / "mixed" / name, "".join(lines[:head] + [lines[row] for row in order]))
+
+
+def _other_scores(folder: Path) -> None:
+    """Runs whose scores are eight times as high, which rounds nothing."""
+    for name in RUNS:
+        lines = [line.split() for line in (folder / f"{name}.run").read_text().splitlines()]
+        again = [" ".join([*row[:4], repr(8 * float(row[4])), row[5]]) + "\n" for row in lines]
+        _write(folder / "times8" / f"{name}.run", "".join(again))
 
 
 def _other_names(folder: Path) -> None:
@@ -323,6 +332,10 @@ def _texts(folder: Path) -> None:
     lines = [f"{MARK}{query}\t{MARK}{doc}\t{grade}\n" for query, doc, grade in rows]
     head = "query-id\tcorpus-id\tscore\n"
     _write(folder / "renamed" / "made" / "qrels" / "test.tsv", head + "".join(lines))
+    for side, found in (("docs", docs), ("queries", queries)):
+        vectors = np.random.default_rng(len(side)).standard_normal((len(found), 6))
+        for kind, factor in (("ready", 1), ("times8", 8)):
+            _save(folder / kind / f"made-{side}.npy", factor * vectors.astype(np.float32))
     whole = [folder / f"texts-{number}.jsonl" for number in range(3)]
     lines = b"".join(path.read_bytes() for path in whole).splitlines(keepends=True)
     _write(folder / "whole" / "texts.jsonl", b"".join(lines))
@@ -334,6 +347,23 @@ def _texts(folder: Path) -> None:
 # Pictures
 
 
+WHOLE: Final = """
+descriptors = ["ORB", "SIFT"]
+[dataset]
+path = "scenes"
+[keypoints]
+detector = "orb"
+border = 20
+strongest = 50
+[evaluation]
+tau = [3, 1]
+resamples = 300
+retrieval = true
+verification = {scenes = 2}
+image_retrieval = {keypoints = 30}
+"""
+
+
 def _patches(folder: Path) -> None:
     """Rows of numbers as arrays in place of CSV, and on another scale; a database turned round."""
     for path in (folder / "floats").glob("*/*.csv"):
@@ -341,6 +371,7 @@ def _patches(folder: Path) -> None:
         inside = Path("floats") / path.parent.name / f"{path.stem}.npy"
         _save(folder / "npy" / inside, rows)
         _save(folder / "times8" / inside, 8 * rows)
+    _write(folder / "whole.toml", WHOLE)
     (folder / "mixed" / "workbench.db").write_bytes((folder / "workbench.db").read_bytes())
     with closing(sqlite3.connect(folder / "mixed" / "workbench.db")) as db:
         rows = db.execute("SELECT * FROM results").fetchall()
