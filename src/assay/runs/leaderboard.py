@@ -104,7 +104,8 @@ class Leaderboard:
         """What a mean alone would hide of the runs and the comparison; what all share, once."""
         each = [list(disclosures(run.scored(), run.chance_means())) for run in self.runs]
         shared = [remark for remark in each[0] if all(remark in one for one in each)]
-        own = shared + [
+        mark = "all: " if len(each) > 1 else ""
+        own = [mark + remark for remark in shared] + [
             f"{run.name}: {remark}"
             for run, found in zip(self.runs, each, strict=True)
             for remark in found

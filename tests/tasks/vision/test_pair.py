@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from assay.tasks.vision import (
 )
 from assay.tasks.vision.demo_scenes import make_demo_scenes
 from assay.tasks.vision.describe import describe
+from assay.tasks.vision.homography import project_points
 from assay.tasks.vision.keypoint_sources import keypoints_of
 
 FEW = KeypointSettings(strongest=60)
@@ -57,6 +59,25 @@ def test_a_pair_is_made_of_its_parts(scene, descriptor):
     assert sum(pair.counts[3.0]) == 60
     assert set(pair.seconds) == {"read", "keypoints", "describe", "truth"}
     assert pair.failures == ()
+
+
+@pytest.mark.parametrize("source", ["detect", "project"])
+def test_descriptors_on_shared_keypoints_are_asked_the_same_queries(scene, source):
+    settings = KeypointSettings(source=source, shared_with="orb", border=20)
+    left, right = (
+        make_pair(scene, 2, keypoints=replace(settings, shared_side=side))
+        for side in ("left", "right")
+    )
+    assert left.query_ids == right.query_ids
+    assert not np.array_equal(left.query.keypoints.xy, right.query.keypoints.xy)
+    matched = [pair.truth.status == Status.MATCHED for pair in (left, right)]
+    assert (matched[0] == matched[1]).mean() > 0.8
+    for pair, found in zip((left, right), matched, strict=True):
+        places = project_points(pair.query.keypoints.xy, scene.homographies[2])
+        height, width = scene.image(2).shape[:2]
+        edge = np.minimum(places, np.array([width, height]) - 1 - places).min(axis=1)
+        if source == "project":  # nothing but the border decides
+            np.testing.assert_array_equal(found, edge >= 20)
 
 
 def test_a_reference_is_made_once_for_all_pairs(scene):
