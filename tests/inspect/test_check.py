@@ -208,3 +208,16 @@ def test_robust_runs(data_dir):
     assert short["short-lists-100"].count == 100
     assert heavy.changes_numbers
     assert short.changes_numbers
+
+
+def test_means_under_other_rules_have_other_signatures():
+    run = {"q": {"a": 1.0, "b": 1.0, "c": 0.5}, "r": {"a": 2.0, "b": 2.0}}
+    qrels = {"q": {"b": 1, "c": 1}, "r": {"a": 1}, "s": {"a": 1}}
+    changes = ({}, {"tiebreak": "id-ascending"}, {"missing": "skip"}, {"depth": 2})
+    rules = [preset("trec_eval").but(**change) for change in changes]
+    found = [check(run, qrels, measures="AP", conventions=one) for one in rules]
+    assert len({one["ties"].effect for one in found}) == len(rules)
+    assert len({one.signature for one in found}) == len(rules)
+    for one, conventions in zip(found, rules, strict=True):
+        signature = evaluate(run, qrels, "AP", conventions=conventions).signature
+        assert one.signature == one.to_dict()["signature"] == str(one).splitlines()[-1] == signature
