@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from assay import evaluate
+from assay import evaluate, explain
 from assay.core.conventions import Conventions, preset
 from assay.core.id_hints import near_misses
 from assay.core.ids import Ids
@@ -221,3 +221,20 @@ def test_means_under_other_rules_have_other_signatures():
     for one, conventions in zip(found, rules, strict=True):
         signature = evaluate(run, qrels, "AP", conventions=conventions).signature
         assert one.signature == one.to_dict()["signature"] == str(one).splitlines()[-1] == signature
+
+
+def test_files_that_may_be_others_than_were_meant():
+    rng = random.Random(3)
+    grades = {f"q{i}": {f"d{j}": rng.randint(0, 3) for j in range(10)} for i in range(5)}
+    scored, other = (
+        {q: {doc: rng.random() for doc in docs} for q, docs in grades.items()} for _ in range(2)
+    )
+    for run, qrels, found in (
+        (grades, scored, "run and judgments may be swapped"),
+        (scored, scored, "copy of the judgments"),
+        (other, scored, "may be a run"),
+    ):
+        assert found in str(check(run, qrels, measures="AP"))
+        notes = explain(run, qrels, query="q1", measure="AP").notes
+        assert any(found in note for note in notes)
+    assert "odd-files" not in check(scored, grades)

@@ -15,6 +15,7 @@ from assay.core.conventions import Conventions, as_conventions
 from assay.core.hits import Hits, judge
 from assay.core.id_hints import near_misses
 from assay.core.ids import Ids
+from assay.core.input_remarks import are_odd_files
 from assay.core.judgments import Qrels
 from assay.core.ranking import Ranking
 from assay.errors import UsageError
@@ -360,9 +361,16 @@ def _about_constant_scores(ranking: Ranking) -> Iterator[Finding]:
 
 def _about_hits(hits: Hits, scores: Scores) -> Iterator[Finding]:
     present = hits.select(np.flatnonzero(~hits.missing))
+    yield from _about_files(hits)
     yield from _about_ties(hits, scores)
     yield from _about_depth(present, scores.measures)
     yield from _about_unjudged(present, scores.conventions)
+
+
+def _about_files(hits: Hits) -> Iterator[Finding]:
+    for remark in filter(are_odd_files, hits.remarks):
+        effect = "No number means what it says then. Are these the right two files, in this order?"
+        yield Finding("warning", "odd-files", remark, effect, hits.n_queries, hits.n_queries)
 
 
 def _about_ties(hits: Hits, scores: Scores) -> Iterator[Finding]:
