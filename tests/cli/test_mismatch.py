@@ -100,6 +100,30 @@ def test_documents_of_another_collection(assay, runs, tmp_path):
     assert "None of the" in refused.err
 
 
+@pytest.mark.parametrize("how", ["zero padding", "decimal point"])
+def test_some_documents_written_differently_on_either_side(assay, tmp_path, how):
+    def some(number):
+        return WRITTEN[how](number) if number % 3 == 0 else str(number)
+
+    for left, right in ((str, some), (some, str)):
+        run = write_run(tmp_path / "run", 1, name=left)
+        refused = assay("eval", run, "-r", write_qrels(tmp_path / "qrels", right))
+        assert refused.code == 3
+        assert how in refused.err
+
+
+def test_unjudged_documents_that_look_otherwise_are_no_mismatch(assay, tmp_path):
+    def other(number):
+        return f"web-{number:06d}" if number > 100 else str(number)
+
+    run = write_run(tmp_path / "run", 1, name=other)
+    rng = random.Random(5)
+    lines = (f"{q} 0 {rng.randint(1, 100)} 1\n" for q in range(1, N_QUERIES + 1))
+    (tmp_path / "qrels").write_text("".join(lines))
+    answer = assay("eval", run, "-r", tmp_path / "qrels", "-m", "AP")
+    assert (answer.code, answer.err) == (0, "")
+
+
 def test_a_query_that_misses_everything_is_no_mismatch(assay, tmp_path):
     (tmp_path / "run").write_text("".join(f"q Q0 a{i} {i} {99 - i} t\n" for i in range(50)))
     (tmp_path / "qrels").write_text("".join(f"q 0 longer{i}x 1\n" for i in range(90, 110)))

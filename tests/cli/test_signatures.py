@@ -333,7 +333,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--json": SHOWN,
         "-o": SHOWN,
     },
-    "check": {
+    "check": {  # its findings are sentences: tests/inspect/test_check.py moves the rules
         **dict.fromkeys(("-c", "--ties", "--empty", "--missing", "--depth"), SHOWN),
         "-m": SHOWN,
         "--json": SHOWN,

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from assay import evaluate
+from assay import evaluate, explain
 from assay.core.conventions import Conventions, preset
 from assay.core.id_hints import near_misses
 from assay.core.ids import Ids
@@ -208,3 +208,33 @@ def test_robust_runs(data_dir):
     assert short["short-lists-100"].count == 100
     assert heavy.changes_numbers
     assert short.changes_numbers
+
+
+def test_means_under_other_rules_have_other_signatures():
+    run = {"q": {"a": 1.0, "b": 1.0, "c": 0.5}, "r": {"a": 2.0, "b": 2.0}}
+    qrels = {"q": {"b": 1, "c": 1}, "r": {"a": 1}, "s": {"a": 1}}
+    changes = ({}, {"tiebreak": "id-ascending"}, {"missing": "skip"}, {"depth": 2})
+    rules = [preset("trec_eval").but(**change) for change in changes]
+    found = [check(run, qrels, measures="AP", conventions=one) for one in rules]
+    assert len({one["ties"].effect for one in found}) == len(rules)
+    assert len({one.signature for one in found}) == len(rules)
+    for one, conventions in zip(found, rules, strict=True):
+        signature = evaluate(run, qrels, "AP", conventions=conventions).signature
+        assert one.signature == one.to_dict()["signature"] == str(one).splitlines()[-1] == signature
+
+
+def test_files_that_may_be_others_than_were_meant():
+    rng = random.Random(3)
+    grades = {f"q{i}": {f"d{j}": rng.randint(0, 3) for j in range(10)} for i in range(5)}
+    scored, other = (
+        {q: {doc: rng.random() for doc in docs} for q, docs in grades.items()} for _ in range(2)
+    )
+    for run, qrels, found in (
+        (grades, scored, "run and judgments may be swapped"),
+        (scored, scored, "copy of the judgments"),
+        (other, scored, "may be a run"),
+    ):
+        assert found in str(check(run, qrels, measures="AP"))
+        notes = explain(run, qrels, query="q1", measure="AP").notes
+        assert any(found in note for note in notes)
+    assert "odd-files" not in check(scored, grades)

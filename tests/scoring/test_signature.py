@@ -51,6 +51,45 @@ def test_searches_with_other_numbers_have_other_signatures():
     assert len(by_signature) == len(found)
 
 
+def _all_differ(made: list[Scores]) -> bool:
+    """Whether all values and all signatures are different."""
+    return len(made) == len({one.values.tobytes() for one in made}) and len(made) == len(
+        {one.signature for one in made}
+    )
+
+
+@pytest.mark.parametrize("search", [rank, rank_codes])
+def test_other_excluded_pairs(search):
+    left, right = (QUERIES, DOCS) if search is rank else (BITS[:8], BITS)
+    pairs = [[(0, 0)], [(1, 1)], [(0, 0), (1, 1)]]
+    assert _all_differ([_scored(search(left, right, 20, exclude=one)) for one in pairs])
+    again = np.array([[1, 1], [0, 0], [1, 1]])
+    same = [_scored(search(left, right, 20, exclude=one)).signature for one in (pairs[2], again)]
+    assert same[0] == same[1]
+
+
+def test_excluded_pairs_of_ids():
+    names = {"query_ids": list("abcdefgh"), "doc_ids": [f"d{i}" for i in range(30)]}
+    qrels = {q: dict.fromkeys(names["doc_ids"][n::7], 1) for n, q in enumerate("abcdefgh")}
+    pairs = [[("a", "d0")], [("b", "d1")], [("a", "d0"), ("b", "d1")]]
+    found = [rank(QUERIES, DOCS, 20, exclude=one, **names) for one in pairs]
+    assert _all_differ([evaluate(one, qrels, "AP") for one in found])
+
+
+def test_rankings_that_are_cut_by_hand():
+    found = rank(QUERIES, DOCS, 20)
+    assert _all_differ([_scored(one) for one in (found, found.first(9), found.first(4))])
+    fused = fuse([found, rank(QUERIES, DOCS, 9, metric="l2")])
+    assert _all_differ([_scored(one) for one in (fused, fused.first(9), fused.first(4))])
+
+
+def test_rankings_put_under_other_conventions_by_hand():
+    found = rank(QUERIES, DOCS, 20, query_ids=range(8), doc_ids=range(30))
+    rules = assay.preset("model_bench")
+    ways = (rules, rules.but(self_match="exclude"), rules.but(depth=3))
+    assert _all_differ([_scored(found.under(one)) for one in ways])
+
+
 @pytest.mark.parametrize("name", SEARCHES)
 def test_threads_and_engines_do_not_show_beyond_their_own_parts(name):
     one, two = (_scored(SEARCHES[name](threads=n, engine=e)) for n, e in ((1, "numpy"), (2, None)))

@@ -113,7 +113,9 @@ def _near(
     n_matched, absent = int(matched.sum()), np.flatnonzero(~matched)
     lacking = _spread(wanted.take(absent), _LOOKED_AT)
     samples = _spread(wanted, _SAMPLE), _spread(there, _SAMPLE)
-    if n_matched >= _LEAST_SHARE * len(wanted) and not _looks_other(lacking, samples[1]):
+    if n_matched >= _LEAST_SHARE * len(wanted) and not (
+        _looks_other(lacking, samples[1]) or _is_written_otherwise(*samples)
+    ):
         return None
     free = there.take(np.flatnonzero(there.match(wanted) < 0))
     some = _spread(free, _MOST_COMPARED)
@@ -148,6 +150,16 @@ def _looks_other(lacking: Ids, there: Ids) -> bool:
     known = set(map(_look, map(str, there)))
     other = [text for text in map(str, lacking) if _look(text) not in known]
     return len(other) >= 2 * _LEAST_SHARE * len(lacking)
+
+
+def _is_written_otherwise(wanted: Ids, there: Ids) -> bool:
+    """Whether ids of the other side have zero padding or characters that no wanted id has.
+
+    Their lengths may well be others: unjudged documents have numbers of their own.
+    """
+    known = {_look(text)[1:] for text in map(str, wanted)}
+    other = [text for text in map(str, there) if _look(text)[1:] not in known]
+    return len(other) >= _LEAST_SHARE * len(there)
 
 
 _KINDS: Final = str.maketrans(

@@ -20,6 +20,7 @@ from assay.core.ranking import Ranking
 
 __all__ = [
     "CONSTANT",
+    "are_odd_files",
     "check_docs",
     "check_queries",
     "constant_scores",
@@ -28,6 +29,9 @@ __all__ = [
 ]
 
 CONSTANT: Final = "every query gives all it ranks the same score: nothing is ranked, ties decide"
+_COPY: Final = "the run may be a copy of the judgments"
+_SWAPPED: Final = "run and judgments may be swapped"
+_A_RUN: Final = "the judgments may be a run"
 _FEW: Final = 10  # below so many queries, documents or judgments, chance explains a lot
 
 
@@ -80,7 +84,7 @@ def odd_scores(ranking: Ranking, rows: Ints, rank: Ints, grade: Floats) -> Itera
     if _FEW <= len(grade) == n_ranked:
         scores = ranking.scores[ranking.offsets[rows] + rank - 1]
         if (scores == grade).all() and (grade != grade[0]).any():
-            yield "every score is the grade of its document: the run may be a copy of the judgments"
+            yield f"every score is the grade of its document: {_COPY}"
 
 
 def constant_scores(ranking: Ranking) -> Iterator[str]:
@@ -103,6 +107,11 @@ def odd_grades(ranking: Ranking, qrels: Qrels) -> Iterator[str]:
     scores = ranking.given_scores[:1000]
     shown = f"most grades are fractional, such as {broken[0]:g}"
     if (scores == np.rint(scores)).all():
-        yield f"{shown}, and no score is: run and judgments may be swapped"
+        yield f"{shown}, and no score is: {_SWAPPED}"
     else:
-        yield f"{shown}, as scores are: the judgments may be a run"
+        yield f"{shown}, as scores are: {_A_RUN}"
+
+
+def are_odd_files(remark: str) -> bool:
+    """Whether a remark says that a file may be another one than was meant."""
+    return remark.endswith((_COPY, _SWAPPED, _A_RUN))

@@ -287,14 +287,15 @@ class Ranking:
         return ranking.first(conventions.depth) if conventions.depth else ranking
 
     def first(self, depth: int) -> Ranking:
-        """The same ranking cut after `depth` documents in each row."""
+        """The same ranking cut after `depth` documents in each row, which its settings say."""
         depth = checks.check_cutoff(depth, "depth")
+        settings = {**self.settings, "first": str(depth)}
         if int(self.lengths.max(initial=0)) <= depth:
-            return self
+            return replace(self, settings=settings)
         docs, scores = self._sorted
         ordered = replace(self, given_docs=docs, given_scores=scores, in_order=True)
         cut = ordered._keep(self._places() < depth)
-        return replace(cut, tie_split=ordered._tie_split_at(depth))
+        return replace(cut, tie_split=ordered._tie_split_at(depth), settings=settings)
 
     def _tie_split_at(self, depth: int) -> NDArray[np.bool_]:
         """Rows in which the documents at ranks `depth` and `depth` + 1 tie."""
@@ -326,7 +327,8 @@ class Ranking:
             )
         own = np.repeat(self.query_ids.match(self.doc_ids), self.lengths)
         same = self.given_docs == own
-        return self._keep(~same) if same.any() else self
+        kept = self._keep(~same) if same.any() else self
+        return replace(kept, settings={**self.settings, "exclude": "self"})
 
     def _reorder(self, tiebreak: str, precision: str) -> Ranking:
         if (tiebreak, precision) == (self.tiebreak, self.precision):

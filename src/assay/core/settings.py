@@ -11,9 +11,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
+import numpy as np
+
 from assay.core.ids import Ids
 
-__all__ = ["Settings", "as_settings", "join_settings", "query_digest", "setting_parts"]
+__all__ = [
+    "Settings",
+    "as_settings",
+    "join_settings",
+    "pair_digest",
+    "query_digest",
+    "setting_parts",
+]
 
 Settings = Mapping[str, str]
 
@@ -94,3 +103,14 @@ def query_digest(ids: Ids) -> str:
     blob, offsets = texts.take(texts.order()).utf8
     digest = _digest(offsets.astype("<i8").tobytes() + blob.tobytes())
     return f"{len(ids)}-{digest}{'-numbered' if ids.numbered else ''}"
+
+
+def pair_digest(pairs: Any) -> str:
+    """How many different pairs of ids or numbers there are, and a digest of them, in any order.
+
+    >>> pair_digest([(0, 7), (0, 5)]) == pair_digest(np.array([[0, 5], [0, 7], [0, 7]]))
+    True
+    """
+    different = np.unique(np.asarray(pairs).reshape(-1, 2), axis=0)
+    lines = "\n".join(f"{left}\t{right}" for left, right in different.tolist())
+    return f"{len(different)}-{_digest(lines.encode('utf-8', 'surrogatepass'))}"

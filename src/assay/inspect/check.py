@@ -15,6 +15,7 @@ from assay.core.conventions import Conventions, as_conventions
 from assay.core.hits import Hits, judge
 from assay.core.id_hints import near_misses
 from assay.core.ids import Ids
+from assay.core.input_remarks import are_odd_files
 from assay.core.judgments import Qrels
 from assay.core.ranking import Ranking
 from assay.errors import UsageError
@@ -22,6 +23,7 @@ from assay.io.formats import as_judgments, as_ranking, find_format
 from assay.io.trec import parse_run
 from assay.measures import Measure, parse_many
 from assay.scoring.evaluate import score
+from assay.scoring.scores import Scores
 
 __all__ = ["CheckReport", "Finding", "check"]
 
@@ -60,9 +62,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """All findings, the gravest first."""
+    """All findings, the gravest first, and the signature of the means that they name."""
 
     findings: tuple[Finding, ...]
+    signature: str = ""
 
     @property
     def changes_numbers(self) -> bool:
@@ -81,13 +84,16 @@ class CheckReport:
         return any(finding.code == code for finding in self.findings)
 
     def __str__(self) -> str:
-        """A line for each finding."""
-        return "\n".join(map(str, self.findings)) or "Nothing found."
+        """A line for each finding; the last line is the signature."""
+        if not self.findings:
+            return "Nothing found."
+        return "\n".join(filter(None, (*map(str, self.findings), self.signature)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         rows = [{**asdict(one), "share": one.share} for one in self.findings]
-        return {"changes_numbers": self.changes_numbers, "findings": rows}
+        signed = {"signature": self.signature} if self.signature else {}
+        return {**signed, "changes_numbers": self.changes_numbers, "findings": rows}
 
 
 def check(
@@ -121,11 +127,15 @@ def check(
         *_about_grades(judgments),
         *_about_scores(ranking),
     ]
+    signature = ""
     if (ranking.query_ids.match(judgments.query_ids) >= 0).any():
         hits = judge(ranking, judgments, conventions=rules, allow_mismatch=True)
-        findings += _about_hits(hits, parse_many(measures), rules)
+        scores = score(hits, parse_many(measures), conventions=rules)
+        signature = scores.signature
+        findings += _about_hits(hits, scores)
     order_of = {"error": 0, "warning": 1, "note": 2}
-    return CheckReport(tuple(sorted(findings, key=lambda one: order_of[one.severity])))
+    ordered = sorted(findings, key=lambda one: order_of[one.severity])
+    return CheckReport(tuple(ordered), signature)
 
 
 def _without_refusals(rules: Conventions) -> Conventions:
@@ -349,16 +359,23 @@ def _about_constant_scores(ranking: Ranking) -> Iterator[Finding]:
         )
 
 
-def _about_hits(hits: Hits, measures: tuple[Measure, ...], rules: Conventions) -> Iterator[Finding]:
+def _about_hits(hits: Hits, scores: Scores) -> Iterator[Finding]:
     present = hits.select(np.flatnonzero(~hits.missing))
-    yield from _about_ties(hits, measures, rules)
-    yield from _about_depth(present, measures)
-    yield from _about_unjudged(present, rules)
+    yield from _about_files(hits)
+    yield from _about_ties(hits, scores)
+    yield from _about_depth(present, scores.measures)
+    yield from _about_unjudged(present, scores.conventions)
 
 
-def _about_ties(hits: Hits, measures: tuple[Measure, ...], rules: Conventions) -> Iterator[Finding]:
+def _about_files(hits: Hits) -> Iterator[Finding]:
+    for remark in filter(are_odd_files, hits.remarks):
+        effect = "No number means what it says then. Are these the right two files, in this order?"
+        yield Finding("warning", "odd-files", remark, effect, hits.n_queries, hits.n_queries)
+
+
+def _about_ties(hits: Hits, scores: Scores) -> Iterator[Finding]:
     """How far the order of tied documents can move the mean that `evaluate` gives."""
-    scores = score(hits, measures, conventions=rules)
+    rules, measures = scores.conventions, scores.measures
     dependent = np.flatnonzero(scores.tied.any(axis=0))
     if not len(dependent):
         return

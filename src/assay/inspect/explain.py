@@ -199,6 +199,7 @@ def explain(
         working=derived.made.working,
         signature=score(hits, "num_ret", conventions=rules).signature,  # of the whole evaluation
         notes=(
+            *hits.remarks,
             *_notes(one, evaluated, bool(scores.tied[0, 0]), rules),
             *_found_and_not(one, wanted[0], call_of(wanted[0], rules)[1]),
         ),

@@ -120,6 +120,8 @@ def print_findings(report: CheckReport) -> None:
         console.print()
     if not report.findings:
         console.print(Text("Nothing found.", style="bold green"))
+    elif report.signature:
+        print_signature(console, report.signature)
 
 
 def print_explanation(explanation: Explanation) -> None:

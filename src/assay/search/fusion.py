@@ -86,8 +86,8 @@ def fuse(
     fused = _add(lists, parts, times_lists=method == "combmnz", name=method)
     how = {"k": rrf_k} if method == "rrf" else {"normalize": normalize or "none"}
     own = as_settings(fusion=method, **how, weights=weights, depth=depth)
-    fused = replace(fused, settings=_settings(lists, own))
-    return fused if depth is None else fused.first(depth)
+    cut = fused if depth is None else fused.first(depth)
+    return replace(cut, settings=_settings(lists, own))
 
 
 def _settings(lists: list[Ranking], own: dict[str, str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from assay.core import checks
 from assay.core.ids import Ids
-from assay.core.settings import as_settings
+from assay.core.settings import as_settings, pair_digest
 from assay.errors import UsageError
 from assay.io.arrays import open_rows
 from assay.native import Engine, engine_name, load
@@ -130,7 +130,7 @@ def search_settings(*, metric: str, zero: str, exclude: Any, **more: Any) -> dic
         metric=metric,
         cut=cut,
         zero=zero if zero != "error" and metric == "cosine" else None,
-        exclude=exclude if exclude is None or isinstance(exclude, str) else "pairs",
+        exclude=exclude if isinstance(exclude, str | None) else f"pairs-{pair_digest(exclude)}",
         **more,
     )
 
