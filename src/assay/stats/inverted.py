@@ -161,7 +161,9 @@ def _studentised_ends(
     else:
         allowed = allowed_draws(level, test.resamples)
         drawn = np.abs(bootstrap_t(spread - mean, test.resamples, test.seed or 0))
-        reach = math.inf if allowed < 0 else float(-np.partition(-drawn, allowed)[allowed])
-    if math.isinf(reach):
-        return math.nan, math.nan
+        if allowed < 0:
+            return math.nan, math.nan
+        reach = float(-np.partition(-drawn, allowed)[allowed])
+        if math.isinf(reach):  # too many resamples are of one value and have no spread
+            reach = -t_quantile(level / 2, n - 1)
     return mean - reach * error, mean + reach * error
