@@ -82,7 +82,7 @@ def wrong_pair(pair, level: float):
         yield f"{pair}: winner {pair.winner} with p {pair.p}"
     if opposite and pair.test.method not in ("wilcoxon", "sign"):
         yield f"{pair}: a test of means contradicts the means"
-    if pair.p < pair.smallest_p or pair.test.p > pair.p:
+    if pair.p < pair.smallest_p * (1 - 1e-9) or pair.test.p > pair.p * (1 + 1e-9):
         yield f"{pair}: {pair.p} is below {pair.smallest_p}, or uncorrected {pair.test.p}"
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "constant_ends",
     "few_away",
     "share_ends",
+    "sparse_ends",
     "unseen_share",
     "wilson_ends",
 ]
@@ -64,6 +65,22 @@ def constant_difference_reach(value: float, n: int, level: float, span: float) -
     large as the range of the scores.
     """
     return unseen_share(n, level) * (abs(value) or span)
+
+
+def sparse_ends(units: Floats, level: float, span: float) -> tuple[float, float] | None:
+    """Ends for differences of which most are 0 and fewer than 15 are not; None for others.
+
+    The few that differ say little of those that do not here but may elsewhere: half a query more
+    at either end of the range of the scores, and one without a difference, stand for them (Agresti
+    & Min 2005, Statistics in Medicine 24).
+    """
+    n, differ = len(units) + 2, int(np.count_nonzero(units))
+    if differ >= _FEW or 2 * differ > len(units):
+        return None
+    mean = float(units.sum()) / n
+    variance = (float((units**2).sum()) + span**2) / n - mean**2
+    reach = -normal_quantile((1 - level) / 2) * math.sqrt(variance / n)
+    return mean - reach, mean + reach
 
 
 def few_away(values: Floats, bounds: Bounds) -> float | None:

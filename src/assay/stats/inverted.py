@@ -18,7 +18,7 @@ from assay.core.exact_sums import from_grid, to_grid
 from assay.native import kernels
 from assay.native.random_words import stream_key
 from assay.stats.bootstrap import bootstrap_t
-from assay.stats.bounded import constant_difference_reach
+from assay.stats.bounded import constant_difference_reach, sparse_ends
 from assay.stats.intervals import Interval
 from assay.stats.joint import allowed_draws
 from assay.stats.samples import SAME, clean_pairs, too_few
@@ -97,6 +97,9 @@ def inverted_interval(
         low, high = _subset_ends(sums, sizes, test, level)
     else:
         low, high = _studentised_ends(pseudo_values(a, b, clusters), mean, test, level)
+    wide = sparse_ends(sums / sizes.mean(), 1 - level, float(np.ptp(scores)))
+    if wide is not None:
+        low, high = np.minimum(low, wide[0]).item(), np.maximum(high, wide[1]).item()
     low, high = settle(mean, low, high, separate=separate)
     return replace(blank, low=low, high=high)
 
