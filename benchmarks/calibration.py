@@ -22,7 +22,6 @@ from assay.stats import compare_jointly, inverted_interval
 from assay.stats.inverted import test_units
 
 Table = NDArray[np.float64]
-RESAMPLES: Final = 999
 LEVEL: Final = 0.05
 
 
@@ -74,10 +73,12 @@ KINDS: Final[dict[str, Callable[..., tuple[Table, Table]]]] = {
 }
 
 
-def one(values: Table, truth: Table, clusters: NDArray[np.int64] | None, seed: int) -> bool:
+def one(
+    values: Table, truth: Table, clusters: NDArray[np.int64] | None, resamples: int, seed: int
+) -> bool:
     """Whether all intervals hold the true differences."""
     if len(values) == 2:
-        test = test_units(values[0], values[1], clusters, resamples=RESAMPLES, seed=seed)
+        test = test_units(values[0], values[1], clusters, resamples=resamples, seed=seed)
         separate = bool(test.p <= LEVEL)
         found = inverted_interval(
             values[0], values[1], test, level=LEVEL, separate=separate, clusters=clusters
@@ -85,7 +86,7 @@ def one(values: Table, truth: Table, clusters: NDArray[np.int64] | None, seed: i
         return np.isnan(found.low) or found.low <= truth[0] - truth[1] <= found.high
     pairs = list(combinations(range(len(values)), 2))
     found = compare_jointly(
-        values, pairs, clusters=clusters, level=LEVEL, resamples=RESAMPLES, seed=seed
+        values, pairs, clusters=clusters, level=LEVEL, resamples=resamples, seed=seed
     )
     first, second = np.array(pairs).T
     true = truth[first] - truth[second]
@@ -93,7 +94,9 @@ def one(values: Table, truth: Table, clusters: NDArray[np.int64] | None, seed: i
     return bool(((found.low <= true) & (true <= found.high))[known].all())
 
 
-def cell(kind: str, systems: int, n: int, seconds: float, most: int) -> tuple[float, float, int]:
+def cell(
+    kind: str, systems: int, n: int, *, seconds: float, most: int, resamples: int
+) -> tuple[float, float, int]:
     """Share of wrong separations of equal systems, coverage of unequal ones, replications."""
     rng = np.random.default_rng([systems, n, len(kind)])
     clusters = cluster_labels(n) if kind == "clustered" else None
@@ -102,9 +105,9 @@ def cell(kind: str, systems: int, n: int, seconds: float, most: int) -> tuple[fl
     begun = time.perf_counter()
     while number < most and time.perf_counter() - begun < seconds:
         values, truth = KINDS[kind](rng, equal, n)
-        wrong += not one(values, truth, clusters, number)
+        wrong += not one(values, truth, clusters, resamples, number)
         values, truth = KINDS[kind](rng, spread, n)
-        held += one(values, truth, clusters, number)
+        held += one(values, truth, clusters, resamples, number)
         number += 1
     return wrong / number, held / number, number
 
@@ -117,13 +120,20 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=list(KINDS))
     parser.add_argument("--seconds", type=float, default=20, help="at most, for each line")
     parser.add_argument("--most", type=int, default=10_000, help="replications, at most")
+    parser.add_argument(
+        "--resamples",
+        type=int,
+        default=999,
+        help="of each comparison; 199 are as well calibrated, and let more replications be made",
+    )
     options = parser.parse_args()
+    limits = {name: getattr(options, name) for name in ("seconds", "most", "resamples")}
     print("| scores | systems | queries | wrongly separated | all covered | replications |")
     print("|---|---|---|---|---|---|")
     for kind in options.kinds:
         for systems in options.systems:
             for n in options.queries:
-                wrong, held, number = cell(kind, systems, n, options.seconds, options.most)
+                wrong, held, number = cell(kind, systems, n, **limits)
                 print(
                     f"| {kind} | {systems} | {n} | {wrong:.1%} | {held:.1%} | {number:,} |",
                     flush=True,

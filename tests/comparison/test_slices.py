@@ -202,9 +202,4 @@ def test_senseless_slices_are_refused() -> None:
 def test_identical_systems_are_identical_in_each_slice() -> None:
     row = np.random.default_rng(6).random(20)
     found = compare(*[sliced(row, ["a", "b"] * 10)] * 2, names=["x", "y"], slices="kind")
-    assert found.slices.verdicts["RR"] == [
-        "By kind: identical in a and b",
-        "The difference is not shown to depend on kind: p = 1.0000 (max-t)",
-        "In the mean of 2 slices x and y are not separable: 0.0000 [-0.1684, 0.1684], "
-        "p = 1.0000 (max-t)",
-    ]
+    assert found.slices.verdicts["RR"] == ["By kind: identical in a and b"]

@@ -199,6 +199,10 @@ def test_identical_systems() -> None:
     turned = np.stack([values[0], np.r_[values[0][:10][::-1], values[0][10:][::-1]]])
     swapped = compare_tasks(records(turned, tasks), resamples=200)
     assert swapped.pairs[0].outcome == "not separable"
+    few = [values[0][:3], values[0][:3][::-1]]
+    untestable = compare_tasks(records(np.stack(few), tasks[:3]), resamples=200)
+    assert untestable.pairs[0].outcome == "undecided"
+    assert "cannot be compared" in untestable.verdict
 
 
 @pytest.mark.parametrize("sizes", [[10, 20], [10, 10]])

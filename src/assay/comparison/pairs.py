@@ -42,6 +42,7 @@ from assay.stats.samples import (
     check_margin,
     check_seed,
     check_significance_level,
+    clean_pairs,
     too_few,
 )
 from assay.stats.units import units_table
@@ -216,7 +217,8 @@ class Pair:
         """Which way the test points; those of ranks and signs need not follow the means."""
         if self.test.method not in ("wilcoxon", "sign"):
             return self.difference
-        moved = self.effect.wins + self.effect.losses
+        (left, right), _ = units_table(np.stack(self._values), self._clusters)
+        moved = int(np.count_nonzero(clean_pairs(left, right).differences))
         middle = moved / 2 if self.test.method == "sign" else moved * (moved + 1) / 4
         return self.test.statistic - middle
 
@@ -389,6 +391,8 @@ def compare_pairs(
     With `slices`, the number of a slice for each query (−1 for none), in each slice in turn; all
     pairs in all slices are one family. `bounds` are those of the measure.
     """
+    if settings.correction == "tukey":  # it shuffles the queries that all systems have
+        values = np.where(np.isnan(values).any(axis=0), np.nan, values)
     sets = _cut(values, clusters, slices)
     n_pairs = len(sets) * len(wanted)
     if settings.correction == "max-t" and n_pairs > 1:
@@ -495,14 +499,29 @@ def _infer_apart(
         return
     correction = "none" if settings.correction == "max-t" else settings.correction
     raw = [test.p for test in tests]
-    factor = len(tests) if correction in ("holm", "bonferroni") else 1
-    for test, p, own in zip(
+    for test, p, least, own in zip(
         tests,
         adjust(raw, correction).tolist(),
+        _smallest_adjusted(tests, correction).tolist(),
         levels_of_one(raw, correction, settings.level).tolist(),
         strict=True,
     ):
-        yield _Inference(p, test, min(1.0, _smallest_raw_p(test) * factor), own)
+        yield _Inference(p, test, least, own)
+
+
+def _smallest_adjusted(tests: list[TestResult], correction: str) -> Floats:
+    """The smallest p of each test after the correction, all others being as they are."""
+    least = np.array([_smallest_raw_p(test) for test in tests])
+    known = np.sort([test.p for test in tests if not math.isnan(test.p)])
+    if correction == "bonferroni":
+        least *= len(known)
+    elif correction == "holm" and len(known):
+        steps = np.maximum.accumulate(known * np.arange(len(known), 0, -1))
+        before = np.searchsorted(known, least)
+        least *= len(known) - before
+        least = np.where(before > 0, np.maximum(least, steps[before - 1]), least)
+    found: Floats = np.minimum(least, 1.0)
+    return found
 
 
 def _infer_by_range(
@@ -520,7 +539,7 @@ def _infer_by_range(
     for (a, b), test in zip(wanted, tests, strict=True):
         # One system best on all n queries, one worst: as many of the shuffles leave such a pair.
         least = (n_systems * (n_systems - 1.0)) ** (1 - max(test.n, 1))
-        p = float(found.p[a, b])
+        p = float(np.maximum(found.p[a, b], least))
         mean = math.fsum((sums[a] - sums[b]).tolist()) / max(float(sizes.sum()), 1.0)
         separate = p <= settings.level
         ends = (math.nan, math.nan)
@@ -528,7 +547,7 @@ def _infer_by_range(
             ends = settle(mean, mean - reach, mean + reach, separate=separate)
         yield _Inference(
             p,
-            test,
+            replace(test, p=float(np.minimum(test.p, p))),
             max(1 / (settings.resamples + 1), least),
             settings.level / len(wanted),
             Interval(

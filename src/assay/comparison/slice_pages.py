@@ -44,8 +44,18 @@ def slice_sentences(found: SliceComparison, measure: str | Measure) -> Iterator[
     """Where who is better, whether the difference depends on the slice, and the mean of slices."""
     yield f"By {found.column}: {_where(found.slices_on(measure))}"
     first = _first(found, str(measure))
+    unlike = {
+        (pair.a, pair.b)
+        for one in found.tested_on(measure)
+        for pair in one.pairs
+        if pair.outcome != "identical"
+    }
     contrasts, macro = (
-        [one.seen_from(first[one.a, one.b]) for one in every if not math.isnan(one.p)]
+        [
+            one.seen_from(first[one.a, one.b])
+            for one in every
+            if not math.isnan(one.p) and (one.a, one.b) in unlike
+        ]
         for every in (found.interactions_on(measure), found.macro_on(measure))
     )
     if contrasts:

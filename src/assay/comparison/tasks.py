@@ -77,7 +77,9 @@ class TaskPair(Pair):
     def outcome(self) -> str:
         """As of every pair; equal means of all tasks do not make systems identical."""
         found = super().outcome
-        return "not separable" if found == "identical" and self.error > 0 else found
+        if found == "identical" and self.error > 0:
+            return "undecided" if self.untestable else "not separable"
+        return found
 
     @property
     def queries_needed(self) -> None:

@@ -31,6 +31,7 @@ METHOD_NAMES: Final = {
 }
 _SMALLEST_SHOWN: Final = 0.0001
 _NAMED: Final = 5
+_OPPOSITE: Final = "test and means point in opposite directions"
 
 
 def pair_verdict(pair: Pair) -> str:
@@ -148,7 +149,9 @@ def verdict_against(baseline: str, measure: str, pairs: Sequence[Pair]) -> str:
     groups = [
         ("better", lambda pair: pair.outcome == "better"),
         ("worse", lambda pair: pair.outcome == "worse"),
-        ("not separable", lambda pair: pair.winner is None and pair.outcome != "undecided"),
+        ("not separable", lambda pair: pair.outcome == "not separable"),
+        ("identical", lambda pair: pair.outcome == "identical"),
+        (_OPPOSITE, lambda pair: pair.outcome == "contradictory"),
         ("cannot be compared", lambda pair: pair.outcome == "undecided"),
     ]
     parts = [_group(word, pairs, member) for word, member in groups]
@@ -162,6 +165,8 @@ def _group(word: str, pairs: Sequence[Pair], member: Callable[[Pair], bool]) -> 
         return ""
     if word == "cannot be compared":
         return f"{join_names([pair.a for pair in chosen])} {word}: {chosen[0].untestable}"
+    if word == "identical":
+        return f"{word}: {join_names([pair.a for pair in chosen])}"
     shown = [
         f"{pair.a} {signed(pair.difference)}, {describe_p(pair.p)}" for pair in chosen[:_NAMED]
     ]
@@ -175,7 +180,7 @@ def verdict_of_all(measure: str, ranked: Sequence[str], pairs: Sequence[Pair]) -
         return pair_verdict(pairs[0])
     own = [pair for pair in pairs if ranked[0] in (pair.a, pair.b)]
     own.sort(key=lambda pair: ranked.index(_other(pair, ranked[0])))
-    if all(pair.outcome == "undecided" for pair in own):
+    if all(pair.outcome == "undecided" for pair in pairs):
         return f"The {len(ranked)} systems cannot be compared on {measure}: {own[0].untestable}"
     same = [_other(pair, ranked[0]) for pair in own if pair.outcome == "identical"]
     if len(same) == len(own):
@@ -184,20 +189,43 @@ def verdict_of_all(measure: str, ranked: Sequence[str], pairs: Sequence[Pair]) -
         return f"{who} systems are identical on {measure}: equal on all {n} {items}"
     doubtful = [pair for pair in own if pair.winner != ranked[0] and pair.outcome != "identical"]
     if same:
-        return _verdict_of_twins(measure, [ranked[0], *same], doubtful, own[0].items)
+        return _verdict_of_twins(measure, [ranked[0], *same], own, doubtful)
     if not doubtful:
         return (
             f"{ranked[0]} is better than {_all_others(len(own))} on {measure}; the nearest is "
             f"{_other(own[0], ranked[0])}: {describe_difference(own[0], ranked[0])}"
         )
-    rivals = join_names([_other(pair, ranked[0]) for pair in doubtful])
-    nearest = doubtful[0]
-    numbers = f"{describe_difference(nearest, ranked[0])}{_describe_needed(nearest)}"
-    whom = f"{_other(nearest, ranked[0])} " if len(doubtful) > 1 else ""
-    return (
-        f"{ranked[0]} is first on {measure}, but not separable from {rivals} at "
-        f"{_percent(nearest.settings.level)}: {whom}{numbers}"
-    )
+    return f"{ranked[0]} is first on {measure}, but {_describe_doubts(ranked[0], doubtful)}"
+
+
+def _describe_doubts(first: str, pairs: Sequence[Pair]) -> str:
+    """Of whom the first is not shown to be ahead, and why; pairs are nearest first."""
+    clauses = []
+    for outcome, words in (
+        ("not separable", f"not separable from {{names}} at {_percent(pairs[0].settings.level)}"),
+        ("behind", "worse than {names} on the queries that both have"),
+        ("contradictory", f"{_OPPOSITE} for {{names}}"),
+        ("undecided", "cannot be compared with {names}"),
+    ):
+        own = [pair for pair in pairs if _doubt(pair) == outcome]
+        if own:
+            names = join_names([_other(pair, first) for pair in own])
+            clauses.append(f"{words.format(names=names)}: {_describe_nearest(first, own)}")
+    return "; ".join(clauses)
+
+
+def _doubt(pair: Pair) -> str:
+    """The outcome; where the first is the loser, which undefined values can make it, `behind`."""
+    return "behind" if pair.winner is not None else pair.outcome
+
+
+def _describe_nearest(first: str, pairs: Sequence[Pair]) -> str:
+    nearest = pairs[0]
+    if nearest.outcome == "undecided":
+        return nearest.untestable
+    whom = f"{_other(nearest, first)} " if len(pairs) > 1 else ""
+    needed = _describe_needed(nearest) if nearest.outcome == "not separable" else ""
+    return f"{whom}{describe_difference(nearest, first)}{needed}"
 
 
 def _all_others(number: int) -> str:
@@ -205,19 +233,15 @@ def _all_others(number: int) -> str:
 
 
 def _verdict_of_twins(
-    measure: str, first: Sequence[str], doubtful: Sequence[Pair], items: str
+    measure: str, first: Sequence[str], own: Sequence[Pair], doubtful: Sequence[Pair]
 ) -> str:
     """Several systems with the same value on every query share the first place."""
-    item = "query" if items == "queries" else "task"
+    item = "query" if own[0].items == "queries" else "task"
     head = f"{join_names(first)} are first on {measure} and identical on every {item}"
-    if not doubtful:
-        return f"{head}; they are better than all others"
-    nearest = doubtful[0]
-    rivals = join_names([_other(pair, first[0]) for pair in doubtful])
-    return (
-        f"{head}, but not separable from {rivals} at {_percent(nearest.settings.level)}: "
-        f"{describe_difference(nearest, first[0])}"
-    )
+    if doubtful:
+        return f"{head}, but {_describe_doubts(first[0], doubtful)}"
+    rest = [_other(pair, first[0]) for pair in own if pair.outcome != "identical"]
+    return f"{head}; they are better than {rest[0] if len(rest) == 1 else _all_others(len(rest))}"
 
 
 def _other(pair: Pair, name: str) -> str:

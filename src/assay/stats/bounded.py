@@ -23,6 +23,7 @@ __all__ = [
     "few_away",
     "share_ends",
     "span_of",
+    "sparse_ends",
     "unseen_share",
     "wilson_ends",
 ]
@@ -84,6 +85,22 @@ def span_of(scores: Floats, bounds: Bounds | None) -> float:
     if bounds is not None:
         return bounds[1] - bounds[0]
     return float(np.ptp(scores)) if scores.size else 0.0
+
+
+def sparse_ends(units: Floats, level: float, span: float) -> tuple[float, float] | None:
+    """Ends for differences of which most are 0 and fewer than 15 are not; None for others.
+
+    The few that differ say little of those that do not here but may elsewhere: half a query more
+    at either end of the range of the scores, and one without a difference, stand for them (Agresti
+    & Min 2005, Statistics in Medicine 24).
+    """
+    n, differ = len(units) + 2, int(np.count_nonzero(units))
+    if differ >= _FEW or 2 * differ > len(units):
+        return None
+    mean = float(units.sum()) / n
+    variance = (float((units**2).sum()) + span**2) / n - mean**2
+    reach = -normal_quantile((1 - level) / 2) * math.sqrt(variance / n)
+    return mean - reach, mean + reach
 
 
 def few_away(values: Floats, bounds: Bounds) -> float | None:

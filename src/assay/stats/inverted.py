@@ -18,7 +18,13 @@ from assay.core.exact_sums import from_grid, to_grid
 from assay.native import kernels
 from assay.native.random_words import stream_key
 from assay.stats.bootstrap import bootstrap_t
-from assay.stats.bounded import Bounds, check_bounds, constant_difference_reach, span_of
+from assay.stats.bounded import (
+    Bounds,
+    check_bounds,
+    constant_difference_reach,
+    span_of,
+    sparse_ends,
+)
 from assay.stats.intervals import Interval
 from assay.stats.joint import allowed_draws
 from assay.stats.samples import SAME, clean_pairs, too_few
@@ -98,13 +104,16 @@ def inverted_interval(
     if too_few(len(sizes)):
         return blank
     scores, bounds = np.concatenate([pairs.a, pairs.b]), check_bounds(bounds)
+    span = span_of(scores, bounds)
     if np.ptp(sums / sizes) <= 4 * SAME * float(np.abs(scores).max()):
-        span = span_of(scores, bounds)
         return _constant(blank, len(sizes), span, separate=separate).of_difference(bounds)
     if test.method == "randomisation":
         low, high = _subset_ends(sums, sizes, test, level)
     else:
         low, high = _studentised_ends(pseudo_values(a, b, clusters), mean, test, level)
+    wide = sparse_ends(sums / sizes.mean(), 1 - level, span)
+    if wide is not None:
+        low, high = np.minimum(low, wide[0]).item(), np.maximum(high, wide[1]).item()
     low, high = settle(mean, low, high, separate=separate)
     return replace(blank, low=low, high=high).of_difference(bounds)
 
@@ -169,7 +178,9 @@ def _studentised_ends(
     else:
         allowed = allowed_draws(level, test.resamples)
         drawn = np.abs(bootstrap_t(spread - mean, test.resamples, test.seed or 0))
-        reach = math.inf if allowed < 0 else float(-np.partition(-drawn, allowed)[allowed])
-    if math.isinf(reach):
-        return math.nan, math.nan
+        if allowed < 0:
+            return math.nan, math.nan
+        reach = float(-np.partition(-drawn, allowed)[allowed])
+        if math.isinf(reach):  # too many resamples are of one value and have no spread
+            reach = -t_quantile(level / 2, n - 1)
     return mean - reach * error, mean + reach * error

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.arrays import Flags, Floats, Ints
-from assay.core.exact_sums import slack, to_grid
+from assay.arrays import Flags, Floats
 from assay.errors import ShapeError
 from assay.stats.joint import compare_jointly
 from assay.stats.samples import (
@@ -21,7 +20,6 @@ from assay.stats.samples import (
     check_level,
     check_seed,
     finite_or_nan,
-    too_few,
 )
 
 __all__ = [
@@ -154,8 +152,8 @@ def rank_intervals(
 ) -> list[RankInterval]:
     """Rank systems by their mean over queries (systems × queries), with simultaneous intervals.
 
-    All pairs are compared in one family (`compare_jointly`); with `clusters`, a label for each
-    query, by whole groups. Queries with a NaN in any system are removed.
+    All pairs are compared in one family (`compare_jointly`), each on the queries that both have;
+    with `clusters`, a label for each query, by whole groups. `n` queries have a value of all.
 
     >>> rank_intervals([[0.1, 0.2, 0.1, 0.2] * 2, [0.7, 0.9, 0.8, 0.9] * 2])
     [RankInterval(2 [2, 2], 95 %, n=8), RankInterval(1 [1, 1], 95 %, n=8)]
@@ -166,16 +164,15 @@ def rank_intervals(
     blank = RankInterval(
         math.nan, math.nan, math.nan, share, int(kept.sum()), int((~kept).sum()), resamples, seed
     )
-    if len(table) < 2 or not kept.any():
-        return ranks_of(table, np.zeros((len(table),) * 2, bool), blank)
-    labels = None if clusters is None else np.asarray(clusters)[kept]
+    better = np.zeros((len(table),) * 2, bool)
+    if len(table) < 2:
+        return ranks_of(table, better, blank)
     pairs = list(combinations(range(len(table)), 2))
     found = compare_jointly(
-        table[:, kept], pairs, clusters=labels, level=1 - share, resamples=resamples, seed=seed
+        table, pairs, clusters=clusters, level=1 - share, resamples=resamples, seed=seed
     )
     if np.isnan(found.low).all():
         blank = replace(blank, note=found.note or "too few queries or resamples to separate any")
-    better = np.zeros((len(table),) * 2, bool)
     for (a, b), p, difference in zip(pairs, found.p, found.differences, strict=True):
         if p <= 1 - share:
             better[(a, b) if difference > 0 else (b, a)] = True
@@ -206,26 +203,27 @@ def ranks_of(values: Floats, better: Flags, blank: RankInterval) -> list[RankInt
 
     `blank` holds what all of them share; its note says that there are no ends.
     """
-    kept = values[:, ~np.isnan(values).any(axis=0)]
-    systems, n = kept.shape
-    if n == 0 or systems == 0:
-        return [replace(blank, note=too_few(n) or "") for _ in range(systems)]
-    # One grid for all systems, so that equal means are equal sums up to the rounding of each.
-    grid, shift = to_grid(kept, n)
-    near = slack(2 * n, float(np.abs(kept).max()), shift)
-    ranks = _mid_ranks(grid.sum(axis=1), near)
+    systems, largest = len(values), float(np.nanmax(np.abs(values), initial=0.0))
+    ranks = _mid_ranks(_own_means(values), SAME * largest)
     if blank.note or systems < 2:
         return [replace(blank, rank=float(rank)) for rank in ranks]
-    lows, highs = 1 + better.sum(axis=0), systems - better.sum(axis=1)
+    # Where values are undefined, a mean is not of the queries of its pairs and may lie elsewhere.
+    lows = np.minimum(1 + better.sum(axis=0), np.floor(ranks))
+    highs = np.maximum(systems - better.sum(axis=1), np.ceil(ranks))
     return [
         replace(blank, rank=float(rank), low=float(low), high=float(high))
         for rank, low, high in zip(ranks, lows, highs, strict=True)
     ]
 
 
-def _mid_ranks(sums: Ints, near: int) -> Floats:
-    """Rank from 1 for the largest; sums within `near` of each other share a rank."""
-    gaps = sums[:, None] - sums
+def _own_means(values: Floats) -> Floats:
+    """The mean of each row over what it has; NaN where that is nothing."""
+    known = [row[~np.isnan(row)].tolist() for row in values]
+    return np.array([math.fsum(row) / len(row) if row else math.nan for row in known])
+
+
+def _mid_ranks(means: Floats, near: float) -> Floats:
+    """Rank from 1 for the largest; means within `near` of each other share a rank."""
+    gaps = means[:, None] - means
     above, alike = (gaps < -near).sum(axis=1), (np.abs(gaps) <= near).sum(axis=1)
-    found: Floats = above + (alike + 1) / 2
-    return found
+    return np.where(np.isnan(means), math.nan, above + (alike + 1) / 2)

@@ -379,12 +379,15 @@ def _bootstrap(differences: Floats, largest: float, blank: TestResult) -> TestRe
     if t is None:
         return replace(blank, note=_NO_SPREAD)
     drawn = bootstrap_t(differences - _mean(differences), blank.resamples, blank.seed or 0)
+    least = 0.0
     if blank.alternative == "two-sided":
         extreme = np.abs(drawn) >= abs(t)
+        # n of n^n resamples are of one query alone and as extreme as can be, drawn or not.
+        least = float(blank.n) ** (1 - blank.n)
     else:
         extreme = drawn >= t if blank.alternative == "greater" else drawn <= t
     p = (int(extreme.sum()) + 1) / (blank.resamples + 1)
-    return replace(blank, p=p, statistic=t)
+    return replace(blank, p=max(p, least), statistic=t)
 
 
 _METHODS: dict[str, Callable[[Floats, float, TestResult], TestResult]] = {
