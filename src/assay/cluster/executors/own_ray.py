@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from importlib import import_module
 from ipaddress import ip_address
 from typing import Any, Final
 
@@ -106,10 +107,9 @@ def _set_variable(name: str, value: str | None) -> None:
 def _read_variables_again() -> None:
     """Ray remembers mode and token of a cluster that this process used before."""
     with suppress(ImportError, AttributeError):
-        from ray._raylet import AuthenticationTokenLoader, Config
-
-        Config.initialize("")
-        AuthenticationTokenLoader.instance().reset_cache()
+        inner = import_module("ray._raylet")
+        inner.Config.initialize("")
+        inner.AuthenticationTokenLoader.instance().reset_cache()
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from assay.io.fingerprints import weights_of
 from assay.io.streams import open_chunks
 from assay.models.adapters.python_function import named_callable
 from assay.models.encoder import Batch, Encoder, EncoderRequest
+from assay.models.from_file import runs_code
 from assay.models.safetensors import load_safetensors
 from assay.models.specs import encoder
 
@@ -34,7 +35,7 @@ __all__ = ["from_factory", "load", "read_checkpoint"]
 
 
 _ENDINGS = (".pt", ".pth", ".safetensors")
-_NOT_FROM_A_FILE = ("py:", "checkpoint:", "onnx:", "openai:")
+_NOT_FROM_A_FILE = ("checkpoint", "onnx", "openai", "npy")
 
 
 def load(request: EncoderRequest) -> Encoder:
@@ -117,7 +118,9 @@ def _inner_spec(content: Mapping[str, Any], path: str) -> str:
             f"'wordllama', found {some}. A model of your own class is plugged in by "
             "MODULE:FACTORY (--text-encoder-factory)."
         )
-    if spec.startswith(_NOT_FROM_A_FILE) or Path(spec).suffix.lower() in _ENDINGS:
+    name, _, argument = spec.partition(":")
+    elsewhere = name in _NOT_FROM_A_FILE or (bool(argument) and Path(argument).exists())
+    if elsewhere or Path(spec).suffix.lower() in _ENDINGS or runs_code(spec):
         raise FormatError(
             f"{path} names the encoder {spec!r}. A file may name a model, but neither code nor "
             "another file or a server: only you can, by --encoder or --text-encoder-factory."
