@@ -7,7 +7,6 @@ and `--allow-endpoint` (in Python `allow_code` and `allow_endpoints`).
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -66,8 +65,6 @@ class Consent:
     def check_endpoint(self, url: str, place: str, variable: str = "") -> None:
         """Refuse a host that was not allowed, and a variable that was not allowed for it."""
         host = host_of(url)
-        if variable and not os.environ.get(variable):
-            variable = ""  # there is nothing to send
         wanted = f"{host}={variable}" if variable else host
         if wanted in self.endpoints:
             return

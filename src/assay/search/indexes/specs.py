@@ -5,6 +5,7 @@ A spec is KIND, KIND:ARGUMENT, and options behind a question mark: `?name=value&
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
 from assay.core import checks, registry
@@ -66,12 +67,17 @@ def allow_index(spec: str, consent: Consent, place: str) -> None:
     if kind is None or kind.plugin is not None:
         consent.check_code(what, place)
     elif parsed.kind == "qdrant" and parsed.argument.startswith(("http://", "https://")):
-        consent.check_endpoint(parsed.argument, f"{place}: {what}", "QDRANT_API_KEY")
+        consent.check_endpoint(parsed.argument, f"{place}: {what}", _set("QDRANT_API_KEY"))
     elif parsed.kind == "qdrant" and parsed.argument:
         raise UsageError(f"{place} names {what}, a folder to write to. Name it with --index.")
     elif parsed.kind == "pgvector":
         _refuse_other_hosts(parsed, f"{place}: {what}")
-        consent.check_endpoint(parsed.argument, f"{place}: {what}", "PGPASSWORD")
+        consent.check_endpoint(parsed.argument, f"{place}: {what}", _set("PGPASSWORD"))
+
+
+def _set(variable: str) -> str:
+    """The variable, if there is something in it that would be sent."""
+    return variable if os.environ.get(variable) else ""
 
 
 _HARMLESS: Final = frozenset(

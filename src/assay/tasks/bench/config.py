@@ -53,7 +53,7 @@ _MODEL: Final = {
             _TEXT, "URL of the endpoint of openai: models; it needs --allow-endpoint."
         ),
         "key_env": _describe(
-            {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"},
+            _TEXT,
             "Environment variable with the key of that endpoint; without it none is sent.",
         ),
         "settings": _describe(
