@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -15,7 +18,7 @@ import assay as package
 from assay.cli.main import COMMANDS
 from assay.cli.main import assay as group
 from assay.cli.repeating import WRITES
-from assay.cluster.shards import open_shards
+from assay.cluster.shards import open_shard, open_shards
 from assay.core.consent import Consent, host_of
 from assay.errors import AssayError, FormatError, UsageError
 from assay.io.collections import write_collection
@@ -51,7 +54,7 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     for name in ("OPENAI_BASE_URL", "PYTHONPATH", "QDRANT_API_KEY", "PGPASSWORD"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.delitem(__import__("sys").modules, "my_own_module", raising=False)
+    monkeypatch.delitem(sys.modules, "my_own_module", raising=False)
     return tmp_path
 
 
@@ -344,6 +347,16 @@ def test_consent_is_written_in_one_way():
         Consent.of(code="yes")
 
 
+def test_a_failed_run_keeps_no_key(home):
+    with package.store.open("runs.db") as store:
+        run = store.begin(RunRecord("r"))
+        run.fail(ValueError(f"AUTHORIZATION:  bearer   {KEY.upper()}, X-Api-Key=another-key"))
+    stored = b"".join(path.read_bytes() for path in home.glob("runs.db*")).lower()
+    assert b"authorization" in stored
+    assert KEY.encode() not in stored
+    assert b"another-key" not in stored
+
+
 # Manifests.
 
 
@@ -472,3 +485,60 @@ def test_every_option_that_writes_is_known():
             paths = one.metavar and re.search("FILE|DIR|FOLDER|RUN|PATH", one.metavar)
             if takes_text and paths and said.search(text) and key != "store":
                 assert key in WRITES[name], (name, key, text)
+
+
+# What is written, and where modules come from.
+
+
+def test_names_in_a_config_do_not_lead_out_of_the_folder(home, assay):
+    names = ["../../out", "/etc/out", "..", "a/../../b", "c\\\\..\\\\d"]
+    models = "".join(f'[[model]]\nname = "{name}"\nspec = "bm25"\n' for name in names)
+    (home / "bench.toml").write_text(f'corpus = "made"\n{models}')
+    before = set(home.parent.rglob("*"))
+    assert (
+        assay("bench", "bench.toml", "--runs", "runs", "--no-cache", "--resamples", 200).code == 0
+    )
+    new = {path for path in set(home.parent.rglob("*")) - before if path.is_file()}
+    assert len(new) == len(names)
+    assert {path.parent for path in new} == {home / "runs"}
+
+
+def test_a_config_names_nothing_that_is_written(home):
+    keys = ("output", "file", "html", "runs", "per_query", "cache", "store", "save", "cluster")
+    for key in keys:
+        (home / "bench.toml").write_text(
+            f'corpus = "made"\n{key} = "x"\n[[model]]\nspec = "bm25"\n'
+        )
+        with pytest.raises(FormatError, match=f"there is no key '{key}'"):
+            read_config(home / "bench.toml")
+
+
+def test_names_in_an_archive_are_not_paths(home):
+    np.savez("a.npz", **{"../../out": np.eye(2), "/etc/out": np.eye(2), "docs": np.eye(2)})
+    before = set(home.parent.rglob("*"))
+    (shard,) = open_shards("a.npz")
+    with open_shard(shard) as content:
+        assert content.shape == (2, 2)
+    assert set(home.parent.rglob("*")) == before
+
+
+def test_no_connection_is_made_that_nobody_asked_for(home, assay, monkeypatch):
+    def connect(self, address):
+        raise AssertionError(f"connects to {address}")
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    (home / "bench.toml").write_text('corpus = "made"\n[[model]]\nspec = "bm25"\n')
+    assert assay("bench", "bench.toml", "--html", "r.html", "--resamples", 200).code == 0
+    assert assay("demo").code == 0
+
+
+def test_the_command_takes_no_module_from_the_current_folder(home):
+    script = Path(sys.executable).with_name("assay")
+    if not script.exists():
+        pytest.skip("the command is not installed beside this Python")
+    for name in ("yaml", "click", "numpy", "tomllib"):
+        (home / f"{name}.py").write_text("open('imported', 'w').close()")
+    (home / "e.yaml").write_text("dataset: {path: demo}\ndescriptors: [none]\n")
+    for words in (["bench", "bench.toml"], ["descriptors", "run", "e.yaml"]):
+        subprocess.run([script, *words], check=False, capture_output=True)
+    assert not (home / "imported").exists()
