@@ -12,10 +12,6 @@ PAGES = (
     "SECURITY.md",
     *sorted(f"docs/{page.name}" for page in ROOT.glob("docs/*.md")),
 )
-    "README.md",
-    "SECURITY.md",
-    *sorted(f"docs/{page.name}" for page in ROOT.glob("docs/*.md")),
-)
 
 _FENCE = re.compile(r"^```.*?^```", re.S | re.M)
 _BLOCK = re.compile(r"\n\s*\n|\n(?=[-|#*]|\d+\. )")
