@@ -14,7 +14,8 @@ import click
 import numpy as np
 import pytest
 
-import assay as package
+from assay import evaluate
+from assay import store as run_store
 from assay.cli.main import COMMANDS
 from assay.cli.main import assay as group
 from assay.cli.repeating import WRITES
@@ -348,7 +349,7 @@ def test_consent_is_written_in_one_way():
 
 
 def test_a_failed_run_keeps_no_key(home):
-    with package.store.open("runs.db") as store:
+    with run_store.open("runs.db") as store:
         run = store.begin(RunRecord("r"))
         run.fail(ValueError(f"AUTHORIZATION:  bearer   {KEY.upper()}, X-Api-Key=another-key"))
     stored = b"".join(path.read_bytes() for path in home.glob("runs.db*")).lower()
@@ -376,8 +377,8 @@ def test_a_manifest_does_not_send_you_elsewhere(tmp_path, key, url):
 
 def stored(place, *command):
     """A store whose only run was saved by this command, as anybody can write one."""
-    scores = package.evaluate({"q": {"d": 1.0}}, {"q": {"d": 1}})
-    with package.store.open(place) as store:
+    scores = evaluate({"q": {"d": 1.0}}, {"q": {"d": 1}})
+    with run_store.open(place) as store:
         store.save(RunRecord("run", scores, command=tuple(command), task=command[0]))
     return place
 
@@ -425,6 +426,11 @@ BENCH = ("bench", "--corpus", "made", "--no-cache", "--resamples", "200")
         ((*BENCH, "--model", "bm25", "-o", "my_own_module.py"), "--yes"),
         ((*BENCH[:3], "--model", "bm25", "--cache", "anywhere"), "--yes"),
         (("rank", "q.npy", "d.npy", "-o", "my_own_module.py"), "--yes"),
+        (
+            ("eval", "r", "-r", "q", "--save", "--store", "postgresql://evil/x", "--"),
+            "its own store",
+        ),
+        (("eval", "r", "-r", "q", "--store=other.db", "--"), "its own store"),
         (("serve",), "is not repeated"),
         (("runs", "delete", "1", "--yes"), "is not repeated"),
     ],
@@ -529,7 +535,6 @@ def test_no_connection_is_made_that_nobody_asked_for(home, assay, monkeypatch):
     monkeypatch.setattr(socket.socket, "connect", connect)
     (home / "bench.toml").write_text('corpus = "made"\n[[model]]\nspec = "bm25"\n')
     assert assay("bench", "bench.toml", "--html", "r.html", "--resamples", 200).code == 0
-    assert assay("demo").code == 0
 
 
 def test_the_command_takes_no_module_from_the_current_folder(home):

@@ -52,6 +52,8 @@ class StoredCommand:
     def check(self, consent: Consent, place: str) -> None:
         """Refuse code and endpoints that are not allowed."""
         params = self._params
+        if params.get("save") or params.get("store"):
+            raise UsageError(f"{place} names its own store, which no stored command does.")
         for spec in (*_texts(params.get("model")), *_texts(params.get("encoder"))):
             _check_model(Model.parse(spec).spec, params.get("base_url"), consent, place)
         for spec in _texts(params.get("index")):

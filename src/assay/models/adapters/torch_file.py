@@ -14,6 +14,7 @@ the spec inside a file may not name code either; `from_factory` plugs in a class
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +36,7 @@ __all__ = ["from_factory", "load", "read_checkpoint"]
 
 
 _ENDINGS = (".pt", ".pth", ".safetensors")
+_OLDEST = (2, 6)  # of torch: before, `weights_only` could be got around
 _NOT_FROM_A_FILE = ("checkpoint", "onnx", "openai", "npy")
 
 
@@ -96,6 +98,11 @@ def read_checkpoint(path: str) -> Mapping[str, Any]:
 
 def _load_weights(path: str) -> Any:
     torch = need("torch", "A checkpoint in .pt", "torch")
+    if tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < _OLDEST:
+        raise UsageError(
+            f"torch {torch.__version__} can be made to run code by a file of weights. Install "
+            f"torch>={'.'.join(map(str, _OLDEST))}, or save a .safetensors file."
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of files that it then refuses
