@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", *sorted(f"docs/{page.name}" for page in ROOT.glob("docs/*.md")))
+PAGES = (
+    "README.md",
+    "SECURITY.md",
+    *sorted(f"docs/{page.name}" for page in ROOT.glob("docs/*.md")),
+)
 
 _FENCE = re.compile(r"^```.*?^```", re.S | re.M)
 _BLOCK = re.compile(r"\n\s*\n|\n(?=[-|#*]|\d+\. )")

@@ -37,6 +37,14 @@ def test_every_promise_points_to_what_shows_it(page):
     assert not open_ones, f"{page}: add to tests/claims/claims.toml:\n" + "\n".join(open_ones)
 
 
+def test_every_point_of_the_security_page_is_shown():
+    text = (ROOT / "SECURITY.md").read_text("utf-8").replace("\n  ", " ")
+    points = [line for line in text.splitlines() if line.startswith("- ")]
+    bare = [line for line in points if not any(piece in line for piece in CLAIMS["SECURITY.md"])]
+    assert len(points) > 15
+    assert not bare, "add to tests/claims/claims.toml:\n" + "\n".join(bare)
+
+
 @pytest.mark.parametrize("page", sorted(CLAIMS))
 def test_every_entry_is_still_said(page):
     text = read_page(page)

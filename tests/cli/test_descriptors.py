@@ -159,7 +159,7 @@ def test_saved_runs_fill_the_wide_view(assay: Assay, there: Path) -> None:
         assert {**result["wide"], "metadata": result["metadata"]} == {k: row[k] for k in cells}
     listed = json.loads(assay("runs", "list", "--store", "s.db", "--json").out)["runs"]
     assert listed[-1]["name"] == "ORB τ=3"
-    again = assay("runs", "rerun", 1, "--store", "s.db")
+    again = assay("runs", "rerun", 1, "--store", "s.db", "--yes")
     assert again.code == 0, again.err
     assert "bit by bit" in again.err
 
@@ -219,11 +219,14 @@ def test_stored_runs_of_other_questions_are_not_compared(assay: Assay, there: Pa
     assert any("different query sets" in one for one in json.loads(report.out)["remarks"])
 
 
-def test_keypoints_that_cannot_be_described_are_failed_queries(assay: Assay, there: Path) -> None:
+def test_keypoints_that_cannot_be_described_are_failed_queries(
+    assay: Assay, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They are counted and named; the command has done what it was asked to do."""
     own = "{name: gaps, type: 'tests.tasks.descriptors.small_scenes:sometimes_zero'}"
     Path("gaps.yaml").write_text(experiment_text("data", descriptors=f"[ORB, {own}]"))
-    answer = assay("descriptors", "run", "gaps.yaml", "--fresh", "--json")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    answer = assay("descriptors", "run", "gaps.yaml", "--fresh", "--json", "--allow-code")
     assert answer.code == 0, answer.err
     data = json.loads(answer.out)
     counted = [one["wide"]["total_queries_failed"] for one in data["results"] if one["tau"] == 3]

@@ -375,3 +375,65 @@ def test_a_large_answer_is_refused(fake, monkeypatch):
 
     fake.script = [endless]
     refused(fake, "larger than")
+
+
+def test_a_key_does_not_travel_in_plain_text(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for host in ("example.org", "10.0.0.1", "127.0.0.1.example.org", "localhost.example.org"):
+        plain = EncoderSettings(base_url=f"http://{host}/v1")
+        with pytest.raises(UsageError, match=f"would go to {host} in plain text") as caught:
+            text_model("openai:m", settings=plain)
+        assert KEY not in str(caught.value)
+        text_model("openai:m", settings=EncoderSettings(base_url=f"https://{host}/v1"))
+        text_model("openai:m", settings=EncoderSettings(base_url=f"http://{host}/v1", key_env=""))
+    for host in ("127.0.0.1:8", "localhost", "[::1]:8", "127.9.9.9"):
+        text_model("openai:m", settings=EncoderSettings(base_url=f"http://{host}/v1"))
+
+
+def test_no_proxy_sees_what_stays_on_this_machine(fake, monkeypatch):
+    with fake_endpoint() as proxy:
+        for name in ("http_proxy", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        assert model(fake).encode_docs(["a"]).n_computed == 1
+        assert proxy.keys == []
+    assert fake.keys == [f"Bearer {KEY}"]
+
+
+def test_another_variable_holds_the_key(fake, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "mine-0123456789")
+    settings = EncoderSettings(base_url=fake.url, key_env="MY_KEY")
+    made = text_model("openai:m", settings=settings)
+    made.encode_docs(["a"])
+    text_model("openai:m", settings=EncoderSettings(base_url=fake.url, key_env="")).encode_docs(
+        ["b"]
+    )
+    assert fake.keys == ["Bearer mine-0123456789", None]
+    plain = text_model("openai:m", settings=EncoderSettings(base_url=fake.url))
+    assert made.fingerprint == plain.fingerprint, "vectors do not depend on the key"
+    fake.script = [status(401)]
+    with pytest.raises(EndpointError, match="is MY_KEY set and right"):
+        made.encode_docs(["c"])
+
+
+@pytest.mark.parametrize(
+    "echo",
+    [
+        KEY.upper(),
+        " ".join(KEY),
+        f"{KEY[:9]}\n{KEY[9:]}",
+        f"{KEY[:9]}\x00{KEY[9:]}",
+        f"authorization:  bearer   {KEY.upper()}",
+        'headers: {"Api-Key": "another-key"}',
+        "x-api-key=another-key",
+        "?a=1&API_KEY=another-key&b=2",
+        "https://me:another-key@host",
+        "Bearer\tanother-key",
+    ],
+)
+def test_no_key_is_repeated_in_any_case_or_spacing(fake, waits, echo):
+    fake.script = [status(400, {"error": {"message": f"bad request: {echo}"}})]
+    words = str(refused(fake, r"\*\*\*"))
+    bare = "".join(words.split()).lower()
+    assert "another-key" not in bare
+    assert KEY not in bare
+    assert "secret" not in bare

@@ -444,9 +444,9 @@ def _bench() -> Found:
             "letters": f"{made} --model {LETTERS} --model {SHORT} {quick} --json",
             "fusion": f"{two} --fusion rrf:bm25+letters --fusion"
             " mix=combsum/zscore:0.3*bm25+0.7*letters --json",
-            "config": "bench.toml --no-cache --json",
-            "config and options": "bench.toml --no-cache --json -m AP -m R@5 --seed 3 --test t"
-            " --correction bh --interval t --level 0.1",
+            "config": "bench.toml --allow-code --no-cache --json",
+            "config and options": "bench.toml --allow-code --no-cache --json -m AP -m R@5"
+            " --seed 3 --test t --correction bh --interval t --level 0.1",
             "depth": f"{two} --depth 5 -m nDCG@10 -m AP --json",
             "baseline": f"{two} --model tfidf -b bm25 -m RR --margin 0.05 --json",
             "by kind": f"{two} --by kinds.csv -m nDCG@10 --json",
@@ -751,8 +751,8 @@ def _rest() -> Found:
     yield from _named(
         "explain",
         {
-            "bench": "bench.toml --query t03 --json -n 4",
-            "bench in text": "bench.toml --query t04 -n 2",
+            "bench": "bench.toml --allow-code --query t03 --json -n 4",
+            "bench in text": "bench.toml --allow-code --query t04 -n 2",
         },
         LEXICAL,
     )

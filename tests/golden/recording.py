@@ -214,6 +214,7 @@ def _within(folder: Path) -> Iterator[None]:
     """Inside a folder, with an environment that does not depend on the caller's."""
     here, before = os.getcwd(), dict(os.environ)
     os.environ.update(_ENVIRONMENT)
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2])  # tests.golden.models
     os.environ.pop("ASSAY_STORE", None)
     os.chdir(folder)
     try:

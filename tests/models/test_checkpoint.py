@@ -33,6 +33,17 @@ def static(monkeypatch):
     monkeypatch.setitem(sys.modules, "wordllama", package)
 
 
+def test_an_older_torch_loads_nothing(tmp_path, monkeypatch):
+    loaded = []
+    torch = types.ModuleType("torch")
+    torch.__version__, torch.load = "2.5.1+cpu", lambda *_, **__: loaded.append(True)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    (tmp_path / "a.pt").write_bytes(b"x")
+    with pytest.raises(UsageError, match=r"torch 2\.5\.1\+cpu can be made to run code"):
+        read_checkpoint(str(tmp_path / "a.pt"))
+    assert not loaded
+
+
 def test_safetensors_with_and_without_projection(static, tmp_path):
     notes = {"encoder": "wordllama"}
     plain = write_safetensors(tmp_path / "plain.safetensors", {}, notes)

@@ -85,9 +85,18 @@ _report_options = options.add_options(
     is_flag=True,
     help="Evaluate every scene again; neither read nor write finished ones.",
 )
+@click.option("--allow-code", is_flag=True, help="EXPERIMENT may name functions that are run.")
 @_report_options
 @options.save_options("descriptors")
-def run(*, saving: Saving, experiment: str, work: str | None, fresh: bool, **chosen: Any) -> int:
+def run(
+    *,
+    saving: Saving,
+    experiment: str,
+    work: str | None,
+    fresh: bool,
+    allow_code: bool,
+    **chosen: Any,
+) -> int:
     """Run an experiment file (.yaml or .toml).
 
     Finished scenes are stored, so that an interrupted run resumes; a scene is evaluated again if
@@ -102,7 +111,8 @@ def run(*, saving: Saving, experiment: str, work: str | None, fresh: bool, **cho
     """
     if fresh and work:
         raise click.UsageError("--fresh stores no scenes, so --work changes nothing.")
-    read = read_experiment(experiment)
+    repeated = options.repeated_consent.get()
+    read = read_experiment(experiment, allow_code=repeated.code if repeated else allow_code)
     # What is repeated to see whether the same numbers come out is computed again.
     folder = None if fresh or repeated_batch.get() else work or f"{experiment}.parts"
     return _evaluate(read, folder, saving, inputs=[experiment], **chosen)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import click
 
-from assay.core.text import printable
+from assay.core.text import mask_secrets, printable
 from assay.errors import AssayError
 
 __all__ = ["BrokenOutputError", "name_broken_pipes", "run_command"]
@@ -111,7 +111,7 @@ def _usage_message(error: click.ClickException) -> str:
 def _report_internal_error(error: Exception) -> int:
     if os.environ.get("ASSAY_TRACEBACK"):
         raise error
-    what = f"{type(error).__name__}: {error}"
+    what = mask_secrets(f"{type(error).__name__}: {error}")
     _print_error(f"internal error, please report it: {what}. ASSAY_TRACEBACK=1 shows where.")
     return _INTERNAL_ERROR
 

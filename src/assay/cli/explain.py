@@ -50,6 +50,7 @@ __all__ = ["command"]
     metavar="N",
     help="Number of documents of each system. [10]",
 )
+@options.consent_options("BENCH.TOML")
 @options.conventions_options
 @options.rel_option
 @options.mismatch_option
@@ -138,7 +139,7 @@ def _explain_config(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
     """Run the bench again; its vectors are in the cache."""
     if len(runs) > 1:
         raise click.UsageError("Explain one bench.toml at a time.")
-    request = make_request(read_config(runs[0]))
+    request = make_request(read_config(runs[0]), **chosen["consent"].as_options())
     collection = request.load()
     with system_bars() as progress:
         result = request.run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -14,6 +15,7 @@ from click.core import ParameterSource
 from assay import store as run_store
 from assay.cli import output
 from assay.cli.saving import saving_runs
+from assay.core.consent import Consent
 from assay.core.conventions import CHOICES, Conventions
 from assay.core.text import did_you_mean
 from assay.io.tables import groups_path
@@ -27,6 +29,7 @@ __all__ = [
     "MultiOptionCommand",
     "add_options",
     "apply_threshold",
+    "consent_options",
     "conventions_choices",
     "conventions_options",
     "filter_options",
@@ -42,6 +45,7 @@ __all__ = [
     "output_option",
     "qrels_option",
     "rel_option",
+    "repeated_consent",
     "resamples_option",
     "result_options",
     "save_options",
@@ -393,6 +397,35 @@ filter_options = add_options(
     click.option("--since", metavar="DATE", help="Only from this day on (UTC)."),
     click.option("--until", metavar="DATE", help="Only up to this day."),
 )
+
+
+# What a command that is repeated may do; what it says itself about that is not believed.
+repeated_consent: ContextVar[Consent | None] = ContextVar("repeated_consent", default=None)
+
+
+def consent_options(words: str) -> Callable[[Command], Command]:
+    """--allow-code and --allow-endpoint; the command gets `consent`."""
+    add = add_options(
+        click.option("--allow-code", is_flag=True, help=f"{words} may name code that is run."),
+        click.option(
+            "--allow-endpoint",
+            "allow_endpoints",
+            multiple=True,
+            metavar="HOST[=VARIABLE]",
+            help=f"{words} may send data to this host, and with =VARIABLE the key that this "
+            "environment variable holds. May be repeated.",
+        ),
+    )
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def call(*, allow_code: bool, allow_endpoints: tuple[str, ...], **chosen: Any) -> Any:
+            typed = Consent.of(allow_code, allow_endpoints)
+            return command(consent=repeated_consent.get() or typed, **chosen)
+
+        return cast("Command", add(call))
+
+    return decorate
 
 
 def save_options(task: str) -> Callable[[Command], Command]:

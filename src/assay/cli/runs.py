@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,9 @@ import numpy as np
 
 from assay import store as run_store
 from assay.cli import options, output
-from assay.cli.main import COMMANDS, assay
+from assay.cli.main import assay
 from assay.cli.options import open_store
+from assay.cli.repeating import StoredCommand
 from assay.cli.saving import repeated_batch
 from assay.comparison.alignment import cluster_settings
 from assay.comparison.compare import compare as compare_scores
@@ -28,6 +29,7 @@ from assay.store.query import read_query
 from assay.store.run import names_of, refuse_other_query_sets
 
 if TYPE_CHECKING:
+    from assay.core.consent import Consent
     from assay.store import Run, Store
     from assay.tables.page import Page
 
@@ -266,29 +268,33 @@ def import_(*, files: tuple[str, ...], store: str | None) -> None:
 
 @command.command("rerun")
 @click.argument("run")
-@click.option("--yes", is_flag=True, help="Also if the run was imported from a file.")
+@click.option("--yes", is_flag=True, help="Also if the run was imported, or writes files.")
+@options.consent_options("The stored command")
 @options.store_option
-def rerun(*, run: str, yes: bool, store: str | None) -> int:
+def rerun(*, run: str, yes: bool, consent: Consent, store: str | None) -> int:
     """Run the command of a run again and compare the values.
 
-    The results are saved as new runs. The exit code is 1 if any value differs.
+    The results are saved as new runs. The exit code is 1 if any value differs. A stored command
+    may be a stranger's: it runs code and reaches endpoints only with the options below.
     """
     with open_store(store) as opened:
-        return _repeat(opened, opened.run(run), trusted=yes)
+        return _repeat(opened, opened.run(run), consent, trusted=yes)
 
 
-def _repeat(store: Store, run: Run, *, trusted: bool) -> int:
+def _repeat(store: Store, run: Run, consent: Consent, *, trusted: bool) -> int:
     """Repeat the command in its folder, save its runs, and compare them with the old ones.
 
     Gives 0 if every value has the same bits, else 1.
     """
-    _refuse_unrepeatable(run, trusted)
+    if not run.command:
+        raise UsageError(f"Run {run.id} was not saved by a command: there is nothing to repeat.")
     address = _address(store)
     with _change_folder(run.folder):
+        _refuse_untrusted(run, consent, trusted)
         changed = _find_changed(run)
         for file in changed:
             output.narrate(f"{file} has changed since run {run.id}")
-        _call([*run.command, "--save", "--store", address], run.batch)
+        _call([*run.command, "--save", "--store", address], run.batch, consent)
     old = {one.name: one for one in store.runs(batch=run.batch, status="finished")}
     newest = store.runs(rerun_of=run.batch, limit=1)
     new = store.runs(batch=newest[0].batch, status="finished") if newest else []
@@ -296,31 +302,23 @@ def _repeat(store: Store, run: Run, *, trusted: bool) -> int:
     return 0 if same and all(same) else 1
 
 
-def _refuse_unrepeatable(run: Run, trusted: bool) -> None:
-    if not run.command:
-        raise UsageError(f"Run {run.id} was not saved by a command: there is nothing to repeat.")
-    if not _can_save(run.command):
-        raise UsageError(
-            f"Run {run.id} was saved by {run.command[0]!r}, which is not repeated; only commands "
-            "with --save are."
-        )
+def _refuse_untrusted(run: Run, consent: Consent, trusted: bool) -> None:
+    """What is stored is data, and may come from anybody's file."""
+    stored = StoredCommand(run.command)
     words = shlex.join(("assay", *run.command))
     if run.origin and not trusted:
         raise UsageError(
             f"Run {run.id} was imported from {run.origin}. Its command reads and may write files: "
             f"{words}. Repeat it with --yes if you trust it."
         )
+    written = stored.writes()
+    if written and not trusted:
+        raise UsageError(
+            f"The command of run {run.id} writes {', '.join(written)}: {words}. Repeat it with "
+            "--yes if these may be replaced."
+        )
+    stored.check(consent, f"The command of run {run.id}")
     output.narrate(f"repeating: {words}")
-
-
-def _can_save(arguments: Sequence[str]) -> bool:
-    """Whether the command has --save: a stored one is data, and may come from anybody's file."""
-    name, *rest = arguments
-    context = click.Context(assay)
-    command = assay.get_command(context, name) if name in COMMANDS else None
-    if isinstance(command, click.Group):
-        command = command.get_command(context, rest[0]) if rest else None
-    return command is not None and any(one.name == "save" for one in command.params)
 
 
 def _address(store: Store) -> str:
@@ -344,13 +342,14 @@ def _find_changed(run: Run) -> list[str]:
     return [file for file, mark in run.data.items() if now.get(file) != mark]
 
 
-def _call(arguments: list[str], batch: str) -> None:
-    token = repeated_batch.set(batch)
+def _call(arguments: list[str], batch: str, consent: Consent) -> None:
+    tokens = repeated_batch.set(batch), options.repeated_consent.set(consent)
     try:
         with contextlib.suppress(click.exceptions.Exit):
             assay.main(arguments, "assay", standalone_mode=False)
     finally:
-        repeated_batch.reset(token)
+        repeated_batch.reset(tokens[0])
+        options.repeated_consent.reset(tokens[1])
 
 
 def _compare_values(old: Run, new: Run) -> bool:

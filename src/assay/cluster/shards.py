@@ -3,7 +3,7 @@
 `open_shards` lists them, `open_shard` reads vectors and ids from one (.npy, .npz, .parquet,
 .safetensors), `read_text_shard` reads texts.
 
-A manifest is a JSON file, its paths relative to itself:
+A manifest is a JSON file, its paths relative to itself (those elsewhere on the net are refused):
 
     {"shards": [{"path": "part-0.npy", "ids": "part-0.ids.txt", "key": null, "rows": 1000,
                  "sha256": "…"}, …]}
@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Array
-from assay.cluster.remote_files import expand, join, local_file
+from assay.cluster.remote_files import expand, is_remote, join, local_file
 from assay.core.ids import Ids
 from assay.core.text import did_you_mean, natural_order
 from assay.errors import AssayError, FormatError, InputError, StorageError, UsageError, need
@@ -132,6 +132,12 @@ def _entry(entry: Any, folder: str, place: str) -> Shard:
         if value is not None and (not isinstance(value, _KINDS[key]) or isinstance(value, bool)):
             raise FormatError(f"{place}: {key} must be {_KINDS[key].__name__}, found {value!r}.")
     paths = {key: join(folder, entry[key]) for key in ("path", "ids") if entry.get(key)}
+    for path in paths.values():
+        if is_remote(path) and not path.startswith(f"{folder}/"):
+            raise UsageError(
+                f"{place}: a manifest may not send you to {path}, which is outside its own folder. "
+                "If you want these shards, name them yourself."
+            )
     return Shard(**{**entry, **paths})
 
 

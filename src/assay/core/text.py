@@ -11,6 +11,7 @@ __all__ = [
     "did_you_mean",
     "fixed",
     "guard_formula",
+    "mask_secrets",
     "natural_order",
     "printable",
     "signed",
@@ -55,6 +56,38 @@ def fixed(value: float, *, sign: bool = False) -> str:
     if text.strip("+-0."):
         return text
     return f"{value:+.1e}" if sign and value else f"{value:.1e}" if value else "0.0000"
+
+
+# A password in an address; what follows the name of a secret, in a query, a header or JSON; and
+# what looks like a key, wherever it stands.
+_SECRET: Final = re.compile(
+    r"""(?P<user>(?<=://)[^:/?\#@]*:).*(?=@)
+    |(?P<name>\b(?:proxy-)?authorization|\b(?:[\w-]*[-_])?(?:api[\s_-]*key|pass(?:word|wd)|secret|token))
+     (?P<sign>["']?\s*[:=]\s*["']?)(?:(?:bearer|basic|token)\s+)?[^\s"'&,;)}\]]+
+    |(?P<bearer>\bbearer\s+)[^\s"'&,;)}\]]+
+    |\bsk-[a-z0-9_-]{12,}""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+_SHORT: Final = 8  # characters of a key that are looked for as they are
+
+
+def mask_secrets(text: str, key: str = "") -> str:
+    """The text without passwords and keys, in whatever case and spacing; `key` is one more.
+
+    >>> mask_secrets("pgvector:postgresql://me:secret@host/db")
+    'pgvector:postgresql://me:***@host/db'
+    >>> mask_secrets("AUTHORIZATION:  bearer   abc; X-Api-Key=def")
+    'AUTHORIZATION:  ***; X-Api-Key=***'
+    """
+    if key:
+        spaced = r"\s*".join(map(re.escape, key)) if len(key) >= _SHORT else re.escape(key)
+        text = re.sub(spaced, "***", text, flags=re.IGNORECASE)
+    return _SECRET.sub(_mask, text)
+
+
+def _mask(found: re.Match[str]) -> str:
+    parts = found.groupdict(default="")
+    return f"{parts['user']}{parts['name']}{parts['sign']}{parts['bearer']}***"
 
 
 def guard_formula(text: str) -> str:

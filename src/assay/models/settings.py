@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from assay.core import checks
@@ -20,7 +20,8 @@ class EncoderSettings:
     the model gives its vectors), True (scaled to length 1) or False (without the model's own
     last scaling, where it is ours to leave out: minilm and onnx). `dimensions` keeps the first
     numbers of each vector (Matryoshka); unless `normalize` is False they are scaled to length 1.
-    `base_url` is where the endpoint of `openai:` is.
+    `base_url` is where the endpoint of `openai:` is, and `key_env` the variable of the environment
+    that holds its key: None stands for OPENAI_API_KEY, "" for no key.
     """
 
     query_prefix: str = ""
@@ -29,6 +30,7 @@ class EncoderSettings:
     normalize: bool | None = None
     dimensions: int | None = None
     base_url: str | None = None
+    key_env: str | None = None
 
     def __post_init__(self) -> None:
         """Check all settings before a model is loaded."""
@@ -41,6 +43,13 @@ class EncoderSettings:
             raise UsageError(f"normalize is True, False or None, found {self.normalize!r}.")
         if self.base_url is not None:
             checks.require(self.base_url, str, "base_url", "an address such as http://host/v1")
+        if self.key_env is not None:
+            checks.require(self.key_env, str, "key_env", "the name of a variable")
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What vectors may depend on: everything but the key."""
+        return {name: value for name, value in asdict(self).items() if name != "key_env"}
 
     def refuse(self, name: str, kind: str, why: str) -> None:
         """Refuse a setting that a kind of model does not support; None means not set."""

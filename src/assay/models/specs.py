@@ -22,8 +22,8 @@ __all__ = [
     "ENCODERS",
     "LEXICAL",
     "as_encoder",
-    "check_model",
     "encoder",
+    "find_kind",
     "is_lexical",
     "lexical_model",
     "text_model",
@@ -115,11 +115,14 @@ def _kind_of(spec: str) -> tuple[SpecKind, str]:
     raise ENCODERS.unknown(spec)
 
 
-def check_model(spec: str) -> None:
-    """Refuse a spec that names neither a lexical model nor an encoder."""
-    known = _ALL.find(spec.partition(":")[0]) is not None
-    if not known and Path(spec).suffix.lower() not in _CHECKPOINTS:
+def find_kind(spec: str) -> SpecKind:
+    """The kind of a spec; one that names neither a lexical model nor an encoder is refused."""
+    kind = _ALL.find(spec.partition(":")[0])
+    if kind is None and Path(spec).suffix.lower() in _CHECKPOINTS:
+        kind = ENCODERS["checkpoint"]
+    if kind is None:
         raise _ALL.unknown(spec)
+    return kind
 
 
 def is_lexical(spec: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
@@ -102,7 +102,7 @@ class ComputedModel(TextModel):
     @cached_property
     def _fingerprint(self) -> str:
         return fingerprint_of(
-            {"spec": self.spec, "identity": self._identity, "settings": asdict(self.settings)}
+            {"spec": self.spec, "identity": self._identity, "settings": self.settings.identity}
         )
 
     @property

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from assay.core import checks
+from assay.core.text import mask_secrets
 from assay.errors import AssayError, StorageError, UsageError
 from assay.runs.record import RunRecord, check_name
 from assay.scoring.scores import Scores
@@ -97,6 +98,7 @@ class OpenRun:
         """Store why there is no result. Saved parts stay, for another attempt."""
         words = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         message = words if isinstance(error, AssayError) else f"{type(error).__name__}: {words}"
+        message = mask_secrets(message)
         try:
             with self._store.database.writing() as connection:
                 writing.update_running(connection, self.id, status="failed", message=message)

@@ -15,15 +15,16 @@ from assay.cli.cluster_options import cluster_options, refuse_idle_workers
 from assay.cli.progress import system_bars
 from assay.cluster import open_cluster
 from assay.comparison.pairs import ComparisonSettings
+from assay.core.text import mask_secrets
 from assay.io.tables import read_groups
 from assay.models import EmbeddingCache
 from assay.report.report import check_ending
-from assay.search.indexes.specs import without_secrets
 from assay.tasks.bench import make_request, read_config, write_runs
 
 if TYPE_CHECKING:
     from assay.cli.saving import Saving
     from assay.cluster import Cluster, Journal
+    from assay.core.consent import Consent
     from assay.report.report import Report
     from assay.tables.page import Page
     from assay.tables.table import Table
@@ -82,7 +83,7 @@ def _without_secret(
     _: click.Context, __: click.Parameter, specs: tuple[str, ...]
 ) -> tuple[str, ...]:
     """The same for the address of a database."""
-    if any(without_secrets(spec) != spec for spec in specs):
+    if any(mask_secrets(spec) != spec for spec in specs):
         raise click.BadParameter(
             "give a password by PGPASSWORD or in a bench.toml: what is typed may be stored."
         )
@@ -183,6 +184,7 @@ _output_options = options.add_options(
 @click.argument("config", required=False, metavar="[BENCH.TOML]")
 @_input_options
 @_model_options
+@options.consent_options("The config file")
 @options.measures_option(
     "A measure; the first decides the order. May be repeated. [nDCG@10, R@100, RR]"
 )
@@ -190,7 +192,7 @@ _output_options = options.add_options(
 @options.conventions_choices
 @_output_options
 @options.save_options("bench")
-def command(*, saving: Saving, **chosen: Any) -> None:
+def command(*, saving: Saving, consent: Consent, **chosen: Any) -> None:
     """Which text model is better on my data?
 
     Every model encodes and searches the same documents; what it finds is judged, compared query
@@ -208,7 +210,8 @@ def command(*, saving: Saving, **chosen: Any) -> None:
     """
     layout = _choose_layout(chosen)
     config = {} if chosen["config"] is None else read_config(chosen["config"])
-    request = make_request(config, **{key: chosen[key] for key in _REQUEST})
+    given = {key: chosen[key] for key in _REQUEST}
+    request = make_request(config, **consent.as_options(), **given)
     _refuse_contradictions(chosen, request)
     result, journal = _run(chosen, request, saving)
     settings = {key: chosen[key] for key in _STATISTICS}

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any, Final
 
 from assay.cluster.executors.base import Executor, Handle, Receipt, Ticket, call
+from assay.cluster.executors.own_ray import OwnRay
 from assay.core import checks
 from assay.errors import ClusterError, need
 
@@ -29,9 +31,9 @@ _QUIET: Final = {
 class RayExecutor(Executor):
     """Runs tasks on a Ray cluster.
 
-    `address` is "auto" (a cluster that runs here, or else one that is started for this purpose),
-    "local" (always start one) or the address of a cluster. `workers` is how many CPUs are used:
-    the size of a cluster that is started, by default all there are.
+    `address` is "auto" (the cluster of RAY_ADDRESS or one that you started here, or else one that
+    is started for this purpose), "local" (always start one) or the address of a cluster. `workers`
+    is how many CPUs are used: the size of a cluster that is started, by default all there are.
     """
 
     def __init__(self, address: str = "auto", *, workers: int | None = None) -> None:
@@ -40,14 +42,19 @@ class RayExecutor(Executor):
             os.environ.setdefault(name, value)
         self._ray = need("ray", "running on a cluster", "cluster")
         self._started = not self._ray.is_initialized()
+        self._own: OwnRay | None = None
         if self._started:
-            _connect(self._ray, address, wanted)
-        here = int(self._ray.cluster_resources().get("CPU", 1))
+            self._own = _connect(self._ray, address, wanted)
+        self._numbers = count()
+        self._running: dict[int, Ticket] = {}
+        try:
+            here = int(self._ray.cluster_resources().get("CPU", 1))
+        except BaseException:
+            self.close()
+            raise
         self.workers = max(1, min(here, wanted or here))
         options = {"num_returns": 2, "num_cpus": 1, "max_retries": _RETRIES}
         self._call = self._ray.remote(**options)(call)
-        self._numbers = count()
-        self._running: dict[int, Ticket] = {}
 
     def put(self, value: Any) -> Handle:
         """Copy the value into the object store, once for all tasks."""
@@ -93,8 +100,8 @@ class RayExecutor(Executor):
             self._ray.cancel(ticket.receipt, force=False)
         self._running.clear()
         if self._started:
-            self._ray.shutdown()
             self._started = False
+            self._ray.shutdown() if self._own is None else self._own.close()
 
 
 def _first_line(error: BaseException) -> str:
@@ -102,23 +109,22 @@ def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {words:.200}."
 
 
-def _connect(ray: Any, address: str, workers: int | None) -> None:
-    """Join a cluster, or start one on this machine."""
+def _connect(ray: Any, address: str, workers: int | None) -> OwnRay | None:
+    """Join a cluster, or start one on this machine, which is then returned."""
     common = {"log_to_driver": False, "logging_level": "ERROR"}
+    found = _running_cluster() if address == "auto" else address
     try:
-        if address in ("auto", "local"):
-            if address == "auto" and _join(ray, common):
-                return
-            ray.init(
-                address="local",
+        if found in (None, "local"):
+            return OwnRay(
+                ray,
                 num_cpus=workers,
                 include_dashboard=False,
                 object_store_memory=_store_bytes(),
                 **common,
             )
-        else:
-            _knock(address)
-            ray.init(address=address, **common)
+        _knock(str(found))
+        ray.init(address=found, **common)
+        return None
     except (RuntimeError, ValueError, OverflowError, OSError) as error:
         raise ClusterError(
             f"No Ray cluster answers at {address!r} ({_first_line(error)}) Start one with 'ray "
@@ -134,13 +140,25 @@ def _knock(address: str) -> None:
     socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
 
 
-def _join(ray: Any, common: dict[str, Any]) -> bool:
-    """Whether a cluster runs that can be joined."""
-    try:
-        ray.init(address="auto", **common)
-    except ConnectionError:
-        return False
-    return True
+def _running_cluster() -> str | None:
+    """The address of a cluster that this user started or named; None where there is none.
+
+    The file in which Ray notes it lies where every user can write: one of somebody else is not
+    believed, since tasks and their code go to the address in it.
+    """
+    named = os.environ.get("RAY_ADDRESS")
+    if named:
+        return named
+    with suppress(OSError, ValueError, AttributeError):  # Windows has neither flag nor uid
+        note = os.path.join(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
+        descriptor = os.open(note, os.O_RDONLY | os.O_NOFOLLOW)
+        with open(descriptor, encoding="utf-8") as file:
+            if os.fstat(descriptor).st_uid != os.getuid():
+                return None
+            address = file.read(300).strip()
+        _knock(address)
+        return address
+    return None
 
 
 def _store_bytes() -> int:

@@ -1,7 +1,8 @@
 """`openai:MODEL`: an endpoint that speaks OpenAI's /v1/embeddings; requests are retried.
 
 The key is read from the environment when a request is made. It is sent to the host that was named
-and to no other: redirects are refused. It is in no message and is not stored.
+and to no other: redirects are refused, and so is a key over plain http, unless to this machine,
+which no proxy comes between. It is in no message and is not stored.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ from http.client import HTTPException
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, build_opener
+from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, build_opener
 
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.core.consent import is_loopback
+from assay.core.text import mask_secrets
 from assay.errors import EndpointError, FormatError, UsageError
 from assay.io.json_text import parse_json
 from assay.models.encoder import Encoder, EncoderRequest
 
-__all__ = ["KEY", "Endpoint", "load"]
+__all__ = ["KEY", "Endpoint", "is_users_own", "load", "own_address"]
 
 KEY: Final = "OPENAI_API_KEY"
 
@@ -40,6 +43,7 @@ _LONGEST_ASKED: Final = 120.0  # an endpoint that asks for more is given up
 _LARGEST: Final = 1 << 28  # bytes of an answer
 _AGAIN: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _AT_A_TIME: Final = 1 << 16
+_WORDS: Final = 300  # characters of a message
 
 
 class _TryError(Exception):
@@ -57,9 +61,10 @@ class _NoRedirects(HTTPRedirectHandler):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An address under which requests are made, checked, without a key in it."""
+    """An address under which requests are made, checked, and the variable that holds its key."""
 
     base_url: str
+    key_env: str  # "" for no key
     timeout: float = 120.0  # seconds for a whole answer
 
     def __post_init__(self) -> None:
@@ -74,6 +79,27 @@ class Endpoint:
                 "The endpoint's address must be like http://host:port/v1, without a user, a "
                 f"password, a query or a fragment. Give a key by the environment variable {KEY}."
             )
+        if self._key and parts.scheme == "http" and not is_loopback(self.base_url):
+            raise UsageError(
+                f"The key in {self.key_env} would go to {parts.hostname} in plain text. Give an "
+                f"address with https, or unset {self.key_env} if that endpoint needs no key."
+            )
+
+    @property
+    def _key(self) -> str:
+        key = os.environ.get(self.key_env, "").strip() if self.key_env else ""
+        if not key.isascii() or not (key.isprintable() or not key):
+            raise UsageError(f"{self.key_env} holds characters that no key has. Set it again.")
+        return key
+
+    def _opener(self) -> OpenerDirector:
+        """To this machine without a proxy, which would read plain http."""
+        direct = [ProxyHandler({})] if is_loopback(self.base_url) else []
+        return build_opener(_NoRedirects, *direct)
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        return {**headers, "Authorization": f"Bearer {self._key}"} if self._key else headers
 
     def post(self, path: str, content: Any) -> Any:
         """The JSON answer to JSON content."""
@@ -86,7 +112,7 @@ class Endpoint:
             except _TryError as trouble:
                 if not trouble.again or tried == _TRIES:
                     times = f" ({tried} times)" if tried > 1 else ""
-                    words = _plain(f"{trouble}{times}.")
+                    words = _plain(f"{trouble}{times}.", self._key)
                     raise EndpointError(f"{self.base_url}{path}: {words}") from None
                 _sleep(self._wait(path, tried, trouble.wait))
 
@@ -103,14 +129,14 @@ class Endpoint:
     def _try(self, path: str, body: bytes) -> Any:
         end = time.monotonic() + self.timeout
         request = urllib.request.Request(
-            self.base_url.rstrip("/") + path, body, _headers(), method="POST"
+            self.base_url.rstrip("/") + path, body, self._headers(), method="POST"
         )
         try:
-            with build_opener(_NoRedirects).open(request, timeout=self.timeout) as response:
+            with self._opener().open(request, timeout=self.timeout) as response:
                 raw = _read(response, end)
         except HTTPError as error:
             with error:
-                raise _status(error, end) from None
+                raise _status(error, end, self.key_env or KEY) from None
         except UnicodeError:
             raise _TryError("the address names no host", again=False) from None
         except (URLError, HTTPException, OSError) as error:
@@ -123,16 +149,6 @@ class Endpoint:
 
 def _sleep(seconds: float) -> None:
     time.sleep(seconds)
-
-
-def _headers() -> dict[str, str]:
-    headers = {"Content-Type": "application/json", "Accept": "application/json"}
-    key = os.environ.get(KEY, "").strip()
-    if key:
-        if not key.isascii() or not key.isprintable():
-            raise UsageError(f"{KEY} holds characters that no key has. Set it again.")
-        headers["Authorization"] = f"Bearer {key}"
-    return headers
 
 
 def _read(response: Any, end: float) -> bytes:
@@ -158,7 +174,7 @@ def _connection(error: Exception, timeout: float) -> str:
     return f"no connection or no whole answer ({type(reason).__name__})"
 
 
-def _status(error: HTTPError, end: float) -> _TryError:
+def _status(error: HTTPError, end: float, variable: str) -> _TryError:
     """What an answer other than success means."""
     if 300 <= error.code < 400:
         return _TryError(
@@ -167,7 +183,7 @@ def _status(error: HTTPError, end: float) -> _TryError:
             again=False,
         )
     if error.code in (401, 403):
-        return _TryError(f"it answers {error.code}: is {KEY} set and right?", again=False)
+        return _TryError(f"it answers {error.code}: is {variable} set and right?", again=False)
     again = error.code in _AGAIN
     return _TryError(
         f"it answers {error.code}{_said(error, end)}", again=again, wait=_asked_wait(error)
@@ -181,15 +197,14 @@ def _said(error: HTTPError, end: float) -> str:
         words = found["error"]["message"] if isinstance(found["error"], dict) else found["error"]
     except Exception:  # words are a courtesy: without them the number must do
         return ""
-    return f": {_plain(str(words)):.200}"
+    return f": {words!s:.2000}"
 
 
-def _plain(words: str) -> str:
+def _plain(words: str, key: str) -> str:
     """Words on one line, without the key, should the endpoint repeat it, or escape codes."""
-    key = os.environ.get(KEY, "").strip()
-    line = " ".join(words.split())
-    shown = line.replace(key, "***") if key else line
-    return "".join(character for character in shown if character.isprintable())
+    line = "".join(one for one in " ".join(words.split()) if one.isprintable())
+    shown = mask_secrets(line, key)
+    return f"{shown[:_WORDS]}…" if len(shown) > _WORDS else shown
 
 
 def _asked_wait(error: HTTPError) -> float | None:
@@ -211,11 +226,22 @@ _TEXTS: Final = 64  # in one request
 _CHARACTERS: Final = 200_000  # in one request, unless one text has more
 
 
+def is_users_own(url: str) -> bool:
+    """Whether a file names what the user named in the environment, or the provider itself."""
+    return url.rstrip("/") in (_ADDRESS, own_address())
+
+
+def own_address() -> str:
+    """The endpoint of the environment, or else the provider's."""
+    return (os.environ.get(_VARIABLE) or _ADDRESS).rstrip("/")
+
+
 def load(request: EncoderRequest) -> Encoder:
     """Check the address; the endpoint is first asked when there are texts."""
     request.settings.refuse("max_length", "openai:", "the endpoint counts its own tokens")
-    address = request.settings.base_url or os.environ.get(_VARIABLE) or _ADDRESS
-    endpoint = Endpoint(address.rstrip("/"))
+    address = request.settings.base_url or own_address()
+    key = request.settings.key_env
+    endpoint = Endpoint(address.rstrip("/"), KEY if key is None else key)
     return Encoder(
         request.spec,
         partial(_encode, endpoint, request.argument),

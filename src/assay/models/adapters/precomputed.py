@@ -7,7 +7,6 @@ A .npz holds both sides, as `docs` and `queries`, and ids if there are any (`doc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -53,7 +52,7 @@ class PrecomputedModel(TextModel):
     def _fingerprint(self) -> str:
         weights = {side: weights_of(Path(file)) for side, file in self._files.items()}
         return fingerprint_of(
-            {"spec": self.spec, "identity": weights, "settings": asdict(self.settings)}
+            {"spec": self.spec, "identity": weights, "settings": self.settings.identity}
         )
 
     @property

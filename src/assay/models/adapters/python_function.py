@@ -6,13 +6,15 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
 from typing import Any
 
 from assay.errors import UsageError, error_text
 from assay.io.fingerprints import fingerprints
 from assay.models.encoder import Encoder, EncoderRequest
 
-__all__ = ["load", "named_callable"]
+__all__ = ["load", "named_callable", "own_callable"]
 
 
 def load(request: EncoderRequest) -> Encoder:
@@ -48,6 +50,44 @@ def named_callable(name: str, form: str) -> Callable[..., Any]:
         raise UsageError(f"The module {module!r} has no function {attribute!r}.")
     function: Callable[..., Any] = found
     return function
+
+
+def own_callable(name: str, form: str) -> Callable[..., Any]:
+    """What `module:function` names, if it is written in a module of the user's own.
+
+    That is one in the current folder or in a folder of PYTHONPATH: not the standard library, and
+    not an installed package, whose functions do things that nobody meant for a model.
+    """
+    module = name.partition(":")[0].partition(".")[0]
+    function = named_callable(name, form) if _is_own(module) else None
+    written = str(getattr(function, "__module__", "") or "").partition(".")[0]
+    if function is None or not _is_own(written):
+        raise UsageError(
+            f"A file may name a function of your own only, written in a module in the current "
+            f"folder or in a folder of PYTHONPATH; {name!r} is none."
+        )
+    return function
+
+
+def _is_own(module: str) -> bool:
+    """Whether this name is found there, and an import takes it from there; nothing is imported."""
+    folders = [os.getcwd(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    if not module.isidentifier():
+        return False
+    there = PathFinder.find_spec(module, folders)
+    try:
+        taken = find_spec(module) or there
+    except ValueError:  # a module that was made by hand has no spec
+        return False
+    return there is not None and _place(there) == _place(taken)
+
+
+def _place(spec: ModuleSpec | None) -> list[str]:
+    """The file of a module or the folders of a package, without links."""
+    if spec is None:
+        return []
+    origin = [spec.origin] if spec.origin else list(spec.submodule_search_locations or ())
+    return [os.path.realpath(one) for one in origin]
 
 
 def _import(module: str) -> Any:

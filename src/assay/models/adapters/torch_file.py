@@ -14,6 +14,7 @@ the spec inside a file may not name code either; `from_factory` plugs in a class
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +28,7 @@ from assay.io.fingerprints import weights_of
 from assay.io.streams import open_chunks
 from assay.models.adapters.python_function import named_callable
 from assay.models.encoder import Batch, Encoder, EncoderRequest
+from assay.models.from_file import runs_code
 from assay.models.safetensors import load_safetensors
 from assay.models.specs import encoder
 
@@ -34,7 +36,8 @@ __all__ = ["from_factory", "load", "read_checkpoint"]
 
 
 _ENDINGS = (".pt", ".pth", ".safetensors")
-_NOT_FROM_A_FILE = ("py:", "checkpoint:", "onnx:", "openai:")
+_OLDEST = (2, 6)  # of torch: before, `weights_only` could be got around
+_NOT_FROM_A_FILE = ("checkpoint", "onnx", "openai", "npy")
 
 
 def load(request: EncoderRequest) -> Encoder:
@@ -95,6 +98,11 @@ def read_checkpoint(path: str) -> Mapping[str, Any]:
 
 def _load_weights(path: str) -> Any:
     torch = need("torch", "A checkpoint in .pt", "torch")
+    if tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) < _OLDEST:
+        raise UsageError(
+            f"torch {torch.__version__} can be made to run code by a file of weights. Install "
+            f"torch>={'.'.join(map(str, _OLDEST))}, or save a .safetensors file."
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of files that it then refuses
@@ -117,7 +125,9 @@ def _inner_spec(content: Mapping[str, Any], path: str) -> str:
             f"'wordllama', found {some}. A model of your own class is plugged in by "
             "MODULE:FACTORY (--text-encoder-factory)."
         )
-    if spec.startswith(_NOT_FROM_A_FILE) or Path(spec).suffix.lower() in _ENDINGS:
+    name, _, argument = spec.partition(":")
+    elsewhere = name in _NOT_FROM_A_FILE or (bool(argument) and Path(argument).exists())
+    if elsewhere or Path(spec).suffix.lower() in _ENDINGS or runs_code(spec):
         raise FormatError(
             f"{path} names the encoder {spec!r}. A file may name a model, but neither code nor "
             "another file or a server: only you can, by --encoder or --text-encoder-factory."

@@ -16,12 +16,13 @@ from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.core.settings import as_settings
 from assay.core.specs import Spec
+from assay.core.text import mask_secrets
 from assay.errors import AssayError, PluginError, StorageError, UsageError, error_text
 from assay.search.engine import rank, rerank
 from assay.search.engine.blocks import Metric as EngineMetric
 from assay.search.indexes.base import Engine, EngineBytes, Exactness, Options, Setup
 from assay.search.indexes.prepared import EngineVectors, prepare_docs
-from assay.search.indexes.specs import opener_of, parse_spec, without_secrets
+from assay.search.indexes.specs import opener_of, parse_spec
 
 __all__ = ["Index", "build_index", "check_answer"]
 
@@ -100,9 +101,7 @@ def _call(spec: str, function: Any, *arguments: Any) -> Any:
     except (AssayError, MemoryError):
         raise
     except Exception as error:
-        raise StorageError(
-            f"The index {spec} failed: {without_secrets(error_text(error))}"
-        ) from error
+        raise StorageError(f"The index {spec} failed: {mask_secrets(error_text(error))}") from error
 
 
 class Index:

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats32
+from assay.core.text import mask_secrets
 from assay.errors import StorageError, UsageError, need
 from assay.search.indexes.base import EngineBytes, Exactness, Setup
-from assay.search.indexes.specs import without_secrets
 
 __all__ = ["open_engine"]
 
@@ -113,7 +113,7 @@ def _with_rest(url: str, rest: dict[str, str]) -> str:
 
 
 def _first(error: Exception) -> str:
-    return without_secrets((str(error).splitlines() or [type(error).__name__])[0])
+    return mask_secrets((str(error).splitlines() or [type(error).__name__])[0])
 
 
 def open_engine(setup: Setup) -> _Pgvector:

@@ -1,8 +1,10 @@
 """`qdrant`: Qdrant in this process, in a folder, or by the URL of a server.
 
-`qdrant` and `qdrant:FOLDER` look at all vectors. `qdrant:http://host:6333` searches the graph of a
-server, in a collection of its own that is deleted at the end; the key comes from the environment
-(QDRANT_API_KEY). Options, for a server: `m`, `ef_construct`, `hnsw_ef` and `exact=true`.
+`qdrant` and `qdrant:FOLDER` look at all vectors; in the folder, a new one is made for them and
+removed at the end (what is there already is not opened: Qdrant would unpickle it).
+`qdrant:http://host:6333` searches the graph of a server, in a collection of its own that is deleted
+at the end; the key comes from the environment (QDRANT_API_KEY). Options, for a server: `m`,
+`ef_construct`, `hnsw_ef` and `exact=true`.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 from uuid import uuid4
 
@@ -17,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats32
+from assay.core.consent import is_loopback
 from assay.errors import StorageError, UsageError, need
 from assay.search.indexes.base import EngineBytes, Exactness, Setup
 
@@ -40,6 +44,7 @@ class _Qdrant:
             "approximate" if self._served and not self._params.exact else "exact"
         )
         self._made = False
+        self._folder: TemporaryDirectory[str] | None = None
         self._client = self._connected(package.QdrantClient)
         self.version = f"qdrant {self._client.info().version if self._served else 'in process'}"
 
@@ -87,6 +92,8 @@ class _Qdrant:
         finally:
             self._client.close()
             self._client = None
+            if self._folder is not None:
+                self._folder.cleanup()
 
     def _settings(self) -> tuple[Any, Any]:
         """The graph and how it is searched; in process there is none."""
@@ -104,11 +111,22 @@ class _Qdrant:
         place = self._setup.argument
         try:
             if not self._served:
-                return client(path=place) if place else client(":memory:")
+                return client(path=self._own_folder()) if place else client(":memory:")
             key = os.environ.get("QDRANT_API_KEY")
+            if key and place.startswith("http://") and not is_loopback(place):
+                raise UsageError(
+                    "QDRANT_API_KEY would go to the server in plain text. Give an address with "
+                    "https, or unset it if the server needs no key."
+                )
             return client(url=place, api_key=key, timeout=60, check_compatibility=False)
         except (OSError, RuntimeError, ValueError) as error:
             raise UsageError(f"Qdrant cannot open {self._setup.spec}: {error}") from None
+
+    def _own_folder(self) -> str:
+        place = self._setup.argument
+        os.makedirs(place, exist_ok=True)
+        self._folder = TemporaryDirectory(prefix="assay-", dir=place)
+        return self._folder.name
 
     def _wait(self) -> None:
         """Until the server has built its graph: before, it would be measured without."""

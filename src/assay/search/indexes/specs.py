@@ -5,14 +5,17 @@ A spec is KIND, KIND:ARGUMENT, and options behind a question mark: `?name=value&
 
 from __future__ import annotations
 
-import re
+import os
 from typing import Any, Final
 
 from assay.core import checks, registry
+from assay.core.consent import Consent
 from assay.core.specs import Spec, SpecKind, SpecRegistry
+from assay.core.text import mask_secrets
+from assay.errors import UsageError
 from assay.search.indexes.base import Opener
 
-__all__ = ["INDEXES", "opener_of", "parse_spec", "without_secrets"]
+__all__ = ["INDEXES", "allow_index", "opener_of", "parse_spec"]
 
 
 def _engine(form: str, module: str, extra: str | None = None) -> SpecKind:
@@ -32,7 +35,6 @@ INDEXES: Final = SpecRegistry(
     },
     registry.INDEXES,
 )
-_SECRET: Final = re.compile(r"(?<=://)([^:/?#@]*:).*(?=@)|(password=)[^&]*", re.I | re.DOTALL)
 
 
 def parse_spec(spec: Any) -> Spec:
@@ -42,7 +44,7 @@ def parse_spec(spec: Any) -> Spec:
     {'efSearch': '64'}
     """
     checks.require(spec, str, "An index", "a spec such as 'exact' or 'faiss:HNSW32'")
-    return INDEXES.parse(spec, without_secrets(spec))
+    return INDEXES.parse(spec, mask_secrets(spec))
 
 
 def opener_of(spec: Spec) -> Opener:
@@ -54,10 +56,39 @@ def opener_of(spec: Spec) -> Opener:
     return opener
 
 
-def without_secrets(text: str) -> str:
-    """A text in which the password of a URL is hidden.
+def allow_index(spec: str, consent: Consent, place: str) -> None:
+    """Refuse an index that a file names, without the consent that it needs.
 
-    >>> without_secrets("pgvector:postgresql://me:secret@host/db")
-    'pgvector:postgresql://me:***@host/db'
+    A server gets vectors, and by its own client what QDRANT_API_KEY or PGPASSWORD holds. A folder
+    is for the command line: a file says nowhere what is written.
     """
-    return _SECRET.sub(lambda found: f"{found[1] or found[2]}***", text)
+    parsed, what = parse_spec(spec), f"the index {mask_secrets(str(spec))!r}"
+    kind = INDEXES.find(parsed.kind)
+    if kind is None or kind.plugin is not None:
+        consent.check_code(what, place)
+    elif parsed.kind == "qdrant" and parsed.argument.startswith(("http://", "https://")):
+        consent.check_endpoint(parsed.argument, f"{place}: {what}", _set("QDRANT_API_KEY"))
+    elif parsed.kind == "qdrant" and parsed.argument:
+        raise UsageError(f"{place} names {what}, a folder to write to. Name it with --index.")
+    elif parsed.kind == "pgvector":
+        _refuse_other_hosts(parsed, f"{place}: {what}")
+        consent.check_endpoint(parsed.argument, f"{place}: {what}", _set("PGPASSWORD"))
+
+
+def _set(variable: str) -> str:
+    """The variable, if there is something in it that would be sent."""
+    return variable if os.environ.get(variable) else ""
+
+
+_HARMLESS: Final = frozenset(
+    ["index", "m", "ef_construction", "ef_search", "lists", "probes", "sslmode", "connect_timeout"]
+)
+
+
+def _refuse_other_hosts(spec: Spec, place: str) -> None:
+    """PostgreSQL takes a host, a file of passwords and more from the options of an address."""
+    odd = next((name for name in spec.options if name not in _HARMLESS), None)
+    if odd is not None:
+        raise UsageError(f"{place}: only you can give the option {odd!r}, with --index.")
+    if not spec.argument.startswith(("postgresql://", "postgres://")):
+        raise UsageError(f"{place}: a database in a file is named as postgresql://host/name.")

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from assay.core.consent import Consent
 from assay.errors import FormatError, UsageError
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection, find_layout, load_collection
 from assay.io.json_text import check_against
 from assay.io.streams import read_text
 from assay.measures import parse_many
-from assay.models.specs import check_model
-from assay.search.indexes.specs import parse_spec
+from assay.models.from_file import allow_model
+from assay.models.specs import find_kind
+from assay.search.indexes.specs import allow_index, parse_spec
 from assay.tasks.bench.evaluate import MEASURES, run_bench
 from assay.tasks.bench.plan import BenchPlan, Fusion, Model, as_fusions, as_models
 
@@ -47,7 +49,13 @@ _MODEL: Final = {
         "max_length": _describe(_WHOLE, "Maximum number of tokens; longer texts are truncated."),
         "normalize": _describe({"type": "boolean"}, "Whether vectors are scaled to length 1."),
         "dimensions": _describe(_WHOLE, "Number of leading dimensions to keep (Matryoshka)."),
-        "base_url": _describe(_TEXT, "URL of the endpoint of openai: models."),
+        "base_url": _describe(
+            _TEXT, "URL of the endpoint of openai: models; it needs --allow-endpoint."
+        ),
+        "key_env": _describe(
+            _TEXT,
+            "Environment variable with the key of that endpoint; without it none is sent.",
+        ),
         "settings": _describe(
             {"type": "object"}, "Settings of bm25, tfidf and lsa, such as k1, b, stemmer."
         ),
@@ -140,7 +148,9 @@ _ENCODER: Final = (
     "normalize",
     "dimensions",
     "base_url",
+    "key_env",
 )
+_CONFIG: Final = "The config file"
 _SHARED: Final = ("metric", "depth", "conventions", "device", "fold")
 
 
@@ -203,16 +213,24 @@ class BenchRequest:
         return replace(result, chunk=self.chunk, judged=self.judged)
 
 
-def make_request(config: Mapping[str, Any], **given: Any) -> BenchRequest:
+def make_request(
+    config: Mapping[str, Any],
+    *,
+    allow_code: bool = False,
+    allow_endpoints: Iterable[str] = (),
+    **given: Any,
+) -> BenchRequest:
     """From a config file and the options that override it; an option that is None does not.
 
-    Settings of encoders that come as options hold for all models that have vectors.
+    Settings of encoders that come as options hold for all models that have vectors. Options are
+    your own; what the config names runs code or reaches an endpoint only if that is allowed.
     """
+    consent = Consent.of(allow_code, allow_endpoints)
     said = {key: value for key, value in given.items() if value not in (None, ())}
     both = {**config, **said}
     if not both.get("corpus"):
         raise UsageError("No documents given: name them with --corpus, or in a config file.")
-    models = _models(config, said)
+    models = _models(config, said, consent)
     fusions = (
         as_fusions(said["fusion"])
         if "fusion" in said
@@ -226,6 +244,8 @@ def make_request(config: Mapping[str, Any], **given: Any) -> BenchRequest:
         raise UsageError(f"{what} needs chunks: give a rule to cut documents, with chunk.")
     for index in plan.indexes:
         parse_spec(index)
+        if "index" not in said:
+            allow_index(index, consent, _CONFIG)
     measures = parse_many(both["measures"]) if both.get("measures") else ()
     return BenchRequest(
         both["corpus"],
@@ -241,18 +261,31 @@ def make_request(config: Mapping[str, Any], **given: Any) -> BenchRequest:
     )
 
 
-def _models(config: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[Model, ...]:
+def _models(
+    config: Mapping[str, Any], said: Mapping[str, Any], consent: Consent
+) -> tuple[Model, ...]:
     shared = {key: said[key] for key in _ENCODER if key in said}
     if "model" in said:
         models = as_models(said["model"])
     else:
         models = as_models([_model(one) for one in config.get("model", ())])
     for model in models:
-        check_model(model.spec)
+        find_kind(model.spec)
+    if "model" not in said:
+        models = tuple(_allow(one, shared, consent) for one in models)
     return tuple(
         one if one.is_lexical else Model(one.name, one.spec, {**one.settings, **shared})
         for one in models
     )
+
+
+def _allow(model: Model, shared: Mapping[str, Any], consent: Consent) -> Model:
+    """The model of a config with the settings that it may have; a typed endpoint replaces its own,
+    together with the key that it names.
+    """
+    gone = ("base_url", "key_env") if "base_url" in shared else ()
+    own = {key: value for key, value in model.settings.items() if key not in gone}
+    return Model(model.name, model.spec, allow_model(model.spec, own, consent, _CONFIG))
 
 
 def _model(entry: Mapping[str, Any]) -> Model:

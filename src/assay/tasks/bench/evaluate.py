@@ -26,6 +26,7 @@ from assay.core.id_hints import check_match
 from assay.core.judgments import Qrels
 from assay.core.ranking import Ranking
 from assay.core.settings import Settings, as_settings
+from assay.core.text import mask_secrets
 from assay.errors import UsageError
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection
@@ -33,7 +34,6 @@ from assay.measures import Measure, parse_many
 from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import score
 from assay.search.fusion import fuse
-from assay.search.indexes.specs import without_secrets
 from assay.tasks.bench.checkpoint import BenchCheckpoint
 from assay.tasks.bench.chunk_aggregation import ChunkAggregation
 from assay.tasks.bench.collection import PreparedCollection, prepare
@@ -219,7 +219,7 @@ def _run_systems(
                 f"{search.fingerprint} {index}", partial(search.search_index, name, index)
             )
             if indexed is not None:
-                found = _with_settings(indexed, {**made, "index": without_secrets(index)})
+                found = _with_settings(indexed, {**made, "index": mask_secrets(index)})
                 yield _Searched(name, indexed_name(model.spec, index), found, model.name)
     for fusion in plan.fusions:
         members = [results[name] for name in fusion.members]
@@ -228,9 +228,9 @@ def _run_systems(
 
 def _settings(model: Model, data: PreparedCollection, options: SearchOptions) -> dict[str, str]:
     """What decides a model's ranking, for the signature."""
-    own = as_settings(own=model.settings)
+    own = as_settings(own={k: v for k, v in model.settings.items() if k != "key_env"})
     return as_settings(
-        model=without_secrets(model.spec + (f"({own['own']})" if model.settings else "")),
+        model=mask_secrets(model.spec + (f"({own['own']})" if model.settings else "")),
         chunk=data.chunk,
         fold=options.aggregation if data.chunked else None,
         n_docs=len(data.doc_ids),

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from assay.core.text import did_you_mean
+from assay.core.text import did_you_mean, mask_secrets
 from assay.errors import UsageError
 from assay.models.specs import is_lexical
-from assay.search.indexes.specs import without_secrets
 
 __all__ = ["BenchPlan", "Fusion", "Model", "as_fusions", "as_models", "indexed_name"]
 
@@ -131,7 +130,7 @@ def indexed_name(name: str, index: str) -> str:
     >>> indexed_name("mini", "usearch")
     'mini @ usearch'
     """
-    return f"{name} @ {without_secrets(index)}"
+    return f"{name} @ {mask_secrets(index)}"
 
 
 def as_models(models: Iterable[str | Model]) -> tuple[Model, ...]:

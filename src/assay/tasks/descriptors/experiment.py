@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from assay.core import checks
+from assay.core.consent import Consent
 from assay.core.conventions import Conventions
 from assay.core.text import did_you_mean
 from assay.errors import AssayError, FormatError, UsageError, need
 from assay.io.streams import read_text
+from assay.models.adapters.python_function import own_callable
 from assay.stats.samples import check_level, check_seed
 from assay.tasks.descriptors.result import default_conventions
 from assay.tasks.vision.ground_truth import check_taus
@@ -28,6 +30,7 @@ __all__ = [
     "EvaluationSettings",
     "Experiment",
     "ImageRetrievalSettings",
+    "allow_descriptor",
     "experiment_from",
     "read_experiment",
 ]
@@ -164,8 +167,11 @@ def _as_data(value: Any) -> Any:
     return None if value == float("inf") else value
 
 
-def read_experiment(path: str | os.PathLike[str]) -> Experiment:
-    """An experiment from a .yaml, .yml or .toml file; paths in it are relative to the file."""
+def read_experiment(path: str | os.PathLike[str], *, allow_code: bool = False) -> Experiment:
+    """An experiment from a .yaml, .yml or .toml file; paths in it are relative to the file.
+
+    Without `allow_code` it may not name a function.
+    """
     name = os.fspath(path)
     ending = Path(name).suffix.lower()
     if ending not in (".yaml", ".yml", ".toml"):
@@ -173,7 +179,16 @@ def read_experiment(path: str | os.PathLike[str]) -> Experiment:
     text = read_text(path)
     data = _toml(text, name) if ending == ".toml" else _yaml(text, name)
     made = experiment_from(data, name)
+    for one in made.descriptors:
+        allow_descriptor(one.type, Consent.of(allow_code), name)
     return _resolve_paths(made, Path(name).resolve().parent)
+
+
+def allow_descriptor(spec: str, consent: Consent, place: str) -> None:
+    """Refuse a function that a file names, unless code is allowed and it is the user's own."""
+    if ":" in spec and not _is_file(spec):
+        consent.check_code(f"the descriptor {spec!r}", place)
+        own_callable(spec, "module:function")
 
 
 def experiment_from(data: Any, place: str = "experiment") -> Experiment:

@@ -1,0 +1,109 @@
+"""Repeating a stored command: what it may do is decided by who repeats it, not by who stored it.
+
+A store may come from anybody. So the models, indexes, functions and addresses of its commands need
+the consent that a config file needs, and a command that writes files, or was imported, `--yes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import click
+
+from assay.cli.main import COMMANDS, assay
+from assay.core.consent import Consent
+from assay.errors import UsageError
+from assay.models.adapters.openai import KEY, own_address
+from assay.models.adapters.python_function import own_callable
+from assay.models.from_file import allow_model
+from assay.search.indexes.specs import allow_index
+from assay.tasks.bench.plan import Model
+from assay.tasks.descriptors.experiment import allow_descriptor
+
+__all__ = ["StoredCommand"]
+
+# What each command writes to beside the store; every other option is read, or is no file.
+WRITES: Final[dict[str, tuple[str, ...]]] = {
+    "bench": ("file", "html", "runs", "per_query", "cache"),
+    "eval": ("file",),
+    "compare": ("file", "look_file"),
+    "rank": ("target", "checkpoint", "timings"),
+    "crossmodal": ("file", "confusions"),
+    "predict": ("file",),
+    "descriptors demo": ("file", "folder", "show", "show_to", "wide"),
+    "descriptors run": ("file", "work", "show", "show_to", "wide"),
+    "codes": ("file", "chart"),
+}
+_HERE: Final = (None, "serial", "threads", "auto", "local")
+
+
+class StoredCommand:
+    """The arguments of a stored command, parsed as if they were typed, but not run."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self.name, self._params = _parse(list(arguments))
+
+    def writes(self) -> list[str]:
+        """Files and folders that it names for its output."""
+        given = [self._params.get(name) for name in WRITES[self.name]]
+        return [str(one) for value in given for one in _texts(value)]
+
+    def check(self, consent: Consent, place: str) -> None:
+        """Refuse code and endpoints that are not allowed."""
+        params = self._params
+        if params.get("save") or params.get("store"):
+            raise UsageError(f"{place} names its own store, which no stored command does.")
+        for spec in (*_texts(params.get("model")), *_texts(params.get("encoder"))):
+            _check_model(Model.parse(spec).spec, params.get("base_url"), consent, place)
+        for spec in _texts(params.get("index")):
+            allow_index(spec, consent, place)
+        for spec in _texts(params.get("descriptors")):
+            allow_descriptor(spec, consent, place)
+        for factory in _texts(params.get("factory")):
+            consent.check_code(f"the factory {factory!r}", place)
+            own_callable(factory, "MODULE:FACTORY")
+        if params.get("where") not in _HERE:
+            consent.check_code(f"the cluster {params['where']!r}", place)
+        for url in self._addresses():
+            consent.check_endpoint(url, place)
+
+    def _addresses(self) -> Iterator[str]:
+        """Addresses of files elsewhere."""
+        for name, value in self._params.items():
+            if name not in ("model", "encoder", "index", "base_url", "where", "store"):
+                yield from (one for one in _texts(value) if "://" in one)
+
+
+def _parse(arguments: list[str]) -> tuple[str, Mapping[str, Any]]:
+    """The name of a command with --save, and its options."""
+    context = click.Context(assay)
+    name = arguments[0] if arguments else ""
+    command = assay.get_command(context, name) if name in COMMANDS else None
+    rest = arguments[1:]
+    if isinstance(command, click.Group):
+        name = f"{name} {rest[0]}" if rest else name
+        command = command.get_command(context, rest[0]) if rest else None
+        rest = rest[1:]
+    if command is None or name not in WRITES:
+        raise UsageError(
+            f"The run was saved by {name!r}, which is not repeated; only commands with --save are."
+        )
+    return name, command.make_context(name, rest, parent=context).params
+
+
+def _texts(value: Any) -> list[str]:
+    """The texts of an option that may be given once or many times."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, tuple | list):
+        return [one for part in value for one in _texts(part)]
+    return []
+
+
+def _check_model(spec: str, base_url: str | None, consent: Consent, place: str) -> None:
+    if spec.partition(":")[0] == "openai":
+        url, variable = (base_url, KEY) if base_url else (own_address(), "")
+        consent.check_endpoint(url, f"{place}: the model {spec!r}", variable)
+    else:
+        allow_model(spec, {}, consent, place)

@@ -1,0 +1,56 @@
+"""Models that a file names: what they may do without the user's consent, and with it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from assay.core.consent import Consent
+from assay.errors import UsageError
+from assay.models.adapters.openai import is_users_own
+from assay.models.adapters.python_function import own_callable
+from assay.models.specs import find_kind
+
+__all__ = ["allow_model", "runs_code"]
+
+# Names that the authors of sentence-transformers publish themselves.
+_PUBLISHED: Final = re.compile(r"(sentence-transformers/)?[A-Za-z0-9][\w.-]*")
+
+
+def allow_model(
+    spec: str, settings: Mapping[str, Any], consent: Consent, place: str
+) -> dict[str, Any]:
+    """Refuse a model without the consent that it needs; its settings, with the key it may have."""
+    what = f"the model {spec!r}"
+    if runs_code(spec):
+        consent.check_code(what, place)
+    name, _, argument = spec.partition(":")
+    if name == "py":
+        own_callable(argument, "py:MODULE:FUNCTION")
+    return _allow_key(settings, consent, f"{place}: {what}") if name == "openai" else {**settings}
+
+
+def runs_code(spec: str) -> bool:
+    """Whether loading the model runs code that a spec chooses.
+
+    `py:` and plugins do. So does `st:` of a folder or of anybody's name: its files name classes
+    to import. Those of the package's own authors are taken as the package itself is.
+    """
+    name, _, argument = spec.partition(":")
+    if name == "st":
+        return os.path.exists(argument) or not _PUBLISHED.fullmatch(argument)
+    kind = find_kind(spec)
+    return name == "py" or kind.plugin is not None
+
+
+def _allow_key(settings: Mapping[str, Any], consent: Consent, place: str) -> dict[str, Any]:
+    """An endpoint of the file gets the variable that it names, if the user allows that, or none."""
+    url, variable = settings.get("base_url"), settings.get("key_env", "")
+    if variable and url is None:
+        raise UsageError(f"{place}: key_env goes with base_url, the endpoint that the key is for.")
+    if url is None or (not variable and is_users_own(url)):
+        return {**settings}
+    consent.check_endpoint(url, place, variable)
+    return {**settings, "key_env": variable}
