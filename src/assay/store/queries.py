@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import date
@@ -186,11 +187,25 @@ def rows_by_run(
 def _make_run(row: Row[Any], tags: tuple[str, ...], aggregates: tuple[Aggregate, ...]) -> Run:
     data = dict(row._mapping)
     try:
-        data |= {name: json.loads(data[name] or "{}") for name in _JSON}
-        data["command"] = tuple(json.loads(data["command"] or "[]"))
-    except ValueError as error:
+        data |= {name: _read_json(data[name] or "{}", dict) for name in _JSON}
+        data["command"] = tuple(map(str, _read_json(data["command"] or "[]", list)))
+        data["timings"] = {key: float(value) for key, value in data["timings"].items()}
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise StorageError(f"Run {row.id} in the store is damaged: {error}.") from None
+    del data["marks"]
     return Run(**data, tags=tags, aggregates=aggregates)
+
+
+def _read_json(text: str, kind: type) -> Any:
+    """Plain data; a number beyond all bounds is a text, as it is where settings are stored."""
+    found = json.loads(text, parse_float=_finite, parse_constant=str)
+    if not isinstance(found, kind):
+        raise ValueError(f"where a {kind.__name__} should be, there is {found!r:.60}")
+    return found
+
+
+def _finite(text: str) -> float | str:
+    return value if math.isfinite(value := float(text)) else text
 
 
 def read_blobs(
