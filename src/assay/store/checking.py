@@ -22,7 +22,7 @@ from assay.store.schema import RUNS
 __all__ = ["find_damages", "name_run", "read_details", "read_scores", "refuse_altered"]
 
 
-def find_damages(connection: Connection, runs: Iterable[int] | None = None) -> Iterator[str]:
+def find_damages(connection: Connection, keys: Iterable[int | str] = ()) -> Iterator[str]:
     """A line for each damage of the file and of these runs, or of all of them."""
     if connection.dialect.name == "sqlite":
         for (line,) in connection.execute(text("PRAGMA integrity_check")):
@@ -30,16 +30,16 @@ def find_damages(connection: Connection, runs: Iterable[int] | None = None) -> I
                 yield str(line)
         for row in connection.execute(text("PRAGMA foreign_key_check")):
             yield f"a row of {row[0]} belongs to no run"
-    chosen = connection.execute(select(RUNS.c.id).order_by(RUNS.c.id)).scalars().all()
-    for number in chosen if runs is None else runs:
-        yield from _damages_of(connection, number)
+    known = connection.execute(select(RUNS.c.id).order_by(RUNS.c.id)).scalars().all()
+    for key in keys or known:
+        yield from _damages_of(connection, key)
 
 
-def _damages_of(connection: Connection, number: int) -> Iterator[str]:
+def _damages_of(connection: Connection, key: int | str) -> Iterator[str]:
     try:
-        run = queries.find_run(connection, number)
-    except AssayError as error:
-        yield f"Run {number}: {error}"
+        run = queries.find_run(connection, key)
+    except StorageError as error:
+        yield f"Run {key}: {error}"
         return
     for check in (_check_digests, _check_scores, _check_rest):
         try:

@@ -88,7 +88,7 @@ def _damage_error(wanted: str, found: object) -> StorageError:
 class _Checked(TypeDecorator[Any]):
     """A column whose values have one type: a flipped bit of a SQLite file can make any of it."""
 
-    impl = Text
+    impl: Any = Text
     cache_ok = True
     read: Callable[[Any], Any]
 

@@ -26,6 +26,7 @@ from assay.store.checking import (
 )
 from assay.store.codec import unpack_array
 from assay.store.database import Database
+from assay.store.digests import UNSIGNED
 from assay.store.exports import export_runs
 from assay.store.imports import read_runs
 from assay.store.open_run import OpenRun
@@ -301,7 +302,13 @@ class Store:
         values that it was computed from.
         """
         with self.database.reading() as connection:
-            return list(find_damages(connection, [self.run(key).id for key in keys] or None))
+            return list(find_damages(connection, keys))
+
+    def unsigned(self) -> list[int]:
+        """Runs that came from files without digests: nothing vouches for them before that."""
+        chosen = select(RUNS.c.id).where(RUNS.c.digest_from == UNSIGNED).order_by(RUNS.c.id)
+        with self.database.reading() as connection:
+            return list(connection.execute(chosen).scalars())
 
 
 def _as_record(
