@@ -227,9 +227,9 @@ def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
 
 def _check_numbers(run: Mapping[str, Any], where: str) -> None:
     """Refuse numbers that cannot be stored; values of queries are checked as one array."""
-    for key, value in run.items():
-        if key == "scores" and isinstance(value, dict):
-            value = {name: one for name, one in value.items() if name != "values"}
+    scores = run.get("scores")
+    rest = {**scores, "values": None} if isinstance(scores, dict) else scores
+    for key, value in {**run, "scores": rest}.items():
         if any(not _can_be_stored(one, key in _ANY_INTEGER) for one in _numbers(value)):
             raise FormatError(f"{where}, {key}: a number is infinite or too large to be stored.")
 
