@@ -30,7 +30,7 @@ def canonical(measure: str) -> str:
     """
     try:
         return str(parse(measure))
-    except MeasureError:
+    except (MeasureError, ValueError):  # also a number with too many digits
         return measure
 
 

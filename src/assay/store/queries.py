@@ -36,6 +36,8 @@ __all__ = [
 
 _JSON: Final = ("config", "versions", "seeds", "data", "timings")
 _SHORTEST_UID: Final = 8
+_LONGEST_UID: Final = 32
+_LONGEST_PART: Final = 1000  # a pattern of SQLite has a limit
 _AT_ONCE: Final = 500  # values in one IN (…)
 _AGGREGATE: Final = [field.name for field in fields(Aggregate)]
 NEWEST_FIRST: Final = (RUNS.c.created.desc(), RUNS.c.id.desc())
@@ -65,6 +67,12 @@ def _until(time: str | date) -> ColumnElement[bool]:
     return RUNS.c.created < end_of(time)
 
 
+def _is_named_like(part: str) -> ColumnElement[bool]:
+    if len(part) > _LONGEST_PART:
+        raise UsageError(f"Names are searched for up to {_LONGEST_PART:,} letters.")
+    return RUNS.c.name.icontains(part, autoescape=True)
+
+
 _FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
     **{
         name: _is(name)
@@ -75,7 +83,7 @@ _FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
     "measure": _has_measure,
     "since": _since,
     "until": _until,
-    "named_like": lambda text: RUNS.c.name.icontains(text, autoescape=True),
+    "named_like": _is_named_like,
 }
 
 
@@ -137,10 +145,10 @@ def _has_key(key: int | str) -> ColumnElement[bool]:
     if isinstance(key, bool) or not isinstance(key, int | str):
         raise UsageError(f"A run is identified by its number or uid, found {key!r}.")
     if isinstance(key, str) and not (key.isascii() and key.isdecimal() and len(key) < 8):
-        if len(key) < _SHORTEST_UID or not key.isascii() or not key.isalnum():
+        if not _SHORTEST_UID <= len(key) <= _LONGEST_UID or not (key.isascii() and key.isalnum()):
             raise UsageError(
                 f"A run is identified by its number, or by {_SHORTEST_UID} or more letters of its "
-                f"uid; found {key!r}."
+                f"uid; found {key!r:.60}."
             )
         return RUNS.c.uid.startswith(key)
     number = int(key)
