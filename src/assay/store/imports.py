@@ -194,8 +194,6 @@ def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
     if not isinstance(run, dict):
         raise FormatError(f"{where} is not an object.")
     _check_numbers(run, where)
-    digest = run.pop("digest", None)
-    since = _check_digest(digest, run.get("digest_from"), lambda: data_digest(run), where)
     row: dict[str, Any] = {key: _text(run[key], f"{where}, {key}") for key in _TEXTS}
     for key in ("name", "task", "dataset", "model", "batch", "rerun_of", "uid"):
         check_name(row[key], key, empty=key != "name")
@@ -205,7 +203,7 @@ def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
         row[key] = json.dumps(run[key])
     row["timings"] = json.dumps({key: float(one) for key, one in run["timings"].items()})
     row["command"] = json.dumps([_text(part, f"{where}, command") for part in run["command"]])
-    row |= _check_state(run, where) | {"origin": origin, "digest_from": since}
+    row |= _check_state(run, where) | {"origin": origin}
     aggregates = tuple(map(_import_aggregate, run["aggregates"]))
     scores = None if run["scores"] is None else _scores(run["scores"], row["conventions"], where)
     if scores is not None:
@@ -221,6 +219,8 @@ def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
     blobs = pack_scores(scores) if scores is not None else ()
     row["n_queries"] = 0 if scores is None else scores.n_queries
     blobs = (*blobs, *packed.blobs)
+    rest = {key: value for key, value in run.items() if key != "digest"}
+    row["digest_from"] = _check_digest(run, lambda: data_digest(rest), where)
     payload = Payload(blobs, aggregates, results=packed.results, wide=packed.wide)
     return ImportedRun(row, check_tags(run["tags"]), payload)
 
@@ -251,8 +251,9 @@ def _numbers(data: Any) -> Iterator[float]:
             yield value
 
 
-def _check_digest(given: Any, since: Any, compute: Callable[[], str], where: str) -> str:
+def _check_digest(found: Mapping[str, Any], compute: Callable[[], str], where: str) -> str:
     """Since when a digest vouches for the run; one that does not match is refused."""
+    given, since = found.get("digest"), found.get("digest_from")
     if not given:
         return UNSIGNED
     if given != compute():
@@ -398,9 +399,7 @@ def _import_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: st
     scores = _scores(pivot_rows(rows, where), first["conventions"], where)
     search = _text(first.get("search") or "", f"{where}, search")
     texts = {key: first.get(key) or "" for key in TEXTS}
-    since = _check_digest(
-        first.get("digest"), texts["digest_from"], lambda: table_digest(texts, scores), where
-    )
+    since = _check_digest(first, lambda: table_digest(texts, scores), where)
     payload = Payload.of(RunRecord(first["name"], replace(scores, search=search)))
     row = {
         key: _text(first[key], f"{where}, {key}") for key in ("name", "task", "dataset", "model")
