@@ -331,12 +331,12 @@ def _scores(data: Mapping[str, Any], conventions: str, where: str) -> Scores:
     return _sort_queries(
         Scores(
             measures=tuple(parse(name) for name in data["measures"]),
-            query_ids=_ids(data["queries"], data["id_kind"]),
+            query_ids=_ids(data["queries"], data["id_kind"], where),
             values=values.reshape(shape),
             tied=tied,
             missing=_mark(data["missing"], n, where),
             conventions=conventions_of(conventions),
-            extra=_ids(data["extra"], data["extra_kind"]),
+            extra=_ids(data["extra"], data["extra_kind"], where),
             groups=groups,
             settings={
                 key: _text(value, f"{where}, settings")
@@ -348,10 +348,10 @@ def _scores(data: Mapping[str, Any], conventions: str, where: str) -> Scores:
     )
 
 
-def _ids(values: list[Any], kind: str) -> Ids:
+def _ids(values: list[Any], kind: str, where: str) -> Ids:
     if kind in _NUMBERS:
         return ids_of_kind(values, kind)
-    return ids_of_kind([_text(one, "a query id") for one in values], "text")
+    return ids_of_kind([_text(one, f"{where}, a query id") for one in values], "text")
 
 
 def _mark(places: list[int], n: int, where: str) -> Any:

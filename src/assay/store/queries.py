@@ -197,7 +197,8 @@ def _make_run(row: Row[Any], tags: tuple[str, ...], aggregates: tuple[Aggregate,
     try:
         data |= {name: _read_json(data[name] or "{}", dict) for name in _JSON}
         data["command"] = tuple(map(str, _read_json(data["command"] or "[]", list)))
-        data["timings"] = {key: float(value) for key, value in data["timings"].items()}
+        timings = {key: float(value) for key, value in data["timings"].items()}
+        data["timings"] = {key: took for key, took in timings.items() if math.isfinite(took)}
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise StorageError(f"Run {row.id} in the store is damaged: {error}.") from None
     del data["marks"]
