@@ -5,10 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import random
+import shutil
 import sqlite3
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -18,6 +21,7 @@ import assay.store
 from assay.errors import AssayError, FormatError, StorageError
 from assay.store import QueryResults, ResultDoc, Store
 from assay.store.tables import list_data, run_data
+from tests.store.made_before import DATABASE
 from tests.store.places import HOSTILE, make_scores, without_guards
 from tests.store.private_postgres import new_database
 
@@ -316,6 +320,36 @@ def test_a_damaged_run_is_not_exported(tmp_path: Path) -> None:
         with pytest.raises(StorageError, match=r"Run 1 \('whole'\).*does not match its digest"):
             store.export(tmp_path / "s.json")
     assert not (tmp_path / "s.json").exists()
+
+
+def test_writers_of_tags_and_notes_do_not_spoil_the_digest(place: str) -> None:
+    with assay.store.open(place) as store:
+        fill(store)
+        begin = Barrier(4)
+
+        def mark(writer: int) -> None:
+            begin.wait()
+            for number in range(6):
+                store.tag(1, f"{writer} {number}")
+                store.note(1, f"{writer} {number}")
+                store.untag(1, f"{writer} {number - 1}")
+
+        with ThreadPoolExecutor(4) as writers:
+            list(writers.map(mark, range(4)))
+        assert store.run(1).tags == ("0 5", "1 5", "2 5", "3 5", "x", "y")
+        assert store.damages() == []
+
+
+def test_a_damaged_old_store_is_upgraded_and_its_run_named(tmp_path: Path) -> None:
+    file = tmp_path / "old.db"
+    shutil.copyfile(DATABASE, file)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("DROP TRIGGER runs_stay")
+        connection.execute("UPDATE runs SET model = CAST(x'ff41' AS TEXT) WHERE id = 2")
+        connection.execute("UPDATE runs SET n_queries = 'many' WHERE id = 4")
+    with assay.store.open(file) as store:
+        damages = store.damages()
+    assert [line[:6] for line in damages] == ["Run 2:", "Run 4:"]
 
 
 def test_check_names_damages(tmp_path: Path, assay: Any) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, select, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from assay.errors import AssayError, StorageError
 from assay.runs.aggregates import find_contradictions
@@ -38,16 +39,16 @@ def find_damages(connection: Connection, keys: Iterable[int | str] = ()) -> Iter
 def _damages_of(connection: Connection, key: int | str) -> Iterator[str]:
     try:
         run = queries.find_run(connection, key)
-    except StorageError as error:
-        yield f"Run {key}: {error}"
+    except (StorageError, SQLAlchemyError) as error:
+        yield f"Run {key}: {error!s:.300}"
         return
     for check in (_check_digests, _check_scores, _check_rest):
         try:
             with name_run(run):
                 for line in check(connection, run):
                     yield f"Run {run.id} ({run.name!r}): {line}."
-        except AssayError as error:
-            yield str(error)
+        except (AssayError, SQLAlchemyError) as error:
+            yield f"{error!s:.300}"
 
 
 def _check_digests(connection: Connection, run: Run) -> Iterator[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from sqlalchemy import Connection, select, update
+from sqlalchemy.exc import SQLAlchemyError
 
 from assay.errors import StorageError
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS, WIDE_VALUES
@@ -62,7 +63,7 @@ def seal_unsealed(connection: Connection) -> None:
         connection.execute(update(RUNS).where(RUNS.c.id == run).values(digest_from=UPGRADED))
         try:
             seal(connection, run)
-        except StorageError:
+        except (StorageError, SQLAlchemyError):
             continue  # it is damaged, and has no digest: a check names it
 
 

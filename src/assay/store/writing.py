@@ -159,6 +159,7 @@ def remove_parts(connection: Connection, run: int, part: str | None = None) -> N
 
 def add_tags(connection: Connection, run: int, tags: Iterable[str]) -> None:
     """Tag a run; what is tagged stays tagged."""
+    _lock(connection, run)
     has = connection.execute(select(TAGS.c.tag).where(TAGS.c.run_id == run)).scalars()
     new = sorted(set(check_tags(tags)) - set(has))
     if new:
@@ -166,8 +167,14 @@ def add_tags(connection: Connection, run: int, tags: Iterable[str]) -> None:
         seal_marks(connection, run)
 
 
+def _lock(connection: Connection, run: int) -> None:
+    """Keep others from the run until the end: a digest is over what all of them wrote."""
+    connection.execute(select(RUNS.c.id).where(RUNS.c.id == run).with_for_update())
+
+
 def remove_tags(connection: Connection, run: int, tags: Iterable[str]) -> None:
     """Take tags from a run."""
+    _lock(connection, run)
     connection.execute(delete(TAGS).where(TAGS.c.run_id == run, TAGS.c.tag.in_(list(tags))))
     seal_marks(connection, run)
 
