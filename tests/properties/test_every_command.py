@@ -50,6 +50,7 @@ NO_DOOR = {
     "descriptors run": "the command and Python call run_experiment; pictures are slow",
     "descriptors demo": "see descriptors run",
     "descriptors import": "the command prints what import_results returns",
+    "runs check": "the command prints what Store.damages returns",
     "runs compare": "the command prints what compare says of stored scores",
     "runs show": "the command prints what is stored",
 }
