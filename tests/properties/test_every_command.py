@@ -31,6 +31,7 @@ FAMILIES = (
 )
 TABLE = {command: row for family in FAMILIES for command, row in family.TABLE.items()}
 WITHOUT = {
+    "runs check": "it names damages and computes no figure",
     **test_same_stored.WITHOUT,
     "demo": "a bench of texts that come with Python: see bench",
     "measures": "it prints definitions",
@@ -50,7 +51,6 @@ NO_DOOR = {
     "descriptors run": "the command and Python call run_experiment; pictures are slow",
     "descriptors demo": "see descriptors run",
     "descriptors import": "the command prints what import_results returns",
-    "runs check": "the command prints what Store.damages returns",
     "runs compare": "the command prints what compare says of stored scores",
     "runs show": "the command prints what is stored",
 }
