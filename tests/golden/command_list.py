@@ -653,6 +653,7 @@ _STORED_LOOKS = {
     "show one query": "runs show 1 --query 305 --json",
     "show one query in text": "runs show 1 --query 305",
     "show nobody": "runs show 99 --json",
+    "check": "runs check --json",
     "compare": "runs compare 1 2 -m nDCG@10 -m AP --resamples 500 --json",
     "compare by topic": "runs compare 4 5 -m AP --resamples 500 --json",
     "compare by kind": "runs compare 1 2 -m AP --by kind --resamples 500 --json",

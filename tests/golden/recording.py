@@ -37,11 +37,12 @@ GONE = "…"  # stands for what passes
 # Values under these keys differ from call to call, or from machine to machine.
 _PASSING_KEYS = re.compile(
     r"(\w+_)?seconds\w*|\w+_per_second|latency_ms|\w*time_ms|timings|created|updated|finished|"
-    r"began|uid|batch|rerun_of|versions|commit|host|worker|folder|origin"
+    r"began|uid|batch|rerun_of|versions|commit|host|worker|folder|origin|digest"
 )
 _PASSING_TEXT = (
     (re.compile(r"\bversion:[^|\s]+"), f"version:{GONE}"),
     (re.compile(r"\b[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}\b"), GONE),  # a uid
+    (re.compile(r"\b[0-9a-f]{64}(?=, since )"), GONE),  # the digest of a run
     (re.compile(r"(?<=stored run )(\d+) \([0-9a-f]{8}\)"), rf"\1 ({GONE})"),
     (re.compile(r"\b(\w*time_ms)=[^;\s]+"), rf"\1={GONE}"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?"), GONE),

@@ -31,6 +31,7 @@ FAMILIES = (
 )
 TABLE = {command: row for family in FAMILIES for command, row in family.TABLE.items()}
 WITHOUT = {
+    "runs check": "it names damages and computes no figure",
     **test_same_stored.WITHOUT,
     "demo": "a bench of texts that come with Python: see bench",
     "measures": "it prints definitions",

@@ -167,6 +167,8 @@ def test_an_upgrade_leaves_a_backup(tmp_path, version):
     for number in (1, 2):
         file.unlink(missing_ok=True)
         _old_store(str(file), version)
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute(f"INSERT INTO tags (run_id, tag) VALUES (1, '{number}')")
         assay.store.open(file).close()
         backup = tmp_path / f"assay.db.schema-{version}.backup-{number}"
         with closing(sqlite3.connect(backup)) as connection:

@@ -266,6 +266,24 @@ def import_(*, files: tuple[str, ...], store: str | None) -> None:
             output.narrate(f"{file}: imported {len(new)}")
 
 
+@command.command("check")
+@click.argument("runs", nargs=-1, metavar="[RUN...]")
+@options.store_option
+@options.result_options("text", "json")
+def check(*, runs: tuple[str, ...], store: str | None, layout: str, file: str | None) -> int:
+    """Check that runs are as they were stored: digests, checksums, means of their values.
+
+    A line for each damage; the exit code is 1 if there is any.
+    """
+    with open_store(store) as opened:
+        damages, unsigned = opened.damages(*runs), opened.unsigned()
+        number = len(set(runs)) or len(opened)
+    summary = f"checked: {number}, damages: {len(damages)}, unsigned: {len(unsigned)}"
+    data = {"checked": number, "damages": damages, "unsigned": unsigned}
+    output.emit(output.TextResult("\n".join((*damages, summary)), data), layout, file)
+    return 1 if damages else 0
+
+
 @command.command("rerun")
 @click.argument("run")
 @click.option("--yes", is_flag=True, help="Also if the run was imported, or writes files.")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import chain
+from math import isclose
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from assay.runs.results import Aggregate
 from assay.scoring.scores import Mean, Scores
 from assay.stats import Interval, intervals
 
-__all__ = ["aggregates_of", "canonical"]
+__all__ = ["aggregates_of", "canonical", "find_contradictions"]
 
 
 def canonical(measure: str) -> str:
@@ -28,7 +30,7 @@ def canonical(measure: str) -> str:
     """
     try:
         return str(parse(measure))
-    except MeasureError:
+    except (MeasureError, ValueError):  # also a number with too many digits
         return measure
 
 
@@ -78,6 +80,37 @@ def _average(scores: Scores, by: str | None) -> Iterator[Aggregate]:
             tied=counts.tied,
             groups_left_out=counts.groups_left_out,
         )
+
+
+_MEANS: Final = ("value", "value_skip", "value_zero")
+_COUNTS: Final = ("n", "empty", "missing", "tied", "groups_left_out")
+_ROUNDING: Final = 1e-9  # the order of a sum may differ from machine to machine
+
+
+def find_contradictions(stored: Sequence[Aggregate], scores: Scores) -> Iterator[str]:
+    """Where stored means or counts are not those of the values that they were computed from."""
+    found = {_key(one): one for one in reversed(stored)}  # of equal keys the first is the computed
+    for own in chain.from_iterable(_average(scores, by) for by in (None, *scores.groups)):
+        kept = found.get(_key(own))
+        if kept is None:
+            if own.is_overall:
+                yield f"no aggregate of {own.measure}"
+            continue
+        for name in (*_MEANS, *_COUNTS):
+            left, right = getattr(kept, name), getattr(own, name)
+            if not _agree(left, right):
+                what = " ".join(filter(None, (own.measure, own.average, own.by_column)))
+                yield f"{name} of {what} is {left}, but the values of its queries give {right}"
+
+
+def _key(one: Aggregate) -> tuple[str, str, str, str]:
+    return one.measure, one.average, one.by_column, one.subset
+
+
+def _agree(left: float | None, right: float | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return isclose(left, right, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
 
 
 def _mean_with_empty(

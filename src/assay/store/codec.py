@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from assay.core.conventions import CHOICES, Conventions
 from assay.core.ids import Ids, IntegerIds
-from assay.errors import StorageError, UsageError
+from assay.errors import AssayError, StorageError, UsageError
 from assay.measures import parse
 from assay.scoring.scores import Scores
 
@@ -163,12 +163,13 @@ def unpack_json(blob: Blob) -> str:
 
 
 def _decompress(blob: Blob) -> bytes:
-    # A flipped bit of a SQLite file can make text of bytes, and numbers too.
-    kinds = (type(blob.content), type(blob.size), type(blob.raw_bytes))
-    if kinds != (bytes, int, int) or _checksum(blob.content) != blob.checksum:
+    if _checksum(blob.content) != blob.checksum:
         raise _damage_error(blob, "does not match its checksum")
     reader = zlib.decompressobj()
-    raw = reader.decompress(blob.content, blob.raw_bytes + 1)
+    try:
+        raw = reader.decompress(blob.content, max(blob.raw_bytes, 0) + 1)
+    except zlib.error as error:
+        raise _damage_error(blob, f"cannot be unpacked ({error})") from None
     if len(raw) != blob.raw_bytes or not reader.eof:
         raise _damage_error(blob, f"does not unpack to {blob.raw_bytes} bytes")
     return raw
@@ -202,7 +203,16 @@ def _pack_ids(kind: str, ids: Ids) -> Blob:
 
 
 def unpack_scores(blobs: Iterable[Blob], conventions: str, *, search: str = "") -> Scores:
-    """The scores that were pack_array."""
+    """The scores that were packed."""
+    try:
+        return _unpack_scores(blobs, conventions, search)
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        if isinstance(error, AssayError):
+            raise
+        raise StorageError(f"The per-query values cannot be read: {error}.") from None
+
+
+def _unpack_scores(blobs: Iterable[Blob], conventions: str, search: str) -> Scores:
     found: dict[str, list[Blob]] = {}
     for blob in sorted(blobs, key=lambda blob: (blob.kind, blob.position)):
         found.setdefault(blob.kind, []).append(blob)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,9 +20,10 @@ from assay.io.atomic import atomic_write
 from assay.runs.results import results_to_data
 from assay.scoring.scores import Scores
 from assay.store.codec import id_kind
+from assay.store.digests import data_digest
 from assay.store.run import Run
 
-__all__ = ["FRONT", "GROUP", "LAYOUT", "export_runs", "format_of"]
+__all__ = ["FRONT", "GROUP", "LAYOUT", "TEXTS", "export_runs", "format_of", "table_digest"]
 
 LAYOUT: Final = "assay runs 1"
 FORMATS: Final = {".json": "json", ".csv": "csv", ".parquet": "parquet"}
@@ -43,10 +45,23 @@ FRONT: Final = (
     "tied",
     "missing",
 )
-# The last columns: what made the numbers beside the conventions. Version 0.1 did not write them.
-MADE: Final = ("signature", "search", "settings")
+# The last columns: what made the numbers beside the conventions, and a digest of the rows of the
+# run. Version 0.1 did not write them.
+MADE: Final = ("signature", "search", "settings", "digest_from", "digest")
+# What these hold is the same in every row of a run.
+TEXTS: Final = (*FRONT[:8], *MADE[:-1])
+_COLUMNS: Final = {"run": "uid"}
 # What holds for one store only is not exported.
-_NOT_EXPORTED: Final = ("id", "origin", "done", "total", "updated", "aggregates", "_store")
+_NOT_EXPORTED: Final = (
+    "id",
+    "origin",
+    "done",
+    "total",
+    "updated",
+    "digest",
+    "aggregates",
+    "_store",
+)
 
 
 def format_of(file: str | os.PathLike[str]) -> str:
@@ -80,7 +95,7 @@ def _run_data(run: Run) -> dict[str, Any]:
     data["wide"] = run.wide()
     data["shown"] = [[query, results_to_data(one)] for query, one in run.all_results().items()]
     data["scores"] = _scores_data(run.scores()) if run.conventions else None
-    return data
+    return {**data, "digest": data_digest(data)}
 
 
 def _scores_data(scores: Scores) -> dict[str, Any]:
@@ -106,34 +121,42 @@ def _rows(runs: Iterable[Run], columns: Sequence[str]) -> Iterator[list[Any]]:
         if not run.conventions:
             continue
         scores = run.scores()
-        front = [
-            run.uid,
-            run.name,
-            run.task,
-            run.dataset,
-            run.model,
-            run.created,
-            run.conventions,
-            id_kind(scores.query_ids),
-        ]
-        made = [run.signature, run.search, json.dumps(dict(scores.settings))]
+        kind = id_kind(scores.query_ids)
+        front = [*(getattr(run, _COLUMNS.get(name, name)) for name in FRONT[:7]), kind]
+        made = [run.signature, run.search, json.dumps(dict(scores.settings)), run.digest_from]
+        texts = dict(zip(TEXTS, map(_valid_utf8, (*front, *made)), strict=True))
+        made.append(table_digest(texts, scores))
         groups = {f"{GROUP}{name}": column.tolist() for name, column in scores.groups.items()}
         queries = scores.query_ids.to_list()
         for number, measure in enumerate(scores.measures):
             values, tied = scores.values[number].tolist(), scores.tied[number].tolist()
             for row, query in enumerate(queries):
-                value = values[row]
+                value = or_none(values[row])
                 back = [groups[name][row] if name in groups else None for name in columns]
-                yield [
-                    *front,
-                    str(query),
-                    str(measure),
-                    or_none(value),
-                    tied[row],
-                    bool(scores.missing[row]),
-                    *back,
-                    *made,
-                ]
+                marks = [tied[row], bool(scores.missing[row])]
+                yield [*front, str(query), str(measure), value, *marks, *back, *made]
+
+
+def table_digest(texts: Mapping[str, str], scores: Scores) -> str:
+    """The digest of what a table holds of a run, in whatever order its rows are."""
+    found = Scores.merge(scores) if scores.n_queries else scores
+    made = hashlib.sha256(json.dumps(dict(texts), sort_keys=True).encode())
+    _add_texts(made, map(str, found.query_ids.to_list()))
+    made.update(np.packbits(found.missing).tobytes())
+    for name, column in sorted(found.groups.items()):
+        if any(column):
+            _add_texts(made, (name, *column.tolist()))
+    for measure in sorted(map(str, found.measures)):
+        row = list(map(str, found.measures)).index(measure)
+        values = found.values[row]
+        _add_texts(made, (measure,))
+        made.update(np.where(np.isnan(values), np.nan, values).astype("<f8").tobytes())
+        made.update(np.packbits(found.tied[row]).tobytes())
+    return made.hexdigest()
+
+
+def _add_texts(made: Any, texts: Iterable[str]) -> None:
+    made.update("\0".join(texts).encode("utf-8", "backslashreplace") + b"\0\0")
 
 
 def _group_columns(runs: Iterable[Run]) -> list[str]:

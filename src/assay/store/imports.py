@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
@@ -19,11 +20,13 @@ from assay.errors import AssayError, FormatError, need
 from assay.io.json_text import parse_json
 from assay.io.streams import BOMB_BYTES, BOMB_RATIO, open_chunks, read_text
 from assay.measures import parse
+from assay.runs.aggregates import find_contradictions
 from assay.runs.record import RunRecord, check_name, check_tags
 from assay.runs.results import Aggregate, QueryResults, results_from_data
 from assay.scoring.scores import Scores
 from assay.store.codec import conventions_of, ids_of_kind, pack_scores
-from assay.store.exports import FRONT, GROUP, LAYOUT, format_of
+from assay.store.digests import SAVED, UNSIGNED, UPGRADED, data_digest
+from assay.store.exports import FRONT, GROUP, LAYOUT, TEXTS, format_of, table_digest
 from assay.store.payload import Payload
 from assay.store.timestamps import now, start_of
 
@@ -138,8 +141,11 @@ _TEXTS: Final = (
     "git_commit",
     "notes",
 )
+_SINCE: Final = (SAVED, UPGRADED, UNSIGNED)
 _NUMBERS: Final = ("integer", "numbered")
+_LARGEST: Final = 2**63 - 1
 _DATA: Final = ("config", "versions", "seeds", "data", "timings")
+_ANY_INTEGER: Final = ("config", "versions", "seeds", "data", "details")  # stored as text
 _AGGREGATE: Final = {field.name for field in fields(Aggregate)}
 
 
@@ -172,7 +178,14 @@ def _import_json(data: Any, name: str) -> Iterator[ImportedRun]:
             yield _import_run(run, where, name)
         except FormatError:
             raise
-        except (AssayError, KeyError, TypeError, ValueError, AttributeError) as error:
+        except (
+            AssayError,
+            LookupError,
+            ArithmeticError,
+            TypeError,
+            ValueError,
+            AttributeError,
+        ) as error:
             why = f"it has no {error}" if isinstance(error, KeyError) else error
             raise FormatError(f"{where} cannot be read: {why}") from None
 
@@ -180,6 +193,7 @@ def _import_json(data: Any, name: str) -> Iterator[ImportedRun]:
 def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
     if not isinstance(run, dict):
         raise FormatError(f"{where} is not an object.")
+    _check_numbers(run, where)
     row: dict[str, Any] = {key: _text(run[key], f"{where}, {key}") for key in _TEXTS}
     for key in ("name", "task", "dataset", "model", "batch", "rerun_of", "uid"):
         check_name(row[key], key, empty=key != "name")
@@ -187,10 +201,13 @@ def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
         if not isinstance(run[key], dict):
             raise FormatError(f"{where}, {key} is not an object.")
         row[key] = json.dumps(run[key])
+    row["timings"] = json.dumps({key: float(one) for key, one in run["timings"].items()})
     row["command"] = json.dumps([_text(part, f"{where}, command") for part in run["command"]])
     row |= _check_state(run, where) | {"origin": origin}
     aggregates = tuple(map(_import_aggregate, run["aggregates"]))
     scores = None if run["scores"] is None else _scores(run["scores"], row["conventions"], where)
+    if scores is not None:
+        _refuse_contradictions(aggregates, scores, where)
     packed = Payload.of(
         RunRecord(
             row["name"],
@@ -202,8 +219,54 @@ def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
     blobs = pack_scores(scores) if scores is not None else ()
     row["n_queries"] = 0 if scores is None else scores.n_queries
     blobs = (*blobs, *packed.blobs)
+    rest = {key: value for key, value in run.items() if key != "digest"}
+    row["digest_from"] = _check_digest(run, lambda: data_digest(rest), where)
     payload = Payload(blobs, aggregates, results=packed.results, wide=packed.wide)
     return ImportedRun(row, check_tags(run["tags"]), payload)
+
+
+def _check_numbers(run: Mapping[str, Any], where: str) -> None:
+    """Refuse numbers that cannot be stored; values of queries are checked as one array."""
+    scores = run.get("scores")
+    rest = {**scores, "values": None} if isinstance(scores, dict) else scores
+    for key, value in {**run, "scores": rest}.items():
+        if any(not _can_be_stored(one, key in _ANY_INTEGER) for one in _numbers(value)):
+            raise FormatError(f"{where}, {key}: a number is infinite or too large to be stored.")
+
+
+def _can_be_stored(number: float, is_text: bool) -> bool:
+    if isinstance(number, int):
+        return is_text or -_LARGEST <= number <= _LARGEST
+    return math.isfinite(number)
+
+
+def _numbers(data: Any) -> Iterator[float]:
+    """All numbers in plain data."""
+    rest = [data]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, dict | list):
+            rest.extend(value.values() if isinstance(value, dict) else value)
+        elif isinstance(value, int | float):
+            yield value
+
+
+def _check_digest(found: Mapping[str, Any], compute: Callable[[], str], where: str) -> str:
+    """Since when a digest vouches for the run; one that does not match is refused."""
+    given, since = found.get("digest"), found.get("digest_from")
+    if not given:
+        return UNSIGNED
+    if given != compute():
+        raise FormatError(
+            f"{where} does not match its digest: the file was changed after it was exported. "
+            "Export the run again; without its digest a run is imported, and marked as unsigned."
+        )
+    return since if since in _SINCE else UNSIGNED
+
+
+def _refuse_contradictions(aggregates: Sequence[Aggregate], scores: Scores, where: str) -> None:
+    for line in find_contradictions(aggregates, scores):
+        raise FormatError(f"{where}: {line}. The file was changed after it was exported.")
 
 
 def _import_aggregate(data: Mapping[str, Any]) -> Aggregate:
@@ -268,12 +331,12 @@ def _scores(data: Mapping[str, Any], conventions: str, where: str) -> Scores:
     return _sort_queries(
         Scores(
             measures=tuple(parse(name) for name in data["measures"]),
-            query_ids=_ids(data["queries"], data["id_kind"]),
+            query_ids=_ids(data["queries"], data["id_kind"], where),
             values=values.reshape(shape),
             tied=tied,
             missing=_mark(data["missing"], n, where),
             conventions=conventions_of(conventions),
-            extra=_ids(data["extra"], data["extra_kind"]),
+            extra=_ids(data["extra"], data["extra_kind"], where),
             groups=groups,
             settings={
                 key: _text(value, f"{where}, settings")
@@ -285,10 +348,10 @@ def _scores(data: Mapping[str, Any], conventions: str, where: str) -> Scores:
     )
 
 
-def _ids(values: list[Any], kind: str) -> Ids:
+def _ids(values: list[Any], kind: str, where: str) -> Ids:
     if kind in _NUMBERS:
         return ids_of_kind(values, kind)
-    return ids_of_kind([_text(one, "a query id") for one in values], "text")
+    return ids_of_kind([_text(one, f"{where}, a query id") for one in values], "text")
 
 
 def _mark(places: list[int], n: int, where: str) -> Any:
@@ -320,7 +383,14 @@ def _import_table(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Impo
             yield _import_rows(uid, found, where, name)
         except FormatError:
             raise
-        except (AssayError, TypeError, ValueError, AttributeError) as error:
+        except (
+            AssayError,
+            LookupError,
+            ArithmeticError,
+            TypeError,
+            ValueError,
+            AttributeError,
+        ) as error:
             raise FormatError(f"{where} cannot be read: {error}") from None
 
 
@@ -328,6 +398,8 @@ def _import_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: st
     first = rows[0]
     scores = _scores(pivot_rows(rows, where), first["conventions"], where)
     search = _text(first.get("search") or "", f"{where}, search")
+    texts = {key: first.get(key) or "" for key in TEXTS}
+    since = _check_digest(first, lambda: table_digest(texts, scores), where)
     payload = Payload.of(RunRecord(first["name"], replace(scores, search=search)))
     row = {
         key: _text(first[key], f"{where}, {key}") for key in ("name", "task", "dataset", "model")
@@ -344,6 +416,7 @@ def _import_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: st
         "batch": uuid.uuid4().hex,
         "status": "finished",
         "origin": origin,
+        "digest_from": since,
         "command": "[]",
         **dict.fromkeys(_DATA, "{}"),
         **state,

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 from assay.errors import StorageError, need
 from assay.store import sqlite
 from assay.store.database import Database, Location, storage_errors
+from assay.store.digests import seal_unsealed
 from assay.store.migrations import known_versions, newest_version, upgrade, version_of
 
 __all__ = ["open_database"]
@@ -115,3 +116,4 @@ def _upgrade_in_place(connection: Connection, location: Location) -> None:
     if version is not None and location.file is not None:
         sqlite.back_up(location.file, version)
     upgrade(connection)
+    seal_unsealed(connection)

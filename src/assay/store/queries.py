@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import date
@@ -35,6 +36,8 @@ __all__ = [
 
 _JSON: Final = ("config", "versions", "seeds", "data", "timings")
 _SHORTEST_UID: Final = 8
+_LONGEST_UID: Final = 32
+_LONGEST_PART: Final = 1000  # a pattern of SQLite has a limit
 _AT_ONCE: Final = 500  # values in one IN (…)
 _AGGREGATE: Final = [field.name for field in fields(Aggregate)]
 NEWEST_FIRST: Final = (RUNS.c.created.desc(), RUNS.c.id.desc())
@@ -64,6 +67,12 @@ def _until(time: str | date) -> ColumnElement[bool]:
     return RUNS.c.created < end_of(time)
 
 
+def _is_named_like(part: str) -> ColumnElement[bool]:
+    if len(part) > _LONGEST_PART:
+        raise UsageError(f"Names are searched for up to {_LONGEST_PART:,} letters.")
+    return RUNS.c.name.icontains(part, autoescape=True)
+
+
 _FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
     **{
         name: _is(name)
@@ -74,7 +83,7 @@ _FILTERS: Final[dict[str, Callable[[Any], ColumnElement[bool]]]] = {
     "measure": _has_measure,
     "since": _since,
     "until": _until,
-    "named_like": lambda text: RUNS.c.name.icontains(text, autoescape=True),
+    "named_like": _is_named_like,
 }
 
 
@@ -136,10 +145,10 @@ def _has_key(key: int | str) -> ColumnElement[bool]:
     if isinstance(key, bool) or not isinstance(key, int | str):
         raise UsageError(f"A run is identified by its number or uid, found {key!r}.")
     if isinstance(key, str) and not (key.isascii() and key.isdecimal() and len(key) < 8):
-        if len(key) < _SHORTEST_UID or not key.isascii() or not key.isalnum():
+        if not _SHORTEST_UID <= len(key) <= _LONGEST_UID or not (key.isascii() and key.isalnum()):
             raise UsageError(
                 f"A run is identified by its number, or by {_SHORTEST_UID} or more letters of its "
-                f"uid; found {key!r}."
+                f"uid; found {key!r:.60}."
             )
         return RUNS.c.uid.startswith(key)
     number = int(key)
@@ -186,11 +195,26 @@ def rows_by_run(
 def _make_run(row: Row[Any], tags: tuple[str, ...], aggregates: tuple[Aggregate, ...]) -> Run:
     data = dict(row._mapping)
     try:
-        data |= {name: json.loads(data[name] or "{}") for name in _JSON}
-        data["command"] = tuple(json.loads(data["command"] or "[]"))
-    except ValueError as error:
+        data |= {name: _read_json(data[name] or "{}", dict) for name in _JSON}
+        data["command"] = tuple(map(str, _read_json(data["command"] or "[]", list)))
+        timings = {key: float(value) for key, value in data["timings"].items()}
+        data["timings"] = {key: took for key, took in timings.items() if math.isfinite(took)}
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise StorageError(f"Run {row.id} in the store is damaged: {error}.") from None
+    del data["marks"]
     return Run(**data, tags=tags, aggregates=aggregates)
+
+
+def _read_json(text: str, kind: type) -> Any:
+    """Plain data; a number beyond all bounds is a text, as it is where settings are stored."""
+    found = json.loads(text, parse_float=_finite, parse_constant=str)
+    if not isinstance(found, kind):
+        raise ValueError(f"where a {kind.__name__} should be, there is {found!r:.60}")
+    return found
+
+
+def _finite(text: str) -> float | str:
+    return value if math.isfinite(value := float(text)) else text
 
 
 def read_blobs(

@@ -31,7 +31,8 @@ class Run:
     """What was run, its status and its aggregates; per-query values load on demand.
 
     `id` counts within one store, `uid` is the same in every copy. `status` is running, finished or
-    failed, with a `message`. `origin` says which file a run was imported from.
+    failed, with a `message`. `origin` says which file a run was imported from. `digest` is over
+    all that the run shows, and `digest_from` says since when it vouches for it.
     """
 
     id: int
@@ -64,6 +65,8 @@ class Run:
     data: dict[str, Any]
     timings: dict[str, float]
     notes: str
+    digest: str = ""
+    digest_from: str = ""
     tags: tuple[str, ...] = ()
     aggregates: tuple[Aggregate, ...] = ()
     _store: Store | None = field(default=None, repr=False, compare=False)

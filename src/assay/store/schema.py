@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -9,6 +10,8 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Column, Float, Integer, LargeBinary, MetaData, Table, Text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
+
+from assay.errors import StorageError, UsageError
 
 __all__ = [
     "AGGREGATES",
@@ -47,94 +50,179 @@ def unescape_text(text: str) -> str:
     return _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)), text)
 
 
-class EscapedText(TypeDecorator[str]):
+def _read_text(value: Any) -> Any:
+    if type(value) is not str:
+        raise _damage_error("a text", value)
+    return value if "\x1b" not in value else unescape_text(value)
+
+
+def _read_count(value: Any) -> Any:
+    if type(value) is not int:
+        raise _damage_error("an integer", value)
+    return value
+
+
+def _read_number(value: Any) -> Any:
+    if value is not None and type(value) not in (float, int):
+        raise _damage_error("a number", value)
+    return _finite(value)
+
+
+def _read_bytes(value: Any) -> Any:
+    if not isinstance(value, bytes | memoryview):
+        raise _damage_error("bytes", value)
+    return bytes(value)
+
+
+def _finite(value: Any) -> float | None:
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _damage_error(wanted: str, found: object) -> StorageError:
+    return StorageError(
+        f"Where {wanted} should be, the store has {found!r:.60}: it is damaged there. "
+        "'assay runs check' names the run; restore a backup."
+    )
+
+
+class _Checked(TypeDecorator[Any]):
+    """A column whose values have one type: a flipped bit of a SQLite file can make any of it."""
+
+    impl: Any = Text
+    cache_ok = True
+    read: Callable[[Any], Any]
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        """On the way out: one call for each cell, because a list of runs has a hundred thousand."""
+        return self.read
+
+
+class EscapedText(_Checked):
     """A column of text in which every Python string can be stored and found."""
 
-    impl = Text
     cache_ok = True
+    read = staticmethod(_read_text)
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
         """On the way in."""
         return escape_text(value) if isinstance(value, str) else value
 
-    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
-        """On the way out: one call for each cell, because a list of runs has a hundred thousand."""
-        return _unescape_cell
+
+class TextOrNone(EscapedText):
+    """The same, or nothing."""
+
+    cache_ok = True
+    read = staticmethod(lambda value: None if value is None else _read_text(value))
 
 
-def _unescape_cell(value: Any) -> Any:
-    return value if value is None or "\x1b" not in value else unescape_text(value)
+class Count(_Checked):
+    """A column of integers."""
+
+    impl = BigInteger
+    cache_ok = True
+    read = staticmethod(_read_count)
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        """On the way in."""
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise UsageError("A number is too large to be stored: it has more than 64 bits.")
+        return value
+
+
+class Number(_Checked):
+    """A column of finite numbers; None stands for what is not defined, as infinity is not."""
+
+    impl = Float(53)
+    cache_ok = True
+    read = staticmethod(_read_number)
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        """On the way in."""
+        try:
+            return _finite(value)
+        except OverflowError:
+            return None
+
+
+class Bytes(_Checked):
+    """A column of bytes."""
+
+    impl = LargeBinary
+    cache_ok = True
+    read = staticmethod(_read_bytes)
 
 
 _METADATA: Final = MetaData()
 
-# EscapedText is for what users write; the rest is our own, or JSON in ASCII.
 RUNS: Final = Table(
     "runs",
     _METADATA,
     Column("id", Integer, primary_key=True),
-    Column("uid", Text),
+    Column("uid", EscapedText),
     Column("batch", EscapedText),
     Column("rerun_of", EscapedText),
     Column("name", EscapedText),
     Column("task", EscapedText),
     Column("dataset", EscapedText),
     Column("model", EscapedText),
-    Column("status", Text),
+    Column("status", EscapedText),
     Column("message", EscapedText),
-    Column("created", Text),
-    Column("updated", Text),
-    Column("finished", Text),
-    Column("seconds", Float(53)),
-    Column("n_queries", BigInteger),
-    Column("done", BigInteger),
-    Column("total", BigInteger),
+    Column("created", EscapedText),
+    Column("updated", EscapedText),
+    Column("finished", TextOrNone),
+    Column("seconds", Number),
+    Column("n_queries", Count),
+    Column("done", Count),
+    Column("total", Count),
     Column("conventions", EscapedText),
     Column("signature", EscapedText),
     Column("search", EscapedText),
-    Column("command", Text),
+    Column("command", EscapedText),
     Column("folder", EscapedText),
     Column("origin", EscapedText),
     Column("git_commit", EscapedText),
-    Column("config", Text),
-    Column("versions", Text),
-    Column("seeds", Text),
-    Column("data", Text),
-    Column("timings", Text),
+    Column("config", EscapedText),
+    Column("versions", EscapedText),
+    Column("seeds", EscapedText),
+    Column("data", EscapedText),
+    Column("timings", EscapedText),
     Column("notes", EscapedText),
+    Column("digest", EscapedText),
+    Column("digest_from", EscapedText),
+    Column("marks", EscapedText),
 )
 
 AGGREGATES: Final = Table(
     "aggregates",
     _METADATA,
-    Column("run_id", Integer, primary_key=True),
-    Column("position", Integer, primary_key=True),
+    Column("run_id", Count, primary_key=True),
+    Column("position", Count, primary_key=True),
     Column("measure", EscapedText),
     Column("average", EscapedText),
     Column("by_column", EscapedText),
     Column("subset", EscapedText),
-    Column("value", Float(53)),
-    Column("value_skip", Float(53)),
-    Column("value_zero", Float(53)),
-    Column("low", Float(53)),
-    Column("high", Float(53)),
-    Column("level", Float(53)),
+    Column("value", Number),
+    Column("value_skip", Number),
+    Column("value_zero", Number),
+    Column("low", Number),
+    Column("high", Number),
+    Column("level", Number),
     Column("method", EscapedText),
     Column("note", EscapedText),
-    Column("chance", Float(53)),
-    Column("ceiling", Float(53)),
-    Column("n", BigInteger),
-    Column("empty", BigInteger),
-    Column("missing", BigInteger),
-    Column("tied", BigInteger),
-    Column("groups_left_out", BigInteger),
+    Column("chance", Number),
+    Column("ceiling", Number),
+    Column("n", Count),
+    Column("empty", Count),
+    Column("missing", Count),
+    Column("tied", Count),
+    Column("groups_left_out", Count),
     Column("clusters", EscapedText),
 )
 
 TAGS: Final = Table(
     "tags",
     _METADATA,
-    Column("run_id", Integer, primary_key=True),
+    Column("run_id", Count, primary_key=True),
     Column("tag", EscapedText, primary_key=True),
 )
 
@@ -143,39 +231,39 @@ TAGS: Final = Table(
 BLOBS: Final = Table(
     "blobs",
     _METADATA,
-    Column("run_id", Integer, primary_key=True),
+    Column("run_id", Count, primary_key=True),
     Column("part", EscapedText, primary_key=True),
-    Column("kind", Text, primary_key=True),
-    Column("position", Integer, primary_key=True),
+    Column("kind", EscapedText, primary_key=True),
+    Column("position", Count, primary_key=True),
     Column("name", EscapedText),
-    Column("encoding", Text),
-    Column("size", BigInteger),
-    Column("raw_bytes", BigInteger),
-    Column("checksum", Text),
-    Column("content", LargeBinary),
+    Column("encoding", EscapedText),
+    Column("size", Count),
+    Column("raw_bytes", Count),
+    Column("checksum", EscapedText),
+    Column("content", Bytes),
 )
 
 # One row for each query whose results are stored.
 SHOWN: Final = Table(
     "shown",
     _METADATA,
-    Column("run_id", Integer, primary_key=True),
-    Column("query_key", Text, primary_key=True),
-    Column("position", Integer),
-    Column("raw_bytes", BigInteger),
-    Column("checksum", Text),
-    Column("content", LargeBinary),
+    Column("run_id", Count, primary_key=True),
+    Column("query_key", EscapedText, primary_key=True),
+    Column("position", Count),
+    Column("raw_bytes", Count),
+    Column("checksum", EscapedText),
+    Column("content", Bytes),
 )
 
 # One row for each cell of the row that a run has under another program's column names.
 WIDE_VALUES: Final = Table(
     "wide_values",
     _METADATA,
-    Column("run_id", Integer, primary_key=True),
-    Column("position", Integer),
+    Column("run_id", Count, primary_key=True),
+    Column("position", Count),
     Column("name", EscapedText, primary_key=True),
-    Column("number", Float(53)),
-    Column("text", EscapedText),
+    Column("number", Number),
+    Column("text", TextOrNone),
 )
 
 # Tables that hold what belongs to a run.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import os
 import sqlite3
 import struct
@@ -13,7 +14,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event
 
 from assay.errors import StorageError
-from assay.store.migrations import VERSION_TABLE
+from assay.store.migrations import VERSION_TABLE, no_version_error
 
 __all__ = ["WRITES", "back_up", "is_sealed", "make_engine", "version_in"]
 
@@ -37,7 +38,10 @@ def version_in(file: Path) -> str | None:
                 f"{file} is a database of another program: it has no table of runs. "
                 "Name another file for the store."
             )
-        return str(connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()[0])
+        found = connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone()
+        if found is None:
+            raise no_version_error(file)
+        return str(found[0])
 
 
 def _refuse_truncated(file: Path) -> None:
@@ -130,15 +134,24 @@ def _keep_log(connection: sqlite3.Connection) -> None:
 
 
 def back_up(file: Path, version: str) -> Path:
-    """A copy of the store beside it, whole or not at all, under a name that is free."""
+    """A copy of the store beside it, whole or not at all, under a name that is free.
+
+    Where the last upgrade failed, its copy is there and equal, and stays the only one.
+    """
     number = 1
     while (copy := Path(f"{file}.schema-{version}.backup-{number}")).exists():
         number += 1
+    last = Path(f"{file}.schema-{version}.backup-{number - 1}")
     beside = Path(f"{copy}.part")
     beside.unlink(missing_ok=True)
-    with closing(_connect(file, "ro")) as source, closing(sqlite3.connect(beside)) as target:
-        source.backup(target)
-    with open(beside, "rb") as stream:
-        os.fsync(stream.fileno())
-    os.replace(beside, copy)
+    try:
+        with closing(_connect(file, "ro")) as source, closing(sqlite3.connect(beside)) as target:
+            source.backup(target)
+        if last.exists() and filecmp.cmp(last, beside, shallow=False):
+            return last
+        with open(beside, "rb") as stream:
+            os.fsync(stream.fileno())
+        os.replace(beside, copy)
+    finally:
+        beside.unlink(missing_ok=True)
     return copy

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select
 
 from assay.arrays import Floats
 from assay.core import checks
-from assay.errors import AssayError, StorageError, UsageError
+from assay.errors import UsageError
 from assay.runs.aggregates import canonical
 from assay.runs.record import HasRecord, RunRecord, fingerprint_files
 from assay.runs.results import QueryResults
 from assay.scoring.scores import Scores
 from assay.store import queries, writing
-from assay.store.codec import unpack_array, unpack_json, unpack_scores
+from assay.store.checking import (
+    find_damages,
+    name_run,
+    read_details,
+    read_scores,
+    refuse_altered,
+)
+from assay.store.codec import unpack_array
 from assay.store.database import Database
+from assay.store.digests import UNSIGNED
 from assay.store.exports import export_runs
 from assay.store.imports import read_runs
 from assay.store.open_run import OpenRun
@@ -203,6 +210,9 @@ class Store:
     def export(self, file: str | os.PathLike[str], **filters: Any) -> int:
         """Write runs to a .json (all of them), .csv or .parquet file (values of every query)."""
         runs = self.runs(**filters)[::-1]
+        with self.database.reading() as connection:
+            for run in runs:
+                refuse_altered(connection, run)
         export_runs(runs, file)
         return len(runs)
 
@@ -222,12 +232,12 @@ class Store:
     def tag(self, key: Key, *tags: str) -> None:
         """Add tags to a run."""
         with self.database.writing() as connection:
-            writing.add_tags(connection, [queries.find_run(connection, key).id], tags)
+            writing.add_tags(connection, queries.find_run(connection, key).id, tags)
 
     def untag(self, key: Key, *tags: str) -> None:
         """Take tags from a run."""
         with self.database.writing() as connection:
-            writing.remove_tags(connection, [queries.find_run(connection, key).id], tags)
+            writing.remove_tags(connection, queries.find_run(connection, key).id, tags)
 
     def note(self, key: Key, notes: str) -> None:
         """Replace the notes of a run."""
@@ -243,10 +253,8 @@ class Store:
 
     def scores_of(self, run: Run) -> Scores:
         """The scores of a run, bit for bit as they were saved."""
-        with self.database.reading() as connection:
-            blobs = queries.read_blobs(connection, run.id)
-        with _name_run(run):
-            return unpack_scores(blobs, run.conventions, search=run.search)
+        with self.database.reading() as connection, name_run(run):
+            return read_scores(connection, run)
 
     def values_of(self, run: Run, measure: str) -> Floats:
         """The values of one measure of a run."""
@@ -256,17 +264,14 @@ class Store:
         if not blobs:
             have = ", ".join(run.measures) or "none"
             raise UsageError(f"Run {run.id} has no values of {measure!r}. Measures: {have}.")
-        with _name_run(run):
+        with name_run(run):
             values: Floats = unpack_array(blobs[0])
         return values
 
     def details_of(self, run: Run) -> dict[str, Any]:
         """What a task stored beside the scores."""
-        with self.database.reading() as connection:
-            blobs = queries.read_blobs(connection, run.id, kind="details")
-        with _name_run(run):
-            found: dict[str, Any] = json.loads(unpack_json(blobs[0])) if blobs else {}
-        return found
+        with self.database.reading() as connection, name_run(run):
+            return read_details(connection, run)
 
     def wide_of(self, run: Run) -> dict[str, float | str | None]:
         """The row of a run under another program's column names, as the view has it."""
@@ -282,54 +287,28 @@ class Store:
         """The results of one query; nothing else is read."""
         with self.database.reading() as connection:
             blobs = list(queries.read_results(connection, run.id, [key_of(query)]))
-        with _name_run(run):
+        with name_run(run):
             return unpack_results(blobs[0])[1] if blobs else None
 
     def all_results_of(self, run: Run) -> dict[str, QueryResults]:
         """The results of every query of a run."""
-        with self.database.reading() as connection, _name_run(run):
+        with self.database.reading() as connection, name_run(run):
             return dict(map(unpack_results, queries.read_results(connection, run.id)))
 
-    def damages(self) -> list[str]:
-        """A line for each damage: pages of the file, arrays that do not match their checksum."""
-        return list(self._find_damages())
+    def damages(self, *keys: Key) -> list[str]:
+        """A line for each damage of the file and of these runs, or of all of them.
 
-    def _find_damages(self) -> Iterator[str]:
+        A run is damaged where it does not match its digest, an array its checksum, or a mean the
+        values that it was computed from.
+        """
         with self.database.reading() as connection:
-            if self.database.location.file is not None:
-                for (line,) in connection.execute(text("PRAGMA integrity_check")):
-                    if line != "ok":
-                        yield str(line)
-                for row in connection.execute(text("PRAGMA foreign_key_check")):
-                    yield f"a row of {row[0]} belongs to no run"
-            for run in queries.find_runs(connection):
-                if run.status == "finished":
-                    yield from self._damages_of(run)
+            return list(find_damages(connection, keys))
 
-    def _damages_of(self, run: Run) -> Iterator[str]:
-        readers: list[Callable[[Run], object]] = [self.details_of, self.all_results_of]
-        if run.conventions:
-            readers.insert(0, self._check_scores)
-        for read in readers:
-            try:
-                read(run)
-            except AssayError as error:
-                yield str(error)
-
-    def _check_scores(self, run: Run) -> None:
-        """The per-query values can be read, and every measure of them has an aggregate."""
-        lost = [name for name in map(str, self.scores_of(run).measures) if name not in run.measures]
-        if lost:
-            raise StorageError(f"Run {run.id} ({run.name!r}): no aggregate of {', '.join(lost)}.")
-
-
-@contextmanager
-def _name_run(run: Run) -> Iterator[None]:
-    """Say which run a damaged array belongs to."""
-    try:
-        yield
-    except StorageError as error:
-        raise StorageError(f"Run {run.id} ({run.name!r}): {error}") from None
+    def unsigned(self) -> list[int]:
+        """Runs that came from files without digests: nothing vouches for them before that."""
+        chosen = select(RUNS.c.id).where(RUNS.c.digest_from == UNSIGNED).order_by(RUNS.c.id)
+        with self.database.reading() as connection:
+            return list(connection.execute(chosen).scalars())
 
 
 def _as_record(

@@ -118,6 +118,7 @@ def _facts(run: Run) -> Table:
         "folder": run.folder,
         "commit": run.git_commit,
         "imported from": run.origin,
+        "digest": f"{run.digest}, since {run.digest_from}" if run.digest else "none",
         "seeds": ", ".join(f"{key} {value}" for key, value in run.seeds.items()),
         "versions": ", ".join(f"{key} {value}" for key, value in run.versions.items()),
         **{

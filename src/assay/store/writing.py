@@ -13,6 +13,7 @@ from assay.errors import UsageError
 from assay.io.fingerprints import git_commit, versions
 from assay.runs.record import RunRecord, check_tags
 from assay.store.codec import Blob, json_text
+from assay.store.digests import SAVED, seal, seal_marks
 from assay.store.imports import ImportedRun
 from assay.store.payload import Payload
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS, WIDE_VALUES
@@ -58,14 +59,16 @@ def make_row(record: RunRecord) -> dict[str, Any]:
         "data": json_text(record.data, "data"),
         "timings": "{}",
         "notes": record.notes,
+        "digest_from": SAVED,
     }
 
 
 def add_run(connection: Connection, row: Mapping[str, Any], tags: Iterable[str]) -> int:
     """Add a run; returns its number."""
-    found = connection.execute(insert(RUNS).returning(RUNS.c.id), dict(row)).scalar_one()
-    add_tags(connection, [found], tags)
-    return int(found)
+    found = int(connection.execute(insert(RUNS).returning(RUNS.c.id), dict(row)).scalar_one())
+    add_tags(connection, found, tags)
+    seal(connection, found)
+    return found
 
 
 def add_imported(connection: Connection, imported: ImportedRun) -> int:
@@ -73,13 +76,17 @@ def add_imported(connection: Connection, imported: ImportedRun) -> int:
     row = {**imported.row, "status": "running"}  # a finished one takes nothing more
     run = add_run(connection, row, imported.tags)
     add_payload(connection, run, imported.payload)
-    chosen = update(RUNS).where(RUNS.c.id == run)
-    connection.execute(chosen.values(status=imported.row["status"]))
+    seal(connection, run, status=imported.row["status"])
     return run
 
 
 def update_running(connection: Connection, run: int, **columns: Any) -> None:
     """Change a run that is not finished; finished ones stay as they are."""
+    _update(connection, run, columns)
+    seal(connection, run)
+
+
+def _update(connection: Connection, run: int, columns: Mapping[str, Any]) -> None:
     statement = update(RUNS).where(RUNS.c.id == run, RUNS.c.status == "running")
     done = connection.execute(statement.values(updated=now(), **columns))
     if done.rowcount != 1:
@@ -92,15 +99,15 @@ def reopen(connection: Connection, run: int) -> None:
     """Let a failed run, or one whose process died, run again."""
     statement = update(RUNS).where(RUNS.c.id == run, RUNS.c.status != "finished")
     connection.execute(statement.values(status="running", message="", updated=now()))
+    seal(connection, run)
 
 
 def finish_run(connection: Connection, run: int, payload: Payload, **columns: Any) -> None:
     """Store all numbers of a run and call it finished."""
-    columns |= payload.columns or {}
-    update_running(connection, run, **columns)
+    _update(connection, run, columns | dict(payload.columns or {}))
     remove_parts(connection, run)
     add_payload(connection, run, payload)
-    update_running(connection, run, status="finished", finished=now())  # now final
+    seal(connection, run, status="finished", finished=now())  # now final
 
 
 def add_payload(connection: Connection, run: int, payload: Payload) -> None:
@@ -150,25 +157,32 @@ def remove_parts(connection: Connection, run: int, part: str | None = None) -> N
     connection.execute(delete(BLOBS).where(BLOBS.c.run_id == run, chosen))
 
 
-def add_tags(connection: Connection, runs: Iterable[int], tags: Iterable[str]) -> None:
-    """Tag runs; what is tagged stays tagged."""
-    wanted = set(check_tags(tags))
-    for run in runs:
-        has = connection.execute(select(TAGS.c.tag).where(TAGS.c.run_id == run)).scalars()
-        new = sorted(wanted - set(has))
-        if new:
-            connection.execute(insert(TAGS), [{"run_id": run, "tag": tag} for tag in new])
+def add_tags(connection: Connection, run: int, tags: Iterable[str]) -> None:
+    """Tag a run; what is tagged stays tagged."""
+    _lock(connection, run)
+    has = connection.execute(select(TAGS.c.tag).where(TAGS.c.run_id == run)).scalars()
+    new = sorted(set(check_tags(tags)) - set(has))
+    if new:
+        connection.execute(insert(TAGS), [{"run_id": run, "tag": tag} for tag in new])
+        seal_marks(connection, run)
 
 
-def remove_tags(connection: Connection, runs: Iterable[int], tags: Iterable[str]) -> None:
-    """Take tags from runs."""
-    statement = delete(TAGS).where(TAGS.c.run_id.in_(list(runs)), TAGS.c.tag.in_(list(tags)))
-    connection.execute(statement)
+def _lock(connection: Connection, run: int) -> None:
+    """Keep others from the run until the end: a digest is over what all of them wrote."""
+    connection.execute(select(RUNS.c.id).where(RUNS.c.id == run).with_for_update())
+
+
+def remove_tags(connection: Connection, run: int, tags: Iterable[str]) -> None:
+    """Take tags from a run."""
+    _lock(connection, run)
+    connection.execute(delete(TAGS).where(TAGS.c.run_id == run, TAGS.c.tag.in_(list(tags))))
+    seal_marks(connection, run)
 
 
 def set_notes(connection: Connection, run: int, notes: str) -> None:
     """Replace the notes of a run."""
     connection.execute(update(RUNS).where(RUNS.c.id == run).values(notes=notes))
+    seal_marks(connection, run)
 
 
 def remove_runs(connection: Connection, runs: Iterable[int]) -> None:

@@ -16,7 +16,7 @@ from assay.store import Run, Store
 __all__ = ["QueryParams", "address", "choose_dataset", "choose_measure", "find_run", "find_runs"]
 
 _MOST_PARAMETERS: Final = 200
-_LARGEST_PAGE: Final = 10**6
+_MOST_DIGITS: Final = 6  # of the number of a page
 _UTF8: Final = "surrogatepass"  # names may hold halves of surrogate pairs
 
 
@@ -59,9 +59,10 @@ class QueryParams:
         text = self.get(name)
         if not text:
             return default
-        if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:20]) <= _LARGEST_PAGE:
-            raise UsageError(f"{name} must be a positive integer, found {text!r}.")
-        return int(text)
+        digits = text.lstrip("0") if text.isascii() and text.isdecimal() else ""
+        if not digits or len(digits) > _MOST_DIGITS:
+            raise UsageError(f"{name} must be a positive integer, found {text!r:.60}.")
+        return int(digits)
 
     def get_choice(self, name: str, choices: Iterable[str], default: str) -> str:
         """One of some words."""

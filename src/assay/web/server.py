@@ -96,6 +96,8 @@ def _listen(host: str, port: int) -> socket.socket:
 def _run(app: Any, listener: socket.socket) -> None:
     import uvicorn
 
+    from assay.web.connections import BoundedProtocol
+
     class Server(uvicorn.Server):
         """Ends when interrupted, even if a page is still being made."""
 
@@ -107,8 +109,9 @@ def _run(app: Any, listener: socket.socket) -> None:
 
     config = uvicorn.Config(
         app,
+        http=BoundedProtocol,
         access_log=False,
-        log_level="warning",
+        log_level="error",  # what a stranger sends is no event
         server_header=False,
         lifespan="off",
         ws="none",

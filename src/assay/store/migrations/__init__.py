@@ -11,9 +11,16 @@ from typing import Final
 
 from sqlalchemy import Connection, inspect, text
 
-from assay.errors import need
+from assay.errors import StorageError, need
 
-__all__ = ["VERSION_TABLE", "known_versions", "newest_version", "upgrade", "version_of"]
+__all__ = [
+    "VERSION_TABLE",
+    "known_versions",
+    "newest_version",
+    "no_version_error",
+    "upgrade",
+    "version_of",
+]
 
 # A name of its own, so that the store may share a database with other programs.
 VERSION_TABLE: Final = "assay_schema"
@@ -40,7 +47,16 @@ def version_of(connection: Connection) -> str | None:
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
-    return None if found is None else str(found)
+    if found is None:
+        raise no_version_error(f"The table {VERSION_TABLE}")
+    return str(found)
+
+
+def no_version_error(place: object) -> StorageError:
+    """The table of the schema is there, and empty."""
+    return StorageError(
+        f"{place} does not say which schema the store has: it is damaged. Restore a backup."
+    )
 
 
 def upgrade(connection: Connection, version: str | None = None) -> None:

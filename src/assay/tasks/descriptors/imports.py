@@ -178,7 +178,7 @@ def _sqlite_records(path: str | os.PathLike[str]) -> Iterator[Record]:
                 )
             for row in connection.execute(f"{query} ORDER BY results.rowid"):
                 yield f"{name}, result {row['id'] if 'id' in row.keys() else '?'}", dict(row)  # noqa: SIM118
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise FormatError(f"{name} cannot be read as a database: {error}.") from None
 
 

@@ -1,0 +1,105 @@
+"""Digests of stored runs: what a run shows is what was stored, or the run is named as damaged.
+
+The digest covers every column of a run, its aggregates, the wide row, and names, sizes and
+checksums of its arrays and results. Notes and tags, which may change, have a digest of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from sqlalchemy import Connection, select, update
+from sqlalchemy.exc import SQLAlchemyError
+
+from assay.errors import StorageError
+from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS, WIDE_VALUES
+
+__all__ = [
+    "SAVED",
+    "UNSIGNED",
+    "UPGRADED",
+    "data_digest",
+    "find_altered",
+    "seal",
+    "seal_marks",
+    "seal_unsealed",
+]
+
+# Since when the digest vouches for a run.
+SAVED: Final = "saving"
+UPGRADED: Final = "upgrade of the store"
+UNSIGNED: Final = "import of a file without digests"
+
+_OWN: Final = ("digest", "marks", "notes")
+_ROW: Final = [column for column in RUNS.c if column.name not in _OWN]
+_PARTS: Final = (
+    (AGGREGATES, AGGREGATES.c.position),
+    (WIDE_VALUES, WIDE_VALUES.c.name),
+    (BLOBS, BLOBS.c.kind, BLOBS.c.position),
+    (SHOWN, SHOWN.c.query_key),
+)
+
+
+def seal(connection: Connection, run: int, **final: Any) -> None:
+    """Store the digests of a run, with these last changes of its row: a finished one takes none."""
+    digest = _digest(_content(connection, run, final))
+    found = {"digest": digest, "marks": _digest(_marks(connection, run)), **final}
+    connection.execute(update(RUNS).where(RUNS.c.id == run).values(**found))
+
+
+def seal_marks(connection: Connection, run: int) -> None:
+    """Store the digest of the notes and tags of a run."""
+    marks = _digest(_marks(connection, run))
+    connection.execute(update(RUNS).where(RUNS.c.id == run).values(marks=marks))
+
+
+def seal_unsealed(connection: Connection) -> None:
+    """Digests for the runs of a store that had none; they say that they are not older."""
+    chosen = select(RUNS.c.id).where(RUNS.c.digest == "")
+    for run in connection.execute(chosen).scalars().all():
+        connection.execute(update(RUNS).where(RUNS.c.id == run).values(digest_from=UPGRADED))
+        try:
+            seal(connection, run)
+        except (StorageError, SQLAlchemyError):
+            continue  # it is damaged, and has no digest: a check names it
+
+
+def find_altered(connection: Connection, run: int) -> Iterator[str]:
+    """What of a run is not as it was stored."""
+    stored = connection.execute(select(RUNS.c.digest, RUNS.c.marks).where(RUNS.c.id == run)).one()
+    if stored.digest != _digest(_content(connection, run, {})):
+        yield "it does not match its digest"
+    if stored.marks != _digest(_marks(connection, run)):
+        yield "its notes or tags do not match their digest"
+
+
+def _content(connection: Connection, run: int, final: dict[str, Any]) -> Iterator[Any]:
+    row = connection.execute(select(*_ROW).where(RUNS.c.id == run)).one()
+    yield {**row._mapping, **final}
+    for table, *order in _PARTS:
+        columns = [column for column in table.c if column.name != "content"]
+        chosen = select(*columns).where(table.c.run_id == run).order_by(*order)
+        if table is BLOBS:  # parts of a run that is running are not shown
+            chosen = chosen.where(BLOBS.c.part == "")
+        yield table.name
+        yield from map(list, connection.execute(chosen))
+
+
+def _marks(connection: Connection, run: int) -> Iterator[Any]:
+    yield connection.execute(select(RUNS.c.notes).where(RUNS.c.id == run)).scalar_one()
+    yield sorted(connection.execute(select(TAGS.c.tag).where(TAGS.c.run_id == run)).scalars())
+
+
+def _digest(lines: Iterator[Any]) -> str:
+    made = hashlib.sha256()
+    for line in lines:
+        made.update(json.dumps(line, sort_keys=True).encode() + b"\n")
+    return made.hexdigest()
+
+
+def data_digest(data: Any) -> str:
+    """The digest of plain data, whatever its layout in a file."""
+    return _digest(iter([data]))
