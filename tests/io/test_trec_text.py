@@ -212,10 +212,10 @@ def test_damage_is_noticed(tmp_path):
 
 
 def test_bombs_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(streams, "BOMB_BYTES", 1 << 20)
+    monkeypatch.setenv("ASSAY_MAX_BYTES", str(1 << 20))
     line = b"# " + b"x" * 998 + b"\n"
     for content in (gzip.compress(line * 5000), zst(line * 5000)):
-        with pytest.raises(FormatError, match=r"expands to more than.*bomb"):
+        with pytest.raises(FormatError, match=r"expands to takes more than 1048576.*bomb"):
             parse_run(write(tmp_path / "run", content))
     # Large, or well compressed, but not both.
     assert (

@@ -10,7 +10,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from typing import Any
@@ -21,7 +21,7 @@ from assay.arrays import Floats
 from assay.core.checks import name_few
 from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
-from assay.errors import FormatError, MismatchError, need
+from assay.errors import FormatError, MismatchError
 from assay.io.frames import lines_of_frame, lines_of_mapping, lines_of_records
 from assay.io.json_text import parse_json
 from assay.io.lines import (
@@ -37,14 +37,14 @@ from assay.io.lines import (
     pack_ids,
     subtopic_column,
 )
-from assay.io.streams import BOMB_BYTES, BOMB_RATIO, FilePath, open_chunks, read_lines, read_text
+from assay.io.parquet import read_columns
+from assay.io.streams import FilePath, open_chunks, read_lines, read_text
 
 __all__ = [
     "delimited_rows",
     "groups_path",
     "jsonl_records",
     "line_number",
-    "parquet_columns",
     "parse_numbers",
     "read_delimited",
     "read_groups",
@@ -233,41 +233,8 @@ def read_parquet(path: FilePath, kind: Kind) -> Lines:
         found = [*find_columns(names, kind, name)[:3], subtopic_column(names, kind, name)]
         return [one for one in found if one is not None]
 
-    table = parquet_columns(path, choose)
+    table = read_columns(path, choose)
     return lines_of_frame(table, kind, f"{name}, row {{}}".format, name)
-
-
-def parquet_columns(path: FilePath, choose: Callable[[Sequence[str]], list[str]]) -> Any:
-    """The columns of a parquet file that `choose` picks from their names, as a pyarrow table."""
-    arrow = need("pyarrow", "reading parquet files", "parquet")
-    parquet = need("pyarrow.parquet", "reading parquet files", "parquet")
-    name = os.fspath(path)
-    size = _size_of_regular(path)
-    try:
-        with parquet.ParquetFile(name, memory_map=False) as file:
-            columns = choose(file.schema_arrow.names)
-            _refuse_bomb(file.metadata.num_rows, size, name)
-            return file.read(columns=columns)
-    except (arrow.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError(
-            f"{name} is not a valid parquet file ({str(error)[:120]}). Fetch or write it again."
-        ) from None
-
-
-def _size_of_regular(path: FilePath) -> int:
-    next(open_chunks(path, 1))  # what cannot be opened, or is empty, is refused in its own words
-    return os.stat(path).st_size
-
-
-def _refuse_bomb(n_rows: int, size: int, name: str) -> None:
-    expanded = n_rows * 3 * 8
-    if expanded > max(BOMB_BYTES, BOMB_RATIO * size):
-        raise FormatError(
-            f"{name} holds {size} bytes but claims {n_rows} rows, more than {BOMB_BYTES >> 30} GiB "
-            f"and more than {BOMB_RATIO} times its size; it is refused as a decompression bomb."
-        )
 
 
 def read_groups(source: str, queries: Ids) -> tuple[str, dict[str | int, str]]:
