@@ -219,7 +219,7 @@ def test_bombs_are_refused(tmp_path, monkeypatch):
             parse_run(write(tmp_path / "run", content))
     # Large, or well compressed, but not both.
     assert (
-        len(parse_run(write(tmp_path / "run", gzip.compress(RUN.encode() + line * 500))).values)
+        len(parse_run(write(tmp_path / "run", gzip.compress(RUN.encode() + line * 300))).values)
         == 2
     )
     noise = np.random.default_rng(0).integers(97, 122, 3 << 20, dtype=np.uint8).tobytes()

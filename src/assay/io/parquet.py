@@ -31,12 +31,12 @@ def read_columns(path: FilePath, choose: Callable[[Sequence[str]], list[str]]) -
         refuse_bomb(file.metadata.num_rows * len(columns) * _WEIGHT_OF_VALUE, size, name)
         batches, weight = [], 0
         for batch in file.iter_batches(batch_size=_BATCH, columns=columns):
+            batch.validate(full=True)  # that text is UTF-8 and in its dictionary
             weight += sum(map(_weight, batch.columns))
             refuse_bomb(weight, size, name)
             batches.append(batch)
         schema = batches[0].schema if batches else file.schema_arrow
         table = arrow.Table.from_batches(batches, schema).select(columns)
-        table.validate(full=True)  # also that text is UTF-8
         return table.cast(arrow.schema([(one.name, _plain(one.type)) for one in table.schema]))
 
 
@@ -53,7 +53,7 @@ def open_parquet(path: FilePath) -> Iterator[Any]:
             for one in map(metadata.schema.column, range(metadata.num_columns))
             if one.physical_type == "BYTE_ARRAY"
         ]
-        refuse_bomb(8 * _count_values(metadata), os.stat(path).st_size, os.fspath(path))
+        refuse_bomb(8 * metadata.num_rows, os.stat(path).st_size, os.fspath(path))
         with parquet.ParquetFile(path, memory_map=False, read_dictionary=texts) as file:
             yield file
     except AssayError:
@@ -63,13 +63,6 @@ def open_parquet(path: FilePath) -> Iterator[Any]:
             f"{os.fspath(path)} is not a valid parquet file ({str(error)[:120]}). "
             "Fetch or write it again."
         ) from None
-
-
-def _count_values(metadata: Any) -> int:
-    groups = map(metadata.row_group, range(metadata.num_row_groups))
-    return sum(
-        group.column(at).num_values for group in groups for at in range(metadata.num_columns)
-    )
 
 
 def _weight(column: Any) -> int:
