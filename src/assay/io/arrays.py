@@ -64,6 +64,7 @@ _LARGEST = np.iinfo(np.int32).max
 _WINDOW_BYTES: Final = 16 << 20  # of a file, mapped at a time
 _MOST_DIMENSIONS: Final = 32
 _MOST_BYTES: Final = 1 << 62
+_WEIGHT_OF_QUERY: Final = 200
 _WEIGHT_OF_CELL: Final = 48  # bytes that a cell takes once it is a place in a ranking, or an id
 ROW_IDS: Final = "sample_ids"
 _IDS = ("query_ids", "doc_ids")
@@ -444,15 +445,16 @@ def _qrels_form(found: list[str], name: str) -> tuple[str, ...]:
 
 
 def _from_triples(arrays: dict[str, Array], ids: dict[str, Array], name: str) -> Judgments:
-    query_ids = _ids_for(arrays["queries"], ids.get("query_ids"), "query", name)
-    doc_ids = _ids_for(arrays["docs"], ids.get("doc_ids"), "doc", name)
+    query_ids, queries = _ids_for(arrays["queries"], ids.get("query_ids"), "query", name)
+    doc_ids, docs = _ids_for(arrays["docs"], ids.get("doc_ids"), "doc", name)
     grades = arrays["grades"]
     if grades.ndim != 1 or grades.dtype.kind not in "iufb":
         raise ShapeError(f"{name}: grades must be one number per judgment, found {grades.shape}.")
-    return Judgments.from_pairs(query_ids, doc_ids, arrays["queries"], arrays["docs"], grades)
+    return Judgments.from_pairs(query_ids, doc_ids, queries, docs, grades)
 
 
-def _ids_for(numbers: Array, given: Array | None, what: str, name: str) -> Ids:
+def _ids_for(numbers: Array, given: Array | None, what: str, name: str) -> tuple[Ids, Array]:
+    """The ids that the numbers stand for, and the place of each number among them."""
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise ShapeError(
             f"{name}: {what} numbers must be integers in one dimension, "
@@ -461,14 +463,22 @@ def _ids_for(numbers: Array, given: Array | None, what: str, name: str) -> Ids:
     top = int(numbers.max(initial=-1))
     if given is None and top >= _LARGEST:
         raise ValueRangeError(f"{name}: {what} number {top} is out of range.")
-    ids = Ids.count(top + 1) if given is None else Ids.of(given, what=what)
-    checks.check_unique(ids, what)
-    if top >= len(ids) or int(numbers.min(initial=0)) < 0:
-        row = int(np.argmax((numbers < 0) | (numbers >= len(ids))))
+    ids = None if given is None else Ids.of(given, what=what)
+    size = top + 1 if ids is None else len(ids)
+    if top >= size or int(numbers.min(initial=0)) < 0:
+        row = int(np.argmax((numbers < 0) | (numbers >= size)))
         raise ValueRangeError(
-            f"{name}: {what} number {numbers[row]} in row {row} is out of range for {len(ids)} ids."
+            f"{name}: {what} number {numbers[row]} in row {row} is out of range for {size} ids."
         )
-    return ids
+    if ids is not None:
+        checks.check_unique(ids, what)
+        return ids, numbers
+    if what == "doc":
+        return Ids.of_rows(numbers)
+    # Every query up to the last is judged, if only by having nothing relevant.
+    n_bytes = os.stat(name).st_size
+    refuse_bomb(_WEIGHT_OF_QUERY * size, n_bytes, name, f"query number {top}, with all before it,")
+    return Ids.count(size), numbers
 
 
 def load_keyed(

@@ -134,12 +134,12 @@ def _weigh(chunk: bytes) -> int:
     return _WEIGHT_OF_TEXT * len(chunk) + heavy
 
 
-def refuse_bomb(needed: int, size: int, name: str) -> None:
+def refuse_bomb(needed: int, size: int, name: str, what: str = "what it expands to") -> None:
     """Refuse a file of `size` bytes that would take far more memory than it holds."""
     limit = _memory_limit()
     if needed > max(limit, BOMB_RATIO * size):
         raise FormatError(
-            f"{name} holds {size} bytes, but what it expands to takes more than {limit} bytes of "
+            f"{name} holds {size} bytes, but {what} takes more than {limit} bytes of "
             f"memory and more than {BOMB_RATIO} times its size; it is refused as a decompression "
             f"bomb. If it is sound, set {LIMIT_VARIABLE} to more bytes."
         )

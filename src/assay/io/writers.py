@@ -305,12 +305,13 @@ def _write_npz(ranking: Ranking, path: FilePath) -> None:
     used = np.arange(shape[1]) < ranking.lengths[:, None]
     docs, scores = np.full(shape, -1, np.int32), np.zeros(shape)
     docs[used], scores[used] = ranking.docs, ranking.scores
-    ids = {"query_ids": ranking.query_ids, "doc_ids": ranking.doc_ids}
-    beside: dict[str, Any] = {
-        key: np.asarray(value.to_list())
-        for key, value in ids.items()
-        if not value.numbered or value != Ids.count(len(value))
-    }
+    beside: dict[str, Any] = {}
+    if not ranking.query_ids.numbered or ranking.query_ids != Ids.count(ranking.n_queries):
+        beside["query_ids"] = np.asarray(ranking.query_ids.to_list())
+    if not ranking.doc_ids.numbered:
+        beside["doc_ids"] = np.asarray(ranking.doc_ids.to_list())
+    else:
+        docs[used] = ranking.doc_ids.numbers[ranking.docs]
     if ranking.by_line or ranking.tiebreak != "index":
         beside["by_line"] = np.True_
     with atomic_write(path) as file:
