@@ -70,7 +70,7 @@ class Ids(ABC):
         return IntegerIds(numbers, rising=True, numbered=True)
 
     @staticmethod
-    def of_rows(numbers: AnyArray, size: int | None = None) -> tuple[Ids, AnyArray]:
+    def of_rows(numbers: npt.NDArray[Any], size: int | None = None) -> tuple[Ids, npt.NDArray[Any]]:
         """Ids of rows that have none, where `numbers` are used (−1 is none), and their places.
 
         They count from 0 to `size` or the largest number, unless that is far more than are used:

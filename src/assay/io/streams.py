@@ -248,12 +248,13 @@ def read_lines(path: FilePath, *, longest: int = LONGEST_LINE) -> Iterator[str]:
     for chunk in _without_mark(path):
         whole, feed, rest = (rest + chunk).rpartition(b"\n")
         lines = _split(_decode(whole + feed, path, number))
-        number += len(lines)
         if max(len(rest), *map(len, lines), 0) > longest:
+            at = next((at for at, line in enumerate(lines) if len(line) > longest), len(lines))
             raise FormatError(
-                f"{os.fspath(path)}, line {number} or before: a line is longer than "
-                f"{longest >> 20} MiB. Is this the right file and format?"
+                f"{os.fspath(path)}, line {number + at + 1}: it is longer than {longest >> 20} "
+                "MiB. Is this the right file and format?"
             )
+        number += len(lines)
         yield from lines
     yield from _split(_decode(rest, path, number))
 

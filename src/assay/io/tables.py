@@ -21,6 +21,7 @@ from assay.arrays import Floats
 from assay.core.checks import name_few
 from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
+from assay.core.numbers import parse_whole
 from assay.errors import FormatError, MismatchError
 from assay.io.frames import lines_of_frame, lines_of_mapping, lines_of_records
 from assay.io.json_text import parse_json
@@ -45,6 +46,7 @@ __all__ = [
     "groups_path",
     "jsonl_records",
     "line_number",
+    "numbered_rows",
     "parse_numbers",
     "read_delimited",
     "read_groups",
@@ -97,6 +99,12 @@ def _cells(path: FilePath, delimiter: str, column: int) -> list[str]:
 def delimited_rows(path: FilePath, delimiter: str) -> Iterator[list[str]]:
     """The cells of each line that is not blank."""
     return _rows(_reader(path, delimiter), os.fspath(path))
+
+
+def numbered_rows(path: FilePath, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """The cells of each line that is not blank, and the line in which they end."""
+    reader = _reader(path, delimiter)
+    return ((reader.line_num, row) for row in _rows(reader, os.fspath(path)))
 
 
 def _reader(path: FilePath, delimiter: str) -> Any:
@@ -313,7 +321,8 @@ def _group_column(column: str, header: list[str] | None, path: str) -> int:
         return 1
     if header is not None and column in header:
         return header.index(column)
-    if column.isdecimal() and int(column) > 0:
-        return int(column) - 1
+    number = parse_whole(column) or 0
+    if number > 0:
+        return number - 1
     have = ", ".join(header) if header else "no header"
     raise FormatError(f"{path} has no column {column!r}; it has: {have}.")

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ from assay.io.arrays import NpyRows, load_keyed, load_npy, load_npz, npz_keys
 from assay.io.json_text import parse_json
 from assay.io.parquet import open_parquet, read_columns
 from assay.io.streams import FilePath, read_lines, split_array
+from assay.io.tables import numbered_rows
 
 __all__ = ["PredictionFile", "read_labels", "read_prediction_file"]
 
@@ -144,11 +144,7 @@ def _read_table(name: str, ending: str) -> dict[str, list[Any]]:
             name,
         )
     delimiter = "," if ending == ".csv" else "\t"
-    reader = csv.reader(read_lines(name), delimiter=delimiter, strict=True)
-    try:
-        rows = [(reader.line_num, row) for row in reader if row]
-    except csv.Error as error:
-        raise FormatError(f"{name}, line {reader.line_num}: {error}.") from None
+    rows = list(numbered_rows(name, delimiter))
     if len(rows) < 2:
         raise FormatError(f"{name} needs a line of column names and at least one sample.")
     header = rows[0][1]

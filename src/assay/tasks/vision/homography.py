@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats
 from assay.core import checks
+from assay.core.numbers import parse_number, parse_whole
 from assay.errors import FormatError, ShapeError, UsageError, ValueRangeError, need
 from assay.io.streams import open_chunks, read_text
 
@@ -68,16 +69,20 @@ def read_homography(path: str | os.PathLike[str]) -> Floats:
 
 def _of_text(text: str, name: str) -> list[list[float]]:
     rows = [line.replace(",", " ").split() for line in text.splitlines() if line.strip()]
-    try:
-        matrix = [[float(cell) for cell in row] for row in rows]
-    except ValueError as error:
-        raise FormatError(f"{name}: a homography is nine numbers; {error}.") from None
+    matrix = [[_number(cell, name) for cell in row] for row in rows]
     if [len(row) for row in matrix] != [3, 3, 3]:
         raise ShapeError(
             f"{name}: a homography is three lines of three numbers, found lines of "
             f"{[len(row) for row in matrix]} numbers."
         )
     return matrix
+
+
+def _number(text: str, name: str) -> float:
+    value = parse_number(text)
+    if value is None:
+        raise FormatError(f"{name}: a homography is nine finite numbers; found {text[:60]!r}.")
+    return value
 
 
 def _of_xml(text: str, name: str) -> Floats:
@@ -94,11 +99,8 @@ def _of_xml(text: str, name: str) -> Floats:
 
 
 def _matrix(node: Any, name: str) -> Floats:
-    try:
-        rows, columns = (int(node.findtext(key, "0")) for key in ("rows", "cols"))
-        values = [float(cell) for cell in node.findtext("data", "").split()]
-    except ValueError as error:
-        raise FormatError(f"{name}: the matrix is not made of numbers; {error}.") from None
+    rows, columns = (parse_whole(node.findtext(key, "0").strip()) for key in ("rows", "cols"))
+    values = [_number(cell, name) for cell in node.findtext("data", "").split()]
     if (rows, columns, len(values)) != (3, 3, 9):
         raise ShapeError(
             f"{name}: a homography has 3 rows, 3 columns and 9 numbers, found {rows} rows, "
