@@ -22,6 +22,7 @@ from assay.core.checks import name_few
 from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
 from assay.core.numbers import parse_whole
+from assay.core.text import unguard_formula
 from assay.errors import FormatError, MismatchError
 from assay.io.frames import lines_of_frame, lines_of_mapping, lines_of_records
 from assay.io.json_text import parse_json
@@ -81,7 +82,7 @@ def read_delimited(path: FilePath, kind: Kind, *, delimiter: str) -> Lines:
     def where(row: int) -> str:
         return f"{name}, line {line_number(path, delimiter, row + has_header)}"
 
-    parts = _read_parts(body, header, columns, kind, where)
+    parts = _read_parts(body, header, columns, kind, where, guarded=delimiter == ",")
     if not parts:
         raise FormatError(f"{name} holds a header and no lines.")
     lines = _join_parts(parts, by_rank=columns.by_rank)
@@ -130,7 +131,13 @@ def line_number(path: FilePath, delimiter: str, row: int) -> int:
 
 
 def _read_parts(
-    rows: Iterator[list[str]], header: Sequence[str], columns: Columns, kind: Kind, where: Where
+    rows: Iterator[list[str]],
+    header: Sequence[str],
+    columns: Columns,
+    kind: Kind,
+    where: Where,
+    *,
+    guarded: bool,
 ) -> list[tuple[Ids, Ids, Floats]]:
     query, doc, value = (list(header).index(name) for name in columns[:3])
     parts: list[tuple[Ids, Ids, Floats]] = []
@@ -138,11 +145,17 @@ def _read_parts(
     while batch := list(islice(rows, _BATCH)):
         place = _shift(where, done)
         require_width(batch, len(header), place)
-        queries = pack_ids([row[query] for row in batch], "query", place)
-        docs = pack_ids([row[doc] for row in batch], "doc", place)
+        queries = pack_ids(_ids_in(batch, query, guarded), "query", place)
+        docs = pack_ids(_ids_in(batch, doc, guarded), "doc", place)
         parts.append((queries, docs, parse_numbers([row[value] for row in batch], kind, place)))
         done += len(batch)
     return parts
+
+
+def _ids_in(batch: list[list[str]], column: int, guarded: bool) -> list[str]:
+    """Ids as they were before the guard against formulas that `write_run` puts into CSV."""
+    ids = [row[column] for row in batch]
+    return list(map(unguard_formula, ids)) if guarded and "'" in "".join(ids) else ids
 
 
 def _shift(where: Where, done: int) -> Where:

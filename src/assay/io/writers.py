@@ -1,9 +1,9 @@
 """Runs, judgments and scores into files, always written beside and renamed.
 
-Numbers are written so that reading gives back the same bits. Ids of runs and qrels are written
-as they are, so that they can be read back. The text cells of a score table in CSV or TSV, which is
-meant for people and their spreadsheets, get a leading apostrophe where a spreadsheet would take
-them for a formula (= + - @). Integer ids become text where the format knows text only (trec, csv,
+Numbers are written so that reading gives back the same bits. The text cells of a score table in
+CSV or TSV, and the ids of a run or qrels in CSV, get a leading apostrophe where a spreadsheet would
+take them for a formula (= + - @); reading a run or qrels takes it away again. In all other formats
+ids are written as they are. Integer ids become text where the format knows text only (trec, csv,
 tsv, and the keys of json).
 """
 
@@ -24,6 +24,7 @@ import numpy as np
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.ranking import Ranking
+from assay.core.text import guard_formula
 from assay.errors import IdError, MismatchError, UsageError, need
 from assay.io.atomic import atomic_write
 from assay.io.formats import check_path, ending_of, named_format
@@ -215,12 +216,17 @@ def _write_lines(rows: _RowsByQuery, path: FilePath, format: str, value_name: st
         write_text(path, _json_lines(rows, value_name))
     else:
         header = [("query", "doc", value_name)]
-        write_delimited(chain(header, _triples(rows)), path, DELIMITERS[format])
+        lines = _triples(rows) if format == "tsv" else map(_guard_ids, _triples(rows))
+        write_delimited(chain(header, lines), path, DELIMITERS[format])
 
 
 def _triples(rows: Iterable[Row]) -> Iterator[tuple[str | int, str | int, float]]:
     for query, docs, values in rows:
         yield from zip(repeat(query), docs, values, strict=False)
+
+
+def _guard_ids(line: tuple[str | int, str | int, float]) -> tuple[str, str, float]:
+    return guard_formula(str(line[0])), guard_formula(str(line[1])), line[2]
 
 
 to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -280,7 +286,7 @@ def _compress(raw: BinaryIO, name: str) -> Iterator[Any]:
 
 
 def _zstd_writer(raw: BinaryIO) -> Any:
-    compressor = need("zstandard", "writing .zst files", "zst").ZstdCompressor()
+    compressor = need("zstandard", "writing .zst files", "zst").ZstdCompressor(write_checksum=True)
     return compressor.stream_writer(raw, closefd=False)
 
 
