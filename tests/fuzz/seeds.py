@@ -103,7 +103,8 @@ def toml_bench() -> bytes:
         b'corpus = "corpus.jsonl"\nqueries = "queries.jsonl"\nqrels = "qrels.tsv"\n'
         b'measures = ["nDCG@10", "R@5"]\nchunk = "sentences:2:1"\ndepth = 10\n'
         b'[[model]]\nname = "a"\nspec = "bm25"\n[model.settings]\nk1 = 1.2\n'
-        b'[[fusion]]\nof = ["a", "a"]\nweights = [0.5, 0.5]\n'
+        b'[[model]]\nname = "b"\nspec = "tfidf"\n'
+        b'[[fusion]]\nof = ["a", "b"]\nweights = [0.5, 0.5]\n'
     )
 
 
@@ -220,5 +221,7 @@ SEEDS: Final[dict[str, Callable[[], bytes]]] = {
 
 def write_partners(folder: Path) -> None:
     """The sound files that a mutated one is read together with."""
-    for name in ("run.trec", "qrels.trec", "scores.npy", "targets.npz"):
+    for name in ("run.trec", "qrels.trec", "run.npz", "scores.npy", "targets.npz"):
         (folder / f"sound-{name}").write_bytes(SEEDS[name]())
+    for name in ("docs.npy", "more.npy"):
+        (folder / name).write_bytes(npy())

@@ -58,6 +58,10 @@ def _judge_run(path: Path) -> None:
     judge(read_run(path), read_qrels(path.parent / "sound-qrels.trec"), allow_mismatch=True)
 
 
+def _judge_numbered(path: Path) -> None:
+    judge(read_run(path), read_qrels(path.parent / "sound-targets.npz"), allow_mismatch=True)
+
+
 def _shard(path: Path) -> None:
     for shard in open_shards(str(path)):
         with open_shard(shard):
@@ -84,7 +88,16 @@ def _mteb(path: Path) -> None:
 
 
 RUN: Final = (read_run, _judge_run, command("eval", "{}", "-r", "{folder}/sound-qrels.trec"))
+NUMBERED: Final = (
+    read_run,
+    _judge_numbered,
+    command("eval", "{}", "-r", "{folder}/sound-targets.npz"),
+)
 QRELS: Final = (read_qrels, command("eval", "{folder}/sound-run.trec", "-r", "{}"))
+NUMBERED_QRELS: Final = (
+    read_qrels,
+    command("eval", "{folder}/sound-scores.npy", "-r", "{}", "--allow-mismatch"),
+)
 TARGETS: Final[dict[str, tuple[Target, ...]]] = {
     "run.trec": (*RUN, command("check", "{}", "{folder}/sound-qrels.trec")),
     "run.trec.gz": RUN,
@@ -95,12 +108,12 @@ TARGETS: Final[dict[str, tuple[Target, ...]]] = {
     "run.json": (*RUN, command("convert", "{}", "{folder}/out.csv")),
     "records.json": RUN,
     "run.jsonl": RUN,
-    "run.npz": (*RUN, command("convert", "{}", "{folder}/out.parquet")),
-    "qrels.npz": QRELS,
-    "targets.npz": QRELS,
-    "labels.npz": QRELS,
+    "run.npz": (*NUMBERED, command("convert", "{}", "{folder}/out.parquet")),
+    "qrels.npz": NUMBERED_QRELS,
+    "targets.npz": NUMBERED_QRELS,
+    "labels.npz": NUMBERED_QRELS,
     "scores.npy": (
-        *RUN,
+        *NUMBERED,
         lambda path: read_vectors(path, "doc"),
         command("rank", "{}", "{folder}/sound-scores.npy", "-k", "2", "-o", "{folder}/out.trec"),
         command("predict", "{}", "--targets", "{folder}/sound-scores.npy"),

@@ -35,6 +35,7 @@ from assay.arrays import Array, Ints
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.ids import Ids
+from assay.core.numbers import LARGEST_WHOLE
 from assay.core.judgments import Judgments
 from assay.core.order import rows_of
 from assay.core.ranking import Ranking
@@ -397,8 +398,8 @@ def _collection_size(arrays: dict[str, Array], name: str) -> int | None:
     if "n_docs" not in arrays:
         return None
     size = arrays["n_docs"]
-    if size.shape != () or size.dtype.kind not in "iu" or int(size) < 0:
-        raise ShapeError(f"{name}: n_docs must be one whole number ≥ 0 (0 = unknown).")
+    if size.shape != () or size.dtype.kind not in "iu" or not 0 <= int(size) <= LARGEST_WHOLE:
+        raise ShapeError(f"{name}: n_docs must be one whole number up to 10^15 (0 = unknown).")
     return int(size)
 
 
