@@ -20,6 +20,7 @@ import io
 import math
 import os
 import sys
+import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -283,7 +284,9 @@ def _read_header(file: Any, place: str) -> _Header:
             (1, 0): npy_format.read_array_header_1_0,
             (2, 0): npy_format.read_array_header_2_0,
         }[version]
-        header = _Header(*read(file))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a header of Python 2 is as good as any
+            header = _Header(*read(file))
     except Exception as error:  # the header is a Python literal: parsing one can raise anything
         raise FormatError(
             f"{place}: not a valid .npy header ({str(error)[:120]}). Fetch or write it again."
