@@ -36,8 +36,8 @@ from assay.arrays import Array, Ints
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.ids import Ids
-from assay.core.numbers import LARGEST_WHOLE
 from assay.core.judgments import Judgments
+from assay.core.numbers import LARGEST_WHOLE
 from assay.core.order import rows_of
 from assay.core.ranking import Ranking
 from assay.core.text import did_you_mean
