@@ -183,6 +183,39 @@ def labels_json() -> bytes:
     return json.dumps([["q1", ["d1", "d2"]], ["q2", ["d3"]]]).encode()
 
 
+def predictions_csv() -> bytes:
+    return b"user,target,top10\nu1,3,[3 4 5]\nu2,4,\"5, 4\"\nu1,5,7 8\n"
+
+
+def predictions_lines() -> bytes:
+    return b'{"target": 1, "top10": [1, 2]}\n{"target": 2, "top10": ["a", 2]}\n'
+
+
+def predictions_npz() -> bytes:
+    return npz(scores=np.arange(12.0).reshape(3, 4), targets=np.array([1, 3, 0]))
+
+
+def vectors_npz() -> bytes:
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    return npz(docs=rows, queries=rows[:2], doc_ids=np.array(list("abcd")))
+
+
+def patches() -> bytes:
+    return b"1,2,3\n4,5,6\n7,8,10\n"
+
+
+def categories() -> bytes:
+    return b"scene,category\nv_a,viewpoint\ni_b,illumination\n"
+
+
+def looks() -> bytes:
+    return b'{"looks_version": 1, "gates": {"abc": ["d", "e"]}}'
+
+
+def labels_of_samples() -> bytes:
+    return b'{"fine": ["a", "b", "a"], "coarse": {"s1": 1, "s2": 2}}'
+
+
 SEEDS: Final[dict[str, Callable[[], bytes]]] = {
     "run.trec": trec_run,
     "run.trec.gz": lambda: gzip.compress(trec_run(), mtime=0),
@@ -216,6 +249,14 @@ SEEDS: Final[dict[str, Callable[[], bytes]]] = {
     "groups.csv": groups,
     "texts.jsonl": texts,
     "pairs.json": labels_json,
+    "predictions.csv": predictions_csv,
+    "predictions.jsonl": predictions_lines,
+    "predictions.npz": predictions_npz,
+    "vectors.npz": vectors_npz,
+    "ref.csv": patches,
+    "categories.csv": categories,
+    "looks.json": looks,
+    "levels.json": labels_of_samples,
 }
 
 

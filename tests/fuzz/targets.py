@@ -12,6 +12,7 @@ from typing import Any, Final
 from assay.cli.main import main
 from assay.cluster.checkpoint import ShardCheckpoint
 from assay.cluster.shards import open_shard, open_shards
+from assay.comparison.looks import _read_gates
 from assay.core.hits import judge
 from assay.core.ids import Ids
 from assay.errors import AssayError
@@ -25,11 +26,15 @@ from assay.io.task_tables import read_task_lines
 from assay.io.texts import read_texts
 from assay.models.safetensors import load_safetensors
 from assay.tasks.bench.config import make_request, read_config
+from assay.tasks.crossmodal.inputs import _level_files
 from assay.tasks.descriptors.experiment import read_experiment
 from assay.tasks.descriptors.imports import report_import
+from assay.tasks.descriptors.patches import evaluate_patches, read_patch_scenes
+from assay.tasks.prediction.files import read_prediction_file
 from assay.tasks.prediction.imports import import_results
 from assay.tasks.vision.homography import read_homography
 from assay.tasks.vision.keypoint_sources import read_keypoints
+from assay.tasks.vision.scenes import name_categories
 
 Target = Callable[[Path], Any]
 ALLOWED: Final = frozenset({0, 1, 2, 3, 4, 5})
@@ -77,6 +82,14 @@ def _job(path: Path) -> None:
     (folder / path.name).write_bytes(path.read_bytes())
     ShardCheckpoint(folder, job)
     Checkpoint(folder, "f").load(path.name)
+
+
+def _patch_scene(path: Path) -> Any:
+    scene = path.parent / "patches" / "v_a"
+    scene.mkdir(parents=True, exist_ok=True)
+    for name in ("ref.csv", "e1.csv"):
+        (scene / name).write_bytes(path.read_bytes())
+    return read_patch_scenes(scene.parent)
 
 
 def _result(path: Path) -> None:
@@ -139,6 +152,24 @@ TARGETS: Final[dict[str, tuple[Target, ...]]] = {
     "groups.csv": (lambda path: read_groups(str(path), Ids.of(["q1", "q2", "q3"], "query")),),
     "texts.jsonl": (lambda path: read_texts(path, "doc"),),
     "pairs.json": (read_judgments,),
+    "predictions.csv": (
+        lambda path: read_prediction_file(path, candidates=("top10",)),
+        command("predict", "{}", "--candidates", "top10", "--by", "user"),
+    ),
+    "predictions.jsonl": (
+        lambda path: read_prediction_file(path, candidates=("top10",)),
+        command("predict", "{}", "--candidates", "top10"),
+    ),
+    "predictions.npz": (read_prediction_file, command("predict", "{}")),
+    "vectors.npz": (
+        lambda path: read_vectors(path, "doc"),
+        command("rank", "{}", "{}", "-k", "2", "-o", "{folder}/out.trec"),
+        command("codes", "{}"),
+    ),
+    "ref.csv": (lambda path: evaluate_patches(_patch_scene(path)),),
+    "categories.csv": (lambda path: name_categories(["v_a", "i_b"], path),),
+    "looks.json": (lambda path: _read_gates(str(path)),),
+    "levels.json": (lambda path: _level_files("", str(path), None),),
 }
 
 
