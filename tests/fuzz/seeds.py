@@ -184,7 +184,7 @@ def labels_json() -> bytes:
 
 
 def predictions_csv() -> bytes:
-    return b"user,target,top10\nu1,3,[3 4 5]\nu2,4,\"5, 4\"\nu1,5,7 8\n"
+    return b'user,target,top10\nu1,3,[3 4 5]\nu2,4,"5, 4"\nu1,5,7 8\n'
 
 
 def predictions_lines() -> bytes:

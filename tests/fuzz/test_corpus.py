@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from assay.cli.main import main
+from assay.cluster.checkpoint import ShardCheckpoint
 from assay.core.ids import Ids
 from assay.errors import AssayError
 from assay.io.chunking import ChunkRule
+from assay.io.collections import load_collection
 from assay.io.formats import read_qrels, read_run
 from assay.io.mteb import read_mteb
 from assay.io.tables import read_groups
@@ -22,8 +24,10 @@ from assay.models.safetensors import load_safetensors
 from assay.tasks.bench.config import read_config
 from assay.tasks.descriptors.experiment import read_experiment
 from assay.tasks.descriptors.imports import import_results
+from assay.tasks.descriptors.patches import read_patch_scenes
 from assay.tasks.vision.homography import read_homography
 from assay.tasks.vision.keypoint_sources import read_keypoints
+from assay.tasks.vision.scenes import find_scenes
 from tests.fuzz.seeds import delimited, parquet, workbench_csv
 
 LONG = "9" * 5000
@@ -140,6 +144,42 @@ def test_numbers_in_the_names_of_measures(text):
     with pytest.raises(AssayError) as found:
         parse_many(text)
     assert found.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "read",
+    [read_run, read_homography, find_scenes, read_patch_scenes, load_safetensors, load_collection],
+)
+def test_a_path_with_nul(read):
+    with pytest.raises(AssayError, match=r"a\\x00b|a\0b"):
+        read("a\0b")
+
+
+@pytest.mark.parametrize("ending", ["db", "csv"])
+def test_results_at_a_path_with_nul(ending):
+    with pytest.raises(AssayError):
+        imported(f"a\0b.{ending}")
+
+
+def test_a_checkpoint_at_a_path_with_nul():
+    with pytest.raises(AssayError, match="cannot be made"):
+        ShardCheckpoint("a\0b", {"shards": []})
+
+
+@pytest.mark.parametrize("lines", [b"0 0\nx y\n", b"\xff\n", b"9" * 5000 + b" 1\n", b"1 2 3\n0 1"])
+def test_damaged_notes_of_what_was_started(tmp_path, lines):
+    ShardCheckpoint(tmp_path / "c", {"shards": []})
+    (tmp_path / "c" / "started").write_bytes(lines)
+    assert ShardCheckpoint(tmp_path / "c", {"shards": []}).started <= {(0, 0)}
+
+
+@pytest.mark.parametrize("job", [b"", b"[]", b"{", b'{"shards": [3]}', b'{"shards": 9}', b"\xff"])
+def test_a_damaged_job(tmp_path, job):
+    wanted = {"shards": [{"path": "a.npy", "rows": 1, "sha256": "0" * 64}]}
+    ShardCheckpoint(tmp_path / "c", wanted)
+    (tmp_path / "c" / "job.json").write_bytes(job)
+    with pytest.raises(AssayError):
+        ShardCheckpoint(tmp_path / "c", wanted)
 
 
 def test_numbers_in_a_rule_for_chunks():

@@ -100,10 +100,9 @@ class Checkpoint:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(
-                f"The checkpoint {self.folder} cannot be made: {error.strerror}."
-            ) from None
+        except (OSError, ValueError) as error:  # ValueError: NUL in the name
+            words = getattr(error, "strerror", None) or error
+            raise StorageError(f"The checkpoint {self.folder} cannot be made: {words}.") from None
 
     def forget(self, names: Iterable[str]) -> None:
         """Delete some parts."""

@@ -25,6 +25,7 @@ __all__ = [
     "BOMB_BYTES",
     "BOMB_RATIO",
     "CHUNK_SIZE",
+    "list_folder",
     "open_chunks",
     "read_lines",
     "read_text",
@@ -64,6 +65,15 @@ def split_array(path: FilePath) -> tuple[str, str | None]:
     name = os.fspath(path)
     found = re.fullmatch(r"(.*?\.npz):(.*)", name, re.IGNORECASE | re.DOTALL)
     return (found[1], found[2]) if found and not os.path.exists(name) else (name, None)
+
+
+def list_folder(folder: FilePath) -> list[Path]:
+    """What a folder holds, by name."""
+    try:
+        return sorted(Path(folder).iterdir(), key=lambda path: path.name)
+    except (OSError, ValueError) as error:  # ValueError: NUL in the name
+        words = getattr(error, "strerror", None) or error
+        raise StorageError(f"{os.fspath(folder)!r} cannot be read: {words}.") from None
 
 
 def open_chunks(path: str | os.PathLike[str], chunk_size: int = CHUNK_SIZE) -> Iterator[bytes]:
