@@ -214,7 +214,7 @@ def test_a_file_of_ids_of_another_length(tmp_path):
 def test_damaged_parquet(tmp_path):
     pytest.importorskip("pyarrow")
     (tmp_path / "a.parquet").write_bytes(b"PAR1 nothing PAR1")
-    with pytest.raises(FormatError, match=r"Shard .*a\.parquet: it is not a valid parquet file"):
+    with pytest.raises(FormatError, match=r"Shard .*a\.parquet.* is not a valid parquet file"):
         rank_shards(np.ones((1, 2)), str(tmp_path / "a.parquet"), 1)
 
 

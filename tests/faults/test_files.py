@@ -122,8 +122,7 @@ def test_headers_that_are_none(tmp_path, header, monkeypatch):
 
 
 def test_bombs_are_refused_over_a_stated_ratio(tmp_path, monkeypatch):
-    for module in ("streams", "arrays", "tables"):
-        monkeypatch.setattr(f"assay.io.{module}.BOMB_BYTES", 1 << 20)
+    monkeypatch.setenv("ASSAY_MAX_BYTES", str(1 << 20))
     zeros = np.zeros((1000, 1000))
     np.savez_compressed(tmp_path / "s.npz", scores=zeros)
     lines = b"# comment that goes on and on\n" * 200_000
@@ -140,13 +139,15 @@ def test_parquet_bomb(tmp_path, monkeypatch):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
-    monkeypatch.setattr("assay.io.tables.BOMB_BYTES", 1 << 20)
+    monkeypatch.setenv("ASSAY_MAX_BYTES", str(1 << 20))
     n = 2_000_000
     table = pa.table(
         {"query": pa.repeat("q", n), "doc": pa.repeat("d", n), "score": pa.repeat(1.0, n)}
     )
     pq.write_table(table, tmp_path / "r.parquet")
-    with pytest.raises(FormatError, match=r"claims 2000000 rows.*decompression bomb"):
+    with pytest.raises(
+        FormatError, match=r"r\.parquet holds .*decompression bomb.*ASSAY_MAX_BYTES"
+    ):
         read_run(tmp_path / "r.parquet")
 
 

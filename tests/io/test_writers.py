@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 import assay
 from assay.core.conventions import Conventions, preset
 from assay.core.ranking import Ranking
-from assay.errors import IdError, InputError, MissingPackageError, StorageError, UsageError
+from assay.errors import (
+    AssayError,
+    IdError,
+    InputError,
+    MissingPackageError,
+    StorageError,
+    UsageError,
+)
 from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
 from assay.io.writers import atomic_write, write_qrels, write_run
 from assay.scoring.output import write_scores
@@ -291,3 +298,30 @@ def test_parquet_without_its_package_speaks_of_files(tmp_path, monkeypatch):
     for write, value in ((write_run, as_ranking({"q": {"a": 1.0}}, RULES)), (write_scores, scores)):
         with pytest.raises(MissingPackageError, match=r"^writing parquet files needs .*pyarrow"):
             write(value, tmp_path / "x.parquet")
+
+
+def test_csv_guards_formulas_and_reads_them_back(tmp_path):
+    """A spreadsheet takes a cell that begins with = + - @ for a formula."""
+    run = {"=1+1": {"@SUM(A1)": 0.5, "'=x": -0.25, "'tis": 0.125, "-2": 0.0}, "q": {"+d": 1.0}}
+    ranking = as_ranking(run, RULES)
+    write_run(ranking, tmp_path / "run.csv")
+    cells = [line.split(",") for line in (tmp_path / "run.csv").read_text().splitlines()[1:]]
+    assert {cell for row in cells for cell in row[:2]} >= {"'=1+1", "'@SUM(A1)", "''=x", "'tis"}
+    assert not any(cell[0] in "=+-@" for row in cells for cell in row[:2])
+    assert bits(read_run(tmp_path / "run.csv")) == bits(ranking)
+    write_run(ranking, tmp_path / "run.tsv")
+    assert bits(read_run(tmp_path / "run.tsv")) == bits(ranking)
+
+
+def test_a_flipped_bit_of_zst_is_noticed(tmp_path):
+    ranking = as_ranking({f"q{n}": {f"d{n * 7 % 11}": n / 7} for n in range(60)}, RULES)
+    path = tmp_path / "run.trec.zst"
+    write_run(ranking, path)
+    sound, told = path.read_bytes(), bits(ranking)
+    for place in range(len(sound)):
+        path.write_bytes(sound[:place] + bytes([sound[place] ^ 4]) + sound[place + 1 :])
+        try:
+            found = bits(read_run(path))
+        except AssayError:
+            continue
+        assert found == told, f"the flip in byte {place} changed the run and nobody noticed"

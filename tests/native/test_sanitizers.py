@@ -116,3 +116,33 @@ def test_the_shape_of_the_widest_kernels(tmp_path):
     driver = build_search(tmp_path, STAND_IN)
     if rows_at_a_time(run(driver, ASSAY_SIMD="avx2")) == 1:
         pytest.skip("no AVX2 on this machine")
+
+
+@pytest.mark.slow
+def test_libfuzzer_finds_nothing_in_the_parser(tmp_path):
+    """Guided by coverage; ASSAY_FUZZ_RUNS makes it longer."""
+    clang = shutil.which("clang++") or pytest.skip("libFuzzer needs clang++")
+    empty = tmp_path / "empty.cpp"
+    empty.write_text(
+        'extern "C" int LLVMFuzzerTestOneInput(const char*, unsigned long) { return 0; }'
+    )
+    runtime = [clang, *flags(f"fuzzer,{MEMORY}"), empty, "-o", tmp_path / "empty"]
+    if subprocess.run(runtime, capture_output=True, check=False).returncode:
+        pytest.skip("clang++ is here without the runtime of libFuzzer")
+    target, corpus = tmp_path / "target", tmp_path / "corpus"
+    sources = [HERE / "libfuzzer_trec.cpp", NATIVE / "trec_lines.cpp", NATIVE / "trec_parser.cpp"]
+    checks = flags(f"fuzzer,{MEMORY}")
+    subprocess.run([clang, *checks, *sources, "-pthread", "-o", target], check=True)
+    corpus.mkdir()
+    (corpus / "run").write_bytes(b"\1\7q1 Q0 d1 1 0.5 t\nq1 Q0 d2 2 -1e3 t\r\n# note\n")
+    (corpus / "qrels").write_bytes(b"\0\3q1 0 d1 1\nq1 0 d\xc3\xa9 -2.5\n\n")
+    runs = os.environ.get("ASSAY_FUZZ_RUNS", "200000")
+    done = subprocess.run(
+        [target, f"-runs={runs}", "-seed=1", "-max_len=4096", "-close_fd_mask=1", corpus],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert f"Done {runs} runs" in done.stderr

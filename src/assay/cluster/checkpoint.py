@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, Protocol
@@ -54,9 +55,11 @@ class ShardCheckpoint:
         return self._parts.damaged
 
     def _read_started(self) -> frozenset[tuple[int, int]]:
-        lines = []
-        with suppress(FileNotFoundError), open(self._started, encoding="ascii") as file:
-            lines = [line.split() for line in file if line.endswith("\n")]
+        """Blocks that were begun, for the count of those begun again; a torn line is none."""
+        text = b""
+        with suppress(FileNotFoundError), open(self._started, "rb") as file:
+            text = file.read()
+        lines = re.findall(rb"^([0-9]{1,9}) ([0-9]{1,9})\n", text, re.MULTILINE)
         return frozenset((int(block), int(shard)) for block, shard in lines)
 
     def start(self, block: int, shard: int) -> None:
@@ -107,7 +110,8 @@ def _refuse_changed_shards(folder: str, before: Any, now: list[dict[str, Any]]) 
             f"The checkpoint {folder} was made of {count} shards, and there are {len(now)} now. "
             "Give the same shards, or another folder."
         )
-    for old, new in zip(before, now, strict=True):
+    for given, new in zip(before, now, strict=True):
+        old = given if isinstance(given, dict) else {}
         if (old.get("rows"), old.get("sha256")) != (new["rows"], new["sha256"]):
             raise MismatchError(
                 f"Shard {new['path']} changed since the checkpoint {folder} was made: it had "

@@ -27,10 +27,11 @@ from assay.arrays import Array
 from assay.cluster.remote_files import expand, is_remote, join, local_file
 from assay.core.ids import Ids
 from assay.core.text import did_you_mean, natural_order
-from assay.errors import AssayError, FormatError, InputError, StorageError, UsageError, need
+from assay.errors import AssayError, FormatError, InputError, StorageError, UsageError
 from assay.io.arrays import NpyRows, read_ids, read_vectors
 from assay.io.formats import ending_of
 from assay.io.json_text import parse_json
+from assay.io.parquet import read_columns
 from assay.io.streams import read_lines, read_text, split_array
 from assay.io.texts import find_text_columns, read_texts
 from assay.models.safetensors import load_safetensors
@@ -245,18 +246,15 @@ def _of_safetensors(path: str, key: str | None) -> ShardContent:
 
 
 def _of_parquet(path: str, key: str | None) -> ShardContent:
-    arrow = need("pyarrow", "reading parquet files", "parquet")
-    parquet = need("pyarrow.parquet", "reading parquet files", "parquet")
-    try:
-        with parquet.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            chosen = _chosen(names, key)
-            ids = next((name for name in _IDS if name in names), None)
-            table = file.read(columns=[chosen] if ids is None else [chosen, ids])
-    except (arrow.ArrowException, OSError) as error:
-        raise FormatError(f"it is not a valid parquet file ({str(error)[:120]}).") from None
-    vectors = _matrix(table.column(chosen), chosen)
-    return ShardContent(vectors, vectors.shape, None if ids is None else _ids_of(table.column(ids)))
+    ids: list[str] = []
+
+    def choose(names: Sequence[str]) -> list[str]:
+        ids[:] = [name for name in _IDS if name in names][:1]
+        return [_chosen(list(names), key), *ids]
+
+    table = read_columns(path, choose)
+    vectors = _matrix(table.column(0), table.column_names[0])
+    return ShardContent(vectors, vectors.shape, _ids_of(table.column(1)) if ids else None)
 
 
 def _matrix(column: Any, name: str) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.ids import Ids
+from assay.core.numbers import LARGEST_WHOLE
 from assay.errors import IdError, MismatchError, ShapeError, UsageError, ValueRangeError
 
 __all__ = [
@@ -33,14 +34,16 @@ __all__ = [
     "require",
 ]
 
-LARGEST_RANK = 10**15
+LARGEST_RANK = LARGEST_WHOLE
 
 
 def check_cutoff(k: Any, name: str = "k") -> int:
     """k as an int ≥ 1; True, 2.5, 0 and −1 are refused."""
     whole = isinstance(k, numbers.Integral) and not isinstance(k, bool | np.bool_)
     if not whole or int(k) < 1:
-        raise UsageError(f"{name} must be a whole number ≥ 1, found {k!r}.")
+        raise UsageError(f"{name} must be a whole number ≥ 1, found {k!r:.80}.")
+    if int(k) > LARGEST_RANK:
+        raise UsageError(f"{name} must be a whole number up to 10^15; it is larger.")
     return int(k)
 
 

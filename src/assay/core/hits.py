@@ -263,10 +263,13 @@ def _labels_of_ranked(ranking: Ranking, labels: Labels) -> Ints:
     """The label number of every document the ranking knows; all of them must be labelled."""
     number = ranking.doc_ids.match(labels.doc_ids)
     unknown = np.flatnonzero(number < 0)
-    if len(unknown):
+    # Of numbered documents only those that are ranked may have an id.
+    beyond = ranking.n_docs - len(labels.doc_ids) if ranking.doc_ids.numbered else 0
+    if len(unknown) or beyond > 0:
+        example = ranking.doc_ids[int(unknown[0])] if len(unknown) else ranking.n_docs - 1
         raise MismatchError(
-            f"{len(unknown)} ranked documents have no label, e.g. document "
-            f"{ranking.doc_ids[int(unknown[0])]!r}. Give a label for each."
+            f"{max(len(unknown), beyond)} ranked documents have no label, e.g. document "
+            f"{example!r}. Give a label for each."
         )
     return labels.doc_labels[number]
 

@@ -30,6 +30,7 @@ AnyArray = TypeVar("AnyArray", bound=npt.NDArray[Any])
 _FORBIDDEN = " \t\n\r\v\f\0"
 _FORBIDDEN_BYTES = np.frombuffer(_FORBIDDEN.encode(), np.uint8)
 
+_FEW_ROWS = 1 << 20
 _MOST_DIGITS = 19
 _POWERS = np.uint64(10) ** np.arange(_MOST_DIGITS, dtype=np.uint64)
 
@@ -67,6 +68,20 @@ class Ids(ABC):
         """Number rows that have no ids: first, first + 1, …"""
         numbers = np.arange(first, first + size, dtype=np.int64)
         return IntegerIds(numbers, rising=True, numbered=True)
+
+    @staticmethod
+    def of_rows(numbers: npt.NDArray[Any], size: int | None = None) -> tuple[Ids, npt.NDArray[Any]]:
+        """Ids of rows that have none, where `numbers` are used (−1 is none), and their places.
+
+        They count from 0 to `size` or the largest number, unless that is far more than are used:
+        then only these have an id, so that no number costs more than another.
+        """
+        top = int(numbers.max(initial=-1)) + 1 if size is None else size
+        if top <= max(_FEW_ROWS, 4 * numbers.size):
+            return Ids.count(top), numbers
+        used = np.unique(numbers[numbers >= 0]).astype(np.int64)
+        places = np.where(numbers < 0, -1, np.searchsorted(used, numbers))
+        return IntegerIds(used, rising=True, numbered=True), places.astype(numbers.dtype)
 
     @staticmethod
     def from_utf8(blob: Bytes, offsets: Ints) -> Ids:

@@ -200,8 +200,7 @@ def _target_numbers(targets: Any, doc_ids: Any, n_docs: int | None) -> tuple[Ids
             f"Target {numbers[row]} of query row {row} is out of range"
             + ("." if limit is None else f" for {limit} documents.")
         )
-    names = Ids.count(limit if limit is not None else int(numbers.max(initial=-1)) + 1)
-    return names, numbers.astype(np.int64)
+    return Ids.of_rows(numbers.astype(np.int64), limit)
 
 
 def _numbers_of_ids(values: list[Any], names: Ids) -> Ints:

@@ -262,7 +262,7 @@ class Ranking:
         queries = _query_ids(query_ids, len(numbers))
         values = _score_matrix(scores, numbers, queries)
         if names is None:
-            names = Ids.count(known or int(numbers.max(initial=-1)) + 1)
+            names, numbers = Ids.of_rows(numbers, known)
         else:
             checks.check_unique(names, "doc")
         offsets, flat_docs, flat_scores = _drop_unused(numbers, values)

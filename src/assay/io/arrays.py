@@ -16,8 +16,11 @@ the order of places; else in that of document numbers.
 
 from __future__ import annotations
 
+import io
 import math
 import os
+import sys
+import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,16 +37,18 @@ from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
+from assay.core.numbers import LARGEST_WHOLE
 from assay.core.order import rows_of
 from assay.core.ranking import Ranking
 from assay.core.text import did_you_mean
 from assay.errors import FormatError, ShapeError, StorageError, UsageError, ValueRangeError
-from assay.io.streams import BOMB_BYTES, BOMB_RATIO, FilePath, open_chunks, read_lines, split_array
+from assay.io.streams import FilePath, open_chunks, read_lines, refuse_bomb, split_array
 
 __all__ = [
     "ROW_IDS",
     "NpyRows",
     "VectorFile",
+    "is_shape",
     "load_keyed",
     "load_npy",
     "load_npz",
@@ -53,11 +58,16 @@ __all__ = [
     "read_judgment_arrays",
     "read_ranking_arrays",
     "read_vectors",
+    "unpack_npz",
 ]
 
 
 _LARGEST = np.iinfo(np.int32).max
 _WINDOW_BYTES: Final = 16 << 20  # of a file, mapped at a time
+_MOST_DIMENSIONS: Final = 32
+_MOST_BYTES: Final = 1 << 62
+_WEIGHT_OF_QUERY: Final = 200
+_WEIGHT_OF_CELL: Final = 48  # bytes that a cell takes once it is a place in a ranking, or an id
 ROW_IDS: Final = "sample_ids"
 _IDS = ("query_ids", "doc_ids")
 _RUN_KEYS = ("docs", "scores", *_IDS, "n_docs", "by_line")
@@ -159,7 +169,7 @@ def load_npy(path: FilePath) -> Array:
     order: Any = "F" if header.fortran else "C"
     if not header.n_bytes:
         return np.empty(header.shape, header.dtype, order)
-    return np.memmap(name, header.dtype, "r", offset, header.shape, order)
+    return _checked_text(np.memmap(name, header.dtype, "r", offset, header.shape, order), name)
 
 
 def _read_checked_header(path: FilePath) -> tuple[_Header, int]:
@@ -186,11 +196,15 @@ def load_npz(path: FilePath, known: tuple[str, ...]) -> dict[str, Array]:
         members = _members(archive, name)
         _refuse_strangers(list(members), known, name)
         members = {key: member for key, member in members.items() if key in known}
-        _refuse_bomb(members, os.fstat(file.fileno()).st_size, name)
-        return {
+        size = os.fstat(file.fileno()).st_size
+        refuse_bomb(sum(member.file_size for member in members.values()), size, name)
+        arrays = {
             key: _read_member(archive, member, f"{name}, array {key!r}")
             for key, member in members.items()
         }
+    weight = sum(array.nbytes + _WEIGHT_OF_CELL * array.size for array in arrays.values())
+    refuse_bomb(weight, size, name)
+    return arrays
 
 
 @contextmanager
@@ -220,6 +234,14 @@ def _naming_damage(name: str) -> Iterator[None]:
         ) from None
 
 
+def unpack_npz(body: bytes, place: str) -> dict[str, Array]:
+    """All arrays of a .npz file that was read whole."""
+    with _naming_damage(place), zipfile.ZipFile(io.BytesIO(body)) as archive:
+        members = _members(archive, place)
+        refuse_bomb(sum(member.file_size for member in members.values()), len(body), place)
+        return {key: _read_member(archive, one, place) for key, one in members.items()}
+
+
 def _members(archive: zipfile.ZipFile, name: str) -> dict[str, zipfile.ZipInfo]:
     members: dict[str, zipfile.ZipInfo] = {}
     for member in archive.infolist():
@@ -242,16 +264,6 @@ def _refuse_strangers(found: list[str], known: tuple[str, ...], name: str) -> No
         )
 
 
-def _refuse_bomb(members: dict[str, zipfile.ZipInfo], size: int, name: str) -> None:
-    expanded = sum(member.file_size for member in members.values())
-    if expanded > max(BOMB_BYTES, BOMB_RATIO * size):
-        raise FormatError(
-            f"{name} holds {size} bytes but expands to {expanded}, more than {BOMB_BYTES >> 30} "
-            f"GiB and more than {BOMB_RATIO} times its size; it is refused as a decompression "
-            "bomb. If it is valid, save it uncompressed."
-        )
-
-
 def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: str) -> Array:
     with archive.open(member) as file:
         header = _read_header(file, place)
@@ -261,7 +273,8 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, place: str) 
         if file.read(1):  # reading to the end also verifies the checksum
             raise FormatError(f"{place}: more bytes than the header claims.")
     array = np.frombuffer(data, header.dtype)
-    return array.reshape(header.shape, order="F" if header.fortran else "C")
+    array = array.reshape(header.shape, order="F" if header.fortran else "C")
+    return _checked_text(array, place)
 
 
 def _read_header(file: Any, place: str) -> _Header:
@@ -271,7 +284,9 @@ def _read_header(file: Any, place: str) -> _Header:
             (1, 0): npy_format.read_array_header_1_0,
             (2, 0): npy_format.read_array_header_2_0,
         }[version]
-        header = _Header(*read(file))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a header of Python 2 is as good as any
+            header = _Header(*read(file))
     except Exception as error:  # the header is a Python literal: parsing one can raise anything
         raise FormatError(
             f"{place}: not a valid .npy header ({str(error)[:120]}). Fetch or write it again."
@@ -281,11 +296,35 @@ def _read_header(file: Any, place: str) -> _Header:
             f"{place} holds pickled Python objects, which are never loaded: they can run code. "
             "Save an array of numbers or text."
         )
-    if header.dtype.kind not in "biufU":
+    if header.dtype.kind not in "biufU" or not header.dtype.itemsize:
         raise FormatError(f"{place} holds {header.dtype}, not numbers or text.")
-    if any(isinstance(n, bool) or n < 0 for n in header.shape):
-        raise FormatError(f"{place}: the header claims the shape {header.shape}.")
+    if not is_shape(header.shape, header.dtype.itemsize):
+        raise FormatError(f"{place}: the header claims the shape {str(header.shape)[:80]}.")
     return header
+
+
+def is_shape(shape: Any, itemsize: int) -> bool:
+    """Whether numpy can make an array of the shape, were it not for memory.
+
+    Numpy counts bytes without the dimensions that are 0.
+    """
+    whole = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in shape)
+    most = _MOST_BYTES // max(itemsize, 1)
+    return len(shape) <= _MOST_DIMENSIONS and whole and math.prod(max(n, 1) for n in shape) <= most
+
+
+def _checked_text(array: Array, place: str) -> Array:
+    """The array; text in it is made of characters that there are."""
+    if array.dtype.kind == "U" and array.size:
+        native = np.ascontiguousarray(array.ravel(), array.dtype.newbyteorder("="))
+        codes = native.view(np.uint32)
+        if int(codes.max()) > sys.maxunicode:
+            row = int(np.argmax(codes > sys.maxunicode)) * 4 // array.dtype.itemsize
+            raise FormatError(
+                f"{place}: element {row} holds {int(codes.max()):#x}, which is no character. "
+                "Fetch or write it again."
+            )
+    return array
 
 
 def _check_size(header: _Header, available: int, place: str) -> None:
@@ -362,8 +401,8 @@ def _collection_size(arrays: dict[str, Array], name: str) -> int | None:
     if "n_docs" not in arrays:
         return None
     size = arrays["n_docs"]
-    if size.shape != () or size.dtype.kind not in "iu" or int(size) < 0:
-        raise ShapeError(f"{name}: n_docs must be one whole number ≥ 0 (0 = unknown).")
+    if size.shape != () or size.dtype.kind not in "iu" or not 0 <= int(size) <= LARGEST_WHOLE:
+        raise ShapeError(f"{name}: n_docs must be one whole number up to 10^15 (0 = unknown).")
     return int(size)
 
 
@@ -410,15 +449,16 @@ def _qrels_form(found: list[str], name: str) -> tuple[str, ...]:
 
 
 def _from_triples(arrays: dict[str, Array], ids: dict[str, Array], name: str) -> Judgments:
-    query_ids = _ids_for(arrays["queries"], ids.get("query_ids"), "query", name)
-    doc_ids = _ids_for(arrays["docs"], ids.get("doc_ids"), "doc", name)
+    query_ids, queries = _ids_for(arrays["queries"], ids.get("query_ids"), "query", name)
+    doc_ids, docs = _ids_for(arrays["docs"], ids.get("doc_ids"), "doc", name)
     grades = arrays["grades"]
     if grades.ndim != 1 or grades.dtype.kind not in "iufb":
         raise ShapeError(f"{name}: grades must be one number per judgment, found {grades.shape}.")
-    return Judgments.from_pairs(query_ids, doc_ids, arrays["queries"], arrays["docs"], grades)
+    return Judgments.from_pairs(query_ids, doc_ids, queries, docs, grades)
 
 
-def _ids_for(numbers: Array, given: Array | None, what: str, name: str) -> Ids:
+def _ids_for(numbers: Array, given: Array | None, what: str, name: str) -> tuple[Ids, Array]:
+    """The ids that the numbers stand for, and the place of each number among them."""
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
         raise ShapeError(
             f"{name}: {what} numbers must be integers in one dimension, "
@@ -427,14 +467,22 @@ def _ids_for(numbers: Array, given: Array | None, what: str, name: str) -> Ids:
     top = int(numbers.max(initial=-1))
     if given is None and top >= _LARGEST:
         raise ValueRangeError(f"{name}: {what} number {top} is out of range.")
-    ids = Ids.count(top + 1) if given is None else Ids.of(given, what=what)
-    checks.check_unique(ids, what)
-    if top >= len(ids) or int(numbers.min(initial=0)) < 0:
-        row = int(np.argmax((numbers < 0) | (numbers >= len(ids))))
+    ids = None if given is None else Ids.of(given, what=what)
+    size = top + 1 if ids is None else len(ids)
+    if top >= size or int(numbers.min(initial=0)) < 0:
+        row = int(np.argmax((numbers < 0) | (numbers >= size)))
         raise ValueRangeError(
-            f"{name}: {what} number {numbers[row]} in row {row} is out of range for {len(ids)} ids."
+            f"{name}: {what} number {numbers[row]} in row {row} is out of range for {size} ids."
         )
-    return ids
+    if ids is not None:
+        checks.check_unique(ids, what)
+        return ids, numbers
+    if what == "doc":
+        return Ids.of_rows(numbers)
+    # Every query up to the last is judged, if only by having nothing relevant.
+    n_bytes = os.stat(name).st_size
+    refuse_bomb(_WEIGHT_OF_QUERY * size, n_bytes, name, f"query number {top}, with all before it,")
+    return Ids.count(size), numbers
 
 
 def load_keyed(

@@ -12,7 +12,6 @@ import io
 import json
 import os
 import shutil
-import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +20,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Array
-from assay.errors import StorageError
+from assay.errors import FormatError, StorageError
+from assay.io.arrays import unpack_npz
 from assay.io.atomic import atomic_write
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
@@ -100,10 +100,9 @@ class Checkpoint:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(
-                f"The checkpoint {self.folder} cannot be made: {error.strerror}."
-            ) from None
+        except (OSError, ValueError) as error:  # ValueError: NUL in the name
+            words = getattr(error, "strerror", None) or error
+            raise StorageError(f"The checkpoint {self.folder} cannot be made: {words}.") from None
 
     def forget(self, names: Iterable[str]) -> None:
         """Delete some parts."""
@@ -154,10 +153,9 @@ def _unpack(content: bytes) -> tuple[str | None, Part | None]:
     digest, body = content[:_DIGEST], content[_DIGEST:]
     if hashlib.sha256(body).digest() != digest:
         return None, None
-    with suppress(OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
-        with np.load(io.BytesIO(body), allow_pickle=False) as file:
-            arrays = dict(file)
-        head = json.loads(arrays.pop(_HEAD).tobytes())
+    with suppress(FormatError, UnicodeDecodeError, KeyError, TypeError):
+        arrays = unpack_npz(body, "part")
+        head = parse_json(arrays.pop(_HEAD).tobytes().decode(), "head", constants=True)
         return head["fingerprint"], Part(arrays, head["notes"])
     return None, None
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from assay.core import checks
 from assay.core.ids import Ids
+from assay.core.numbers import parse_whole
 from assay.errors import UsageError
 
 __all__ = ["ChunkRule", "Chunks", "chunk_docs", "chunk_text"]
@@ -61,12 +62,13 @@ class ChunkRule:
         """From UNIT:SIZE or UNIT:SIZE:OVERLAP."""
         unit, _, sizes = text.partition(":")
         numbers = sizes.split(":")
-        if not 1 <= len(numbers) <= 2 or not all(n.isascii() and n.isdigit() for n in numbers):
+        found = [one for one in map(parse_whole, numbers) if one is not None]
+        if not 1 <= len(found) <= 2 or len(found) < len(numbers) or min(found) < 0:
             raise UsageError(
                 f"A rule for chunks is written UNIT:SIZE[:OVERLAP], such as sentences:5:1, with "
-                f"UNIT one of {', '.join(UNITS)}; found {text!r}."
+                f"UNIT one of {', '.join(UNITS)}; found {text[:80]!r}."
             )
-        return cls(unit, *map(int, numbers))
+        return cls(unit, *found)
 
     def __str__(self) -> str:
         """As it is written, and as it enters fingerprints."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.judgments import Judgments
 from assay.core.ranking import Ranking
-from assay.errors import InputError, MismatchError, UsageError
+from assay.errors import InputError, MismatchError, StorageError, UsageError
 from assay.io import tables
 from assay.io.arrays import read_judgment_arrays, read_ranking_arrays
 from assay.io.frames import lines_of_data
@@ -53,6 +53,8 @@ def read_qrels(
 def check_path(path: Any) -> str | os.PathLike[str]:
     """The path, if it is one that can name a file."""
     plain = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if isinstance(plain, str) and "\0" in plain:
+        raise StorageError(f"{plain[:80]!r} cannot be opened: it holds NUL, as no path does.")
     if isinstance(plain, str):
         given: str | os.PathLike[str] = path
         return given

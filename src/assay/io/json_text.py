@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -47,7 +48,16 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON, and no score or grade. Remove or replace it.")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant)
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"the number {text[:40]} is beyond the range of a float.")
+    return value
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_refuse_duplicates, parse_constant=_refuse_constant, parse_float=_finite
+)
 _LENIENT = json.JSONDecoder(object_pairs_hook=_refuse_duplicates)
 
 

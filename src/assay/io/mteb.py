@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.checks import name_few
+from assay.core.numbers import finite_or_none
 from assay.errors import FormatError, MismatchError
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
@@ -161,7 +162,7 @@ def _read(
     if languages and entries == []:
         return
     scores = _main_scores(entries, f"{path}: scores of {chosen!r}")
-    version = tuple(map(int, re.findall("[0-9]+", str(data.get("mteb_version")))))
+    version = tuple(map(int, re.findall("[0-9]{1,9}", str(data.get("mteb_version")))))
     yield _Result(path, model, revision, version, task, chosen, scores)
 
 
@@ -205,9 +206,11 @@ def _main_scores(entries: Any, place: str) -> dict[str, float]:
             )
         if subset in found:
             raise FormatError(f"{place}: the subset {subset!r} appears twice. Keep one.")
-        found[subset] = math.nan if value is None else float(value)
-        if math.isinf(found[subset]):
+        undefined = value is None or (isinstance(value, float) and math.isnan(value))
+        score = math.nan if undefined else finite_or_none(value)
+        if score is None:
             raise FormatError(f"{place}: the main_score of {subset!r} is not finite.")
+        found[subset] = score
     return found
 
 

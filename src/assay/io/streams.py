@@ -17,24 +17,32 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Protocol
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
-from assay.errors import FormatError, MissingPackageError, StorageError
+from assay.errors import FormatError, MissingPackageError, StorageError, UsageError
 
 __all__ = [
     "BOMB_BYTES",
     "BOMB_RATIO",
     "CHUNK_SIZE",
+    "list_folder",
     "open_chunks",
     "read_lines",
     "read_text",
+    "refuse_bomb",
     "split_array",
 ]
 
 CHUNK_SIZE = 4 << 20
-# A compressed file is refused as a bomb when it grows beyond both of these.
-BOMB_BYTES = 1 << 30
+# What a file becomes in memory is refused as a bomb when it exceeds both of these; the variable
+# holds another number of bytes for the first.
+BOMB_BYTES = 2 << 30
 BOMB_RATIO = 200
+LIMIT_VARIABLE: Final = "ASSAY_MAX_BYTES"
+# Bytes of memory that a character of structured text stands for: an object, a list, an entry, half
+# a text, a row.
+_WEIGHTS: Final = {b"{": 190, b"[": 64, b",": 36, b":": 90, b'"': 20, b"\n": 80}
+_WEIGHT_OF_TEXT: Final = 3  # bytes, text, and a piece of it
 
 _NO_PIPES = (
     "Standard input and pipes are not read. Write the data to a file, which may be .gz or .zst, "
@@ -59,6 +67,15 @@ def split_array(path: FilePath) -> tuple[str, str | None]:
     return (found[1], found[2]) if found and not os.path.exists(name) else (name, None)
 
 
+def list_folder(folder: FilePath) -> list[Path]:
+    """What a folder holds, by name."""
+    try:
+        return sorted(Path(folder).iterdir(), key=lambda path: path.name)
+    except (OSError, ValueError) as error:  # ValueError: NUL in the name
+        words = getattr(error, "strerror", None) or error
+        raise StorageError(f"{os.fspath(folder)!r} cannot be read: {words}.") from None
+
+
 def open_chunks(path: str | os.PathLike[str], chunk_size: int = CHUNK_SIZE) -> Iterator[bytes]:
     """Read a plain, .gz or .zst file in chunks of at most about `chunk_size` bytes.
 
@@ -68,10 +85,12 @@ def open_chunks(path: str | os.PathLike[str], chunk_size: int = CHUNK_SIZE) -> I
     with _open_regular(name) as file:
         size = os.fstat(file.fileno()).st_size
         chunks = _expand(file, name, chunk_size)
-        total = 0
+        total = weight = 0
         for chunk in _readable(chunks, name):
             total += len(chunk)
-            _refuse_bomb(total, size, name)
+            if total > size:  # compressed; a plain file never weighs more than the ratio
+                weight += _weigh(chunk)
+                refuse_bomb(max(weight, total), size, name)
             yield chunk
     if not total:
         raise FormatError(f"{name} is empty. Was it written completely?")
@@ -119,13 +138,30 @@ def _readable(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
         raise StorageError(f"{name} cannot be read: {error.strerror or error}.") from error
 
 
-def _refuse_bomb(total: int, compressed: int, name: str) -> None:
-    if total > BOMB_BYTES and total > BOMB_RATIO * compressed:
+def _weigh(chunk: bytes) -> int:
+    """About how many bytes the text takes once it is objects, lists and rows."""
+    heavy = sum(weight * chunk.count(character) for character, weight in _WEIGHTS.items())
+    return _WEIGHT_OF_TEXT * len(chunk) + heavy
+
+
+def refuse_bomb(needed: int, size: int, name: str, what: str = "what it expands to") -> None:
+    """Refuse a file of `size` bytes that would take far more memory than it holds."""
+    limit = _memory_limit()
+    if needed > max(limit, BOMB_RATIO * size):
         raise FormatError(
-            f"{name} holds {compressed} bytes but expands to more than {BOMB_BYTES >> 30} GiB and "
-            f"more than {BOMB_RATIO} times its size; it is refused as a decompression bomb. "
-            "If it is valid, decompress it first."
+            f"{name} holds {size} bytes, but {what} takes more than {limit} bytes of "
+            f"memory and more than {BOMB_RATIO} times its size; it is refused as a decompression "
+            f"bomb. If it is sound, set {LIMIT_VARIABLE} to more bytes."
         )
+
+
+def _memory_limit() -> int:
+    given = os.environ.get(LIMIT_VARIABLE, "")
+    if not given:
+        return BOMB_BYTES
+    if not re.fullmatch("[0-9]{1,18}", given):
+        raise UsageError(f"{LIMIT_VARIABLE} is {given[:40]!r}; it is a whole number of bytes.")
+    return int(given)
 
 
 class _Member(Protocol):
@@ -222,12 +258,13 @@ def read_lines(path: FilePath, *, longest: int = LONGEST_LINE) -> Iterator[str]:
     for chunk in _without_mark(path):
         whole, feed, rest = (rest + chunk).rpartition(b"\n")
         lines = _split(_decode(whole + feed, path, number))
-        number += len(lines)
         if max(len(rest), *map(len, lines), 0) > longest:
+            at = next((at for at, line in enumerate(lines) if len(line) > longest), len(lines))
             raise FormatError(
-                f"{os.fspath(path)}, line {number} or before: a line is longer than "
-                f"{longest >> 20} MiB. Is this the right file and format?"
+                f"{os.fspath(path)}, line {number + at + 1}: it is longer than {longest >> 20} "
+                "MiB. Is this the right file and format?"
             )
+        number += len(lines)
         yield from lines
     yield from _split(_decode(rest, path, number))
 

@@ -10,7 +10,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain, islice
 from typing import Any
@@ -21,7 +21,9 @@ from assay.arrays import Floats
 from assay.core.checks import name_few
 from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
-from assay.errors import FormatError, MismatchError, need
+from assay.core.numbers import parse_whole
+from assay.core.text import unguard_formula
+from assay.errors import FormatError, MismatchError
 from assay.io.frames import lines_of_frame, lines_of_mapping, lines_of_records
 from assay.io.json_text import parse_json
 from assay.io.lines import (
@@ -37,14 +39,15 @@ from assay.io.lines import (
     pack_ids,
     subtopic_column,
 )
-from assay.io.streams import BOMB_BYTES, BOMB_RATIO, FilePath, open_chunks, read_lines, read_text
+from assay.io.parquet import read_columns
+from assay.io.streams import FilePath, open_chunks, read_lines, read_text
 
 __all__ = [
     "delimited_rows",
     "groups_path",
     "jsonl_records",
     "line_number",
-    "parquet_columns",
+    "numbered_rows",
     "parse_numbers",
     "read_delimited",
     "read_groups",
@@ -79,7 +82,7 @@ def read_delimited(path: FilePath, kind: Kind, *, delimiter: str) -> Lines:
     def where(row: int) -> str:
         return f"{name}, line {line_number(path, delimiter, row + has_header)}"
 
-    parts = _read_parts(body, header, columns, kind, where)
+    parts = _read_parts(body, header, columns, kind, where, guarded=delimiter == ",")
     if not parts:
         raise FormatError(f"{name} holds a header and no lines.")
     lines = _join_parts(parts, by_rank=columns.by_rank)
@@ -97,6 +100,12 @@ def _cells(path: FilePath, delimiter: str, column: int) -> list[str]:
 def delimited_rows(path: FilePath, delimiter: str) -> Iterator[list[str]]:
     """The cells of each line that is not blank."""
     return _rows(_reader(path, delimiter), os.fspath(path))
+
+
+def numbered_rows(path: FilePath, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """The cells of each line that is not blank, and the line in which they end."""
+    reader = _reader(path, delimiter)
+    return ((reader.line_num, row) for row in _rows(reader, os.fspath(path)))
 
 
 def _reader(path: FilePath, delimiter: str) -> Any:
@@ -122,7 +131,13 @@ def line_number(path: FilePath, delimiter: str, row: int) -> int:
 
 
 def _read_parts(
-    rows: Iterator[list[str]], header: Sequence[str], columns: Columns, kind: Kind, where: Where
+    rows: Iterator[list[str]],
+    header: Sequence[str],
+    columns: Columns,
+    kind: Kind,
+    where: Where,
+    *,
+    guarded: bool,
 ) -> list[tuple[Ids, Ids, Floats]]:
     query, doc, value = (list(header).index(name) for name in columns[:3])
     parts: list[tuple[Ids, Ids, Floats]] = []
@@ -130,11 +145,17 @@ def _read_parts(
     while batch := list(islice(rows, _BATCH)):
         place = _shift(where, done)
         require_width(batch, len(header), place)
-        queries = pack_ids([row[query] for row in batch], "query", place)
-        docs = pack_ids([row[doc] for row in batch], "doc", place)
+        queries = pack_ids(_ids_in(batch, query, guarded), "query", place)
+        docs = pack_ids(_ids_in(batch, doc, guarded), "doc", place)
         parts.append((queries, docs, parse_numbers([row[value] for row in batch], kind, place)))
         done += len(batch)
     return parts
+
+
+def _ids_in(batch: list[list[str]], column: int, guarded: bool) -> list[str]:
+    """Ids as they were before the guard against formulas that `write_run` puts into CSV."""
+    ids = [row[column] for row in batch]
+    return list(map(unguard_formula, ids)) if guarded and "'" in "".join(ids) else ids
 
 
 def _shift(where: Where, done: int) -> Where:
@@ -233,41 +254,8 @@ def read_parquet(path: FilePath, kind: Kind) -> Lines:
         found = [*find_columns(names, kind, name)[:3], subtopic_column(names, kind, name)]
         return [one for one in found if one is not None]
 
-    table = parquet_columns(path, choose)
+    table = read_columns(path, choose)
     return lines_of_frame(table, kind, f"{name}, row {{}}".format, name)
-
-
-def parquet_columns(path: FilePath, choose: Callable[[Sequence[str]], list[str]]) -> Any:
-    """The columns of a parquet file that `choose` picks from their names, as a pyarrow table."""
-    arrow = need("pyarrow", "reading parquet files", "parquet")
-    parquet = need("pyarrow.parquet", "reading parquet files", "parquet")
-    name = os.fspath(path)
-    size = _size_of_regular(path)
-    try:
-        with parquet.ParquetFile(name, memory_map=False) as file:
-            columns = choose(file.schema_arrow.names)
-            _refuse_bomb(file.metadata.num_rows, size, name)
-            return file.read(columns=columns)
-    except (arrow.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError(
-            f"{name} is not a valid parquet file ({str(error)[:120]}). Fetch or write it again."
-        ) from None
-
-
-def _size_of_regular(path: FilePath) -> int:
-    next(open_chunks(path, 1))  # what cannot be opened, or is empty, is refused in its own words
-    return os.stat(path).st_size
-
-
-def _refuse_bomb(n_rows: int, size: int, name: str) -> None:
-    expanded = n_rows * 3 * 8
-    if expanded > max(BOMB_BYTES, BOMB_RATIO * size):
-        raise FormatError(
-            f"{name} holds {size} bytes but claims {n_rows} rows, more than {BOMB_BYTES >> 30} GiB "
-            f"and more than {BOMB_RATIO} times its size; it is refused as a decompression bomb."
-        )
 
 
 def read_groups(source: str, queries: Ids) -> tuple[str, dict[str | int, str]]:
@@ -346,7 +334,8 @@ def _group_column(column: str, header: list[str] | None, path: str) -> int:
         return 1
     if header is not None and column in header:
         return header.index(column)
-    if column.isdecimal() and int(column) > 0:
-        return int(column) - 1
+    number = parse_whole(column) or 0
+    if number > 0:
+        return number - 1
     have = ", ".join(header) if header else "no header"
     raise FormatError(f"{path} has no column {column!r}; it has: {have}.")

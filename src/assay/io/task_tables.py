@@ -20,12 +20,12 @@ from assay.io.formats import find_format
 from assay.io.frames import columns_of_frame, is_frame
 from assay.io.json_text import parse_json
 from assay.io.lines import Where, pick_column, plain_floats
+from assay.io.parquet import read_columns
 from assay.io.streams import FilePath, read_text
 from assay.io.tables import (
     delimited_rows,
     jsonl_records,
     line_number,
-    parquet_columns,
     parse_numbers,
     require_width,
 )
@@ -110,7 +110,7 @@ def read_task_lines(path: FilePath) -> TaskLines:
         return _of_records(data, f"{name}, entry {{}}".format, name)
     if format == "parquet":
         wanted: list[str] = []
-        table = parquet_columns(path, lambda names: _choose(names, name, wanted))
+        table = read_columns(path, lambda names: _choose(names, name, wanted))
         where = f"{name}, row {{}}".format
         columns = columns_of_frame(table, lambda _: wanted, where)
         return _of_columns(dict(zip(_roles(wanted), columns, strict=True)), where, name)

@@ -1,9 +1,9 @@
 """Runs, judgments and scores into files, always written beside and renamed.
 
-Numbers are written so that reading gives back the same bits. Ids of runs and qrels are written
-as they are, so that they can be read back. The text cells of a score table in CSV or TSV, which is
-meant for people and their spreadsheets, get a leading apostrophe where a spreadsheet would take
-them for a formula (= + - @). Integer ids become text where the format knows text only (trec, csv,
+Numbers are written so that reading gives back the same bits. The text cells of a score table in
+CSV or TSV, and the ids of a run or qrels in CSV, get a leading apostrophe where a spreadsheet would
+take them for a formula (= + - @); reading a run or qrels takes it away again. In all other formats
+ids are written as they are. Integer ids become text where the format knows text only (trec, csv,
 tsv, and the keys of json).
 """
 
@@ -24,6 +24,7 @@ import numpy as np
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.ranking import Ranking
+from assay.core.text import guard_formula
 from assay.errors import IdError, MismatchError, UsageError, need
 from assay.io.atomic import atomic_write
 from assay.io.formats import check_path, ending_of, named_format
@@ -215,12 +216,17 @@ def _write_lines(rows: _RowsByQuery, path: FilePath, format: str, value_name: st
         write_text(path, _json_lines(rows, value_name))
     else:
         header = [("query", "doc", value_name)]
-        write_delimited(chain(header, _triples(rows)), path, DELIMITERS[format])
+        lines = _triples(rows) if format == "tsv" else map(_guard_ids, _triples(rows))
+        write_delimited(chain(header, lines), path, DELIMITERS[format])
 
 
 def _triples(rows: Iterable[Row]) -> Iterator[tuple[str | int, str | int, float]]:
     for query, docs, values in rows:
         yield from zip(repeat(query), docs, values, strict=False)
+
+
+def _guard_ids(line: tuple[str | int, str | int, float]) -> tuple[str, str, float]:
+    return guard_formula(str(line[0])), guard_formula(str(line[1])), line[2]
 
 
 to_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
@@ -280,7 +286,7 @@ def _compress(raw: BinaryIO, name: str) -> Iterator[Any]:
 
 
 def _zstd_writer(raw: BinaryIO) -> Any:
-    compressor = need("zstandard", "writing .zst files", "zst").ZstdCompressor()
+    compressor = need("zstandard", "writing .zst files", "zst").ZstdCompressor(write_checksum=True)
     return compressor.stream_writer(raw, closefd=False)
 
 
@@ -305,12 +311,13 @@ def _write_npz(ranking: Ranking, path: FilePath) -> None:
     used = np.arange(shape[1]) < ranking.lengths[:, None]
     docs, scores = np.full(shape, -1, np.int32), np.zeros(shape)
     docs[used], scores[used] = ranking.docs, ranking.scores
-    ids = {"query_ids": ranking.query_ids, "doc_ids": ranking.doc_ids}
-    beside: dict[str, Any] = {
-        key: np.asarray(value.to_list())
-        for key, value in ids.items()
-        if not value.numbered or value != Ids.count(len(value))
-    }
+    beside: dict[str, Any] = {}
+    if not ranking.query_ids.numbered or ranking.query_ids != Ids.count(ranking.n_queries):
+        beside["query_ids"] = np.asarray(ranking.query_ids.to_list())
+    if not ranking.doc_ids.numbered:
+        beside["doc_ids"] = np.asarray(ranking.doc_ids.to_list())
+    else:
+        docs[used] = ranking.doc_ids.numbers[ranking.docs]
     if ranking.by_line or ranking.tiebreak != "index":
         beside["by_line"] = np.True_
     with atomic_write(path) as file:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
+from assay.core.numbers import is_decimal, parse_number, parse_whole
 from assay.core.text import did_you_mean
 from assay.errors import MeasureError, PluginError
 from assay.measures.registry import REGISTRY, Measure, Value, load_measures, spellings
@@ -213,10 +214,13 @@ def _value(text: str) -> Value:
     bare = text.strip("'\"")
     if bare.lower() in ("true", "false"):
         return bare.lower() == "true"
-    if re.fullmatch(r"[+-]?\d+", bare):
-        return int(bare)
-    if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", bare):
-        number = float(bare)
+    whole = parse_whole(bare)
+    if whole is not None:
+        return whole
+    if is_decimal(bare):
+        number = parse_number(bare)
+        if number is None or bare.lstrip("+-").isdecimal():
+            raise MeasureError(f"The number {bare[:40]!r} is beyond 10^15, or a float's range.")
         return int(number) if number.is_integer() and abs(number) < 1e15 else number
     return _VALUE_ALIASES.get(bare, bare)
 

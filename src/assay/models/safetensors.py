@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.errors import FormatError
+from assay.io.arrays import is_shape
 from assay.io.json_text import parse_json
 from assay.io.streams import open_chunks
 
@@ -70,16 +71,19 @@ def _header(name: str) -> tuple[dict[str, Any], int]:
 
 def _tensor(data: NDArray[Any], entry: Any, place: str) -> NDArray[Any]:
     try:
-        dtype, shape = entry["dtype"], [int(size) for size in entry["shape"]]
-        first, last = (int(offset) for offset in entry["data_offsets"])
+        dtype, shape = entry["dtype"], entry["shape"]
+        first, last = entry["data_offsets"]
         wanted = np.dtype(_DTYPES[dtype])
+        whole = all(is_shape([offset], 1) for offset in (first, last))
+        if not isinstance(shape, list) or not is_shape(shape, wanted.itemsize) or not whole:
+            raise ValueError
     except (KeyError, TypeError, ValueError):
         raise FormatError(
             f"{place}: {entry!r:.120} does not describe a tensor. Known types are "
             f"{', '.join(_DTYPES)}."
         ) from None
     size = math.prod(shape) * wanted.itemsize
-    if min(shape, default=0) < 0 or not 0 <= first <= last <= len(data) or last - first != size:
+    if not first <= last <= len(data) or last - first != size:
         raise FormatError(
             f"{place}: the shape {shape} of {dtype} takes {size} bytes, but bytes {first} to "
             f"{last} of {len(data)} are named. The file is truncated or damaged."

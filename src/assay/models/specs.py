@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from assay.core import checks
+from assay.core.numbers import parse_whole
 from assay.core.registry import MODELS
 from assay.core.specs import SpecKind, SpecRegistry
 from assay.core.text import did_you_mean
@@ -152,9 +153,10 @@ def lexical_model(spec: str, **settings: Any) -> LexicalModel:
 
 
 def _whole(argument: str, spec: str, form: str) -> int:
-    if not argument.isascii() or not argument.isdigit():
-        raise UsageError(f"{spec!r}: {argument!r} is not a whole number. Write {form}.")
-    return int(argument)
+    number = parse_whole(argument)
+    if number is None:
+        raise UsageError(f"{spec[:80]!r}: no whole number up to 10^15 there. Write {form}.")
+    return number
 
 
 def _refuse_unknown(settings: dict[str, Any], known: list[str], kind: str) -> None:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -13,8 +14,8 @@ inline unsigned default_threads() {
     return std::clamp(std::thread::hardware_concurrency(), 1u, 8u);
 }
 
-// Calls work(0) here and work(1), … work(count - 1) in other threads; waits for all of them,
-// then throws what one of them threw.
+// Calls work(0) here and work(1), … work(count - 1) in other threads, or here as well where the
+// system gives no more threads; waits for all of them, then throws what one of them threw.
 template <class Work>
 void run_together(unsigned count, Work work) {
     std::vector<std::exception_ptr> errors(count);
@@ -26,8 +27,14 @@ void run_together(unsigned count, Work work) {
         }
     };
     std::vector<std::thread> helpers;
-    for (unsigned i = 1; i < count; ++i) helpers.emplace_back(guarded, i);
+    helpers.reserve(count);
+    unsigned started = 1;
+    try {
+        for (; started < count; ++started) helpers.emplace_back(guarded, started);
+    } catch (const std::system_error&) {
+    }
     guarded(0);
+    for (unsigned i = started; i < count; ++i) guarded(i);
     for (std::thread& helper : helpers) helper.join();
     for (const std::exception_ptr& error : errors) {
         if (error) std::rethrow_exception(error);

@@ -259,7 +259,12 @@ def test_units_and_folders_are_needed(tmp_path):
         import_results(tmp_path, unit="per mille")
 
 
-def test_numbers_beyond_a_float_are_no_results(tmp_path):
-    write(tmp_path, a='{"acc@1": 0.2, "total": 1e999, "f1": 1' + "0" * 400 + "}")
-    (one,) = import_results(tmp_path, unit="fraction").results
-    assert (one.values, one.total) == ({"Success@1": 0.2}, None)
+@pytest.mark.parametrize("number", ["1e999", "1" + "0" * 400, "-1" + "0" * 400, "1" + "0" * 30])
+def test_numbers_beyond_every_count_are_named(tmp_path, number):
+    """They were left out without a word."""
+    write(tmp_path, a=f'{{"acc@1": 0.2, "total": {number}}}', b='{"acc@1": 0.3}')
+    found = import_results(tmp_path, unit="fraction")
+    assert [one.values for one in found.results] == [{"Success@1": 0.3}]
+    (words,) = found.unreadable
+    assert "a.json" in words
+    assert "beyond" in words

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from itertools import count
+from itertools import count, takewhile
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Final
 
 from assay.cluster.executors.base import Executor, Handle, Receipt, Ticket, call
-from assay.search.engine.workers import thread_count
+from assay.errors import ClusterError
+from assay.search.engine.workers import start_thread, thread_count
 
 __all__ = ["SerialExecutor", "ThreadExecutor"]
 
@@ -33,9 +34,14 @@ class ThreadExecutor(Executor):
         self._waiting: SimpleQueue[tuple[int, Callable[..., Any], tuple[Any, ...]] | None]
         self._waiting = SimpleQueue()
         self._ended: dict[int, tuple[Any, Receipt]] = {}
-        self._threads = [Thread(target=self._work, daemon=True) for _ in range(self.workers)]
-        for thread in self._threads:
-            thread.start()
+        threads = (Thread(target=self._work, daemon=True) for _ in range(self.workers))
+        self._threads = list(takewhile(start_thread, threads))
+        self.workers = len(self._threads)
+        if not self._threads:
+            raise ClusterError(
+                "The system gives no thread to this process. End some others, or raise the limit "
+                "of processes (ulimit -u)."
+            )
 
     def _work(self) -> None:
         while (task := self._waiting.get()) is not None:

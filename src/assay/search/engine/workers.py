@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from assay.core import checks
 
-__all__ = ["Control", "Progress", "Task", "run", "thread_count"]
+__all__ = ["Control", "Progress", "Task", "run", "start_thread", "thread_count"]
 
 Progress = Callable[[int, int | None], object]
 
@@ -70,25 +70,35 @@ def run(
         waiting.put(task)
     errors: list[BaseException] = []
     ended: list[bool] = []
-    workers = [
-        Thread(target=_work, args=(waiting, control, errors, ended), daemon=True)
-        for _ in range(min(thread_count(threads), len(tasks)))
-    ]
+    workers: list[Thread] = []
     try:
-        for worker in workers:
-            worker.start()
+        for _ in range(min(thread_count(threads), len(tasks))):
+            worker = Thread(target=_work, args=(waiting, control, errors, ended), daemon=True)
+            if not start_thread(worker):
+                break
+            workers.append(worker)
+        if tasks and not workers:
+            _work(waiting, control, errors, [])
         _watch(ended, len(workers), control, progress, total)
     except BaseException:
         control.stop[0] = 1
         raise
     finally:
         for worker in workers:
-            if worker.ident is not None:
-                worker.join()
+            worker.join()
     if errors:
         raise errors[0]
     if progress is not None:
         progress(int(control.done[0]), total)
+
+
+def start_thread(thread: Thread) -> bool:
+    """Start a thread; False where the system gives no more of them (`ulimit -u`)."""
+    try:
+        thread.start()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _work(

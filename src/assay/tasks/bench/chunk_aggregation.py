@@ -11,6 +11,7 @@ import numpy as np
 from assay.arrays import Ints, offsets_of
 from assay.core import checks, order
 from assay.core.ids import Ids
+from assay.core.numbers import parse_whole
 from assay.core.ranking import Ranking
 from assay.errors import UsageError
 from assay.tasks.bench.collection import PreparedCollection
@@ -42,7 +43,7 @@ class ChunkAggregation:
         if text == "max":
             return cls(1)
         kind, _, number = text.partition(":")
-        if kind != "sum" or not number.isascii() or not number.isdigit() or int(number) < 1:
+        if kind != "sum" or (parse_whole(number) or 0) < 1:
             raise UsageError(
                 f"Chunk scores are aggregated by 'max' or 'sum:N', such as sum:3, not {text!r}."
             )

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.core.consent import Consent
-from assay.errors import FormatError, UsageError
+from assay.errors import UsageError
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection, find_layout, load_collection
+from assay.io.config_text import parse_toml, read_config_text
 from assay.io.json_text import check_against
-from assay.io.streams import read_text
 from assay.measures import parse_many
 from assay.models.from_file import allow_model
 from assay.models.specs import find_kind
@@ -130,12 +129,7 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise UsageError(
             f"{name}: a bench is described in a .toml file. 'assay schema bench' prints its schema."
         )
-    try:
-        data = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        raise FormatError(f"{name}: not TOML: {error}.") from None
-    except RecursionError:
-        raise FormatError(f"{name}: the TOML is nested too deeply to be a config.") from None
+    data = parse_toml(read_config_text(path), name)
     check_against(data, SCHEMA, name)
     home = Path(path).resolve().parent
     return {key: str(home / value) if key in _PATHS else value for key, value in data.items()}

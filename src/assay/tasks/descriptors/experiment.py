@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
@@ -14,8 +13,8 @@ from assay.core import checks
 from assay.core.consent import Consent
 from assay.core.conventions import Conventions
 from assay.core.text import did_you_mean
-from assay.errors import AssayError, FormatError, UsageError, need
-from assay.io.streams import read_text
+from assay.errors import AssayError, FormatError, UsageError
+from assay.io.config_text import parse_toml, parse_yaml, read_config_text
 from assay.models.adapters.python_function import own_callable
 from assay.stats.samples import check_level, check_seed
 from assay.tasks.descriptors.result import default_conventions
@@ -176,8 +175,8 @@ def read_experiment(path: str | os.PathLike[str], *, allow_code: bool = False) -
     ending = Path(name).suffix.lower()
     if ending not in (".yaml", ".yml", ".toml"):
         raise FormatError(f"{name}: an experiment file ends in .yaml, .yml or .toml.")
-    text = read_text(path)
-    data = _toml(text, name) if ending == ".toml" else _yaml(text, name)
+    parse = parse_toml if ending == ".toml" else parse_yaml
+    data = parse(read_config_text(path), name)
     made = experiment_from(data, name)
     for one in made.descriptors:
         allow_descriptor(one.type, Consent.of(allow_code), name)
@@ -206,42 +205,6 @@ def _as_settings(descriptor: Any) -> Any:
     if isinstance(descriptor, Mapping) and "type" in descriptor:
         return {"name": descriptor["type"], **descriptor}
     return descriptor
-
-
-def _toml(text: str, name: str) -> Any:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FormatError(f"{name} is not TOML: {error}.") from None
-
-
-def _yaml(text: str, name: str) -> Any:
-    yaml = need("yaml", "an experiment file in YAML", "vision")
-
-    class Loader(yaml.SafeLoader):  # type: ignore[misc, name-defined]
-        """Plain data only: no tags, no repeated keys, no references that could grow."""
-
-        def compose_node(self, parent: Any, index: Any) -> Any:
-            if self.check_event(yaml.events.AliasEvent):
-                mark = self.peek_event().start_mark
-                raise FormatError(f"{name}, line {mark.line + 1}: write the value out, without *.")
-            return super().compose_node(parent, index)
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            seen: set[Any] = set()
-            for key, _ in node.value:
-                if key.value in seen:
-                    line = key.start_mark.line + 1
-                    raise FormatError(f"{name}, line {line}: the key {key.value!r} appears twice.")
-                seen.add(key.value)
-            return super().construct_mapping(node, deep)
-
-    try:
-        return yaml.load(text, Loader)
-    except yaml.YAMLError as error:
-        raise FormatError(f"{name} is not YAML: {' '.join(str(error).split())}.") from None
-    except RecursionError:
-        raise FormatError(f"{name} is nested too deeply to be an experiment.") from None
 
 
 def _fill(kind: Any, data: Any, place: str) -> Any:

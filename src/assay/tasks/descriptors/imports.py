@@ -6,7 +6,6 @@ reported and not repaired. −1 is the workbench's mark for what was not compute
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 import sqlite3
@@ -22,10 +21,11 @@ from assay import __version__
 from assay.comparison.compare import Comparison, compare
 from assay.core.checks import check_choice
 from assay.core.ids import Ids
+from assay.core.numbers import LARGEST_WHOLE, finite_or_none, parse_number
 from assay.core.text import unguard_formula
 from assay.errors import AssayError, FormatError, UsageError
 from assay.io.formats import check_path
-from assay.io.streams import read_lines
+from assay.io.tables import numbered_rows
 from assay.measures import parse_many
 from assay.scoring.scores import Scores
 from assay.tables.table import Cell, Table
@@ -146,15 +146,15 @@ Record = tuple[str, dict[str, Any]]
 
 
 def _csv_records(path: str | os.PathLike[str]) -> Iterator[Record]:
-    reader = csv.reader(read_lines(path))
-    head = list(map(unguard_formula, next(reader, [])))
+    rows = numbered_rows(path)
+    head = list(map(unguard_formula, next(rows, (0, []))[1]))
     if len(set(head)) < len(head) or not any(name in head for name in _NAMES):
         raise FormatError(
             f"{os.fspath(path)}: the first line must name the columns, each once, one of them "
             f"{', '.join(_NAMES[:-1])} or {_NAMES[-1]}; found {head[:8]}."
         )
-    for cells in filter(None, reader):
-        place = f"{os.fspath(path)}, line {reader.line_num}"
+    for line, cells in rows:
+        place = f"{os.fspath(path)}, line {line}"
         if len(cells) != len(head):
             raise FormatError(f"{place}: {len(cells)} cells under {len(head)} columns.")
         yield place, dict(zip(head, map(unguard_formula, cells), strict=True))
@@ -219,19 +219,16 @@ def _is_rate(key: str) -> bool:
 
 
 def _number(cell: Any, place: str, key: str) -> float:
-    try:
-        value = float(cell)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not math.isfinite(value):
+    value = parse_number(cell.strip()) if isinstance(cell, str) else finite_or_none(cell)
+    if value is None:
         raise FormatError(f"{place}: {key} must be a finite number, found {cell!r:.40}.")
     return value
 
 
 def _count(cell: Any, place: str, key: str) -> int:
     value = _number(cell, place, key)
-    if value != int(value):
-        raise FormatError(f"{place}: {key} must be a whole number, found {cell!r:.40}.")
+    if value != int(value) or abs(value) > LARGEST_WHOLE:
+        raise FormatError(f"{place}: {key} must be a whole number up to 10^15, found {cell!r:.40}.")
     return int(value)
 
 

@@ -24,11 +24,10 @@ from assay.errors import (
     InputError,
     MismatchError,
     ShapeError,
-    StorageError,
     UsageError,
 )
 from assay.io.arrays import load_npy
-from assay.io.streams import read_lines
+from assay.io.streams import list_folder, read_lines
 from assay.runs.record import RunRecord
 from assay.scoring.scores import signature_of
 from assay.search.engine.codes import Codes
@@ -164,11 +163,7 @@ def read_patch_scenes(folder: str | os.PathLike[str]) -> list[PatchScene]:
 
 def patch_folders(folder: str | os.PathLike[str]) -> list[Path]:
     """The folders of a folder, by name."""
-    root = Path(folder)
-    try:
-        return sorted(path for path in root.iterdir() if path.is_dir())
-    except OSError as error:
-        raise StorageError(f"{root} cannot be read: {error.strerror or error}.") from None
+    return [path for path in list_folder(folder) if path.is_dir()]
 
 
 def read_scenes(

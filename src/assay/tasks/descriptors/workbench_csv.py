@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from assay.core.numbers import is_decimal, parse_number, parse_whole
 from assay.errors import FormatError
 from assay.tasks.descriptors.sampling import as_key
 
@@ -135,14 +136,12 @@ def read_metadata(text: str, place: str = "metadata") -> dict[str, float | int |
         name = unquote(key.strip())
         if name in found:
             raise FormatError(f"{place}: the key {name!r} appears twice. Keep one of the two.")
-        found[name] = _value(value.strip())
+        found[name] = _value(value.strip(), f"{place}: {name}")
     return found
 
 
-def _value(text: str) -> float | int | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return unquote(text)
+def _value(text: str, place: str) -> float | int | str:
+    whole, number = parse_whole(text), parse_number(text)
+    if number is None and is_decimal(text):
+        raise FormatError(f"{place} is {text[:40]!r}, beyond the range of a float.")
+    return unquote(text) if number is None else number if whole is None else whole

@@ -9,21 +9,21 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from assay.core import checks
-from assay.errors import AssayError, FormatError, MismatchError, UsageError, ValueRangeError, need
+from assay.errors import FormatError, MismatchError, UsageError, ValueRangeError
 from assay.io.arrays import NpyRows, load_keyed, load_npy, load_npz, npz_keys
 from assay.io.json_text import parse_json
-from assay.io.streams import FilePath, open_chunks, read_lines, split_array
+from assay.io.parquet import open_parquet, read_columns
+from assay.io.streams import FilePath, read_lines, split_array
+from assay.io.tables import numbered_rows
 
 __all__ = ["PredictionFile", "read_labels", "read_prediction_file"]
 
@@ -144,11 +144,7 @@ def _read_table(name: str, ending: str) -> dict[str, list[Any]]:
             name,
         )
     delimiter = "," if ending == ".csv" else "\t"
-    reader = csv.reader(read_lines(name), delimiter=delimiter, strict=True)
-    try:
-        rows = [(reader.line_num, row) for row in reader if row]
-    except csv.Error as error:
-        raise FormatError(f"{name}, line {reader.line_num}: {error}.") from None
+    rows = list(numbered_rows(name, delimiter))
     if len(rows) < 2:
         raise FormatError(f"{name} needs a line of column names and at least one sample.")
     header = rows[0][1]
@@ -237,10 +233,13 @@ def _items(text: str) -> list[str]:
 def _from_parquet(
     name: str, targets: Any, candidates: tuple[str, ...], target: str | None, ids: str | None
 ) -> PredictionFile:
-    with _open_parquet(name) as file:
-        columns = list(file.schema_arrow.names)
-        scores = [key for key in SCORE_NAMES if key in columns and not candidates]
-        table = file.read(columns=[key for key in columns if key not in scores]).to_pydict()
+    scores: list[str] = []
+
+    def choose(columns: Sequence[str]) -> list[str]:
+        scores[:] = [key for key in SCORE_NAMES if key in columns and not candidates]
+        return [key for key in columns if key not in scores]
+
+    table = read_columns(name, choose).to_pydict()
     if not scores:
         return _from_table(name, table, targets, candidates, target, ids)
     if len(scores) > 1:
@@ -255,28 +254,11 @@ def _from_parquet(
     )
 
 
-@contextmanager
-def _open_parquet(name: str) -> Iterator[Any]:
-    """An open parquet file; whatever is wrong with it is named."""
-    arrow = need("pyarrow", "reading parquet files", "parquet")
-    parquet = need("pyarrow.parquet", "reading parquet files", "parquet")
-    next(open_chunks(name, 1))  # what cannot be opened, or is empty, is refused in its own words
-    try:
-        with parquet.ParquetFile(name) as file:
-            yield file
-    except AssayError:
-        raise
-    except (arrow.ArrowException, OSError) as error:
-        raise FormatError(
-            f"{name} is not a valid parquet file ({str(error)[:120]}). Fetch or write it again."
-        ) from None
-
-
 def _score_batches(name: str, column: str) -> Iterator[Any]:
     """The rows of a list column, some thousand at a time, as matrices."""
     done = 0
     width: int | None = None
-    with _open_parquet(name) as file:
+    with open_parquet(name) as file:
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=[column]):
             lists = batch.column(0)
             lengths = np.asarray(lists.value_lengths().fill_null(-1))
@@ -303,8 +285,7 @@ def read_labels(source: str) -> list[Any]:
     if ending in (".npy", ".npz"):
         return checks.as_list(load_keyed(path, column or None, usual=TARGET_NAMES)[0], path)
     if ending in (".parquet", ".pq"):
-        with _open_parquet(path) as file:
-            return _column(file.read().to_pydict(), column, path)
+        return _column(read_columns(path, list).to_pydict(), column, path)
     if ending in (".csv", ".tsv", ".txt", ".jsonl", ".ndjson"):
         return _column(_read_table(path, ending), column, path)
     raise FormatError(f"{path}: labels are read from .npy, .npz, .parquet, .csv, .tsv and .jsonl.")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.core.checks import check_choice
+from assay.core.numbers import LARGEST_WHOLE, finite_or_none
 from assay.errors import AssayError, FormatError, StorageError, UsageError
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
@@ -43,7 +44,6 @@ _ALIASES = {
     **dict.fromkeys(("n", "total_samples", "num_samples", "n_samples", "samples"), "total"),
 }
 _COUNTS = {**{f"correct@{k}": f"Success@{k}" for k in CUTS}, "rr": "RR"}
-_LARGEST = 1e300
 _SPLITS = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("val", "valid", "validation", "dev"), "validation"),
@@ -114,7 +114,7 @@ def _add_file(found: _Findings, folder: str, path: str) -> None:
     data = parse_json(read_text(path), path)
     if not isinstance(data, dict):
         raise FormatError(f"{path}: expected a JSON object of results, found {repr(data)[:40]}.")
-    parts = list(_parts(data, (), {}))
+    parts = list(_parts(data, (), {}, path))
     if not parts:
         found.empty.append(path)
         return
@@ -136,7 +136,9 @@ class _ResultPart:
     said: dict[str, str]
 
 
-def _parts(data: Any, keys: tuple[str, ...], said: dict[str, str]) -> Iterator[_ResultPart]:
+def _parts(
+    data: Any, keys: tuple[str, ...], said: dict[str, str], place: str
+) -> Iterator[_ResultPart]:
     """Each object with results; `dataset` and `split` hold for all that is inside."""
     if isinstance(data, list):
         data = {str(number): value for number, value in enumerate(data)}
@@ -144,27 +146,25 @@ def _parts(data: Any, keys: tuple[str, ...], said: dict[str, str]) -> Iterator[_
         return
     own = {key: data[key] for key in ("dataset", "split") if isinstance(data.get(key), str)}
     said = {**said, **own}
-    if numbers := _numbers(data):
+    if numbers := _numbers(data, place):
         yield _ResultPart(numbers, keys, said)
     for key, value in data.items():
-        yield from _parts(value, (*keys, key), said)
+        yield from _parts(value, (*keys, key), said, place)
 
 
-def _numbers(data: Mapping[str, Any]) -> dict[str, float]:
-    """The known keys with a number."""
+def _numbers(data: Mapping[str, Any], place: str) -> dict[str, float]:
+    """The known keys with a number; one that no rate or count can be is refused."""
     found = {}
     for key, value in data.items():
         name = key.strip().lower()
         name = _ALIASES.get(name, name)
-        if _is_number(value) and (name in RATES or name in _COUNTS or name == "total"):
-            found[name] = float(value)
+        real = isinstance(value, int | float) and not isinstance(value, bool)
+        if real and (name in RATES or name in _COUNTS or name == "total"):
+            number = finite_or_none(value)
+            if number is None or abs(number) > LARGEST_WHOLE:
+                raise FormatError(f"{place}: {key} is beyond 10^15, no rate and no count.")
+            found[name] = number
     return {} if set(found) <= {"total"} else found
-
-
-def _is_number(value: Any) -> bool:
-    """Finite, and within what a float can hold."""
-    real = isinstance(value, int | float) and not isinstance(value, bool)
-    return real and abs(value) < _LARGEST
 
 
 def _shown_in_file(parts: list[_ResultPart]) -> dict[str, str]:

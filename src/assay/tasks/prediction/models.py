@@ -22,6 +22,7 @@ import numpy as np
 from assay.core.checks import name_few
 from assay.core.conventions import Conventions, preset
 from assay.core.ids import Ids
+from assay.core.numbers import parse_whole
 from assay.errors import MismatchError, UsageError
 from assay.io.streams import open_chunks
 from assay.io.tables import groups_path, read_groups
@@ -409,8 +410,4 @@ def _like(labels: list[Any], targets: Any) -> list[Any]:
 
 
 def _is_whole(text: str) -> bool:
-    try:
-        int(text)
-    except ValueError:
-        return False
-    return True
+    return parse_whole(text) is not None

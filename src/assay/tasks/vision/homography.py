@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats
 from assay.core import checks
+from assay.core.numbers import is_decimal, parse_whole
 from assay.errors import FormatError, ShapeError, UsageError, ValueRangeError, need
 from assay.io.streams import open_chunks, read_text
 
@@ -69,7 +70,7 @@ def read_homography(path: str | os.PathLike[str]) -> Floats:
 def _of_text(text: str, name: str) -> list[list[float]]:
     rows = [line.replace(",", " ").split() for line in text.splitlines() if line.strip()]
     try:
-        matrix = [[float(cell) for cell in row] for row in rows]
+        matrix = [list(map(_number, row)) for row in rows]
     except ValueError as error:
         raise FormatError(f"{name}: a homography is nine numbers; {error}.") from None
     if [len(row) for row in matrix] != [3, 3, 3]:
@@ -78,6 +79,13 @@ def _of_text(text: str, name: str) -> list[list[float]]:
             f"{[len(row) for row in matrix]} numbers."
         )
     return matrix
+
+
+def _number(text: str) -> float:
+    """A number; one that is not finite is refused later, with its place in the matrix."""
+    if is_decimal(text) or text.lower().lstrip("+-") in ("nan", "inf"):
+        return float(text)
+    raise ValueError(f"found {text[:60]!r}")
 
 
 def _of_xml(text: str, name: str) -> Floats:
@@ -94,11 +102,13 @@ def _of_xml(text: str, name: str) -> Floats:
 
 
 def _matrix(node: Any, name: str) -> Floats:
+    rows, columns = (parse_whole(node.findtext(key, "0").strip()) for key in ("rows", "cols"))
     try:
-        rows, columns = (int(node.findtext(key, "0")) for key in ("rows", "cols"))
-        values = [float(cell) for cell in node.findtext("data", "").split()]
+        values = list(map(_number, node.findtext("data", "").split()))
     except ValueError as error:
         raise FormatError(f"{name}: the matrix is not made of numbers; {error}.") from None
+    if rows is None or columns is None:
+        raise FormatError(f"{name}: the matrix is not made of numbers; rows or cols is none.")
     if (rows, columns, len(values)) != (3, 3, 9):
         raise ShapeError(
             f"{name}: a homography has 3 rows, 3 columns and 9 numbers, found {rows} rows, "

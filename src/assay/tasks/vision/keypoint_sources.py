@@ -18,10 +18,11 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from assay.core.ids import Ids
+from assay.core.numbers import parse_number, parse_whole
 from assay.errors import FormatError, InputError, UsageError
 from assay.io.arrays import load_npz
 from assay.io.atomic import atomic_write
-from assay.io.streams import read_lines
+from assay.io.tables import numbered_rows
 from assay.tasks.vision.images import Image
 from assay.tasks.vision.keypoints import (
     BORDER,
@@ -126,13 +127,10 @@ def _csv_bytes(keypoints: Keypoints) -> bytes:
 
 def _read_csv(path: str | os.PathLike[str]) -> Keypoints:
     name = os.fspath(path)
-    reader = csv.reader(read_lines(path), strict=True, skipinitialspace=True)
-    try:
-        header = next(reader, [])
-        _check_header(header, name)
-        rows = [row for row in reader if row]
-    except csv.Error as error:
-        raise FormatError(f"{name}, line {reader.line_num}: {error}.") from None
+    lines = numbered_rows(path)
+    header = next(lines, (0, []))[1]
+    _check_header(header, name)
+    rows = [row for _, row in lines]
     _check_widths(rows, len(header), name)
     cells = {column: [row[at] for row in rows] for at, column in enumerate(header)}
     return _of_cells(cells, name)
@@ -171,16 +169,15 @@ def _of_cells(cells: dict[str, list[str]], name: str) -> Keypoints:
 
 
 def _numbers(texts: list[str], column: str, name: str) -> Any:
-    kind: type = int if column in _WHOLE else float
-    values = []
-    for row, text in enumerate(texts, 1):
-        try:
-            values.append(kind(text))
-        except ValueError:
-            raise FormatError(
-                f"{name}, keypoint {row}: {column} is {text[:60]!r}, not a number."
-            ) from None
-    return np.array(values, np.int64 if kind is int else np.float64)
+    whole = column in _WHOLE
+    values = [parse_whole(text) if whole else parse_number(text) for text in texts]
+    if None in values:
+        row = values.index(None)
+        what = "a whole number up to 10^15" if whole else "a finite number"
+        raise FormatError(
+            f"{name}, keypoint {row + 1}: {column} is {texts[row][:60]!r}, not {what}."
+        )
+    return np.array(values, np.int64 if whole else np.float64)
 
 
 Source = Literal["detect", "project", "file"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -17,9 +16,10 @@ from numpy.typing import NDArray
 from assay.arrays import Floats
 from assay.core import checks
 from assay.core.id_hints import describe_near
-from assay.errors import FormatError, InputError, MismatchError, StorageError, UsageError
+from assay.errors import FormatError, InputError, MismatchError, UsageError
 from assay.io.json_text import parse_json
-from assay.io.streams import read_lines, read_text
+from assay.io.streams import list_folder, read_text
+from assay.io.tables import numbered_rows
 from assay.tasks.vision.homography import as_homography, read_homography
 from assay.tasks.vision.images import Image, read_image
 
@@ -103,17 +103,15 @@ def _read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _read_table(path: str | os.PathLike[str], name: str) -> dict[str, Any]:
-    rows = csv.reader(read_lines(path), skipinitialspace=True)
-    if next(rows, None) != ["scene", "category"]:
+    rows = numbered_rows(path)
+    if next(rows, (0, []))[1] != ["scene", "category"]:
         raise FormatError(f"{name}: the first line must be: scene,category.")
     mapping: dict[str, Any] = {}
-    for row in filter(None, rows):
+    for line, row in rows:
         if len(row) != 2:
-            raise FormatError(
-                f"{name}, line {rows.line_num}: expected 2 columns, found {len(row)}."
-            )
+            raise FormatError(f"{name}, line {line}: expected 2 columns, found {len(row)}.")
         if row[0] in mapping:
-            raise FormatError(f"{name}, line {rows.line_num}: scene {row[0]!r} appears twice.")
+            raise FormatError(f"{name}, line {line}: scene {row[0]!r} appears twice.")
         mapping[row[0]] = row[1]
     return mapping
 
@@ -219,14 +217,7 @@ def _scenes_in(root: Path, layouts: tuple[str, ...]) -> dict[str, Parts]:
 
 
 def _folders(root: Path) -> list[Path]:
-    return [path for path in _listing(root) if path.is_dir() and not path.name.startswith(".")]
-
-
-def _listing(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir(), key=lambda path: path.name)
-    except OSError as error:
-        raise StorageError(f"{folder} cannot be read: {error.strerror or error}.") from None
+    return [path for path in list_folder(root) if path.is_dir() and not path.name.startswith(".")]
 
 
 def _parts(folder: Path, layouts: tuple[str, ...]) -> Parts | None:
@@ -248,7 +239,7 @@ def _parts(folder: Path, layouts: tuple[str, ...]) -> Parts | None:
 def _number_files(folder: Path, layout: _Layout) -> tuple[dict[int, Path], dict[int, Path]]:
     images: dict[int, Path] = {}
     homographies: dict[int, Path] = {}
-    for path in _listing(folder):
+    for path in list_folder(folder):
         for pattern, known in ((layout.image, images), (layout.homography, homographies)):
             match = pattern.fullmatch(path.name)
             if match:

@@ -1,0 +1,185 @@
+"""What reads each kind of file: functions of the library, and commands in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from assay.cli.main import main
+from assay.cluster.checkpoint import ShardCheckpoint
+from assay.cluster.shards import open_shard, open_shards
+from assay.comparison.looks import _read_gates
+from assay.core.hits import judge
+from assay.core.ids import Ids
+from assay.errors import AssayError
+from assay.io.arrays import read_vectors
+from assay.io.checkpoint import Checkpoint
+from assay.io.collections import read_judgments
+from assay.io.formats import read_qrels, read_run
+from assay.io.mteb import read_mteb
+from assay.io.tables import read_groups
+from assay.io.task_tables import read_task_lines
+from assay.io.texts import read_texts
+from assay.models.safetensors import load_safetensors
+from assay.tasks.bench.config import make_request, read_config
+from assay.tasks.crossmodal.inputs import _level_files
+from assay.tasks.descriptors.experiment import read_experiment
+from assay.tasks.descriptors.imports import report_import
+from assay.tasks.descriptors.patches import evaluate_patches, read_patch_scenes
+from assay.tasks.prediction.files import read_prediction_file
+from assay.tasks.prediction.imports import import_results
+from assay.tasks.vision.homography import read_homography
+from assay.tasks.vision.keypoint_sources import read_keypoints
+from assay.tasks.vision.scenes import name_categories
+
+Target = Callable[[Path], Any]
+ALLOWED: Final = frozenset({0, 1, 2, 3, 4, 5})
+
+
+class InternalError(AssertionError):
+    """A command ended with an exit code that no input may cause."""
+
+
+def command(*arguments: str) -> Target:
+    """A command line; {} is the file, {folder} where it lies."""
+
+    def run(path: Path) -> None:
+        words = [one.format(path, folder=path.parent) for one in arguments]
+        said = io.StringIO()
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+            code = main(words)
+        if code not in ALLOWED:
+            raise InternalError(f"exit {code} of {words}: {said.getvalue()[-300:]}")
+
+    run.__name__ = " ".join(arguments)
+    return run
+
+
+def _judge_run(path: Path) -> None:
+    judge(read_run(path), read_qrels(path.parent / "sound-qrels.trec"), allow_mismatch=True)
+
+
+def _judge_numbered(path: Path) -> None:
+    judge(read_run(path), read_qrels(path.parent / "sound-targets.npz"), allow_mismatch=True)
+
+
+def _shard(path: Path) -> None:
+    for shard in open_shards(str(path)):
+        with open_shard(shard):
+            pass
+
+
+def _job(path: Path) -> None:
+    folder = path.parent / "checkpoint"
+    for old in folder.glob("*"):
+        old.unlink()
+    job = {"k": 5, "shards": [{"path": "docs.npy", "rows": 3, "sha256": "0" * 64}]}
+    ShardCheckpoint(folder, job)
+    (folder / path.name).write_bytes(path.read_bytes())
+    ShardCheckpoint(folder, job)
+    Checkpoint(folder, "f").load(path.name)
+
+
+def _patch_scene(path: Path) -> Any:
+    scene = path.parent / "patches" / "v_a"
+    scene.mkdir(parents=True, exist_ok=True)
+    for name in ("ref.csv", "e1.csv"):
+        (scene / name).write_bytes(path.read_bytes())
+    return read_patch_scenes(scene.parent)
+
+
+def _result(path: Path) -> None:
+    import_results(path.parent).to_dict()
+
+
+def _mteb(path: Path) -> None:
+    read_mteb([path.parent])
+
+
+RUN: Final = (read_run, _judge_run, command("eval", "{}", "-r", "{folder}/sound-qrels.trec"))
+NUMBERED: Final = (
+    read_run,
+    _judge_numbered,
+    command("eval", "{}", "-r", "{folder}/sound-targets.npz"),
+)
+QRELS: Final = (read_qrels, command("eval", "{folder}/sound-run.trec", "-r", "{}"))
+NUMBERED_QRELS: Final = (
+    read_qrels,
+    command("eval", "{folder}/sound-scores.npy", "-r", "{}", "--allow-mismatch"),
+)
+TARGETS: Final[dict[str, tuple[Target, ...]]] = {
+    "run.trec": (*RUN, command("check", "{}", "{folder}/sound-qrels.trec")),
+    "run.trec.gz": RUN,
+    "qrels.trec": QRELS,
+    "run.csv": (*RUN, command("convert", "{}", "{folder}/out.json")),
+    "run.tsv": RUN,
+    "qrels.csv": QRELS,
+    "run.json": (*RUN, command("convert", "{}", "{folder}/out.csv")),
+    "records.json": RUN,
+    "run.jsonl": RUN,
+    "run.npz": (*NUMBERED, command("convert", "{}", "{folder}/out.parquet")),
+    "qrels.npz": NUMBERED_QRELS,
+    "targets.npz": NUMBERED_QRELS,
+    "labels.npz": NUMBERED_QRELS,
+    "scores.npy": (
+        *NUMBERED,
+        lambda path: read_vectors(path, "doc"),
+        command("rank", "{}", "{folder}/sound-scores.npy", "-k", "2", "-o", "{folder}/out.trec"),
+        command("predict", "{}", "--targets", "{folder}/sound-scores.npy"),
+    ),
+    "run.parquet": (*RUN, read_task_lines),
+    "docs.safetensors": (load_safetensors, _shard),
+    "experiment.yaml": (read_experiment,),
+    "bench.toml": (lambda path: make_request(read_config(path)),),
+    "homography.txt": (read_homography,),
+    "homography.xml": (read_homography,),
+    "keypoints.csv": (read_keypoints,),
+    "workbench.csv": (
+        lambda path: report_import(path, unit="fraction", against=path).to_dict(),
+        command("descriptors", "import", "{}", "--unit", "percent"),
+    ),
+    "tasks.csv": (read_task_lines, command("tasks", "{}", "--resamples", "20")),
+    "mteb.json": (_mteb,),
+    "result.json": (_result, command("predict", "--results", "{folder}")),
+    "manifest.json": (_shard,),
+    "job.json": (_job,),
+    "started": (_job,),
+    "a.part": (_job,),
+    "groups.csv": (lambda path: read_groups(str(path), Ids.of(["q1", "q2", "q3"], "query")),),
+    "texts.jsonl": (lambda path: read_texts(path, "doc"),),
+    "pairs.json": (read_judgments,),
+    "predictions.csv": (
+        lambda path: read_prediction_file(path, candidates=("top10",)),
+        command("predict", "{}", "--candidates", "top10", "--by", "user"),
+    ),
+    "predictions.jsonl": (
+        lambda path: read_prediction_file(path, candidates=("top10",)),
+        command("predict", "{}", "--candidates", "top10"),
+    ),
+    "predictions.npz": (read_prediction_file, command("predict", "{}")),
+    "vectors.npz": (
+        lambda path: read_vectors(path, "doc"),
+        command("rank", "{}", "{}", "-k", "2", "-o", "{folder}/out.trec"),
+        command("codes", "{}"),
+    ),
+    "ref.csv": (lambda path: evaluate_patches(_patch_scene(path)),),
+    "categories.csv": (lambda path: name_categories(["v_a", "i_b"], path),),
+    "looks.json": (lambda path: _read_gates(str(path)),),
+    "levels.json": (lambda path: _level_files("", str(path), None),),
+}
+
+
+def try_target(target: Target, path: Path) -> None:
+    """Call a reader; a named error is an answer like any other."""
+    before = os.getcwd()
+    try:
+        target(path)
+    except AssayError as error:
+        if not str(error).strip():
+            raise InternalError("an error without words") from error
+    finally:
+        os.chdir(before)
