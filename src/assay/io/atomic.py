@@ -12,7 +12,9 @@ from typing import BinaryIO
 
 from assay.errors import AssayError, StorageError
 
-__all__ = ["atomic_write"]
+__all__ = ["atomic_write", "discard_unfinished"]
+
+_unfinished: set[str] = set()  # files of this process that have no name yet
 
 
 @contextmanager
@@ -24,6 +26,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     name = os.fspath(path)
     target = _checked_target(name)
     beside = os.path.join(os.path.dirname(target), f".assay-{secrets.token_hex(8)}.part")
+    _unfinished.add(beside)
     try:
         with open(beside, "xb") as file:
             yield file
@@ -33,15 +36,27 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             shutil.copymode(target, beside)
         os.replace(beside, target)
     except BaseException as error:
-        with suppress(OSError):
-            os.unlink(beside)
+        _discard(beside)
         if isinstance(error, OSError) and not isinstance(error, AssayError):
             raise StorageError(
                 f"{name} could not be written: {error.strerror or error}. "
                 "What was there before is unchanged."
             ) from error
         raise
+    _unfinished.discard(beside)
     _sync_folder(os.path.dirname(target))
+
+
+def discard_unfinished() -> None:
+    """Remove every file that is being written, where the process ends before they are whole."""
+    for beside in tuple(_unfinished):
+        _discard(beside)
+
+
+def _discard(beside: str) -> None:
+    with suppress(OSError):
+        os.unlink(beside)
+    _unfinished.discard(beside)
 
 
 def _checked_target(name: str) -> str:

@@ -7,8 +7,11 @@ again from their tasks. A task that raises is not retried: it would raise again.
 from __future__ import annotations
 
 import os
+import signal
 import socket
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from typing import Any, Final
 
@@ -41,7 +44,8 @@ class RayExecutor(Executor):
         self._ray = need("ray", "running on a cluster", "cluster")
         self._started = not self._ray.is_initialized()
         if self._started:
-            _connect(self._ray, address, wanted)
+            with _keeping_signals():
+                _connect(self._ray, address, wanted)
         here = int(self._ray.cluster_resources().get("CPU", 1))
         self.workers = max(1, min(here, wanted or here))
         options = {"num_returns": 2, "num_cpus": 1, "max_retries": _RETRIES}
@@ -100,6 +104,17 @@ class RayExecutor(Executor):
 def _first_line(error: BaseException) -> str:
     words = (str(error).strip().splitlines() or [""])[0]
     return f"{type(error).__name__}: {words:.200}."
+
+
+@contextmanager
+def _keeping_signals() -> Iterator[None]:
+    """Ray would end the process by its own exit code when it is told to end."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _connect(ray: Any, address: str, workers: int | None) -> None:
