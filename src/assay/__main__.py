@@ -9,7 +9,7 @@ __all__ = ["main"]
 
 def main() -> int:
     """Run the command line of this process, and give its exit code."""
-    sys.unraisablehook = signals.raise_lost
+    sys.unraisablehook = signals.leave_if_lost
     signals.hear()
     try:
         from assay.cli.main import main as run

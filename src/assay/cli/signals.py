@@ -7,7 +7,6 @@ hears signals while the rest is still being imported.
 
 from __future__ import annotations
 
-import _thread
 import os
 import signal
 import sys
@@ -24,7 +23,7 @@ __all__ = [
     "ending_words",
     "forget",
     "hear",
-    "raise_lost",
+    "leave_if_lost",
 ]
 
 _WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
@@ -76,20 +75,25 @@ def ending_words() -> str:
     return f"{_WORDS[name]}."
 
 
-def raise_lost(lost: sys.UnraisableHookArgs) -> None:
-    """Send a signal again that was raised where Python drops exceptions, as in a `__del__`."""
-    if _received and issubclass(lost.exc_type, KeyboardInterrupt):
-        _thread.interrupt_main(signal.Signals(_received.pop()))
-    else:
+def leave_if_lost(lost: sys.UnraisableHookArgs) -> None:
+    """End where a signal was raised and Python drops exceptions, as in a `__del__`."""
+    if not _received or not issubclass(lost.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(lost)
+        return
+    print(f"assay: {ending_words()}", file=sys.stderr, flush=True)
+    _leave()
 
 
 def _end(number: int, _: FrameType | None) -> None:
     _received.append(number)
     if len(_received) > 1:
-        discard_unfinished()
-        os._exit(128 + _received[0])
+        _leave()
     raise KeyboardInterrupt if number == signal.SIGINT else Terminated(signal.Signals(number).name)
+
+
+def _leave() -> None:
+    discard_unfinished()
+    os._exit(128 + _received[0])
 
 
 def discard_unfinished() -> None:
