@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from assay.errors import AssayError, StorageError
 
-__all__ = ["atomic_write", "discard_unfinished"]
+__all__ = ["atomic_write", "check_folder", "check_target", "discard_unfinished"]
 
 _unfinished: set[str] = set()  # files of this process that have no name yet
 
@@ -24,7 +24,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     If anything fails on the way, what was there before stays as it was.
     """
     name = os.fspath(path)
-    target = _checked_target(name)
+    target = check_target(name)
     beside = os.path.join(os.path.dirname(target), f".assay-{secrets.token_hex(8)}.part")
     _unfinished.add(beside)
     try:
@@ -59,10 +59,11 @@ def _discard(beside: str) -> None:
     _unfinished.discard(beside)
 
 
-def _checked_target(name: str) -> str:
-    """Where the file really goes: a link stays a link, a device stays a device."""
+def check_target(name: str) -> str:
+    """Where the file really goes, if it can be written: a link stays a link, a device a device."""
     try:
         target = os.path.realpath(name)
+        _check_folder(name, os.path.dirname(target))
         mode = os.stat(target).st_mode
     except FileNotFoundError:
         return target
@@ -73,6 +74,29 @@ def _checked_target(name: str) -> str:
     if not stat.S_ISREG(mode):
         raise StorageError(f"{name} is a pipe or device, not a file. Give the path of a file.")
     return target
+
+
+def check_folder(name: str) -> None:
+    """Refuse a folder that is neither there nor can be made."""
+    try:
+        folder = os.path.realpath(name)
+        while not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{name!r} cannot be written: {error}.") from None
+    _check_folder(name, folder)
+
+
+def _check_folder(name: str, folder: str) -> None:
+    if os.path.isdir(folder):
+        if os.access(folder, os.W_OK | os.X_OK):
+            return
+        why = f"no permission to write in {folder}"
+    elif os.path.lexists(folder):
+        why = f"{folder} is not a folder"
+    else:
+        why = f"there is no folder {folder}. Make it first"
+    raise StorageError(f"{name} cannot be written: {why}.")
 
 
 def _sync_folder(folder: str) -> None:
