@@ -19,12 +19,15 @@ import numpy as np
 def encode(texts):
     with open(os.environ["CALLS"], "a") as file:
         file.write(f"{len(texts)} {os.getpid()}\\n")
-    calls = [line.split()[1] for line in open(os.environ["CALLS"])]
-    if len(calls) == int(os.environ.get("HANG_AT", 0)):
+    if len(callers()) == int(os.environ.get("HANG_AT", 0)):
         signal.pause()
-    while len(set(calls)) < int(os.environ.get("TOGETHER", 0)):  # until the others have begun
-        calls = [line.split()[1] for line in open(os.environ["CALLS"])]
+    while len(set(callers())) < int(os.environ.get("TOGETHER", 0)):
+        pass  # until the others have begun
     return np.array([[hash_of(text), len(text)] for text in texts], np.float32)
+
+def callers():
+    with open(os.environ["CALLS"]) as file:
+        return [line.split()[-1] for line in file]
 
 def hash_of(text):
     return sum(ord(c) * (i + 1) for i, c in enumerate(text)) % 1009
