@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.waiting import PATIENCE, until
+from tests.waiting import PATIENCE
 
 RUN = "q1 Q0 a 1 2 tag\nq1 Q0 b 2 1 tag\n"
 QRELS = "q1 0 a 1\n"
@@ -275,24 +275,32 @@ def test_interrupted_is_exit_code_130(assay, monkeypatch):
     assert (answer.code, answer.out, answer.err.strip()) == (130, "", "assay: interrupted.")
 
 
+READING = """
+import signal, sys
+from assay.__main__ import main
+
+def hear(event, arguments):
+    if event == "open" and arguments[0] == "run.txt":
+        print("reading", file=sys.stderr, flush=True)
+    if event == "open" and arguments[0] == "last.txt":
+        signal.pause()  # the signal has come by then, or is waited for
+
+sys.addaudithook(hear)
+sys.argv[1:] = ["eval", "run.txt", "last.txt", "-r", "qrels.txt"]
+sys.exit(main())
+"""
+
+
 def test_ctrl_c_while_reading(folder):
-    run = folder / "run.txt"
-    run.write_text("".join(f"q{i} Q0 a 1 1 t\n" for i in range(300_000)))
-    command = [*ASSAY, "eval", *["run.txt"] * 400, "-r", "qrels.txt"]  # minutes, if nobody stops it
+    (folder / "run.txt").write_text("".join(f"q{i} Q0 a 1 1 t\n" for i in range(300_000)))
+    (folder / "last.txt").write_text(RUN)
+    command = [sys.executable, "-c", READING]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
-        until(lambda: running.poll() is not None or has_open(running.pid, run))
+        assert running.stderr.readline() == b"reading\n"
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=PATIENCE)
-    assert (running.returncode, out, err.strip()) == (130, b"", b"assay: interrupted.")
-
-
-def has_open(process: int, file: Path) -> bool:
-    """Whether a process is reading a file."""
-    try:
-        links = [os.readlink(one) for one in Path(f"/proc/{process}/fd").iterdir()]
-    except FileNotFoundError:
-        return False  # one that was closed meanwhile; ask again
-    return str(file) in links
+    said = err.replace(b"reading", b"").strip()  # a file may be opened more than once
+    assert (running.returncode, out, said) == (130, b"", b"assay: interrupted.")
 
 
 def test_a_fault_of_ours_is_one_line_with_exit_code_70(assay, monkeypatch):
