@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-# A shell ignores Ctrl-C for what it runs behind `&`, and processes that tests start would inherit it.
+# A shell ignores Ctrl-C for what it runs behind `&`, and what tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
