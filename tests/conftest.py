@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+# A shell ignores Ctrl-C for what it runs behind `&`, and what tests start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _DEFAULT_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -35,6 +36,8 @@ HEAVY = {
     "yaml",
 }
 DOOR = "assay.display"
+START = "assay.__main__"  # it hears signals before it imports
+SLEEP = re.compile(r"\btime\.sleep\(")
 
 
 def module_name(path: Path) -> str:
@@ -60,10 +63,11 @@ def targets(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
         yield full if full in MODULES else str(node.module)
 
 
-def imported_at_the_top(module: str) -> Iterator[str]:
-    for node in tree(module).body:  # what stands below `if TYPE_CHECKING` is not imported
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield from targets(node)
+@cache
+def imported_at_the_top(module: str) -> frozenset[str]:
+    nodes = tree(module).body  # what stands below `if TYPE_CHECKING` is not imported
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    return frozenset(target for node in imports for target in targets(node))
 
 
 def imported_in_functions(module: str) -> Iterator[str]:
@@ -99,7 +103,7 @@ def test_functions_import_only_what_is_heavy() -> None:
     wrong = {
         (module, target)
         for module in MODULES
-        if module != DOOR
+        if module not in (DOOR, START)
         for target in imported_in_functions(module)
         if target.split(".")[0] == "assay" and not is_heavy(target)
     }
@@ -128,3 +132,10 @@ def test_modules_import_each_other_in_one_direction() -> None:
     while free := {module for module, wanted in own.items() if not wanted & own.keys()}:
         own = {module: wanted for module, wanted in own.items() if module not in free}
     assert not own
+
+
+def test_no_test_sleeps() -> None:
+    """A test waits for what it can see (`tests.waiting.until`): a fixed time fails under load."""
+    tests = Path(__file__).parent
+    found = [path.name for path in tests.rglob("*.py") if SLEEP.search(path.read_text("utf-8"))]
+    assert not found

@@ -6,9 +6,11 @@ The public names load when first used, so that `import assay` costs little.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # that of `typing`, whose import would be most of the cost
 if TYPE_CHECKING:
+    from typing import Any
+
     from assay.comparison.compare import Comparison, compare
     from assay.comparison.tasks import TaskComparison
     from assay.core.conventions import PRESETS, Conventions, preset

@@ -1,8 +1,26 @@
-"""`python -m assay` is `assay`."""
+"""`python -m assay` is `assay`: it hears signals before it imports anything large."""
 
 import sys
 
-from assay.cli.main import main
+from assay.cli import signals
+
+__all__ = ["main"]
+
+
+def main() -> int:
+    """Run the command line of this process, and give its exit code."""
+    sys.unraisablehook = signals.leave_if_lost
+    signals.hear()
+    try:
+        from assay.cli.main import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        print(f"assay: {signals.ending_words()}", file=sys.stderr)
+        return signals.ending_code() or 130
+    finally:
+        signals.end_quietly()
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,8 +5,8 @@ python -m tests.cluster.driver ADDRESS FOLDER CHECKPOINT STOP
 
 from __future__ import annotations
 
+import signal
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,7 @@ def main(address: str, folder: str, checkpoint: str, stop: str) -> None:
         done += 1
         if done == int(stop):
             Path(folder, "stopped").touch()
-            time.sleep(600)
+            signal.pause()
 
     with open_cluster(
         address, query_block=BLOCK, checkpoint=checkpoint, progress=progress

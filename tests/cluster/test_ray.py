@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from tests.cluster.corpora import ranking_bytes, write_npy
 from tests.cluster.encoders import REFUSED
 from tests.cluster.executor_suite import ExecutorSuite
 from tests.cluster.jobs import check, jobs
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 CUTS = tuple(range(0, driver.N_DOCS + 1, 200))
@@ -142,11 +142,8 @@ def _start_and_kill(address: str, folder: Path, checkpoint: Path, stop: int) -> 
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     try:
-        deadline = time.monotonic() + 180
-        while not (folder / "stopped").exists():
-            assert child.poll() is None, "the driver ended by itself"
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: (folder / "stopped").exists() or child.poll() is not None)
+        assert child.poll() is None, "the driver ended by itself"
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait()

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from assay.io.collections import Collection, load_collection, write_collection
 from assay.tasks.bench import Model, run_bench
 from tests.hostile import HOSTILE
 from tests.tasks.bench.samples import letters, small
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 ASSAY = [sys.executable, "-m", "assay"]
@@ -51,7 +51,7 @@ def nothing(texts: list[str]) -> np.ndarray:
 def slow(texts: list[str]) -> np.ndarray:
     """A model that never ends."""
     print("encoding", file=sys.stderr, flush=True)
-    time.sleep(600)
+    signal.pause()
     return letters(texts)
 
 
@@ -184,7 +184,7 @@ def test_control_c_ends_cleanly_and_marks_the_run_as_failed(home: Path) -> None:
         while process.stderr.readline().strip() != "encoding":
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "Traceback" not in err
     listed = subprocess.run(

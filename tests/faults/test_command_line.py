@@ -8,10 +8,11 @@ import pty
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import PATIENCE
 
 RUN = "q1 Q0 a 1 2 tag\nq1 Q0 b 2 1 tag\n"
 QRELS = "q1 0 a 1\n"
@@ -29,7 +30,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def process(*arguments: str, python: tuple[str, ...] = (), **environment: str):
     command = [sys.executable, *python, "-m", "assay", *arguments]
     return subprocess.run(
-        command, capture_output=True, env={**os.environ, **environment}, check=False, timeout=60
+        command,
+        capture_output=True,
+        env={**os.environ, **environment},
+        check=False,
+        timeout=PATIENCE,
     )
 
 
@@ -115,7 +120,7 @@ def test_a_closed_pipe_ends_quietly(folder, command):
         shell=True,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.stdout.count(b"\n") == 1
     assert done.stderr == b""
@@ -130,7 +135,7 @@ def test_a_full_device_is_a_message(folder):
             stdout=full,
             stderr=subprocess.PIPE,
             check=False,
-            timeout=60,
+            timeout=PATIENCE,
         )
     assert done.returncode == 5
     assert done.stderr.startswith(b"assay: ")
@@ -270,14 +275,32 @@ def test_interrupted_is_exit_code_130(assay, monkeypatch):
     assert (answer.code, answer.out, answer.err.strip()) == (130, "", "assay: interrupted.")
 
 
+READING = """
+import signal, sys
+from assay.__main__ import main
+
+def hear(event, arguments):
+    if event == "open" and arguments[0] == "run.txt":
+        print("reading", file=sys.stderr, flush=True)
+    if event == "open" and arguments[0] == "last.txt":
+        signal.pause()  # the signal has come by then, or is waited for
+
+sys.addaudithook(hear)
+sys.argv[1:] = ["eval", "run.txt", "last.txt", "-r", "qrels.txt"]
+sys.exit(main())
+"""
+
+
 def test_ctrl_c_while_reading(folder):
-    (folder / "run.txt").write_text("".join(f"q{i} Q0 a 1 1 t\n" for i in range(1_000_000)))
-    command = [*ASSAY, "eval", *["run.txt"] * 40, "-r", "qrels.txt"]
+    (folder / "run.txt").write_text("".join(f"q{i} Q0 a 1 1 t\n" for i in range(300_000)))
+    (folder / "last.txt").write_text(RUN)
+    command = [sys.executable, "-c", READING]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
-        time.sleep(1.5)
+        assert running.stderr.readline() == b"reading\n"
         running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=60)
-    assert (running.returncode, out, err.strip()) == (130, b"", b"assay: interrupted.")
+        out, err = running.communicate(timeout=PATIENCE)
+    said = err.replace(b"reading", b"").strip()  # a file may be opened more than once
+    assert (running.returncode, out, said) == (130, b"", b"assay: interrupted.")
 
 
 def test_a_fault_of_ours_is_one_line_with_exit_code_70(assay, monkeypatch):
@@ -310,7 +333,10 @@ def test_a_file_name_that_is_not_utf8(folder):
     name = b"run\xff.txt"
     (folder / os.fsdecode(name)).write_text(RUN)
     done = subprocess.run(
-        [*ASSAY, "eval", name, "-r", "qrels.txt"], capture_output=True, check=False, timeout=60
+        [*ASSAY, "eval", name, "-r", "qrels.txt"],
+        capture_output=True,
+        check=False,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0
     assert rb"run\udcff" in done.stdout
@@ -344,7 +370,7 @@ def test_nobody_reads_at_all(folder, command, unbuffered):
             stderr=subprocess.PIPE,
             env=env,
             check=False,
-            timeout=60,
+            timeout=PATIENCE,
         )
     assert done.returncode == 141
     assert b"Traceback" not in done.stderr
@@ -353,7 +379,7 @@ def test_nobody_reads_at_all(folder, command, unbuffered):
 
 def test_a_closed_output_is_no_fault(folder):
     command = f"{sys.executable} -m assay eval run.txt -r qrels.txt >&-"
-    done = subprocess.run(command, shell=True, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(command, shell=True, capture_output=True, check=False, timeout=PATIENCE)
     assert (done.returncode, done.stdout) == (0, b"")
     assert b"fault" not in done.stderr
 
@@ -366,7 +392,7 @@ def test_pipes_and_standard_input_are_refused_in_words(folder, path):
         input=RUN.encode(),
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert done.returncode == 5
     assert b"Standard input and pipes are not read. Write the data to a file" in done.stderr

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
 from assay.models import EmbeddingCache
 from tests.models.cached_runs import RUN, encoded, kept, started
+from tests.waiting import PATIENCE, until
 
 
 def test_every_flipped_byte_is_noticed(place):
@@ -61,12 +61,9 @@ def test_a_sound_block_before_a_damaged_one_is_used(tmp_path):
 
 def test_a_killed_run_is_resumed(place):
     total = 1024 * 12
-    process = started(total, SLOW="1")
+    process = started(total, HANG_AT="3")
     calls = place / "calls"
-    for _ in range(1200):
-        if calls.exists() and calls.read_text().count("\n") >= 3:
-            break
-        time.sleep(0.05)
+    until(lambda: calls.exists() and calls.read_text().count("\n") == 3)
     process.kill()
     process.communicate()
     made = encoded(total)
@@ -82,7 +79,7 @@ def test_a_full_disk_is_told_and_survived(place):
         [sys.executable, "-c", RUN, "3000"],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)),
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert process.returncode == 0, process.stderr.decode()

@@ -20,6 +20,7 @@ from assay.models import EmbeddingCache, EncoderSettings, text_model
 from assay.models.adapters import openai
 from tests.models.fake_endpoint import content, right_answer, send, status, vector
 from tests.models.fake_endpoint import endpoint as fake_endpoint
+from tests.waiting import PATIENCE, until
 
 KEY = "sk-secret-0123456789abcdef"
 
@@ -344,27 +345,23 @@ def test_ctrl_c_ends_at_once(fake):
     fake.script = [status(429, Retry_After="100"), lambda handler, texts: hanging.wait(60)]
     code = (
         "from assay.models import text_model\n"
+        "from assay.models.adapters import openai\n"
+        "sleep = openai._sleep\n"
+        "openai._sleep = lambda seconds: (print('waiting', flush=True), sleep(seconds))\n"
         "try:\n    text_model('openai:m').encode_docs(['a'])\n"
         "except KeyboardInterrupt:\n    raise SystemExit(130)\n"
     )
     environment = {**os.environ, "OPENAI_BASE_URL": fake.url}
     try:
         for requests in (1, 2):
-            process = subprocess.Popen([sys.executable, "-c", code], env=environment)
-            _until(lambda count=requests: len(fake.asked) == count)
-            time.sleep(0.2)  # into the wait that follows; either place must do
-            process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 130
+            command = [sys.executable, "-c", code]
+            with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+                until(lambda count=requests: len(fake.asked) == count)
+                assert requests == 2 or process.stdout.readline() == b"waiting\n"
+                process.send_signal(signal.SIGINT)
+                assert process.wait(PATIENCE) == 130
     finally:
         hanging.set()
-
-
-def _until(condition):
-    for _ in range(1200):
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("it did not happen within a minute")
 
 
 def test_a_large_answer_is_refused(fake, monkeypatch):

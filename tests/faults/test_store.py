@@ -21,6 +21,7 @@ from assay.errors import StorageError
 from assay.store.migrations import newest_version
 from tests.store.places import HOSTILE, make_scores, place, same_scores, without_guards
 from tests.store.test_opening import _old_store
+from tests.waiting import PATIENCE
 
 __all__ = ["place"]
 
@@ -76,9 +77,9 @@ def test_kill_during_an_upgrade(tmp_path):
 def _killed_when(moment: str, file: Path) -> None:
     """Upgrade in another process and kill it at this moment."""
     code = f"""
-import time, sys, assay.store, assay.store.opening as opening, assay.store.sqlite as files
+import signal, assay.store, assay.store.opening as opening, assay.store.sqlite as files
 def wait(*_, **__):
-    print("here", flush=True); time.sleep(60)
+    print("here", flush=True); signal.pause()
 def after(function):
     def call(*given):
         found = function(*given); wait(); return found
@@ -332,9 +333,9 @@ def test_ctrl_c(tmp_path):
     (tmp_path / "run.txt").write_text(RUN)
     (tmp_path / "qrels.txt").write_text(QRELS)
     code = """
-import sys, time, assay.runs.run_files as scored
+import signal, sys, assay.runs.run_files as scored
 def slow(*_, **__):
-    print("here", flush=True); time.sleep(60)
+    print("here", flush=True); signal.pause()
 scored.score_run_files = slow
 from assay.cli.main import main
 sys.exit(main(["eval", "run.txt", "-r", "qrels.txt", "--save"]))
@@ -351,7 +352,7 @@ sys.exit(main(["eval", "run.txt", "-r", "qrels.txt", "--save"]))
         with assay.store.open(tmp_path / "assay.db") as store:
             assert store.run(1).status == "running"
         child.send_signal(signal.SIGINT)
-        _, errors = child.communicate(timeout=60)
+        _, errors = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130
     assert "Traceback" not in errors
     with assay.store.open(tmp_path / "assay.db") as store:

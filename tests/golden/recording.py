@@ -228,12 +228,12 @@ def _within(folder: Path) -> Iterator[None]:
 
 def _called(arguments: list[str]) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of the command line."""
-    from assay import __main__ as assay  # what `python -m assay` runs, wherever it may be
+    from assay.cli.main import main
 
     written = io.BytesIO(), io.BytesIO()
     out, err = (io.TextIOWrapper(bytes_, "utf-8", newline="") for bytes_ in written)
     with redirect_stdout(out), redirect_stderr(err):
-        code: int = assay.main(arguments)  # type: ignore[attr-defined]
+        code = main(arguments)
     for stream in (out, err):
         stream.flush()
     texts = [bytes_.getvalue().decode("utf-8") for bytes_ in written]

@@ -12,6 +12,7 @@ import pytest
 from assay.models import EmbeddingCache, text_model
 from assay.models.cache import content_keys, default_folder
 from tests.models.cached_runs import encoded, kept, started
+from tests.waiting import PATIENCE, until
 
 
 def test_what_is_added_is_found_in_any_order(tmp_path):
@@ -83,9 +84,9 @@ def test_threads_of_one_process(tmp_path):
 
 def test_two_processes_at_once(place):
     truth = encoded(3000, cache=False).vectors.tobytes()
-    both = [started(3000, SLOW="0.05") for _ in range(2)]
+    both = [started(3000, TOGETHER="3") for _ in range(2)]  # this process called it, too
     for process in both:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, err.decode()
         assert out == truth
     assert encoded(3000).n_computed == 0
@@ -101,7 +102,8 @@ def test_a_model_that_changed_its_width(tmp_path):
     cache = EmbeddingCache(tmp_path).of_model("m")
     keys, vectors, flags = kept(4, dimension=5)
     cache.add(keys, vectors, flags)
-    time.sleep(0.001)
+    before = time.time_ns()  # names of segments begin with it
+    until(lambda: time.time_ns() > before)
     newer = EmbeddingCache(tmp_path).of_model("m")
     newer.add(keys[:2], vectors[:2, :3], flags[:2])
     found = newer.find(keys)

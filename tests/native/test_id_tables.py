@@ -19,7 +19,7 @@ def packed(texts):
     return np.frombuffer(b"".join(raw), np.uint8), ends
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(texts=TEXTS, others=TEXTS)
 def test_match(engine, texts, others):
     found = engine.match_ids(*packed(texts), *packed(others))
@@ -27,7 +27,7 @@ def test_match(engine, texts, others):
     assert found.tolist() == [others.index(text) if text in others else -1 for text in texts]
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(texts=TEXTS)
 def test_first_duplicate(engine, texts):
     seconds = [place for place, text in enumerate(texts) if text in texts[:place]]
@@ -35,7 +35,7 @@ def test_first_duplicate(engine, texts):
     assert engine.first_duplicate(*packed(texts)) == expected
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(texts=TEXTS, descending=st.booleans())
 def test_order(engine, texts, descending):
     order = engine.order_ids(*packed(texts), descending)

@@ -36,7 +36,7 @@ def same(a, b) -> bool:
     return a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
-@settings(max_examples=400)
+@settings(max_examples=100)
 @given(lines=run_lines(), ties=st.sampled_from([-1, 0, 1]), float32=st.booleans())
 def test_sort_rows_equals_its_twin(both, lines, ties, float32):
     native, twin = (kernels.sort_rows(*lines, ties, float32) for kernels in both)
@@ -45,7 +45,7 @@ def test_sort_rows_equals_its_twin(both, lines, ties, float32):
         assert all(map(same, native[:3], twin[:3]))
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(lines=run_lines(), ties=st.sampled_from([-1, 0, 1]))
 def test_sort_rows_obeys_the_tie_rule(engine, lines, ties):
     queries, docs, scores, n_queries, blob, ends = lines
@@ -110,7 +110,7 @@ def ragged(draw):
     return offsets, np.array(scores, np.float64), keys
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(rows=ragged())
 def test_order_rows_equals_its_twin(both, rows):
     native, twin = (kernels.order_rows(*rows) for kernels in both)

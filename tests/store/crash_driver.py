@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import signal
 import sys
 import time
@@ -89,7 +90,7 @@ def kill(place: str, log: str, rounds: int, seed: int) -> None:
             began = time.perf_counter()
             os.read(heard, 1)
             pace = time.perf_counter() - began
-        time.sleep(rng.uniform(0.0, 1.5 * pace))
+        select.select([], [], [], rng.uniform(0.0, 1.5 * pace))  # any moment is a good one
         os.kill(child, signal.SIGKILL)
         os.close(heard)
         os.waitpid(child, 0)
@@ -100,16 +101,18 @@ def kill(place: str, log: str, rounds: int, seed: int) -> None:
 
 def write_together(place: str, log: str, writers: int, each: int) -> None:
     """Several writers at once, from the making of the store on, and a reader beside them."""
-    begin = time.time() + 0.3
+    gate, opened = os.pipe()
 
     def work(first: int) -> None:
-        time.sleep(max(begin - time.time(), 0))
+        os.close(opened)
+        os.read(gate, 1)  # all writers are there when it is closed
         with assay.store.open(place) as store:
             for seed in range(first, first + each):
                 store.save(scores_of(seed), str(seed), tags=[f"writer {first}"])
         os._exit(0)
 
     children = [_forked(lambda: work(number * 1000)) for number in range(writers)]  # noqa: B023
+    os.close(opened)
     codes = _watched(place, set(children))
     if any(codes):
         sys.exit(f"exit codes of the writers: {codes}")
@@ -137,7 +140,6 @@ def _watched(place: str, children: set[int]) -> list[int]:
         except assay.AssayError as error:
             if "no store" not in str(error):
                 raise
-        time.sleep(0.05)
     return codes
 
 

@@ -107,11 +107,11 @@ def _json(*arguments: object) -> Any:
 
 def _called(*arguments: object) -> tuple[int, str]:
     """Exit code and stdout of the command line."""
-    from assay import __main__ as command_line  # what `python -m assay` runs
+    from assay.cli.main import main
 
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        code: int = command_line.main(list(map(str, arguments)))  # type: ignore[attr-defined]
+        code = main(list(map(str, arguments)))
     return code, out.getvalue()
 
 

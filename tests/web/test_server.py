@@ -18,6 +18,7 @@ import pytest
 
 import assay.store
 from assay.web.server import serve
+from tests.waiting import PATIENCE
 from tests.web.samples import made_scores
 
 
@@ -50,7 +51,7 @@ def served(
 
 def fetched(address: str, path: str, **headers: str) -> http.client.HTTPResponse:
     parts = urlsplit(address)
-    connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=PATIENCE)
     connection.request("GET", path, headers={"host": parts.netloc, **headers})
     answer = connection.getresponse()
     answer.body = answer.read()
@@ -67,9 +68,18 @@ def test_it_serves_on_this_machine_and_ends_quietly(place):
         assert b"first" in answer.body
         assert answer.headers["server"] is None
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
         assert (out, err) == ("", "serving until Ctrl-C\n")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_it_ends_when_it_is_told_to(place, number, code):
+    with served(place) as (address, process):
+        assert fetched(address, "/runs.json").status == 200
+        process.send_signal(number)
+        _, err = process.communicate(timeout=PATIENCE)
+        assert (process.returncode, "Traceback" in err) == (code, False), err
 
 
 def test_beyond_this_machine_only_with_a_token_that_is_never_logged(place):
@@ -87,7 +97,7 @@ def test_beyond_this_machine_only_with_a_token_that_is_never_logged(place):
         assert "HttpOnly" in cookie
         assert fetched(path, "/runs", cookie=cookie.partition(";")[0]).status == 200
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=PATIENCE)
         assert token not in out + err
 
 

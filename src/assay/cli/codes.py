@@ -155,7 +155,10 @@ _code_options = options.add_options(
 )
 @options.threads_option
 @click.option(
-    "--chart", metavar="FILE.svg", help="Write the curve of quality over bytes per vector."
+    "--chart",
+    type=options.output_file,
+    metavar="FILE.svg",
+    help="Write the curve of quality over bytes per vector.",
 )
 @options.result_options("text", "markdown", "csv", "tsv", "json")
 @options.save_options("codes")

@@ -79,6 +79,7 @@ _REASONS = 3
 )
 @click.option(
     "--look-file",
+    type=options.output_file,
     metavar="FILE",
     help="The same, and FILE counts: numbers seen before are no new look, a new baseline begins "
     "anew.",

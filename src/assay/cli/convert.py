@@ -16,7 +16,7 @@ _AS_IN_FILE = Conventions(tiebreak="index")  # lines with equal scores keep thei
 
 @click.command("convert")
 @click.argument("source", metavar="IN")
-@click.argument("target", metavar="OUT")
+@click.argument("target", type=options.output_file, metavar="OUT")
 @click.option(
     "--kind",
     type=click.Choice(["run", "qrels"]),

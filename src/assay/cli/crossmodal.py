@@ -196,6 +196,7 @@ _search_options = options.add_options(
 @click.option(
     "--confusion",
     "confusions",
+    type=options.output_file,
     multiple=True,
     metavar="FILE",
     help="Write the confusion matrix of labels: heat map (.svg) or table (.csv, "
@@ -213,6 +214,7 @@ _search_options = options.add_options(
     "-o",
     "--output",
     "file",
+    type=options.output_file,
     metavar="FILE",
     help="Write the summary as JSON; with --full, --json or --format that result.",
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from assay.cli import output
+from assay.cli import options, output
 from assay.cli.bench import BenchReport
 from assay.cli.main import assay
 from assay.cli.progress import system_bars
@@ -81,10 +81,18 @@ _STORY: Final = (
 
 
 @click.command("demo")
-@click.argument("folder", required=False, default="assay-demo", metavar="[FOLDER]")
-@click.option("--export", metavar="DIR", help="Only write the collection to DIR, in BEIR's layout.")
+@click.argument(
+    "folder", type=options.output_folder, required=False, default="assay-demo", metavar="[FOLDER]"
+)
+@click.option(
+    "--export",
+    type=options.output_folder,
+    metavar="DIR",
+    help="Only write the collection to DIR, in BEIR's layout.",
+)
 @click.option(
     "--files",
+    type=options.output_folder,
     metavar="DIR",
     help="Only write the run files that the documentation uses to DIR, and walk through "
     "eval, check and explain on them.",

@@ -65,10 +65,16 @@ _report_options = options.add_options(
         metavar="SCENE/1-K",
         help="Draw the best and worst matches of a pair, a PNG for each descriptor.",
     ),
-    click.option("--show-to", metavar="FOLDER", help="Where pictures go. [this folder]"),
+    click.option(
+        "--show-to",
+        type=options.output_folder,
+        metavar="FOLDER",
+        help="Where pictures go. [this folder]",
+    ),
     click.option(
         "--csv",
         "wide",
+        type=options.output_file,
         metavar="FILE",
         help="Also write the wide rows, with their metadata, as CSV.",
     ),
@@ -79,7 +85,12 @@ _report_options = options.add_options(
 
 @command.command("run")
 @click.argument("experiment", metavar="EXPERIMENT")
-@click.option("--work", metavar="FOLDER", help="Folder of finished scenes. [EXPERIMENT.parts]")
+@click.option(
+    "--work",
+    type=options.output_folder,
+    metavar="FOLDER",
+    help="Folder of finished scenes. [EXPERIMENT.parts]",
+)
 @click.option(
     "--fresh",
     is_flag=True,
@@ -136,7 +147,13 @@ def run(
     metavar="N",
     help="Keypoints of each image.",
 )
-@click.option("--write", "folder", metavar="FOLDER", help="Also write the scenes as folders.")
+@click.option(
+    "--write",
+    "folder",
+    type=options.output_folder,
+    metavar="FOLDER",
+    help="Also write the scenes as folders.",
+)
 @_report_options
 @options.save_options("descriptors")
 def demo(
@@ -230,6 +247,7 @@ def patches(
     "-o",
     "--output",
     "target",
+    type=options.output_file,
     metavar="FILE",
     help="Write the result to FILE, whole or not at all.",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from assay.cli import output
+from assay.cli import options, output
 from assay.cli.cluster_options import cluster_options, open_cluster_with_bar
 from assay.cluster import encode_shards
 from assay.models import EncoderSettings
@@ -26,13 +26,19 @@ __all__ = ["command"]
     "-o",
     "--output",
     "folder",
+    type=options.output_folder,
     required=True,
     metavar="DIR",
     help="Folder for the vectors, reached by all workers.",
 )
 @click.option("--doc-prefix", default="", metavar="TEXT", help="Prefix of every text.")
 @cluster_options("threads, serial, auto (Ray), or Ray's address. [serial]")
-@click.option("--timings", metavar="FILE", help="Write time and bytes of every task as JSON.")
+@click.option(
+    "--timings",
+    type=options.output_file,
+    metavar="FILE",
+    help="Write time and bytes of every task as JSON.",
+)
 def command(
     *,
     texts: tuple[str, ...],

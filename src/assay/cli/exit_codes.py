@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import click
 
+from assay.cli import signals
 from assay.core.text import mask_secrets, printable
 from assay.errors import AssayError
 
@@ -35,6 +36,14 @@ def name_broken_pipes() -> Iterator[None]:
 
 def run_command(command: Callable[[], object]) -> int:
     """Run a command; say what went wrong, and give the exit code."""
+    before = signals.hear()
+    try:
+        return _run(command)
+    finally:
+        signals.forget(before)
+
+
+def _run(command: Callable[[], object]) -> int:
     _open_closed_streams()
     _escape_what_cannot_be_encoded()
     try:
@@ -43,12 +52,16 @@ def run_command(command: Callable[[], object]) -> int:
     except (BrokenPipeError, BrokenOutputError):
         return _end_without_reader()
     except (KeyboardInterrupt, click.Abort):
-        _print_error("interrupted.")
-        return _INTERRUPTED
+        signals.discard_unfinished()
+        _print_error(signals.ending_words())
+        return signals.ending_code() or _INTERRUPTED
     except Exception as error:
         code = _explain(error)
         _discard_unwritten()
         return code
+    told = signals.ending_code()
+    if told and told != _INTERRUPTED:
+        return told  # a server ends by itself when it is told to
     return result if isinstance(result, int) else 0
 
 

@@ -16,7 +16,15 @@ __all__ = ["command"]
 
 @click.command("fuse")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("-o", "--output", "target", required=True, help="The run to write.")
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    type=options.output_file,
+    required=True,
+    metavar="FILE",
+    help="The run to write.",
+)
 @click.option(
     "--method",
     type=click.Choice(["rrf", "combsum", "combmnz"]),

@@ -150,6 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and give its exit code.
 
     0 success, 1 `assay check` found something or a gate failed, 2 usage, 3 bad input, 4 a package
-    is missing, 5 file system, 70 an internal error, 130 interrupted, 141 broken pipe.
+    is missing, 5 file system, 70 an internal error, 129 hung up, 130 interrupted, 141 broken pipe,
+    143 terminated.
     """
     return run_command(lambda: assay.main(arguments, "assay", standalone_mode=False))

@@ -18,6 +18,7 @@ from assay.cli.saving import saving_runs
 from assay.core.consent import Consent
 from assay.core.conventions import CHOICES, Conventions
 from assay.core.text import did_you_mean
+from assay.io.atomic import check_folder, check_target
 from assay.io.tables import groups_path
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ __all__ = [
     "measures_option",
     "mismatch_option",
     "open_store",
+    "output_file",
+    "output_folder",
     "output_option",
     "qrels_option",
     "rel_option",
@@ -59,6 +62,23 @@ __all__ = [
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Command], Command]
+
+
+# Where a command writes: as `type` of a parameter these refuse, before any work is done, a place
+# where nothing can be written.
+
+
+def output_file(path: str) -> str:
+    """A file to write, in a folder that is there."""
+    check_target(path)
+    return path
+
+
+def output_folder(path: str) -> str:
+    """A folder to write to, which the command makes if it is not there."""
+    if "://" not in path:
+        check_folder(path)
+    return path
 
 
 class MultiOptionCommand(click.Command):
@@ -129,7 +149,12 @@ RUN_FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz")
 
 json_option = click.option("--json", "json_wanted", is_flag=True, help="Print JSON.")
 output_option = click.option(
-    "-o", "--output", "file", metavar="FILE", help="Write the result to FILE, whole or not at all."
+    "-o",
+    "--output",
+    "file",
+    type=output_file,
+    metavar="FILE",
+    help="Write the result to FILE, whole or not at all.",
 )
 qrels_option = click.option("-r", "--qrels", required=True, metavar="QRELS", help="The judgments.")
 mismatch_option = click.option(

@@ -44,6 +44,7 @@ _shard_options = options.add_options(
     cluster_options("Run on shards: threads, serial, auto (Ray), or Ray's address."),
     click.option(
         "--checkpoint",
+        type=options.output_folder,
         metavar="DIR",
         help="Keep finished blocks in DIR, and resume from there.",
     ),
@@ -64,14 +65,21 @@ _shard_options = options.add_options(
         metavar="N",
         help="Partial results that may be in memory at one time.",
     ),
-    click.option("--timings", metavar="FILE", help="Write time and bytes of every task as JSON."),
+    click.option(
+        "--timings",
+        type=options.output_file,
+        metavar="FILE",
+        help="Write time and bytes of every task as JSON.",
+    ),
 )
 
 
 @click.command("rank")
 @click.argument("queries", metavar="QUERIES")
 @click.argument("docs", metavar="DOCS")
-@click.option("-o", "--output", "target", help="The run to write.")
+@click.option(
+    "-o", "--output", "target", type=options.output_file, metavar="FILE", help="The run to write."
+)
 @click.option("-k", default=100, show_default=True, help="Documents for each query.")
 @options.metric_option("l2 scores are minus the squared distance.", "cosine")
 @click.option("--query-ids", help="Text file with an id per line; by default rows are numbered.")

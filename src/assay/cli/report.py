@@ -40,6 +40,7 @@ _CHANGES = ("ties", "empty", "missing", "depth")
     "-o",
     "--output",
     "file",
+    type=options.output_file,
     required=True,
     metavar="FILE",
     help="Write the report to FILE, whole or not at all: .html, .md or .tex.",
@@ -64,7 +65,12 @@ _CHANGES = ("ties", "empty", "missing", "depth")
 )
 @options.store_option
 @options.filter_options
-@click.option("--figures", metavar="DIR", help="Also write every chart to this folder.")
+@click.option(
+    "--figures",
+    type=options.output_folder,
+    metavar="DIR",
+    help="Also write every chart to this folder.",
+)
 @click.option(
     "--figure-format",
     "formats",

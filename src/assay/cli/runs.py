@@ -238,6 +238,7 @@ def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
     "-o",
     "--output",
     "file",
+    type=options.output_file,
     required=True,
     metavar="FILE",
     help=".json holds all of a run; .csv and .parquet the values of every query.",

@@ -12,7 +12,9 @@ from typing import BinaryIO
 
 from assay.errors import AssayError, StorageError
 
-__all__ = ["atomic_write"]
+__all__ = ["atomic_write", "check_folder", "check_target", "discard_unfinished"]
+
+_unfinished: set[str] = set()  # files of this process that have no name yet
 
 
 @contextmanager
@@ -22,8 +24,9 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     If anything fails on the way, what was there before stays as it was.
     """
     name = os.fspath(path)
-    target = _checked_target(name)
+    target = check_target(name)
     beside = os.path.join(os.path.dirname(target), f".assay-{secrets.token_hex(8)}.part")
+    _unfinished.add(beside)
     try:
         with open(beside, "xb") as file:
             yield file
@@ -33,21 +36,34 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             shutil.copymode(target, beside)
         os.replace(beside, target)
     except BaseException as error:
-        with suppress(OSError):
-            os.unlink(beside)
+        _discard(beside)
         if isinstance(error, OSError) and not isinstance(error, AssayError):
             raise StorageError(
                 f"{name} could not be written: {error.strerror or error}. "
                 "What was there before is unchanged."
             ) from error
         raise
+    _unfinished.discard(beside)
     _sync_folder(os.path.dirname(target))
 
 
-def _checked_target(name: str) -> str:
-    """Where the file really goes: a link stays a link, a device stays a device."""
+def discard_unfinished() -> None:
+    """Remove every file that is being written, where the process ends before they are whole."""
+    for beside in tuple(_unfinished):
+        _discard(beside)
+
+
+def _discard(beside: str) -> None:
+    with suppress(OSError):
+        os.unlink(beside)
+    _unfinished.discard(beside)
+
+
+def check_target(name: str) -> str:
+    """Where the file really goes, if it can be written: a link stays a link, a device a device."""
     try:
         target = os.path.realpath(name)
+        _check_folder(name, os.path.dirname(target))
         mode = os.stat(target).st_mode
     except FileNotFoundError:
         return target
@@ -58,6 +74,29 @@ def _checked_target(name: str) -> str:
     if not stat.S_ISREG(mode):
         raise StorageError(f"{name} is a pipe or device, not a file. Give the path of a file.")
     return target
+
+
+def check_folder(name: str) -> None:
+    """Refuse a folder that is neither there nor can be made."""
+    try:
+        folder = os.path.realpath(name)
+        while not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+    except (OSError, ValueError) as error:
+        raise StorageError(f"{name!r} cannot be written: {error}.") from None
+    _check_folder(name, folder)
+
+
+def _check_folder(name: str, folder: str) -> None:
+    if os.path.isdir(folder):
+        if os.access(folder, os.W_OK | os.X_OK):
+            return
+        why = f"no permission to write in {folder}"
+    elif os.path.lexists(folder):
+        why = f"{folder} is not a folder"
+    else:
+        why = f"there is no folder {folder}. Make it first"
+    raise StorageError(f"{name} cannot be written: {why}.")
 
 
 def _sync_folder(folder: str) -> None:

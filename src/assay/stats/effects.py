@@ -178,18 +178,33 @@ def _drop_undefined(differences: Any) -> Floats:
 
 
 def _shift_for(power: float, freedom: int, level: float) -> float:
-    """The noncentrality at which a two-sided t test has this power; 0 if power ≤ level."""
-    high = 1.0
-    while t_test_power(high, freedom, level) < power:
-        high *= 2
-    low = 0.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if t_test_power(middle, freedom, level) < power:
-            low = middle
+    """The noncentrality at which a two-sided t test has this power; 0 if power ≤ level.
+
+    False position (Illinois), down to two numbers with none between them.
+    """
+
+    def excess(shift: float) -> float:
+        return t_test_power(shift, freedom, level) - power
+
+    low, high, below, above = 0.0, 1.0, excess(0.0), excess(1.0)
+    if below >= 0:
+        return 0.0
+    while above < 0:
+        low, high, below = high, 2 * high, above
+        above = excess(high)
+    last = 0.0
+    while True:
+        middle = low - (high - low) * below / (above - below)
+        middle = middle if low < middle < high else (low + high) / 2
+        if middle in (low, high):
+            return high
+        value = excess(middle)
+        again = value * last > 0  # twice the same end: the other weighs less
+        if value < 0:
+            low, below, above = middle, value, above / (1 + again)
         else:
-            high = middle
-    return high
+            high, above, below = middle, value, below / (1 + again)
+        last = value
 
 
 def _smallest(enough: Callable[[int], bool]) -> int | None:

@@ -96,7 +96,7 @@ class OpenRun:
 
     def fail(self, error: BaseException) -> None:
         """Store why there is no result. Saved parts stay, for another attempt."""
-        words = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+        words = str(error) or ("interrupted" if isinstance(error, KeyboardInterrupt) else "")
         message = words if isinstance(error, AssayError) else f"{type(error).__name__}: {words}"
         message = mask_secrets(message)
         try:

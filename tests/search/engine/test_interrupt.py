@@ -6,15 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
 from assay.search.engine import rank, target_ranks
 from assay.search.engine.workers import run
-
-PATIENCE = 5.0  # seconds: the aim is one, but machines that test are busy
+from tests.waiting import PATIENCE
 
 _LONG_SEARCH = """
 import sys
@@ -33,7 +31,7 @@ def endless():
         yield docs
 
 def progress(done, total):
-    print("running", flush=True)
+    print("running", done, total, flush=True)
 
 try:
     if work == "targets":
@@ -54,16 +52,15 @@ def test_ctrl_c_ends_a_long_search(work, engine):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as search:
         try:
             assert search.stdout is not None
-            assert search.stdout.readline() == "running\n"
-            sent = time.monotonic()
+            first = search.stdout.readline()
             search.send_signal(signal.SIGINT)
-            rest = search.stdout.read().splitlines()
-            assert search.wait(60) == 0
-            took = time.monotonic() - sent
+            *lines, last = [first, *search.stdout.read().splitlines()]
+            assert search.wait(PATIENCE) == 0
         finally:
             search.kill()
-    assert rest[-1] == "interrupted"
-    assert took < PATIENCE
+    assert last == "interrupted"
+    _, done, total = lines[-1].split()
+    assert total == "None" or int(done) < int(total), "it went on to the end"
 
 
 class EnoughError(Exception):
@@ -120,7 +117,7 @@ def test_an_exception_of_one_task_stops_the_others():
 
     def waits(control):
         while not control.stop[0]:
-            time.sleep(0.001)
+            pass
         stopped.append(True)
 
     with pytest.raises(EnoughError):

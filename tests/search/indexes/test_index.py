@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from assay.search.indexes.index import Index
 from assay.search.indexes.prepared import prepare_docs
 from assay.search.indexes.specs import opener_of, parse_spec
 from tests.search.indexes.places import clustered
+from tests.waiting import until
 
 
 class Answers:
@@ -274,11 +274,7 @@ def test_the_server_drops_the_table_of_a_killed_process(postgres_url: str) -> No
     assert (done.returncode, done.stdout) == (-9, "[0, 1, 2, 3]\n")
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         tables = "SELECT count(*) FROM pg_class WHERE relname = 'docs'"
-        for _ in range(200):
-            if connection.execute(tables).fetchone() == (0,):
-                return
-            time.sleep(0.1)
-    pytest.fail("the table is still there")
+        until(lambda: connection.execute(tables).fetchone() == (0,))
 
 
 def test_recall_counts_tied_documents_and_overlap_the_same_ones() -> None:

@@ -72,7 +72,7 @@ def numbers(text: str) -> object:
     return data
 
 
-def test_a_killed_bench_resumes(tmp_path: Path, noted: Path) -> None:
+def test_a_killed_bench_resumes(tmp_path: Path, noted: Path, assay) -> None:
     write_collection(small(), tmp_path / "made")
     fatal = Path(f"{noted}.kill")
     fatal.touch()
@@ -85,14 +85,8 @@ def test_a_killed_bench_resumes(tmp_path: Path, noted: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert calls() == before, "the finished system was not computed again"
     assert not list((tmp_path / "cache").rglob("*.part"))
-    listed = subprocess.run(
-        [sys.executable, "-m", "assay", "runs", "list", "--json"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    states = [run["status"] for run in json.loads(listed.stdout)["runs"]]
+    listed = assay("runs", "list", "--json", "--store", tmp_path / "assay.db")
+    states = [run["status"] for run in json.loads(listed.out)["runs"]]
     assert sorted(states) == ["finished"] * 3 + ["running"]
     fresh = bench(tmp_path)
     assert numbers(fresh.stdout) == numbers(done.stdout)

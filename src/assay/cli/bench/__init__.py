@@ -156,15 +156,20 @@ _model_options = options.add_options(
 # What is written, and where.
 _output_options = options.add_options(
     click.option(
-        "--html", metavar="FILE", help="Also write a report as one page that opens offline."
+        "--html",
+        type=options.output_file,
+        metavar="FILE",
+        help="Also write a report as one page that opens offline.",
     ),
     click.option(
         "--runs",
+        type=options.output_folder,
         metavar="DIR",
         help="Also write what each system retrieved as TREC run files.",
     ),
     click.option(
         "--per-query",
+        type=options.output_file,
         metavar="FILE",
         help="Also write a table with a row for each query: .csv, .tsv, .md.",
     ),

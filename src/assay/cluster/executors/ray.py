@@ -7,9 +7,11 @@ again from their tasks. A task that raises is not retried: it would raise again.
 from __future__ import annotations
 
 import os
+import signal
 import socket
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any, Final
 
@@ -44,7 +46,8 @@ class RayExecutor(Executor):
         self._started = not self._ray.is_initialized()
         self._own: OwnRay | None = None
         if self._started:
-            self._own = _connect(self._ray, address, wanted)
+            with _keeping_signals():
+                self._own = _connect(self._ray, address, wanted)
         self._numbers = count()
         self._running: dict[int, Ticket] = {}
         try:
@@ -107,6 +110,17 @@ class RayExecutor(Executor):
 def _first_line(error: BaseException) -> str:
     words = (str(error).strip().splitlines() or [""])[0]
     return f"{type(error).__name__}: {words:.200}."
+
+
+@contextmanager
+def _keeping_signals() -> Iterator[None]:
+    """Ray would end the process by its own exit code when it is told to end."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 def _connect(ray: Any, address: str, workers: int | None) -> OwnRay | None:

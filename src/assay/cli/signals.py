@@ -1,0 +1,103 @@
+"""Signals that end a command: it stops where it is, tidies up, and its exit code says why.
+
+The first SIGINT, SIGTERM or SIGHUP is raised as an exception, so that everything unfinished is
+removed on the way out; a second one does not wait for that. This file imports next to nothing: it
+hears signals while the rest is still being imported.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+TYPE_CHECKING = False  # that of `typing`, without importing it
+if TYPE_CHECKING:
+    from types import FrameType
+
+__all__ = [
+    "Terminated",
+    "discard_unfinished",
+    "end_quietly",
+    "ending_code",
+    "ending_words",
+    "forget",
+    "hear",
+    "leave_if_lost",
+]
+
+_WORDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "hung up"}
+_ENDING = [getattr(signal, name) for name in _WORDS if hasattr(signal, name)]
+
+_received: list[int] = []
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP: they end the work as Ctrl-C does."""
+
+
+def hear() -> dict[int, object]:
+    """Raise the signals that nobody ignores or handles yet; what was there goes to `forget`."""
+    defaults = (signal.SIG_DFL, signal.default_int_handler)
+    found: dict[int, object] = {one: signal.getsignal(one) for one in _ENDING}
+    before = {one: handler for one, handler in found.items() if handler in defaults}
+    if before:
+        _received.clear()
+    try:
+        for one in before:
+            signal.signal(one, _end)
+    except ValueError:
+        return {}  # only the main thread may; in another, the program around sees to signals
+    return before
+
+
+def forget(before: dict[int, object]) -> None:
+    """Handle the signals as before."""
+    for one, handler in before.items():
+        signal.signal(one, handler)  # type: ignore[arg-type]
+
+
+def end_quietly() -> None:
+    """From now on a signal ends the interpreter at once: everything is done."""
+    for one in _ENDING:
+        if signal.getsignal(one) is _end:
+            signal.signal(one, signal.SIG_DFL)
+
+
+def ending_code() -> int | None:
+    """The exit code that the first signal asks for; None if none came."""
+    return 128 + _received[0] if _received else None
+
+
+def ending_words() -> str:
+    """What is to be said about the end."""
+    name = signal.Signals(_received[0]).name if _received else "SIGINT"
+    return f"{_WORDS[name]}."
+
+
+def leave_if_lost(lost: sys.UnraisableHookArgs) -> None:
+    """End where a signal was raised and Python drops exceptions, as in a `__del__`."""
+    if not _received or not issubclass(lost.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+    print(f"assay: {ending_words()}", file=sys.stderr, flush=True)
+    _leave()
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    _received.append(number)
+    if len(_received) > 1:
+        _leave()
+    raise KeyboardInterrupt if number == signal.SIGINT else Terminated(signal.Signals(number).name)
+
+
+def _leave() -> None:
+    discard_unfinished()
+    os._exit(128 + _received[0])
+
+
+def discard_unfinished() -> None:
+    """Remove the files that are being written, if the module that writes them is imported."""
+    discard = getattr(sys.modules.get("assay.io.atomic"), "discard_unfinished", None)
+    if discard is not None:
+        discard()
