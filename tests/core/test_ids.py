@@ -149,7 +149,8 @@ def test_places_must_exist():
 def test_concat_of_kinds_and_nothing():
     assert len(Ids.concat([])) == 0
     assert Ids.concat([Ids.count(2), Ids.of([]), Ids.count(1)]).to_list() == [0, 1, 0]
-    with pytest.raises(IdError, match="ambiguous"):
+    assert Ids.concat([Ids.of([-1, 10]), Ids.of(["0"])]).to_list() == ["-1", "10", "0"]
+    with pytest.raises(IdError, match="only numbered"):
         Ids.concat([Ids.count(1), Ids.of(["0"])])
 
 
@@ -196,10 +197,15 @@ def test_rows_without_ids_are_ordered_by_number():
     assert not Ids.concat([rows, named.take([0])]).numbered
 
 
-def test_match_refuses_duplicates_and_other_kinds():
+def test_match_of_two_kinds_goes_by_text():
+    assert Ids.of(["1", "01", "-7"]).match(Ids.of([-7, 1])).tolist() == [1, -1, 0]
+    assert Ids.of([10, 2]).match(Ids.of(["2", "x"])).tolist() == [-1, 0]
+
+
+def test_match_refuses_duplicates_and_numbered_rows():
     with pytest.raises(IdError, match="'a' is there twice, in rows 0 and 2"):
         Ids.of(["a"]).match(Ids.of(["a", "b", "a"]))
-    with pytest.raises(IdError, match=r"text ids \(such as '1'\).*integer ids \(such as 0\)"):
+    with pytest.raises(IdError, match="only numbered.*ids such as '1'"):
         Ids.of(["1"]).match(Ids.count(3))
     assert Ids.of([]).match(Ids.count(3)).tolist() == []
 

@@ -91,14 +91,26 @@ def test_one_and_text_one_in_one_input(engine, mixed):
         as_judgments(mixed)
 
 
-def test_one_on_one_side_and_text_one_on_the_other(engine):
+def test_one_on_one_side_and_text_one_on_the_other_are_one_id(engine):
+    as_text = {"1": {"2": 1.0, "10": 1.0, "3": 1.0}}
+    as_integers = {1: {2: 1.0, 10: 1.0, 3: 1.0}}
+    judged = assay.evaluate(as_text, {"1": {"10": 1}}, "RR")
     for run, qrels in (
-        ({1: {"a": 1.0}}, {"1": {"a": 1}}),
-        ({"q": {1: 1.0}}, {"q": {"1": 1}}),
-        ({"1": {"a": 1.0}}, {1: {"a": 1}}),
+        (as_integers, {"1": {"10": 1}}),
+        (as_text, {1: {10: 1}}),
+        (as_integers, {1: {10: 1}}),
+        ({1: as_text["1"]}, {"1": {10: 1}}),
     ):
-        with pytest.raises(IdError, match=r"cannot be matched.*Give both as text or both as int"):
-            assay.evaluate(run, qrels, "RR")
+        found = assay.evaluate(run, qrels, "RR")
+        assert found["RR"].tolist() == judged["RR"].tolist() == [1 / 3]
+        assert found.signature == judged.signature
+    with pytest.raises(MismatchError, match="zero padding"):  # `01` is another id than 1
+        assay.evaluate({n: {"a": 1.0} for n in range(1, 9)}, {f"0{n}": {"a": 1} for n in range(1, 9)})
+
+
+def test_numbered_rows_are_no_ids(engine):
+    with pytest.raises(IdError, match="only numbered"):
+        assay.evaluate(assay.Ranking.from_scores([[1.0, 2.0]]), {"0": {"0": 1}}, "RR")
 
 
 @pytest.mark.parametrize("sneaky", [True, 1.0, np.float64(1), b"1", None, float("nan"), (1,)])

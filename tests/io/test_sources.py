@@ -148,8 +148,23 @@ def test_integer_ids_stay_integers():
     ranking = as_ranking({1: {10: 0.5, 9: 0.5}}, RULES)
     assert ranking.query_ids.kind == ranking.doc_ids.kind == "integer"
     assert [doc for doc, _ in ranking.row(1)] == [9, 10]  # as "9" and "10" in a file
-    with pytest.raises(IdError, match="ambiguous"):
-        assay.evaluate({1: {"a": 1.0}}, {"1": {"a": 1}})
+    assert assay.evaluate({1: {"a": 1.0}}, {"1": {"a": 1}}, "RR")["RR"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize("name", ["run.parquet", "run.jsonl", "run.json"])
+def test_integers_in_a_file_are_the_text_of_another(tmp_path, name):
+    rows = [{"query": 1, "doc": doc, "score": 1.0} for doc in (1, 10, 2)]
+    path = tmp_path / name
+    if name == "run.parquet":
+        pytest.importorskip("pyarrow")
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text(json.dumps(rows) if name == "run.json" else "\n".join(map(json.dumps, rows)))
+    (tmp_path / "qrels.txt").write_text("1 0 10 1\n")
+    assert assay.evaluate(path, tmp_path / "qrels.txt", "RR")["RR"].tolist() == [0.5]
 
 
 @pytest.mark.parametrize("pack", [lambda b: b, gzip.compress, zstandard.compress])

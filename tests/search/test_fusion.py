@@ -244,6 +244,6 @@ def test_bad_requests_are_named(arguments: tuple[Any, ...], kind: Any) -> None:
         fuse(arguments[0], **options)
 
 
-def test_text_and_integer_ids_do_not_mix() -> None:
-    with pytest.raises(AssayError, match="ambiguous"):
+def test_numbered_rows_do_not_mix_with_ids() -> None:
+    with pytest.raises(AssayError, match="only numbered"):
         fuse([A, named({"q": {"x": 1.0}})])

@@ -92,12 +92,11 @@ class Ids(ABC):
 
     @staticmethod
     def concat(parts: Sequence[Ids]) -> Ids:
-        """Join sequences of one kind; empty ones fit any kind."""
+        """Join sequences; integers among text become text."""
         parts = [part for part in parts if len(part)] or list(parts[:1])
         if not parts:
             return TextIds(np.zeros(0, np.uint8), np.zeros(1, np.int64))
-        for part in parts:
-            _require_one_kind(parts[0], part)
+        parts = _of_one_kind(parts)
         return parts[0]._join(parts)
 
     @property
@@ -109,6 +108,10 @@ class Ids(ABC):
     def numbered(self) -> bool:
         """Tell whether these are the numbers of rows that have no ids."""
         return False
+
+    def as_text(self) -> Ids:
+        """The ids as text, by which ids of two sources are the same or not."""
+        return self
 
     @property
     @abstractmethod
@@ -147,10 +150,15 @@ class Ids(ABC):
         only numbered; equal ids keep their order."""
 
     def match(self, other: Ids) -> Ints:
-        """Find each id's place in `other`, or -1; `other` must hold no id twice."""
+        """Find each id's place in `other`, or -1; `other` must hold no id twice.
+
+        The integer 1 is the text `1`, as in a file that has no types.
+        """
         if not len(self) or not len(other):
             return _freeze(np.full(len(self), -1, np.int64))
-        _require_one_kind(self, other)
+        if self.kind != other.kind:
+            mine, others = _of_one_kind([self, other])
+            return mine.match(others)
         pair = other.first_duplicate()
         if pair is not None:
             raise IdError(
@@ -285,6 +293,10 @@ class IntegerIds(Ids):
         """Tell whether these are the numbers of rows that have no ids."""
         return self._numbered
 
+    def as_text(self) -> TextIds:
+        """The decimal texts of the ids."""
+        return TextIds(*_pack_text([str(number) for number in self._numbers.tolist()], "integer"))
+
     @property
     def sort_bytes(self) -> tuple[Bytes, Ints]:
         """Fixed widths of bytes, ordered as the ids are."""
@@ -407,13 +419,17 @@ def _places(places: npt.ArrayLike, size: int) -> Ints:
     return np.where(indices < 0, indices + size, indices)
 
 
-def _require_one_kind(ids: Ids, other: Ids) -> None:
-    if ids.kind != other.kind:
+def _of_one_kind(parts: Sequence[Ids]) -> list[Ids]:
+    """The ids as they are where all are of one kind, else as text, which numbered rows have not."""
+    text = next((part for part in parts if part.kind == "text"), None)
+    if text is None or all(part.kind == "text" for part in parts):
+        return list(parts)
+    if any(part.numbered for part in parts):
         raise IdError(
-            f"{ids.kind} ids (such as {ids[0]!r}) cannot be matched with {other.kind} ids "
-            f"(such as {other[0]!r}), because 1 and '1' would be ambiguous. "
-            "Give both as text or both as integers."
+            f"rows that are only numbered (0, 1, …) cannot be matched with ids such as "
+            f"{text[0]!r}. Give the rows their ids, or number both sides."
         )
+    return [part.as_text() for part in parts]
 
 
 def _one_dimension(values: npt.NDArray[Any], what: str) -> npt.NDArray[Any]:

@@ -179,7 +179,7 @@ def test_judgments_are_compared_with_float(docs, queries):
 
 
 def test_judgments_of_others_are_refused_and_of_some_are_named(docs, queries):
-    with pytest.raises(MismatchError, match="text ids such as 'q'"):
+    with pytest.raises(MismatchError, match="ids such as 'q', and the vectors are only"):
         evaluate_codes(docs, queries, qrels={"q": {"d": 1}}, **FEW)
     with pytest.raises(MismatchError, match="None of the 1 judged queries"):
         evaluate_codes(docs, queries, qrels={999: {0: 1}}, **FEW)

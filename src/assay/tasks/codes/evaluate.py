@@ -340,10 +340,10 @@ def _check_judgments(judgments: Judgments, ranking: Ranking, allow: bool) -> tup
     if isinstance(judgments, Qrels | Labels):
         sides.append(("documents", judgments.doc_ids, ranking.doc_ids))
     for what, judged, known in sides:
-        if judged.kind != known.kind and len(judged):
+        if known.numbered and judged.kind == "text" and len(judged):
             raise MismatchError(
-                f"The judgments name {what} by {judged.kind} ids such as {judged[0]!r}, the "
-                f"vectors by {known.kind} ids such as {known[0]!r}. Give the ids of the vectors."
+                f"The judgments name {what} by ids such as {judged[0]!r}, and the vectors are only "
+                "numbered. Give the ids of the vectors."
             )
         found = judged.match(known) >= 0
         absent = np.flatnonzero(~found)
