@@ -13,7 +13,7 @@ import zstandard
 
 import assay
 from assay.core.conventions import preset
-from assay.errors import IdError, InputError, MismatchError, UsageError, ValueRangeError
+from assay.errors import InputError, MismatchError, UsageError, ValueRangeError
 from assay.io.formats import as_judgments, as_ranking, find_format, read_qrels, read_run
 from assay.io.writers import write_run
 
@@ -162,7 +162,8 @@ def test_integers_in_a_file_are_the_text_of_another(tmp_path, name):
 
         pq.write_table(pa.Table.from_pylist(rows), path)
     else:
-        path.write_text(json.dumps(rows) if name == "run.json" else "\n".join(map(json.dumps, rows)))
+        lines = "\n".join(map(json.dumps, rows))
+        path.write_text(json.dumps(rows) if name == "run.json" else lines)
     (tmp_path / "qrels.txt").write_text("1 0 10 1\n")
     assert assay.evaluate(path, tmp_path / "qrels.txt", "RR")["RR"].tolist() == [0.5]
 
