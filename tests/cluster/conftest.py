@@ -18,9 +18,6 @@ SETTINGS = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1",
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_AUTH_TOKEN": secrets.token_hex(
-        32
-    ),  # or Ray writes one into the home folder, for all to read
 }
 
 
@@ -49,6 +46,8 @@ def nodes() -> Iterator[Nodes]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SETTINGS.items():
             patch.setenv(name, os.environ.get(name, value))
+        # Without one, Ray writes one into the home folder, for all to read.
+        patch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))
         from ray.cluster_utils import Cluster
 
         cluster = Cluster(
