@@ -85,7 +85,9 @@ BASE = {
 }
 # Commands that print no numbers of their own, or those of a run that has its signature.
 WITHOUT = {"convert", "demo", "encode", "fuse", "measures", "schema", "serve"}
-WITHOUT |= {f"runs {name}" for name in ("delete", "export", "import", "list", "note", "rerun")}
+WITHOUT |= {
+    f"runs {name}" for name in ("check", "delete", "export", "import", "list", "note", "rerun")
+}
 WITHOUT |= {"runs show", "runs tag"}
 
 _SAVING = dict.fromkeys(("--save", "--store", "--dataset", "--tag"), SHOWN)

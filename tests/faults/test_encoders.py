@@ -53,6 +53,7 @@ def test_a_pt_file_needs_torch(tmp_path, monkeypatch):
 def test_torch_is_only_asked_for_weights(tmp_path, monkeypatch):
     asked = {}
     torch = types.ModuleType("torch")
+    torch.__version__ = "2.6.0"
     torch.load = lambda path, **options: asked.update(options) or {"encoder": "x"}
     monkeypatch.setitem(sys.modules, "torch", torch)
     (tmp_path / "x.pt").write_bytes(b"x")

@@ -257,8 +257,8 @@ def test_what_is_no_vector(fake, row):
 def test_nan_and_infinity(fake, waits):
     fake.script = [status(200, b'{"data": [{"index": 0, "embedding": [NaN]}]}')] * 6
     refused(fake, "cannot be read")
-    fake.script = [status(200, b'{"data": [{"index": 0, "embedding": [1e999]}]}')]
-    refused(fake, "is not a list of finite numbers|cannot be read", ["a"])
+    fake.script = [status(200, b'{"data": [{"index": 0, "embedding": [1e999]}]}')] * 6
+    refused(fake, "cannot be read", ["a"])
 
 
 @pytest.mark.parametrize("data", [None, [], {}, "x", {"data": 3}, {"data": [1, 2]}, {"dat": []}])

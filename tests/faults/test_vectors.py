@@ -182,13 +182,13 @@ def test_blocks_and_threads(size, threads, docs, engine):
     assert same(rank(docs, blocks, 6, threads=threads, engine=engine), want)
 
 
-@pytest.mark.parametrize("k", [0, -1, 2.5, True, None, "3", float("nan"), [1]])
+@pytest.mark.parametrize("k", [0, -1, 2.5, True, None, "3", float("nan"), [1], 10**16, 10**5000])
 def test_depths_that_make_no_sense(k, docs, engine):
     with pytest.raises(UsageError, match="k must be a whole number"):
         rank(docs, docs, k, engine=engine)
 
 
-@pytest.mark.parametrize("k", [21, 10**9, 10**30])
+@pytest.mark.parametrize("k", [21, 10**9, 10**15])
 def test_k_beyond_the_collection(k, docs, engine):
     ranking = rank(docs, docs, k, engine=engine)
     assert set(np.diff(ranking.offsets)) == {20}

@@ -188,7 +188,7 @@ def test_a_stemmer_joins_forms_of_a_word(monkeypatch):
         ("bm25:x", {}, "must be written bm25"),
         ("bm25:", {}, "must be written bm25"),
         ("lsa", {}, "must be written lsa:DIM"),
-        ("lsa:x", {}, "is not a whole number"),
+        ("lsa:x", {}, "no whole number"),
         ("lsa:0", {}, "whole number ≥ 1"),
         ("bm25", {"stopword": None}, "Did you mean stopwords"),
         ("bm25", {"method": "best"}, "method is one of"),

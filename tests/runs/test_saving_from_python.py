@@ -35,10 +35,10 @@ keypoints: {detector: orb, border: 20, strongest: 25}
 descriptors: [ORB]
 evaluation: {tau: [3, 1], resamples: 300, verification: {scenes: 2}}
 """
-# What differs from call to call; `config` is compared by itself.
+# What differs from call to call; `config` is compared by itself, and the digest is of all columns.
 VARYING = {
     *("uid", "batch", "created", "updated", "finished", "seconds", "timings"),
-    *("done", "total", "command", "folder", "config"),
+    *("done", "total", "command", "folder", "config", "digest"),
 }
 
 

@@ -134,7 +134,7 @@ def open_folder() -> Iterator[Path]:
 # All that the commands need is loaded before the user changes, who may not be able to read it.
 AS_NOBODY = """
 import contextlib, io, json, os, sys
-from assay import __main__ as program
+from assay.cli import main as program
 def call(line, store):
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
