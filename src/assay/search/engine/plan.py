@@ -18,14 +18,17 @@ from assay.io.arrays import open_rows
 from assay.native import Engine, engine_name, load
 from assay.native.signatures import Kernels
 from assay.search.engine.blocks import (
+    Docs,
     MeasuredRows,
     Metric,
     Queries,
     Sizes,
     convertible,
     measure_rows,
+    prepare_docs,
     prepare_queries,
 )
+from assay.search.engine.coarse import MOST_COLUMNS, PANEL, coarsen, signs_of
 from assay.search.engine.exclusion import Excluded, exclusions_of
 from assay.search.engine.vectors import Rows, Vectors, doc_blocks, matrix_of, widen
 from assay.search.engine.workers import thread_count
@@ -37,6 +40,11 @@ _SHORT: Final = 1 << 30  # multiplications
 _FEW_QUERIES: Final = 256  # below this many for each thread, threads share out the documents
 _BYTES: Final = 192 << 20  # work space of all threads together
 _MOST_PRUNED: Final = 4096
+_COARSE_BYTES: Final = 96 << 20  # of documents in 8 bits, which a search makes for itself
+_COARSE_DOCS: Final = 4096  # fewer are searched sooner by the float32 product; so are short rows,
+_COARSE_COLUMNS: Final = 32
+_COARSE_QUERIES: Final = 64  # and for fewer of these documents are not quantised
+_COARSE_SHARE: Final = 8  # documents for each that is to be found
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,7 @@ class SearchPlan:
     tile: int
     parts: int
     sizes: Sizes
+    depth: int  # documents to find by 8 bits, where that may be done; else 0
 
     @property
     def n_queries(self) -> int:
@@ -103,7 +112,35 @@ class SearchPlan:
             block = measure_rows(
                 self.kernels, rows, self.metric, ids=self.doc_ids, threads=self.threads
             )
-            yield from convertible(block)
+            for part in convertible(block):
+                yield from self._coarse_parts(part)
+
+    def _coarse_parts(self, block: MeasuredRows) -> Iterator[MeasuredRows]:
+        """The block, in parts where it will be quantised: what that takes stays small."""
+        step = len(block.rows)
+        if block.coarse is None and self.is_coarse(block):
+            step = min(step, max(1, _COARSE_BYTES // (PANEL * block.rows.shape[1])) * PANEL)
+        for start in range(0, len(block.rows), step):
+            yield block.part(start, start + step)
+
+    def is_coarse(self, block: MeasuredRows) -> bool:
+        """Whether a block of documents is searched by products of 8-bit numbers first."""
+        n_docs, columns = block.rows.shape
+        return (
+            self.depth > 0
+            and n_docs >= max(_COARSE_DOCS, self.depth * _COARSE_SHARE)
+            and _COARSE_COLUMNS <= columns <= MOST_COLUMNS
+            and (block.coarse is not None or self.n_queries >= _COARSE_QUERIES)
+        )
+
+    def prepared_docs(self, block: MeasuredRows) -> Docs:
+        """A block of documents, prepared for the product; in 8 bits where that is sooner."""
+        docs = prepare_docs(self.kernels, block, self.metric, sizes=self.sizes)
+        if not self.is_coarse(block):
+            return docs
+        coarse = block.coarse or coarsen(self.kernels, docs.rows, self.threads)
+        signs = signs_of(docs.rows.shape[1])
+        return Docs(*docs[:-1], coarse=self.kernels.CoarseBlock(docs.block, *coarse, signs))
 
     def check_docs(self, n_docs: int) -> None:
         """Check what depends on the number of documents, which a stream tells at its end."""
@@ -161,6 +198,7 @@ def plan(
     doc_ids: Any,
     threads: int | None,
     engine: Engine | None,
+    coarse: bool = False,
 ) -> SearchPlan:
     """Check the inputs of a search and decide how to cut it."""
     name, kernels = choose_kernels(engine)
@@ -171,7 +209,9 @@ def plan(
     n_docs = doc_blocks(docs, columns)[1] if not _once(docs) else None
     names = check_ids(query_ids, n_queries, "query"), check_ids(doc_ids, n_docs, "doc")
     rows = kernels.fused_rows()
-    tile = _tile(n_queries, columns, k, threads=n_threads, rows=max(rows, 1))
+    depth = k if coarse and k < _MOST_PRUNED and kernels.coarse_rows() else 0
+    room = 4 * depth + 1024 if depth else 2 * min(k, _MOST_PRUNED) + 256
+    tile = _tile(n_queries, columns, room, threads=n_threads, rows=max(rows, 1))
     if not rows:
         tile = min(tile, _FEW_QUERIES)
     measures = _measure_queries(kernels, matrix, chosen, tile, names[0], n_threads)
@@ -194,6 +234,7 @@ def plan(
         tile=tile,
         parts=-(-n_threads // n_tiles) if n_tiles < n_threads else 1,
         sizes=_sizes(measures),
+        depth=depth,
     )
 
 
@@ -218,9 +259,9 @@ def check_ids(ids: Any, count: int | None, what: str) -> Ids | None:
     return names
 
 
-def _tile(n_queries: int, columns: int, k: int, *, threads: int, rows: int) -> int:
-    """How many queries to take at a time, a multiple of what the product takes."""
-    for_each = 8 * (2 * min(k, _MOST_PRUNED) + 256) + 16 * columns
+def _tile(n_queries: int, columns: int, room: int, *, threads: int, rows: int) -> int:
+    """How many queries, each with room for candidates, to take at a time: as the product does."""
+    for_each = 8 * room + 16 * columns
     most = max(rows, min(_MOST_QUERIES, _BYTES // threads // for_each))
     n_tiles = -(-n_queries // most)
     if n_queries >= _FEW_QUERIES * threads:
