@@ -175,7 +175,7 @@ public:
     CoarseReceiver(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
                    const float* least)
         : top_(top), decider_(metric, queries, docs.docs), rows_(queries), queries_(queries, docs.signs), docs_(docs), excluded_(excluded),
-          range_(range), may_guess_(least == nullptr), capacity_(room_for(top.k_)), states_(queries.exact.count),
+          range_(range), may_guess_(least == nullptr), capacity_(room_for(top.k_, range.to - range.from)), states_(queries.exact.count),
           scan_floor_(queries_.step.size(), kNever), certain_(queries.exact.count), candidates_(queries.exact.count * capacity_) {
         top.floors(queries, docs.docs, certain_.data());
         widest_reach_ = *std::max_element(docs.panel_reach.begin(), docs.panel_reach.end());
@@ -187,8 +187,8 @@ public:
         }
     }
 
-    // How many candidates a query may have: more are left to the float32 product.
-    static size_t room_for(size_t k) { return 4 * k + 1024; }
+    // How many candidates a query may have: with more, the float32 product is sooner.
+    static size_t room_for(size_t k, size_t n_docs) { return std::max(4 * k + 1024, std::min<size_t>(n_docs / 32, kMostRoom)); }
 
     void scan(Control control);
     void finish(const volatile int32_t* stop);
@@ -199,7 +199,7 @@ public:
     const std::vector<float>& floors() const { return certain_; }
 
 private:
-    static constexpr size_t kMostDecided = 1 << 20;
+    static constexpr size_t kMostDecided = 1 << 20, kMostRoom = 1 << 13;
 
     struct Candidate {
         float score;
@@ -278,19 +278,29 @@ private:
 
     void make_room(size_t query) {
         State& state = states_[query];
-        guess(query);
-        cut(query);
-        if (state.count > state.limit / 2) {
+        if (guesses()) {
+            guess(query);
+        } else if (!state.guessed) {
             certify(query);
-            cut(query);
         }
-        if (state.count <= state.limit - state.limit / 4) return;
+        cut(query);
+        if (state.count > state.limit / 2) grow(query);
+    }
+
+    void grow(size_t query) {
+        State& state = states_[query];
         if (state.limit < capacity_) {
             state.limit = std::min(capacity_, 2 * state.limit);
-        } else {
-            give_up(query);
+            return;
         }
+        if (state.count <= state.limit - state.limit / 4) return;
+        certify(query);
+        cut(query);
+        if (state.count > state.limit - state.limit / 4) give_up(query);
     }
+
+    // Whether the k-th best of all documents is expected further down than the best of those seen.
+    bool guesses() const { return may_guess_ && rank_ < top_.k_; }
 
     // The rank-th best of some scores; `work_` holds them.
     float nth_best(size_t rank) {
@@ -300,12 +310,17 @@ private:
     }
 
     void guess(size_t query) {
+        if (guesses()) guess_from(query, rank_);
+    }
+
+    // Takes the rank-th best score for what the k-th best of all documents will reach.
+    void guess_from(size_t query, size_t rank) {
         State& state = states_[query];
-        if (!may_guess_ || rank_ >= top_.k_ || state.count < rank_) return;
+        if (state.count < rank) return;
         const Candidate* candidate = candidates_of(query);
         work_.resize(state.count);
         for (size_t i = 0; i < state.count; ++i) work_[i] = candidate[i].score;
-        const float floor = nth_best(rank_);
+        const float floor = nth_best(rank);
         if (!(floor > state.floor)) return;
         set_floor(query, floor);
         state.guessed = true;
@@ -391,6 +406,8 @@ void CoarseReceiver::scan(Control control) {
 void CoarseReceiver::finish(const volatile int32_t* stop) {
     for (size_t query = 0; query < states_.size(); ++query) {
         if (!states_[query].guessed) certify(query);
+        // all documents were seen: the k-th best of them is hardly beyond a few ranks of that place
+        if (may_guess_) guess_from(query, top_.k_ + static_cast<size_t>(std::sqrt(static_cast<double>(top_.k_))) + 2);
         cut(query);
     }
     for (size_t query = 0; query < states_.size() && *stop == 0;) query = settle_from(query);

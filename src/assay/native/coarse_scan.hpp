@@ -77,9 +77,7 @@ inline float multiply_rows(const float* a, const float* b, size_t columns) {
         }
     }
     const __m256 all = _mm256_add_ps(_mm256_add_ps(sums[0], sums[1]), _mm256_add_ps(sums[2], sums[3]));
-    alignas(32) float lanes[8];
-    _mm256_store_ps(lanes, all);
-    float sum = sum_of(lanes);
+    float sum = sum_of(all);
     for (; column < columns; ++column) sum += a[column] * b[column];
     return sum;
 }

@@ -11,9 +11,12 @@
 #endif
 
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "coarse_kernels.hpp"
+
+#pragma GCC diagnostic ignored "-Wpsabi"  // no vector leaves this file
 
 namespace {
 
@@ -21,7 +24,6 @@ using assay::CoarseLimits;
 using assay::CoarseRows;
 using assay::kStep;
 
-constexpr int kQuantisedLanes = 8;
 constexpr float kRoundoff = 0x1p-24f;
 
 // The sums and differences of `Count` vectors of `Width` numbers each, over all pairs in turn.
@@ -114,23 +116,34 @@ inline void rotate(float* x, size_t width) {
     }
 }
 
-inline float largest(const float* lanes) {
+// Eight numbers that are treated alike; the compiler knows the instructions.
+typedef float Lanes __attribute__((vector_size(32)));
+typedef uint32_t Bits __attribute__((vector_size(32)));
+constexpr size_t kTogether = 8;
+
+inline Lanes lanes_at(const float* at) {
+    Lanes lanes;
+    std::memcpy(&lanes, at, sizeof lanes);
+    return lanes;
+}
+
+inline Lanes larger(Lanes a, Lanes b) { return a > b ? a : b; }
+
+inline float largest(Lanes lanes) {
     float most = 0.0f;
-    for (int i = 0; i < kQuantisedLanes; ++i) most = lanes[i] > most ? lanes[i] : most;
+    for (size_t i = 0; i < kTogether; ++i) most = lanes[i] > most ? lanes[i] : most;
     return most;
 }
 
-inline float sum_of(const float* lanes) {
+inline float sum_of(Lanes lanes) {
     return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
 inline float largest_size(const float* x, size_t padded) {
-    float sizes[kQuantisedLanes] = {};
-    for (size_t at = 0; at < padded; at += kQuantisedLanes) {
-        for (int lane = 0; lane < kQuantisedLanes; ++lane) {
-            const float size = std::fabs(x[at + lane]);
-            sizes[lane] = size > sizes[lane] ? size : sizes[lane];
-        }
+    Lanes sizes = {};
+    for (size_t at = 0; at < padded; at += kTogether) {
+        const Lanes value = lanes_at(x + at);
+        sizes = larger(larger(value, -value), sizes);
     }
     return largest(sizes);
 }
@@ -138,21 +151,19 @@ inline float largest_size(const float* x, size_t padded) {
 // The largest norm of 16 numbers that are summed up in 16 bits, squared: of blocks of 32 columns the
 // first two of every four, or the last two.
 inline float largest_block(const float* x, size_t padded, float factor) {
-    float block = 0.0f;
+    Lanes most = {};
     for (size_t at = 0; at < padded; at += 32) {
-        float squares[kQuantisedLanes] = {};
-        for (size_t i = 0; i < 32; i += kQuantisedLanes) {
-            for (int lane = 0; lane < kQuantisedLanes; ++lane) {
-                const float value = x[at + i + lane] * factor;
-                squares[lane] += value * value;
-            }
+        Lanes squares = {};
+        for (size_t i = 0; i < 32; i += kTogether) {
+            const Lanes value = lanes_at(x + at + i) * factor;
+            squares += value * value;
         }
-        const float left = (squares[0] + squares[4]) + (squares[1] + squares[5]);
-        const float right = (squares[2] + squares[6]) + (squares[3] + squares[7]);
-        const float most = left > right ? left : right;
-        block = most > block ? most : block;
+        const Lanes swapped = {squares[4], squares[5], squares[6], squares[7], squares[0], squares[1], squares[2], squares[3]};
+        const Lanes halves = squares + swapped;
+        const Lanes turned = {halves[1], halves[0], halves[3], halves[2], halves[5], halves[4], halves[7], halves[6]};
+        most = larger(halves + turned, most);
     }
-    return block;
+    return largest(most);
 }
 
 inline float largest_pair(const float* x, size_t padded, float factor) {
@@ -172,34 +183,36 @@ inline float excess(const float* x, size_t padded, float factor, CoarseLimits li
     return more > 1.0f ? more : 1.0f;
 }
 
-// Adding and taking away 1.5 · 2^23 rounds to the nearest whole number, halves to the even one.
-inline float nearest(float x) {
-    constexpr float big = 12582912.0f;
-    return (x + big) - big;
+// Adding 1.5 · 2^23 rounds to the nearest whole number, halves to the
+// even one, and leaves it in the lowest bits.
+constexpr float kWhole = 12582912.0f;
+
+inline void put_codes(Lanes raised, int8_t* codes) {
+    Bits bits;
+    std::memcpy(&bits, &raised, sizeof bits);
+    for (size_t i = 0; i < kTogether; ++i) codes[i] = static_cast<int8_t>(bits[i] & 0xff);
 }
 
-// `x` is padded with zeros to whole blocks of 32. Squares are of multiples of the step: those of the
+// `x` and `codes` are padded to whole blocks of 32. Squares are of multiples of the step: those of the
 // numbers themselves might leave the range of float32.
-inline void quantise_row(const float* x, size_t width, size_t padded, size_t columns, CoarseLimits limits, int8_t* codes, float& step,
-                         float& residual, float& norm) {
+inline void quantise_row(const float* x, size_t padded, size_t columns, CoarseLimits limits, int8_t* codes, float& step, float& residual,
+                         float& norm) {
     const float most = largest_size(x, padded), more = 1.0f + static_cast<float>(columns + 128) * kRoundoff;
     if (!(most > 0x1p-110f && most < 0x1p110f)) {  // all is left over
-        for (size_t i = 0; i < width; ++i) codes[i] = 0;
+        std::memset(codes, 0, padded);
         step = 0.0f;
         norm = residual = most * std::sqrt(static_cast<float>(columns)) * more;
         return;
     }
     const float top = most * excess(x, padded, 127.0f / most, limits), factor = 127.0f / top;
     step = top / 127.0f;
-    float squares[kQuantisedLanes] = {}, rests[kQuantisedLanes] = {};
-    for (size_t at = 0; at < padded; at += kQuantisedLanes) {
-        for (int lane = 0; lane < kQuantisedLanes; ++lane) {
-            const float value = x[at + lane] * factor, rest = value - nearest(value);
-            squares[lane] += value * value;
-            rests[lane] += rest * rest;
-        }
+    Lanes squares = {}, rests = {};
+    for (size_t at = 0; at < padded; at += kTogether) {
+        const Lanes value = lanes_at(x + at) * factor, raised = value + kWhole, rest = value - (raised - kWhole);
+        squares += value * value;
+        rests += rest * rest;
+        put_codes(raised, codes + at);
     }
-    for (size_t i = 0; i < width; ++i) codes[i] = static_cast<int8_t>(static_cast<int32_t>(nearest(x[i] * factor)));
     // rounding of the rotation, of the steps here and of what follows, generously
     norm = step * std::sqrt(sum_of(squares)) * more;
     residual = step * std::sqrt(sum_of(rests)) * more + 32 * kRoundoff * norm;
@@ -208,11 +221,13 @@ inline void quantise_row(const float* x, size_t width, size_t padded, size_t col
 inline void quantise(const float* rows, size_t count, size_t columns, const float* signs, CoarseLimits limits, const CoarseRows& out) {
     const size_t width = (columns + kStep - 1) / kStep * kStep, padded = (columns + 31) / 32 * 32;
     std::vector<float> turned(padded);
+    std::vector<int8_t> codes(padded);
     for (size_t row = 0; row < count; ++row) {
         for (size_t i = 0; i < columns; ++i) turned[i] = rows[row * columns + i] * signs[i];
         for (size_t i = columns; i < padded; ++i) turned[i] = 0.0f;
         rotate(turned.data(), width);
-        quantise_row(turned.data(), width, padded, columns, limits, out.codes + row * width, out.step[row], out.residual[row], out.norm[row]);
+        quantise_row(turned.data(), padded, columns, limits, codes.data(), out.step[row], out.residual[row], out.norm[row]);
+        std::memcpy(out.codes + row * width, codes.data(), width);
     }
 }
 

@@ -20,7 +20,7 @@ from assay.arrays import Array, Floats, Ints32
 from assay.core.ids import Ids
 from assay.errors import UsageError, ValueRangeError
 from assay.native.signatures import CoarseHandle, DocHandle, Kernels, QueryHandle
-from assay.search.engine.coarse import Coarse
+from assay.search.engine.coarse import Coarse, coarsen
 from assay.search.engine.vectors import Rows, window_rows
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "Metric",
     "Queries",
     "Sizes",
+    "coarse_block",
     "convertible",
     "measure_rows",
     "prepare_docs",
@@ -186,6 +187,16 @@ def _findable(block: MeasuredRows) -> _Findable:
     exponents[block.zero] = _BELOW_ALL_EXPONENTS  # or others would stretch zeros beyond float32
     norms = np.ldexp(roots, (block.exponents - exponents).astype(np.int32))
     return _Findable(_scale_rows(block.rows, -exponents.astype(np.int32)), exponents, norms)
+
+
+def coarse_block(kernels: Kernels, block: MeasuredRows, threads: int) -> Coarse | None:
+    """The 8-bit form of rows, however they are cut; None where it would depend on that.
+
+    float32 rows are searched as they are only where all of a block are of sane size.
+    """
+    if block.rows.dtype == np.float32 and not _is_findable(block):
+        return None
+    return coarsen(kernels, _findable(block).rows, threads)
 
 
 def _scale_rows(rows: Array, exponents: Ints32) -> NDArray[np.float32]:

@@ -17,11 +17,12 @@ from assay.arrays import Bytes, Floats32
 from assay.native.random_words import stream_key, words
 from assay.native.signatures import Kernels
 
-__all__ = ["MOST_COLUMNS", "PANEL", "Coarse", "coarsen", "signs_of"]
+__all__ = ["MOST_COLUMNS", "PANEL", "Coarse", "coarsen", "share_left", "signs_of"]
 
 PANEL: Final = 32  # documents that lie together
 MOST_COLUMNS: Final = 16384  # so that sums of products stay within 32 bits
 _STEP: Final = 4  # columns that lie together
+_SAMPLE: Final = 1024
 
 
 class Coarse(NamedTuple):
@@ -59,3 +60,27 @@ def signs_of(columns: int) -> Floats32:
 def coarsen(kernels: Kernels, rows: Floats32, threads: int) -> Coarse:
     """Rows in 8 bits."""
     return Coarse(*kernels.coarsen(rows, signs_of(rows.shape[1]), threads))
+
+
+@np.errstate(all="ignore")
+def share_left(
+    kernels: Kernels,
+    queries: Floats32,
+    docs: Floats32,
+    scale: Floats32,
+    bias: Floats32,
+    share: float,
+) -> float:
+    """Of documents, the share that 8 bits leave to be looked at again to find the best `share`.
+
+    An estimate from some documents, for the median query: it decides how to search, not what is
+    found.
+    """
+    chosen = slice(None, None, max(1, len(docs) // _SAMPLE))
+    some = np.ascontiguousarray(docs[chosen])
+    left, right = coarsen(kernels, queries, 1), coarsen(kernels, some, 1)
+    scores = bias[chosen] + scale[chosen] * (queries @ some.T)
+    off = left.residual[:, None] * right.norm + left.norm[:, None] * right.residual
+    rank = min(len(some), int(share * len(some)) + 2)
+    floor = np.partition(scores, -rank, axis=1)[:, -rank]
+    return float(np.median((scores + scale[chosen] * off >= floor[:, None]).mean(axis=1)))

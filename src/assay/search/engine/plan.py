@@ -27,10 +27,19 @@ from assay.search.engine.blocks import (
     measure_rows,
     prepare_docs,
     prepare_queries,
+    refuse_zero,
 )
-from assay.search.engine.coarse import MOST_COLUMNS, PANEL, coarsen, signs_of
+from assay.search.engine.coarse import MOST_COLUMNS, PANEL, coarsen, share_left, signs_of
 from assay.search.engine.exclusion import Excluded, exclusions_of
-from assay.search.engine.vectors import Rows, Vectors, doc_blocks, matrix_of, widen
+from assay.search.engine.prepared import Prepared
+from assay.search.engine.vectors import (
+    Rows,
+    Vectors,
+    check_columns,
+    doc_blocks,
+    matrix_of,
+    widen,
+)
 from assay.search.engine.workers import thread_count
 
 __all__ = ["SearchPlan", "check_ids", "choose_kernels", "plan"]
@@ -45,6 +54,9 @@ _COARSE_DOCS: Final = 4096  # fewer are searched sooner by the float32 product; 
 _COARSE_COLUMNS: Final = 32
 _COARSE_QUERIES: Final = 64  # and for fewer of these documents are not quantised
 _COARSE_SHARE: Final = 8  # documents for each that is to be found
+_COARSE_ROOM: Final = 8192  # candidates of a query
+_PROBES: Final = 16  # queries by which a block is judged
+_MOST_LEFT: Final = 1 / 40  # of the documents of a block
 
 
 @dataclass(frozen=True)
@@ -107,13 +119,21 @@ class SearchPlan:
 
     def blocks(self) -> Iterator[MeasuredRows]:
         """The documents, block by block, measured."""
-        blocks, _ = doc_blocks(self.docs, self.queries.shape[1])
-        for rows in blocks:
-            block = measure_rows(
-                self.kernels, rows, self.metric, ids=self.doc_ids, threads=self.threads
-            )
+        for block in self._measured():
             for part in convertible(block):
                 yield from self._coarse_parts(part)
+
+    def _measured(self) -> Iterator[MeasuredRows]:
+        if isinstance(self.docs, Prepared):
+            for block in self.docs.blocks():
+                refuse_zero(block, "docs", self.metric, self.doc_ids)
+                yield block
+            return
+        blocks, _ = doc_blocks(self.docs, self.queries.shape[1])
+        for rows in blocks:
+            yield measure_rows(
+                self.kernels, rows, self.metric, ids=self.doc_ids, threads=self.threads
+            )
 
     def _coarse_parts(self, block: MeasuredRows) -> Iterator[MeasuredRows]:
         """The block, in parts where it will be quantised: what that takes stays small."""
@@ -133,10 +153,27 @@ class SearchPlan:
             and (block.coarse is not None or self.n_queries >= _COARSE_QUERIES)
         )
 
+    def _is_crowded(self, docs: Docs) -> bool:
+        """Whether too many documents are too near to each other for 8 bits, by a few queries."""
+        if self.n_queries < _COARSE_QUERIES:
+            return False
+        middle = max(0, self.n_queries - _PROBES) // 2
+        queries = self.prepared(middle, min(self.n_queries, middle + _PROBES)).rows
+        share = self.depth / len(docs)
+        left = share_left(self.kernels, queries, docs.rows, docs.scale, docs.bias, share)
+        return left > _MOST_LEFT + 4 * share
+
     def prepared_docs(self, block: MeasuredRows) -> Docs:
         """A block of documents, prepared for the product; in 8 bits where that is sooner."""
+        if not isinstance(self.docs, Prepared):
+            return self._prepare_docs(block)
+        coarse = self.is_coarse(block)
+        key = self.engine, self.metric, self.sizes, len(block.rows), coarse and self.depth
+        return self.docs.keep(block.first, key, lambda: self._prepare_docs(block))
+
+    def _prepare_docs(self, block: MeasuredRows) -> Docs:
         docs = prepare_docs(self.kernels, block, self.metric, sizes=self.sizes)
-        if not self.is_coarse(block):
+        if not self.is_coarse(block) or self._is_crowded(docs):
             return docs
         coarse = block.coarse or coarsen(self.kernels, docs.rows, self.threads)
         signs = signs_of(docs.rows.shape[1])
@@ -206,11 +243,11 @@ def plan(
     n_threads = thread_count(threads)
     matrix, docs = matrix_of(open_rows(queries), "queries"), _open_docs(docs)
     n_queries, columns = matrix.shape
-    n_docs = doc_blocks(docs, columns)[1] if not _once(docs) else None
+    n_docs = _count_docs(docs, columns)
     names = check_ids(query_ids, n_queries, "query"), check_ids(doc_ids, n_docs, "doc")
     rows = kernels.fused_rows()
     depth = k if coarse and k < _MOST_PRUNED and kernels.coarse_rows() else 0
-    room = 4 * depth + 1024 if depth else 2 * min(k, _MOST_PRUNED) + 256
+    room = max(4 * depth + 1024, _COARSE_ROOM) if depth else 2 * min(k, _MOST_PRUNED) + 256
     tile = _tile(n_queries, columns, room, threads=n_threads, rows=max(rows, 1))
     if not rows:
         tile = min(tile, _FEW_QUERIES)
@@ -241,6 +278,13 @@ def plan(
 def _open_docs(docs: Any) -> Any:
     """Documents with their files opened: one file, or the blocks of an iterator."""
     return map(open_rows, docs) if _once(docs) else open_rows(docs)
+
+
+def _count_docs(docs: Any, columns: int) -> int | None:
+    if isinstance(docs, Prepared):
+        check_columns(docs.shape[1], columns)
+        return len(docs)
+    return None if _once(docs) else doc_blocks(docs, columns)[1]
 
 
 def _once(docs: Any) -> bool:
