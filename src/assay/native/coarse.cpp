@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "cpu.hpp"
 #include "decider.hpp"
@@ -176,7 +177,7 @@ public:
                    const float* least)
         : top_(top), decider_(metric, queries, docs.docs), rows_(queries), queries_(queries, docs.signs), docs_(docs), excluded_(excluded),
           range_(range), may_guess_(least == nullptr), capacity_(room_for(top.k_, range.to - range.from)), states_(queries.exact.count),
-          scan_floor_(queries_.step.size(), kNever), certain_(queries.exact.count), candidates_(queries.exact.count * capacity_) {
+          scan_floor_(queries_.step.size(), kNever), certain_(queries.exact.count), candidates_(new Candidate[queries.exact.count * capacity_]) {
         top.floors(queries, docs.docs, certain_.data());
         widest_reach_ = *std::max_element(docs.panel_reach.begin(), docs.panel_reach.end());
         widest_spread_ = *std::max_element(docs.spread.begin(), docs.spread.end());
@@ -216,10 +217,10 @@ private:
     }
     static void expect(void* self, size_t query) {
         const auto* receiver = static_cast<CoarseReceiver*>(self);
-        __builtin_prefetch(receiver->candidates_.data() + query * receiver->capacity_ + receiver->states_[query].count, 1);
+        __builtin_prefetch(receiver->candidates_.get() + query * receiver->capacity_ + receiver->states_[query].count, 1);
     }
 
-    Candidate* candidates_of(size_t query) { return candidates_.data() + query * capacity_; }
+    Candidate* candidates_of(size_t query) { return candidates_.get() + query * capacity_; }
 
     void begin(size_t query) {
         const double early = static_cast<double>(guessed_rank(top_.k_, kStages[0]));
@@ -302,13 +303,6 @@ private:
     // Whether the k-th best of all documents is expected further down than the best of those seen.
     bool guesses() const { return may_guess_ && rank_ < top_.k_; }
 
-    // The rank-th best of some scores; `work_` holds them.
-    float nth_best(size_t rank) {
-        const auto nth = work_.begin() + static_cast<std::ptrdiff_t>(rank) - 1;
-        std::nth_element(work_.begin(), nth, work_.end(), [](float a, float b) { return a > b; });
-        return *nth;
-    }
-
     void guess(size_t query) {
         if (guesses()) guess_from(query, rank_);
     }
@@ -320,7 +314,7 @@ private:
         const Candidate* candidate = candidates_of(query);
         work_.resize(state.count);
         for (size_t i = 0; i < state.count; ++i) work_[i] = candidate[i].score;
-        const float floor = nth_best(rank);
+        const float floor = reached_by(work_.data(), state.count, rank);
         if (!(floor > state.floor)) return;
         set_floor(query, floor);
         state.guessed = true;
@@ -335,7 +329,7 @@ private:
         for (size_t i = 0; i < state.count; ++i) {
             work_[i] = static_cast<float>(candidate[i].score - error_of(query, candidate[i].at) * (1 + kCompareSlack));
         }
-        certain_[query] = std::max(certain_[query], nth_best(top_.k_));
+        certain_[query] = std::max(certain_[query], reached_by(work_.data(), state.count, top_.k_));
         if (certain_[query] < state.floor) return;
         set_floor(query, certain_[query]);
         state.guessed = false;
@@ -372,7 +366,7 @@ private:
     double widest_reach_, widest_spread_, widest_off_;
     std::vector<State> states_;
     std::vector<float> scan_floor_, certain_, work_;
-    std::vector<Candidate> candidates_;
+    std::unique_ptr<Candidate[]> candidates_;  // not touched before they are used
 };
 
 void CoarseReceiver::scan(Control control) {
@@ -450,7 +444,7 @@ void CoarseReceiver::settle(size_t query, const uint32_t* at, const float* produ
     if (count >= top_.k_) {
         work_.resize(count);
         for (size_t i = 0; i < count; ++i) work_[i] = score_of(i) - docs.bound[at[i]];
-        floor = std::max(floor, nth_best(top_.k_));
+        floor = std::max(floor, reached_by(work_.data(), count, top_.k_));
     }
     for (size_t i = 0; i < count; ++i) {
         if (score_of(i) + docs.bound[at[i]] >= floor) left.push_back(at[i]);

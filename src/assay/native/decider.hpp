@@ -32,6 +32,24 @@ inline Limits limits_of(double score, const QueryRows& queries, const DocRows& d
     return {static_cast<float>(middle - slack), static_cast<float>(middle + slack)};
 }
 
+// The largest of a few values that at least k of the scores reach.
+inline float reached_by(const float* scores, size_t count, size_t k) {
+    float low = scores[0], high = scores[0];
+    for (size_t i = 1; i < count; ++i) {
+        low = scores[i] < low ? scores[i] : low;
+        high = scores[i] > high ? scores[i] : high;
+    }
+    for (int step = 0; step < 24; ++step) {
+        const float middle = low + (high - low) / 2;
+        if (!(middle > low && middle < high)) break;
+        size_t reached = 0;
+        for (size_t i = 0; i < count; ++i) reached += scores[i] >= middle;
+        (reached >= k ? low : high) = middle;
+        if (reached >= k && reached <= k + k / 32) break;
+    }
+    return low;
+}
+
 // Computes something for pairs, visited by document and not by query, so that rows are read in the
 // order of memory and those that several queries found once. `compute(pairs, values)` fills in values;
 // the result is that of candidates[offsets[q]] … with query q, in that order.

@@ -55,28 +55,6 @@ bool Excluded::holds(size_t query, int64_t doc) const {
     return std::binary_search(docs + offsets[query], docs + offsets[query + 1], doc);
 }
 
-namespace {
-
-// The largest of a few values that at least k of the scores reach.
-float reached_by(const float* scores, size_t count, size_t k) {
-    float low = scores[0], high = scores[0];
-    for (size_t i = 1; i < count; ++i) {
-        low = scores[i] < low ? scores[i] : low;
-        high = scores[i] > high ? scores[i] : high;
-    }
-    for (int step = 0; step < 24; ++step) {
-        const float middle = low + (high - low) / 2;
-        if (!(middle > low && middle < high)) break;
-        size_t reached = 0;
-        for (size_t i = 0; i < count; ++i) reached += scores[i] >= middle;
-        (reached >= k ? low : high) = middle;
-        if (reached >= k && reached <= k + k / 32) break;
-    }
-    return low;
-}
-
-}  // namespace
-
 // Candidates of one scan: a buffer per query, cut back when full, decided when that does not help.
 class TopKReceiver {
 public:
