@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <numeric>
 
 #include "cpu.hpp"
 #include "decider.hpp"
@@ -182,6 +183,8 @@ public:
         widest_reach_ = *std::max_element(docs.panel_reach.begin(), docs.panel_reach.end());
         widest_spread_ = *std::max_element(docs.spread.begin(), docs.spread.end());
         widest_off_ = *std::max_element(docs.panel_off.begin(), docs.panel_off.end());
+        mean_reach_ = std::accumulate(docs.panel_reach.begin(), docs.panel_reach.end(), 0.0) / static_cast<double>(docs.panel_reach.size());
+        mean_spread_ = std::accumulate(docs.spread.begin(), docs.spread.end(), 0.0) / static_cast<double>(docs.spread.size());
         for (size_t query = 0; query < states_.size(); ++query) {
             if (least != nullptr) certain_[query] = std::max(certain_[query], least[query]);
             begin(query);
@@ -200,6 +203,7 @@ public:
     const std::vector<float>& floors() const { return certain_; }
 
 private:
+    static constexpr double kDeviations = 2.5;
     static constexpr size_t kMostDecided = 1 << 20, kMostRoom = 1 << 13;
 
     struct Candidate {
@@ -262,6 +266,12 @@ private:
         return in_steps * queries_.step[query] + widest_off_;
     }
 
+    // Errors of columns are independent, so that their sum is far less than the bound.
+    float usual_error(size_t query) const {
+        const double in_steps = queries_.residual[query] * mean_reach_ + queries_.size[query] * mean_spread_;
+        return static_cast<float>(kDeviations * in_steps * queries_.step[query] / std::sqrt(static_cast<double>(rows_.exact.columns)));
+    }
+
     void keep(size_t query, size_t first, const int32_t* sums, uint32_t mask) {
         State& state = states_[query];
         if (state.count + kPanel > state.limit) make_room(query);
@@ -307,14 +317,15 @@ private:
         if (guesses()) guess_from(query, rank_);
     }
 
-    // Takes the rank-th best score for what the k-th best of all documents will reach.
+    // Takes the rank-th best score, less what 8 bits usually are off, for what the k-th best of all
+    // documents will reach: copies of a document are all off by the same.
     void guess_from(size_t query, size_t rank) {
         State& state = states_[query];
         if (state.count < rank) return;
         const Candidate* candidate = candidates_of(query);
         work_.resize(state.count);
         for (size_t i = 0; i < state.count; ++i) work_[i] = candidate[i].score;
-        const float floor = reached_by(work_.data(), state.count, rank);
+        const float floor = reached_by(work_.data(), state.count, rank) - usual_error(query);
         if (!(floor > state.floor)) return;
         set_floor(query, floor);
         state.guessed = true;
@@ -363,7 +374,7 @@ private:
     Range range_;
     bool may_guess_;
     size_t capacity_, rank_ = 0;
-    double widest_reach_, widest_spread_, widest_off_;
+    double widest_reach_, widest_spread_, widest_off_, mean_reach_, mean_spread_;
     std::vector<State> states_;
     std::vector<float> scan_floor_, certain_, work_;
     std::unique_ptr<Candidate[]> candidates_;  // not touched before they are used
@@ -400,8 +411,7 @@ void CoarseReceiver::scan(Control control) {
 void CoarseReceiver::finish(const volatile int32_t* stop) {
     for (size_t query = 0; query < states_.size(); ++query) {
         if (!states_[query].guessed) certify(query);
-        // all documents were seen: the k-th best of them is hardly beyond a few ranks of that place
-        if (may_guess_) guess_from(query, top_.k_ + static_cast<size_t>(std::sqrt(static_cast<double>(top_.k_))) + 2);
+        if (may_guess_) guess_from(query, top_.k_);  // all documents were seen
         cut(query);
     }
     for (size_t query = 0; query < states_.size() && *stop == 0;) query = settle_from(query);

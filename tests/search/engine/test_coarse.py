@@ -10,9 +10,10 @@ import pytest
 
 from assay.native import load
 from assay.search.engine import plan, rank
+from assay.search.engine.blocks import Docs
 from assay.search.engine.coarse import Coarse, coarsen, signs_of
 from tests.search.engine.nasty import METRICS
-from tests.search.engine.test_same_bytes import widths
+from tests.search.engine.test_same_bytes import always_coarse, widths
 
 STEP, PANEL = 4, 32
 
@@ -187,13 +188,43 @@ def test_the_same_lists_as_by_the_float32_product(make, width, monkeypatch):
         ("l2", 10, {"keep_ties": True}),
         ("cosine", 300, {"threads": 3}),
     ]
-    found = {}
-    for queries_at_least in (0, 10**9):
-        monkeypatch.setattr(plan, "_COARSE_QUERIES", queries_at_least)
-        found[queries_at_least] = [
-            searched(queries, docs, k, metric=metric, **how) for metric, k, how in cases
-        ]
-    assert found[0] == found[10**9]
+    want = [searched(queries, docs, k, metric=metric, **how) for metric, k, how in cases]
+    always_coarse(monkeypatch)
+    scans = count_coarse(monkeypatch)
+    found = [searched(queries, docs, k, metric=metric, **how) for metric, k, how in cases]
+    assert found == want
+    assert len(scans) == len(cases)
+
+
+def count_coarse(patch: pytest.MonkeyPatch) -> list[Docs]:
+    """The blocks that were searched by 8 bits."""
+    blocks: list[Docs] = []
+    make = plan.SearchPlan.prepared_docs
+
+    def noting(self, block):
+        docs = make(self, block)
+        if docs.coarse is not None:
+            blocks.append(docs)
+        return docs
+
+    patch.setattr(plan.SearchPlan, "prepared_docs", noting)
+    return blocks
+
+
+def test_which_searches_go_by_8_bits(width, monkeypatch):
+    """Many queries in many documents, but not where most documents would have to be looked at."""
+    rng = np.random.default_rng(7)
+    docs = rng.standard_normal((9000, 64), dtype=np.float32)
+    queries = rng.standard_normal((100, 64), dtype=np.float32)
+    near = (rng.standard_normal(64) + 1e-3 * docs).astype(np.float32)
+    scans = count_coarse(monkeypatch)
+    rank(queries, docs, 10)
+    assert len(scans) == 1
+    for given in ((queries[:20], docs, 10), (queries, docs[:4000], 10), (queries, near, 10)):
+        rank(*given)
+    rank(queries, docs, 1000)
+    rank(queries, docs, 10, engine="numpy")
+    assert len(scans) == 1
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int8])
@@ -202,6 +233,8 @@ def test_other_types(dtype, metric, width, monkeypatch):
     rng = np.random.default_rng(6)
     docs = (20 * rng.standard_normal((5000, 40))).astype(dtype)
     queries = (20 * rng.standard_normal((70, 40))).astype(dtype)
-    with_codes = searched(queries, docs, 20, metric=metric)
-    monkeypatch.setattr(plan, "_COARSE_DOCS", 10**9)
-    assert searched(queries, docs, 20, metric=metric) == with_codes
+    want = searched(queries, docs, 20, metric=metric)
+    always_coarse(monkeypatch)
+    scans = count_coarse(monkeypatch)
+    assert searched(queries, docs, 20, metric=metric) == want
+    assert len(scans) == 1

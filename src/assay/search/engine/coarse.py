@@ -79,7 +79,9 @@ def share_left(
     chosen = slice(None, None, max(1, len(docs) // _SAMPLE))
     some = np.ascontiguousarray(docs[chosen])
     left, right = coarsen(kernels, queries, 1), coarsen(kernels, some, 1)
-    scores = bias[chosen] + scale[chosen] * (queries @ some.T)
+    # not by BLAS, whose threads would go on waiting for more while those of the search work
+    products = np.einsum("qc,dc->qd", queries, some)
+    scores = bias[chosen] + scale[chosen] * products
     off = left.residual[:, None] * right.norm + left.norm[:, None] * right.residual
     rank = min(len(some), int(share * len(some)) + 2)
     floor = np.partition(scores, -rank, axis=1)[:, -rank]

@@ -52,10 +52,10 @@ _MOST_PRUNED: Final = 4096
 _COARSE_BYTES: Final = 96 << 20  # of documents in 8 bits, which a search makes for itself
 _COARSE_DOCS: Final = 4096  # fewer are searched sooner by the float32 product; so are short rows,
 _COARSE_COLUMNS: Final = 32
-_COARSE_QUERIES: Final = 64  # and for fewer of these documents are not quantised
-_COARSE_SHARE: Final = 8  # documents for each that is to be found
+_COARSE_QUERIES: Final = 96  # and for fewer of these documents are not quantised
+_COARSE_SHARE: Final = 48  # documents for each that is to be found
 _COARSE_ROOM: Final = 8192  # candidates of a query
-_PROBES: Final = 16  # queries by which a block is judged
+_PROBES: Final = 8  # queries by which a block is judged
 _MOST_LEFT: Final = 1 / 40  # of the documents of a block
 
 
