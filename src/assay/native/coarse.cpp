@@ -298,17 +298,17 @@ private:
         if (state.count > state.limit / 2) grow(query);
     }
 
+    // Leaves room for a panel, or gives the query up.
     void grow(size_t query) {
         State& state = states_[query];
-        if (state.limit < capacity_) {
-            state.limit = std::min(capacity_, 2 * state.limit);
-            return;
-        }
-        if (state.count <= state.limit - state.limit / 4) return;
+        state.limit = std::min(capacity_, 2 * state.limit);
+        if (has_room(state)) return;
         certify(query);
         cut(query);
-        if (state.count > state.limit - state.limit / 4) give_up(query);
+        if (!has_room(state)) give_up(query);
     }
+
+    static bool has_room(const State& state) { return state.count <= state.limit - state.limit / 4; }
 
     // Whether the k-th best of all documents is expected further down than the best of those seen.
     bool guesses() const { return may_guess_ && rank_ < top_.k_; }
