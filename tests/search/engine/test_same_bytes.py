@@ -95,8 +95,8 @@ def widths() -> list[str]:
 
 def always_coarse(patch: pytest.MonkeyPatch) -> None:
     """Let even the smallest search go by products of 8-bit numbers first."""
-    for name in ("_COARSE_DOCS", "_COARSE_COLUMNS", "_COARSE_QUERIES", "_COARSE_SHARE"):
-        patch.setattr(plan, name, 0)
+    for name in ("DOCS", "COLUMNS", "QUERIES", "ROWS", "SHARE"):
+        patch.setattr(plan, f"_COARSE_{name}", 0)
     patch.setattr(plan, "_MOST_LEFT", 2.0)  # however many candidates there will be
 
 
