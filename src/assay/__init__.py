@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from assay.scoring.scores import Mean, Scores
     from assay.scoring.stream import Stream
     from assay.search.engine import (
+        Prepared,
         pack_codes,
+        prepare,
         rank,
         rank_codes,
         target_ranks,
@@ -50,6 +52,7 @@ _HOME = {
     "Mean": "scoring.scores",
     "Measure": "measures",
     "PRESETS": "core.conventions",
+    "Prepared": "search.engine",
     "Ranking": "core.ranking",
     "Scores": "scoring.scores",
     "Stream": "scoring.stream",
@@ -65,6 +68,7 @@ _HOME = {
     "pack_codes": "search.engine",
     "parse": "measures",
     "parse_many": "measures",
+    "prepare": "search.engine",
     "preset": "core.conventions",
     "rank": "search.engine",
     "rank_codes": "search.engine",
@@ -88,6 +92,7 @@ __all__ = [
     "Judgments",
     "Mean",
     "Measure",
+    "Prepared",
     "Ranking",
     "Scores",
     "Stream",
@@ -103,6 +108,7 @@ __all__ = [
     "pack_codes",
     "parse",
     "parse_many",
+    "prepare",
     "preset",
     "rank",
     "rank_codes",

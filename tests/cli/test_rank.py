@@ -61,3 +61,29 @@ def test_refusals_write_nothing(folder, arguments, code):
     assert main(["rank", *arguments]) == code
     assert not Path("run.txt").exists()
     assert Path("d.npy").read_bytes() == before
+
+
+def test_a_prepared_corpus_is_kept_and_changes_no_byte(folder):
+    assert call("q.npy", "d.npy", "-o", "plain.txt").exit_code == 0
+    for name in ("first.txt", "second.txt"):
+        done = call("q.npy", "d.npy", "--prepare", "d.prepared", "-o", name)
+        assert done.exit_code == 0, done.output
+        assert Path(name).read_bytes() == Path("plain.txt").read_bytes()
+    np.save("d.npy", np.load("d.npy")[::-1])
+    assert call("q.npy", "d.npy", "-o", "plain.txt").exit_code == 0
+    assert call("q.npy", "d.npy", "--prepare", "d.prepared", "-o", "third.txt").exit_code == 0
+    assert Path("third.txt").read_bytes() == Path("plain.txt").read_bytes()
+
+
+@pytest.mark.parametrize("file", ["d.npy", "q.npy", "run.txt"])
+def test_a_prepared_corpus_needs_a_file_of_its_own(folder, file):
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    done = call("q.npy", "d.npy", "--prepare", file, "-o", "run.txt")
+    assert done.exit_code != 0
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_shards_are_not_prepared(folder):
+    done = call("q.npy", "d*.npy", "--prepare", "d.prepared", "-o", "run.txt")
+    assert done.exit_code == 2
+    assert "--prepare is for one file of documents" in done.output

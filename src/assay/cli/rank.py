@@ -24,7 +24,7 @@ from assay.io.writers import write_run
 from assay.runs import tables
 from assay.runs.run_files import score_ranking, unique_names
 from assay.scoring.output import zero_remark
-from assay.search.engine import rank
+from assay.search.engine import prepare, rank
 from assay.search.engine.workers import thread_count
 
 if TYPE_CHECKING:
@@ -87,6 +87,11 @@ _shard_options = options.add_options(
 @click.option("--exclude-self", is_flag=True, help="A query never finds the document of its id.")
 @click.option("--keep-ties", is_flag=True, help="Keep all documents that tie with the k-th.")
 @options.zero_option
+@click.option(
+    "--prepare",
+    metavar="FILE",
+    help="Keep what a search makes of DOCS in FILE, for the next one. Same bytes, sooner.",
+)
 @click.option("--threads", type=int, help="By default all cores.")
 @click.option("--engine", type=click.Choice(["native", "numpy"]), help="Same bytes from both.")
 @options.target_format_option
@@ -121,6 +126,7 @@ def command(*, save: bool, store: str | None, dataset: str | None, **chosen: Any
     Examples:
       assay rank queries.npy docs.npy -k 100 -o run.txt
       assay rank q.npz d.npz --metric dot --exclude-self -o run.parquet
+      assay rank queries.npy docs.npy --prepare docs.prepared -o run.txt
       assay rank queries.npy 'docs-*.npy' --cluster auto --dry-run
       assay rank queries.npy docs.json --cluster auto --checkpoint ck -o run.txt
       assay rank queries.npy docs.json -k 10 --sample 500 --recall-of ann.txt
@@ -129,7 +135,8 @@ def command(*, save: bool, store: str | None, dataset: str | None, **chosen: Any
     _refuse_contradictions(chosen, save=save)
     inputs = ("queries", "docs", "query_ids", "doc_ids", "recall_of", "qrels")
     output.refuse_input(chosen["target"], *(chosen[key] for key in inputs))
-    output.refuse_same_file(chosen["target"], chosen["timings"])
+    output.refuse_input(chosen["prepare"], *(chosen[key] for key in inputs))
+    output.refuse_same_file(chosen["target"], chosen["timings"], chosen["prepare"])
     with saving_runs("retrieval", wanted=save, store=store, dataset=dataset, tags=()) as saving:
         vectors, ids = _read_side(chosen["queries"], chosen["query_ids"], "query")
         journal = None
@@ -157,6 +164,8 @@ def _refuse_contradictions(chosen: dict[str, Any], *, save: bool) -> None:
         raise click.UsageError("--seed changes nothing without --sample. Add it.")
     if chosen["qrels"] is None and (save or chosen["measures"]):
         raise click.UsageError("--save and -m go with --qrels, against which the run is scored.")
+    if chosen["prepare"] and _is_sharded(chosen):
+        raise click.UsageError("--prepare is for one file of documents; shards are searched as is.")
     if chosen["dry_run"] and save:
         raise click.UsageError("--dry-run searches nothing, so there is nothing to --save.")
 
@@ -180,6 +189,8 @@ def _search_settings(chosen: dict[str, Any]) -> dict[str, Any]:
 
 def _rank_here(vectors: Any, ids: Any, chosen: dict[str, Any], saving: Saving) -> Ranking:
     docs, doc_ids = _read_side(chosen["docs"], chosen["doc_ids"], "doc")
+    if chosen["prepare"] is not None:
+        docs = prepare(docs, chosen["prepare"], threads=chosen["threads"])
     with progress_bar("searching", saving.listener) as progress:
         return rank(
             vectors,

@@ -1,6 +1,7 @@
 // The Python face of the exact search. Blocks keep the arrays alive that they point into.
 #include "arrays.hpp"
 #include "binding_parts.hpp"
+#include "coarse.hpp"
 #include "parallel.hpp"
 #include "search.hpp"
 
@@ -71,6 +72,44 @@ private:
     DocRows view_;
 };
 
+// The coarse rows of a DocBlock, which must outlive it.
+class CoarseBlock {
+public:
+    CoarseBlock(const DocBlock& docs, In<uint8_t> codes, In<float> step, In<float> residual, In<float> norm, In<float> signs)
+        : codes_(codes), signs_(signs),
+          view_((check(docs.view(), codes, step, residual, norm, signs), docs.view()), codes.data(), step.data(), residual.data(), norm.data(),
+                signs.data()) {}
+    const CoarseDocs& view() const { return view_; }
+
+private:
+    static void check(const DocRows& docs, const In<uint8_t>& codes, const In<float>& step, const In<float>& residual, const In<float>& norm,
+                      const In<float>& signs) {
+        const size_t count = docs.exact.count, columns = docs.exact.columns;
+        require(columns <= kMostCoarseColumns, "too many columns");
+        require(codes.size() == panels_of(count) * kPanel * steps_of(columns) * kStep, "codes of another shape");
+        require(step.size() == count && residual.size() == count && norm.size() == count, "one step, residual and norm for each doc");
+        require(signs.size() == columns, "one sign for each column");
+    }
+
+    In<uint8_t> codes_;
+    In<float> signs_;
+    CoarseDocs view_;
+};
+
+nb::tuple coarsen_of(Matrix<float> rows, In<float> signs, int threads) {
+    const size_t count = rows.shape(0), columns = rows.shape(1);
+    require(signs.size() == columns, "one sign for each column");
+    require(columns <= kMostCoarseColumns, "too many columns");
+    Column<uint8_t> codes(panels_of(count) * kPanel * steps_of(columns) * kStep);
+    Column<float> step(count), residual(count), norm(count);
+    {
+        nb::gil_scoped_release release;
+        coarsen(rows.data(), count, columns, signs.data(), static_cast<unsigned>(std::max(1, threads)), codes.data(), step.data(),
+                residual.data(), norm.data());
+    }
+    return nb::make_tuple(to_numpy(std::move(codes)), to_numpy(std::move(step)), to_numpy(std::move(residual)), to_numpy(std::move(norm)));
+}
+
 Metric metric_of(int metric) {
     require(metric >= 0 && metric <= 2, "metric must be 0 (cosine), 1 (dot) or 2 (l2)");
     return static_cast<Metric>(metric);
@@ -108,6 +147,21 @@ void scan_of(TopK& top, int metric, const QueryBlock& queries, const DocBlock& d
     const Excluded excluded = {excluded_offsets.data(), excluded_docs.data()};
     nb::gil_scoped_release release;
     top.scan(metric_of(metric), queries.view(), docs.view(), excluded, range, control);
+}
+
+void scan_coarse_of(TopK& top, int metric, const QueryBlock& queries, const CoarseBlock& docs, In<int64_t> excluded_offsets,
+                    In<int64_t> excluded_docs, size_t from, size_t to, Changed<int32_t> stop, Changed<int64_t> done) {
+    const DocRows& rows = docs.view().docs;
+    check_match(queries.view(), rows);
+    require(top.best().size() == queries.view().exact.count, "another number of queries");
+    require(excluded_offsets.size() == top.best().size() + 1, "one offset more than queries");
+    check_offsets(excluded_offsets, excluded_docs.size());
+    require(coarse_kernels().scan != nullptr && search_kernels().scan != nullptr, "no fused product on this machine");
+    const Range range = range_of(from, to, rows);
+    const Control control = control_of(stop, done);
+    const Excluded excluded = {excluded_offsets.data(), excluded_docs.data()};
+    nb::gil_scoped_release release;
+    scan_coarse(top, metric_of(metric), queries.view(), docs.view(), excluded, range, control);
 }
 
 void decide_of(TopK& top, int metric, const QueryBlock& queries, const DocBlock& docs, In<int64_t> offsets, In<uint32_t> candidates) {
@@ -226,13 +280,18 @@ void bind_search(nb::module_& module) {
         .def(nb::init<AnyMatrix, In<int32_t>, In<double>, In<double>, Matrix<float>, In<double>, In<double>>());
     nb::class_<DocBlock>(module, "DocBlock")
         .def(nb::init<AnyMatrix, In<int32_t>, In<double>, In<double>, Matrix<float>, In<float>, In<float>, In<float>, double, int64_t>());
+    nb::class_<CoarseBlock>(module, "CoarseBlock")
+        .def(nb::init<const DocBlock&, In<uint8_t>, In<float>, In<float>, In<float>, In<float>>(), nb::keep_alive<1, 2>());
     nb::class_<TopK>(module, "TopK")
         .def(nb::init<size_t, size_t, bool>())
         .def("scan", scan_of)
+        .def("scan_coarse", scan_coarse_of)
         .def("decide", decide_of)
         .def("absorb", absorb_of)
         .def("floors", floors_of)
         .def("result", result_of);
+    module.def("coarsen", coarsen_of);
+    module.def("coarse_rows", [] { return coarse_kernels().scan == nullptr ? size_t{0} : coarse_kernels().query_rows; });
     module.def("square_norms", square_norms_of);
     module.def("pair_scores", pair_scores_of);
     module.def("count_targets", count_targets_of);

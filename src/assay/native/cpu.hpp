@@ -1,6 +1,10 @@
 // Which vector instructions this machine has, and which of them to use.
 #pragma once
 
+#if defined(ASSAY_AVXVNNI)
+#include <cpuid.h>
+#endif
+
 #include <cstdlib>
 #include <cstring>
 
@@ -17,6 +21,13 @@ inline Simd best_simd() {
 #endif
     return Simd::none;
 }
+
+#if defined(ASSAY_AVXVNNI)
+inline bool has_avxvnni() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
+}
+#endif
 
 // ASSAY_SIMD=avx512, avx2 or none asks for a width; a machine that has less uses what it has.
 inline Simd chosen_simd() {

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "jumps.hpp"
 #include "search_kernels.hpp"
 
 namespace {
@@ -172,28 +173,6 @@ void meet(const Scan& scan, const float* queries, size_t group, const float* pan
         }
     }
 }
-
-// Visits all chunks, jumping: documents sorted by score would otherwise all have to be kept once.
-struct Jumps {
-    size_t count, stride, at = 0;
-
-    explicit Jumps(size_t n) : count(n), stride(n / 2 + n / 8 + 1) {
-        while (common_divisor(stride, count) != 1) ++stride;
-    }
-    size_t next() {
-        const size_t here = at;
-        at = (at + stride) % count;
-        return here;
-    }
-    static size_t common_divisor(size_t a, size_t b) {
-        while (b != 0) {
-            const size_t rest = a % b;
-            a = b;
-            b = rest;
-        }
-        return a;
-    }
-};
 
 template <class Isa, bool counting>
 void scan_chunks(const Scan& scan) {

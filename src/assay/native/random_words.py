@@ -28,6 +28,7 @@ _STREAMS = {
     "seeds of a": 4,
     "seeds of b": 5,
     "sampled queries": 6,
+    "rotation": 7,
     "keypoints": 16,
     "demo scenes": 17,
 }

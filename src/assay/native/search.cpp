@@ -1,41 +1,17 @@
 #include "search.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "cpu.hpp"
+#include "decider.hpp"
 #include "tie_order.hpp"
 
 namespace assay {
 
 namespace {
 
-// Below the bound of documents of which nothing is known, so that no limit is ever beyond these.
-constexpr float kLargest = std::numeric_limits<float>::max() / 8;
-constexpr float kNoFloor = -kLargest;
-constexpr float kNever = std::numeric_limits<float>::infinity();
-// Rounding of a limit to float32 and of the arithmetic before it, generously.
-constexpr double kSlack = 1.0 / (1 << 21);
-
 bool better(const Scored& a, const Scored& b) {
     return ranks_before(a.score, a.doc, b.score, b.doc);
-}
-
-// Limits in units of the product around a canonical score: below and above it for certain.
-struct Limits {
-    float low, high;
-};
-
-Limits limits_of(double score, const QueryRows& queries, const DocRows& docs, size_t query) {
-    const double unit = docs.unit * queries.weight[query];
-    // beyond what float64 holds nothing can be said
-    if (!(unit >= std::numeric_limits<double>::min())) return {kNoFloor, kNever};
-    const double middle = unit * (score + queries.shift[query]);
-    const double slack = unit * (std::fabs(score) + std::fabs(queries.shift[query])) * kSlack +
-                         std::numeric_limits<float>::min();
-    if (!(std::fabs(middle) + slack < kLargest)) return {kNoFloor, kNever};  // too large to say
-    return {static_cast<float>(middle - slack), static_cast<float>(middle + slack)};
 }
 
 // Floors padded to whole groups of queries with what nothing reaches.
@@ -79,93 +55,17 @@ bool Excluded::holds(size_t query, int64_t doc) const {
     return std::binary_search(docs + offsets[query], docs + offsets[query + 1], doc);
 }
 
-namespace {
-
-// Canonical scores of some documents with queries. Candidates are visited by document, not by
-// query, so that rows are read in the order of memory and those that several queries found once.
-class Decider {
-public:
-    Decider(Metric metric, const QueryRows& queries, const DocRows& docs)
-        : metric_(metric), queries_(queries), docs_(docs) {}
-
-    // Scores of candidates[offsets[q]] … with query q, in that order.
-    std::vector<double> scores(const std::vector<size_t>& offsets, const uint32_t* candidates) const {
-        const size_t count = offsets.back();
-        const std::vector<uint32_t> places = by_doc(candidates, count);
-        std::vector<uint32_t> rows(count), of_query(count), of_doc(count);
-        for (size_t query = 0; query + 1 < offsets.size(); ++query) {
-            std::fill(rows.begin() + offset(offsets[query]), rows.begin() + offset(offsets[query + 1]), static_cast<uint32_t>(query));
-        }
-        for (size_t i = 0; i < count; ++i) {
-            of_query[i] = rows[places[i]];
-            of_doc[i] = candidates[places[i]];
-        }
-        const std::vector<double> in_order = score({of_query.data(), of_doc.data(), count});
-        std::vector<double> scores(count);
-        for (size_t i = 0; i < count; ++i) scores[places[i]] = in_order[i];
-        return scores;
-    }
-
-    std::vector<double> scores_of(size_t query, const uint32_t* candidates, size_t count) const {
-        const std::vector<uint32_t> queries(count, static_cast<uint32_t>(query));
-        return score({queries.data(), candidates, count});
-    }
-
-private:
-    static constexpr size_t kDocsTogether = 64;
-
-    static std::ptrdiff_t offset(size_t place) { return static_cast<std::ptrdiff_t>(place); }
-
-    std::vector<double> score(const Pairs& pairs) const {
-        std::vector<double> scores(pairs.count);
-        search_kernels().score(metric_, queries_.exact, docs_.exact, pairs, scores.data());
-        return scores;
-    }
-
-    // Places of the candidates, those of neighbouring documents together.
-    std::vector<uint32_t> by_doc(const uint32_t* candidates, size_t count) const {
-        std::vector<uint32_t> next(docs_.exact.count / kDocsTogether + 2), places(count);
-        for (size_t i = 0; i < count; ++i) ++next[candidates[i] / kDocsTogether + 1];
-        for (size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
-        for (size_t i = 0; i < count; ++i) places[next[candidates[i] / kDocsTogether]++] = static_cast<uint32_t>(i);
-        return places;
-    }
-
-    Metric metric_;
-    const QueryRows& queries_;
-    const DocRows& docs_;
-};
-
-// The largest of a few values that at least k of the scores reach.
-float reached_by(const float* scores, size_t count, size_t k) {
-    float low = scores[0], high = scores[0];
-    for (size_t i = 1; i < count; ++i) {
-        low = scores[i] < low ? scores[i] : low;
-        high = scores[i] > high ? scores[i] : high;
-    }
-    for (int step = 0; step < 24; ++step) {
-        const float middle = low + (high - low) / 2;
-        if (!(middle > low && middle < high)) break;
-        size_t reached = 0;
-        for (size_t i = 0; i < count; ++i) reached += scores[i] >= middle;
-        (reached >= k ? low : high) = middle;
-        if (reached >= k && reached <= k + k / 32) break;
-    }
-    return low;
-}
-
-}  // namespace
-
 // Candidates of one scan: a buffer per query, cut back when full, decided when that does not help.
 class TopKReceiver {
 public:
-    TopKReceiver(TopK& top, Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded)
+    TopKReceiver(TopK& top, Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, const float* least)
         : top_(top), decider_(metric, queries, docs), queries_(queries), docs_(docs), excluded_(excluded),
           capacity_(2 * std::min(top.k_, kMostPruned) + 256),
           widest_(2 * *std::max_element(docs.bound, docs.bound + docs.exact.count)),
           floor_(padded(queries.exact.count, kNoFloor)), counts_(queries.exact.count),
           candidates_(queries.exact.count * capacity_), lows_(capacity_) {
         top.floors(queries, docs, floor_.data());
+        for (size_t query = 0; least != nullptr && query < counts_.size(); ++query) floor_[query] = std::max(floor_[query], least[query]);
     }
 
     const float* floor() const { return floor_.data(); }
@@ -280,9 +180,10 @@ private:
     std::vector<float> lows_;
 };
 
-void TopK::scan(Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range, Control control) {
+void TopK::scan(Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range, Control control,
+                const float* least) {
     if (range.from >= range.to) return;
-    TopKReceiver receiver(*this, metric, queries, docs, excluded);
+    TopKReceiver receiver(*this, metric, queries, docs, excluded, least);
     Scan scan = scan_of(queries, docs, range, control);
     scan.floor = receiver.floor();
     scan.receiver = &receiver;
@@ -320,12 +221,17 @@ void TopK::sort() {
 }
 
 void TopK::add(size_t query, int64_t first, const uint32_t* at, const double* scores, size_t count) {
+    const std::vector<Scored> found = merged(query, first, at, scores, count);
+    best_[query].assign(found.begin(), found.end());
+}
+
+std::vector<Scored> TopK::merged(size_t query, int64_t first, const uint32_t* at, const double* scores, size_t count) const {
     std::vector<Scored> found;  // apart: best_ must not keep the room that candidates need
     found.reserve(best_[query].size() + count);
     found = best_[query];
     for (size_t i = 0; i < count; ++i) found.push_back({first + at[i], scores[i]});
     trim(found);
-    best_[query].assign(found.begin(), found.end());
+    return found;
 }
 
 // Cuts back to the k best, with all that tie with the last of them where these are kept; the k-th

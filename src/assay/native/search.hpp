@@ -59,7 +59,9 @@ class TopK {
 public:
     TopK(size_t n_queries, size_t k, bool keep_ties) : k_(k), keep_ties_(keep_ties), best_(n_queries) {}
 
-    void scan(Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range, Control control);
+    // `least`, where given, are floors: at least k documents of the block score that much.
+    void scan(Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range, Control control,
+              const float* least = nullptr);
     // Candidates that were found in another way: docs[offsets[q]] … are numbers within the block.
     void decide(Metric metric, const QueryRows& queries, const DocRows& docs, const int64_t* offsets, const uint32_t* candidates);
     // Takes over what was found in other documents.
@@ -73,7 +75,11 @@ public:
 
 private:
     friend class TopKReceiver;
+    friend class CoarseReceiver;
+    friend class SomeQueries;
     void add(size_t query, int64_t first, const uint32_t* at, const double* scores, size_t count);
+    // The best with candidates of a block among them.
+    std::vector<Scored> merged(size_t query, int64_t first, const uint32_t* at, const double* scores, size_t count) const;
     void trim(std::vector<Scored>& found) const;
 
     size_t k_;

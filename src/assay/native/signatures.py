@@ -61,6 +61,10 @@ class DocHandle(Protocol):
     """Documents as the search kernels see them."""
 
 
+class CoarseHandle(Protocol):
+    """Documents with their 8-bit rows, as the search kernels see them."""
+
+
 class BestK(Protocol):
     """The best documents of each query of a block, kept over many blocks of documents."""
 
@@ -78,6 +82,21 @@ class BestK(Protocol):
         /,
     ) -> None:
         """Search documents start … stop − 1 of a block by the fused product."""
+
+    def scan_coarse(
+        self,
+        metric: int,
+        queries: QueryHandle,
+        docs: CoarseHandle,
+        excluded_offsets: Ints,
+        excluded_docs: Ints,
+        start: int,
+        stop: int,
+        stop_flag: Ints32,
+        done: Ints,
+        /,
+    ) -> None:
+        """Search them by products of 8-bit numbers first: the same result."""
 
     def decide(
         self,
@@ -230,6 +249,30 @@ class Kernels(Protocol):
         /,
     ) -> DocHandle:
         """Documents; bias + scale · (query · row) is off by at most bound."""
+
+    def coarse_rows(self) -> int:
+        """How many queries the product of 8-bit numbers takes at a time; 0 where there is none."""
+
+    def coarsen(
+        self, rows: Floats32, signs: Floats32, threads: int, /
+    ) -> tuple[Bytes, Floats32, Floats32, Floats32]:
+        """Rows rotated and rounded to 8 bits: codes in panels of 32, steps, residuals, norms.
+
+        `signs`, ±1 for each column, are part of the rotation. No residual and no norm is less than
+        the true one.
+        """
+
+    def CoarseBlock(  # noqa: N802 - it is a class there
+        self,
+        docs: DocHandle,
+        codes: Bytes,
+        step: Floats32,
+        residual: Floats32,
+        norm: Floats32,
+        signs: Floats32,
+        /,
+    ) -> CoarseHandle:
+        """Documents with what `coarsen` made of their rows."""
 
     def TopK(self, n_queries: int, k: int, keep_ties: bool, /) -> BestK:  # noqa: N802
         """Nothing found yet."""

@@ -93,12 +93,25 @@ def widths() -> list[str]:
     return list(rows.values())
 
 
-@pytest.fixture(params=[*widths(), "numpy"])
+def always_coarse(patch: pytest.MonkeyPatch) -> None:
+    """Let even the smallest search go by products of 8-bit numbers first."""
+    for name in ("DOCS", "COLUMNS", "QUERIES", "ROWS", "SHARE"):
+        patch.setattr(plan, f"_COARSE_{name}", 0)
+    patch.setattr(plan, "_MOST_LEFT", 2.0)  # however many candidates there will be
+
+
+COARSE = [f"{width} coarse" for width in widths() if width != "none"]
+
+
+@pytest.fixture(params=[*widths(), *COARSE, "numpy"])
 def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The engine, with each width of vector instructions; the name of the engine."""
+    """The engine, with each width of vector instructions, by 8 bits or not; its name."""
     if request.param == "numpy":
         return "numpy"
-    monkeypatch.setenv("ASSAY_SIMD", request.param)
+    width, *coarse = request.param.split()
+    monkeypatch.setenv("ASSAY_SIMD", width)
+    if coarse:
+        always_coarse(monkeypatch)
     return "native"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from assay.arrays import Bytes, Flags, Floats, Ints, Ints32, offsets_of
 from assay.native.signatures import RowFault
 from assay.native.tie_order import rank_order
+from assay.native.twins.coarse import CoarseBlock, coarse_rows, coarsen
 from assay.native.twins.hamming import count_code_distances, find_nearest_codes
 from assay.native.twins.score_ranks import count_score_ranks
 from assay.native.twins.search import (
@@ -25,11 +26,14 @@ from assay.native.twins.statistics import bootstrap_sums, flip_sums, shuffled_ra
 from assay.native.twins.trec import TrecParser
 
 __all__ = [
+    "CoarseBlock",
     "DocBlock",
     "QueryBlock",
     "TopK",
     "TrecParser",
     "bootstrap_sums",
+    "coarse_rows",
+    "coarsen",
     "count_code_distances",
     "count_grades",
     "count_judged",

@@ -103,6 +103,10 @@ class TopK:
         """There is no fused product here."""
         raise ValueError("no fused product on this machine")
 
+    def scan_coarse(self, *_: object) -> None:
+        """There is no fused product here."""
+        raise ValueError("no fused product on this machine")
+
     def decide(
         self,
         metric: int,

@@ -1,6 +1,7 @@
 """Exact search: the best k, the ranks of targets and Hamming neighbours, the same bytes everywhere.
 
-Two steps. Find: a float32 product proposes candidates, with a margin that provably loses none.
+Two steps. Find: a product of 8-bit or float32 numbers proposes candidates, with a margin that
+provably loses none.
 Decide: the candidates are scored canonically: the exact value, rounded once to float64.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 from assay.search.engine.code_search import distance_histogram, rank_codes
 from assay.search.engine.codes import Codes, pack_codes
 from assay.search.engine.labels import LabelCounts, count_labels
+from assay.search.engine.prepared import Prepared, prepare
 from assay.search.engine.score_ranks import target_ranks_from_scores
 from assay.search.engine.search import rank, rerank
 from assay.search.engine.target_search import TargetRanks, target_ranks
@@ -16,10 +18,12 @@ from assay.search.engine.target_search import TargetRanks, target_ranks
 __all__ = [
     "Codes",
     "LabelCounts",
+    "Prepared",
     "TargetRanks",
     "count_labels",
     "distance_histogram",
     "pack_codes",
+    "prepare",
     "rank",
     "rank_codes",
     "rerank",

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from assay.arrays import Array, Floats, Ints32
 from assay.core.ids import Ids
 from assay.errors import UsageError, ValueRangeError
-from assay.native.signatures import DocHandle, Kernels, QueryHandle
+from assay.native.signatures import CoarseHandle, DocHandle, Kernels, QueryHandle
+from assay.search.engine.coarse import Coarse, coarsen
 from assay.search.engine.vectors import Rows, window_rows
 
 __all__ = [
@@ -30,10 +31,12 @@ __all__ = [
     "Metric",
     "Queries",
     "Sizes",
+    "coarse_block",
     "convertible",
     "measure_rows",
     "prepare_docs",
     "prepare_queries",
+    "refuse_zero",
 ]
 
 
@@ -72,13 +75,17 @@ class Metric(NamedTuple):
 
 @dataclass(frozen=True)
 class MeasuredRows:
-    """Rows with their exponents (float64 rows count as scaled by 2^-exponent) and square norms."""
+    """Rows with their exponents (float64 rows count as scaled by 2^-exponent) and square norms.
+
+    `coarse`, where they were prepared, are the rows for the product in 8 bits.
+    """
 
     rows: Array
     first: int
     exponents: Ints32
     square_hi: Floats
     square_lo: Floats
+    coarse: Coarse | None = None
 
     @property
     def zero(self) -> NDArray[np.bool_]:
@@ -99,6 +106,7 @@ class MeasuredRows:
             self.exponents[start:stop],
             self.square_hi[start:stop],
             self.square_lo[start:stop],
+            self.coarse and self.coarse.part(start, stop),
         )
 
 
@@ -111,14 +119,19 @@ def measure_rows(
     if not np.isfinite(hi).all():
         _refuse_not_finite(rows, hi, ids)
     found = MeasuredRows(rows.values, rows.first, exponents, hi, lo)
-    if metric.name == "cosine" and metric.zero == "error" and found.zero.any():
-        row = int(np.argmax(found.zero))
+    refuse_zero(found, rows.what, metric, ids)
+    return found
+
+
+def refuse_zero(block: MeasuredRows, what: str, metric: Metric, ids: Ids | None) -> None:
+    """Refuse rows without direction where the metric asks for one."""
+    if metric.name == "cosine" and metric.zero == "error" and block.zero.any():
+        row = int(np.argmax(block.zero))
         raise ValueRangeError(
-            f"{rows.what} row {_named(rows.first + row, ids)} is all zeros, which has no cosine; "
-            f"{int(found.zero.sum())} such rows here. Remove them, or choose zero='drop' or "
+            f"{what} row {_named(block.first + row, ids)} is all zeros, which has no cosine; "
+            f"{int(block.zero.sum())} such rows here. Remove them, or choose zero='drop' or "
             "zero='last'."
         )
-    return found
 
 
 def _named(row: int, ids: Ids | None) -> str:
@@ -176,6 +189,16 @@ def _findable(block: MeasuredRows) -> _Findable:
     return _Findable(_scale_rows(block.rows, -exponents.astype(np.int32)), exponents, norms)
 
 
+def coarse_block(kernels: Kernels, block: MeasuredRows, threads: int) -> Coarse | None:
+    """The 8-bit form of rows, however they are cut; None where it would depend on that.
+
+    float32 rows are searched as they are only where all of a block are of sane size.
+    """
+    if block.rows.dtype == np.float32 and not _is_findable(block):
+        return None
+    return coarsen(kernels, _findable(block).rows, threads)
+
+
 def _scale_rows(rows: Array, exponents: Ints32) -> NDArray[np.float32]:
     """Rows times 2^exponents; some at a time, because float64 takes twice the room."""
     scaled = np.empty(rows.shape, np.float32)
@@ -217,6 +240,7 @@ class Docs(NamedTuple):
     unit: float
     first: int
     block: DocHandle
+    coarse: CoarseHandle | None = None
 
     def __len__(self) -> int:
         """Number of documents."""

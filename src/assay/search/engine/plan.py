@@ -18,16 +18,28 @@ from assay.io.arrays import open_rows
 from assay.native import Engine, engine_name, load
 from assay.native.signatures import Kernels
 from assay.search.engine.blocks import (
+    Docs,
     MeasuredRows,
     Metric,
     Queries,
     Sizes,
     convertible,
     measure_rows,
+    prepare_docs,
     prepare_queries,
+    refuse_zero,
 )
+from assay.search.engine.coarse import MOST_COLUMNS, PANEL, coarsen, share_left, signs_of
 from assay.search.engine.exclusion import Excluded, exclusions_of
-from assay.search.engine.vectors import Rows, Vectors, doc_blocks, matrix_of, widen
+from assay.search.engine.prepared import Prepared
+from assay.search.engine.vectors import (
+    Rows,
+    Vectors,
+    check_columns,
+    doc_blocks,
+    matrix_of,
+    widen,
+)
 from assay.search.engine.workers import thread_count
 
 __all__ = ["SearchPlan", "check_ids", "choose_kernels", "plan"]
@@ -37,6 +49,15 @@ _SHORT: Final = 1 << 30  # multiplications
 _FEW_QUERIES: Final = 256  # below this many for each thread, threads share out the documents
 _BYTES: Final = 192 << 20  # work space of all threads together
 _MOST_PRUNED: Final = 4096
+_COARSE_BYTES: Final = 96 << 20  # of documents in 8 bits, which a search makes for itself
+_COARSE_DOCS: Final = 4096  # fewer are searched sooner by the float32 product; so are short rows,
+_COARSE_COLUMNS: Final = 32
+_COARSE_QUERIES: Final = 96  # and for fewer of these documents are not quantised
+_COARSE_ROWS: Final = 14  # nor where the kernel takes fewer queries at a time: it is slower
+_COARSE_SHARE: Final = 48  # documents for each that is to be found
+_COARSE_ROOM: Final = 8192  # candidates of a query
+_PROBES: Final = 8  # queries by which a block is judged
+_MOST_LEFT: Final = 1 / 40  # of the documents of a block
 
 
 @dataclass(frozen=True)
@@ -58,6 +79,7 @@ class SearchPlan:
     tile: int
     parts: int
     sizes: Sizes
+    depth: int  # documents to find by 8 bits, where that may be done; else 0
 
     @property
     def n_queries(self) -> int:
@@ -98,12 +120,70 @@ class SearchPlan:
 
     def blocks(self) -> Iterator[MeasuredRows]:
         """The documents, block by block, measured."""
+        for block in self._measured():
+            for part in convertible(block):
+                yield from self._coarse_parts(part)
+
+    def _measured(self) -> Iterator[MeasuredRows]:
+        if isinstance(self.docs, Prepared):
+            for block in self.docs.blocks():
+                refuse_zero(block, "docs", self.metric, self.doc_ids)
+                yield block
+            return
         blocks, _ = doc_blocks(self.docs, self.queries.shape[1])
         for rows in blocks:
-            block = measure_rows(
+            yield measure_rows(
                 self.kernels, rows, self.metric, ids=self.doc_ids, threads=self.threads
             )
-            yield from convertible(block)
+
+    def _coarse_parts(self, block: MeasuredRows) -> Iterator[MeasuredRows]:
+        """The block, in parts where it will be quantised: what that takes stays small."""
+        step = len(block.rows)
+        if block.coarse is None and self.is_coarse(block):
+            step = min(step, max(1, _COARSE_BYTES // (PANEL * block.rows.shape[1])) * PANEL)
+        for start in range(0, len(block.rows), step):
+            yield block.part(start, start + step)
+
+    def is_coarse(self, block: MeasuredRows) -> bool:
+        """Whether a block of documents is searched by products of 8-bit numbers first."""
+        n_docs, columns = block.rows.shape
+        return (
+            self.depth > 0
+            and n_docs >= max(_COARSE_DOCS, self.depth * _COARSE_SHARE)
+            and _COARSE_COLUMNS <= columns <= MOST_COLUMNS
+            and (block.coarse is not None or self._quantises)
+        )
+
+    @property
+    def _quantises(self) -> bool:
+        """Whether it pays to quantise documents for this search only."""
+        return self.n_queries >= _COARSE_QUERIES and self.kernels.coarse_rows() >= _COARSE_ROWS
+
+    def _is_crowded(self, docs: Docs) -> bool:
+        """Whether too many documents are too near to each other for 8 bits, by a few queries."""
+        if self.n_queries < _COARSE_QUERIES:
+            return False
+        middle = max(0, self.n_queries - _PROBES) // 2
+        queries = self.prepared(middle, min(self.n_queries, middle + _PROBES)).rows
+        share = self.depth / len(docs)
+        left = share_left(self.kernels, queries, docs.rows, docs.scale, docs.bias, share)
+        return left > _MOST_LEFT + 4 * share
+
+    def prepared_docs(self, block: MeasuredRows) -> Docs:
+        """A block of documents, prepared for the product; in 8 bits where that is sooner."""
+        if not isinstance(self.docs, Prepared):
+            return self._prepare_docs(block)
+        coarse = self.is_coarse(block)
+        key = self.engine, self.metric, self.sizes, len(block.rows), coarse and self.depth
+        return self.docs.keep(block.first, key, lambda: self._prepare_docs(block))
+
+    def _prepare_docs(self, block: MeasuredRows) -> Docs:
+        docs = prepare_docs(self.kernels, block, self.metric, sizes=self.sizes)
+        if not self.is_coarse(block) or self._is_crowded(docs):
+            return docs
+        coarse = block.coarse or coarsen(self.kernels, docs.rows, self.threads)
+        signs = signs_of(docs.rows.shape[1])
+        return Docs(*docs[:-1], coarse=self.kernels.CoarseBlock(docs.block, *coarse, signs))
 
     def check_docs(self, n_docs: int) -> None:
         """Check what depends on the number of documents, which a stream tells at its end."""
@@ -161,6 +241,7 @@ def plan(
     doc_ids: Any,
     threads: int | None,
     engine: Engine | None,
+    coarse: bool = False,
 ) -> SearchPlan:
     """Check the inputs of a search and decide how to cut it."""
     name, kernels = choose_kernels(engine)
@@ -168,10 +249,12 @@ def plan(
     n_threads = thread_count(threads)
     matrix, docs = matrix_of(open_rows(queries), "queries"), _open_docs(docs)
     n_queries, columns = matrix.shape
-    n_docs = doc_blocks(docs, columns)[1] if not _once(docs) else None
+    n_docs = _count_docs(docs, columns)
     names = check_ids(query_ids, n_queries, "query"), check_ids(doc_ids, n_docs, "doc")
     rows = kernels.fused_rows()
-    tile = _tile(n_queries, columns, k, threads=n_threads, rows=max(rows, 1))
+    depth = k if coarse and k < _MOST_PRUNED and kernels.coarse_rows() else 0
+    room = max(4 * depth + 1024, _COARSE_ROOM) if depth else 2 * min(k, _MOST_PRUNED) + 256
+    tile = _tile(n_queries, columns, room, threads=n_threads, rows=max(rows, 1))
     if not rows:
         tile = min(tile, _FEW_QUERIES)
     measures = _measure_queries(kernels, matrix, chosen, tile, names[0], n_threads)
@@ -194,12 +277,20 @@ def plan(
         tile=tile,
         parts=-(-n_threads // n_tiles) if n_tiles < n_threads else 1,
         sizes=_sizes(measures),
+        depth=depth,
     )
 
 
 def _open_docs(docs: Any) -> Any:
     """Documents with their files opened: one file, or the blocks of an iterator."""
     return map(open_rows, docs) if _once(docs) else open_rows(docs)
+
+
+def _count_docs(docs: Any, columns: int) -> int | None:
+    if isinstance(docs, Prepared):
+        check_columns(docs.shape[1], columns)
+        return len(docs)
+    return None if _once(docs) else doc_blocks(docs, columns)[1]
 
 
 def _once(docs: Any) -> bool:
@@ -218,9 +309,9 @@ def check_ids(ids: Any, count: int | None, what: str) -> Ids | None:
     return names
 
 
-def _tile(n_queries: int, columns: int, k: int, *, threads: int, rows: int) -> int:
-    """How many queries to take at a time, a multiple of what the product takes."""
-    for_each = 8 * (2 * min(k, _MOST_PRUNED) + 256) + 16 * columns
+def _tile(n_queries: int, columns: int, room: int, *, threads: int, rows: int) -> int:
+    """How many queries, each with room for candidates, to take at a time: as the product does."""
+    for_each = 8 * room + 16 * columns
     most = max(rows, min(_MOST_QUERIES, _BYTES // threads // for_each))
     n_tiles = -(-n_queries // most)
     if n_queries >= _FEW_QUERIES * threads:

@@ -75,6 +75,7 @@ def rank(
         doc_ids=doc_ids,
         threads=threads,
         engine=engine,
+        coarse=True,
     )
     depth = k if keep_ties else k + 1  # one more tells whether the cut divides a tie
     tops = [
@@ -103,7 +104,7 @@ def _search(
     """Let every block of queries meet every block of documents; their number, and of zero rows."""
     control, n_docs, n_zero = Control.new(), 0, 0
     for block in ready.blocks():
-        docs = prepare_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
+        docs = ready.prepared_docs(block)
         ranges = ready.ranges(len(docs))
         tasks = [
             partial(_meet, ready, k, top, tile, docs, part)
@@ -158,6 +159,9 @@ def _meet(
     """Search one range of documents for one block of queries."""
     queries = ready.prepared(*tile)
     excluded = ready.excluded.part(*tile)
+    if docs.coarse is not None:
+        top.scan_coarse(ready.metric.code, queries.block, docs.coarse, *excluded, *part, *control)
+        return
     if ready.fused:
         top.scan(ready.metric.code, queries.block, docs.block, *excluded, *part, *control)
         return

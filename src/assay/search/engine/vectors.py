@@ -17,7 +17,16 @@ from assay.core import checks
 from assay.errors import MismatchError, ShapeError, ValueRangeError
 from assay.io.arrays import NpyRows
 
-__all__ = ["Rows", "Vectors", "doc_blocks", "matrix_of", "widen", "window_rows"]
+__all__ = [
+    "Rows",
+    "Vectors",
+    "check_columns",
+    "doc_blocks",
+    "is_stream",
+    "matrix_of",
+    "widen",
+    "window_rows",
+]
 
 
 _WINDOW_BYTES: Final = 64 << 20
@@ -97,14 +106,14 @@ def doc_blocks(docs: Any, columns: int) -> tuple[Iterator[Rows], int | None]:
     A float32 array in memory is one block; everything else comes in windows, so that copies
     and pages of a memory map stay small.
     """
-    if _is_stream(docs):
+    if is_stream(docs):
         return _blocks_of_stream(iter(docs), columns), None
     matrix = matrix_of(docs, "docs")
     check_columns(matrix.shape[1], columns)
     return _windows(matrix, 0, "docs"), matrix.shape[0]
 
 
-def _is_stream(docs: Any) -> bool:
+def is_stream(docs: Any) -> bool:
     """Iterators and lists of arrays come block by block; nested lists of numbers are an array."""
     if hasattr(docs, "dtype"):
         return False

@@ -1,0 +1,571 @@
+#include "coarse.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <numeric>
+
+#include "cpu.hpp"
+#include "decider.hpp"
+#include "jumps.hpp"
+#include "parallel.hpp"
+
+namespace assay {
+
+namespace {
+
+// Rounding in float32 of all that is compared, as a share of its sizes, generously.
+constexpr double kCompareSlack = 0x1p-18;
+constexpr float kRoundedUp = 1.0f + 0x1p-20f;
+constexpr double kSaneNorm = 0x1p-60, kSaneBound = 1e30;
+constexpr size_t kChunkBytes = 256 * 1024;
+
+}  // namespace
+
+const CoarseKernels& coarse_kernels() {
+#if defined(ASSAY_X86_KERNELS)
+    const Simd simd = chosen_simd();
+    if (simd == Simd::avx512 && __builtin_cpu_supports("avx512vnni")) return avx512vnni_coarse_kernels();
+#if defined(ASSAY_AVXVNNI)
+    if (simd != Simd::none && has_avxvnni()) return avxvnni_coarse_kernels();
+#endif
+    if (simd != Simd::none) return avx2_coarse_kernels();
+#endif
+    return plain_coarse_kernels();
+}
+
+namespace {
+
+// Codes of up to 32 rows, four columns of each together; those beyond the last row are 0.
+void fill_panel(const int8_t* codes, size_t count, size_t steps, uint8_t* panel) {
+    for (size_t step = 0; step < steps; ++step, panel += kPanel * kStep) {
+        for (size_t row = 0; row < count; ++row) {
+            uint32_t four;
+            std::memcpy(&four, codes + (row * steps + step) * kStep, kStep);
+            four ^= 0x80808080u;  // raised by 128
+            std::memcpy(panel + row * kStep, &four, kStep);
+        }
+        std::memset(panel + count * kStep, 128, (kPanel - count) * kStep);
+    }
+}
+
+}  // namespace
+
+void coarsen(const float* rows, size_t count, size_t columns, const float* signs, unsigned threads, uint8_t* panels, float* step,
+             float* residual, float* norm) {
+    const size_t steps = steps_of(columns), n_panels = panels_of(count);
+    const unsigned parts = count * columns < 100000 ? 1u : std::max(1u, threads);
+    run_together(parts, [&](unsigned part) {
+        std::vector<int8_t> codes(kPanel * steps * kStep);
+        for (size_t panel = n_panels * part / parts; panel < n_panels * (part + 1) / parts; ++panel) {
+            const size_t first = panel * kPanel, some = std::min(kPanel, count - first);
+            coarse_kernels().quantise(rows + first * columns, some, columns, signs, kDocLimits,
+                                      {codes.data(), step + first, residual + first, norm + first});
+            fill_panel(codes.data(), some, steps, panels + panel * kPanel * steps * kStep);
+        }
+    });
+}
+
+CoarseDocs::CoarseDocs(const DocRows& given, const uint8_t* codes, const float* step, const float* residual, const float* norm,
+                       const float* of_columns)
+    : docs(given), panels(codes), signs(of_columns) {
+    const size_t n_panels = panels_of(docs.exact.count), padded = n_panels * kPanel;
+    for (std::vector<float>* each : {&factor, &spread, &bias, &reach, &off}) each->resize(padded);
+    panel_reach.resize(n_panels);
+    panel_off.resize(n_panels);
+    for (size_t doc = 0; doc < docs.exact.count; ++doc) fill(doc, step, residual, norm);
+}
+
+void CoarseDocs::fill(size_t doc, const float* step, const float* residual, const float* norm) {
+    const float scale = docs.scale[doc], size = std::isinf(docs.bias[doc]) ? 0.0f : std::fabs(docs.bias[doc]);
+    factor[doc] = scale * step[doc];
+    spread[doc] = scale * residual[doc] * kRoundedUp;
+    reach[doc] = scale * norm[doc] * kRoundedUp;
+    bias[doc] = docs.bias[doc];
+    const float tiny = static_cast<float>(docs.exact.columns) * 0x1p-115f;  // what may underflow
+    off[doc] = (docs.bound[doc] + size * static_cast<float>(kCompareSlack) + tiny) * kRoundedUp;
+    biased |= bias[doc] != 0.0f;
+    sane &= off[doc] < kSaneBound && reach[doc] < kSaneBound && factor[doc] < kSaneBound;
+    const size_t panel = doc / kPanel;
+    panel_reach[panel] = std::max(panel_reach[panel], reach[doc]);
+    panel_off[panel] = std::max(panel_off[panel], off[doc]);
+}
+
+namespace {
+
+// Queries quantised, in groups as the kernels take them.
+class CoarseQueries {
+public:
+    CoarseQueries(const QueryRows& queries, const float* signs) : steps_(steps_of(queries.exact.columns)) {
+        const CoarseKernels& kernels = coarse_kernels();
+        const size_t count = queries.exact.count, rows = kernels.query_rows;
+        const size_t narrow = kernels.steps_in_16_bits, blocks = narrow == 0 ? 1 : (steps_ + narrow - 1) / narrow;
+        n_groups = (count + rows - 1) / rows;
+        for (std::vector<float>* each : {&step, &residual, &size, &inverse}) each->resize(n_groups * rows);
+        packed.resize(n_groups * rows * steps_ * kStep);
+        start.resize(n_groups * rows * blocks);
+        std::vector<int8_t> codes(steps_ * kStep);
+        for (size_t query = 0; query < count; ++query) {
+            kernels.quantise(queries.rows + query * queries.exact.columns, 1, queries.exact.columns, signs, kernels.query_limits,
+                             {codes.data(), &step[query], &residual[query], &size[query]});
+            pack(codes, query / rows, query % rows, rows);
+            set_start(codes, query / rows, query % rows, rows, narrow);
+            measure(query);
+        }
+    }
+
+    // Whether a query is of a size that float32 can compare.
+    bool is_sane(size_t query) const { return step[query] > 0.0f; }
+
+    size_t n_groups;
+    std::vector<int8_t> packed;
+    std::vector<int32_t> start;
+    // Per query, padded. `size` is that of the quantised query; all but `step` are in units of it.
+    std::vector<float> step, residual, size, inverse;
+
+private:
+    void measure(size_t query) {
+        const double norm = size[query], rest = residual[query], quantised = norm + rest;
+        if (!(norm > kSaneNorm && norm < 1 / kSaneNorm && step[query] > 0.0f)) {
+            step[query] = residual[query] = size[query] = inverse[query] = 0.0f;
+            return;
+        }
+        const double unit = 1.0 / step[query];
+        inverse[query] = static_cast<float>(unit) * kRoundedUp;
+        size[query] = static_cast<float>(quantised * unit) * kRoundedUp;
+        residual[query] = static_cast<float>((rest + kCompareSlack * quantised) * unit) * kRoundedUp;
+    }
+
+    void pack(const std::vector<int8_t>& codes, size_t group, size_t row, size_t rows) {
+        for (size_t i = 0; i < steps_; ++i) {
+            std::memcpy(packed.data() + ((group * steps_ + i) * rows + row) * kStep, codes.data() + i * kStep, kStep);
+        }
+    }
+
+    void set_start(const std::vector<int8_t>& codes, size_t group, size_t row, size_t rows, size_t narrow) {
+        const size_t together = narrow == 0 ? steps_ : narrow, blocks = (steps_ + together - 1) / together;
+        for (size_t block = 0; block < blocks; ++block) {
+            int32_t left = 0, right = 0;
+            for (size_t i = block * together; i < std::min((block + 1) * together, steps_); ++i) {
+                left -= 128 * (codes[kStep * i] + codes[kStep * i + 1]);
+                right -= 128 * (codes[kStep * i + 2] + codes[kStep * i + 3]);
+            }
+            const uint32_t both = static_cast<uint32_t>(left & 0xffff) | static_cast<uint32_t>(right & 0xffff) << 16;
+            start[(group * blocks + block) * rows + row] = narrow == 0 ? left + right : static_cast<int32_t>(both);
+        }
+    }
+
+    size_t steps_;
+};
+
+// Of a scan, the shares after which the k-th best score of all documents is guessed.
+constexpr double kStages[] = {1.0 / 32, 1.0 / 8, 3.0 / 8, 1.0};
+
+// Where the k-th best of all documents stands among those of a share of them, with a margin.
+size_t guessed_rank(size_t k, double share) {
+    const double expected = static_cast<double>(k) * share;
+    return static_cast<size_t>(expected + 3 * std::sqrt(expected) + 2);
+}
+
+}  // namespace
+
+// Candidates of one coarse scan. Floors rise by guessing where guesses are allowed; a query whose
+// guess turns out to be too high is left unsettled, with what is certain, to be searched for again.
+class CoarseReceiver {
+public:
+    CoarseReceiver(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
+                   const float* least)
+        : top_(top), decider_(metric, queries, docs.docs), rows_(queries), queries_(queries, docs.signs), docs_(docs), excluded_(excluded),
+          range_(range), may_guess_(least == nullptr), capacity_(room_for(top.k_, range.to - range.from)), states_(queries.exact.count),
+          scan_floor_(queries_.step.size(), kNever), certain_(queries.exact.count), candidates_(new Candidate[queries.exact.count * capacity_]) {
+        top.floors(queries, docs.docs, certain_.data());
+        widest_reach_ = *std::max_element(docs.panel_reach.begin(), docs.panel_reach.end());
+        widest_spread_ = *std::max_element(docs.spread.begin(), docs.spread.end());
+        widest_off_ = *std::max_element(docs.panel_off.begin(), docs.panel_off.end());
+        mean_reach_ = std::accumulate(docs.panel_reach.begin(), docs.panel_reach.end(), 0.0) / static_cast<double>(docs.panel_reach.size());
+        mean_spread_ = std::accumulate(docs.spread.begin(), docs.spread.end(), 0.0) / static_cast<double>(docs.spread.size());
+        for (size_t query = 0; query < states_.size(); ++query) {
+            if (least != nullptr) certain_[query] = std::max(certain_[query], least[query]);
+            begin(query);
+        }
+    }
+
+    // How many candidates a query may have: with more, the float32 product is sooner.
+    static size_t room_for(size_t k, size_t n_docs) { return std::max(4 * k + 1024, std::min<size_t>(n_docs / 32, kMostRoom)); }
+
+    void scan(Control control);
+    void finish(const volatile int32_t* stop);
+
+    // The queries that are still to be searched for: by guesses that were too high, or by candidates
+    // that were too many. `floors` are certain.
+    std::vector<uint32_t> misguessed, crowded;
+    const std::vector<float>& floors() const { return certain_; }
+
+private:
+    static constexpr double kDeviations = 2.5;
+    static constexpr size_t kMostDecided = 1 << 20, kMostRoom = 1 << 13;
+
+    struct Candidate {
+        float score;
+        uint32_t at;
+    };
+    struct State {
+        float floor;
+        bool guessed, given_up;
+        size_t count, limit;
+    };
+
+    static void receive(void* self, size_t query, size_t first, const int32_t* sums, uint32_t mask) {
+        static_cast<CoarseReceiver*>(self)->keep(query, first, sums, mask);
+    }
+    static void expect(void* self, size_t query) {
+        const auto* receiver = static_cast<CoarseReceiver*>(self);
+        __builtin_prefetch(receiver->candidates_.get() + query * receiver->capacity_ + receiver->states_[query].count, 1);
+    }
+
+    Candidate* candidates_of(size_t query) { return candidates_.get() + query * capacity_; }
+
+    void begin(size_t query) {
+        const double early = static_cast<double>(guessed_rank(top_.k_, kStages[0]));
+        const size_t limit = std::min(capacity_, std::max<size_t>(128, static_cast<size_t>(6 * early)));
+        states_[query] = {certain_[query], false, false, 0, limit};
+        if (std::isnan(rows_.rows[query * rows_.exact.columns])) return;  // without direction: it finds nothing
+        queries_.is_sane(query) ? set_floor(query, certain_[query]) : give_up(query);
+    }
+
+    // Whether nothing is searched for by a group of queries.
+    bool is_idle(size_t group) const {
+        const size_t rows = coarse_kernels().query_rows;
+        const float* floor = scan_floor_.data() + group * rows;
+        return std::all_of(floor, floor + rows, [](float each) { return each == kNever; });
+    }
+
+    void set_floor(size_t query, float floor) {
+        states_[query].floor = floor;
+        const double exact = static_cast<double>(floor) / queries_.step[query];
+        scan_floor_[query] = static_cast<float>(exact - std::fabs(exact) * kCompareSlack);
+    }
+
+    void give_up(size_t query) {
+        states_[query].given_up = true;
+        states_[query].count = 0;
+        scan_floor_[query] = kNever;
+        crowded.push_back(static_cast<uint32_t>(query));
+    }
+
+    // By how much the score of a candidate may be off.
+    double error_of(size_t query, size_t doc) const {
+        const double in_steps = static_cast<double>(queries_.residual[query]) * docs_.reach[doc] +
+                                static_cast<double>(queries_.size[query]) * docs_.spread[doc];
+        return in_steps * queries_.step[query] + docs_.off[doc];
+    }
+    double widest_error(size_t query) const {
+        const double in_steps = static_cast<double>(queries_.residual[query]) * widest_reach_ +
+                                static_cast<double>(queries_.size[query]) * widest_spread_;
+        return in_steps * queries_.step[query] + widest_off_;
+    }
+
+    // Errors of columns are independent, so that their sum is far less than the bound.
+    float usual_error(size_t query) const {
+        const double in_steps = queries_.residual[query] * mean_reach_ + queries_.size[query] * mean_spread_;
+        return static_cast<float>(kDeviations * in_steps * queries_.step[query] / std::sqrt(static_cast<double>(rows_.exact.columns)));
+    }
+
+    void keep(size_t query, size_t first, const int32_t* sums, uint32_t mask) {
+        State& state = states_[query];
+        if (state.count + kPanel > state.limit) make_room(query);
+        if (state.given_up) return;
+        const double step = queries_.step[query];
+        const bool any_excluded = excluded_.offsets[query] < excluded_.offsets[query + 1];
+        Candidate* next = candidates_of(query) + state.count;
+        for (; mask != 0; mask &= mask - 1) {
+            const size_t bit = static_cast<size_t>(__builtin_ctz(mask)), doc = first + bit;
+            if (any_excluded && excluded_.holds(query, docs_.docs.first + static_cast<int64_t>(doc))) continue;
+            *next++ = {static_cast<float>(docs_.bias[doc] + step * docs_.factor[doc] * sums[bit]), static_cast<uint32_t>(doc)};
+        }
+        state.count = static_cast<size_t>(next - candidates_of(query));
+    }
+
+    void make_room(size_t query) {
+        State& state = states_[query];
+        if (guesses()) {
+            guess(query);
+        } else if (!state.guessed) {
+            certify(query);
+        }
+        cut(query);
+        if (state.count > state.limit / 2) grow(query);
+    }
+
+    // Leaves room for a panel, or gives the query up.
+    void grow(size_t query) {
+        State& state = states_[query];
+        state.limit = std::min(capacity_, 2 * state.limit);
+        if (has_room(state)) return;
+        certify(query);
+        cut(query);
+        if (!has_room(state)) give_up(query);
+    }
+
+    static bool has_room(const State& state) { return state.count <= state.limit - state.limit / 4; }
+
+    // Whether the k-th best of all documents is expected further down than the best of those seen.
+    bool guesses() const { return may_guess_ && rank_ < top_.k_; }
+
+    void guess(size_t query) {
+        if (guesses()) guess_from(query, rank_);
+    }
+
+    // Takes the rank-th best score, less what 8 bits usually are off, for what the k-th best of all
+    // documents will reach: copies of a document are all off by the same.
+    void guess_from(size_t query, size_t rank) {
+        State& state = states_[query];
+        if (state.count < rank) return;
+        const Candidate* candidate = candidates_of(query);
+        work_.resize(state.count);
+        for (size_t i = 0; i < state.count; ++i) work_[i] = candidate[i].score;
+        const float floor = reached_by(work_.data(), state.count, rank) - usual_error(query);
+        if (!(floor > state.floor)) return;
+        set_floor(query, floor);
+        state.guessed = true;
+    }
+
+    // Raises the floor to what k candidates score at least.
+    void certify(size_t query) {
+        State& state = states_[query];
+        if (state.count < top_.k_) return;
+        const Candidate* candidate = candidates_of(query);
+        work_.resize(state.count);
+        for (size_t i = 0; i < state.count; ++i) {
+            work_[i] = static_cast<float>(candidate[i].score - error_of(query, candidate[i].at) * (1 + kCompareSlack));
+        }
+        certain_[query] = std::max(certain_[query], reached_by(work_.data(), state.count, top_.k_));
+        if (certain_[query] < state.floor) return;
+        set_floor(query, certain_[query]);
+        state.guessed = false;
+    }
+
+    // Drops candidates that cannot reach the floor.
+    void cut(size_t query) {
+        State& state = states_[query];
+        Candidate* candidate = candidates_of(query);
+        const double floor = state.floor - std::fabs(state.floor) * kCompareSlack, surely_below = floor - widest_error(query);
+        size_t kept = 0;
+        for (size_t i = 0; i < state.count; ++i) {
+            const Candidate one = candidate[i];
+            if (one.score < surely_below) continue;
+            candidate[kept] = one;
+            kept += one.score + error_of(query, one.at) >= floor;
+        }
+        state.count = kept;
+    }
+
+    size_t settle_from(size_t query);
+    void settle(size_t query, const uint32_t* at, const float* products, size_t count, std::vector<uint32_t>& left);
+    void take(size_t query, const uint32_t* at, const double* scores, size_t count);
+
+    TopK& top_;
+    Decider decider_;
+    const QueryRows& rows_;
+    CoarseQueries queries_;
+    const CoarseDocs& docs_;
+    const Excluded& excluded_;
+    Range range_;
+    bool may_guess_;
+    size_t capacity_, rank_ = 0;
+    double widest_reach_, widest_spread_, widest_off_, mean_reach_, mean_spread_;
+    std::vector<State> states_;
+    std::vector<float> scan_floor_, certain_, work_;
+    std::unique_ptr<Candidate[]> candidates_;  // not touched before they are used
+};
+
+void CoarseReceiver::scan(Control control) {
+    const CoarseScan scan = {queries_.packed.data(), queries_.start.data(), states_.size(), docs_.docs.exact.count,
+                             steps_of(rows_.exact.columns), docs_.panels, docs_.factor.data(), docs_.spread.data(),
+                             docs_.biased ? docs_.bias.data() : nullptr, docs_.panel_reach.data(), docs_.panel_off.data(),
+                             scan_floor_.data(), queries_.residual.data(), queries_.size.data(), queries_.inverse.data(),
+                             range_.from, range_.to, this, receive, expect};
+    const size_t first = range_.from / kPanel, n_panels = panels_of(range_.to) - first;
+    const size_t per_chunk = kChunkBytes / (scan.steps * kPanel * kStep) + 1, n_chunks = (n_panels + per_chunk - 1) / per_chunk;
+    Jumps jumps(n_chunks);
+    size_t chunk = 0;
+    for (const double share : kStages) {
+        const auto end = share < 1.0 ? static_cast<size_t>(share * static_cast<double>(n_chunks)) : n_chunks;
+        rank_ = guessed_rank(top_.k_, static_cast<double>(end) / static_cast<double>(n_chunks));
+        for (; chunk < end; ++chunk) {
+            const size_t from = jumps.next() * per_chunk, some = std::min(per_chunk, n_panels - from);
+            for (size_t group = 0; group < queries_.n_groups; ++group) {
+                if (*control.stop != 0) return;
+                if (!is_idle(group)) coarse_kernels().scan(scan, group, first + from, some);
+            }
+            const size_t low = std::max(range_.from, (first + from) * kPanel), high = std::min(range_.to, (first + from + some) * kPanel);
+            __atomic_fetch_add(control.done, static_cast<int64_t>((high - low) * states_.size()), __ATOMIC_RELAXED);
+        }
+        for (size_t query = 0; end > 0 && query < states_.size(); ++query) {
+            if (!states_[query].given_up) guess(query);
+        }
+    }
+}
+
+void CoarseReceiver::finish(const volatile int32_t* stop) {
+    for (size_t query = 0; query < states_.size(); ++query) {
+        if (!states_[query].guessed) certify(query);
+        if (may_guess_) guess_from(query, top_.k_);  // all documents were seen
+        cut(query);
+    }
+    for (size_t query = 0; query < states_.size() && *stop == 0;) query = settle_from(query);
+}
+
+// Scores candidates again in float32, then canonically, for as many queries as fit the work space;
+// the first left over.
+size_t CoarseReceiver::settle_from(size_t query) {
+    const size_t first = query;
+    std::vector<size_t> offsets(first + 1, 0);
+    std::vector<uint32_t> candidates;
+    for (; query < states_.size() && (query == first || candidates.size() + states_[query].count <= kMostDecided); ++query) {
+        const Candidate* candidate = candidates_of(query);
+        for (size_t i = 0; i < states_[query].count; ++i) candidates.push_back(candidate[i].at);
+        offsets.push_back(candidates.size());
+    }
+    const DocRows& docs = docs_.docs;
+    const auto multiply = [&](const Pairs& pairs, float* products) {
+        coarse_kernels().multiply(rows_.rows, docs.rows, rows_.exact.columns, pairs, products);
+    };
+    const std::vector<float> products = by_document<float>(docs.exact.count, offsets, candidates.data(), multiply);
+    std::vector<uint32_t> left;
+    std::vector<size_t> left_offsets(first + 1, 0);
+    for (size_t q = first; q < query; ++q) {
+        settle(q, candidates.data() + offsets[q], products.data() + offsets[q], offsets[q + 1] - offsets[q], left);
+        left_offsets.push_back(left.size());
+    }
+    const std::vector<double> scores = decider_.scores(left_offsets, left.data());
+    for (size_t q = first; q < query; ++q) {
+        take(q, left.data() + left_offsets[q], scores.data() + left_offsets[q], left_offsets[q + 1] - left_offsets[q]);
+    }
+    return query;
+}
+
+// Of the candidates of a query, those that may be among its best k by their float32 scores.
+void CoarseReceiver::settle(size_t query, const uint32_t* at, const float* products, size_t count, std::vector<uint32_t>& left) {
+    const DocRows& docs = docs_.docs;
+    const auto score_of = [&](size_t i) { return docs.bias[at[i]] + docs.scale[at[i]] * products[i]; };
+    float floor = certain_[query];
+    if (count >= top_.k_) {
+        work_.resize(count);
+        for (size_t i = 0; i < count; ++i) work_[i] = score_of(i) - docs.bound[at[i]];
+        floor = std::max(floor, reached_by(work_.data(), count, top_.k_));
+    }
+    for (size_t i = 0; i < count; ++i) {
+        if (score_of(i) + docs.bound[at[i]] >= floor) left.push_back(at[i]);
+    }
+}
+
+// Takes candidates over if no document below a guessed floor can be among the best k.
+void CoarseReceiver::take(size_t query, const uint32_t* at, const double* scores, size_t count) {
+    if (states_[query].given_up) return;
+    const std::vector<Scored> best = top_.merged(query, docs_.docs.first, at, scores, count);
+    if (states_[query].guessed) {
+        const float reached = best.size() < top_.k_ ? kNoFloor : limits_of(best[top_.k_ - 1].score, rows_, docs_.docs, query).low;
+        if (reached < states_[query].floor) {
+            certain_[query] = std::max(certain_[query], reached);
+            misguessed.push_back(static_cast<uint32_t>(query));
+            return;
+        }
+    }
+    top_.best_[query].assign(best.begin(), best.end());
+}
+
+// Some queries of a block by themselves, with what was found for them so far.
+class SomeQueries {
+public:
+    SomeQueries(const QueryRows& all, const Excluded& excluded, TopK& top, const std::vector<uint32_t>& chosen, const std::vector<float>& floors)
+        : top_(top), chosen_(chosen), part_(chosen.size(), top.k_, top.keep_ties_) {
+        const size_t columns = all.exact.columns, bytes = columns * (all.exact.doubled ? sizeof(double) : sizeof(float));
+        for (const uint32_t query : chosen) {
+            const char* row = static_cast<const char*>(all.exact.rows) + query * bytes;
+            exact_.insert(exact_.end(), row, row + bytes);
+            rows_.insert(rows_.end(), all.rows + query * columns, all.rows + (query + 1) * columns);
+            exponents_.push_back(all.exact.exponents[query]);
+            numbers_.insert(numbers_.end(), {all.exact.norm_hi[query], all.exact.norm_lo[query], all.weight[query], all.shift[query]});
+            docs_.insert(docs_.end(), excluded.docs + excluded.offsets[query], excluded.docs + excluded.offsets[query + 1]);
+            offsets_.push_back(static_cast<int64_t>(docs_.size()));
+            floors_.push_back(floors[query]);
+            part_.best_[floors_.size() - 1].swap(top.best_[query]);
+        }
+        for (size_t i = 0; i < 4; ++i) {
+            for (size_t query = 0; query < chosen.size(); ++query) columns_[i].push_back(numbers_[4 * query + i]);
+        }
+        view_ = {{exact_.data(), all.exact.doubled, chosen.size(), columns, exponents_.data(), columns_[0].data(), columns_[1].data()},
+                 rows_.data(), columns_[2].data(), columns_[3].data()};
+    }
+    ~SomeQueries() {
+        for (size_t query = 0; query < chosen_.size(); ++query) top_.best_[chosen_[query]].swap(part_.best_[query]);
+    }
+    SomeQueries(const SomeQueries&) = delete;
+    SomeQueries& operator=(const SomeQueries&) = delete;
+
+    TopK& top() { return part_; }
+    const QueryRows& rows() const { return view_; }
+    Excluded excluded() const { return {offsets_.data(), docs_.data()}; }
+    const float* floors() const { return floors_.data(); }
+
+private:
+    TopK& top_;
+    const std::vector<uint32_t>& chosen_;
+    TopK part_;
+    std::vector<char> exact_;
+    std::vector<float> rows_, floors_;
+    std::vector<int32_t> exponents_;
+    std::vector<double> numbers_, columns_[4];
+    std::vector<int64_t> docs_, offsets_ = {0};
+    QueryRows view_;
+};
+
+namespace {
+
+// Queries that a coarse scan leaves open: their guesses were too high, or their candidates too many.
+struct Open {
+    std::vector<uint32_t> misguessed, crowded;
+    std::vector<float> floors;  // certain ones
+};
+
+Open scan_once(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
+               Control control, const float* least) {
+    CoarseReceiver receiver(top, metric, queries, docs, excluded, range, least);
+    receiver.scan(control);
+    receiver.finish(control.stop);
+    return {receiver.misguessed, receiver.crowded, receiver.floors()};
+}
+
+void scan_crowded(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
+                  Control control, const Open& open) {
+    if (open.crowded.empty()) return;
+    SomeQueries some(queries, excluded, top, open.crowded, open.floors);
+    some.top().scan(metric, some.rows(), docs.docs, some.excluded(), range, control, some.floors());
+}
+
+// By certain floors, no guesses; then all that is still open by the float32 product.
+void scan_misguessed(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
+                     Control control, const Open& open) {
+    if (open.misguessed.empty()) return;
+    SomeQueries some(queries, excluded, top, open.misguessed, open.floors);
+    const Excluded barred = some.excluded();
+    const Open again = scan_once(some.top(), metric, some.rows(), docs, barred, range, control, some.floors());
+    if (*control.stop == 0) scan_crowded(some.top(), metric, some.rows(), docs, barred, range, control, again);
+}
+
+}  // namespace
+
+void scan_coarse(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
+                 Control control) {
+    if (range.from >= range.to) return;
+    if (!docs.sane) return top.scan(metric, queries, docs.docs, excluded, range, control);
+    const Open open = scan_once(top, metric, queries, docs, excluded, range, control, nullptr);
+    int64_t counted_already = 0;
+    control.done = &counted_already;
+    if (*control.stop == 0) scan_misguessed(top, metric, queries, docs, excluded, range, control, open);
+    if (*control.stop == 0) scan_crowded(top, metric, queries, docs, excluded, range, control, open);
+}
+
+}  // namespace assay

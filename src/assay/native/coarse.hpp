@@ -1,0 +1,48 @@
+// Coarse search: candidates are found by 8-bit products, whose certified bound adds to that of the
+// float32 product, then scored again in float32, and decided as ever. docs/search.md proves it.
+#pragma once
+
+#include <vector>
+
+#include "coarse_kernels.hpp"
+#include "search.hpp"
+
+namespace assay {
+
+// The kernels for this machine; their `scan` is null where there is none.
+const CoarseKernels& coarse_kernels();
+
+constexpr size_t kMostCoarseColumns = 16384;  // so that sums stay within 32 bits
+
+inline size_t steps_of(size_t columns) { return (columns + kStep - 1) / kStep; }
+inline size_t panels_of(size_t count) { return (count + kPanel - 1) / kPanel; }
+
+// Documents quantised, in panels; the rest of the last panel is filled up with zeros. Codes are
+// raised by 128.
+void coarsen(const float* rows, size_t count, size_t columns, const float* signs, unsigned threads, uint8_t* panels, float* step,
+             float* residual, float* norm);
+
+// The coarse rows of a block of documents, with what its metric makes of them: a document scores
+// bias + factor · (step of the query) · sum, off by at most
+//     bound + reach · (residual of the query) + spread · (size of the query).
+class CoarseDocs {
+public:
+    CoarseDocs(const DocRows& docs, const uint8_t* panels, const float* step, const float* residual, const float* norm, const float* signs);
+
+    const DocRows& docs;
+    const uint8_t* panels;
+    const float* signs;
+    std::vector<float> factor, spread, bias, reach, off;  // per document, padded to whole panels
+    std::vector<float> panel_reach, panel_off;
+    bool biased = false;
+    bool sane = true;  // else some bound is so large that candidates are not worth finding this way
+
+private:
+    void fill(size_t doc, const float* step, const float* residual, const float* norm);
+};
+
+// The same result as `top.scan`.
+void scan_coarse(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
+                 Control control);
+
+}  // namespace assay

@@ -1,0 +1,76 @@
+// What the sources for each kind of vector instructions offer to the coarse search, which finds by
+// 8-bit numbers. Plain data only, as in search_kernels.hpp. docs/search.md proves the bounds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "search_kernels.hpp"
+
+namespace assay {
+
+// Documents lie in panels of 32, four columns of each together: panel[step][document][column].
+constexpr size_t kPanel = 32, kStep = 4;
+
+// Rows rotated and rounded to whole multiples, −127 … 127, of a step of their own. With R the
+// rotation, ‖R·row − step · codes‖ ≤ residual and ‖row‖ ≤ norm.
+struct CoarseRows {
+    int8_t* codes;
+    float* step;
+    float* residual;
+    float* norm;
+};
+
+// How far codes may go so that sums of products can be kept in 16 bits: the sizes of two neighbours
+// together, and the norm of the 16 codes that are summed up before a sum is widened.
+struct CoarseLimits {
+    float pair, block;
+};
+
+// Together they keep 16 bits: (203 + 2) · (157 + 2) < 2^15, and 255 · 127 < 2^15 for a pair. Codes
+// are rounded, which adds at most ½ to each of the 16. Documents always keep the first of these:
+// they may be kept in a file, and met on any machine.
+constexpr CoarseLimits kDocLimits = {512.0f, 203.0f}, kNarrowQueryLimits = {126.5f, 157.0f}, kNoLimits = {512.0f, 2048.0f};
+
+// A block of queries with documents. In units of a query's step, a document scores at most
+//     factor · sum + bias · inverse + spread · size + (its panel's reach · residual + off · inverse)
+// and is passed over where that is below the query's floor.
+struct CoarseScan {
+    const int8_t* queries;   // [group][step][row][column], groups filled up with zeros
+    const int32_t* start;    // what takes back the 128 that documents' codes are raised by: one number
+                             // per query, or two of 16 bits in one for each block of its steps
+    size_t n_queries, n_docs, steps;
+    const uint8_t* panels;
+    const float* factor;     // per document, padded to whole panels, as are the next two
+    const float* spread;
+    const float* bias;       // null where all are 0
+    const float* reach;      // per panel, as is the next
+    const float* off;
+    float* floor;            // per query, padded with +inf
+    const float* residual;   // per query, padded, as are the next two
+    const float* size;
+    const float* inverse;
+    size_t from, to;         // the range of documents
+    void* receiver;          // gets the sums of up to 32 documents from `first` on, those in the mask
+    void (*receive)(void* receiver, size_t query, size_t first, const int32_t* sums, uint32_t mask);
+    void (*expect)(void* receiver, size_t query);
+};
+
+struct CoarseKernels {
+    size_t query_rows;  // queries are padded to a multiple of this
+    CoarseLimits query_limits;
+    size_t steps_in_16_bits;  // how many steps are summed up before sums are widened; 0: all are wide
+    // One group of queries with some panels.
+    void (*scan)(const CoarseScan&, size_t group, size_t first_panel, size_t n_panels);
+    // `signs` (±1) has the columns padded to whole steps, as `codes` have.
+    void (*quantise)(const float* rows, size_t count, size_t columns, const float* signs, CoarseLimits limits, const CoarseRows& out);
+    // query · row in float32, in some order, of pairs.
+    void (*multiply)(const float* queries, const float* docs, size_t columns, const Pairs& pairs, float* products);
+};
+
+const CoarseKernels& plain_coarse_kernels();
+const CoarseKernels& avx2_coarse_kernels();
+const CoarseKernels& avxvnni_coarse_kernels();
+const CoarseKernels& avx512vnni_coarse_kernels();
+
+}  // namespace assay

@@ -1,0 +1,234 @@
+// Rows rotated and rounded to 8 bits: the same bits from every source that includes this, whatever
+// it is compiled for, because each sum is made in an order that is written out.
+//
+// The rotation R turns blocks of 64 columns (the rest by 16 and by 4) by a Hadamard matrix over its
+// root, after random signs; both factors are powers of two. No column then dominates a row, so that
+// steps are fine. It is orthogonal: products and norms stay as they are.
+#pragma once
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "coarse_kernels.hpp"
+
+#pragma GCC diagnostic ignored "-Wpsabi"  // no vector leaves this file
+
+namespace {
+
+using assay::CoarseLimits;
+using assay::CoarseRows;
+using assay::kStep;
+
+constexpr float kRoundoff = 0x1p-24f;
+
+// The sums and differences of `Count` vectors of `Width` numbers each, over all pairs in turn.
+template <int Count, int Width>
+inline __attribute__((always_inline)) void butterflies(float* x) {
+    for (int half = 1; half < Count; half *= 2) {
+        for (int i = 0; i < Count; i += 2 * half) {
+            for (int j = i; j < i + half; ++j) {
+                float *a = x + j * Width, *b = a + half * Width;
+                for (int lane = 0; lane < Width; ++lane) {
+                    const float sum = a[lane] + b[lane], difference = a[lane] - b[lane];
+                    a[lane] = sum;
+                    b[lane] = difference;
+                }
+            }
+        }
+    }
+}
+
+// A block of Side² columns: along one side of the square, then along the other, which is left
+// turned over: the order of the columns does not matter as long as it is always the same.
+template <int Side>
+inline __attribute__((always_inline)) void rotate_square(float* x) {
+    butterflies<Side, Side>(x);
+    float turned[Side * Side];
+    for (int i = 0; i < Side; ++i) {
+        for (int j = 0; j < Side; ++j) turned[i * Side + j] = x[j * Side + i];
+    }
+    butterflies<Side, Side>(turned);
+    for (int i = 0; i < Side * Side; ++i) x[i] = turned[i] * (1.0f / Side);
+}
+
+#if defined(__AVX2__)
+inline void butterflies(__m256* x) {
+#pragma GCC unroll 3
+    for (int half = 1; half < 8; half *= 2) {
+#pragma GCC unroll 4
+        for (int pair = 0; pair < 4; ++pair) {
+            const int i = pair / half * 2 * half + pair % half;
+            const __m256 sum = _mm256_add_ps(x[i], x[i + half]);
+            x[i + half] = _mm256_sub_ps(x[i], x[i + half]);
+            x[i] = sum;
+        }
+    }
+}
+
+inline void transpose(__m256* a) {
+    __m256 b[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        b[2 * i] = _mm256_unpacklo_ps(a[2 * i], a[2 * i + 1]);
+        b[2 * i + 1] = _mm256_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+        a[4 * i] = _mm256_shuffle_ps(b[4 * i], b[4 * i + 2], 0x44);
+        a[4 * i + 1] = _mm256_shuffle_ps(b[4 * i], b[4 * i + 2], 0xee);
+        a[4 * i + 2] = _mm256_shuffle_ps(b[4 * i + 1], b[4 * i + 3], 0x44);
+        a[4 * i + 3] = _mm256_shuffle_ps(b[4 * i + 1], b[4 * i + 3], 0xee);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        b[i] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x20);
+        b[i + 4] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x31);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) a[i] = b[i];
+}
+
+// The same sums and differences, in registers.
+template <>
+inline __attribute__((always_inline)) void rotate_square<8>(float* x) {
+    __m256 rows[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) rows[i] = _mm256_loadu_ps(x + 8 * i);
+    butterflies(rows);
+    transpose(rows);
+    butterflies(rows);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) _mm256_storeu_ps(x + 8 * i, _mm256_mul_ps(rows[i], _mm256_set1_ps(0.125f)));
+}
+#endif
+
+inline void rotate(float* x, size_t width) {
+    for (; width >= 64; x += 64, width -= 64) rotate_square<8>(x);
+    for (; width >= 16; x += 16, width -= 16) rotate_square<4>(x);
+    for (; width >= 4; x += 4, width -= 4) {
+        butterflies<4, 1>(x);
+        for (int i = 0; i < 4; ++i) x[i] *= 0.5f;
+    }
+}
+
+// Eight numbers that are treated alike; the compiler knows the instructions.
+typedef float Lanes __attribute__((vector_size(32)));
+typedef uint32_t Bits __attribute__((vector_size(32)));
+constexpr size_t kTogether = 8;
+
+inline Lanes lanes_at(const float* at) {
+    Lanes lanes;
+    std::memcpy(&lanes, at, sizeof lanes);
+    return lanes;
+}
+
+inline Lanes larger(Lanes a, Lanes b) { return a > b ? a : b; }
+
+inline float largest(Lanes lanes) {
+    float most = 0.0f;
+    for (size_t i = 0; i < kTogether; ++i) most = lanes[i] > most ? lanes[i] : most;
+    return most;
+}
+
+inline float sum_of(Lanes lanes) {
+    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+inline float largest_size(const float* x, size_t padded) {
+    Lanes sizes = {};
+    for (size_t at = 0; at < padded; at += kTogether) {
+        const Lanes value = lanes_at(x + at);
+        sizes = larger(larger(value, -value), sizes);
+    }
+    return largest(sizes);
+}
+
+// The largest norm of 16 numbers that are summed up in 16 bits, squared: of blocks of 32 columns the
+// first two of every four, or the last two.
+inline float largest_block(const float* x, size_t padded, float factor) {
+    Lanes most = {};
+    for (size_t at = 0; at < padded; at += 32) {
+        Lanes squares = {};
+        for (size_t i = 0; i < 32; i += kTogether) {
+            const Lanes value = lanes_at(x + at + i) * factor;
+            squares += value * value;
+        }
+        const Lanes swapped = {squares[4], squares[5], squares[6], squares[7], squares[0], squares[1], squares[2], squares[3]};
+        const Lanes halves = squares + swapped;
+        const Lanes turned = {halves[1], halves[0], halves[3], halves[2], halves[5], halves[4], halves[7], halves[6]};
+        most = larger(halves + turned, most);
+    }
+    return largest(most);
+}
+
+inline float largest_pair(const float* x, size_t padded, float factor) {
+    float pair = 0.0f;
+    for (size_t i = 0; i < padded; i += 2) {
+        const float sum = std::fabs(x[i] * factor) + std::fabs(x[i + 1] * factor);
+        pair = sum > pair ? sum : pair;
+    }
+    return pair;
+}
+
+// By how much codes must be smaller than 127 / largest makes them.
+inline float excess(const float* x, size_t padded, float factor, CoarseLimits limits) {
+    const float by_block = std::sqrt(largest_block(x, padded, factor)) / limits.block;
+    const float by_pair = limits.pair < 2 * 127 ? largest_pair(x, padded, factor) / limits.pair : 0.0f;
+    const float more = by_block > by_pair ? by_block : by_pair;
+    return more > 1.0f ? more : 1.0f;
+}
+
+// Adding 1.5 · 2^23 rounds to the nearest whole number, halves to the
+// even one, and leaves it in the lowest bits.
+constexpr float kWhole = 12582912.0f;
+
+inline void put_codes(Lanes raised, int8_t* codes) {
+    Bits bits;
+    std::memcpy(&bits, &raised, sizeof bits);
+    for (size_t i = 0; i < kTogether; ++i) codes[i] = static_cast<int8_t>(bits[i] & 0xff);
+}
+
+// `x` and `codes` are padded to whole blocks of 32. Squares are of multiples of the step: those of the
+// numbers themselves might leave the range of float32.
+inline void quantise_row(const float* x, size_t padded, size_t columns, CoarseLimits limits, int8_t* codes, float& step, float& residual,
+                         float& norm) {
+    const float most = largest_size(x, padded), more = 1.0f + static_cast<float>(columns + 128) * kRoundoff;
+    if (!(most > 0x1p-110f && most < 0x1p110f)) {  // all is left over
+        std::memset(codes, 0, padded);
+        step = 0.0f;
+        norm = residual = most * std::sqrt(static_cast<float>(columns)) * more;
+        return;
+    }
+    const float top = most * excess(x, padded, 127.0f / most, limits), factor = 127.0f / top;
+    step = top / 127.0f;
+    Lanes squares = {}, rests = {};
+    for (size_t at = 0; at < padded; at += kTogether) {
+        const Lanes value = lanes_at(x + at) * factor, raised = value + kWhole, rest = value - (raised - kWhole);
+        squares += value * value;
+        rests += rest * rest;
+        put_codes(raised, codes + at);
+    }
+    // rounding of the rotation, of the steps here and of what follows, generously
+    norm = step * std::sqrt(sum_of(squares)) * more;
+    residual = step * std::sqrt(sum_of(rests)) * more + 32 * kRoundoff * norm;
+}
+
+inline void quantise(const float* rows, size_t count, size_t columns, const float* signs, CoarseLimits limits, const CoarseRows& out) {
+    const size_t width = (columns + kStep - 1) / kStep * kStep, padded = (columns + 31) / 32 * 32;
+    std::vector<float> turned(padded);
+    std::vector<int8_t> codes(padded);
+    for (size_t row = 0; row < count; ++row) {
+        for (size_t i = 0; i < columns; ++i) turned[i] = rows[row * columns + i] * signs[i];
+        for (size_t i = columns; i < padded; ++i) turned[i] = 0.0f;
+        rotate(turned.data(), width);
+        quantise_row(turned.data(), padded, columns, limits, codes.data(), out.step[row], out.residual[row], out.norm[row]);
+        std::memcpy(out.codes + row * width, codes.data(), width);
+    }
+}
+
+}  // namespace

@@ -1,0 +1,128 @@
+"""Rows rotated and rounded to 8 bits, in numpy: the same bytes as the compiled quantiser."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from assay.arrays import Bytes, Floats32
+from assay.native.twins.search import DocBlock
+
+__all__ = ["CoarseBlock", "coarse_rows", "coarsen"]
+
+_PANEL: Final = 32  # documents that lie together
+_STEP: Final = 4  # columns of one document that lie together
+_LANES: Final = 8
+_BLOCK_LIMIT: Final = np.float32(203.0)  # the norm of 16 codes: see coarse_kernels.hpp
+_ROUNDOFF: Final = np.float32(2.0**-24)
+_ROWS_AT_ONCE: Final = 4096
+
+
+class CoarseBlock(NamedTuple):
+    """Documents with their coarse rows."""
+
+    docs: DocBlock
+    codes: Bytes
+    step: Floats32
+    residual: Floats32
+    norm: Floats32
+    signs: Floats32
+
+
+def coarse_rows() -> int:
+    """There is no product of 8-bit numbers here."""
+    return 0
+
+
+def coarsen(
+    rows: Floats32, signs: Floats32, threads: int
+) -> tuple[Bytes, Floats32, Floats32, Floats32]:
+    """Codes in panels, steps, residuals and norms; see `signatures.Kernels.coarsen`."""
+    parts = [
+        _quantise(_rotated(rows[start : start + _ROWS_AT_ONCE] * signs), rows.shape[1])
+        for start in range(0, len(rows), _ROWS_AT_ONCE)
+    ]
+    codes, step, residual, norm = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return _in_panels(codes), step, residual, norm
+
+
+def _rotated(rows: Floats32) -> Floats32:
+    """Blocks of 64 columns, then of 16 and 4, turned by Hadamard matrices; padded by zeros."""
+    n_rows, columns = rows.shape
+    width = -(-columns // _STEP) * _STEP
+    turned = np.zeros((n_rows, -(-columns // 32) * 32), np.float32)
+    turned[:, :columns] = rows
+    start = 0
+    for block, sides in ((64, (8, 8)), (16, (4, 4)), (4, (4, 1))):
+        while width - start >= block:
+            square = turned[:, start : start + block].reshape(n_rows, *sides)
+            square = _butterflies(square).swapaxes(1, 2)
+            if sides[1] > 1:
+                square = _butterflies(square)
+            flat = square.reshape(n_rows, block)
+            turned[:, start : start + block] = flat * np.float32(block**-0.5)
+            start += block
+    return turned
+
+
+def _butterflies(x: Floats32) -> Floats32:
+    """Sums and differences of all pairs in turn, along the second axis."""
+    half = 1
+    while half < x.shape[1]:
+        pairs = x.reshape(len(x), -1, 2, half, x.shape[2])
+        left, right = pairs[:, :, 0], pairs[:, :, 1]
+        x = np.stack([left + right, left - right], axis=2).reshape(x.shape)
+        half *= 2
+    return x
+
+
+def _quantise(x: Floats32, columns: int) -> tuple[Bytes, Floats32, Floats32, Floats32]:
+    more = np.float32(1) + np.float32(columns + 128) * _ROUNDOFF
+    most = np.abs(x).max(axis=1)
+    sane = (most > np.float32(2.0**-110)) & (most < np.float32(2.0**110))
+    with np.errstate(all="ignore"):
+        top = most * _excess(x * (np.float32(127) / most)[:, None])
+        values = np.where(sane[:, None], x * (np.float32(127) / top)[:, None], np.float32(0))
+    whole = np.rint(values)
+    step = np.where(sane, top / np.float32(127), np.float32(0))
+    norm = step * np.sqrt(_sum(values)) * more
+    residual = step * np.sqrt(_sum(values - whole)) * more + np.float32(32) * _ROUNDOFF * norm
+    left_over = most * np.sqrt(np.float32(columns)) * more
+    width = -(-columns // _STEP) * _STEP
+    codes = (whole[:, :width].astype(np.int16) + 128).astype(np.uint8)
+    return codes, step, np.where(sane, residual, left_over), np.where(sane, norm, left_over)
+
+
+def _excess(values: Floats32) -> Floats32:
+    """By how much codes must be smaller, so that no block of 16 is beyond its limit."""
+    lanes = _lane_sums(values.reshape(len(values), -1, 32))
+    left = (lanes[..., 0] + lanes[..., 4]) + (lanes[..., 1] + lanes[..., 5])
+    right = (lanes[..., 2] + lanes[..., 6]) + (lanes[..., 3] + lanes[..., 7])
+    block = np.maximum(left, right).max(axis=1)
+    excess: Floats32 = np.maximum(np.sqrt(block) / _BLOCK_LIMIT, np.float32(1))
+    return excess
+
+
+def _lane_sums(x: Floats32) -> Floats32:
+    """Sums of squares over every eighth number of the last axis, one after the other."""
+    groups = x.reshape(*x.shape[:-1], -1, _LANES)
+    sums = np.zeros((*groups.shape[:-2], _LANES), np.float32)
+    for at in range(groups.shape[-2]):
+        sums += groups[..., at, :] * groups[..., at, :]
+    return sums
+
+
+def _sum(x: Floats32) -> Floats32:
+    lanes = _lane_sums(x)
+    even = (lanes[:, 0] + lanes[:, 4]) + (lanes[:, 2] + lanes[:, 6])
+    return even + ((lanes[:, 1] + lanes[:, 5]) + (lanes[:, 3] + lanes[:, 7]))
+
+
+def _in_panels(codes: Bytes) -> Bytes:
+    """Four columns of 32 documents together; a panel that is not full holds zeros."""
+    n_panels = -(-len(codes) // _PANEL)
+    full = np.full((n_panels * _PANEL, codes.shape[1]), 128, np.uint8)
+    full[: len(codes)] = codes
+    panels = full.reshape(n_panels, _PANEL, -1, _STEP)
+    return np.ascontiguousarray(panels.swapaxes(1, 2)).reshape(-1)

@@ -1,0 +1,241 @@
+"""Documents in 8 bits: bounds that hold in rational arithmetic, and the same answers as without."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from assay.native import load
+from assay.search.engine import plan, rank
+from assay.search.engine.blocks import Docs
+from assay.search.engine.coarse import Coarse, coarsen, signs_of
+from tests.search.engine.nasty import METRICS
+from tests.search.engine.test_same_bytes import always_coarse, widths
+
+STEP, PANEL = 4, 32
+
+
+def rows_of_all_kinds(columns: int, seed: int = 0) -> np.ndarray:
+    """Plain rows, one number among zeros, equal numbers, wide ranges, whole numbers, zeros."""
+    rng = np.random.default_rng([seed, columns])
+    rows = rng.standard_normal((40, columns))
+    rows[0] = 0
+    rows[1] = np.eye(1, columns)
+    rows[2] = 1
+    rows[3:8] *= 10.0 ** rng.integers(-12, 13, (5, columns))
+    rows[8:12] = np.rint(3 * rows[8:12])
+    rows[12:16] *= 2.0 ** rng.integers(-99, 100, (4, 1))
+    rows[16] = np.where(np.arange(columns) % 2, 1e-20, 1e15)
+    return rows.astype(np.float32)
+
+
+def unpacked(coarse: Coarse, n_rows: int) -> np.ndarray:
+    """Codes, a row for each document."""
+    panels = coarse.codes.reshape(-(-n_rows // PANEL), -1, PANEL, STEP).swapaxes(1, 2)
+    return panels.reshape(-1, panels.shape[2] * STEP)[:n_rows].astype(int) - 128
+
+
+def rotated(row: np.ndarray) -> list[Fraction]:
+    """The rotation in rational arithmetic: signs, then Hadamard matrices by their definition."""
+    values = [Fraction(float(x)) * int(s) for x, s in zip(row, signs_of(len(row)), strict=True)]
+    values += [Fraction(0)] * (-len(values) % STEP)
+    turned: list[Fraction] = []
+    for side, tall in ((8, 8), (4, 4), (4, 1)):
+        size = side * tall
+        while len(values) - len(turned) >= size:
+            block = values[len(turned) : len(turned) + size]
+            signs = [
+                [(-1) ** bin(i & j).count("1") for j in range(size)] for i in range(size)
+            ]  # of coordinates side × tall; the result stands turned over
+            found = [sum(s * x for s, x in zip(line, block, strict=True)) for line in signs]
+            square = np.array(found, object).reshape(side, tall).T
+            turned += [x / int(size**0.5) for x in square.ravel()]
+    return turned
+
+
+def squares(values: list[Fraction]) -> Fraction:
+    return sum((x * x for x in values), Fraction(0))
+
+
+def exact(value: np.float32) -> Fraction:
+    return Fraction(float(value))
+
+
+@pytest.fixture(params=[*widths(), "numpy"])
+def quantiser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "numpy":
+        return "numpy"
+    monkeypatch.setenv("ASSAY_SIMD", request.param)
+    return "native"
+
+
+@pytest.mark.parametrize("columns", [1, 3, 8, 17, 64, 100])
+def test_what_is_left_over_is_never_more_than_stated(columns, quantiser):
+    rows = rows_of_all_kinds(columns)
+    coarse = coarsen(load(quantiser), rows, 1)
+    for row, codes, step, residual, norm in zip(
+        rows, unpacked(coarse, len(rows)), *coarse[1:], strict=True
+    ):
+        turned = rotated(row)
+        left = [x - exact(step) * int(code) for x, code in zip(turned, codes, strict=True)]
+        assert squares(left) <= exact(residual) ** 2
+        assert squares(turned) == squares([exact(x) for x in row]) <= exact(norm) ** 2
+
+
+@pytest.mark.parametrize("columns", [5, 64])
+def test_no_product_is_off_by_more_than_the_bound(columns, quantiser):
+    rows = rows_of_all_kinds(columns)
+    coarse = coarsen(load(quantiser), rows, 1)
+    codes = unpacked(coarse, len(rows))
+    steps, residuals, norms = ([exact(x) for x in part] for part in coarse[1:])
+    for q, d in product(range(0, 40, 3), range(0, 40, 2)):
+        true = sum(exact(x) * exact(y) for x, y in zip(rows[q], rows[d], strict=True))
+        found = steps[q] * steps[d] * int(codes[q] @ codes[d])
+        bound = residuals[q] * norms[d] + (norms[q] + residuals[q]) * residuals[d]
+        assert abs(true - found) <= bound
+
+
+@pytest.mark.parametrize("columns", [1, 31, 64, 130])
+def test_codes_keep_the_limits_of_16_bits(columns, quantiser):
+    codes = unpacked(coarsen(load(quantiser), rows_of_all_kinds(columns), 1), 40)
+    assert np.abs(codes).max() <= 127
+    padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 32)))
+    lanes = padded.reshape(40, -1, 8, 2, 2)  # row, block, step, pair, column
+    assert (lanes.astype(float) ** 2).sum(axis=(2, 4)).max() <= 205**2
+
+
+@pytest.mark.parametrize("columns", [1, 7, 64, 100, 384])
+def test_engines_quantise_to_the_same_bytes(columns, quantiser):
+    rows = rows_of_all_kinds(columns)
+    for threads in (1, 3):
+        ours = coarsen(load(quantiser), rows, threads)
+        for one, other in zip(ours, coarsen(load("numpy"), rows, 1), strict=True):
+            assert one.tobytes() == other.tobytes()
+
+
+# Searches: enough chunks that floors are guessed ---------------------------------------------
+
+COLUMNS, N_DOCS = 516, 24_000
+
+
+def plain(rng: np.random.Generator) -> np.ndarray:
+    return rng.standard_normal((N_DOCS, COLUMNS), dtype=np.float32)
+
+
+def front_loaded(rng: np.random.Generator) -> np.ndarray:
+    """The best documents of every query come first: guesses from the first chunk are too high."""
+    docs = plain(rng)
+    docs[:600] += 4
+    return docs
+
+
+def ascending(rng: np.random.Generator) -> np.ndarray:
+    docs = plain(rng)
+    return docs[np.argsort(docs.sum(axis=1))]
+
+
+def clustered(rng: np.random.Generator) -> np.ndarray:
+    """Thousands of neighbours that 8 bits cannot tell apart."""
+    centres = rng.standard_normal((5, COLUMNS))[rng.integers(0, 5, N_DOCS)]
+    return (centres + 1e-3 * plain(rng)).astype(np.float32)
+
+
+def copied(rng: np.random.Generator) -> np.ndarray:
+    return plain(rng)[rng.integers(0, 30, N_DOCS)]
+
+
+def of_all_lengths(rng: np.random.Generator) -> np.ndarray:
+    return plain(rng) * np.exp(2 * rng.standard_normal((N_DOCS, 1))).astype(np.float32)
+
+
+def spiked(rng: np.random.Generator) -> np.ndarray:
+    """A few columns that dominate, and rows that are nearly empty."""
+    docs = plain(rng) * np.exp(2 * rng.standard_normal(COLUMNS)).astype(np.float32)
+    docs[::5] *= rng.random(docs[::5].shape) < 0.02
+    docs[~docs.any(axis=1), 0] = 1
+    return docs
+
+
+SETS = (plain, front_loaded, ascending, clustered, copied, of_all_lengths, spiked)
+
+
+@pytest.fixture(params=[width for width in widths() if width != "none"])
+def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("ASSAY_SIMD", request.param)
+    if not load("native").coarse_rows():
+        pytest.skip("no product of 8-bit numbers on this machine")
+    return request.param
+
+
+def searched(queries, docs, k, **how):
+    found = rank(queries, docs, k, engine="native", **how)
+    return found.offsets.tobytes(), found.docs.tobytes(), found.scores.tobytes()
+
+
+@pytest.mark.parametrize("make", SETS, ids=lambda make: make.__name__)
+def test_the_same_lists_as_by_the_float32_product(make, width, monkeypatch):
+    rng = np.random.default_rng(4)
+    docs = make(rng)
+    queries = rng.standard_normal((40, COLUMNS), dtype=np.float32) + 0.5
+    queries[::4] = docs[:: N_DOCS // 10]
+    pairs = np.stack([np.arange(4000) % 40, np.arange(4000) * 5], axis=1)
+    cases = [
+        ("cosine", 1, {}),
+        ("dot", 10, {"exclude": pairs}),
+        ("l2", 10, {"keep_ties": True}),
+        ("cosine", 300, {"threads": 3}),
+    ]
+    want = [searched(queries, docs, k, metric=metric, **how) for metric, k, how in cases]
+    always_coarse(monkeypatch)
+    scans = count_coarse(monkeypatch)
+    found = [searched(queries, docs, k, metric=metric, **how) for metric, k, how in cases]
+    assert found == want
+    assert len(scans) == len(cases)
+
+
+def count_coarse(patch: pytest.MonkeyPatch) -> list[Docs]:
+    """The blocks that were searched by 8 bits."""
+    blocks: list[Docs] = []
+    make = plan.SearchPlan.prepared_docs
+
+    def noting(self, block):
+        docs = make(self, block)
+        if docs.coarse is not None:
+            blocks.append(docs)
+        return docs
+
+    patch.setattr(plan.SearchPlan, "prepared_docs", noting)
+    return blocks
+
+
+def test_which_searches_go_by_8_bits(width, monkeypatch):
+    """Many queries in many documents, but not where most documents would have to be looked at."""
+    rng = np.random.default_rng(7)
+    docs = rng.standard_normal((9000, 64), dtype=np.float32)
+    queries = rng.standard_normal((100, 64), dtype=np.float32)
+    near = (rng.standard_normal(64) + 1e-3 * docs).astype(np.float32)
+    monkeypatch.setattr(plan, "_COARSE_ROWS", 0)  # whatever instructions there are
+    scans = count_coarse(monkeypatch)
+    rank(queries, docs, 10)
+    assert len(scans) == 1
+    for given in ((queries[:20], docs, 10), (queries, docs[:4000], 10), (queries, near, 10)):
+        rank(*given)
+    rank(queries, docs, 1000)
+    rank(queries, docs, 10, engine="numpy")
+    assert len(scans) == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int8])
+@pytest.mark.parametrize("metric", METRICS)
+def test_other_types(dtype, metric, width, monkeypatch):
+    rng = np.random.default_rng(6)
+    docs = (20 * rng.standard_normal((5000, 40))).astype(dtype)
+    queries = (20 * rng.standard_normal((70, 40))).astype(dtype)
+    want = searched(queries, docs, 20, metric=metric)
+    always_coarse(monkeypatch)
+    scans = count_coarse(monkeypatch)
+    assert searched(queries, docs, 20, metric=metric) == want
+    assert len(scans) == 1
