@@ -68,5 +68,5 @@ def test_the_reason_names_what_was_not_seen() -> None:
         scores_of(same), scores_of(same), names=["new", "old"], baseline="old", margin=0.01
     )
     (why,) = worse_than_baseline(found)
-    assert "losses on 9.5% of all queries may be in none of these 30" in why
+    assert "losses on 9.5 % of all queries may be in none of these 30" in why
     assert "at least -0.09" in why

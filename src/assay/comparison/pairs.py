@@ -360,7 +360,7 @@ class Pair:
         if not unseen > test.p:
             return test
         share = unseen_share(self.n_units, 1 - 2 * level)
-        missed = f"losses on {share:.1%} of all {self.units} may be in none of these {self.n_units}"
+        missed = f"losses on {100 * share:.1f} % of all {self.units} may be in none of these {self.n_units}"
         return replace(test, p=unseen, note=missed if test.p <= level < unseen else test.note)
 
     def _units_of(self, system: str) -> Floats:

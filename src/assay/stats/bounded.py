@@ -87,15 +87,17 @@ def span_of(scores: Floats, bounds: Bounds | None) -> float:
     return float(np.ptp(scores)) if scores.size else 0.0
 
 
-def sparse_ends(units: Floats, level: float, span: float) -> tuple[float, float] | None:
-    """Ends for differences of which most are 0 and fewer than 15 are not; None for others.
+def sparse_ends(
+    units: Floats, level: float, span: float, few: int = _FEW
+) -> tuple[float, float] | None:
+    """Ends for differences of which most are 0 and fewer than `few` are not; None for others.
 
     The few that differ say little of those that do not here but may elsewhere. What is won and what
     is lost have intervals of their own (`share_ends`), joined as those of independent means
     (Newcombe 1998, Statistics in Medicine 17: paired shares, by squaring and adding).
     """
     differ = int(np.count_nonzero(units))
-    if differ >= _FEW or 2 * differ > len(units):
+    if differ >= few or 2 * differ > len(units):
         return None
     bounds = (0.0, max(span, float(np.abs(units).max())))
     won, lost = np.maximum(units, 0.0), np.maximum(-units, 0.0)

@@ -20,6 +20,7 @@ from assay.stats.special import normal_cdf
 __all__ = ["least_mean", "unseen_loss_p"]
 
 _SHARES: Final = 64  # of losses that are tried
+_FEW: Final = 100  # units that differ, up to which one-sided tests of them err
 _STEPS: Final = 30  # of bisection
 
 
@@ -39,7 +40,7 @@ def unseen_loss_p(units: Floats, margin: float, span: float) -> float:
 
 def least_mean(units: Floats, level: float, span: float) -> float:
     """Lower bound of the mean: the largest −margin at which `unseen_loss_p` is at most `level`."""
-    bounds = sparse_ends(units, 1 - 2 * level, span)
+    bounds = sparse_ends(units, 1 - 2 * level, span, _FEW)
     largest = 2 * span + float(np.abs(units).max(initial=0.0))
     margin = _smallest(lambda each: _missed_p(units, each, span) <= level, -largest, largest)
     return -margin if bounds is None else min(-margin, bounds[0])
@@ -75,7 +76,7 @@ def _sparse_p(units: Floats, margin: float, span: float) -> float:
     """The level at which the bound of `sparse_ends` is −margin; 0 where many units differ."""
 
     def within(level: float) -> bool:
-        bounds = sparse_ends(units, 1 - 2 * level, span)
+        bounds = sparse_ends(units, 1 - 2 * level, span, _FEW)
         return bounds is None or bounds[0] > -margin
 
     return _smallest(within, 0.0, 0.5)
