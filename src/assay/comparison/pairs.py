@@ -359,8 +359,8 @@ class Pair:
         unseen = max(unseen_loss_p(self._units_of(of), margin, self._span) for of in systems)
         if not unseen > test.p:
             return test
-        share = unseen_share(self.n_units, 1 - 2 * level)
-        missed = f"losses on {100 * share:.1f} % of all {self.units} may be in none of these {self.n_units}"
+        share = f"{100 * unseen_share(self.n_units, 1 - 2 * level):.1f} %"
+        missed = f"losses on {share} of all {self.units} may be in none of these {self.n_units}"
         return replace(test, p=unseen, note=missed if test.p <= level < unseen else test.note)
 
     def _units_of(self, system: str) -> Floats:
