@@ -66,7 +66,7 @@ def shifted(rng: np.random.Generator, n: int) -> Sample:
     return graded(rng, n) - 0.05
 
 
-# Margin and differences: the first are worse by it or more, those below "equal" are not worse.
+# Name, margin, differences: worse by the margin or more, but for those called equal.
 MARGINS: Final[tuple[tuple[str, float, Kind], ...]] = (
     ("5 % lost", 0.01, lost(0.05)),
     ("5 % lost", 0.05, lost(0.05)),
