@@ -4,9 +4,11 @@ No system of 200 looks is worse than the baseline: the share of replications in 
 printed for the plain gate (each look tested as if it were the only one), for the same t test at
 levels that sum up to 5 % over all looks, and for the bets of `--look`. Looks are independent, or
 each is the one before with a tenth of the queries changed. Then the smallest mean loss that is seen
-with 80 % power, as a multiple of what a single t test sees.
+with 80 % power, as a multiple of what a single t test sees. `--margins` prints in how many samples
+a gate with a margin opens: for systems that are worse by the margin or more, and for equal ones.
 
     python benchmarks/gate.py --queries 50 200 1000 --replications 200
+    python benchmarks/gate.py --margins --queries 20 50 100 200 500 --replications 2000
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.stats import minimum_detectable_difference
+from assay.stats import minimum_detectable_difference, non_inferior
 from assay.stats.looks import Bets, look_share
+from assay.stats.margins import unseen_loss_p
 from assay.stats.special import t_tail
 
 Sample = NDArray[np.float64]
@@ -46,6 +49,35 @@ def skewed(rng: np.random.Generator, n: int) -> Sample:
 
 
 KINDS: Final[tuple[Kind, ...]] = (graded, sparse, skewed)
+
+
+def lost(share: float, rest: Kind | None = None) -> Kind:
+    """A share of queries is lost as a whole; the rest is equal, or differs as given."""
+
+    def draw(rng: np.random.Generator, n: int) -> Sample:
+        others = np.zeros(n) if rest is None else rest(rng, n)
+        return np.where(rng.random(n) < share, -1.0, others)
+
+    return draw
+
+
+def shifted(rng: np.random.Generator, n: int) -> Sample:
+    """Graded differences that are worse by 0.05."""
+    return graded(rng, n) - 0.05
+
+
+# Name, margin, differences: worse by the margin or more, but for those called equal.
+MARGINS: Final[tuple[tuple[str, float, Kind], ...]] = (
+    ("5 % lost", 0.01, lost(0.05)),
+    ("5 % lost", 0.05, lost(0.05)),
+    ("1 % lost", 0.01, lost(0.01)),
+    ("5 % lost, graded", 0.01, lost(0.05, graded)),
+    ("graded, worse", 0.05, shifted),
+    ("equal, graded", 0.02, graded),
+    ("equal, graded", 0.05, graded),
+    ("equal, graded", 0.1, graded),
+    ("equal, sparse", 0.1, sparse),
+)
 
 
 def walk(rng: np.random.Generator, kind: Kind, n: int, changed: float) -> list[Sample]:
@@ -86,7 +118,7 @@ def false_alarms(args: argparse.Namespace) -> None:
     print(
         f"{'differences':12s} {'looks':12s} {'n':>5s} {'plain':>7s} {'t, spent':>9s} {'bets':>6s}"
     )
-    for kind in KINDS:
+    for kind in args.kinds:
         for changed, name in ((1.0, "independent"), (0.1, "a tenth")):
             for n in args.queries:
                 rng = np.random.default_rng(args.seed)
@@ -94,6 +126,27 @@ def false_alarms(args: argparse.Namespace) -> None:
                 plain, spent, bets = 100 * np.mean(found, axis=0)
                 row = f"{kind.__name__:12s} {name:12s} {n:5d}"
                 print(f"{row} {plain:7.1f} {spent:9.1f} {bets:6.1f}", flush=True)
+
+
+def opens(args: argparse.Namespace) -> None:
+    """Print how often a gate with a margin opens: by the t test alone, and as it is."""
+    print(f"gate with a margin open, % of {args.replications} samples: t test alone / gate")
+    for name, margin, kind in MARGINS:
+        cells = []
+        for n in args.queries:
+            rng = np.random.default_rng(args.seed)
+            samples = [kind(rng, n) for _ in range(args.replications)]
+            found = np.array([margin_ps(each, margin) for each in samples])
+            alone, gate = 100 * (found <= LEVEL).mean(axis=0)
+            cells.append(f"{n}: {alone:.1f} / {gate:.1f}")
+        print(f"{name:18s} {margin:5.2f}  {'   '.join(cells)}", flush=True)
+
+
+def margin_ps(differences: Sample, margin: float) -> tuple[float, float]:
+    """p of the test of a margin, and with what may not have been seen; 0 where all are equal."""
+    p = non_inferior(differences, np.zeros(len(differences)), margin, method="t").p
+    alone = float(differences[0] <= -margin) if math.isnan(p) else p
+    return alone, max(alone, unseen_loss_p(differences, margin, 1.0))
 
 
 def visible_loss(rng: np.random.Generator, kind: Kind, n: int, look: int) -> float:
@@ -111,17 +164,24 @@ def visible_loss(rng: np.random.Generator, kind: Kind, n: int, look: int) -> flo
 
 
 def main() -> None:
-    """Both tables."""
+    """The tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--queries", type=int, nargs="+", default=[50, 200, 1000])
     parser.add_argument("--replications", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    names = {kind.__name__: kind for kind in KINDS}
+    parser.add_argument("--kinds", nargs="+", choices=list(names), default=list(names))
+    parser.add_argument("--margins", action="store_true", help="the gate with a margin alone")
     args = parser.parse_args()
+    args.kinds = [names[name] for name in args.kinds]
+    if args.margins:
+        opens(args)
+        return
     false_alarms(args)
     print("smallest loss seen with 80 % power, × that of a single t test")
     print(f"{'differences':12s} {'n':>5s} {'look 1':>7s} {'look 100':>9s} {'look 200':>9s}")
     rng = np.random.default_rng(args.seed)
-    for kind in KINDS:
+    for kind in args.kinds:
         for n in args.queries:
             found = [visible_loss(rng, kind, n, look) for look in (1, 100, 200)]
             row = f"{kind.__name__:12s} {n:5d}"

@@ -14,6 +14,7 @@ from assay import compare, evaluate, parse, stats
 from assay.comparison.gate import parse_condition, worse_than_baseline
 from assay.comparison.sensitivity import other_rules, sensitivity
 from assay.errors import MismatchError, UsageError
+from assay.stats.margins import unseen_loss_p
 from tests.comparison.made_scores import scores_of, with_users
 
 RNG = np.random.default_rng(6)
@@ -376,8 +377,12 @@ def test_margin_and_tukey_with_groups():
     systems = [with_users(each, users) for each in (NOISE, BASE)]
     found = compare(*systems, by="user", margin=0.1).pairs[0]
     left, right = (each.reshape(20, 3).mean(axis=1) for each in (NOISE, BASE))
-    assert found.non_inferiority("A").p == stats.non_inferior(left, right, 0.1).p
-    assert found.equivalence.p == stats.equivalent(left, right, 0.1).p
+    unseen = [unseen_loss_p(each, 0.1, 1.0) for each in (left - right, right - left)]
+    assert stats.equivalent(left, right, 0.1).p < 0.05 < min(unseen)  # twenty may miss losses
+    assert found.non_inferiority("A").p == pytest.approx(unseen[0], rel=1e-9)
+    assert found.equivalence.p == pytest.approx(max(unseen), rel=1e-9)
+    wide = compare(*systems, by="user", margin=0.5).pairs[0].non_inferiority("A")
+    assert stats.non_inferior(left, right, 0.5).p <= wide.p < 0.05
     tukey = compare(*systems, by="user", correction="tukey").pairs[0]
     assert tukey.p == stats.tukey_hsd(np.stack([left, right]) * 3).p[0, 1]
     few = [with_users(each[:57], users[:57]) for each in (NOISE, BASE)]

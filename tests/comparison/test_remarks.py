@@ -65,6 +65,16 @@ def test_groups_of_very_uneven_size() -> None:
     assert GROUPS not in " ".join(compare(*even, by="user").remarks)
 
 
+def test_few_groups_need_not_be_very_uneven() -> None:
+    rng = np.random.default_rng(6)
+    users = [f"u{i}" for i in np.repeat(np.arange(6), [1, 1, 1, 2, 2, 3])]
+    systems = [with_users(rng.random(10), users) for _ in range(2)]
+    text = " ".join(compare(*systems, by="user").remarks)
+    assert "the 6 groups by user are of uneven size and count like 5.0" in text
+    alike = [with_users(rng.random(12), [f"u{i // 2}" for i in range(12)]) for _ in range(2)]
+    assert "groups by user" not in " ".join(compare(*alike, by="user").remarks)
+
+
 def test_tukey_with_unequal_variances() -> None:
     rng = np.random.default_rng(6)
     base = rng.random(50)

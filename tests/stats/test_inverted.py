@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -103,3 +105,33 @@ def test_one_loss_may_hide_as_many_wins() -> None:
     test = paired_test(a, b)
     found = inverted_interval(a, b, test, level=0.05, separate=False)
     assert found.low < -0.05 < 0.02 < found.high
+
+
+@pytest.mark.parametrize(("won", "lost"), [(0.02, 0.0), (0.05, 0.01)])
+def test_rare_wins_of_many_queries_are_covered(won: float, lost: float) -> None:
+    n, most = 200, 26
+    held = seen = 0.0
+    for wins in range(most):
+        for losses in range(most if lost else 1):
+            chance = multinomial(n, (wins, losses), (won, lost))
+            if chance > 2e-4:
+                seen += chance
+                low, high = ends_of(n, wins, losses)
+                held += chance * (low <= won - lost <= high)
+    assert seen > 0.98
+    assert held / seen >= 0.94
+
+
+def multinomial(n: int, counts: tuple[int, int], shares: tuple[float, float]) -> float:
+    rest, left = n - sum(counts), 1 - sum(shares)
+    ways = math.comb(n, counts[0]) * math.comb(n - counts[0], counts[1])
+    return ways * shares[0] ** counts[0] * shares[1] ** counts[1] * left**rest
+
+
+def ends_of(n: int, wins: int, losses: int) -> tuple[float, float]:
+    a, b = np.zeros(n), np.zeros(n)
+    a[:wins], b[wins : wins + losses] = 1.0, 1.0
+    test = paired_test(a, b, resamples=500)
+    separate = bool(test.p <= 0.05)
+    found = inverted_interval(a, b, test, level=0.05, separate=separate, bounds=(0, 1))
+    return found.low, found.high

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from assay.errors import ShapeError, UsageError
 from assay.native.random_words import stream_key, words
-from assay.stats import compare_jointly, rank_intervals
+from assay.stats import compare_jointly, rank_intervals, units
 from assay.stats.bootstrap import units_of
 from assay.stats.intervals import standard_error
 
@@ -180,3 +180,31 @@ def test_noisy_systems_do_not_make_others_differ() -> None:
         values = rng.normal(size=50) + spread * rng.normal(size=(12, 50))
         wrong += bool((compare_jointly(values, pairs, resamples=400).p <= 0.05).any())
     assert wrong <= 20
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_scattered_gaps_are_drawn_as_each_pair_alone(grouped: bool) -> None:
+    rng = np.random.default_rng(8)
+    values = np.round(rng.random((5, 70)), 2)
+    values[rng.random(values.shape) < 0.2] = np.nan
+    clusters = rng.integers(0, 25, 70) if grouped else None
+    pairs = list(combinations(range(5), 2))
+    found = compare_jointly(values, pairs, clusters=clusters, resamples=400)
+    for number, pair in enumerate(pairs):
+        own = np.where(np.isnan(values[list(pair)]).any(axis=0), np.nan, values[list(pair)])
+        alone = compare_jointly(own, [(0, 1)], clusters=clusters, resamples=400)
+        assert found.differences[number] == pytest.approx(alone.differences[0], rel=1e-12)
+        assert found.errors[number] == pytest.approx(alone.errors[0], rel=1e-12)
+        assert found.p_alone[number] == alone.p_alone[0]
+
+
+def test_how_gaps_are_cut_into_blocks_changes_no_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = RNG.random((7, 90))
+    values[RNG.random(values.shape) < 0.1] = np.nan
+    pairs = list(combinations(range(7), 2))
+    whole = compare_jointly(values, pairs, resamples=500)
+    monkeypatch.setattr(units, "_BATCH", 2)
+    monkeypatch.setattr(units, "_SIGNS", 90 * 64)
+    parts = compare_jointly(values, pairs, resamples=500)
+    for name in ("differences", "errors", "p", "p_alone", "low", "high"):
+        assert getattr(whole, name).tobytes() == getattr(parts, name).tobytes()

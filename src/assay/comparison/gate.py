@@ -138,7 +138,8 @@ def _not_within_margin(pair: Pair) -> str:
     least = pair.least_difference(pair.a)
     sure = f"{100 * (1 - pair.settings.level):g} %, one-sided"
     bound = "" if math.isnan(least) else f", at least {fixed(least, sign=True)} ({sure})"
-    return not_shown(pair, f"{signed(pair.difference)}{bound}, {describe_p(test.p)}")
+    why = f"; {test.note}" if test.note else ""
+    return not_shown(pair, f"{signed(pair.difference)}{bound}, {describe_p(test.p)}{why}")
 
 
 def not_shown(pair: Pair, numbers: str) -> str:

@@ -34,9 +34,10 @@ from assay.stats import (
     non_inferior,
     tukey_hsd,
 )
-from assay.stats.bounded import Bounds
+from assay.stats.bounded import Bounds, span_of, unseen_share
 from assay.stats.inverted import pseudo_values, settle, test_units
 from assay.stats.looks import Bets
+from assay.stats.margins import least_mean, unseen_loss_p
 from assay.stats.samples import (
     check_bootstraps,
     check_margin,
@@ -303,10 +304,10 @@ class Pair:
             return None
         a, b = self._values if of == self.a else self._values[::-1]
         if self._clusters is None:
-            return self._if_enough(non_inferior(a, b, margin, **self.settings.test_arguments))
+            return self._guard(non_inferior(a, b, margin, **self.settings.test_arguments), of)
         shifted = np.asarray(a + margin, np.float64)
         settings = {**self.settings.test_arguments, "alternative": "greater"}
-        return self._if_enough(test_units(shifted, b, self._clusters, **settings))
+        return self._guard(test_units(shifted, b, self._clusters, **settings), of)
 
     def least_difference(self, of: str) -> float:
         """Lower bound of this system's difference that belongs to its test of the margin.
@@ -324,7 +325,9 @@ class Pair:
         found = inverted_interval(
             a + margin, b, test, level=both_sides, separate=shown, clusters=self._clusters
         )
-        return found.low - margin
+        seen = least_mean(self._units_of(of), level, self._span)
+        low = min(found.low, seen + margin)
+        return settle(self.difference_of(of)[0] + margin, low, math.inf, separate=shown)[0] - margin
 
     def bets(self, of: str, width: float) -> Bets:
         """Bets on this system being worse than the other; `width` is the range of the measure."""
@@ -338,16 +341,36 @@ class Pair:
         if margin is None:
             return None
         if self._clusters is None:
-            return self._if_enough(
-                equivalent(*self._values, margin, **self.settings.test_arguments)
-            )
+            found = equivalent(*self._values, margin, **self.settings.test_arguments)
+            return self._guard(found, self.a, self.b)
         sides = [self.non_inferiority(name) for name in (self.a, self.b)]
         return max((side for side in sides if side), key=lambda side: side.p)
 
-    def _if_enough(self, test: TestResult) -> TestResult:
-        """The test of a margin; no p with so few queries that rare large losses do not show."""
-        note = too_few(test.n, self.units, FEWEST_FOR_MARGIN)
-        return replace(test, p=math.nan, note=f"{note} for a margin") if note else test
+    def _guard(self, test: TestResult, *systems: str) -> TestResult:
+        """The test that these are within the margin, with what it may not have seen.
+
+        No p with so few queries that rare large losses do not show; else at least that of losses
+        that are in none of these queries.
+        """
+        few = too_few(test.n, self.units, FEWEST_FOR_MARGIN)
+        if few:
+            return replace(test, p=math.nan, note=f"{few} for a margin")
+        margin, level = self.settings.margin or 0.0, self.settings.level
+        unseen = max(unseen_loss_p(self._units_of(of), margin, self._span) for of in systems)
+        if not unseen > test.p:
+            return test
+        share = f"{100 * unseen_share(self.n_units, 1 - 2 * level):.1f} %"
+        missed = f"losses on {share} of all {self.units} may be in none of these {self.n_units}"
+        return replace(test, p=unseen, note=missed if test.p <= level < unseen else test.note)
+
+    def _units_of(self, system: str) -> Floats:
+        """Differences of this system to the other, one per unit."""
+        return self.spread if system == self.a else -self.spread
+
+    @property
+    def _span(self) -> float:
+        """The largest difference that can be."""
+        return span_of(np.concatenate(self.values), self.bounds)
 
     def __repr__(self) -> str:
         """The two systems and the outcome."""

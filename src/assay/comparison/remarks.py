@@ -26,6 +26,8 @@ _LOPSIDED: Final = 0.15  # skewness over √n, against the system that is ahead
 _FEW_TO_SEE_VARIATION: Final = 100
 _FEWEST_EFFECTIVE: Final = 10.0  # groups; with fewer, and uneven ones, 6 to 14 % are wrong
 _UNEVEN: Final = 0.75
+_FEW_GROUPS: Final = 8  # of which even slightly uneven ones err in 6 %
+_SLIGHTLY_UNEVEN: Final = 0.9
 _MOST_UNEQUAL: Final = 4.0
 _NOISE: Final = 1e-12
 
@@ -69,9 +71,11 @@ def _uneven_groups(sizes: Floats | None, settings: ComparisonSettings) -> Iterab
     if sizes is None or not len(sizes):
         return
     effective = float(sizes.sum() ** 2 / (sizes**2).sum())
-    if effective < min(_FEWEST_EFFECTIVE, _UNEVEN * len(sizes)):
+    very = effective < min(_FEWEST_EFFECTIVE, _UNEVEN * len(sizes))
+    if very or (len(sizes) < _FEW_GROUPS and effective < _SLIGHTLY_UNEVEN * len(sizes)):
+        how = "very uneven" if very else "uneven"
         yield (
-            f"the {len(sizes):,} groups by {settings.by} are of very uneven size and count like "
+            f"the {len(sizes):,} groups by {settings.by} are of {how} size and count like "
             f"{effective:.1f} (the largest holds {sizes.max() / sizes.sum():.0%} of the queries): "
             "differences are found too often; take more groups, or fewer queries of the largest"
         )

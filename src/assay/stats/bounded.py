@@ -87,20 +87,26 @@ def span_of(scores: Floats, bounds: Bounds | None) -> float:
     return float(np.ptp(scores)) if scores.size else 0.0
 
 
-def sparse_ends(units: Floats, level: float, span: float) -> tuple[float, float] | None:
-    """Ends for differences of which most are 0 and fewer than 15 are not; None for others.
+def sparse_ends(
+    units: Floats, level: float, span: float, few: int = _FEW
+) -> tuple[float, float] | None:
+    """Ends for differences of which most are 0 and fewer than `few` are not; None for others.
 
-    The few that differ say little of those that do not here but may elsewhere: half a query more
-    at either end of the range of the scores, and one without a difference, stand for them (Agresti
-    & Min 2005, Statistics in Medicine 24).
+    The few that differ say little of those that do not here but may elsewhere. What is won and what
+    is lost have intervals of their own (`share_ends`), joined as those of independent means
+    (Newcombe 1998, Statistics in Medicine 17: paired shares, by squaring and adding).
     """
-    n, differ = len(units) + 2, int(np.count_nonzero(units))
-    if differ >= _FEW or 2 * differ > len(units):
+    differ = int(np.count_nonzero(units))
+    if differ >= few or 2 * differ > len(units):
         return None
-    mean = float(units.sum()) / n
-    variance = (float((units**2).sum()) + span**2) / n - mean**2
-    reach = -normal_quantile((1 - level) / 2) * math.sqrt(variance / n)
-    return mean - reach, mean + reach
+    bounds = (0.0, max(span, float(np.abs(units).max())))
+    won, lost = np.maximum(units, 0.0), np.maximum(-units, 0.0)
+    (few_won, many_won), (few_lost, many_lost) = (
+        share_ends(part, 0.0, level, bounds) for part in (won, lost)
+    )
+    gain, loss = float(won.mean()), float(lost.mean())
+    below = math.hypot(gain - few_won, many_lost - loss)
+    return gain - loss - below, gain - loss + math.hypot(many_won - gain, loss - few_lost)
 
 
 def few_away(values: Floats, bounds: Bounds) -> float | None:
@@ -121,9 +127,10 @@ def share_ends(values: Floats, bound: float, level: float, bounds: Bounds) -> tu
     """
     n, width = len(values), bounds[1] - bounds[0]
     away = np.abs(values[values != bound] - bound) / width
-    share, mean = len(away) / n, float(away.mean())
+    share = len(away) / n
     few, many = wilson_ends(share, n, level)
-    spread = math.sqrt((float(((away - mean) ** 2).sum()) + 1 / 12) / len(away) ** 2)
+    mean = float(away.mean()) if len(away) else 1.0
+    spread = math.sqrt((float(((away - mean) ** 2).sum()) + 1 / 12) / max(len(away), 1) ** 2)
     reach = -normal_quantile((1 - level) / 2) * spread
     near, far = max(mean - reach, 0.0), min(mean + reach, 1.0)
     least = share * mean - math.hypot((share - few) * mean, share * (mean - near))

@@ -31,7 +31,7 @@ from assay.stats.samples import (
     too_few,
 )
 from assay.stats.special import normal_cdf, normal_quantile, t_tail
-from assay.stats.units import BlockSum, SameUnits
+from assay.stats.units import BlockSum, OwnUnits, SameUnits
 
 __all__ = [
     "JointPairs",
@@ -40,6 +40,7 @@ __all__ = [
     "smallest_flip_p",
 ]
 
+_Part = SameUnits | OwnUnits | BlockSum
 _TIE = 1e-9  # two statistics closer than this share are one, split by rounding
 
 
@@ -146,7 +147,7 @@ class _Family:
     errors: Floats
     n_units: Ints
     freedom: Floats
-    parts: tuple[SameUnits | BlockSum, ...]
+    parts: tuple[_Part, ...]
     span: Floats  # how far scores may be apart, and with them an entry
 
     @classmethod
@@ -160,20 +161,28 @@ class _Family:
         bounds: Bounds | None,
     ) -> _Family:
         undefined = np.isnan(table)
+        units, n_all = _number_units(table.shape[1], clusters)
+        masks = _masks(table.shape[1], blocks)
+        parts: list[_Part] = []
         if (undefined == undefined[0]).all():
             groups = [(table, np.arange(len(pairs)), pairs)]
-        else:  # each pair on the queries that both systems have
+        elif contrasts is None:  # each pair on the queries that both systems have
+            groups = []
+            parts += [
+                OwnUnits.of(table[:, mask], pairs, places, units[mask], n_all)
+                for number, mask in enumerate(masks)
+                for places in [np.arange(len(pairs)) + number * len(pairs)]
+            ]
+        else:
             groups = [
                 (np.where(undefined[[a, b]].any(axis=0), np.nan, table[[a, b]]), np.array([i]), own)
                 for i, (a, b) in enumerate(pairs.tolist())
                 for own in [np.array([[0, 1]])]
             ]
-        units, n_all = _number_units(table.shape[1], clusters)
-        parts: list[SameUnits | BlockSum] = []
         for rows, at, own in groups:
             found = [
                 SameUnits.of(rows[:, mask], own, at + number * len(pairs), units[mask], n_all)
-                for number, mask in enumerate(_masks(table.shape[1], blocks))
+                for number, mask in enumerate(masks)
             ]
             parts += (
                 found
@@ -189,7 +198,7 @@ class _Family:
         return cls._join(parts, span)
 
     @classmethod
-    def _join(cls, parts: list[SameUnits | BlockSum], span: Floats) -> _Family:
+    def _join(cls, parts: list[_Part], span: Floats) -> _Family:
         n = sum(len(part.at) for part in parts)
         differences, errors, freedom = np.empty(n), np.empty(n), np.empty(n)
         n_units = np.empty(n, np.int64)
@@ -284,13 +293,13 @@ class _Family:
         reached = np.zeros(len(statistics), np.int64)
         key = stream_key(seed, "sign flips")
         for part in self.parts:
-            if part.n_units < FEWEST:
+            if np.max(part.n_units) < FEWEST:
                 continue
-            for at, drawn in part.draw(key, resamples):
+            for at, columns, drawn in part.draw(key, resamples):
                 scaled = self._scale(drawn, at)
-                np.maximum(largest, scaled.max(axis=0), out=largest)
+                np.maximum(largest[columns], scaled.max(axis=0), out=largest[columns])
                 bar = statistics[at] * (1 - _TIE)
-                reached[at] = (scaled >= bar[:, None]).sum(axis=1)
+                reached[at] += (scaled >= bar[:, None]).sum(axis=1)
         largest.sort()
         return largest, reached
 

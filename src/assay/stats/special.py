@@ -158,6 +158,7 @@ def _quadrature() -> tuple[Floats, Floats]:
     return nodes, weights
 
 
+@lru_cache(maxsize=1024)
 def _deviation_law(freedom: float) -> tuple[list[float], list[float]]:
     """Nodes and weights for the law of √(χ²/ν), the sample's deviation as a share of the true."""
     reach = 13 / math.sqrt(2 * freedom)

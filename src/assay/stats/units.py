@@ -12,9 +12,17 @@ import numpy as np
 from assay.arrays import Floats, Ints
 from assay.core.exact_sums import from_grid, to_grid
 from assay.native import kernels
+from assay.native.random_words import words
 from assay.stats.samples import FEWEST, SAME
 
-__all__ = ["BlockSum", "SameUnits", "unit_error", "units_table"]
+__all__ = ["BlockSum", "OwnUnits", "SameUnits", "unit_error", "units_table"]
+
+_BATCH = 128  # pairs at a time
+_SIGNS = 1 << 22  # random signs at a time: 32 megabytes
+
+
+# Places of entries in the family, which resamples, and their statistics: entries × resamples.
+Drawn = tuple[Ints, slice, Floats]
 
 
 def units_table(values: Floats, clusters: Any = None) -> tuple[Floats, Floats]:
@@ -35,8 +43,9 @@ def unit_weights(sizes: Floats) -> Floats:
 
     Errors are then those of leaving out each unit in turn, which hold for groups of uneven size
     (MacKinnon, Nielsen & Webb 2023, Journal of Econometrics 232); for equal sizes they are s / √n.
+    `sizes` may be rows, one for each pair.
     """
-    total = sizes.sum()
+    total = sizes.sum(axis=-1, keepdims=True)
     found: Floats = total / np.maximum(total - sizes, 1.0)
     return found
 
@@ -94,8 +103,8 @@ class SameUnits:
         errors = np.sqrt(squares * (n - 1) / n) / total
         return cls(residuals * weights, sizes, units, n_all, pairs, at, differences, errors)
 
-    def draw(self, key: int, resamples: int) -> Iterator[tuple[Ints, Floats]]:
-        """For pairs with the same first system, in turn: pairs × resamples, each statistic."""
+    def draw(self, key: int, resamples: int) -> Iterator[Drawn]:
+        """The statistics of pairs with the same first system, in turn."""
         n, total = len(self.sizes), float(self.sizes.sum())
         weights = unit_weights(self.sizes) ** 2
         sums = self._flip(self.residuals, key, resamples)
@@ -113,12 +122,146 @@ class SameUnits:
             squares = (weights * (self.residuals[others] - self.residuals[first]) ** 2).sum(axis=1)
             squares[self.errors[rows] == 0] = 0.0
             left = squares[:, None] - 2 * means * cross + means**2 * size_squares
-            yield self.at[rows], _studentise(np.abs(means), left, squares[:, None], n, total)
+            found = _studentise(np.abs(means), left, squares[:, None], n, total)
+            yield self.at[rows], slice(0, resamples), found
 
     def _flip(self, residuals: Floats, key: int, resamples: int) -> Floats:
         table = np.zeros((len(residuals), self.n_all))
         table[:, self.units] = residuals
         return _flip(table, key, resamples)
+
+
+@dataclass(frozen=True, eq=False)
+class OwnUnits:
+    """Pairs of which each rests on the queries that both of its systems have.
+
+    What is left of each pair's differences is multiplied with the random signs as whole numbers on
+    a grid so coarse that no sum is rounded, in whatever order it is made.
+    """
+
+    table: Floats  # systems × queries, those of a unit side by side
+    starts: Ints | None  # where each unit begins; None if each is one query
+    units: Ints
+    n_all: int
+    pairs: Ints
+    at: Ints
+    n_units: Ints
+    differences: Floats
+    errors: Floats
+
+    @property
+    def freedom(self) -> Floats:
+        """Degrees of freedom of the errors."""
+        found: Floats = np.maximum(self.n_units - 1.0, 1.0)
+        return found
+
+    @classmethod
+    def of(cls, table: Floats, pairs: Ints, at: Ints, numbers: Ints, n_all: int) -> OwnUnits:
+        """As `SameUnits.of`, with gaps in any place."""
+        order = np.argsort(numbers, kind="stable")
+        units, starts = np.unique(numbers[order], return_index=True)
+        single = len(units) == len(numbers)
+        n_units = np.zeros(len(pairs), np.int64)
+        differences, errors = (np.full(len(pairs), math.nan) for _ in range(2))
+        made = cls(
+            table[:, order],
+            None if single else starts,
+            units,
+            n_all,
+            pairs,
+            at,
+            n_units,
+            differences,
+            errors,
+        )
+        for rows in made._batches():
+            n_units[rows], differences[rows], errors[rows] = made._summarise(rows)
+        return made
+
+    def _batches(self) -> Iterator[slice]:
+        for first in range(0, len(self.pairs), _BATCH):
+            yield slice(first, min(first + _BATCH, len(self.pairs)))
+
+    def _sums(self, rows: slice) -> tuple[Floats, Floats]:
+        """Sums of differences over each unit, and how many queries of it both systems have."""
+        first, second = self.pairs[rows].T
+        apart = self.table[first] - self.table[second]
+        known = ~np.isnan(apart)
+        sums, sizes = np.where(known, apart, 0.0), known.astype(np.float64)
+        if self.starts is None:
+            return sums, sizes
+        return np.add.reduceat(sums, self.starts, axis=1), np.add.reduceat(
+            sizes, self.starts, axis=1
+        )
+
+    def _summarise(self, rows: slice) -> tuple[Ints, Floats, Floats]:
+        """Number of units, difference and its error of each pair; NaN where it has no query."""
+        sums, sizes = self._sums(rows)
+        n, total = (sizes > 0).sum(axis=1), np.maximum(sizes.sum(axis=1), 1.0)
+        means = np.array([math.fsum(row) for row in sums.tolist()]) / total
+        noise = SAME * self._largest(rows)
+        means[np.abs(means) <= noise] = 0.0
+        squares = ((sums - means[:, None] * sizes) ** 2 * unit_weights(sizes) ** 2).sum(axis=1)
+        squares[squares <= n * (2 * noise * sizes.max(axis=1, initial=0.0)) ** 2] = 0.0
+        errors = np.sqrt(squares * (n - 1) / np.maximum(n, 1)) / total
+        return n, np.where(n, means, math.nan), np.where(n, errors, math.nan)
+
+    def _largest(self, rows: slice) -> Floats:
+        """The largest score of each pair on the queries that both have."""
+        first, second = np.abs(self.table[self.pairs[rows]]).swapaxes(0, 1)
+        shared = np.where(np.isnan(first + second), 0.0, np.fmax(first, second))
+        found: Floats = shared.max(axis=1, initial=0.0)
+        return found
+
+    def draw(self, key: int, resamples: int) -> Iterator[Drawn]:
+        """The statistics of some pairs in some resamples, in turn."""
+        count = max(_SIGNS // max(self.n_all, 1), 1)
+        for start in range(0, resamples, count):
+            columns = slice(start, min(start + count, resamples))
+            signs = _signs(key, columns, self.n_all)[:, self.units]
+            for rows in self._batches():
+                yield self.at[rows], columns, self._draw_batch(rows, signs)
+
+    def _draw_batch(self, rows: slice, signs: Floats) -> Floats:
+        sums, sizes = self._sums(rows)
+        total = np.maximum(sizes.sum(axis=1, keepdims=True), 1.0)
+        weights = unit_weights(sizes)
+        residuals = (sums - self._means(rows) * sizes) * weights
+        means = _exact_product(residuals, signs) / total
+        if self.starts is None:
+            weight = weights.max(axis=1, keepdims=True, initial=0.0) ** 2
+            cross = means * total * weight
+        else:
+            cross = _exact_product(residuals * sizes * weights**2, signs)
+        squares = ((residuals * weights) ** 2).sum(axis=1, keepdims=True)
+        squares[(self.errors[rows] == 0) | (self.n_units[rows] < FEWEST)] = 0.0
+        size_squares = ((weights * sizes) ** 2).sum(axis=1, keepdims=True)
+        left = squares - 2 * means * cross + means**2 * size_squares
+        n = np.maximum(self.n_units[rows], FEWEST)[:, None]
+        return _studentise(np.abs(means), left, squares, n, total)
+
+    def _means(self, rows: slice) -> Floats:
+        return np.nan_to_num(self.differences[rows])[:, None]
+
+
+def _signs(key: int, resamples: slice, n_units: int) -> Floats:
+    """The signs that `flip_sums` gives to units, resamples × units."""
+    n_words, count = -(-n_units // 64), resamples.stop - resamples.start
+    drawn = words(key, resamples.start * n_words, count * n_words).astype("<u8", copy=False)
+    bits = np.unpackbits(drawn.view(np.uint8), bitorder="little").reshape(count, -1)
+    found: Floats = 1.0 - 2.0 * bits[:, :n_units].astype(np.float64)
+    return found
+
+
+def _exact_product(rows: Floats, signs: Floats) -> Floats:
+    """Rows × resamples: each row summed with each choice of signs.
+
+    A float holds whole numbers up to 2^53, so that sums below that are exact.
+    """
+    exponents = np.frexp(np.abs(rows).max(axis=1, keepdims=True, initial=0.0))[1]
+    shift = 52 - exponents - rows.shape[1].bit_length()
+    found: Floats = np.ldexp(np.rint(np.ldexp(rows, shift)) @ signs.T, -shift)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +313,8 @@ class BlockSum:
             found[:, block.units] += block.residuals * (weight / total * factor)
         return found
 
-    def draw(self, key: int, resamples: int) -> Iterator[tuple[Ints, Floats]]:
-        """For pairs with the same first system, in turn: pairs × resamples, each statistic."""
+    def draw(self, key: int, resamples: int) -> Iterator[Drawn]:
+        """The statistics of pairs with the same first system, in turn."""
         pairs, shares = self.blocks[0].pairs, self._shares([1.0] * len(self.blocks))
         sums = _flip(shares, key, resamples)
         # Each block loses its own mean, which is 1 / n of its squares; all of them together then
@@ -184,7 +327,7 @@ class BlockSum:
             drawn = np.abs(sums[others] - sums[first])
             known = variances[rows][:, None]
             left = known * np.maximum(1 - drawn**2 / most[rows][:, None], 0.0)
-            yield self.at[rows], _studentise(drawn, left, known)
+            yield self.at[rows], slice(0, resamples), _studentise(drawn, left, known)
 
 
 def _satterthwaite(squares: Floats, freedoms: Sequence[float]) -> Floats:
@@ -223,11 +366,15 @@ def _by_first(pairs: Ints) -> Iterator[tuple[int, Ints | slice, Ints]]:
 
 
 def _studentise(
-    sizes: Floats, left: Floats, squares: Floats, n: float = math.inf, total: float = 1.0
+    sizes: Floats,
+    left: Floats,
+    squares: Floats,
+    n: Ints | int | None = None,
+    total: Floats | float = 1.0,
 ) -> Floats:
     """The statistic of resamples: means over errors, of residual squares `left`."""
     flat = left <= 1e-12 * squares
-    share = 1.0 if math.isinf(n) else (n - 1) / n
+    share = 1.0 if n is None else (n - 1) / n
     errors = np.sqrt(np.where(flat, 1.0, left) * share) / total
     found: Floats = np.where(flat, np.where(sizes > 0, np.inf, 0.0), sizes / errors)
     found[(squares == 0)[:, 0]] = 0.0
