@@ -174,6 +174,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         ),
         "--threads": Still("--threads 1"),
         "--engine": Still("--engine numpy"),
+        "--prepare": Still("--prepare docs.prepared"),
         "--to": SHOWN,
         "--tag": SHOWN,
         "--cluster": Still("--cluster threads --workers 2", _SHARDS),
