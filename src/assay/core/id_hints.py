@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from itertools import takewhile
 from typing import Any, Final
 
@@ -33,6 +35,7 @@ _GO_ON: Final = "go on with --allow-mismatch (allow_mismatch=True)"
 _LEAST_SHARE: Final = 0.1
 _LOOKED_AT: Final = 1000  # ids without a partner; more of them tell nothing new
 _MOST_COMPARED: Final = 100_000
+_AT_ONCE: Final = 250  # of them: most looks are met soon
 _SAMPLE: Final = 5000  # ids of the other side, to know what they look like
 _ZEROS: Final = re.compile(r"(?<!\d)0+(?=\d)")
 _POINT: Final = re.compile(r"(?<=\d)\.0+$")
@@ -145,9 +148,14 @@ def _spread(ids: Ids, most: int) -> Ids:
 
 def _looks_other(lacking: Ids, there: Ids) -> bool:
     """Whether many ids without a partner have a length or kinds of characters unknown there."""
-    known = set(map(_look, map(str, there)))
-    other = [text for text in map(str, lacking) if _look(text) not in known]
-    return len(other) >= 2 * _LEAST_SHARE * len(lacking)
+    unknown = Counter(map(_look, map(str, lacking)))
+    left, many = len(lacking), 2 * _LEAST_SHARE * len(lacking)
+    for start in range(0, len(there), _AT_ONCE):
+        some = there.take(np.arange(start, min(start + _AT_ONCE, len(there))))
+        left -= sum(unknown.pop(look, 0) for look in map(_look, map(str, some)))
+        if left < many:
+            return False
+    return left >= many
 
 
 _KINDS: Final = str.maketrans(
@@ -158,8 +166,13 @@ _KINDS: Final = str.maketrans(
 
 
 def _look(text: str) -> tuple[int, bool, str]:
-    kinds = "".join(sorted(set(text.translate(_KINDS))))
-    return len(text), _ZEROS.search(text) is not None, kinds
+    zeros = "0" in text and _ZEROS.search(text) is not None
+    return len(text), zeros, _kinds(text.translate(_KINDS))
+
+
+@lru_cache(1000)
+def _kinds(plain: str) -> str:
+    return "".join(sorted(set(plain)))
 
 
 def describe_near(absent: Iterable[object], there: Iterable[object]) -> str:

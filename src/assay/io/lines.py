@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ __all__ = [
     "exact_floats",
     "find_columns",
     "knows_columns",
+    "number_column",
     "number_ids",
     "pack_ids",
     "pick_column",
@@ -35,6 +36,9 @@ __all__ = [
 Kind = Literal["run", "qrels", "values"]
 # Says where a line stands, for messages: "run.csv, line 7" or "query 'q1'".
 Where = Callable[[int], str]
+
+# Numbers that the kernels read themselves, beside those of Python.
+NUMBER_TYPES: Final = (np.float64, np.float32, np.float16, np.int64, np.int32, np.int8, np.uint8)
 
 VALUE_NAME = {"run": "score", "qrels": "grade", "values": "value"}
 
@@ -60,6 +64,15 @@ def pack_ids(values: Sequence[Any], what: str, where: Where) -> Ids:
         return Ids.of(values, what)
     except IdError as error:
         raise _locate_error(values, what, where, error) from None
+
+
+def number_column(values: Sequence[Any], what: str, where: Where) -> tuple[Ids, Ints32]:
+    """`number_ids` of ids that are still to be packed; clean text in one pass."""
+    listed = values if isinstance(values, list) else list(values)
+    found = kernels().number_texts(listed)
+    if found is None:
+        return number_ids(pack_ids(listed, what, where))
+    return Ids.from_utf8(found[0], found[1]), found[2]
 
 
 def number_ids(ids: Ids) -> tuple[Ids, Ints32]:

@@ -157,6 +157,27 @@ class Kernels(Protocol):
     def first_repeat(self, offsets: Ints, docs: Ints32) -> int:
         """Find the first place at which a doc stands in its row a second time, or -1."""
 
+    def number_rows(
+        self, rows: list[Any], number_types: tuple[type, ...], truths: bool
+    ) -> tuple[Bytes, Ints, Ints, Ints32, Floats] | None:
+        """Number the keys of {doc: value} dictionaries by first appearance.
+
+        Returns doc blob and offsets, row offsets, doc numbers and values; None unless all rows
+        are plain dictionaries with clean text ids and finite numbers: float, int below 2^53,
+        one of `number_types` below 2^53, and bool where `truths`.
+        """
+
+    def number_texts(self, texts: list[Any]) -> tuple[Bytes, Ints, Ints32] | None:
+        """Number texts by first appearance: blob, offsets, numbers; None unless all are clean."""
+
+    def number_tuples(
+        self, rows: list[Any], width: int, number_types: tuple[type, ...], truths: bool
+    ) -> tuple[Bytes, Ints, Bytes, Ints, Ints32, Ints32, Floats] | None:
+        """Number (query, doc, value) tuples, or (query, doc) pairs with the value 1.
+
+        Returns what a parser's `take_columns` does; None as in `number_rows`.
+        """
+
     def first_duplicate(self, blob: Bytes, offsets: Ints) -> tuple[int, int] | None:
         """Find the first id that appears a second time: both places."""
 
