@@ -47,7 +47,7 @@ def decoded(blob, offsets):
     return [raw[a:b].decode() for a, b in pairwise(offsets)]
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(texts=st.lists(CLEAN, max_size=30))
 def test_texts_are_numbered_by_first_appearance(engine, texts):
     blob, offsets, codes = engine.number_texts([fresh(text) for text in texts])
@@ -57,7 +57,7 @@ def test_texts_are_numbered_by_first_appearance(engine, texts):
     assert (blob.dtype, offsets.dtype, codes.dtype) == (np.uint8, np.int64, np.int32)
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(rows=st.lists(st.dictionaries(CLEAN, PLAIN, max_size=8), max_size=6))
 def test_rows_of_dictionaries(engine, rows):
     given_rows = [{fresh(doc): value for doc, value in row.items()} for row in rows]
@@ -69,7 +69,7 @@ def test_rows_of_dictionaries(engine, rows):
     assert names == list(dict.fromkeys(doc for row in rows for doc in row))
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(rows=st.lists(st.tuples(CLEAN, CLEAN, PLAIN), max_size=20), width=st.sampled_from([2, 3]))
 def test_tuples(engine, rows, width):
     found = engine.number_tuples([row[:width] for row in rows], width, TYPES, False)
@@ -142,3 +142,66 @@ def test_dictionaries_with_removed_and_mixed_keys(both):
     native, twin = (kernels.number_rows(rows, TYPES, False) for kernels in both)
     assert native is not None
     assert as_lists(native) == as_lists(twin)
+
+
+SCORES = st.sampled_from([0.0, -0.0, 0.5, 1, 0.1, 0.1 + 1e-12, np.float32(0.1)])
+GRADES = st.sampled_from([0, 1, 2.5, -1, True])
+
+
+def join_as_lists(found):
+    return found and (*map(as_lists, found[:2]), *as_lists(found[2:4]), *found[4:])
+
+
+@st.composite
+def joins(draw):
+    rows = draw(st.lists(st.dictionaries(CLEAN, SCORES, max_size=9), max_size=5))
+    judged = draw(st.lists(st.dictionaries(CLEAN, GRADES, max_size=5), max_size=5))
+    row_of = draw(st.permutations([*range(len(judged)), *[-1] * len(rows)]))[: len(rows)]
+    return rows, judged, np.array(row_of, np.int64), TYPES
+
+
+@settings(max_examples=300, deadline=None)
+@given(join=joins(), ties=st.sampled_from([-1, 0, 1]), float32=st.booleans())
+def test_join_of_dictionaries(both, join, ties, float32):
+    native, twin = (kernels.join_rows(*join, ties, float32) for kernels in both)
+    assert native is not None
+    assert join_as_lists(native) == join_as_lists(twin)
+
+
+@pytest.mark.parametrize("ties", [-1, 0, 1])
+@pytest.mark.parametrize("levels", [1, 7, 100_000])
+def test_join_of_rows_with_many_judged_documents(both, ties, levels):
+    rng = np.random.default_rng(levels)
+    names = [f"doc{number}" for number in range(900)]
+    run, judged = [], []
+    for size in (0, 1, 40, 300, 600):
+        docs = rng.choice(900, size, replace=False).tolist()
+        run.append({names[doc]: float(rng.integers(levels)) for doc in docs})
+        judged.append({fresh(names[doc]): doc % 3 for doc in rng.choice(900, 200, replace=False)})
+    args = run, judged, np.array([3, 0, 2, 1, 4]), TYPES, ties, False
+    native, twin = (kernels.join_rows(*args) for kernels in both)
+    assert join_as_lists(native) == join_as_lists(twin)
+    assert max(np.diff(native[1][0])) > 32
+
+
+@pytest.mark.parametrize("odd", ODD_IDS, ids=ascii)
+def test_a_join_ends_at_ids_that_are_not_plain(engine, odd):
+    fine, own = [{"a": 1.0}], np.zeros(1, np.int64)
+    assert engine.join_rows(fine, [{odd: 1}], own, TYPES, 1, False) is None
+    assert engine.join_rows([{odd: 1.0}], fine, own, TYPES, 1, False) is None
+
+
+def test_a_join_ends_at_scores_that_are_not_plain(engine):
+    own = np.zeros(1, np.int64)
+    for odd in ODD_VALUES:
+        assert engine.join_rows([{"a": odd}], [{"a": 1}], own, TYPES, 1, False) is None
+    assert engine.join_rows([{"a": 1e39}], [{"a": 1}], own, TYPES, 1, True) is None
+    assert engine.join_rows([{"a": 1e39}], [{"a": 1}], own, TYPES, 1, False) is not None
+
+
+def test_a_join_refuses_numbers_of_rows_that_are_not_there(engine):
+    for own in ([1], [-2], [0, 0]):
+        with pytest.raises(ValueError, match="row"):
+            engine.join_rows([{"a": 1.0}], [{"a": 1}], np.array(own), TYPES, 1, False)
+    with pytest.raises(ValueError, match="ties"):
+        engine.join_rows([], [], np.zeros(0, np.int64), TYPES, 2, False)

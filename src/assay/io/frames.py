@@ -16,7 +16,6 @@ from assay.arrays import Floats, Ints32
 from assay.core.ids import Ids
 from assay.errors import FormatError, IdError, InputError, UsageError, ValueRangeError, need
 from assay.io.lines import (
-    NUMBER_TYPES,
     VALUE_NAME,
     Kind,
     Lines,
@@ -31,6 +30,7 @@ from assay.io.lines import (
     subtopic_column,
 )
 from assay.native import kernels
+from assay.native.signatures import NUMBER_TYPES
 
 if TYPE_CHECKING:
     import narwhals as nw

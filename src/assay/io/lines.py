@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,9 +36,6 @@ __all__ = [
 Kind = Literal["run", "qrels", "values"]
 # Says where a line stands, for messages: "run.csv, line 7" or "query 'q1'".
 Where = Callable[[int], str]
-
-# Numbers that the kernels read themselves, beside those of Python.
-NUMBER_TYPES: Final = (np.float64, np.float32, np.float16, np.int64, np.int32, np.int8, np.uint8)
 
 VALUE_NAME = {"run": "score", "qrels": "grade", "values": "value"}
 

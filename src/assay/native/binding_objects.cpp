@@ -5,6 +5,7 @@
 
 #include "arrays.hpp"
 #include "binding_parts.hpp"
+#include "dict_join.hpp"
 
 using namespace nanobind::literals;
 
@@ -12,66 +13,13 @@ namespace assay {
 
 namespace {
 
-// So many entries are gathered before they are looked at, so that their memory is there by then.
-constexpr size_t kGathered = 128;
-
-#ifdef Py_GIL_DISABLED
-constexpr bool kAlone = false;  // another thread may change what is walked: the general way copies it
-#else
-constexpr bool kAlone = true;
-#endif
-
-struct Lines {
-    TextNumbers doc_ids;
-    Column<int32_t> docs;
-    Column<double> values;
-
-    bool add(PyObject* const* docs_given, PyObject* const* values_given, size_t count, NumberReader& numbers) {
-        if (!doc_ids.number(docs_given, count, docs.extend(count))) return false;
-        double* value = values.extend(count);
-        for (size_t i = 0; i < count; ++i) {
-            if (!numbers.read(values_given[i], value[i])) return false;
-        }
-        return true;
-    }
-};
-
-// Walks one row; `next` is the row after it, if there is one.
-bool walk_row(PyObject* row, PyObject* next, Lines& lines, NumberReader& numbers) {
-    constexpr auto step = static_cast<Py_ssize_t>(kGathered);
-    PyObject *keys[kGathered], *values[kGathered];
-    Py_ssize_t at = 0;
-    for (bool more = true; more;) {
-        if (at + step < PyDict_Size(row)) {
-            prefetch_keys(row, at + step, at + 2 * step);
-        } else if (next != nullptr) {
-            prefetch_keys(next, 0, step);
-        }
-        size_t count = 0;
-        while (count < kGathered && (more = PyDict_Next(row, &at, &keys[count], &values[count]) != 0)) {
-            prefetch(values[count++]);
-        }
-        if (!lines.add(keys, values, count, numbers)) return false;
-    }
-    return true;
-}
-
 nb::object number_rows(nb::list rows, nb::tuple number_types, bool truths) {
-    Lines lines;
+    DocRows read;
     NumberReader numbers(number_types.ptr(), truths);
-    Column<int64_t> offsets;
-    offsets.push_back(0);
-    const Py_ssize_t count = PyList_Size(rows.ptr());
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        if (!kAlone || !PyDict_CheckExact(PyList_GetItem(rows.ptr(), i))) return nb::none();
-    }
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* next = i + 1 < count ? PyList_GetItem(rows.ptr(), i + 1) : nullptr;
-        if (!walk_row(PyList_GetItem(rows.ptr(), i), next, lines, numbers)) return nb::none();
-        offsets.push_back(static_cast<int64_t>(lines.docs.size()));
-    }
-    return nb::make_tuple(to_numpy(lines.doc_ids.take_blob()), to_numpy(lines.doc_ids.take_offsets()),
-                          to_numpy(std::move(offsets)), to_numpy(std::move(lines.docs)), to_numpy(std::move(lines.values)));
+    if (!read.read(rows.ptr(), numbers)) return nb::none();
+    return nb::make_tuple(to_numpy(read.lines.doc_ids.take_blob()), to_numpy(read.lines.doc_ids.take_offsets()),
+                          to_numpy(std::move(read.offsets)), to_numpy(std::move(read.lines.docs)),
+                          to_numpy(std::move(read.lines.values)));
 }
 
 nb::object number_texts(nb::list texts) {
@@ -109,7 +57,7 @@ public:
 
     TextNumbers query_ids;
     Column<int32_t> queries;
-    Lines lines;
+    DocLines lines;
 
 private:
     void gather(PyObject* row, size_t i) {
@@ -141,10 +89,29 @@ nb::object number_tuples(nb::list rows, int width, nb::tuple number_types, bool 
                           to_numpy(std::move(walk.lines.values)));
 }
 
+nb::object join_rows(nb::list rows, nb::list judged, In<int64_t> judged_row, nb::tuple number_types, int ties, bool float32) {
+    require(ties >= -1 && ties <= 1, "ties must be -1, 0 or 1");
+    require(judged_row.size() == static_cast<size_t>(PyList_Size(rows.ptr())), "each row needs the number of its judged row");
+    for (size_t i = 0; i < judged_row.size(); ++i) {
+        require(judged_row.data()[i] >= -1 && judged_row.data()[i] < PyList_Size(judged.ptr()), "judged row out of range");
+    }
+    DictJoin join(number_types.ptr(), Ties(ties), float32);
+    if (!join.run(rows.ptr(), judged.ptr(), judged_row.data())) return nb::none();
+    DocRows& read = join.judged;
+    const nb::tuple judgments = nb::make_tuple(
+        to_numpy(read.lines.doc_ids.take_blob()), to_numpy(read.lines.doc_ids.take_offsets()),
+        to_numpy(std::move(read.offsets)), to_numpy(std::move(read.lines.docs)), to_numpy(std::move(read.lines.values)));
+    Found& found = join.found;
+    const nb::tuple hits = nb::make_tuple(to_numpy(std::move(found.offsets)), to_numpy(std::move(found.rank)), to_numpy(std::move(found.lo)),
+                                          to_numpy(std::move(found.hi)), to_numpy(std::move(found.grade)));
+    return nb::make_tuple(judgments, hits, to_numpy(std::move(join.scores)), to_numpy(std::move(join.seen)), join.only_judged, join.constant);
+}
+
 }  // namespace
 
 void bind_objects(nb::module_& module) {
     module.def("number_rows", &number_rows, "rows"_a, "number_types"_a, "truths"_a);
+    module.def("join_rows", &join_rows, "rows"_a, "judged"_a, "judged_row"_a, "number_types"_a, "ties"_a, "float32"_a);
     module.def("number_texts", &number_texts, "texts"_a);
     module.def("number_tuples", &number_tuples, "rows"_a, "width"_a, "number_types"_a, "truths"_a);
 }

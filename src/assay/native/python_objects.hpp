@@ -92,7 +92,7 @@ public:
         for (size_t begin = 0; begin < count; begin += kAhead) {
             const size_t size = count - begin < kAhead ? count - begin : kAhead;
             if (!hash_all(texts + begin, size, hashes)) return false;
-            for (size_t i = 0; i < size; ++i) expect(texts[begin + i], hashes[i]);
+            for (size_t i = 0; i < size; ++i) expect_text(texts[begin + i], hashes[i]);
             for (size_t i = 0; i < size; ++i) {
                 codes[begin + i] = code_of(texts[begin + i], hashes[i]);
                 if (codes[begin + i] < 0) return false;
@@ -101,6 +101,24 @@ public:
         return true;
     }
 
+    // The code of a text that may be unclean, or -1.
+    int32_t find(PyObject* text, uint32_t hash) const {
+        for (size_t at = hash & mask(); slots_[at].code >= 0; at = (at + 1) & mask()) {
+            if (holds(slots_[at], text, hash)) return slots_[at].code;
+        }
+        return -1;
+    }
+
+    void expect(uint32_t hash) const { prefetch(&slots_[hash & mask()]); }
+
+    template <class Visit>
+    void for_each_hash(Visit visit) const {
+        for (size_t at = 0; at < slots_.size(); ++at) {
+            if (slots_[at].code >= 0) visit(slots_[at].hash);
+        }
+    }
+
+    size_t size() const { return offsets_.size() - 1; }
     Column<char> take_blob() { return std::move(blob_); }
     Column<int64_t> take_offsets() { return std::move(offsets_); }
 
@@ -112,19 +130,21 @@ private:
     };
 
     size_t mask() const { return slots_.size() - 1; }
-    size_t size() const { return offsets_.size() - 1; }
+    static bool holds(const Slot& slot, PyObject* text, uint32_t hash) {
+        return slot.hash == hash && (slot.text == text || same_bytes(utf8_of(slot.text), utf8_of(text)));
+    }
 
     bool hash_all(PyObject* const* texts, size_t count, uint32_t* hashes) const {
         for (size_t i = 0; i < count; ++i) {
             if (!PyUnicode_CheckExact(texts[i])) return false;
             hashes[i] = static_cast<uint32_t>(PyObject_Hash(texts[i]));
-            prefetch(&slots_[hashes[i] & mask()]);
+            expect(hashes[i]);
         }
         return true;
     }
 
     // Asks for the text that the object will be compared with, if that is another object.
-    void expect(PyObject* text, uint32_t hash) const {
+    void expect_text(PyObject* text, uint32_t hash) const {
         const Slot& slot = slots_[hash & mask()];
         if (slot.code >= 0 && slot.hash == hash && slot.text != text) prefetch_text_object(slot.text);
     }
@@ -132,8 +152,7 @@ private:
     int32_t code_of(PyObject* text, uint32_t hash) {
         size_t at = hash & mask();
         for (; slots_[at].code >= 0; at = (at + 1) & mask()) {
-            const Slot& slot = slots_[at];
-            if (slot.hash == hash && (slot.text == text || same_bytes(utf8_of(slot.text), utf8_of(text)))) return slot.code;
+            if (holds(slots_[at], text, hash)) return slots_[at].code;
         }
         return add(text, hash, at);
     }
@@ -195,6 +214,86 @@ private:
     PyObject* others_;
     PyObject* last_ = nullptr;
     bool truths_;
+};
+
+#ifdef Py_GIL_DISABLED
+constexpr bool kAlone = false;  // another thread may change what is walked: the general way copies it
+#else
+constexpr bool kAlone = true;
+#endif
+
+// So many entries are gathered before they are looked at, so that their memory is there by then.
+constexpr size_t kGathered = 128;
+
+// Documents and values, one after the other.
+struct DocLines {
+    TextNumbers doc_ids;
+    Column<int32_t> docs;
+    Column<double> values;
+
+    bool add(PyObject* const* docs_given, PyObject* const* values_given, size_t count, NumberReader& numbers) {
+        if (!doc_ids.number(docs_given, count, docs.extend(count))) return false;
+        double* value = values.extend(count);
+        for (size_t i = 0; i < count; ++i) {
+            if (!numbers.read(values_given[i], value[i])) return false;
+        }
+        return true;
+    }
+};
+
+// Calls add(keys, values, count) for some entries of a dictionary after the others, until it returns
+// false; `next` is the dictionary that comes after it, if there is one.
+template <class Add>
+bool walk_row(PyObject* row, PyObject* next, Add add) {
+    constexpr auto step = static_cast<Py_ssize_t>(kGathered);
+    PyObject *keys[kGathered], *values[kGathered];
+    Py_ssize_t at = 0;
+    for (bool more = true; more;) {
+        if (at + step < PyDict_Size(row)) {
+            prefetch_keys(row, at + step, at + 2 * step);
+        } else if (next != nullptr) {
+            prefetch_keys(next, 0, step);
+        }
+        size_t count = 0;
+        while (count < kGathered && (more = PyDict_Next(row, &at, &keys[count], &values[count]) != 0)) {
+            prefetch(values[count++]);
+        }
+        if (!add(keys, values, count)) return false;
+    }
+    return true;
+}
+
+// Walks a list of dictionaries and calls begin(number) before and end(number, row) after each row; false
+// if one is none, or if add or end returns false.
+template <class Begin, class Add, class End>
+bool walk_rows(PyObject* rows, Begin begin, Add add, End end) {
+    const Py_ssize_t count = PyList_Size(rows);
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        if (!kAlone || !PyDict_CheckExact(PyList_GetItem(rows, i))) return false;
+    }
+    for (Py_ssize_t i = 0; i < count; ++i) {
+        PyObject* row = PyList_GetItem(rows, i);
+        PyObject* next = i + 1 < count ? PyList_GetItem(rows, i + 1) : nullptr;
+        begin(static_cast<size_t>(i));
+        if (!walk_row(row, next, add) || !end(static_cast<size_t>(i), row)) return false;
+    }
+    return true;
+}
+
+// Documents and values of many dictionaries, one after the other.
+struct DocRows {
+    DocLines lines;
+    Column<int64_t> offsets;
+
+    bool read(PyObject* rows, NumberReader& numbers) {
+        offsets.push_back(0);
+        return walk_rows(
+            rows, [](size_t) {}, [&](PyObject** keys, PyObject** values, size_t count) { return lines.add(keys, values, count, numbers); },
+            [&](size_t, PyObject*) {
+                offsets.push_back(static_cast<int64_t>(lines.docs.size()));
+                return true;
+            });
+    }
 };
 
 }  // namespace assay

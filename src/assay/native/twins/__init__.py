@@ -10,7 +10,7 @@ from assay.arrays import Bytes, Flags, Floats, Ints, Ints32, offsets_of
 from assay.native.signatures import RowFault
 from assay.native.tie_order import rank_order
 from assay.native.twins.hamming import count_code_distances, find_nearest_codes
-from assay.native.twins.objects import number_rows, number_texts, number_tuples
+from assay.native.twins.objects import join_rows, number_rows, number_texts, number_tuples
 from assay.native.twins.score_ranks import count_score_ranks
 from assay.native.twins.search import (
     DocBlock,
@@ -43,6 +43,7 @@ __all__ = [
     "first_repeat",
     "flip_sums",
     "fused_rows",
+    "join_rows",
     "match_ids",
     "number_rows",
     "number_texts",

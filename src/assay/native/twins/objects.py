@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import numpy as np
 
 from assay.arrays import Bytes, Floats, Ints, Ints32, offsets_of
+from assay.native.signatures import JoinedRows
+from assay.native.tie_order import rank_order
 
-__all__ = ["number_rows", "number_texts", "number_tuples"]
+__all__ = ["join_rows", "number_rows", "number_texts", "number_tuples"]
 
 _UNCLEAN: Final = re.compile("[ \\t\\n\\r\\v\\f\\0\ud800-\udfff]")
 _EXACT: Final = 2**53  # from here on float64 does not hold every whole number
@@ -77,3 +79,67 @@ def _is_exact(value: Any) -> bool:
     """Whether a number is a float, or one that float64 can tell from its neighbours."""
     number = value if isinstance(value, int) else float(value)
     return type(value) is float or -_EXACT < number < _EXACT
+
+
+def join_rows(
+    rows: list[Any],
+    judged: list[Any],
+    judged_row: Ints,
+    number_types: tuple[type, ...],
+    ties: int,
+    float32: bool,
+) -> JoinedRows | None:
+    """Find docs of {doc: grade} in {doc: score}; see `signatures.Kernels.join_rows`."""
+    _check_join(rows, judged, judged_row, ties)
+    judgments, run = number_rows(judged, number_types, True), number_rows(rows, number_types, False)
+    if judgments is None or run is None:
+        return None
+    with np.errstate(over="ignore"):
+        values = run[4].astype(np.float32).astype(np.float64) if float32 else run[4]
+    if not np.isfinite(values).all():
+        return None
+    scored = [values[begin:end].tolist() for begin, end in pairwise(run[2].tolist())]
+    landed = [
+        _landings(list(row), scores, judged[own] if own >= 0 else {}, ties)
+        for row, scores, own in zip(rows, scored, judged_row.tolist(), strict=True)
+    ]
+    table = np.array([line for lines in landed for line in lines], np.float64).reshape(-1, 5)
+    rank, lo, hi = (np.ascontiguousarray(column, np.int64) for column in table.T[:3])
+    hits = offsets_of(list(map(len, landed))), rank, lo, hi, table[:, 3].copy()
+    known, ranked = set(chain.from_iterable(judged)), set(chain.from_iterable(rows))
+    seen = np.array([doc in ranked for doc in dict.fromkeys(chain.from_iterable(judged))], np.uint8)
+    constant = all(len(set(row)) <= 1 for row in scored) and any(len(row) > 1 for row in scored)
+    return judgments, hits, table[:, 4].copy(), seen, ranked <= known, constant
+
+
+def _check_join(rows: list[Any], judged: list[Any], judged_row: Ints, ties: int) -> None:
+    if ties not in (-1, 0, 1):
+        raise ValueError("ties must be -1, 0 or 1")
+    if len(judged_row) != len(rows):
+        raise ValueError("each row needs the number of its judged row")
+    if len(judged_row) and not -1 <= judged_row.min() <= judged_row.max() < len(judged):
+        raise ValueError("judged row out of range")
+
+
+def _landings(
+    docs: list[str], scores: list[float], grades: dict[str, Any], ties: int
+) -> list[tuple[int, int, int, float, float]]:
+    """Rank, first and last rank of the tie group, grade and score of the judged docs of a row."""
+    codes = _tie_numbers(docs, ties)
+    ranked = rank_order(np.array(scores), tiebreak=codes, row=np.zeros(len(docs), np.int64))
+    ordered = sorted(scores, reverse=True)
+    lines = []
+    for rank, place in enumerate(ranked.tolist(), 1):
+        if docs[place] in grades:
+            first = ordered.index(scores[place]) + 1
+            last = first + ordered.count(scores[place]) - 1
+            lines.append((rank, first, last, float(grades[docs[place]]), scores[place]))
+    return lines
+
+
+def _tie_numbers(docs: list[str], ties: int) -> Ints:
+    """Numbers that order docs of equal score: by UTF-8 bytes, or as they stand."""
+    if ties == 0:
+        return np.arange(len(docs), dtype=np.int64)
+    place = {doc: at for at, doc in enumerate(sorted(docs, key=str.encode, reverse=ties < 0))}
+    return np.array([place[doc] for doc in docs], np.int64)
