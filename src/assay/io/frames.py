@@ -249,10 +249,12 @@ def lines_of_frame(
     wanted = find_columns(frame.columns, kind, source)
     if not len(frame):
         raise InputError(f"{source}: the {kind} holds no rows.")
-    for name in wanted[:3]:
-        _refuse_missing(frame[name], where)
-    query_ids, queries = _number_column(frame[wanted.query], "query", where)
-    doc_ids, docs = _number_column(frame[wanted.doc], "doc", where)
+    clean = [_number_clean_text(frame[name]) for name in wanted[:2]]
+    for name, read in zip(wanted[:3], (*clean, None), strict=True):
+        if read is None:
+            _refuse_missing(frame[name], where)
+    query_ids, queries = clean[0] or _number_column(frame[wanted.query], "query", where)
+    doc_ids, docs = clean[1] or _number_column(frame[wanted.doc], "doc", where)
     values = _numbers(frame[wanted.value], kind, where)
     lines = Lines(query_ids, doc_ids, queries, docs, -values if wanted.by_rank else values)
     subtopic = subtopic_column(frame.columns, kind, source)
@@ -293,6 +295,16 @@ def _refuse_missing(column: nw.Series[Any], where: Where) -> None:
         raise ValueRangeError(
             f"{where(row)}: column {column.name!r} is missing there. Fill it or drop the row."
         )
+
+
+def _number_clean_text(column: nw.Series[Any]) -> tuple[Ids, Ints32] | None:
+    """`_number_column` of text that has neither gaps nor unclean ids, which the same pass sees."""
+    import narwhals as nw
+
+    if not isinstance(column.dtype, nw.String | nw.Object):
+        return None
+    found = kernels().number_texts(column.to_list())
+    return None if found is None else (Ids.from_utf8(found[0], found[1]), found[2])
 
 
 def _number_column(column: nw.Series[Any], what: str, where: Where) -> tuple[Ids, Ints32]:

@@ -169,7 +169,7 @@ private:
     }
 
     void grow() {
-        Column<Slot> old(4 * slots_.size(), Slot{nullptr, 0, -1});
+        Column<Slot> old(2 * slots_.size(), Slot{nullptr, 0, -1});
         std::swap(old, slots_);
         for (size_t i = 0; i < old.size(); ++i) {
             if (old[i].code < 0) continue;
