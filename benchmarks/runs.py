@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib
 import importlib.metadata
 import json
 import os
@@ -23,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -259,9 +261,87 @@ MEMORY_PEERS: dict[str, tuple[str, Callable[[Any, Any], Task]]] = {
 }
 
 
+def table_tasks(sample: Sample, peers: list[str]) -> dict[str, Task]:
+    """The same work from data frames and tuples, judgments included; nobody gets dictionaries."""
+    import assay
+
+    run, qrels = (_columns(data) for data in sample.as_dicts())
+    makers = {"tuples": lambda columns: list(zip(*columns, strict=True))}
+    for package in ("pandas", "polars", "pyarrow"):
+        if find_spec(package):
+            makers[package] = partial(_frame, package)
+    given = {name: (make(run), make(qrels)) for name, make in makers.items()}
+    tasks = {f"assay: {name}": _evaluation(assay.evaluate, *data) for name, data in given.items()}
+    if "ir_measures" in peers:
+        tasks |= ir_measures_table_tasks(given)
+    if "ranx" in peers and "pandas" in given:
+        tasks["ranx: warm; pandas"] = ranx_table_task(*given["pandas"])
+    gc.collect()
+    gc.freeze()
+    return tasks
+
+
+def _columns(rows: dict[str, dict[str, Any]]) -> list[list[Any]]:
+    return [
+        [query for query, row in rows.items() for _ in row],
+        [doc for row in rows.values() for doc in row],
+        [value for row in rows.values() for value in row.values()],
+    ]
+
+
+def _frame(package: str, columns: list[list[Any]]) -> Any:
+    value = "score" if isinstance(columns[2][0], float) else "relevance"
+    named = dict(zip(("query_id", "doc_id", value), columns, strict=True))
+    module = importlib.import_module(package)
+    return module.table(named) if package == "pyarrow" else module.DataFrame(named)
+
+
+def _evaluation(evaluate: Callable[..., Any], run: Any, qrels: Any) -> Task:
+    return Task(lambda: evaluate(run, qrels, MEASURES).mean(), _in_order)
+
+
+def ir_measures_table_tasks(given: dict[str, tuple[Any, Any]]) -> dict[str, Task]:
+    import ir_measures
+    from ir_measures import AP, RR, P, Qrel, R, ScoredDoc, nDCG
+
+    wanted = [P @ 10, R @ 100, RR, AP, nDCG @ 10]
+    run, qrels = given["tuples"]
+    named = [ScoredDoc(*line) for line in run], [Qrel(*line) for line in qrels]
+    data = {"named tuples": named, **{name: given[name] for name in given.keys() & {"pandas"}}}
+
+    def task(run: Any, qrels: Any) -> Task:
+        return Task(
+            lambda: ir_measures.calc_aggregate(wanted, qrels, run),
+            lambda found: [found[one] for one in wanted],
+        )
+
+    return {f"ir_measures: {name}": task(*pair) for name, pair in data.items()}
+
+
+def ranx_table_task(run: Any, qrels: Any) -> Task:
+    import ranx
+
+    names = {"q_id_col": "query_id", "doc_id_col": "doc_id"}
+
+    def work() -> Any:
+        judged = ranx.Qrels.from_df(qrels, **names, score_col="relevance")
+        return ranx.evaluate(judged, ranx.Run.from_df(run, **names, score_col="score"), RANX_NAMES)
+
+    work()  # compiled from here on
+    return Task(work, _ranx_means)
+
+
 def time_memory(queries: int, repeats: int, peers: list[str]) -> list[Result]:
     """All tasks in turn, again and again; the shortest time of each."""
-    tasks = memory_tasks(Sample(queries), peers)
+    return _time_in_turn(memory_tasks(Sample(queries), peers), repeats)
+
+
+def time_tables(queries: int, repeats: int, peers: list[str]) -> list[Result]:
+    """The same for data frames and tuples."""
+    return _time_in_turn(table_tasks(Sample(queries), peers), repeats)
+
+
+def _time_in_turn(tasks: dict[str, Task], repeats: int) -> list[Result]:
     seconds = dict.fromkeys(tasks, np.inf)
     means = {}
     for _ in range(repeats):
@@ -387,6 +467,8 @@ def child_main(arguments: list[str]) -> None:
     kind, *rest = arguments
     if kind == "memory":
         results = time_memory(int(rest[0]), int(rest[1]), rest[2:])
+    elif kind == "tables":
+        results = time_tables(int(rest[0]), int(rest[1]), rest[2:])
     elif kind == "write":
         results = [{"paths": [str(path) for path in write_files(Path(rest[0]), int(rest[1]))]}]
     elif kind == "ranx-cold":
@@ -402,6 +484,12 @@ def memory_part(queries: int, repeats: int, peers: list[str], cold: bool) -> Res
         results += in_process("ranx-cold", queries)
     title = f"In memory: {queries:,} queries × {PLACES} results"
     return _part(title, results, "assay: from arrays, judgments ready")
+
+
+def table_part(queries: int, repeats: int, peers: list[str]) -> Result:
+    results = in_process("tables", queries, min(repeats, 5), *peers)
+    title = f"Data frames and tuples: {queries:,} queries × {PLACES} results"
+    return _part(title, results, "assay: tuples")
 
 
 def file_part(lines: int, repeats: int, peers: list[str], folder: Path) -> Result:
@@ -495,6 +583,8 @@ def main(arguments: list[str] | None = None) -> None:
 def parts(options: argparse.Namespace, peers: list[str]) -> Iterator[Result]:
     for number, queries in enumerate(options.queries):
         yield memory_part(queries, options.repeats, peers, cold=number == 0)
+    if options.queries:
+        yield table_part(min(options.queries), options.repeats, peers)
     if options.lines:
         yield file_part(options.lines, min(options.repeats, 3), peers, options.cache)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,16 @@ from assay.core.settings import Settings
 from assay.errors import ConventionError, MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.native import kernels
 
-__all__ = ["Hits", "judge", "judge_ranks"]
+__all__ = ["Hits", "RankedQueries", "hits_in_id_order", "judge", "judge_ranks"]
+
+
+class RankedQueries(NamedTuple):
+    """What hits need of a ranking beside the places of judged documents."""
+
+    query_ids: Ids
+    lengths: Ints
+    n_docs: int = 0
+    tie_split: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +198,7 @@ def _judge_qrels(
         qrels = _qrels_without_self(qrels)
     to_judged = ranking.query_ids.match(qrels.query_ids)
     known = np.flatnonzero(to_judged >= 0)
-    remarks = check_queries(ranking, qrels, to_judged, allow=allow)
+    remarks = check_queries(ranking.query_ids, qrels, to_judged, allow=allow)
     judged_docs = qrels.docs
     if qrels.doc_ids != ranking.doc_ids:
         places = qrels.doc_ids.match(ranking.doc_ids)
@@ -209,8 +218,11 @@ def _judge_qrels(
         len(ranking.doc_ids),
     )
     own = qrels.query_ids.match(ranking.doc_ids) >= 0 if without_self else None
-    odd = (*odd_grades(ranking, qrels), *odd_scores(ranking, order.rows_of(offsets), rank, grade))
-    return _in_id_order(
+    rows = order.rows_of(offsets)
+    odd = odd_scores(
+        ranking.lengths, rows, grade, lambda: ranking.scores[ranking.offsets[rows] + rank - 1]
+    )
+    return hits_in_id_order(
         ranking,
         qrels,
         conventions,
@@ -219,7 +231,7 @@ def _judge_qrels(
         qrels.grade_counts,
         exhaustive=qrels.exhaustive,
         own=own,
-        remarks=(*remarks, *odd),
+        remarks=(*remarks, *odd_grades(ranking, qrels), *odd),
     )
 
 
@@ -227,7 +239,7 @@ def _judge_labels(
     ranking: Ranking, labels: Labels, conventions: Conventions, without_self: bool, allow: bool
 ) -> Hits:
     to_judged = ranking.query_ids.match(labels.query_ids)
-    remarks = check_queries(ranking, labels, to_judged, allow=allow)
+    remarks = check_queries(ranking.query_ids, labels, to_judged, allow=allow)
     label_of_doc = _labels_of_ranked(ranking, labels)
     collection = ranking.doc_ids if ranking.n_docs else labels.doc_ids
     own = labels.query_ids.match(collection) >= 0 if without_self else None
@@ -245,7 +257,7 @@ def _judge_labels(
     pool_offsets = offsets_of(some)
     pool = (pool_offsets, np.ones(int(some.sum())), n_relevant[some])
     hits = (offsets, rank, lo, hi, np.ones(len(at)))
-    return _in_id_order(
+    return hits_in_id_order(
         ranking,
         labels,
         conventions,
@@ -282,8 +294,8 @@ def _qrels_without_self(qrels: Qrels) -> Qrels:
     return replace(qrels, offsets=offsets, docs=qrels.docs[kept], grades=qrels.grades[kept])
 
 
-def _in_id_order(
-    ranking: Ranking,
+def hits_in_id_order(
+    ranking: Ranking | RankedQueries,
     judgments: Judgments,
     conventions: Conventions,
     to_judged: Ints,
@@ -313,7 +325,7 @@ def _in_id_order(
             "Use missing='zero' or missing='skip' to go on without them."
         )
     offsets = np.concatenate([hits[0], hits[0][-1:]])  # a last, empty row for missing queries
-    source = np.where(missing, ranking.n_queries, ranked_row)
+    source = np.where(missing, len(ranking.query_ids), ranked_row)
     at, new_offsets = _gather(offsets, source)
     pool_at, pool_offsets = _gather(pool[0], by_id)
     size = np.full(len(by_id), n_docs, np.int64)

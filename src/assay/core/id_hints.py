@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import takewhile
+from functools import lru_cache
+from itertools import islice, takewhile
 from typing import Any, Final
 
 import numpy as np
@@ -27,13 +29,14 @@ from assay.core.checks import name_few
 from assay.core.ids import Ids
 from assay.errors import MismatchError
 
-__all__ = ["check_labels_match", "check_match", "describe_near", "near_misses"]
+__all__ = ["check_labels_match", "check_match", "describe_near", "looks_alike", "near_misses"]
 
 _GO_ON: Final = "go on with --allow-mismatch (allow_mismatch=True)"
 _LEAST_SHARE: Final = 0.1
 _LOOKED_AT: Final = 1000  # ids without a partner; more of them tell nothing new
 _MOST_COMPARED: Final = 100_000
 _SAMPLE: Final = 5000  # ids of the other side, to know what they look like
+_LOOKS: Final = 500  # of each side, to compare how they are written
 _ZEROS: Final = re.compile(r"(?<!\d)0+(?=\d)")
 _POINT: Final = re.compile(r"(?<=\d)\.0+$")
 _BETWEEN: Final = re.compile(r"[;|,]")
@@ -52,13 +55,14 @@ def check_match(
     none: bool = True,
     either: bool = False,
     prefixes: bool = True,
+    some: Iterable[object] | None = None,
 ) -> tuple[str, ...]:
     """Refuse ids that do not fit; with `allow` return the reason as a remark.
 
     `what` names the wanted ids ("judged queries"), `place` the other side ("the run"); `found`
     says which are there, if that is known. Unless `none`, no common id at all is fine, and with
     `either` a tenth of one of the sides must be on the other. Without `prefixes`, another prefix
-    makes another id.
+    makes another id. `some` ids of the other side may tell what they look like.
 
     >>> check_match(Ids.of(["1", "2"]), Ids.of(["01", "02"]), "judged queries", "the run", allow=1)
     ("2 of 2 judged queries that are not in the run are there under an id that differs in zero
@@ -68,7 +72,11 @@ def check_match(
     n_matched = int(matched.sum())
     if n_matched in (len(wanted), len(there)):
         return ()
-    near = _near(wanted, there, matched, _FEWEST_WITHOUT_PREFIX if prefixes else _LOOKED_AT + 1)
+    some = _spread(there, _SAMPLE) if some is None else some
+    if looks_alike(wanted, matched, some):
+        near = None
+    else:
+        near = _near(wanted, there, matched, _FEWEST_WITHOUT_PREFIX if prefixes else _LOOKED_AT + 1)
     if near is not None:
         problem = f"{near[0]} {what} that are not in {place} are there under {near[1]}"
         return _refuse(problem, "Write the ids alike, or", allow=allow)
@@ -103,6 +111,16 @@ def _refuse(problem: str, cure: str, *, allow: bool) -> tuple[str, ...]:
     return (problem,)
 
 
+def looks_alike(wanted: Ids, matched: NDArray[np.bool_], some: Iterable[object]) -> bool:
+    """Whether ids fit for certain: enough are there, and the others look like what is there."""
+    absent = np.flatnonzero(~matched)
+    if len(wanted) - len(absent) < _LEAST_SHARE * len(wanted):
+        return False
+    texts = list(map(str, islice(some, _SAMPLE)))
+    lacking = _spread(wanted.take(absent), _LOOKED_AT)
+    return not (_looks_other(lacking, texts) or _is_written_otherwise(wanted, texts))
+
+
 def _near(
     wanted: Ids, there: Ids, matched: NDArray[np.bool_], by_prefix: int
 ) -> tuple[str, str] | None:
@@ -113,10 +131,6 @@ def _near(
     n_matched, absent = int(matched.sum()), np.flatnonzero(~matched)
     lacking = _spread(wanted.take(absent), _LOOKED_AT)
     samples = _spread(wanted, _SAMPLE), _spread(there, _SAMPLE)
-    if n_matched >= _LEAST_SHARE * len(wanted) and not (
-        _looks_other(lacking, samples[1]) or _is_written_otherwise(*samples)
-    ):
-        return None
     free = there.take(np.flatnonzero(there.match(wanted) < 0))
     some = _spread(free, _MOST_COMPARED)
     differences = {
@@ -145,21 +159,26 @@ def _spread(ids: Ids, most: int) -> Ids:
     return ids.take(np.linspace(0, len(ids) - 1, most).astype(np.int64))
 
 
-def _looks_other(lacking: Ids, there: Ids) -> bool:
+def _looks_other(lacking: Ids, there: Iterable[str]) -> bool:
     """Whether many ids without a partner have a length or kinds of characters unknown there."""
-    known = set(map(_look, map(str, there)))
-    other = [text for text in map(str, lacking) if _look(text) not in known]
-    return len(other) >= 2 * _LEAST_SHARE * len(lacking)
+    unknown = Counter(map(_look, map(str, lacking)))
+    left, many = len(lacking), 2 * _LEAST_SHARE * len(lacking)
+    for look in map(_look, there):
+        left -= unknown.pop(look, 0)
+        if left < many:
+            return False
+    return left >= many
 
 
-def _is_written_otherwise(wanted: Ids, there: Ids) -> bool:
+def _is_written_otherwise(wanted: Ids, there: list[str]) -> bool:
     """Whether ids of the other side have zero padding or characters that no wanted id has.
 
     Their lengths may well be others: unjudged documents have numbers of their own.
     """
-    known = {_look(text)[1:] for text in map(str, wanted)}
-    other = [text for text in map(str, there) if _look(text)[1:] not in known]
-    return len(other) >= _LEAST_SHARE * len(there)
+    some = there[:: len(there) // _LOOKS + 1]
+    known = {_look(text)[1:] for text in map(str, _spread(wanted, _LOOKS))}
+    other = [text for text in some if _look(text)[1:] not in known]
+    return len(other) >= _LEAST_SHARE * len(some)
 
 
 _KINDS: Final = str.maketrans(
@@ -170,8 +189,13 @@ _KINDS: Final = str.maketrans(
 
 
 def _look(text: str) -> tuple[int, bool, str]:
-    kinds = "".join(sorted(set(text.translate(_KINDS))))
-    return len(text), _ZEROS.search(text) is not None, kinds
+    zeros = "0" in text and _ZEROS.search(text) is not None
+    return len(text), zeros, _kinds(text.translate(_KINDS))
+
+
+@lru_cache(1000)
+def _kinds(plain: str) -> str:
+    return "".join(sorted(set(plain)))
 
 
 def describe_near(absent: Iterable[object], there: Iterable[object]) -> str:

@@ -6,7 +6,7 @@ that rank nothing, a run that is a copy of the judgments, judgments that look li
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from assay.arrays import Floats, Ints
 from assay.core import order
 from assay.core.id_hints import check_match
+from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.ranking import Ranking
 
@@ -24,26 +25,29 @@ __all__ = [
     "check_docs",
     "check_queries",
     "constant_scores",
+    "fractions_among",
     "odd_grades",
     "odd_scores",
+    "step_over_rows",
 ]
 
 CONSTANT: Final = "every query gives all it ranks the same score: nothing is ranked, ties decide"
 _COPY: Final = "the run may be a copy of the judgments"
 _SWAPPED: Final = "run and judgments may be swapped"
 _A_RUN: Final = "the judgments may be a run"
+_SEEN: Final = 5000  # documents of the run that tell what ids look like there
 _FEW: Final = 10  # below so many queries, documents or judgments, chance explains a lot
 
 
 def check_queries(
-    ranking: Ranking, judgments: Judgments, to_judged: Ints, *, allow: bool
+    ranked: Ids, judgments: Judgments, to_judged: Ints, *, allow: bool
 ) -> tuple[str, ...]:
     """Refuse a run of other queries than were judged, unless that is allowed."""
     found = np.zeros(judgments.n_queries, bool)
     found[to_judged[to_judged >= 0]] = True
     return check_match(
         judgments.query_ids,
-        ranking.query_ids,
+        ranked,
         "judged queries",
         "the run",
         allow=allow,
@@ -69,22 +73,35 @@ def check_docs(
         allow=allow,
         found=found,
         none=n_common >= _FEW and min(len(judged), len(there)) >= _FEW,
+        some=_docs_of_some_rows(ranking),
     )
     if problem or found.any() or not len(judged) or not len(there):
         return problem
     return (f"none of the {len(judged):,} judged documents is in the run: nothing can score",)
 
 
-def odd_scores(ranking: Ranking, rows: Ints, rank: Ints, grade: Floats) -> Iterator[str]:
+def _docs_of_some_rows(ranking: Ranking) -> Iterator[str | int]:
+    """Ids from rows here and there; mostly the first few of them tell enough."""
+    for row in range(0, ranking.n_queries, step_over_rows(len(ranking.given_docs))):
+        inside = slice(ranking.offsets[row], ranking.offsets[row + 1])
+        yield from map(ranking.doc_ids.__getitem__, ranking.given_docs[inside].tolist())
+
+
+def step_over_rows(n_results: int) -> int:
+    """From which row to which one must go to see some thousand documents."""
+    return n_results // _SEEN + 1
+
+
+def odd_scores(
+    lengths: Ints, rows: Ints, grade: Floats, scores: Callable[[], Floats]
+) -> Iterator[str]:
     """A remark on scores that are the grades of the documents.
 
-    `rows` of the ranking hold judged documents at `rank` with `grade`.
+    Judged documents with `grade` and `scores` stand in `rows`; `lengths` are those of all rows.
     """
-    n_ranked = int(ranking.lengths[np.unique(rows)].sum())
-    if _FEW <= len(grade) == n_ranked:
-        scores = ranking.scores[ranking.offsets[rows] + rank - 1]
-        if (scores == grade).all() and (grade != grade[0]).any():
-            yield f"every score is the grade of its document: {_COPY}"
+    n_ranked = int(lengths[np.bincount(rows, minlength=len(lengths)) > 0].sum())
+    if _FEW <= len(grade) == n_ranked and (scores() == grade).all() and (grade != grade[0]).any():
+        yield f"every score is the grade of its document: {_COPY}"
 
 
 def constant_scores(ranking: Ranking) -> Iterator[str]:
@@ -98,11 +115,18 @@ def constant_scores(ranking: Ranking) -> Iterator[str]:
         yield CONSTANT
 
 
+def fractions_among(grades: Floats) -> Floats:
+    """The grades that are no whole numbers, where these are so many that they may be scores."""
+    positive = grades[grades > 0]
+    broken = positive[positive != np.rint(positive)]
+    few = 2 * len(broken) <= len(positive) or len(np.unique(broken[:1000])) < _FEW
+    return np.zeros(0) if few else np.asarray(broken)
+
+
 def odd_grades(ranking: Ranking, qrels: Qrels) -> Iterator[str]:
     """A remark on grades that look like scores."""
-    positive = qrels.grades[qrels.grades > 0]
-    broken = positive[positive != np.rint(positive)]
-    if 2 * len(broken) <= len(positive) or len(np.unique(broken[:1000])) < _FEW:
+    broken = fractions_among(qrels.grades)
+    if not len(broken):
         return
     scores = ranking.given_scores[:1000]
     shown = f"most grades are fractional, such as {broken[0]:g}"

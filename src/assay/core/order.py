@@ -3,8 +3,9 @@
 Whatever ranks documents goes by this rule, and it is written in two places only:
 
     native/tie_order.hpp   for the compiled kernels: rows.cpp (`sort_rows` and `order_rows`),
-                           counted.cpp and judged.cpp (ranks of judged documents), search.cpp (top k
-                           and targets), score_ranks.cpp (targets in a matrix of scores)
+                           counted.cpp, judged.cpp and dict_join.hpp (ranks of judged documents),
+                           search.cpp (top k and targets), score_ranks.cpp (targets in a matrix of
+                           scores)
     native/tie_order.py    the same in numpy: `rank_order`, `nearest_order` for distances, and
                            `sides_of` for counting what ranks before a target
 

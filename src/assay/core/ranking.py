@@ -21,7 +21,7 @@ from assay.native.signatures import RowFault
 if TYPE_CHECKING:
     from assay.core.conventions import Conventions
 
-__all__ = ["Ranking", "SortedRows", "TieOrder", "sort_lines"]
+__all__ = ["TIES_BY_RULE", "Ranking", "SortedRows", "TieOrder", "sort_lines"]
 
 TieOrder = Literal["ascending", "descending", "appearance"]
 _TIES = {"ascending": 1, "descending": -1, "appearance": 0}
@@ -85,6 +85,7 @@ _TIE_ORDER: Final[dict[str, TieOrder]] = {
     "id-ascending": "ascending",
     "index": "appearance",
 }
+TIES_BY_RULE: Final = {rule: _TIES[order] for rule, order in _TIE_ORDER.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Final
 
 __all__ = [
@@ -133,6 +132,8 @@ def did_you_mean(
     ' Did you mean metric?'
     """
     names = list(known)
+    from difflib import get_close_matches  # only for messages
+
     near = get_close_matches(str(name), names, n=most, cutoff=cutoff) or names[:fallback]
     shown = dict.fromkeys(forms.get(one, one) if forms else one for one in near)
     return f" Did you mean {' or '.join(shown)}?" if shown else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Iterator
@@ -25,7 +24,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     name = os.fspath(path)
     target = check_target(name)
-    beside = os.path.join(os.path.dirname(target), f".assay-{secrets.token_hex(8)}.part")
+    beside = os.path.join(os.path.dirname(target), f".assay-{os.urandom(8).hex()}.part")
     _unfinished.add(beside)
     try:
         with open(beside, "xb") as file:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import platform
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -134,6 +133,8 @@ def _version_of(module: str) -> str:
 
 def git_commit(folder: str | None = None) -> str:
     """The commit that is checked out here; empty where there is none."""
+    import subprocess  # which takes long, for commands that never ask
+
     try:
         done = subprocess.run(
             ["git", "rev-parse", "--verify", "HEAD"],

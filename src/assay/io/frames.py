@@ -23,11 +23,14 @@ from assay.io.lines import (
     check_values,
     exact_floats,
     find_columns,
+    number_column,
     number_ids,
     pack_ids,
     plain_floats,
     subtopic_column,
 )
+from assay.native import kernels
+from assay.native.signatures import NUMBER_TYPES
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -69,16 +72,23 @@ def lines_of_mapping(data: Mapping[Any, Any], kind: Kind, source: str = "") -> L
     """
     rows = list(data.values())
     _check_rows(data, rows, kind, source)
-    sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-    ends = np.cumsum(sizes)
     names = list(data)
     prefix = f"{source}, " if source else ""
+    key = f"{prefix}key {{}}".format
+    read = kernels().number_rows(rows, NUMBER_TYPES, kind != "run") if rows else None
+    if read is not None:
+        blob, offsets, ends, docs, values = read
+        queries = np.repeat(np.arange(len(rows), dtype=np.int32), np.diff(ends))
+        query_ids = pack_ids(names, "query", key)
+        return Lines(query_ids, Ids.from_utf8(blob, offsets), queries, docs, values)
+    sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+    ends = np.cumsum(sizes)
 
     def where(line: int) -> str:
         return f"{prefix}query {names[int(np.searchsorted(ends, line, side='right'))]!r}"
 
     doc_ids, docs = number_ids(pack_ids(list(chain.from_iterable(rows)), "doc", where))
-    query_ids = pack_ids(names, "query", f"{prefix}key {{}}".format)
+    query_ids = pack_ids(names, "query", key)
     queries = np.repeat(np.arange(len(rows), dtype=np.int32), sizes)
     if rows and isinstance(rows[0], Mapping):
         every_value = list(chain.from_iterable(row.values() for row in rows))
@@ -123,12 +133,15 @@ def lines_of_records(records: Iterable[Any], kind: Kind, where: Where, source: s
     if not rows:
         raise InputError(f"{source}: the {kind} holds no lines.")
     first = rows[0]
+    lines = _lines_of_plain_tuples(rows, kind)
+    if lines is not None:
+        return lines
     if isinstance(first, Mapping):
         columns, by_rank = _of_mappings(rows, kind, where, source)
     else:
         columns, by_rank = _of_tuples(rows, kind, where, source)
-    query_ids, queries = number_ids(pack_ids(columns[0], "query", where))
-    doc_ids, docs = number_ids(pack_ids(columns[1], "doc", where))
+    query_ids, queries = number_column(columns[0], "query", where)
+    doc_ids, docs = number_column(columns[1], "doc", where)
     values = plain_floats(columns[2], kind, where)
     lines = Lines(query_ids, doc_ids, queries, docs, -values if by_rank else values)
     fields = list(first if isinstance(first, Mapping) else getattr(first, "_fields", ()))
@@ -137,6 +150,17 @@ def lines_of_records(records: Iterable[Any], kind: Kind, where: Where, source: s
         key = subtopic if isinstance(first, Mapping) else fields.index(subtopic)
         lines = lines._replace(subtopics=lambda: _column(rows, key, where))
     return check_values(lines, kind, where)
+
+
+def _lines_of_plain_tuples(rows: list[Any], kind: Kind) -> Lines | None:
+    """Tuples of text ids and numbers, read in one pass; None where there is anything else."""
+    if type(rows[0]) is not tuple:
+        return None
+    width = 2 if kind == "qrels" and len(rows[0]) == 2 else 3
+    read = kernels().number_tuples(rows, width, NUMBER_TYPES, kind != "run")
+    if read is None:
+        return None
+    return Lines(Ids.from_utf8(*read[:2]), Ids.from_utf8(*read[2:4]), *read[4:])
 
 
 def _list_records(records: Iterable[Any], kind: Kind) -> list[Any]:
@@ -225,10 +249,12 @@ def lines_of_frame(
     wanted = find_columns(frame.columns, kind, source)
     if not len(frame):
         raise InputError(f"{source}: the {kind} holds no rows.")
-    for name in wanted[:3]:
-        _refuse_missing(frame[name], where)
-    query_ids, queries = _number_column(frame[wanted.query], "query", where)
-    doc_ids, docs = _number_column(frame[wanted.doc], "doc", where)
+    clean = [_number_clean_text(frame[name]) for name in wanted[:2]]
+    for name, read in zip(wanted[:3], (*clean, None), strict=True):
+        if read is None:
+            _refuse_missing(frame[name], where)
+    query_ids, queries = clean[0] or _number_column(frame[wanted.query], "query", where)
+    doc_ids, docs = clean[1] or _number_column(frame[wanted.doc], "doc", where)
     values = _numbers(frame[wanted.value], kind, where)
     lines = Lines(query_ids, doc_ids, queries, docs, -values if wanted.by_rank else values)
     subtopic = subtopic_column(frame.columns, kind, source)
@@ -271,18 +297,28 @@ def _refuse_missing(column: nw.Series[Any], where: Where) -> None:
         )
 
 
+def _number_clean_text(column: nw.Series[Any]) -> tuple[Ids, Ints32] | None:
+    """`_number_column` of text that has neither gaps nor unclean ids, which the same pass sees."""
+    import narwhals as nw
+
+    if not isinstance(column.dtype, nw.String | nw.Object):
+        return None
+    found = kernels().number_texts(column.to_list())
+    return None if found is None else (Ids.from_utf8(found[0], found[1]), found[2])
+
+
 def _number_column(column: nw.Series[Any], what: str, where: Where) -> tuple[Ids, Ints32]:
     """The distinct ids of a column, and for each row the number of its id."""
     import narwhals as nw
 
     if isinstance(column.dtype, _wide()):
-        return number_ids(pack_ids(column.to_list(), what, where))
+        return number_column(column.to_list(), what, where)
     if column.dtype.is_integer():
         return number_ids(Ids.of(column.to_numpy(), what))
     if isinstance(column.dtype, nw.Categorical | nw.Enum):
         column = column.cast(nw.String)
     if isinstance(column.dtype, nw.String):
-        return number_ids(pack_ids(column.to_list(), what, where))
+        return number_column(column.to_list(), what, where)
     raise IdError(
         f"column {column.name!r} holds {column.dtype}, and {what} ids are text or integers. "
         "Convert it (integers with a gap become floats in pandas)."

@@ -23,6 +23,7 @@ __all__ = [
     "exact_floats",
     "find_columns",
     "knows_columns",
+    "number_column",
     "number_ids",
     "pack_ids",
     "pick_column",
@@ -60,6 +61,15 @@ def pack_ids(values: Sequence[Any], what: str, where: Where) -> Ids:
         return Ids.of(values, what)
     except IdError as error:
         raise _locate_error(values, what, where, error) from None
+
+
+def number_column(values: Sequence[Any], what: str, where: Where) -> tuple[Ids, Ints32]:
+    """`number_ids` of ids that are still to be packed; clean text in one pass."""
+    listed = values if isinstance(values, list) else list(values)
+    found = kernels().number_texts(listed)
+    if found is None:
+        return number_ids(pack_ids(listed, what, where))
+    return Ids.from_utf8(found[0], found[1]), found[2]
 
 
 def number_ids(ids: Ids) -> tuple[Ids, Ints32]:

@@ -252,4 +252,5 @@ NB_MODULE(_kernels, module) {
     assay::bind_search(module);
     assay::bind_hamming(module);
     assay::bind_score_ranks(module);
+    assay::bind_objects(module);
 }

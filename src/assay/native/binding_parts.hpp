@@ -6,6 +6,7 @@
 namespace assay {
 
 void bind_hamming(nanobind::module_& module);
+void bind_objects(nanobind::module_& module);
 void bind_score_ranks(nanobind::module_& module);
 void bind_search(nanobind::module_& module);
 

@@ -8,8 +8,25 @@
 #include <new>
 #include <type_traits>
 #include <utility>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 namespace assay {
+
+// Asks for large pages under a large block, as numpy does: fewer faults while it is filled, and fewer
+// walks through page tables where it is read here and there.
+inline void advise_large_pages(void* memory, size_t bytes) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    constexpr size_t large = size_t{4} << 20, page = 4096;
+    if (bytes < large) return;
+    const size_t past = reinterpret_cast<size_t>(memory) % page;
+    const size_t skipped = past == 0 ? 0 : page - past;
+    madvise(static_cast<char*>(memory) + skipped, bytes - skipped, MADV_HUGEPAGE);  // a wish; may fail
+#else
+    (void)memory, (void)bytes;
+#endif
+}
 
 // realloc lets the system move the pages of a large array instead of copying them,
 // and pages that were reserved but never written cost no memory.
@@ -69,6 +86,7 @@ private:
         if (capacity < 64) capacity = 64;
         void* moved = std::realloc(data_, capacity * sizeof(T));
         if (moved == nullptr) throw std::bad_alloc();
+        advise_large_pages(moved, capacity * sizeof(T));
         data_ = static_cast<T*>(moved);
         capacity_ = capacity;
     }

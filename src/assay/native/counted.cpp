@@ -22,11 +22,8 @@ constexpr size_t kCounted = 32;
 #define ASSAY_WIDE
 #endif
 
-struct Compared {
-    int64_t above = 0, equal = 0;
-};
+}  // namespace
 
-// How many scores are above one, and how many equal it.
 ASSAY_WIDE Compared compare_all(const double* scores, int64_t count, double one) {
     int64_t above = 0, equal = 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -35,6 +32,8 @@ ASSAY_WIDE Compared compare_all(const double* scores, int64_t count, double one)
     }
     return {above, equal};
 }
+
+namespace {
 
 struct Landing {
     int64_t rank, lo, hi;

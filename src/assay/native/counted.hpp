@@ -5,6 +5,13 @@
 
 namespace assay {
 
+struct Compared {
+    int64_t above, equal;
+};
+
+// How many scores are above one, and how many equal it.
+Compared compare_all(const double* scores, int64_t count, double one);
+
 // As find_judged, for rows in any order. Equal scores are ordered by document code, ascending.
 Found count_judged(const RankedRows& rows, const JudgedRows& judged);
 

@@ -7,16 +7,33 @@ codes are checked, with ValueError, because a wrong one must never reach memory.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 from assay.arrays import Array, Bytes, Floats, Floats32, Ints, Ints32, Words32
 
-__all__ = ["BestK", "DocHandle", "Kernels", "Parser", "QueryHandle", "RowFault", "TextFault"]
+__all__ = [
+    "NUMBER_TYPES",
+    "BestK",
+    "DocHandle",
+    "JoinedRows",
+    "Kernels",
+    "Parser",
+    "QueryHandle",
+    "RowFault",
+    "TextFault",
+]
 
 
 TextFault = tuple[int, str, bytes, int]  # line from 1, kind, offending text, columns found (or 0)
+# Numbers that walks over Python's objects read themselves, beside those of Python.
+NUMBER_TYPES: Final = (np.float64, np.float32, np.float16, np.int64, np.int32, np.int8, np.uint8)
+Numbered = tuple[Bytes, Ints, Ints, Ints32, Floats]  # doc blob, offsets, row offsets, docs, values
+Hits = tuple[Ints, Ints, Ints, Ints, Floats]  # offsets, rank, rank_lo, rank_hi, grade
+# Judgments, hits, their scores, judged docs that are in the run, only those are, constant scores.
+JoinedRows = tuple[Numbered, Hits, Floats, Bytes, bool, bool]
 RowFault = tuple[str, int, int]  # "duplicate" or "float32", query code, doc code
 
 
@@ -175,6 +192,43 @@ class Kernels(Protocol):
 
     def first_repeat(self, offsets: Ints, docs: Ints32) -> int:
         """Find the first place at which a doc stands in its row a second time, or -1."""
+
+    def number_rows(
+        self, rows: list[Any], number_types: tuple[type, ...], truths: bool
+    ) -> Numbered | None:
+        """Number the keys of {doc: value} dictionaries by first appearance.
+
+        Returns doc blob and offsets, row offsets, doc numbers and values; None unless all rows
+        are plain dictionaries with clean text ids and finite numbers: float, int below 2^53,
+        one of `number_types` below 2^53, and bool where `truths`.
+        """
+
+    def join_rows(
+        self,
+        rows: list[Any],
+        judged: list[Any],
+        judged_row: Ints,
+        number_types: tuple[type, ...],
+        ties: int,
+        float32: bool,
+    ) -> JoinedRows | None:
+        """Find the docs of {doc: grade} dictionaries in {doc: score} dictionaries.
+
+        `judged_row` is the place in `judged` that belongs to each of `rows`, or -1; `ties` and
+        `float32` are those of `sort_rows`. Returns None as `number_rows` does, and where a score
+        is beyond float32.
+        """
+
+    def number_texts(self, texts: list[Any]) -> tuple[Bytes, Ints, Ints32] | None:
+        """Number texts by first appearance: blob, offsets, numbers; None unless all are clean."""
+
+    def number_tuples(
+        self, rows: list[Any], width: int, number_types: tuple[type, ...], truths: bool
+    ) -> tuple[Bytes, Ints, Bytes, Ints, Ints32, Ints32, Floats] | None:
+        """Number (query, doc, value) tuples, or (query, doc) pairs with the value 1.
+
+        Returns what a parser's `take_columns` does; None as in `number_rows`.
+        """
 
     def first_duplicate(self, blob: Bytes, offsets: Ints) -> tuple[int, int] | None:
         """Find the first id that appears a second time: both places."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from assay.arrays import Floats
 from assay.core import checks
 from assay.core.conventions import Conventions, as_conventions, preset
+from assay.core.dict_join import judge_dicts
 from assay.core.hits import Hits, judge
 from assay.errors import MeasureError
 from assay.io.formats import as_judgments, as_ranking
@@ -50,12 +51,14 @@ def evaluate(
     Mean(micro: RR=0.7500, P@1=0.5000)
     """
     rules = as_conventions(conventions)
-    hits = judge(
-        as_ranking(run, rules),
-        as_judgments(qrels),
-        conventions=rules,
-        allow_mismatch=allow_mismatch,
-    )
+    hits = judge_dicts(run, qrels, rules, allow_mismatch=allow_mismatch)
+    if hits is None:
+        hits = judge(
+            as_ranking(run, rules),
+            as_judgments(qrels),
+            conventions=rules,
+            allow_mismatch=allow_mismatch,
+        )
     scores = score(hits, measures, conventions=rules)
     if groups is None:
         return scores

@@ -11,6 +11,7 @@ from assay.native.signatures import RowFault
 from assay.native.tie_order import rank_order
 from assay.native.twins.coarse import CoarseBlock, coarse_rows, coarsen
 from assay.native.twins.hamming import count_code_distances, find_nearest_codes
+from assay.native.twins.objects import join_rows, number_rows, number_texts, number_tuples
 from assay.native.twins.score_ranks import count_score_ranks
 from assay.native.twins.search import (
     DocBlock,
@@ -46,7 +47,11 @@ __all__ = [
     "first_repeat",
     "flip_sums",
     "fused_rows",
+    "join_rows",
     "match_ids",
+    "number_rows",
+    "number_texts",
+    "number_tuples",
     "order_ids",
     "order_rows",
     "pair_scores",

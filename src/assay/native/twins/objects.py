@@ -1,0 +1,145 @@
+"""Dictionaries, tuples and lists of Python as columns, as python_objects.hpp reads them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import chain, pairwise
+from typing import Any, Final
+
+import numpy as np
+
+from assay.arrays import Bytes, Floats, Ints, Ints32, offsets_of
+from assay.native.signatures import JoinedRows
+from assay.native.tie_order import rank_order
+
+__all__ = ["join_rows", "number_rows", "number_texts", "number_tuples"]
+
+_UNCLEAN: Final = re.compile("[ \\t\\n\\r\\v\\f\\0\ud800-\udfff]")
+_EXACT: Final = 2**53  # from here on float64 does not hold every whole number
+
+
+def number_texts(texts: list[Any]) -> tuple[Bytes, Ints, Ints32] | None:
+    """Number texts by first appearance: blob, offsets, numbers; None unless all are clean."""
+    if not set(map(type, texts)) <= {str}:
+        return None
+    number = {text: code for code, text in enumerate(dict.fromkeys(texts))}
+    if "" in number or any(map(_UNCLEAN.search, number)):
+        return None
+    coded = [text.encode() for text in number]
+    offsets = offsets_of(np.fromiter(map(len, coded), np.int64, len(coded)))
+    codes = np.fromiter(map(number.__getitem__, texts), np.int32, len(texts))
+    return np.frombuffer(b"".join(coded), np.uint8), offsets, codes
+
+
+def number_rows(
+    rows: list[Any], number_types: tuple[type, ...], truths: bool
+) -> tuple[Bytes, Ints, Ints, Ints32, Floats] | None:
+    """Number the keys of {doc: value} dictionaries; see `signatures.Kernels.number_rows`."""
+    if not set(map(type, rows)) <= {dict}:
+        return None
+    docs = number_texts(list(chain.from_iterable(rows)))
+    values = _numbers(chain.from_iterable(row.values() for row in rows), number_types, truths)
+    if docs is None or values is None:
+        return None
+    offsets = offsets_of(np.fromiter(map(len, rows), np.int64, len(rows)))
+    return docs[0], docs[1], offsets, docs[2], values
+
+
+def number_tuples(
+    rows: list[Any], width: int, number_types: tuple[type, ...], truths: bool
+) -> tuple[Bytes, Ints, Bytes, Ints, Ints32, Ints32, Floats] | None:
+    """Number (query, doc, value) tuples; see `signatures.Kernels.number_tuples`."""
+    if width not in (2, 3):
+        raise ValueError("width must be 2 or 3")
+    if any(type(row) is not tuple or len(row) != width for row in rows):
+        return None
+    queries, docs = (number_texts([row[at] for row in rows]) for at in (0, 1))
+    if width == 2:
+        values: Floats | None = np.ones(len(rows))
+    else:
+        values = _numbers((row[2] for row in rows), number_types, truths)
+    if queries is None or docs is None or values is None:
+        return None
+    return queries[0], queries[1], docs[0], docs[1], queries[2], docs[2], values
+
+
+def _numbers(values: Iterable[Any], number_types: tuple[type, ...], truths: bool) -> Floats | None:
+    listed = list(values)
+    kinds = set(map(type, listed))
+    if not kinds <= {float, int, *number_types, *([bool] if truths else [])}:
+        return None
+    if kinds != {float} and not all(map(_is_exact, listed)):
+        return None
+    found = np.fromiter(listed, np.float64, len(listed))
+    return found if np.isfinite(found).all() else None
+
+
+def _is_exact(value: Any) -> bool:
+    """Whether a number is a float, or one that float64 can tell from its neighbours."""
+    number = value if isinstance(value, int) else float(value)
+    return type(value) is float or -_EXACT < number < _EXACT
+
+
+def join_rows(
+    rows: list[Any],
+    judged: list[Any],
+    judged_row: Ints,
+    number_types: tuple[type, ...],
+    ties: int,
+    float32: bool,
+) -> JoinedRows | None:
+    """Find docs of {doc: grade} in {doc: score}; see `signatures.Kernels.join_rows`."""
+    _check_join(rows, judged, judged_row, ties)
+    judgments, run = number_rows(judged, number_types, True), number_rows(rows, number_types, False)
+    if judgments is None or run is None:
+        return None
+    with np.errstate(over="ignore"):
+        values = run[4].astype(np.float32).astype(np.float64) if float32 else run[4]
+    if not np.isfinite(values).all():
+        return None
+    scored = [values[begin:end].tolist() for begin, end in pairwise(run[2].tolist())]
+    landed = [
+        _landings(list(row), scores, judged[own] if own >= 0 else {}, ties)
+        for row, scores, own in zip(rows, scored, judged_row.tolist(), strict=True)
+    ]
+    table = np.array([line for lines in landed for line in lines], np.float64).reshape(-1, 5)
+    rank, lo, hi = (np.ascontiguousarray(column, np.int64) for column in table.T[:3])
+    hits = offsets_of(list(map(len, landed))), rank, lo, hi, table[:, 3].copy()
+    known, ranked = set(chain.from_iterable(judged)), set(chain.from_iterable(rows))
+    seen = np.array([doc in ranked for doc in dict.fromkeys(chain.from_iterable(judged))], np.uint8)
+    constant = all(len(set(row)) <= 1 for row in scored) and any(len(row) > 1 for row in scored)
+    return judgments, hits, table[:, 4].copy(), seen, ranked <= known, constant
+
+
+def _check_join(rows: list[Any], judged: list[Any], judged_row: Ints, ties: int) -> None:
+    if ties not in (-1, 0, 1):
+        raise ValueError("ties must be -1, 0 or 1")
+    if len(judged_row) != len(rows):
+        raise ValueError("each row needs the number of its judged row")
+    if len(judged_row) and not -1 <= judged_row.min() <= judged_row.max() < len(judged):
+        raise ValueError("judged row out of range")
+
+
+def _landings(
+    docs: list[str], scores: list[float], grades: dict[str, Any], ties: int
+) -> list[tuple[int, int, int, float, float]]:
+    """Rank, first and last rank of the tie group, grade and score of the judged docs of a row."""
+    codes = _tie_numbers(docs, ties)
+    ranked = rank_order(np.array(scores), tiebreak=codes, row=np.zeros(len(docs), np.int64))
+    ordered = sorted(scores, reverse=True)
+    lines = []
+    for rank, place in enumerate(ranked.tolist(), 1):
+        if docs[place] in grades:
+            first = ordered.index(scores[place]) + 1
+            last = first + ordered.count(scores[place]) - 1
+            lines.append((rank, first, last, float(grades[docs[place]]), scores[place]))
+    return lines
+
+
+def _tie_numbers(docs: list[str], ties: int) -> Ints:
+    """Numbers that order docs of equal score: by UTF-8 bytes, or as they stand."""
+    if ties == 0:
+        return np.arange(len(docs), dtype=np.int64)
+    place = {doc: at for at, doc in enumerate(sorted(docs, key=str.encode, reverse=ties < 0))}
+    return np.array([place[doc] for doc in docs], np.int64)
