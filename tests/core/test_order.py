@@ -101,6 +101,7 @@ COMPARISON = re.compile(
 # Lines that compare scores with bounds, or with the ranks that a file states.
 BOUNDS = {
     "return (next.rank > rank && next.score > score) || (next.rank < rank && next.score < score);",
+    "if (one.score < surely_below) continue;",
     "low = scores[i] < low ? scores[i] : low;",
     "high = scores[i] > high ? scores[i] : high;",
     "for (size_t i = 0; i < count; ++i) reached += scores[i] >= middle;",
