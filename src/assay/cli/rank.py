@@ -90,6 +90,7 @@ _shard_options = options.add_options(
 @click.option(
     "--prepare",
     metavar="FILE",
+    type=options.output_file,
     help="Keep what a search makes of DOCS in FILE, for the next one. Same bytes, sooner.",
 )
 @click.option("--threads", type=int, help="By default all cores.")

@@ -28,7 +28,7 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
     "bench": ("file", "html", "runs", "per_query", "cache"),
     "eval": ("file",),
     "compare": ("file", "look_file"),
-    "rank": ("target", "checkpoint", "timings"),
+    "rank": ("target", "checkpoint", "timings", "prepare"),
     "crossmodal": ("file", "confusions"),
     "predict": ("file",),
     "descriptors demo": ("file", "folder", "show", "show_to", "wide"),

@@ -298,7 +298,7 @@ def test_bits_of_a_npy_are_packed(tmp_path):
         ({"vectors": np.ones((5, 3)), "codes": np.ones((5, 3), np.uint8)}, FormatError, "either"),
         ({"ids": np.arange(5)}, FormatError, "either"),
         ({"codes": np.ones((5, 3))}, FormatError, "uint8"),
-        ({"vectors": np.ones((5, 3)), "ids": np.arange(5)}, InputError, "ambiguous"),
+        ({"vectors": np.ones((5, 3)), "ids": np.arange(5)}, InputError, "none of the 5 keypoints"),
         ({"vectors": np.ones((5, 3)), "ids": np.array(list("abcd"))}, MismatchError, "same length"),
         ({"vectors": np.ones((5, 3)), "ids": np.array(list("aabcd"))}, InputError, "twice"),
         ({"vectors": np.full((5, 3), np.nan)}, ValueRangeError, r"keypoint 'a' \(row 0\)"),
