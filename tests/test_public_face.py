@@ -101,5 +101,6 @@ def test_public_functions_take_keywords_after_the_second_argument():
 
 def test_the_package_names_its_authors_and_its_address():
     found = metadata("assay")
-    assert found["Author"] and found["License-Expression"] == "Apache-2.0"
+    assert found["Author"]
+    assert found["License-Expression"] == "Apache-2.0"
     assert any(line.startswith("Repository, https://") for line in found.get_all("Project-URL"))
