@@ -100,4 +100,7 @@ def test_ties_that_are_cut_by_row_are_said_once_where_documents_have_ids(folder)
         done = call(*named, "-k", "2", *more)
         assert done.output.count(CUT_BY_ROW) == 1
     assert CUT_BY_ROW not in call(*named, "-k", "2", "--keep-ties", "-o", "run.txt").output
-    assert CUT_BY_ROW not in call("q.npy", "same.npy", "-k", "2", "-o", "run.txt").output
+    Path("qrels").write_text("".join(f"{i} 0 0 1\n" for i in range(6)))
+    numbered = call("q.npy", "same.npy", "-k", "2", "-o", "run.txt", "-r", "qrels")
+    assert numbered.exit_code == 0
+    assert CUT_BY_ROW not in numbered.output
