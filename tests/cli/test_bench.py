@@ -273,6 +273,8 @@ def test_a_baseline(home: Path, assay: Callable[..., Any]) -> None:
         (["--corpus", "made", "--model", "bm25", "-m", "nDGC@10"], 2, "nDCG"),
         (["--corpus", "made", "--model", "bm25", "--fold", "max"], 2, "needs chunks"),
         (["--corpus", "made", "--model", "bm25", "--judged", "chunks"], 2, "needs chunks"),
+        (["--corpus", "made", "--model", "bm25", "--max-length", "9"], 2, "'max_length' does not"),
+        (["--corpus", "made", "--model", "lsa:3", "--dimensions", "2"], 2, "models are lexical"),
         (["--corpus", "made", "--model", "bm25", "--chunk", "words:3"], 2, "characters"),
         (["--corpus", "made", "--model", "bm25", "--cache", "x", "--no-cache"], 2, "exclude"),
         (["--corpus", "made", "--model", "bm25", "--html", "r.pdf"], 2, ".html"),

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from assay import read_run
 from assay.cli.main import assay
+from assay.core.input_remarks import CUT_BY_ROW
 from assay.search.engine import rank
 
 
@@ -87,3 +88,19 @@ def test_shards_are_not_prepared(folder):
     done = call("q.npy", "d*.npy", "--prepare", "d.prepared", "-o", "run.txt")
     assert done.exit_code == 2
     assert "--prepare is for one file of documents" in done.output
+
+
+def test_ties_that_are_cut_by_row_are_said_once_where_documents_have_ids(folder):
+    np.save("same.npy", np.ones((4, 5), np.float32))
+    Path("d.ids").write_text("a\nb\nc\nd\n")
+    Path("q.ids").write_text("".join(f"q{i}\n" for i in range(6)))
+    Path("qrels").write_text("".join(f"q{i} 0 a 1\n" for i in range(6)))
+    named = ["q.npy", "same.npy", "--query-ids", "q.ids", "--doc-ids", "d.ids"]
+    for more in (["-o", "run.txt"], ["-r", "qrels"], ["-o", "run.txt", "-r", "qrels"]):
+        done = call(*named, "-k", "2", *more)
+        assert done.output.count(CUT_BY_ROW) == 1
+    assert CUT_BY_ROW not in call(*named, "-k", "2", "--keep-ties", "-o", "run.txt").output
+    Path("qrels").write_text("".join(f"{i} 0 0 1\n" for i in range(6)))
+    numbered = call("q.npy", "same.npy", "-k", "2", "-o", "run.txt", "-r", "qrels")
+    assert numbered.exit_code == 0
+    assert CUT_BY_ROW not in numbered.output

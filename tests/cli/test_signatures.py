@@ -57,6 +57,8 @@ _RUNS = "dense.run lexical.run coarse.run -r qrels.txt -m nDCG@10 -m AP --resamp
 _LETTERS = "letters=py:tests.golden.models:bag"
 _BENCH = f"bench --corpus made --no-cache --model bm25 --model {_LETTERS}"
 _BENCH += " -m nDCG@10 -m AP --resamples 100 --json"
+_JUDGED = _BENCH.replace("made", "made/corpus.jsonl --queries made/queries.jsonl -r both.qrels")
+_JUDGED += " --chunk tokens:6:2 --allow-mismatch"
 _TWO = "report dense.run lexical.run -r qrels.txt -m AP --resamples 200 -o two.md --json"
 _CODES = "codes --embeddings codes.npz --queries codes.npz -r codes.qrels --method gaussian sign"
 _CODES += " --bits 8 --k 5 --resamples 100 --json"
@@ -291,7 +293,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--name": SHOWN,
         "--chunk": Moved("--chunk tokens:6:2"),
         "--fold": Moved("--fold sum:2", "{base} --chunk tokens:6:2"),
-        "--judged": DATA,
+        "--judged": Moved("--judged chunks", _JUDGED),
         "--model": Moved(f"--model {_LETTERS.replace('bag', 'short_bag')}"),
         "--fusion": Moved("--fusion f=combsum:bm25+letters", "{base} --fusion f=rrf:bm25+letters"),
         "--index": SHOWN,  # adds systems
@@ -473,6 +475,11 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     (folder / "gaps.csv").write_text("\n".join(gaps))
     judged = (f"{q} 0 {(5 * q + n) % 48} 1\n" for q in range(12) for n in (0, 3, 11))
     (folder / "own.qrels").write_text("".join(judged))
+    whole = (folder / "made/qrels/test.tsv").read_text().splitlines()[1:]
+    both = (
+        f"{q} 0 {doc}{part} {g}\n" for q, doc, g in map(str.split, whole) for part in ("", "#1")
+    )
+    (folder / "both.qrels").write_text("".join(both))
     known: dict[str, Said] = {}
 
     def say(line: str) -> Said:
@@ -522,3 +529,53 @@ def test_another_number_has_another_signature(name, row, said):
     else:
         assert moved, "this value moves no number: choose another"
         assert old.signatures != new.signatures, moved[:5]
+
+
+# Keys of an experiment file, each with another value that has to move some number.
+_EXPERIMENT = {
+    "dataset": {"path": "scenes"},
+    "keypoints": {"detector": "orb", "border": 20, "strongest": 50},
+    "descriptors": [{"name": "one", "type": "ORB"}],
+    "evaluation": {"resamples": 100, "verification": True, "retrieval": True},
+}
+_IMAGES = {"image_retrieval": {"keypoints": 30}}
+_KEYS: list[tuple[str, dict[str, Any]]] = [
+    ("dataset", {"scenes": ["v_wall", "v_yard"]}),
+    ("keypoints", {"detector": "akaze"}),
+    ("keypoints", {"source": "project"}),
+    ("keypoints", {"strongest": 15}),
+    ("keypoints", {"random": 10}),
+    ("evaluation", {"tau": [1]}),
+    ("evaluation", {"ties": "order"}),
+    ("evaluation", {"one_to_one": True}),
+    ("evaluation", {"symmetric": True}),
+    ("evaluation", {"rule": "program"}),
+    ("evaluation", {"level": 0.8}),
+    ("evaluation", {"verification": {"keypoints": 5}}),
+    ("evaluation", {"verification": {"scenes": 1}}),
+    ("evaluation", {"verification": {"seed": 3}}),
+    ("evaluation", {"image_retrieval": {"keypoints": 8}}),
+    ("evaluation", {"image_retrieval": {"keypoints": 30, "seed": 6}}),
+    ("descriptors", {"type": "SIFT"}),
+    ("descriptors", {"options": {"patchSize": 9}}),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("part", "change"), _KEYS, ids=str)
+def test_another_number_of_an_experiment_has_another_signature(part, change, said):
+    for needed in ("cv2", "yaml"):
+        pytest.importorskip(needed)
+    old = {**_EXPERIMENT, "evaluation": {**_EXPERIMENT["evaluation"], **_IMAGES}}
+    given = old[part]
+    new = [{**given[0], **change}] if isinstance(given, list) else {**given, **change}
+    lines = []
+    for name, experiment in (
+        ("old", old),
+        (f"new-{_KEYS.index((part, change))}", {**old, part: new}),
+    ):
+        Path(f"{name}.yaml").write_text(json.dumps(experiment))  # JSON is YAML
+        lines.append(f"descriptors run {name}.yaml --fresh --json")
+    before, after = map(said, lines)
+    assert _moved(before, after), "this value moves no number: choose another"
+    assert before.signatures != after.signatures

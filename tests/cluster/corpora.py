@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from assay.core.input_remarks import CUT_BY_ROW
 from assay.core.ranking import Ranking
 from assay.scoring.scores import Scores
 
@@ -104,4 +105,5 @@ def scores_bytes(scores: Scores) -> tuple[Any, ...]:
         scores.missing.tobytes(),
         scores.extra.to_list(),
         scores.signature,
+        CUT_BY_ROW in scores.remarks,
     )

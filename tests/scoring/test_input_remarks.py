@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 
 import assay as library
+from assay.core.input_remarks import CUT_BY_ROW
+from assay.io.formats import as_judgments
 from assay.tasks.prediction import evaluate_predictions
 
 QUERIES = [f"q{i}" for i in range(12)]
 QRELS = {q: {f"d{j}": (i + j) % 3 for j in range(6)} for i, q in enumerate(QUERIES)}
 RUN = {q: {f"d{j}": 9.5 - 1.25 * j - i / 7 for j in range(8)} for i, q in enumerate(QUERIES)}
+
+
+ROWS = ("abcd", "cbad", "dbca", "cabd", "acbd")
 
 
 def remarks(run, qrels, measures="AP", **options):
@@ -122,3 +127,66 @@ def test_remarks_are_stored_and_reported(assay, tmp_path):
     for line in ([*runs, "-r", tmp_path / "qrels.json"], ["1", "2", *store]):
         assert assay("report", *line, "-o", tmp_path / "report.md").code == 0
         assert (tmp_path / "report.md").read_text().count("flat: every query gives all") == 1
+
+
+def _cut(names: str, k: int, **how):
+    """Documents a, b and c tie above d, in rows as named."""
+    vectors = {"a": [1.0, 0], "b": [1.0, 0], "c": [1.0, 0], "d": [0.5, 1]}
+    docs = [vectors[name] for name in names]
+    return library.rank([[1.0, 0.0]], docs, k, query_ids=["q"], doc_ids=list(names), **how)
+
+
+def _is_cut(ranking, qrels=None, **options):
+    return CUT_BY_ROW in remarks(ranking, qrels or {"q": {"a": 1}}, "RR", **options)
+
+
+def test_ties_that_a_search_cut_by_row_though_documents_have_ids():
+    found = {names: library.evaluate(_cut(names, 2), {"q": {"b": 1}}, "RR") for names in ROWS}
+    assert {scores.mean()["RR"] for scores in found.values()} == {0.0, 0.5, 1.0}
+    assert len({scores.signature for scores in found.values()}) == 1
+    assert all(CUT_BY_ROW in scores.remarks for scores in found.values())
+    assert all(CUT_BY_ROW in scores.to_dict()["remarks"] for scores in found.values())
+
+
+def test_where_no_cut_tie_decides_there_is_no_remark():
+    for names in ROWS:
+        assert not _is_cut(_cut(names, 3))
+        assert not _is_cut(_cut(names, 2, keep_ties=True))
+    numbered = library.rank([[1.0, 0.0]], [[1.0, 0.0]] * 3, 2)
+    assert not _is_cut(numbered, library.Judgments.from_targets([2]))
+
+
+def test_a_cut_below_the_depth_or_in_a_query_without_judgments_decides_nothing():
+    docs = [[3.0], [2.0], [2.0]]
+    two = {"query_ids": ["q", "r"], "doc_ids": ["a", "b", "c"], "metric": "dot"}
+    ranking = library.rank([[-1.0], [1.0]], docs, 2, **two)
+    judged = {"r": {"a": 1}}
+    assert _is_cut(ranking, judged)
+    assert not _is_cut(ranking, judged, conventions=library.preset("trec_eval").but(depth=1))
+    assert not _is_cut(ranking)
+
+
+def test_a_row_without_its_own_document_still_ends_in_the_tie_that_was_cut():
+    ranking = library.rank(
+        [[1.0], [1.0]],
+        [[1.0]] * 4,
+        2,
+        metric="dot",
+        query_ids=["a", "z"],
+        doc_ids=["a", "b", "c", "d"],
+    )
+    rules = library.preset("trec_eval").but(self_match="exclude", depth=1)
+    hits = library.judge(ranking, as_judgments({"a": {"b": 1}}), conventions=rules)
+    assert hits.tie_split.tolist() == [True]
+
+
+def test_one_part_with_a_cut_tie_is_enough():
+    docs, ids = [[3.0], [2.0], [2.0]], {"doc_ids": ["a", "b", "c"], "metric": "dot"}
+    cut = library.evaluate(library.rank([[1.0]], docs, 2, query_ids=["q"], **ids), {"q": {"a": 1}})
+    not_cut = library.evaluate(
+        library.rank([[-1.0]], docs, 2, query_ids=["r"], **ids), {"r": {"a": 1}}
+    )
+    assert CUT_BY_ROW not in not_cut.remarks
+    for parts in ((cut, not_cut), (not_cut, cut)):
+        assert library.Scores.merge(*parts).remarks.count(CUT_BY_ROW) == 1
+    assert library.Scores.merge(cut).remarks == cut.remarks

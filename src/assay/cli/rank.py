@@ -18,6 +18,7 @@ from assay.cluster import (
     sampled_recall,
     take_sample,
 )
+from assay.core.input_remarks import cut_by_row
 from assay.io.arrays import read_ids, read_vectors
 from assay.io.formats import read_run
 from assay.io.writers import write_run
@@ -325,6 +326,8 @@ def _remarks(ranking: Ranking, chosen: dict[str, Any]) -> Iterator[str]:
         yield f"-k {chosen['k']} is more than the {ranking.n_docs} documents: all are listed"
     if chosen["metric"] == "cosine" and (zeros := zero_remark(chosen["zero"], *ranking.zero_rows)):
         yield zeros
+    if chosen["qrels"] is None:  # else the numbers have the remark
+        yield from cut_by_row(ranking, ranking, ranking.query_ids)
 
 
 def _score(

@@ -17,6 +17,7 @@ from assay.core import checks
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.id_hints import check_match
 from assay.core.ids import Ids, IntegerIds
+from assay.core.input_remarks import CUT_BY_ROW
 from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.ranking import Ranking
 from assay.core.settings import Settings
@@ -51,14 +52,13 @@ class EvaluationTask(VectorTask):
         query_ids, own, judged, docs = extra
         judgments = judged if docs is None else replace(judged, doc_ids=docs[0], doc_labels=docs[1])
         ranking = self._ranking(part, query_ids, own)
-        scores = evaluate(
+        return evaluate(
             ranking,
             judgments,
             self.measures,
             conventions=self.conventions,
             allow_mismatch=True,  # a block holds few of the documents; the driver has looked
         )
-        return replace(scores, remarks=())
 
     def _ranking(self, part: Lists, query_ids: Ids, own: Ints) -> Ranking:
         """The block as a ranking of the documents it found, and of the queries' own."""
@@ -143,7 +143,7 @@ def evaluate_shards(
     rest = _without_ranking(request, judgments, work)
     extra = _Extras(request, judgments, cluster)
     scores = _join_scores([*found.blocks(work, finish_extra=extra.of), rest])
-    return replace(scores, remarks=remarks)
+    return replace(scores, remarks=(*remarks, *scores.remarks))
 
 
 class _Extras:
@@ -225,6 +225,7 @@ def _join_scores(parts: list[Scores]) -> Scores:
         tied=np.concatenate([part.tied for part in parts], axis=1)[:, by_id],
         missing=np.concatenate([part.missing for part in parts])[by_id],
         extra=Ids.concat([part.extra for part in parts]),
+        remarks=(CUT_BY_ROW,) if any(CUT_BY_ROW in part.remarks for part in parts) else (),
     )
 
 

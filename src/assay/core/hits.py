@@ -23,6 +23,7 @@ from assay.core.input_remarks import (
     check_docs,
     check_queries,
     constant_scores,
+    cut_by_row,
     odd_grades,
     odd_scores,
 )
@@ -169,7 +170,8 @@ def judge(
         hits = _judge_qrels(placed, judgments, conventions, without_self, allow_mismatch)
     else:
         raise UsageError(f"judgments must be Judgments, found {type(judgments).__name__}.")
-    remarks = (*hits.remarks, *constant_scores(placed))
+    cut = cut_by_row(ranking, placed, judgments.query_ids)
+    remarks = (*hits.remarks, *constant_scores(placed), *cut)
     numbered = ranking.doc_ids.numbered and conventions.tiebreak != "index"
     settings = {**ranking.settings, **({"docs": "numbered"} if numbered else {})}
     return replace(hits, search=ranking.search, settings=settings, remarks=remarks)

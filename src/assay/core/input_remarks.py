@@ -21,10 +21,12 @@ from assay.core.ranking import Ranking
 
 __all__ = [
     "CONSTANT",
+    "CUT_BY_ROW",
     "are_odd_files",
     "check_docs",
     "check_queries",
     "constant_scores",
+    "cut_by_row",
     "fractions_among",
     "odd_grades",
     "odd_scores",
@@ -32,6 +34,9 @@ __all__ = [
 ]
 
 CONSTANT: Final = "every query gives all it ranks the same score: nothing is ranked, ties decide"
+CUT_BY_ROW: Final = (
+    "the search cut ties by the documents' rows, not by their ids: keep all of a tie (keep_ties)"
+)
 _COPY: Final = "the run may be a copy of the judgments"
 _SWAPPED: Final = "run and judgments may be swapped"
 _A_RUN: Final = "the judgments may be a run"
@@ -113,6 +118,19 @@ def constant_scores(ranking: Ranking) -> Iterator[str]:
     rows = order.rows_of(ranking.offsets)
     if (scores == scores[starts[rows]]).all():
         yield CONSTANT
+
+
+def cut_by_row(ranking: Ranking, placed: Ranking, queries: Ids) -> Iterator[str]:
+    """A remark on ties that a search cut, whose documents have ids that it did not go by.
+
+    `placed` is the ranking under the conventions; ties below their depth decide nothing.
+    """
+    if ranking.settings.get("cut") != "row" or ranking.doc_ids.numbered:
+        return
+    if ranking.tie_split is not None and placed.tie_split is not None:
+        cut = np.flatnonzero(ranking.tie_split & placed.tie_split)
+        if (ranking.query_ids.take(cut).match(queries) >= 0).any():
+            yield CUT_BY_ROW
 
 
 def fractions_among(grades: Floats) -> Floats:

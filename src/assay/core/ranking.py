@@ -302,7 +302,8 @@ class Ranking:
         """Rows in which the documents at ranks `depth` and `depth` + 1 tie."""
         longer = np.flatnonzero(self.lengths > depth)
         last = self.offsets[longer] + depth - 1
-        tie_split = np.zeros(self.n_queries, bool)
+        known = self.tie_split  # of rows that are shorter, and so end where they ended
+        tie_split = np.zeros(self.n_queries, bool) if known is None else known.copy()
         tie_split[longer] = self.scores[last] == self.scores[last + 1]
         return tie_split
 

@@ -12,6 +12,7 @@ import numpy as np
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.hits import judge
 from assay.core.ids import Ids
+from assay.core.input_remarks import CUT_BY_ROW
 from assay.core.judgments import Judgments
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError
@@ -176,6 +177,8 @@ def score_ranking(
         in_order=True,
     )
     scores = evaluate(as_read, qrels, measures, allow_mismatch=allow_mismatch)
+    if ranking.doc_ids.numbered:  # rows are all that ties could go by
+        scores = replace(scores, remarks=tuple(r for r in scores.remarks if r != CUT_BY_ROW))
     return RunRecord(name, scores, task="retrieval")
 
 

@@ -18,6 +18,7 @@ from assay.core.conventions import Conventions
 from assay.core.exact_sums import exact_group_sums, exact_sum
 from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
+from assay.core.input_remarks import CUT_BY_ROW
 from assay.core.settings import (
     Settings,
     as_settings,
@@ -350,7 +351,7 @@ class Scores:
                 for name in first.groups
             },
             settings=join_settings(part.settings for part in parts),
-            remarks=tuple(one for one in first.remarks if all(one in p.remarks for p in parts)),
+            remarks=tuple(_remarks_of_all(parts)),
         )
 
     def to_dict(self, *, per_query: bool = True) -> dict[str, Any]:
@@ -495,6 +496,13 @@ def _weights(names: list[str], weights: Mapping[Any, float]) -> Floats:
 
 def _weight(value: Any) -> float:
     return float(value) if isinstance(value, int | float | np.number) else math.nan
+
+
+def _remarks_of_all(parts: Sequence[Scores]) -> Iterator[str]:
+    """Remarks on every part are on the whole; a tie that was cut in one part was cut."""
+    yield from (one for one in parts[0].remarks if all(one in part.remarks for part in parts[1:]))
+    if len({CUT_BY_ROW in part.remarks for part in parts}) > 1:
+        yield CUT_BY_ROW
 
 
 def _check_alike(left: Scores, right: Scores) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from assay.errors import FormatError, UsageError
 from assay.tasks.descriptors import DescriptorResult, import_results, rank_pair
-from assay.tasks.descriptors.imports import compare_scenes
+from assay.tasks.descriptors.imports import compare_scenes, report_import
 from assay.tasks.descriptors.tables import wide_table
 from tests.tasks.descriptors.samples import random_pair
 
@@ -121,9 +121,17 @@ def test_one_value_under_two_names(tmp_path: Path) -> None:
     path.write_text(f"{head}\nsift,0.5,0.5,0.5,0.6\nodd,0.5,0.4,0.6,0.6\n")
     said = import_results(path, unit="fraction").contradictions
     assert [line.partition(": ")[2] for line in said] == [
-        "true_map_macro_by_scene 0.4 is 0.5 under another name (true_map_macro_by_scene)",
+        "true_map_macro_by_scene 0.4 is 0.5 under another name (true_map_macro)",
         "mean_average_precision 0.6 is not true_map_macro_by_scene 0.5, the mean over scenes",
     ]
+
+
+def test_results_of_one_descriptor_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "export.csv"
+    path.write_text("name,keypoint_set,tau,true_map_micro\nsift,all,3,0.6\nsift,all,1,0.5\n")
+    table = report_import(path, unit="fraction").tables()[0]
+    assert table.columns[:4] == ("source", "descriptor", "tau", "scenes")
+    assert [row[2].value for row in table.rows] == ["3", "1"]
 
 
 def _random_row(seed: int) -> dict[str, Any]:

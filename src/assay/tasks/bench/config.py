@@ -265,6 +265,8 @@ def _models(
         models = as_models([_model(one) for one in config.get("model", ())])
     for model in models:
         find_kind(model.spec)
+    if shared and models and all(one.is_lexical for one in models):
+        raise UsageError(f"All models are lexical, so that {next(iter(shared))!r} does not apply.")
     if "model" not in said:
         models = tuple(_allow(one, shared, consent) for one in models)
     return tuple(
@@ -289,8 +291,10 @@ def _model(entry: Mapping[str, Any]) -> Model:
     model = Model(entry.get("name", spec), spec, {**settings, **own})
     odd = settings if model.is_lexical else own
     if odd:
-        words = "has no vectors, so that" if odd is settings else "is not a lexical model, so that"
-        raise UsageError(f"The model {model.name!r} {words} {next(iter(odd))!r} does not apply.")
+        words = "is lexical" if model.is_lexical else "is not a lexical model"
+        raise UsageError(
+            f"The model {model.name!r} {words}, so that {next(iter(odd))!r} does not apply."
+        )
     return model
 
 

@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 UNITS: Final = ("fraction", "percent")
+_TOLD: Final = ("keypoint_set", "tau")  # what tells results of one descriptor apart
 # Other spellings of a column in versions of the workbench that are around.
 _ALIASES: Final = {
     "true_map_micro_with_zeros": "true_map_micro_including_zeros",
@@ -190,6 +191,7 @@ def _row(
         raise FormatError(f"{place}: the row names no descriptor.")
     values: dict[str, float] = {}
     counts, about = {}, {}
+    first: dict[str, str] = {}  # the column that a value was taken from
     for key, cell in record.items():
         if cell is None or cell == "":
             continue
@@ -199,8 +201,14 @@ def _row(
             value = _number(cell, place, key)
             if value != -1:
                 fraction = _fraction(value, scale, unit, place, key, found)
-                found += _other_value(place, values, _ALIASES.get(key, key), fraction, key)
-                values.setdefault(_ALIASES.get(key, key), fraction)
+                canonical = _ALIASES.get(key, key)
+                first.setdefault(canonical, key)
+                values.setdefault(canonical, fraction)
+                if abs(values[canonical] - fraction) > ROUNDED:
+                    found.append(
+                        f"{place}: {key} {fraction:g} is {values[canonical]:g} under another name "
+                        f"({first[canonical]})"
+                    )
         elif key != "metadata":
             about[key] = str(cell)
     pairs = _pairs(record.get("metadata"), place, found)
@@ -230,14 +238,6 @@ def _count(cell: Any, place: str, key: str) -> int:
     if value != int(value) or abs(value) > LARGEST_WHOLE:
         raise FormatError(f"{place}: {key} must be a whole number up to 10^15, found {cell!r:.40}.")
     return int(value)
-
-
-def _other_value(
-    place: str, values: Mapping[str, float], name: str, value: float, key: str
-) -> Iterator[str]:
-    """A column that stands there under two names, with two values."""
-    if abs(values.get(name, value) - value) > ROUNDED:
-        yield f"{place}: {key} {value:g} is {values[name]:g} under another name ({name})"
 
 
 def _fraction(
@@ -326,17 +326,20 @@ class ImportReport:
         return dict.fromkeys(name for found in self.sources.values() for name in found.columns)
 
     def _table(self, columns: list[str]) -> Table:
+        every = [row for found in self.sources.values() for row in found.rows]
+        told = [key for key in _TOLD if len({row.about.get(key) for row in every}) > 1]
         rows = [
             (
                 Cell(source),
                 Cell(row.name),
+                *(Cell(row.about.get(key, "")) for key in told),
                 Cell(len(row.scenes), "count"),
                 *(Cell(row.values.get(name, math.nan), "fraction") for name in columns),
             )
             for source, found in self.sources.items()
             for row in found.rows
         ]
-        return Table(("source", "descriptor", "scenes", *columns), tuple(rows))
+        return Table(("source", "descriptor", *told, "scenes", *columns), tuple(rows))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
