@@ -70,7 +70,8 @@ def test_a_place_that_cannot_be_written_is_refused_first(
     bad = os.path.join("plain", "results", "x.json")
     answer = assay(*name.split(), *arguments(command, place, bad))
     assert answer.code == 5
-    assert f"{bad} cannot be written: " in answer.err
+    assert answer.err.startswith(f"assay: {bad} cannot be written: ")
+    assert (answer.err.count("cannot be written"), ".." in answer.err) == (1, False)
     assert "plain" in answer.err.partition("cannot be written: ")[2]
     assert os.listdir() == ["plain"]
 

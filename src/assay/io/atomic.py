@@ -62,12 +62,14 @@ def check_target(name: str) -> str:
     """Where the file really goes, if it can be written: a link stays a link, a device a device."""
     try:
         target = os.path.realpath(name)
-        _check_folder(name, os.path.dirname(target))
         mode = os.stat(target).st_mode
-    except FileNotFoundError:
-        return target
+    except (FileNotFoundError, NotADirectoryError):
+        mode = None
     except (OSError, ValueError) as error:
         raise StorageError(f"{name!r} cannot be written: {error}.") from None
+    _check_folder(name, os.path.dirname(target))
+    if mode is None:
+        return target
     if stat.S_ISDIR(mode):
         raise StorageError(f"{name} is a directory. Give the path of a file.")
     if not stat.S_ISREG(mode):
