@@ -9,6 +9,7 @@ import math
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
@@ -16,9 +17,10 @@ import numpy as np
 
 from assay.core.ids import Ids
 from assay.core.text import unguard_formula
-from assay.errors import AssayError, FormatError, need
+from assay.errors import AssayError, FormatError
 from assay.io.json_text import parse_json
-from assay.io.streams import BOMB_BYTES, BOMB_RATIO, open_chunks, read_text
+from assay.io.parquet import read_columns
+from assay.io.streams import read_text
 from assay.measures import parse
 from assay.runs.aggregates import find_contradictions
 from assay.runs.record import RunRecord, check_name, check_tags
@@ -52,25 +54,13 @@ def read_csv_rows(name: str) -> Iterator[dict[str, Any]]:
 
 def read_parquet_rows(name: str) -> Iterator[dict[str, Any]]:
     """The rows of a parquet file."""
-    parquet = need("pyarrow.parquet", "reading parquet files", "parquet")
-    arrow = need("pyarrow", "reading parquet files", "parquet")
-    next(open_chunks(name, 1))  # says in plain words that a file is absent or empty
-    try:
-        with parquet.ParquetFile(name, memory_map=False) as file:
-            _refuse_bomb(file.metadata.num_rows, name)
-            _check_header(file.schema_arrow.names, name)
-            for batch in file.iter_batches():
-                yield from batch.to_pylist()
-    except (arrow.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError(f"{name} is not a valid parquet file ({str(error)[:120]}).") from None
 
+    def check(header: Sequence[str]) -> list[str]:
+        _check_header(list(header), name)
+        return list(header)
 
-def _refuse_bomb(n_rows: int, name: str) -> None:
-    size = os.stat(name).st_size
-    if n_rows * 3 * 8 > max(BOMB_BYTES, BOMB_RATIO * size):
-        raise FormatError(f"{name} holds {size} bytes but claims {n_rows} rows; it is refused.")
+    for batch in read_columns(name, check).to_batches():
+        yield from batch.to_pylist()
 
 
 def _check_header(header: list[str], name: str) -> None:
@@ -144,6 +134,10 @@ _TEXTS: Final = (
 _SINCE: Final = (SAVED, UPGRADED, UNSIGNED)
 _NUMBERS: Final = ("integer", "numbered")
 _LARGEST: Final = 2**63 - 1
+_FAULTS: Final = (
+    *(AssayError, LookupError, ArithmeticError),
+    *(TypeError, ValueError, AttributeError),
+)
 _DATA: Final = ("config", "versions", "seeds", "data", "timings")
 _ANY_INTEGER: Final = ("config", "versions", "seeds", "data", "details")  # stored as text
 _AGGREGATE: Final = {field.name for field in fields(Aggregate)}
@@ -174,20 +168,21 @@ def _import_json(data: Any, name: str) -> Iterator[ImportedRun]:
     runs = data.get("runs")
     for number, run in enumerate(runs if isinstance(runs, list) else [None]):
         where = f"{name}, run {number}"
-        try:
-            yield _import_run(run, where, name)
-        except FormatError:
-            raise
-        except (
-            AssayError,
-            LookupError,
-            ArithmeticError,
-            TypeError,
-            ValueError,
-            AttributeError,
-        ) as error:
-            why = f"it has no {error}" if isinstance(error, KeyError) else error
-            raise FormatError(f"{where} cannot be read: {why}") from None
+        with _naming_faults(where):
+            made = _import_run(run, where, name)
+        yield made
+
+
+@contextmanager
+def _naming_faults(where: str) -> Iterator[None]:
+    """Let whatever a wrong file leads to be an error that names the run."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except _FAULTS as error:
+        why = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise FormatError(f"{where} cannot be read: {why}") from None
 
 
 def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
@@ -379,19 +374,9 @@ def _import_table(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Impo
         by_run.setdefault(_text(row["run"], f"{name}, run"), []).append(row)
     for uid, found in by_run.items():
         where = f"{name}, run {uid!r:.60}"
-        try:
-            yield _import_rows(uid, found, where, name)
-        except FormatError:
-            raise
-        except (
-            AssayError,
-            LookupError,
-            ArithmeticError,
-            TypeError,
-            ValueError,
-            AttributeError,
-        ) as error:
-            raise FormatError(f"{where} cannot be read: {error}") from None
+        with _naming_faults(where):
+            made = _import_rows(uid, found, where, name)
+        yield made
 
 
 def _import_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: str) -> ImportedRun:
