@@ -209,3 +209,21 @@ def test_empty_missing_self_and_depth():
     }
     assert value("RR", Conventions(missing="skip", self_match="exclude"), run, qrels) == 1.0
     assert value("RR", Conventions(missing="skip", depth=1), run, qrels) == 0.0
+
+
+def test_a_depth_has_at_most_18_digits():
+    assert Conventions.parse(f"depth:{'9' * 18}").depth == 10**18 - 1
+    assert (Conventions.parse("depth:all").depth, Conventions.parse("depth:1").depth) == (0, 1)
+    for odd in ("9" * 19, "-1", "1.0", ""):
+        with pytest.raises(ConventionError, match=f"is 'all' or a number, found '{odd}'"):
+            Conventions.parse(f"depth:{odd}")
+    for odd in (-1, True, 1.0):
+        with pytest.raises(ConventionError, match="depth must be a whole number"):
+            Conventions(depth=odd)
+
+
+def test_the_nearest_choices_are_offered():
+    with pytest.raises(ConventionError, match=r"Known: .*\. Did you mean trec_eval or .* or .*\?$"):
+        preset("trec_evl")
+    with pytest.raises(ConventionError, match=r"Known: order, .*midrank-up\.$"):
+        Conventions(ties="xyz")

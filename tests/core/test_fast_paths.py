@@ -30,6 +30,15 @@ def test_exact_sum_of_what_three_pieces_cannot_hold(values: list[float]) -> None
     assert exact_sum(np.array(values)) == math.fsum(values)
 
 
+@pytest.mark.parametrize("bits", [0, 26, 30, 52, 60])
+def test_exact_sums_of_many_values_of_one_size(bits: int) -> None:
+    """The sum of each piece must be exact: a rounded one shows in the last digits."""
+    values = np.random.default_rng(bits).uniform(-1, 1, (20, 999)) * 2.0**-bits
+    expected = [math.fsum(row) for row in values.tolist()]
+    assert [exact_sum(row) for row in values] == expected
+    assert exact_group_sums(values.ravel(), np.arange(20).repeat(999), 20).tolist() == expected
+
+
 _values = st.one_of(st.floats(-1, 1), st.floats(-1e9, 1e9), st.sampled_from([2.0**-1070, 1e300]))
 
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from assay import Hits, Ids, Judgments, Ranking, evaluate, judge, judge_ranks, preset, score
+from assay.core.conventions import Conventions
+from assay.core.dict_join import judge_dicts
 from assay.errors import (
     ConventionError,
     IdError,
@@ -163,6 +165,52 @@ def test_bad_ranks_are_refused(ranks, options, error):
         judge_ranks(ranks, **options)
 
 
+@pytest.mark.parametrize(
+    ("ranks", "options", "words"),
+    [
+        (
+            [1, 5],
+            {"n_docs": 4},
+            r"row 1: rank 5 with tie group 5…5 does not fit into 4 documents\.",
+        ),
+        ([2], {"tied": [1], "placed": [4]}, r"row 0: rank 4 with tie group 2…3 does not fit\."),
+    ],
+)
+def test_a_rank_that_does_not_fit_is_named(ranks, options, words):
+    with pytest.raises(ValueRangeError, match=words):
+        judge_ranks(ranks, **options)
+
+
+def test_ranks_at_their_limits():
+    hits = judge_ranks([1, 4, 0], tied=[3, 0, 0], placed=[1, 4, 0], n_docs=4)
+    assert (hits.rank.tolist(), hits.rank_hi.tolist()) == ([1, 4], [4, 4])
+    assert hits.n_ret.tolist() == hits.n_docs.tolist() == [4, 4, 4]
+    unknown = judge_ranks([1, 4, 0], tied=[2, 0, 0])
+    assert unknown.n_ret.tolist() == [3, 4, 0]
+    assert unknown.n_docs.tolist() == [0, 0, 0]
+    some = judge_ranks([1, 2, 2], has_target=[True, False, True])
+    assert (some.offsets.tolist(), some.pool_offsets.tolist()) == ([0, 1, 1, 2],) * 2
+    assert some.tied_rows.tolist() == []
+    assert hits.tied_rows.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "tied", "n_docs", "flat"),
+    [
+        ([1, 1], [3, 3], 4, True),
+        ([1, 0], [3, 0], 4, True),  # one was not found
+        ([1, 1], [3, 2], 4, False),
+        ([1, 1], [3, 3], None, False),
+        ([1, 1], [0, 0], 1, False),  # among one document nothing is to be ranked
+        ([1], [1], 2, True),
+        ([0], [0], 4, False),
+    ],
+)
+def test_ranks_of_a_constant_scorer(ranks, tied, n_docs, flat):
+    remarks = judge_ranks(ranks, tied=tied, n_docs=n_docs).remarks
+    assert [words.startswith("every query gives all") for words in remarks] == [True] * flat
+
+
 # Self matches
 
 
@@ -220,6 +268,36 @@ def test_an_unlabelled_document_is_named():
         judge(ranking, judgments)
 
 
+@pytest.mark.parametrize(
+    ("n_docs", "n_labels", "words"), [(5, 2, "^3 .* document 2"), (3, 2, "^1 .* document 2")]
+)
+def test_how_many_documents_have_no_label(n_docs, n_labels, words):
+    ranking = Ranking.from_scores([list(range(n_docs))])
+    with pytest.raises(MismatchError, match=words):
+        judge(ranking, Judgments.from_labels([1], [1] * n_labels))
+    few = Ranking.from_arrays([[0]], n_docs=2**40)
+    with pytest.raises(MismatchError, match=f"{2**40 - 2} ranked documents have no label"):
+        judge(few, Judgments.from_labels([1], [1, 1]))
+    assert judge(ranking, Judgments.from_labels([1], [1] * n_docs)).n_docs.tolist() == [n_docs]
+
+
+def test_missing_queries_are_named():
+    run, qrels = {"b": {"x": 1.0}}, {q: {"x": 1} for q in "cba"}
+    with pytest.raises(MismatchError, match="without a ranking: 'a', 'c'"):
+        evaluate(run, qrels, "RR", conventions=preset("trec_eval").but(missing="error"))
+
+
+def test_a_divided_tie_group_names_its_query():
+    run = {"p": {"a": 2.0, "b": 1.0, "c": 1.0}, "q": {"a": 1.0, "b": 1.0}, "r": {"a": 1.0}}
+    rules = preset("trec_eval").but(depth=1, ties="expected")
+    with pytest.raises(ConventionError, match=r"first in query 'q' \(1 such queries\)"):
+        judge(
+            as_ranking(run, preset("trec_eval")), as_judgments({"p": {"a": 1}}), conventions=rules
+        )
+    split = as_ranking(run, preset("trec_eval")).first(2).tie_split
+    assert split.tolist() == [True, False, False]
+
+
 def test_judgments_must_be_judgments():
     with pytest.raises(UsageError, match="dict"):
         judge(Ranking.from_scores([[1.0]]), {"q": {"a": 1}})
@@ -244,6 +322,27 @@ def test_the_signature_says_how_the_hits_were_judged():
     asked_too_late = score(hits, "RR", conventions="pytrec_eval")
     assert "tiebreak:index|scores:float64" in asked_too_late.signature
     assert asked_too_late.conventions.preset == "pytrec_eval*"
+
+
+def test_what_a_run_does_not_tell_is_unknown():
+    run, qrels = {"q": {"a": 1.0}}, {"p": {"a": 1}, "q": {"a": 1, "b": 0}}
+    rules = preset("trec_eval")
+    ranking = as_ranking(run, rules)
+    assert (ranking.n_docs, ranking.zero_rows, ranking.tie_split) == (0, (0, 0), None)
+    long = judge(ranking, as_judgments(qrels))
+    for hits in (long, judge_dicts(run, qrels, rules, allow_mismatch=False)):
+        assert hits.n_docs.tolist() == [0, 0]
+        assert (hits.exhaustive, hits.tie_split, len(hits.extra)) == (False, None, 0)
+        assert (hits.missing.tolist(), hits.n_ret.tolist()) == ([True, False], [0, 1])
+
+
+@pytest.mark.parametrize("rules", [{"depth": 1}, {"self_match": "exclude"}])
+def test_rules_that_change_rows_are_left_to_the_general_way(rules):
+    run, qrels = {"q": {"a": 1.0}}, {"q": {"a": 1}}
+    assert judge_dicts(run, qrels, Conventions(**rules), allow_mismatch=False) is None
+    for odd in ({}, [], {"q": ["a"]}):
+        for sides in ((odd, qrels), (run, odd)):
+            assert judge_dicts(*sides, Conventions(), allow_mismatch=False) is None
 
 
 def test_select():

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
-from assay.core.id_hints import check_labels_match, check_match
+from assay.core.id_hints import (
+    check_labels_match,
+    check_match,
+    describe_near,
+    looks_alike,
+    near_misses,
+)
 from assay.core.ids import Ids
 from assay.errors import MismatchError
 
@@ -105,3 +112,114 @@ def test_many_ids_of_one_look_are_not_compared_one_by_one(monkeypatch):
     ids = [f"doc{i:07d}" for i in range(3000)]
     monkeypatch.setattr("assay.core.id_hints.near_misses", lambda *_, **__: 1 / 0)
     assert check(rng.sample(ids, 1000), rng.sample(ids, 1000)) == ()
+
+
+def test_the_whole_sentence():
+    """Three pairs of those that differ, and three ids of each side where nothing is near."""
+    with pytest.raises(MismatchError) as found:
+        check("1234", ["01", "02", "03", "04"])
+    assert str(found.value) == (
+        "4 of 4 judged that are not in the run are there under an id that differs in zero padding "
+        "('1' and '01', '2' and '02', '3' and '03'). Write the ids alike, or go on with "
+        "--allow-mismatch (allow_mismatch=True)."
+    )
+    with pytest.raises(MismatchError) as found:
+        check("abcd", ["é", "è", "ô"])
+    assert str(found.value) == (
+        "None of the 4 judged is in the run: not 'a', 'b', 'c', … (4 in all); it has 'é', 'è', 'ô'."
+        " Do the two belong together? If so, go on with --allow-mismatch (allow_mismatch=True)."
+    )
+
+
+@pytest.mark.parametrize(("n_equal", "fits"), [(90, False), (91, True)])
+def test_near_ids_are_refused_from_a_tenth_of_those_with_a_partner_on(n_equal, fits):
+    equal = [str(i) for i in range(100, 100 + n_equal)]
+    wanted, there = ([*equal, *(f"{i:0{n}d}" for i in range(1, 11))] for n in (5, 1))
+    if fits:
+        assert check(wanted, there) == ()
+    else:
+        with pytest.raises(MismatchError, match=r"10 of 10 judged .* zero padding"):
+            check(wanted, there)
+
+
+@pytest.mark.parametrize(("n_common", "fits"), [(9, False), (10, True)])
+def test_a_tenth_of_one_side_is_enough(n_common, fits):
+    left, right = (
+        [f"{i:04d}" for i in range(s, s + n)] for s, n in ((0, 100), (100 - n_common, 300))
+    )
+    for sides in ((left, right), (right, left)):
+        if fits:
+            assert check(*sides, either=True) == ()
+        else:
+            with pytest.raises(MismatchError, match=r"9 of the [13]00 judged are in the run"):
+                check(*sides, either=True)
+
+
+@pytest.mark.parametrize(("size", "fits"), [(4, True), (5, False)])
+def test_few_pairs_with_another_prefix_are_other_ids(size, fits):
+    sides = ([f"{letter}{i}" for i in range(size)] for letter in "ab")
+    if fits:
+        assert check(*sides, none=False) == ()
+    else:
+        with pytest.raises(MismatchError, match=r"5 of 5 .* prefix or suffix"):
+            check(*sides, none=False)
+
+
+def test_a_part_of_many_ids_tells_the_share():
+    wanted, there = ([f"{i:0{n}d}" for i in range(2000, 3100)] for n in (4, 6))
+    with pytest.raises(MismatchError, match="About 100% of the judged that are not in the run"):
+        check(wanted, there)
+    with pytest.raises(MismatchError, match="About 50% of the judged that are not in the run"):
+        check(wanted, there[::2])
+
+
+def test_each_id_has_one_partner_or_none():
+    assert near_misses(["1", "2"], ["01", "001", "02"]) == {"in zero padding": [("2", "02")]}
+    assert near_misses(["1", "x"], ["01", "X"]) == {
+        "in zero padding": [("1", "01")],
+        "in upper and lower case": [("x", "X")],
+    }
+    assert near_misses(["a;b", "c"], ["b", "c,d"]) == {
+        "in being a list of ids": [("c", "c,d"), ("a;b", "b")]
+    }
+    assert near_misses(["ab", "c"], ["a", "cd"]) == {}
+    assert describe_near(["1"], ["2"]) == ""
+
+
+def test_a_shared_prefix_does_not_cut_a_number():
+    how = "in a prefix or suffix"
+    left, right = ["x10", "x11", "x12"], ["10.txt", "11.txt", "13.txt"]
+    assert near_misses(left, right) == {how: [("x10", "10.txt"), ("x11", "11.txt")]}
+    assert near_misses(left, ["y0", "y1", "y2"]) == {}
+    assert near_misses(["x1"], ["y1"]) == {}  # of a single id nobody knows what its prefix is
+    assert near_misses(["x1"], ["y1"], whole=(["x1", "x2"], ["y1", "y3"])) == {how: [("x1", "y1")]}
+
+
+TEENS = [str(i) for i in range(11, 21)]
+
+
+@pytest.mark.parametrize(
+    ("absent", "some", "alike"),
+    [
+        (TEENS[:1], TEENS, True),
+        (TEENS[:1], [*TEENS[1:], "01"], False),  # a tenth of what is there is padded
+        (TEENS[:1], [*TEENS, "01"], True),
+        ([*TEENS[:8], "x1", "x2"], TEENS, False),  # a fifth of what is lacking looks different
+        ([*TEENS[:9], "x1"], TEENS, True),
+    ],
+)
+def test_from_how_many_on_ids_look_different(absent, some, alike):
+    wanted = Ids.of([*absent, *(str(i) for i in range(50, 60))])
+    matched = np.arange(len(wanted)) >= len(absent)
+    assert looks_alike(wanted, matched, some) == alike
+
+
+def test_a_tenth_must_be_there_to_look_alike():
+    wanted = Ids.of([str(i) for i in range(10, 30)])
+    for n_matched, alike in ((1, False), (2, True)):
+        assert looks_alike(wanted, np.arange(20) < n_matched, TEENS) == alike
+
+
+def test_two_ids_may_be_near_to_the_same_one():
+    with pytest.raises(MismatchError, match=r"2 of 2 .* \('001' and '1', '01' and '1'\)"):
+        check(["01", "001", *TEENS], ["1", *TEENS])

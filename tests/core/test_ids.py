@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -100,7 +102,9 @@ def test_arrays_are_read_only():
         (["\n", "b"], r"row 0 is '\\n'"),
         (["a\0"], r"row 0 is 'a\\x00'"),
         (["a", "\ud800"], r"row 1 is '\\ud800': .* surrogate"),
-        (["a" * 100 + " "], "row 0 is 'a{58}…"),
+        (["a" * 100 + " "], "row 0 is 'a{58}…:"),
+        (["a" * 57 + " "], "row 0 is 'a{57} ':"),
+        (["a" * 58 + " "], "row 0 is 'a{58}…:"),
         ([1, 2**63], "row 1 is 9223372036854775808, which does not fit"),
         (np.array([1, 2**63], np.uint64), "row 1 is 9223372036854775808, which does not fit"),
         ("abc", "must be a sequence"),
@@ -140,9 +144,10 @@ def test_places_must_exist():
         for places in ([2], [-3], [0.5]):
             with pytest.raises(IndexError):
                 ids.take(places)
-        with pytest.raises(IndexError):
-            ids[2]
-        assert ids[-1] == ids[1]
+        for place in (2, -3):
+            with pytest.raises(IndexError, match=f"id {place} is out of range for 2 ids"):
+                ids[place]
+        assert (ids[-1], ids[-2]) == (ids[1], ids[0])
         assert len(ids.take([])) == 0
 
 
@@ -189,12 +194,47 @@ def test_rows_without_ids_are_ordered_by_number():
     rows = Ids.count(12)
     assert rows.numbered
     assert rows.order().tolist() == list(range(12))
+    assert rows.order(descending=True).tolist() == list(range(11, -1, -1))
+    assert rows.take([11, 2, 10]).order(descending=True).tolist() == [0, 2, 1]
     assert rows.take([11, 2, 10]).order().tolist() == [1, 2, 0]
     assert Ids.concat([rows, Ids.count(2, 12)]).numbered
     named = Ids.of(list(range(12)))
     assert named == rows
     assert not named.numbered
     assert not Ids.concat([rows, named.take([0])]).numbered
+
+
+@pytest.mark.parametrize("others", [[4, 6], [4, 7], [4, 5, 8], [5, 4], [4, 4 + 2**40], [7]])
+def test_match_among_numbers_with_gaps(others):
+    wanted = list(range(3, 10))
+    found = Ids.of(wanted).match(Ids.of(others)).tolist()
+    assert found == [others.index(one) if one in others else -1 for one in wanted]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        Ids.count(300),
+        Ids.count(5, -2),
+        Ids.of([20, 10, 99, 10]),
+        Ids.of([5, -5, 10, 1, 100, -(2**63)]),
+        Ids.of(["b", "ab"]),
+    ],
+)
+def test_sort_bytes_stand_in_the_order_of_the_ids(ids):
+    blob, ends = ids.sort_bytes
+    keys = [blob[start:end].tobytes() for start, end in pairwise(ends)]
+    assert sorted(range(len(ids)), key=keys.__getitem__) == ids.order().tolist()
+
+
+def test_rows_of_large_numbers_cost_no_more_than_others():
+    used, places = Ids.of_rows(np.array([[2**30, -1], [5, 2**30]], np.int32))
+    assert (used.to_list(), used.numbered) == ([5, 2**30], True)
+    assert (places.tolist(), places.dtype) == ([[1, -1], [0, 1]], np.int32)
+    for numbers, size, count in (([4, -1], None, 5), ([-1], None, 0), ([4], 7, 7)):
+        rows, places = Ids.of_rows(np.array(numbers), size)
+        assert (rows.to_list(), places.tolist()) == (list(range(count)), numbers)
+    assert len(Ids.of_rows(np.array([4]), 2**40)[0]) == 1
 
 
 def test_match_of_two_kinds_goes_by_text():
@@ -215,5 +255,6 @@ def test_equality_and_repr():
     assert Ids.of(["ab", "c"]) != Ids.of(["a", "bc"])
     assert repr(Ids.of(["a", "b", "c", "d"])) == "Ids(4 text: 'a', 'b', 'c', …)"
     assert repr(Ids.count(1)) == "Ids(1 integer: 0)"
+    assert repr(Ids.count(3)) == "Ids(3 integer: 0, 1, 2)"
     with pytest.raises(TypeError):
         hash(Ids.count(1))

@@ -200,3 +200,69 @@ def test_masked_scores_and_senseless_sizes_are_refused():
 def test_what_stands_in_an_unused_place_does_not_matter():
     ranking = Ranking.from_arrays([[0, 2, -1]], [[0.1, 0.5, -np.inf]])
     assert [doc for doc, _ in ranking.row(0)] == [2, 0]
+
+
+def ragged(lengths: list[int], seed: int) -> Ranking:
+    """Rows of these lengths, with many equal scores."""
+    width, rng = max(lengths), np.random.default_rng(seed)
+    docs = [[*range(n), *[-1] * (width - n)] for n in lengths]
+    return Ranking.from_arrays(docs, rng.integers(0, 2, (len(lengths), width)).astype(float))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 5, 6])
+def test_the_first_documents_of_each_row(depth):
+    ranking = ragged([5, 0, 1, 3, 2, 5], seed=depth)
+    cut = ranking.first(depth)
+    rows = [ranking.row(q) for q in range(6)]
+    assert [cut.row(q) for q in range(6)] == [row[:depth] for row in rows]
+    assert cut.lengths.tolist() == [min(len(row), depth) for row in rows]
+    assert cut.settings == {"first": str(depth)}
+    split = [len(row) > depth and row[depth - 1][1] == row[depth][1] for row in rows]
+    assert (cut.tie_split is None) == (depth >= 5)
+    if cut.tie_split is not None:
+        assert cut.tie_split.tolist() == split
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("tiebreak", ["id-ascending", "id-descending"])
+def test_equal_scores_of_rows_side_by_side_are_no_ties(seed, tiebreak):
+    ranking = ragged([4, 1, 3, 0, 9], seed).under(Conventions(tiebreak=tiebreak))
+    for q in range(5):
+        row = ranking.row(q)
+        by_id = sorted(row, key=lambda pair: str(pair[0]), reverse=tiebreak == "id-descending")
+        assert row == sorted(by_id, key=lambda pair: -pair[1])
+
+
+def test_which_rows_are_complete():
+    docs = [[0, 1, 2], [2, 0, -1], [-1, -1, -1]]
+    assert Ranking.from_arrays(docs, n_docs=3).complete.tolist() == [True, False, False]
+    assert Ranking.from_arrays(docs).complete.tolist() == [False] * 3
+    assert Ranking.from_arrays(docs, doc_ids=["a", "b", "c"]).complete.tolist() == [
+        True,
+        False,
+        False,
+    ]
+
+
+def test_the_row_that_holds_a_document_twice_is_named():
+    with pytest.raises(IdError, match="Document 'c' appears twice in the ranking of query 'q'"):
+        Ranking.from_arrays(
+            [[0, 1, -1], [-1, -1, -1], [2, -1, 2], [0, 0, 0]],
+            doc_ids=["a", "b", "c"],
+            query_ids=["o", "p", "q", "r"],
+        )
+
+
+def test_excluded_documents_and_settings():
+    ranking = Ranking.from_scores(
+        [[1.0, 2.0], [1.0, 2.0]], query_ids=["a", "z"], doc_ids=["a", "b"]
+    )
+    shown = ranking.under(Conventions(tiebreak="index", self_match="exclude"))
+    assert [len(shown.row(q)) for q in ("a", "z")] == [1, 2]
+    assert shown.settings == {"exclude": "self"}
+    assert ranking.under(Conventions(tiebreak="index")).settings == {}
+    for some in ({"query_ids": ["a"]}, {"doc_ids": ["a"]}):
+        with pytest.raises(MismatchError, match="has none"):
+            Ranking.from_scores([[1.0]], **some).under(
+                Conventions("order", "index", self_match="exclude")
+            )

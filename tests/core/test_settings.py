@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from assay.core.conventions import CHOICES, PRESETS, Conventions
 from assay.core.ids import Ids
-from assay.core.settings import as_settings, join_settings, query_digest, setting_parts
+from assay.core.settings import as_settings, join_settings, pair_digest, query_digest, setting_parts
 
 HOSTILE = [
     "a|ties:best",
@@ -46,6 +46,18 @@ def test_different_values_have_different_parts(a, b):
 def test_long_values_differ_by_their_end():
     short, long = "p" * 500, "p" * 500 + "q"
     assert setting_parts({"k": short}) != setting_parts({"k": long})
+
+
+def test_a_value_of_120_characters_is_shown_whole():
+    for size, shown in ((120, "x" * 120), (121, "x" * 121 + "…")):
+        ((_, value),) = [part.split(":") for part in setting_parts({"k": "x" * size})]
+        assert value.startswith(shown)
+        assert len(value) == len(shown) + 8 * (size > 120)
+
+
+def test_the_digest_of_pairs_is_of_different_pairs():
+    assert pair_digest([(1, 2), (1, 2), (0, 3)]).startswith("2-")
+    assert pair_digest([(1, 2)]) != pair_digest([(2, 1)])
 
 
 def test_zero_is_a_setting_and_false_is_none():

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from assay.core.text import mask_secrets
+from assay.core.text import (
+    did_you_mean,
+    fixed,
+    mask_secrets,
+    natural_order,
+    signed,
+    unguard_formula,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,3 +36,49 @@ def test_secrets_are_masked_in_any_case_and_spacing(text, shown):
 def test_a_short_key_is_masked_as_it_is():
     assert mask_secrets("a b ab", "ab") == "a b ***"
     assert mask_secrets("a b c d e f g h", "ABCDEFGH") == "***"
+
+
+def test_a_key_of_seven_characters_is_masked_as_it_is():
+    assert mask_secrets("a b c d e f g", "abcdefg") == "a b c d e f g"
+    assert mask_secrets("xABCDEFGx", "abcdefg") == "x***x"
+
+
+def test_numbers_beside_nothing():
+    assert [signed(x) for x in (0.0, 0.00004, -0.00004, 0.00006, -1.0)] == [
+        *["0.0000"] * 3,
+        *["+0.0001", "-1.0000"],
+    ]
+    assert [fixed(x, sign=True) for x in (0.5, 0.0, -0.0, 2e-5, -2e-5)] == [
+        *["+0.5000", "0.0000", "0.0000"],
+        *["+2.0e-05", "-2.0e-05"],
+    ]
+    assert [fixed(x) for x in (0.5, -2e-5, 0.0)] == ["0.5000", "-2.0e-05", "0.0000"]
+
+
+def test_names_in_natural_order():
+    names = ["a", "a1", "a01", "a2", "a10", "a10b2", "a10b10", "b", "10", "9"]
+    assert sorted(names, key=natural_order) == [
+        "9",
+        "10",
+        "a",
+        "a01",
+        "a1",
+        "a2",
+        "a10",
+        *names[5:8],
+    ]
+
+
+def test_only_a_guard_is_taken_away():
+    texts = {"'=1": "=1", "''=1": "'=1", "'tis": "'tis", "=1": "=1"}
+    assert {text: unguard_formula(text) for text in texts} == texts
+
+
+def test_the_nearest_names():
+    known = ["nDCG@10", "nDCG@5", "AP", "RR"]
+    assert did_you_mean("nDCG@1", known) == " Did you mean nDCG@10?"
+    assert did_you_mean("nDCG@1", known, most=2) == " Did you mean nDCG@10 or nDCG@5?"
+    assert did_you_mean("xyz", known) == ""
+    assert did_you_mean("xyz", known, fallback=2) == " Did you mean nDCG@10 or nDCG@5?"
+    assert did_you_mean("APP", known, forms={"AP": "AP[@k]"}) == " Did you mean AP[@k]?"
+    assert did_you_mean("RRRRR", known) == ""  # 4 of 7 letters are not six tenths

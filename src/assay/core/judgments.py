@@ -145,7 +145,7 @@ class Labels(Judgments):
 
 def _are_distinct(row: Ints, doc: Ints, n_queries: int) -> bool:
     """Whether no pair comes twice among judgments that stand in order of query, as files do."""
-    if not len(row) or not 0 <= row[0] <= row[-1] < n_queries or (row[1:] < row[:-1]).any():
+    if (row[1:] < row[:-1]).any():
         return False
     offsets = np.searchsorted(row, np.arange(n_queries + 1))
     return kernels().first_repeat(offsets, doc.astype(np.int32)) < 0
