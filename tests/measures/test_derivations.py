@@ -1,4 +1,4 @@
-"""The arithmetic that `explain` shows: every number of every column and line, worked out by hand."""
+"""The arithmetic that `explain` shows: every number of each column and line, worked out by hand."""
 
 from __future__ import annotations
 
