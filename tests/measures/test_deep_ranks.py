@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 import time
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
 
-from assay import Ids, preset, score
+from assay import Ids, evaluate, preset, score
 from assay.core.hits import Hits
 from assay.errors import MeasureError
+from assay.measures import expected, views
 from assay.measures.expected import hypergeometric, place_of
 
 RULES = preset("trec_eval").but(ties="expected")
@@ -206,11 +209,72 @@ def test_interpolated_precision_at_its_limit_of_work_is_quick(n, m):
 
 
 def test_more_work_than_the_limit_is_refused_at_once():
-    for name, hits in (
-        ("iAP", one_query(0, 100_000, (1.0, 1.0))),
-        ("ERR", one_query(0, 10**6, (1.0,) * 300)),
+    for name, hits, words in (
+        ("iAP", one_query(0, 100_000, (1.0, 1.0)), "100000 documents with 2 relevant"),
+        ("ERR", one_query(0, 10**6, (1.0,) * 300), "1000000 documents with 300 relevant"),
     ):
         start = time.process_time()
-        with pytest.raises(MeasureError, match="too much work"):
+        with pytest.raises(MeasureError, match=f"{words} is too much work"):
             score(hits, name, conventions=RULES)
         assert time.process_time() - start < 1
+
+
+def test_the_largest_of_several_tie_groups_is_named():
+    run = {"q": {f"d{i}": float(i < 5) for i in range(1005)}}
+    qrels = {"q": {f"d{i}": 1 for i in [0, 1, *range(5, 55)]}}
+    with pytest.raises(MeasureError, match="tie group of 1000 documents with 50 relevant"):
+        evaluate(run, qrels, "iAP", conventions=RULES)
+
+
+def test_err_of_a_large_group_is_known_down_to_the_cutoff_that_its_refusal_names():
+    hits = one_query(0, 10**6, (1.0,) * 300)
+    assert 0 < score(hits, "ERR@4096", conventions=RULES).values[0, 0] < 1
+    with pytest.raises(MeasureError, match="Use a cut-off of 4096 or less"):
+        score(hits, "ERR@4097", conventions=RULES)
+
+
+# Sizes of blocks, and the two ways to the same number
+
+
+@cache
+def tied_lists() -> tuple[dict, dict]:
+    rng = random.Random(7)
+    run = {f"q{q}": {f"d{d}": rng.randrange(4) for d in range(12 + q)} for q in range(12)}
+    return run, {
+        q: {d: rng.choice([0, 1, 1, 3]) for d in run[q] if rng.random() < 0.4} for q in run
+    }
+
+
+def expectations(*names: str) -> np.ndarray:
+    return evaluate(*tied_lists(), names, conventions=RULES).values
+
+
+@pytest.mark.parametrize("size", [1, 5, 40])
+def test_reciprocal_ranks_do_not_depend_on_the_rows_beside_them(size, monkeypatch):
+    whole = expectations("RR", "RR@6")
+    monkeypatch.setattr(expected, "_CHUNK", size)
+    assert expectations("RR", "RR@6").tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("size", [1, 5, 40])
+def test_rows_of_similar_length_share_a_bounded_block(size, monkeypatch):
+    monkeypatch.setattr(expected, "_CHUNK", size)
+    length = np.array([7, 1, 0, 30, 2, 2, 9, 1, 50])
+    chunks = list(itertools.islice(expected._chunks_by_length(length), len(length) + 1))
+    assert sorted(np.concatenate(chunks).tolist()) == list(range(len(length)))
+    assert all(len(rows) == 1 or len(rows) * length[rows].max() <= size for rows in chunks)
+
+
+@pytest.mark.parametrize("size", [1, 3, 10])
+def test_sums_over_many_ranks_are_the_sums_of_their_parts(size, monkeypatch):
+    names = "nDCG", "AP", "RBP", "nDCG@9", "AP@9"
+    whole = expectations(*names)
+    monkeypatch.setattr(views, "_LONG", size)
+    np.testing.assert_allclose(expectations(*names), whole, rtol=1e-14, atol=0)
+
+
+def test_err_place_by_place_and_document_by_document(monkeypatch):
+    names = "ERR", "ERR@3", "ERR@9"
+    in_turn = expectations(*names)
+    monkeypatch.setattr(expected, "_ERR_LOOP", 0)
+    np.testing.assert_allclose(expectations(*names), in_turn, rtol=1e-14, atol=0)

@@ -12,7 +12,15 @@ from scipy import stats
 from assay import Ranking
 from assay.errors import AssayError, MismatchError, UsageError
 from assay.measures import rank_pairs
-from assay.measures.neighbours import TIES, correlations, kendall, overlap, rbo, spearman
+from assay.measures.neighbours import (
+    TIES,
+    correlations,
+    kendall,
+    overlap,
+    ranking_similarity,
+    rbo,
+    spearman,
+)
 
 
 def orders(scores: list[int]) -> list[tuple[int, ...]]:
@@ -69,8 +77,13 @@ def test_a_cut_through_ties_is_refused_unless_order_counts():
     b = Ranking.from_scores([[4, 3, 2, 1]])
     assert overlap(a, b, k=2).tolist() == [1.0]
     for call in (lambda: overlap(a, b, k=2, ties="expected"), lambda: kendall(a, b)):
-        with pytest.raises(UsageError, match="cut through tied documents"):
+        with pytest.raises(UsageError, match="first ranking is cut through tied documents"):
             call()
+    for which in ("p", "q"):
+        rows = [[4, 3, 2, 1], [1, 1, 1, 0]][:: 1 if which == "q" else -1]
+        cut = Ranking.from_scores(rows, query_ids=["p", "q"]).first(2)
+        with pytest.raises(UsageError, match=f"second ranking is cut .* for query '{which}'"):
+            spearman(Ranking.from_scores(rows, query_ids=["p", "q"]), cut)
 
 
 @pytest.mark.parametrize(("levels", "n"), [(2, 5), (4, 30), (100, 30), (10**9, 200), (7, 700)])
@@ -134,6 +147,19 @@ def test_rbo_looks_as_deep_as_the_shorter_ranking():
     assert rbo(a, a).tolist() == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("p", [0.3, 0.9])
+@pytest.mark.parametrize("ties", ["order", "expected"])
+def test_rbo_goes_on_with_the_share_that_was_common_at_the_last_depth(p, ties):
+    """Lists that do not hold the same documents: what is beyond them is taken to be as alike."""
+    rng = np.random.default_rng(2)
+    x, y = ([rng.permutation(9)[:5].tolist() for _ in range(20)] for _ in range(2))
+    want = [rbo_by_hand(p, left, right) for left, right in zip(x, y, strict=True)]
+    a, b = (Ranking.from_arrays(docs, n_docs=9) for docs in (x, y))
+    np.testing.assert_allclose(rbo(a, b, p=p, ties=ties), want, rtol=0, atol=1e-14)
+    want = [rbo_by_hand(p, left[:3], right[:3]) for left, right in zip(x, y, strict=True)]
+    np.testing.assert_allclose(rbo(a.first(3), b, p=p, ties=ties), want, rtol=0, atol=1e-14)
+
+
 def test_queries_and_documents_are_matched_by_id():
     a = Ranking.from_scores([[3, 2, 1], [1, 2, 3]], query_ids=["p", "q"], doc_ids=["x", "y", "z"])
     b = Ranking.from_scores(
@@ -142,8 +168,14 @@ def test_queries_and_documents_are_matched_by_id():
     assert overlap(a, b, k=2).tolist() == [0.5, 0.0]
     want = stats.kendalltau([1, 2, 3, 4], [3, 2, 1, 4]).statistic
     assert kendall(a, b)[0] == pytest.approx(want)
-    with pytest.raises(MismatchError, match="lacks 'q'"):
-        overlap(a, Ranking.from_scores([[1, 2, 3]], query_ids=["p"]), k=1)
+    one = Ranking.from_scores([[1, 2, 3]], query_ids=["p"], doc_ids=["x", "y", "z"])
+    with pytest.raises(MismatchError, match="are of 2 and 1 queries; the second lacks 'q'"):
+        overlap(a, one, k=1)
+    with pytest.raises(MismatchError, match=r"are of 1 and 2 queries\. Rank"):
+        overlap(one, a, k=1)
+    many = Ranking.from_scores([[1.0]] * 7, query_ids=[*"abcdefg"])
+    with pytest.raises(MismatchError, match=r"lacks 'a', 'b', 'c', 'd', 'e', … \(7 in all\)"):
+        overlap(many, one, k=1)
 
 
 def test_blocks_change_nothing(monkeypatch):
@@ -173,9 +205,27 @@ def test_wrong_arguments_are_named():
     for call in (
         lambda: overlap(a, a, k=1, ties="random"),
         lambda: rbo(a, a, p=1.0),
+        lambda: rbo(a, a, p=0),
+        lambda: rbo(a, a, p=True),
         lambda: rbo(a, a, p="0.9"),
         lambda: rbo(a, a, ties="best"),
         lambda: kendall(a, [[1, 2]]),
     ):
         with pytest.raises(AssayError, match="found"):
             call()
+
+
+def test_several_likenesses_at_once_are_those_of_each_by_itself():
+    rng = np.random.default_rng(8)
+    a, b = (Ranking.from_scores(random_scores(rng, 9, 8, 4)) for _ in range(2))
+    found = ranking_similarity(a, b, k=[2, 5], p=0.7)
+    assert list(found.overlap) == [2, 5]
+    for k, ties in product((2, 5), TIES):
+        assert found.overlap[k][ties].tolist() == overlap(a, b, k=k, ties=ties).tolist()
+    assert found.rbo.tolist() == rbo(a, b, p=0.7).tolist()
+    spread = found.overlap[2]["best"] > found.overlap[2]["worst"]
+    assert found.tied(2).tolist() == spread.tolist()
+    assert {*spread.tolist()} == {False, True}
+    some = found.take(np.array([4, 1]))
+    assert some.rbo.tolist() == found.rbo[[4, 1]].tolist()
+    assert some.overlap[5]["best"].tolist() == found.overlap[5]["best"][[4, 1]].tolist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,11 @@ from assay.measures.registry import measure
         ("hit_rate@10", "Success@10"),
         ("recall_100", "R@100"),
         ("R_cap@10", "R(cap=true)@10"),
+        ("recall_cap@10", "R(cap=true)@10"),
+        ("relative_P_10", "R(cap=true)@10"),
+        ("set_relative_P", "SetR(cap=true)"),
+        ("ndcg_exp@5", "nDCG(gain=exp)@5"),
+        ("ndcg(dcg=log2)", "nDCG(gain=linear)"),
         ("iprec_at_recall_0.10", "iprec@0.1"),
         ("Rprec_mult_0.20", "Rprec(mult=0.2)"),
         ("11pt_avg", "iAP"),
@@ -68,7 +75,7 @@ def test_names_in_use(text, canonical):
         ("Label-Recall@5", r"Unknown measure 'Label-Recall'\. Did you mean .*\bR\b"),
         ("label_recall@5", r"Unknown measure 'label_recall'\. Did you mean .*\bR\b"),
         ("", "Cannot read"),
-        ("P", "cut-off"),
+        ("P", "needs a cut-off, e.g. P@10"),
         ("P@", "Cannot read"),
         ("P@@5", "Cannot read"),
         ("P(5", "Cannot read"),
@@ -76,7 +83,7 @@ def test_names_in_use(text, canonical):
         ("P(rel)@5", "key=value"),
         ("P(rel=)@5", "key=value"),
         ("P(rel=1,rel=2)@5", "twice"),
-        ("P(foo=1)@5", "no parameter 'foo'"),
+        ("P(foo=1)@5", "no parameter 'foo'; it takes: rel, trunc"),
         ("P(rel=high)@5", "rel must be"),
         ("P(rel=true)@5", "rel must be"),
         ("P(trunc=1)@5", "true or false"),
@@ -86,7 +93,7 @@ def test_names_in_use(text, canonical):
         ("nDCG(gains=1:3/1:4)", "each grade once"),
         ("nDCG(gains=1:-3)", "gains ≥ 0"),
         ("iprec@1.5", "from 0 to 1"),
-        ("iprec", "cut-off"),
+        ("iprec", "needs a cut-off, e.g. iprec@0.1"),
         ("iAP(levels=2)", "recall levels"),
         ("num_ret(rel=2)", "takes: none"),
         ("num_ret@5", "no cut-off"),
@@ -186,3 +193,88 @@ def test_a_measure_must_claim_a_law():
         with pytest.raises(MeasureError, match="laws"):
             measure("Nonsense", formula="", laws=laws)
     assert "Nonsense" not in REGISTRY
+
+
+@pytest.mark.parametrize(
+    ("measure", "low", "high", "below", "above"),
+    [
+        ("RBP(p={})", "0", "1", "-0.001", "1.001"),
+        ("ERR(gmax={})", "1", "60", "0.999", "60.001"),
+        ("Rprec(mult={})", "0.01", "100", "0.0099", "100.001"),
+        ("SetF(beta={})", "0", "1000", "-0.001", "1000.001"),
+        ("iAP(levels={})", "0", "1/0.5", "-0.001", "0.5/1.001"),
+        ("nDCG(gains=2:{})", "0", "1e200", "-0.001", "inf"),
+        ("iprec@{}", "0", "1", "-0.001", "1.001"),
+        ("P@{}", "1", "1000000000000000", "0", "1000000000000001"),
+        ("AP@{}", "1", "1e15", "-1", "1.5"),
+    ],
+)
+def test_the_ends_of_a_range_belong_to_it(measure, low, high, below, above):
+    for inside in (low, high):
+        assert parse(measure.format(inside)).name == re.split("[(@]", measure)[0]
+    for outside in (below, above):
+        with pytest.raises(MeasureError):
+            parse(measure.format(outside))
+
+
+def test_a_parameter_that_has_its_default_is_not_written():
+    for text in ("RBP(p=0.8)", "RBP(graded=false)", "ERR(gmax=4)", "SetF(beta=1)", "Rprec(mult=1)"):
+        assert str(parse(text)) == text.partition("(")[0]
+    levels = "/".join(str(step / 10) for step in range(11))
+    assert parse(f"iAP(levels={levels})") == parse("iAP")
+    assert str(parse("P(trunc=false)@3")) == "P@3"
+
+
+def test_numbers_in_names_keep_their_value():
+    assert parse("P(rel=1e14)@5").params == (("rel", 10**14),)
+    assert parse("P(rel=-2.50)@5").params == (("rel", -2.5),)
+    assert isinstance(parse("P(rel=2e15)@5").params[0][1], float)
+    for text in ("P(rel=99999999999999999999)@5", "P(rel=1e999)@5"):
+        with pytest.raises(MeasureError, match="beyond 10\\^15"):
+            parse(text)
+
+
+def test_trec_eval_sets_hold_the_cuts_it_prints():
+    cuts = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
+    levels = [
+        f"iprec@{x}"
+        for x in ["0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1"]
+    ]
+    first = ["num_ret", "num_rel", "num_rel_ret", "AP", "GMAP", "Rprec", "bpref", "RR"]
+    official = [*first, *levels, *(f"P@{k}" for k in cuts)]
+    mults = ["0.2", "0.4", "0.6", "0.8", "1", "1.2", "1.4", "1.6", "1.8", "2"]
+    assert list(GROUPS["official"]) == official
+    assert list(GROUPS["all_trec"]) == [
+        *official,
+        *(f"R@{k}" for k in cuts),
+        *(f"Rprec(mult={mult})" for mult in mults),
+        *("iAP", "nDCG"),
+        *(f"{name}@{k}" for name in ("nDCG", "AP", "R(cap=true)") for k in cuts),
+        *("Success@1", "Success@5", "Success@10"),
+        *("SetP", "SetR(cap=true)", "SetR", "SetF", "num_nonrel_judged_ret"),
+        "RBP(graded=true,p=0.9)",
+        *("Unjudged@5", "Unjudged@10", "Unjudged@20"),
+    ]
+
+
+def test_a_rank_that_trec_eval_would_cut_is_cut_and_a_level_is_not():
+    assert str(parse("P_23.4")) == "P@23"
+    assert str(parse("iprec_at_recall_0.25")) == "iprec@0.25"
+
+
+def test_which_measures_have_a_largest_value():
+    counts = ("num_ret", "num_rel", "num_rel_ret", "num_nonrel_judged_ret")
+    for definition in REGISTRY.values():
+        wanted = None if definition.name in counts else (0.0, 1.0)
+        if definition.built_in:
+            assert Measure(definition.name).bounds == wanted
+            assert definition.aggregate == (
+                "sum" if wanted is None else "geometric" if definition.name == "GMAP" else "mean"
+            )
+
+
+def test_only_a_whole_set_is_free_of_order():
+    assert parse("SetP").is_order_free
+    assert parse("num_rel_ret").is_order_free
+    assert not parse("num_rel_ret@5").is_order_free
+    assert not parse("AP").is_order_free

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
@@ -10,7 +11,18 @@ import pytest
 from assay import evaluate, judge_ranks, parse, preset
 from assay.errors import MeasureError
 from assay.inspect.explain import explain
-from assay.measures import REGISTRY, Measure
+from assay.measures import (
+    REGISTRY,
+    Measure,
+    classes,
+    derivations,
+    neighbours,
+    rank_pairs,
+    registry,
+    tied_derivations,
+    views,
+)
+from assay.measures.gain import gain_function
 from assay.measures.registry import ExpectationError, measure
 from assay.scoring.chance import chance
 
@@ -96,3 +108,75 @@ def test_explain_lists_ranks_gains_and_formula_of_a_measure_without_a_derivation
         "formula: 1 / r_1²",
         "Squared@2 = 1",
     )
+
+
+@pytest.mark.parametrize(
+    ("gain", "wanted"),
+    [
+        ("relevant", 4),
+        ("relevant or graded", 4),
+        ("preference", 4),
+        ("judged", 5),
+        ("graded", 1 + 2 + 3 + 4),
+        ("stop", (1 + 3 + 7 + 15) / 16),
+    ],
+)
+def test_what_a_grade_counts_where_a_measure_has_no_parameters(gain, wanted):
+    @measure("Total", formula="Σ g", laws={"monotone"}, gain=gain, cutoff="none", high=None)
+    def total(at):
+        """Sum of all gains."""
+        return at.weigh(np.ones_like, None)
+
+    grades = {"a": 1, "b": 2, "c": 3, "d": 4, "e": 0, "f": -1}
+    run = {"q": dict.fromkeys([*grades, "unjudged"], 1.0)}
+    assert evaluate(run, {"q": grades}, "Total").mean()["Total"] == wanted
+
+
+GRADES = np.array([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "wanted"),
+    [
+        ("relevant", {"rel": 1}, [0, 0, 0, 1, 1, 1]),
+        ("relevant", {"rel": 0}, [0, 1, 1, 1, 1, 1]),
+        ("relevant", {"rel": -1}, [0, 1, 1, 1, 1, 1]),
+        ("preference", {"rel": 1}, [0, -1, -1, 1, 1, 1]),
+        ("preference", {"rel": -1}, [0, 1, 1, 1, 1, 1]),
+        ("judged", {}, [0, 1, 1, 1, 1, 1]),
+        ("graded", {}, [0, 0, 0.5, 1, 2, 3]),
+        ("graded", {"gain": "exp"}, [0, 0, math.sqrt(2) - 1, 1, 3, 7]),
+        ("graded", {"gain": "exp", "gains": ((2, 5.0), (-1, 4.0))}, [4, 0, 2**0.5 - 1, 1, 5, 7]),
+        ("relevant or graded", {"rel": 2, "graded": True}, [0, 0, 0.5, 1, 2, 3]),
+        ("relevant or graded", {"rel": 2, "graded": False}, [0, 0, 0, 0, 1, 1]),
+        ("stop", {"gmax": 3}, [0, 0, (math.sqrt(2) - 1) / 8, 1 / 8, 3 / 8, 7 / 8]),
+    ],
+)
+def test_from_grades_to_gains(kind, params, wanted):
+    gain = gain_function(kind, **params)
+    assert gain(GRADES) == pytest.approx(wanted, rel=1e-15, abs=0)
+    assert gain(GRADES[:0]).tolist() == []
+    assert gain_function(kind, **params) is gain
+
+
+def test_grades_beyond_a_scale_are_refused_with_their_number():
+    def of(grade: float, name: str) -> float:
+        return evaluate({"q": {"a": 1.0}}, {"q": {"a": grade}}, name).mean()[name]
+
+    assert of(963, "nDCG(gain=exp)") == 1.0
+    with pytest.raises(MeasureError, match="A grade of 964 is too large for gain=exp"):
+        of(964, "nDCG(gain=exp)")
+    assert of(4, "ERR") == 15 / 16
+    with pytest.raises(MeasureError, match=r"grade 5, above gmax=4\. Write ERR\(gmax=5\)"):
+        of(5, "ERR")
+
+
+@pytest.mark.parametrize(
+    "module", [classes, derivations, neighbours, rank_pairs, registry, tied_derivations, views]
+)
+def test_values_cannot_be_changed_and_arrays_are_not_compared(module):
+    found = [one for one in vars(module).values() if is_dataclass(one)]
+    for one in (one for one in found if one.__module__ == module.__name__):
+        assert one.__dataclass_params__.frozen, one
+        holds_arrays = any(str(field.type) in ("Ints", "Floats", "Places") for field in fields(one))
+        assert one.__dataclass_params__.eq != holds_arrays, one

@@ -30,9 +30,9 @@ def gain_function(kind: str, **params: Any) -> Callable[[Floats], Floats]:
     if kind == "relevant or graded":
         kind = "graded" if params.get("graded", False) else "relevant"
     if kind == "relevant":
-        return lambda grade: _is_relevant(grade, params.get("rel", 1)).astype(np.float64)
+        return lambda grade: _is_relevant(grade, params["rel"]).astype(np.float64)
     if kind == "preference":
-        return lambda grade: _preference(grade, params.get("rel", 1))
+        return lambda grade: _preference(grade, params["rel"])
     if kind == "judged":
         return lambda grade: (grade >= 0).astype(np.float64)
     if kind == "graded":

@@ -221,7 +221,7 @@ def _value(text: str) -> Value:
         number = parse_number(bare)
         if number is None or bare.lstrip("+-").isdecimal():
             raise MeasureError(f"The number {bare[:40]!r} is beyond 10^15, or a float's range.")
-        return int(number) if number.is_integer() and abs(number) < 1e15 else number
+        return int(number) if number.is_integer() and abs(number) <= 1e15 else number
     return _VALUE_ALIASES.get(bare, bare)
 
 

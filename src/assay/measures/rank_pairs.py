@@ -142,7 +142,7 @@ def _same_queries(a: Ranking, b: Ranking) -> Ints:
     """The row of b for each row of a; both must rank the same queries."""
     rows = a.query_ids.match(b.query_ids)
     if (rows < 0).any() or len(a) != len(b):
-        absent = [a.query_ids[i] for i in np.flatnonzero(rows < 0)[:5].tolist()]
+        absent = [a.query_ids[i] for i in np.flatnonzero(rows < 0).tolist()]
         absent_text = f"; the second lacks {checks.name_few(absent)}" if absent else ""
         raise MismatchError(
             f"The two rankings are of {len(a)} and {len(b)} queries{absent_text}. "

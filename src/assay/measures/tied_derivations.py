@@ -200,9 +200,8 @@ def _average_precision_over_hits(at: TieView, k: int) -> Derivation | None:
         chance = Fraction(
             math.comb(one.good, x) * math.comb(one.size - one.good, t - x), math.comb(one.size, t)
         )
-        inner = Group(one.above, t, (1.0,) * x, one.good_above, 0, 0)
         each = (
-            x / t * (inner.good_above + 1 + (j - 1) * (x - 1) / max(t - 1, 1)) / (one.above + j)
+            x / t * (one.good_above + 1 + (j - 1) * (x - 1) / max(t - 1, 1)) / (one.above + j)
             for j in range(1, t + 1)
         )
         value, _ = division("AP", upper + math.fsum(each), found + x)

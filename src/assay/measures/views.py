@@ -40,7 +40,7 @@ def nth_in_row(row: Ints) -> Ints:
     return index - np.maximum.accumulate(np.where(starts, index, 0)) + 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pool:
     """All judged documents of each query, counted by gain: what could have been retrieved."""
 
