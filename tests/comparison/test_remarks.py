@@ -84,6 +84,7 @@ def test_tukey_with_unequal_variances() -> None:
     alike = [base + 0.1 * rng.normal(size=50) for _ in range(3)]
     assert TUKEY not in remarks_on(*alike, correction="tukey")
     assert TUKEY not in remarks_on(base, base, base, correction="tukey")
+    assert TUKEY not in remarks_on(base, base, alike[0], correction="tukey")
 
 
 @pytest.mark.parametrize(
@@ -116,3 +117,57 @@ def test_wrong_leads_of_rare_losses_are_remarked() -> None:
             left += not found.remarks
     assert wrong > 60  # of 300, where 15 should be
     assert left == 0
+
+
+def test_too_few_resamples_for_the_correction() -> None:
+    rng = np.random.default_rng(9)
+    rows = [rng.random(40) for _ in range(4)]
+    settings = {"correction": "bonferroni", "resamples": 100}
+    text = " | ".join(compare(*map(scores_of, rows), **settings).remarks)
+    assert text == (
+        "100 resamples are too few to separate any pair: use 120 or more, or correction max-t"
+    )
+    settings["resamples"] = 119  # 6 pairs / 120 is the level itself
+    assert compare(*map(scores_of, rows), **settings).remarks == ()
+
+
+def test_undefined_values_and_leads_below_what_can_be_detected() -> None:
+    rng = np.random.default_rng(10)
+    base = rng.random(50)
+    noise = rng.normal(size=(2, 50))
+    noise[1, :7] = np.nan
+    centred = noise - np.nanmean(noise, axis=1, keepdims=True)
+    scaled = 0.1 * centred / np.nanstd(noise, axis=1, ddof=1, keepdims=True)
+    rows = [*(base + 0.034 + scaled), base]  # 2.4 and 2.2 standard errors ahead; 2.8 are wanted
+    found = compare(*[scores_of(row, empty="skip") for row in rows], correction="none")
+    below = [
+        pair
+        for pair in found.pairs
+        if pair.winner and abs(pair.difference) < pair.minimum_detectable
+    ]
+    assert len(below) == 2
+    worst = min(below, key=lambda pair: abs(pair.difference) / pair.minimum_detectable)
+    undefined, overstated = found.remarks
+    assert undefined == "RR: undefined on up to 7 queries, left out of pairs"
+    assert overstated == (
+        f"RR: the lead of {abs(worst.difference):.4f} of {worst.winner} over {worst.loser} is "
+        f"below the minimum detectable difference of {worst.minimum_detectable:.4f} "
+        f"({worst.effect.n} queries, 80 % power), so it is probably overestimated "
+        "(as for 1 more)"
+    )
+
+
+def test_the_skewness_and_the_ratio_of_variances_are_those_of_the_differences() -> None:
+    base = np.random.default_rng(2).random(40)
+    wins = base + 0.1 + 0.01 * np.random.default_rng(3).random(40)
+    wins[:2] -= 0.6
+    residuals = wins - base - np.mean(wins - base)
+    skewness = np.mean(residuals**3) / np.mean(residuals**2) ** 1.5
+    expected = f"(skewness {skewness:.1f} with 40 queries)"
+    assert expected in remarks_on(wins, base)
+    assert expected in remarks_on(base, wins)
+    rng = np.random.default_rng(6)
+    rows = [base + spread * rng.normal(size=40) for spread in (0.01, 0.01, 0.5)]
+    variances = [np.var(rows[a] - rows[b], ddof=1) for a, b in ((0, 1), (0, 2), (1, 2))]
+    ratio = f"they are as {max(variances) / min(variances):.0f} to 1: use correction max-t"
+    assert ratio in remarks_on(*rows, correction="tukey")
