@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import fields
+from inspect import signature
 
 import numpy as np
 import pytest
 
-from assay import compare, stats
+from assay import compare, compare_tasks, stats
 from assay.comparison import compare as comparing
 from assay.comparison.looks import look_at
+from assay.comparison.pairs import ComparisonSettings
+from assay.comparison.tasks import compare_task_values
 from assay.errors import UsageError
 from tests.comparison.made_scores import scores_of, with_users
 
@@ -147,3 +151,12 @@ def test_a_chart_is_of_the_first_measure_unless_another_is_named(monkeypatch) ->
     assert plain.plot() == (plain.standings_on("RR"), "RR", None)
     versus = compare(*both, baseline="A", resamples=100)
     assert versus.plot("AP") == (versus.standings_on("AP"), "AP", versus.pairs_on("AP"))
+
+
+def test_defaults_agree_wherever_they_are_written() -> None:
+    settings = {one.name: one.default for one in fields(ComparisonSettings)}
+    assert (settings["level"], settings["resamples"], settings["seed"]) == (0.05, 10_000, 0)
+    for function in (compare, compare_tasks, compare_task_values):
+        for name, parameter in signature(function).parameters.items():
+            if name in settings and name != "correction":  # by the test, unless it is named
+                assert parameter.default == settings[name], (function, name)
