@@ -150,3 +150,57 @@ def test_differences_shown_are_those_of_the_best_two_or_of_each_to_the_baseline(
     assert (both.a, both.b) == ("A", "B")
     versus = compare(*systems, baseline="A", resamples=100).main_differences()
     assert [(one.a, one.b) for one in versus] == [("B", "A"), ("C", "A")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "n", "words"),
+    [
+        ({}, 2, "p: randomisation (one pair), 1,000 resamples, seed 3. Intervals of differences: "
+         "all that the test does not reject; of means: 90 % "),
+        ({}, 3, "p: max-t over 3 pairs (all 3 pairs of 3 systems), 1,000 resamples, seed 3. "
+         "Intervals of differences: 90 % for all of them together, of the same draws; of means"),
+        ({"baseline": "A"}, 3, "p: max-t over 2 pairs (2 systems against A), 1,000 resamples"),
+        ({"interval": "t"}, 2, "corrected alike, but not of this test; of means: 90 % "),
+        ({"test": "t"}, 2, "Intervals of differences: all that the test does not reject; "),
+    ],
+)  # fmt: skip
+def test_the_method_names_test_family_draws_and_intervals(settings, n, words) -> None:
+    rows = shifted(0.0, 0.1, 0.2)[:n]
+    found = compare(*rows, resamples=1000, seed=3, level=0.1, **settings)
+    assert words in found.method
+    assert found.method.endswith(", each for itself.")
+    assert found.table().columns[1:3] == ("mean", "90 % interval")
+
+
+def test_ranks_and_letters_and_marks_of_the_systems() -> None:
+    rows = [BASE, BASE + np.tile([-0.01, 0.01], 20), BASE + 0.2 + 0.01 * RNG.random(40)]
+    found = compare(*map(scores_of, rows), resamples=999)
+    table = found.table()
+    assert [row[0].value for row in table.rows] == ["C", *(one.name for one in found.standings[1:])]
+    assert table.rows[0][3].value == "1 [1, 1]"
+    assert all(row[3].value.endswith(" [2, 3]") for row in table.rows[1:])
+    assert [row[4].value for row in table.rows] == ["a", "b", "b"]
+    assert [row[1].best for row in table.rows] == [True, False, False]
+    assert found.verdict.startswith("C is better than both others on RR")
+    names = ["worse", "twin", "good", "old"]
+    versus = compare(
+        *map(scores_of, (BASE - 0.1, BASE, rows[2], BASE)), names=names, baseline="old"
+    )
+    last = {row[0].value: (row[4].value, row[1].best) for row in versus.table().rows}
+    assert last == {
+        "good": ("better", True),
+        "old": ("baseline", False),
+        "twin": ("identical", False),
+        "worse": ("worse", False),
+    }
+
+
+def test_the_first_is_not_separable_from_some() -> None:
+    balanced = np.tile([-0.01, 0.01], 20)
+    rows = [BASE, BASE + 0.0001 + balanced, BASE + 0.0002 - balanced, BASE - 0.2 + balanced]
+    found = compare(*map(scores_of, rows), resamples=999)
+    assert found.verdict.startswith(
+        "C is first on RR, but not separable from B and A at 5 %: B +0.0001 ["
+    )
+    two = compare(scores_of(rows[0]), scores_of(rows[2]), scores_of(rows[3]), resamples=999)
+    assert two.verdict.startswith("B is first on RR, but not separable from A at 5 %: +0.0002 [")
