@@ -15,7 +15,7 @@ from assay import compare_tasks
 from assay.comparison.task_pages import task_data_table, task_pair_data
 from assay.errors import AssayError, FormatError, IdError, MismatchError, UsageError
 from assay.runs.record import RunRecord
-from assay.stats import compare_jointly
+from assay.stats import compare_jointly, rank_intervals
 from assay.stats.ranks import borda_points, split_letters
 from tests.comparison.made_scores import scores_of, with_users
 
@@ -481,9 +481,35 @@ def test_many_systems_without_a_task_are_counted() -> None:
     kept = compare_tasks(rows, missing="drop-system", resamples=100)
     assert kept.names == ("s0", "s1")
     assert kept.remarks[0].startswith("7 systems without a value of all tasks left out: 's2', ")
+    for left_out, end in (("s8", "'s6' lacks 't1'; and 1 more. "), ("s7 s8", "'s6' lacks 't1'. ")):
+        with pytest.raises(MismatchError, match=end):
+            compare_tasks([row for row in rows if row["system"] not in left_out])
     nearly = [row for row in rows if row["system"] != "s1"]
     with pytest.raises(MismatchError, match=r"There are 1 systems on 3 tasks left.*\(7 systems"):
         compare_tasks(nearly, missing="drop-system")
+
+
+@pytest.mark.parametrize(("lacking", "words"), [(3, "'t3'"), (4, r"'t3', … \(4 in all\)")])
+def test_three_tasks_that_a_system_lacks_are_named(lacking, words) -> None:
+    rows = [
+        row
+        for row in means_of(RNG.random((2, 8)))
+        if row["model"] == "s0" or not 1 <= int(row["task"][1]) <= lacking
+    ]
+    with pytest.raises(MismatchError, match=rf"'s1' lacks 't1', 't2', .*{words}\. Means over"):
+        compare_tasks(rows)
+
+
+def test_both_ranks_come_from_the_draws_that_were_asked_for() -> None:
+    means = RNG.random((4, 12))
+    found = compare_tasks(means_of(means), resamples=150, seed=7, level=0.1)
+    expected = rank_intervals(borda_points(means), level=0.9, resamples=150, seed=7)
+    for one in found.standings:
+        own = expected[int(one.name[1])]
+        assert (one.borda_rank.low, one.borda_rank.high) == (own.low, own.high)
+        for rank in (one.rank, one.borda_rank):
+            assert (rank.level, rank.n, rank.n_removed) == (0.9, 12, 0)
+            assert (rank.resamples, rank.seed) == (150, 7)
 
 
 def test_undefined_queries_of_scored_tasks_are_left_out_and_counted() -> None:
