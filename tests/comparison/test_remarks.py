@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from assay import compare
+from assay.comparison.pairs import ComparisonSettings
+from assay.comparison.remarks import _unequal_variances as unequal_variances
 from tests.comparison.made_scores import scores_of, with_users
 
 SAME, FEW, GROUPS, TUKEY = "the same value on all", "many small differences", "uneven", "Tukey"
@@ -73,6 +77,36 @@ def test_few_groups_need_not_be_very_uneven() -> None:
     assert "the 6 groups by user are of uneven size and count like 5.0" in text
     alike = [with_users(rng.random(12), [f"u{i // 2}" for i in range(12)]) for _ in range(2)]
     assert "groups by user" not in " ".join(compare(*alike, by="user").remarks)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ([1] * 20 + [7], None),  # like 10.6
+        ([1] * 20 + [8], "the 21 groups by user are of very uneven size and count like 9.3 "),
+        ([1] * 5 + [2] * 2, "the 7 groups by user are of uneven size and count like 6.2 "),
+        ([1] * 6 + [2] * 2, None),
+    ],
+)
+def test_how_uneven_groups_may_be(sizes, words) -> None:
+    users = [f"u{i}" for i in np.repeat(np.arange(len(sizes)), sizes)]
+    systems = [with_users(np.sin(shift + np.arange(len(users))), users) for shift in (0, 1)]
+    found = [one for one in compare(*systems, by="user", resamples=100).remarks if GROUPS in one]
+    assert [one.startswith(words or "") for one in found] == [True] * (words is not None)
+
+
+def test_a_hundred_queries_show_whether_a_system_varies() -> None:
+    for n, remarked in ((99, True), (100, False)):
+        other = 0.3 * np.abs(np.sin(np.arange(n)))
+        assert (SAME in remarks_on(np.full(n, 0.9), other)) is remarked
+
+
+@pytest.mark.parametrize(("ratio", "words"), [(3.5, []), (4.6, ["5 to 1: use correction max-t"])])
+def test_variances_may_be_as_four_to_one(ratio, words) -> None:
+    tukey = ComparisonSettings(correction="tukey")
+    spreads = [np.sqrt(size) * np.tile([-1.0, 1.0], 10) for size in (1.0, ratio)]
+    pairs = [SimpleNamespace(settings=tukey, n_units=20, spread=spread) for spread in spreads]
+    assert [text.partition("they are as ")[2] for text in unequal_variances("RR", pairs)] == words
 
 
 def test_tukey_with_unequal_variances() -> None:
