@@ -579,6 +579,7 @@ def test_the_tables_of_tasks_hold_the_numbers_of_the_pairs() -> None:
     assert standings.columns[2] == "90 % interval"
     assert [row[4].value for row in standings.rows] == ["6", "3", "0"]
     assert [row[1].best for row in standings.rows] == [True, False, False]
+    assert found.verdicts[0].endswith("(max-t over 3 pairs)")
     assert found.verdicts[1] == "0 of 2 neighbours are not separable"
     assert found.family == "all 3 pairs of 3 systems"
     assert found.method.startswith("p: max-t over 3 pairs (all 3 pairs of 3 systems), 300 ")
