@@ -583,7 +583,8 @@ def test_the_tables_of_tasks_hold_the_numbers_of_the_pairs() -> None:
     assert found.verdicts[1] == "0 of 2 neighbours are not separable"
     assert found.family == "all 3 pairs of 3 systems"
     assert found.method.startswith("p: max-t over 3 pairs (all 3 pairs of 3 systems), 300 ")
-    assert found.method.count("90 %") == 2
+    assert "differences: 90 % for all of them together" in found.method
+    assert "of means: 90 %, each for itself" in found.method
     with pytest.raises(UsageError, match="There is no pair of 's0' and 'x'; systems: 's0', 's1'"):
         found.pair("s0", "x")
 
