@@ -203,3 +203,89 @@ def test_identical_systems_are_identical_in_each_slice() -> None:
     row = np.random.default_rng(6).random(20)
     found = compare(*[sliced(row, ["a", "b"] * 10)] * 2, names=["x", "y"], slices="kind")
     assert found.slices.verdicts["RR"] == ["By kind: identical in a and b"]
+
+
+def parts_of(found):
+    return [part for part in found.slices.page_on("RR") if hasattr(part, "columns")]
+
+
+def test_one_slice_that_is_large_enough_has_tables_and_no_mean() -> None:
+    new, old = two(["a"] * 20 + ["b"] * 5, {"a": 0.2, "b": 0.2})
+    found = compare(new, old, names=["new", "old"], slices="kind", resamples=300)
+    means, pairs = parts_of(found)
+    assert [row[0].value for row in means.rows] == ["a", "b"]
+    assert [row[1].value for row in means.rows] == [20, 5]
+    assert means.rows[0][2].value == pytest.approx(new["RR"][:20].mean())
+    assert [cell.best for cell in means.rows[0][2:]] == [True, False]
+    assert [cell.text for cell in pairs.rows[1]] == ["b", "5", "too few to test", *"––––"]
+    assert found.slices.family == "one pair in 1 slice by kind"
+    assert found.slices.method.endswith(f"({found.slices.family}).")
+    words = "slices of fewer than 6 queries are not tested: b"
+    assert found.slices.remarks == (words,)
+    by_name = {one.name: one for one in found.slices.slices}
+    assert by_name["b"].verdict == ("Not tested on RR: too few queries: 5, at least 6 are needed")
+
+
+def test_the_pairs_of_slices_put_the_better_of_all_queries_first() -> None:
+    labels = ["a"] * 20 + ["b"] * 8 + ["", "c"]
+    new, old = two(labels, {"a": -0.3, "b": 0.3, "": 0, "c": 0})
+    found = compare(new, old, names=["new", "old"], slices="kind", resamples=300)
+    means, pairs = parts_of(found)
+    d = old["RR"] - new["RR"]
+    own = [d[:20].mean(), d[20:28].mean()]
+    assert [row[2].value for row in pairs.rows if row[2].value != "too few to test"] == [
+        "old − new"
+    ] * 3
+    shown = [row[3].text for row in pairs.rows if row[3].value is not None]
+    assert shown == [f"{number:+.4f}" for number in (*own, np.mean(own))]
+    assert pairs.rows[-1][0].value == means.rows[-1][0].value == "mean of slices"
+    assert means.rows[-1][2].value == pytest.approx(
+        (new["RR"][:20].mean() + new["RR"][20:28].mean()) / 2
+    )
+    _, depends, _ = found.slices.verdicts["RR"]
+    assert f"old − new depends on kind: in a it is larger by {own[0] - own[1]:.4f} [" in depends
+    assert " than in b, p = " in depends
+    assert depends.endswith("(max-t)")
+    assert found.slices.remarks == (
+        "1 query has no kind and count in no slice",
+        "slices of fewer than 6 queries are not tested: c; their mean is of the other 2",
+    )
+    turned = compare(new, old, names=["new", "old"], baseline="old", slices="kind", resamples=300)
+    assert parts_of(turned)[1].rows[0][2].value == "new − old"
+    smaller = turned.slices.verdicts["RR"][1]
+    assert f"new − old depends on kind: in a it is smaller by {own[0] - own[1]:.4f}" in smaller
+    ends = [text.partition("[")[2].partition("]")[0] for text in (depends, smaller)]
+    low, high = map(float, ends[0].split(", "))
+    assert ends[0] == ends[1]
+    assert low < own[0] - own[1] < high
+
+
+def test_several_pairs_in_slices_are_counted() -> None:
+    rng = np.random.default_rng(8)
+    labels = ["a"] * 20 + ["b"] * 20 + ["c"] * 20
+    base = rng.random(60) * 0.3
+    rows = [base + 0.02 * rng.random(60) + shift for shift in (0.0, 0.3)]
+    rows.append(rows[1] + 0.02 * rng.normal(size=60) - 0.3 * (np.arange(60) >= 40))
+    found = compare(*[sliced(row, labels) for row in rows], slices="kind", resamples=500)
+    where, depends = found.slices.verdicts["RR"]
+    assert where == "By kind: 2 of 3 pairs separated in a, b and c"
+    assert depends.startswith("The difference ")
+    assert "(max-t over 9 contrasts); it is another also in " in depends
+    flat = [rng.random(60) for _ in range(3)]
+    none = compare(*[sliced(row, labels) for row in flat], slices="kind", resamples=500)
+    smallest = min(one.p for one in none.slices.interactions)
+    assert none.slices.verdicts["RR"] == [
+        "By kind: none of 3 pairs separated in a, b and c",
+        f"No difference is shown to depend on kind: p = {smallest:.4f} (max-t over 9 contrasts)",
+    ]
+    assert none.slices.interaction_p("A", "B", "RR") == min(
+        one.p for one in none.slices.interactions if (one.a, one.b) == ("A", "B")
+    )
+
+
+def test_the_longest_table_of_slices_that_is_shown_has_45_rows() -> None:
+    for n, tables in ((44, 2), (45, 1)):  # and a row for their mean
+        labels = [f"s{number:02}" for number in range(n) for _ in range(6)]
+        new, old = two(labels, dict.fromkeys(labels, 0.0))
+        found = compare(new, old, slices="kind", resamples=100)
+        assert len(parts_of(found)) == tables

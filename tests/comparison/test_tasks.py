@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay import compare_tasks
+from assay.comparison.task_pages import task_data_table, task_pair_data
 from assay.errors import AssayError, FormatError, IdError, MismatchError, UsageError
 from assay.runs.record import RunRecord
-from assay.stats import compare_jointly
+from assay.stats import compare_jointly, rank_intervals
 from assay.stats.ranks import borda_points, split_letters
 from tests.comparison.made_scores import scores_of, with_users
 
@@ -462,3 +463,139 @@ def test_files_that_are_no_tables(tmp_path) -> None:
         compare_tasks(tmp_path / "values.npy")
     with pytest.raises(AssayError):
         compare_tasks(tmp_path / "absent.csv")
+
+
+# What is said
+
+
+def test_many_systems_without_a_task_are_counted() -> None:
+    values, tasks = made(9, [6, 6, 6])
+    short = {"s2": "t0", **{f"s{i}": "t1" for i in range(3, 9)}}
+    rows = [row for row in records(values, tasks) if short.get(row["system"]) != row["task"]]
+    with pytest.raises(MismatchError) as caught:
+        compare_tasks(rows)
+    text = str(caught.value)
+    assert text.startswith("7 of 9 systems have no value on some tasks: 's2' lacks 't0'; 's3' ")
+    assert "'s6' lacks 't1'; and 2 more. Means over" in text
+    assert "drop-task (1 of 3 tasks are left) or drop-system (2 systems are left)" in text
+    kept = compare_tasks(rows, missing="drop-system", resamples=100)
+    assert kept.names == ("s0", "s1")
+    assert kept.remarks[0].startswith("7 systems without a value of all tasks left out: 's2', ")
+    for left_out, end in (("s8", "'s6' lacks 't1'; and 1 more. "), ("s7 s8", "'s6' lacks 't1'. ")):
+        with pytest.raises(MismatchError, match=end):
+            compare_tasks([row for row in rows if row["system"] not in left_out])
+    nearly = [row for row in rows if row["system"] != "s1"]
+    with pytest.raises(MismatchError, match=r"There are 1 systems on 3 tasks left.*\(7 systems"):
+        compare_tasks(nearly, missing="drop-system")
+
+
+@pytest.mark.parametrize(("lacking", "words"), [(3, "'t3'"), (4, r"'t3', … \(4 in all\)")])
+def test_three_tasks_that_a_system_lacks_are_named(lacking, words) -> None:
+    rows = [
+        row
+        for row in means_of(RNG.random((2, 8)))
+        if row["model"] == "s0" or not 1 <= int(row["task"][1]) <= lacking
+    ]
+    with pytest.raises(MismatchError, match=rf"'s1' lacks 't1', 't2', .*{words}\. Means over"):
+        compare_tasks(rows)
+
+
+def test_both_ranks_come_from_the_draws_that_were_asked_for() -> None:
+    means = RNG.random((4, 12))
+    found = compare_tasks(means_of(means), resamples=150, seed=7, level=0.1)
+    expected = rank_intervals(borda_points(means), level=0.9, resamples=150, seed=7)
+    for one in found.standings:
+        own = expected[int(one.name[1])]
+        assert (one.borda_rank.low, one.borda_rank.high) == (own.low, own.high)
+        for rank in (one.rank, one.borda_rank):
+            assert (rank.level, rank.n, rank.n_removed) == (0.9, 12, 0)
+            assert (rank.resamples, rank.seed) == (150, 7)
+
+
+def test_undefined_queries_of_scored_tasks_are_left_out_and_counted() -> None:
+    values, tasks = made(2, [20, 12])
+    values[0, 3] = values[1, 3] = values[1, 5] = math.nan
+    found = compare_tasks(runs_of(values, tasks), resamples=100)
+    assert found.sizes == {"t0": 18, "t1": 12}
+    borda = "no intervals of Borda ranks, which always resample tasks: too few tasks: 2, at least 3"
+    assert found.remarks == (
+        "t0: RR is undefined on 2 queries, left out",
+        f"{borda} are needed",
+    )
+    whole = np.delete(values, [3, 5], axis=1)
+    parts = [(whole[0] - whole[1])[:18].mean(), (whole[0] - whole[1])[18:].mean()]
+    assert found.pairs[0].difference == pytest.approx(np.mean(parts))
+    values[0, :20] = math.nan
+    with pytest.raises(MismatchError, match="Task 't0': no query has a value of RR in all"):
+        compare_tasks(runs_of(values, tasks))
+
+
+def test_tasks_under_other_conventions_are_remarked_on() -> None:
+    values, _ = made(2, [10, 10])
+    runs = [
+        RunRecord(f"s{i}", scores_of(row[start : start + 10], empty=empty), dataset=empty)
+        for i, row in enumerate(values)
+        for start, empty in ((0, "skip"), (10, "zero"))
+    ]
+    found = compare_tasks(runs, resamples=100)
+    assert "the tasks were scored under different conventions" in found.remarks
+    alike = compare_tasks(runs_of(*made(2, [10, 10, 10])), resamples=100)
+    assert not any("conventions" in remark for remark in alike.remarks)
+
+
+def test_a_task_without_groups_has_a_group_for_each_query() -> None:
+    values, _ = made(2, [12, 8])
+    users = [f"u{i // 2}" for i in range(12)]
+    runs = [
+        run
+        for i, row in enumerate(values)
+        for run in (
+            RunRecord(f"s{i}", with_users(row[:12], users), dataset="a", clusters="user"),
+            RunRecord(f"s{i}", scores_of(row[12:]), dataset="b"),
+        )
+    ]
+    (pair,) = compare_tasks(runs, resamples=100).pairs
+    assert pair.n_units == 6 + 8
+    d = values[0] - values[1]
+    pairs, alone = d[:12].reshape(6, 2).mean(axis=1), d[12:]
+    variance = pairs.var(ddof=1) / 6 + alone.var(ddof=1) / 8
+    assert pair.error == pytest.approx(math.sqrt(variance) / 2)
+
+
+def test_the_tables_of_tasks_hold_the_numbers_of_the_pairs() -> None:
+    values, tasks = made(3, [12, 12, 12], seed=3, kind="shifted")
+    found = compare_tasks(records(values, tasks), resamples=300, level=0.1)
+    table = task_data_table(found)
+    assert len(table.rows) == 3
+    for pair, row in zip(found.pairs, table.rows, strict=True):
+        data = dict(zip(table.columns, (cell.value for cell in row), strict=True))
+        assert data == {key: value for key, value in task_pair_data(pair).items() if key in data}
+    shown = found.pair_table()
+    assert [row[0].value for row in shown.rows] == ["s2 − s1", "s2 − s0", "s1 − s0"]
+    assert [row[1].value for row in shown.rows] == ["+0.2000", "+0.4000", "+0.2000"]
+    assert [row[4].value for row in shown.rows] == ["3/0/0"] * 3
+    assert shown.columns[2] == "simultaneous 90 % interval"
+    standings = found.table()
+    assert standings.columns[2] == "90 % interval"
+    assert [row[4].value for row in standings.rows] == ["6", "3", "0"]
+    assert [row[1].best for row in standings.rows] == [True, False, False]
+    assert found.verdicts[0].endswith("(max-t over 3 pairs)")
+    assert found.verdicts[1] == "0 of 2 neighbours are not separable"
+    assert found.family == "all 3 pairs of 3 systems"
+    assert found.method.startswith("p: max-t over 3 pairs (all 3 pairs of 3 systems), 300 ")
+    assert "differences: 90 % for all of them together" in found.method
+    assert "of means: 90 %, each for itself" in found.method
+    with pytest.raises(UsageError, match="There is no pair of 's0' and 'x'; systems: 's0', 's1'"):
+        found.pair("s0", "x")
+
+
+def test_one_pair_and_one_task_are_named_so() -> None:
+    values, tasks = made(2, [30])
+    found = compare_tasks(records(values, tasks), resamples=100)
+    assert found.family == "one pair"
+    assert "the mean over one task" in found.verdict
+    assert len(found.verdicts) == 1
+    balanced = np.tile([-0.01, 0.01], 15)
+    three = np.stack([values[0], values[0] + balanced, values[0] + 5])
+    neighbours = compare_tasks(records(three, tasks), resamples=300).verdicts[1]
+    assert neighbours == "1 of 2 neighbours is not separable"

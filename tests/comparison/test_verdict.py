@@ -1,0 +1,206 @@
+"""The numbers and names in the sentences of a comparison, as text."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from assay import compare
+from assay.comparison.pairs import ComparisonSettings
+from assay.comparison.tables import ends_text, format_p, power_note
+from assay.comparison.verdict import _describe_needed as describe_needed
+from assay.comparison.verdict import describe_p, describe_test, join_names
+from tests.comparison.made_scores import scores_of
+
+RNG = np.random.default_rng(21)
+BASE = RNG.uniform(0.3, 0.5, 40)
+
+
+def test_p_is_never_rounded_to_zero() -> None:
+    shown = {0.5: "0.5000", 0.0001: "0.0001", 0.00009: None, 1.0: "1.0000"}
+    for p, digits in shown.items():
+        assert describe_p(p) == (f"p = {digits}" if digits else "p < 0.0001")
+        assert format_p(p) == (digits or "<0.0001")
+    assert (describe_p(math.nan), format_p(math.nan)) == ("no p", None)
+    assert ends_text(math.nan, math.nan) is None
+    assert (ends_text(0.1, 0.25), ends_text(-0.1, 0.25, sign=True)) == (
+        "[0.1000, 0.2500]",
+        "[-0.1000, +0.2500]",
+    )
+
+
+def test_at_most_five_names_are_listed() -> None:
+    assert join_names(["a"]) == "a"
+    assert join_names(["a", "b"]) == "a and b"
+    assert join_names(list("abcde")) == "a, b, c, d and e"
+    assert join_names(list("abcdefg")) == "a, b, c, d, e and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_pairs", "n_slices", "words"),
+    [
+        ({}, 1, 1, "randomisation"),
+        ({"test": "t"}, 1, 1, "Student t"),
+        ({}, 2, 1, "max-t over 2 pairs"),
+        ({}, 2, 2, "max-t over 2 slices"),
+        ({}, 6, 2, "max-t over 3 pairs in 2 slices"),
+        ({"test": "t"}, 3, 1, "Student t, Holm over 3 pairs"),
+        ({"correction": "none"}, 3, 1, "randomisation, not corrected for 3 pairs"),
+        ({"correction": "tukey"}, 1, 1, "randomised Tukey HSD"),
+    ],
+)
+def test_the_test_and_its_family_are_named(settings, n_pairs, n_slices, words) -> None:
+    assert describe_test(ComparisonSettings(**settings), n_pairs, n_slices) == words
+
+
+@pytest.mark.parametrize(
+    ("needed", "words"),
+    [
+        ((7, 99, 123), "a guess from these: 99 queries would show it (7 to 130)"),
+        ((100, 101, 4321), "a guess from these: 110 queries would show it (100 to 4,400)"),
+        ((5, 10**7, None), "a guess from these: 10,000,000 queries would show it (5 or more)"),
+        ((5, 50, 10**12), "a guess from these: 50 queries would show it (5 to 1,000,000,000)"),
+        ((5, 10**7 + 1, None), "it would take more than 10,000,000 queries to show"),
+    ],
+)
+def test_a_guess_has_two_digits(needed, words) -> None:
+    pair = SimpleNamespace(queries_needed=needed, settings=ComparisonSettings())
+    assert describe_needed(pair) == f"; {words}"
+    pair.settings = ComparisonSettings(by="user")
+    assert describe_needed(pair) == f"; {words}".replace("queries", "groups by user")
+
+
+def shifted(*shifts):
+    return [scores_of(BASE + shift + 0.01 * RNG.random(40)) for shift in shifts]
+
+
+def test_the_verdict_against_a_baseline_lists_five_of_each_kind() -> None:
+    names = [*"abcdefg", "bad", "copy", "old"]
+    systems = [*shifted(*np.linspace(0.1, 0.4, 7), -0.2), scores_of(BASE), scores_of(BASE)]
+    found = compare(*systems, names=names, baseline="old", resamples=999)
+    for name, system in list(zip(names, systems, strict=True))[:5]:
+        assert f"{name} {np.mean(system['RR'] - BASE):+.4f}, p = 0.0010" in found.verdict
+    assert "; and 2 more; worse: bad -0." in found.verdict
+    assert "f +" not in found.verdict
+    assert found.verdict.startswith("Against old on RR: better: a +0.")
+    assert found.verdict.endswith("; identical: copy (max-t over 9 pairs)")
+
+
+def test_the_first_of_several_is_described_by_its_nearest() -> None:
+    found = compare(*shifted(0.4, 0.0, 0.2), resamples=999)
+    assert found.verdict.startswith("A is better than both others on RR; the nearest is C: +0.")
+    four = compare(*shifted(0.4, 0.0, 0.2, 0.1), resamples=999)
+    assert "A is better than all 3 others on RR; the nearest is C: +0." in four.verdict
+    twins = compare(*[scores_of(BASE + 0.3)] * 2, *shifted(0.0), resamples=999)
+    assert twins.verdict == (
+        "A and B are first on RR and identical on every query; they are better than C"
+    )
+    twice = compare(*[scores_of(BASE + 0.3)] * 2, *shifted(0.0, 0.1), resamples=999)
+    assert twice.verdict.endswith("; they are better than both others")
+    three = compare(*[scores_of(BASE)] * 3, resamples=999)
+    assert three.verdict == "All 3 systems are identical on RR: equal on all 40 queries"
+
+
+def test_the_table_of_pairs_puts_the_better_first_and_turns_what_belongs_to_it() -> None:
+    high = BASE + np.where(np.arange(40) < 30, 0.1, np.where(np.arange(40) < 35, 0.0, -0.1))
+    found = compare(scores_of(BASE), scores_of(high), names=["low", "high"], resamples=999)
+    (row,) = found.pair_table().rows
+    d = high - BASE
+    cells = [cell.value for cell in row]
+    assert cells[:2] == ["high − low", f"{d.mean():+.4f}"]
+    assert cells[4:] == ["30/5/5", f"{d.mean() / d.std(ddof=1):+.2f}"]
+    low, high_end = found.pairs[0].interval.low, found.pairs[0].interval.high
+    assert cells[2] == f"[{-high_end:+.4f}, {-low:+.4f}]"
+    assert row[1].best
+    assert row[3].best
+    old = compare(scores_of(BASE), scores_of(high), names=["low", "high"], baseline="high")
+    (row,) = old.pair_table().rows
+    assert [row[0].value, row[4].value] == ["low − high", "5/5/30"]
+
+
+def test_forty_five_pairs_are_shown_and_more_are_not() -> None:
+    for n, tables in ((10, 2), (11, 1)):
+        found = compare(*shifted(*np.linspace(0, 0.4, n)), resamples=100)
+        assert sum(hasattr(part, "columns") for part in found.page()) == tables
+        assert f"({n * (n - 1) // 2} pairs of {n} systems)" in f"({found.family[4:]})"
+
+
+def test_the_minimum_detectable_difference_is_said_once_or_as_a_range() -> None:
+    rows = [scores_of(BASE), *shifted(0.1), scores_of(BASE + 0.3 * RNG.random(40))]
+    found = compare(*rows, resamples=100)
+    sizes = sorted(pair.minimum_detectable for pair in found.pairs)
+    assert power_note(found, "RR") == (
+        f"Minimum detectable difference (80 % power): {sizes[0]:.4f} to {sizes[-1]:.4f}, "
+        "depending on the pair."
+    )
+    one = compare(*rows[:2], resamples=100)
+    only = one.pairs[0].minimum_detectable
+    assert power_note(one, "RR") == f"Minimum detectable difference (80 % power): {only:.4f}."
+    assert power_note(compare(rows[0], rows[0]), "RR") == ""
+
+
+def test_differences_shown_are_those_of_the_best_two_or_of_each_to_the_baseline() -> None:
+    systems = shifted(0.0, 0.2, 0.1)
+    (own,) = compare(*systems, resamples=100).main_differences()
+    assert (own.a, own.b) == ("B", "C")
+    (both,) = compare(*systems[:2], resamples=100).main_differences()
+    assert (both.a, both.b) == ("A", "B")
+    versus = compare(*systems, baseline="A", resamples=100).main_differences()
+    assert [(one.a, one.b) for one in versus] == [("B", "A"), ("C", "A")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "n", "words"),
+    [
+        ({}, 2, "p: randomisation (one pair), 1,000 resamples, seed 3. Intervals of differences: "
+         "all that the test does not reject; of means: 90 % "),
+        ({}, 3, "p: max-t over 3 pairs (all 3 pairs of 3 systems), 1,000 resamples, seed 3. "
+         "Intervals of differences: 90 % for all of them together, of the same draws; of means"),
+        ({"baseline": "A"}, 3, "p: max-t over 2 pairs (2 systems against A), 1,000 resamples"),
+        ({"interval": "t"}, 2, "corrected alike, but not of this test; of means: 90 % "),
+        ({"test": "t"}, 2, "Intervals of differences: all that the test does not reject; "),
+    ],
+)  # fmt: skip
+def test_the_method_names_test_family_draws_and_intervals(settings, n, words) -> None:
+    rows = shifted(0.0, 0.1, 0.2)[:n]
+    found = compare(*rows, resamples=1000, seed=3, level=0.1, **settings)
+    assert words in found.method
+    assert found.method.endswith(", each for itself.")
+    assert found.table().columns[1:3] == ("mean", "90 % interval")
+
+
+def test_ranks_and_letters_and_marks_of_the_systems() -> None:
+    rows = [BASE, BASE + np.tile([-0.01, 0.01], 20), BASE + 0.2 + 0.01 * RNG.random(40)]
+    found = compare(*map(scores_of, rows), resamples=999)
+    table = found.table()
+    assert [row[0].value for row in table.rows] == ["C", *(one.name for one in found.standings[1:])]
+    assert table.rows[0][3].value == "1 [1, 1]"
+    assert all(row[3].value.endswith(" [2, 3]") for row in table.rows[1:])
+    assert [row[4].value for row in table.rows] == ["a", "b", "b"]
+    assert [row[1].best for row in table.rows] == [True, False, False]
+    assert found.verdict.startswith("C is better than both others on RR")
+    names = ["worse", "twin", "good", "old"]
+    versus = compare(
+        *map(scores_of, (BASE - 0.1, BASE, rows[2], BASE)), names=names, baseline="old"
+    )
+    last = {row[0].value: (row[4].value, row[1].best) for row in versus.table().rows}
+    assert last == {
+        "good": ("better", True),
+        "old": ("baseline", False),
+        "twin": ("identical", False),
+        "worse": ("worse", False),
+    }
+
+
+def test_the_first_is_not_separable_from_some() -> None:
+    balanced = np.tile([-0.01, 0.01], 20)
+    rows = [BASE, BASE + 0.0001 + balanced, BASE + 0.0002 - balanced, BASE - 0.2 + balanced]
+    found = compare(*map(scores_of, rows), resamples=999)
+    assert found.verdict.startswith(
+        "C is first on RR, but not separable from B and A at 5 %: B +0.0001 ["
+    )
+    two = compare(scores_of(rows[0]), scores_of(rows[2]), scores_of(rows[3]), resamples=999)
+    assert two.verdict.startswith("B is first on RR, but not separable from A at 5 %: +0.0002 [")
