@@ -1,4 +1,4 @@
-"""Shares near a bound, sparse differences and losses not seen: each by its formula, step by step."""
+"""Shares near a bound, sparse differences and losses not seen: each by its formula."""
 
 from __future__ import annotations
 
