@@ -184,7 +184,8 @@ def test_seeds_that_do_not_vary_at_all() -> None:
     assert flat.difference.note == "neither seeds nor queries vary"
     assert math.isnan(flat.p)
     assert math.isnan(flat.seed_share)
-    assert compare_seeds(np.full((3, 9), 0.5), np.full((4, 9), 0.5)).p == 1
+    for value in (0.5, 0.1):  # the means of three and of four tenths differ by rounding
+        assert compare_seeds(np.full((3, 9), value), np.full((4, 9), value)).p == 1
 
 
 def test_seeds_in_one_line() -> None:
