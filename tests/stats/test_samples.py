@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from assay.errors import ShapeError, UsageError, ValueRangeError
+from assay.stats import compare_jointly, compare_seeds, effect, paired_test, tukey_hsd
 from assay.stats.samples import (
     check_bootstraps,
     check_level,
@@ -21,6 +22,7 @@ from assay.stats.samples import (
     finite_or_nan,
     too_few,
 )
+from assay.stats.tests import TEST_METHODS
 
 ACCEPTED: list[tuple[Callable[[Any], float], list[Any], list[Any]]] = [
     (check_level, [1e-300, 0.5, np.float32(0.5)], [0, 1, 0.0, 1.0, -0.5, math.nan, True, "0.5"]),
@@ -66,3 +68,22 @@ def test_three_values_are_enough() -> None:
     assert too_few(3) is None
     assert too_few(2) == "too few queries: 2, at least 3 are needed"
     assert too_few(7, "clusters", 8) == "too few clusters: 7, at least 8 are needed"
+
+
+@pytest.mark.parametrize("scale", [2.0**-50, 2.0**50])
+def test_the_unit_of_a_measure_changes_no_p(scale: float) -> None:
+    table = np.random.default_rng(5).random((6, 12))
+
+    def found(table: np.ndarray) -> list[float]:
+        a, b = table[0], table[1]
+        return [
+            compare_seeds(table[:3], table[3:]).p,
+            effect(a, b).standardised,
+            *tukey_hsd(table, resamples=100).p.ravel(),
+            *compare_jointly(table, [(0, 1), (0, 2)], resamples=100).p,
+            *(paired_test(a, b, method=name, resamples=100).p for name in TEST_METHODS),
+        ]
+
+    assert found(scale * table) == pytest.approx(found(table), rel=1e-12)
+    rounded = scale * np.tile([0.3, 0.1 + 0.2, 0.3], (3, 4))  # equal but for rounding
+    assert compare_seeds(rounded, np.full((3, 12), scale * 0.3)).p == 1
