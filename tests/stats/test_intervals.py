@@ -263,9 +263,9 @@ def test_student_of_strata_loses_a_degree_for_each() -> None:
 
 
 def test_studentised_ends_are_quantiles_of_t() -> None:
-    drawn = np.sort(bootstrap_t(VALUES, 999, 3))
+    drawn = np.sort(bootstrap_t(VALUES, 999, 0))
     error = VALUES.std(ddof=1) / math.sqrt(60)
-    found = interval(VALUES, method="studentised", resamples=999, seed=3, level=0.9)
+    found = interval(VALUES, method="studentised", resamples=999, level=0.9)
     assert found.low == pytest.approx(VALUES.mean() - drawn[949] * error, rel=1e-12)
     assert found.high == pytest.approx(VALUES.mean() - drawn[49] * error, rel=1e-12)
 
