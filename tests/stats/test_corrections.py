@@ -13,6 +13,7 @@ from statsmodels.stats.multitest import multipletests
 
 from assay.errors import ShapeError, UsageError, ValueRangeError
 from assay.stats import adjust, compact_letters, paired_test, tukey_hsd
+from assay.stats.corrections import levels_of_one
 from assay.stats.ranks import split_letters
 
 PEERS = {"holm": "holm", "bonferroni": "bonferroni", "bh": "fdr_bh"}
@@ -37,8 +38,29 @@ def test_unknown_p_counts_for_nothing() -> None:
 def test_wrong_p_is_refused() -> None:
     with pytest.raises(ValueRangeError, match=r"1\.5 at 1"):
         adjust([0.1, 1.5])
+    with pytest.raises(ValueRangeError, match=r"-0\.5 at 2"):
+        adjust([0.0, 1.0, -0.5])
     with pytest.raises(UsageError, match="holm"):
         adjust([0.1], "tukey")
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.sampled_from([0.0, 0.001, 0.01, 0.02, 0.03, 0.05, 0.2, 1.0, math.nan]), max_size=9),
+    st.sampled_from([*PEERS, "none"]),
+)
+def test_each_p_alone_is_compared_with_its_own_level(p: list[float], method: str) -> None:
+    levels = levels_of_one(p, method, 0.05)
+    rejected = adjust(p, method) <= 0.05
+    assert ((np.array(p) <= levels * (1 + 1e-12)) == rejected).all()
+    m, k = sum(not math.isnan(one) for one in p), int(rejected.sum())
+    if method == "holm":  # of k rejected the first met level / m, all others that of step k + 1
+        steps = sorted(levels[rejected].tolist())
+        assert steps == pytest.approx([0.05 / (m - step) for step in range(k)])
+        assert levels[~rejected] == pytest.approx(0.05 / max(m - k, 1))
+    else:
+        share = {"bonferroni": 1 / max(m, 1), "bh": max(k, 1) / max(m, 1), "none": 1}[method]
+        assert levels == pytest.approx(0.05 * share)
 
 
 def all_shuffles(table: np.ndarray) -> np.ndarray:
@@ -84,6 +106,33 @@ def test_tukey_removes_queries_with_nan() -> None:
     assert (found.p == tukey_hsd(table).p).all()
     with pytest.raises(ShapeError, match="two systems"):
         tukey_hsd(table[:1])
+
+
+def test_tukeys_interval_reaches_as_far_as_its_test() -> None:
+    table = np.random.default_rng(8).random((6, 25)) + np.linspace(0, 0.4, 6)[:, None]
+    found = tukey_hsd(table, resamples=999)
+    gaps = np.abs(found.differences)
+    assert (np.diff(found.ranges) >= 0).all()
+    for level in (0.01, 0.05, 0.2, 0.5):
+        assert ((gaps >= found.half_width(level)) == (found.p <= level)).all()
+        assert found.half_width(level) == found.ranges[-round(level * 1000)]
+    assert found.half_width(0.0009) == math.inf
+    few = tukey_hsd(table[:, :2])
+    assert few.half_width(0.05) == math.inf
+    assert np.isnan(few.p).all()
+    assert few.differences[1, 0] == pytest.approx(table[1, :2].mean() - table[0, :2].mean())
+    assert np.isnan(tukey_hsd(np.empty((2, 0))).differences).all()
+
+
+def test_tukeys_result_says_what_it_rests_on() -> None:
+    table = np.random.default_rng(9).random((3, 6))
+    table[1, 2] = math.nan
+    assert repr(tukey_hsd(table, resamples=50)) == (
+        "TukeyResult(3 systems, n=5, 1 removed, 50 resamples)"
+    )
+    assert repr(tukey_hsd(table[:2, :2], resamples=50)) == (
+        "TukeyResult(2 systems, n=2, 50 resamples; too few queries: 2, at least 3 are needed)"
+    )
 
 
 def check_letters(separable: np.ndarray) -> list[str]:

@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 from statsmodels.stats.power import TTestPower
 
 from assay.errors import UsageError
 from assay.stats import effect, minimum_detectable_difference, queries_needed, rank_intervals
+from assay.stats.effects import guess_queries
 
 RNG = np.random.default_rng(2)
 DIFFERENCES = RNG.normal(0.02, 0.1, 60)
@@ -73,6 +75,51 @@ def test_power_of_little() -> None:
         minimum_detectable_difference([0.1] * 5, power=80)
 
 
+@pytest.mark.parametrize(("power", "level"), [(0.8, 0.05), (0.9, 0.01)])
+@pytest.mark.parametrize("confidence", [0.5, 0.8])
+def test_guessed_queries_are_those_of_the_ends_of_the_effect(
+    power: float, level: float, confidence: float
+) -> None:
+    values = np.random.default_rng(6).normal(0.04, 0.1, 60)
+    n, sd = len(values), values.std(ddof=1)
+    size = values.mean() / sd
+    reach = scipy.stats.norm.isf((1 - confidence) / 2) * math.sqrt(1 / n + size**2 / (2 * n))
+    found = guess_queries(-values, power=power, level=level, confidence=confidence)
+    for guess, each in zip(found, (size + reach, size, size - reach), strict=True):
+        exact = queries_needed(values, difference=each * sd, power=power, level=level)
+        assert abs(guess - exact) <= 1
+
+
+def test_queries_are_not_guessed_from_nothing() -> None:
+    assert guess_queries([0.1, 0.2]) is None
+    assert guess_queries([0.1] * 9) is None
+    assert guess_queries([0.1, -0.1] * 9) is None
+    assert guess_queries([0.1, -0.1] * 9 + [0.1])[2] is None  # the effect may be 0
+    assert guess_queries([1.0, 1.0, 1.001, 1.0]) == (3, 3, 3)
+    assert guess_queries([0.1, math.nan, 0.2, 0.4, math.nan]) == guess_queries([0.1, 0.2, 0.4])
+
+
+def test_power_at_its_limits() -> None:
+    assert minimum_detectable_difference(DIFFERENCES, power=0.04, level=0.05) == 0
+    assert minimum_detectable_difference(DIFFERENCES, power=0.06, level=0.05) > 0
+    assert queries_needed(DIFFERENCES, difference=1e-9) is None
+    many = queries_needed(DIFFERENCES, difference=1e-5)
+    exact = (scipy.stats.norm.isf(0.025) + scipy.stats.norm.isf(0.2)) ** 2
+    assert many == pytest.approx(exact * DIFFERENCES.var(ddof=1) * 1e10, rel=1e-5)
+    assert queries_needed([0.1, 0.2, math.nan, 0.1]) == queries_needed([0.1, 0.2, 0.1])
+
+
+def test_results_in_one_line() -> None:
+    assert repr(effect([1, 0, 2, 5], [0, 1, 2, 3])) == (
+        "Effect(0.5000, standardised 0.3873, 2 wins, 1 ties, 1 losses, superiority 0.6250)"
+    )
+    assert "standardised undefined" in repr(effect([1, 2], [1, 2]))
+    few = rank_intervals([[0.1, 0.2], [0.3, 0.4], [0.3, 0.4]], level=0.9)
+    assert repr(few[1]) == (
+        "RankInterval(1.5 no interval, 90 %, n=2; too few queries: 2, at least 3 are needed)"
+    )
+
+
 def test_ranks_follow_the_means() -> None:
     table = RNG.random((4, 80)) / 10 + np.array([[0.3], [0.1], [0.11], [0.5]])
     found = rank_intervals(table)
@@ -94,3 +141,13 @@ def test_equal_systems_share_a_rank() -> None:
     assert (found[0].low, found[0].high) == (2, 3)
     tenths = rank_intervals([[0.1, 0.2, 0.3], [0.3, 0.1, 0.2]])
     assert [each.rank for each in tenths] == [1.5, 1.5]
+
+
+def test_ranks_of_little() -> None:
+    (alone,) = rank_intervals([[0.1, 0.2, 0.3]])
+    assert (alone.rank, alone.n) == (1, 3)
+    assert math.isnan(alone.low)
+    table = np.array([[0.1] * 9, [0.5] * 9, [math.nan] * 9]) + RNG.random(9) / 100
+    found = rank_intervals(table)
+    assert [each.rank for each in found] == pytest.approx([2, 1, math.nan], nan_ok=True)
+    assert {(each.n, each.n_removed) for each in found} == {(0, 9)}

@@ -216,6 +216,78 @@ def test_many_measures_with_clusters() -> None:
     assert found == [interval(row, clusters=clusters, resamples=500) for row in table]
 
 
+def test_intervals_in_one_line() -> None:
+    holed = interval([0.2, 0.5, math.nan, 0.9, 0.6], method="t", level=0.9)
+    assert repr(holed) == (
+        f"Interval(0.5500 [{holed.low:.4f}, {holed.high:.4f}], 90 % Student t, n=4, 1 removed)"
+    )
+    few = "Interval(undefined no interval, 95 % Student t, n=0; too few queries: 0, at least 3 are"
+    assert repr(interval([])).startswith(few)
+    assert holed.half_width == pytest.approx((holed.high - holed.low) / 2)
+    assert holed.low in holed
+    assert holed.high in holed
+    assert holed.high + 1e-9 not in holed
+    assert 0.5 not in interval([])
+
+
+def test_the_number_of_values_chooses_the_method() -> None:
+    values = np.random.default_rng(4).random(5001)
+    for n, method in [(7, "t"), (8, "bca"), (5000, "bca"), (5001, "t")]:
+        found = interval(values[:n], resamples=100)
+        assert (found.method, found.resamples, found.seed is None) == (
+            method,
+            100 if method == "bca" else 0,
+            method == "t",
+        )
+        assert difference_interval(values[:n], values[:n] ** 2, resamples=100).method == method
+    zeros_and_ones = [0, 1, 1, 0, 1, 0, 0, 1, 1, 1]
+    assert interval(zeros_and_ones).method == "wilson"
+    assert interval(zeros_and_ones, strata=[0] * 5 + [1] * 5).method == "bca"
+    assert interval(zeros_and_ones * 2, clusters=np.arange(20) // 2).method == "bca"
+    assert interval(np.r_[values[:3], np.ones(30)], bounds=(0, 1)).method == "share"
+    assert interval(np.r_[values[:3], np.ones(30)]).method == "bca"
+
+
+def test_student_of_strata_loses_a_degree_for_each() -> None:
+    strata = np.repeat(["x", "y", "z"], [20, 15, 25])
+    found = interval(VALUES, method="t", strata=strata, level=0.9)
+    error = standard_error(units_of(VALUES, strata=strata))
+    assert found.half_width == pytest.approx(scipy.stats.t.isf(0.05, 57) * error, rel=1e-9)
+    wide = scipy.stats.t.isf(0.05, 57) * math.sqrt(60 / 57)
+    assert expanded_z(units_of(VALUES, strata=strata), 0.9) == pytest.approx(wide, rel=1e-9)
+    single = interval(VALUES[:9], strata=[0] * 8 + [1])
+    assert single.note == "too few units in a stratum: 1, at least 2 are needed"
+    assert math.isfinite(interval(VALUES[:9], strata=[0] * 7 + [1] * 2).low)
+    groups = interval(VALUES[:9], method="t", clusters=[0] * 5 + [1] * 4)
+    assert groups.note == "too few clusters: 2, at least 3 are needed"
+
+
+def test_studentised_ends_are_quantiles_of_t() -> None:
+    drawn = np.sort(bootstrap_t(VALUES, 999, 0))
+    error = VALUES.std(ddof=1) / math.sqrt(60)
+    found = interval(VALUES, method="studentised", resamples=999, level=0.9)
+    assert found.low == pytest.approx(VALUES.mean() - drawn[949] * error, rel=1e-12)
+    assert found.high == pytest.approx(VALUES.mean() - drawn[49] * error, rel=1e-12)
+
+
+def test_bca_where_its_correction_has_no_room() -> None:
+    means = np.arange(101.0)
+    assert bca_ends(means, 50.0, 0.0, Z) == pytest.approx((2.5, 97.5))
+    assert bca_ends(means, 50.0, 0.6, Z)[1] == 100  # the bend turns round: the very end
+    assert bca_ends(means, 50.0, -0.6, Z)[0] == 0
+    bias = scipy.stats.norm.ppf(0.5 / 101)  # none below counts as half a resample
+    expected = 100 * scipy.stats.norm.cdf(2 * bias + 4)
+    assert bca_ends(means, -1.0, 0.0, 4.0)[1] == pytest.approx(expected)
+    assert bca_ends(means, 101.0, 0.0, 4.0)[0] == pytest.approx(100 - expected)
+
+
+def test_resamples_of_one_value_have_no_spread() -> None:
+    drawn = bootstrap_t(np.array([0.0, 0.0, 0.3]), 2000, 0)
+    assert np.isinf(drawn).mean() == pytest.approx((8 + 1) / 27, abs=0.05)
+    assert (drawn[np.isinf(drawn)] < 0).mean() == pytest.approx(8 / 9, abs=0.05)
+    assert not np.isnan(drawn).any()
+
+
 def test_expanded_z_is_wider_than_normal() -> None:
     assert expanded_z(units_of(VALUES), 0.95) == pytest.approx(2.0179, abs=1e-3)
     assert expanded_z(units_of(np.arange(1e5)), 0.95) == pytest.approx(Z, abs=1e-4)

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from assay.stats import inverted_interval, paired_test
+from assay.stats.bootstrap import units_of
 from assay.stats.bounded import sparse_ends
+from assay.stats.intervals import standard_error
+from assay.stats.inverted import pseudo_values, settle
 from assay.stats.inverted import test_units as paired_by_units
 
 RNG = np.random.default_rng(3)
@@ -72,6 +75,34 @@ def test_groups(method: str) -> None:
             differences - shift, nothing, clusters, method=method, resamples=2000
         )
         assert (moved.p > 0.1) == inside
+
+
+def test_pseudo_values_have_the_mean_and_the_error_of_groups() -> None:
+    a, b = RNG.random(40), RNG.random(40)
+    a[3] = math.nan
+    d, known = a - b, ~np.isnan(a)
+    assert pseudo_values(a, b, np.arange(40)) == pytest.approx(d[known], abs=1e-15)
+    clusters = RNG.integers(0, 9, 40)
+    spread = pseudo_values(a, b, clusters)
+    error = standard_error(units_of(d[known], clusters[known]))
+    assert len(spread) == 9
+    assert spread.mean() == pytest.approx(d[known].mean(), rel=1e-12)
+    assert spread.std(ddof=1) / 3 == pytest.approx(error, rel=1e-12)
+    sums = np.bincount(clusters[known], d[known] - d[known].mean())
+    assert np.corrcoef(spread, sums)[0, 1] == pytest.approx(1)  # a good group stays a good one
+    same = pseudo_values(b + 0.25, b, clusters)
+    assert same == pytest.approx(np.full(9, 0.25), abs=1e-12)
+    assert pseudo_values(a, b, np.zeros(40)) == pytest.approx([d[known].mean()])
+
+
+def test_the_end_next_to_0_follows_the_decision() -> None:
+    assert settle(0.5, -0.1, 1.0, separate=True) == (5e-13, 1.0)
+    assert settle(-0.5, -1.0, 0.1, separate=True) == (-1.0, -5e-13)
+    assert settle(0.5, 0.2, 1.0, separate=True) == (0.2, 1.0)
+    assert settle(-0.5, -1.0, -0.2, separate=True) == (-1.0, -0.2)
+    assert settle(0.5, 0.1, 1.0, separate=False) == (0.0, 1.0)
+    assert settle(-0.5, -1.0, -0.1, separate=False) == (-1.0, 0.0)
+    assert math.isnan(settle(0.5, math.nan, math.nan, separate=False)[0])
 
 
 def test_equal_differences_have_some_width() -> None:

@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from assay.native.random_words import stream_key, words
 from assay.stats import compare_jointly, rank_intervals, units
 from assay.stats.bootstrap import units_of
 from assay.stats.intervals import standard_error
+from assay.stats.joint import allowed_draws, smallest_flip_p
 
 RNG = np.random.default_rng(11)
 
@@ -146,6 +148,65 @@ def test_few_queries_decide_nothing() -> None:
     assert np.isnan(none.p).all()
     assert "too few queries: 2" in none.note
     assert all("too few" in one.note for one in rank_intervals(values[:, :2]))
+
+
+def test_how_many_draws_a_level_allows() -> None:
+    for level in (0.001, 0.01, 0.05, 0.1, 0.3):
+        for resamples in (99, 100, 999, 1000, 10_000):
+            reached = allowed_draws(level, resamples)
+            assert (reached + 1) / (resamples + 1) <= level * (1 + 1e-9)
+            assert (reached + 2) / (resamples + 1) > level
+    assert smallest_flip_p(6, 10_000) == 1 / 32  # all plus and all minus, of 64
+    assert smallest_flip_p(60, 99) == 0.01
+
+
+def test_one_pair_is_a_family_of_its_own() -> None:
+    values = RNG.random((2, 30))
+    found = compare_jointly(values, [(0, 1)], resamples=999, level=0.1)
+    back = compare_jointly(values, [(1, 0)], resamples=999, level=0.1)
+    assert found.p == found.p_alone == back.p
+    assert (found.low, found.high) == (-back.high, -back.low)
+    assert found.n_units == 30
+    tail = 2 * scipy.stats.t.sf(found.critical, 29)
+    assert found.level_of_one == pytest.approx(min(tail, 0.1), rel=1e-9)
+    half = (found.high - found.low) / 2
+    assert half == pytest.approx(found.critical * found.errors, rel=1e-9)
+    t = found.differences / found.errors
+    expected = scipy.stats.ttest_rel(*values).statistic
+    assert t == pytest.approx(expected, rel=1e-9)
+    assert found.smallest == pytest.approx(1 / 1000)
+
+
+def test_a_family_is_stricter_than_a_pair() -> None:
+    values = RNG.random((6, 50))
+    found = compare_jointly(values, list(combinations(range(6), 2)), resamples=2000)
+    assert 0.05 / 15 / 2 < found.level_of_one < 0.05 / 3
+    assert found.level_of_one == pytest.approx(2 * scipy.stats.t.sf(found.critical, 49), rel=1e-9)
+
+
+def test_equal_differences_reach_as_far_as_what_was_not_seen() -> None:
+    values = np.stack([RNG.integers(0, 9, 20) / 8] * 3)
+    values[2] += 0.25
+    found = compare_jointly(values, [(0, 1), (2, 0)], resamples=999, bounds=(0, 2))
+    assert found.p.tolist() == pytest.approx([1, 0.001])
+    unseen = 1 - (0.05 / 2 / 2) ** (1 / 20)  # both sides of each of two pairs
+    assert [found.low[0], found.high[0]] == pytest.approx([-2 * unseen, 2 * unseen])
+    assert [found.low[1], found.high[1]] == pytest.approx(
+        [0.25 - 0.25 * unseen, 0.25 * (1 + unseen)]
+    )
+    seen = compare_jointly(values[:2], [(0, 1)], resamples=999)
+    unseen = 1 - 0.025 ** (1 / 20)
+    assert seen.high[0] == pytest.approx(np.ptp(values[:2]) * unseen)
+
+
+def test_ends_lie_within_the_bounds() -> None:
+    values = np.array([[1.0, 1, 0, 1, 0, 1, 1, 0], [0, 0, 1, 0, 0.5, 0, 0, 0.5]])
+    wide = compare_jointly(values, [(0, 1)], level=0.01, resamples=999)
+    assert wide.high[0] > 1
+    clipped = compare_jointly(values, [(0, 1)], level=0.01, resamples=999, bounds=(0, 1))
+    assert (clipped.low[0], clipped.high[0]) == (wide.low[0], 1)
+    turned = compare_jointly(values, [(1, 0)], level=0.01, resamples=999, bounds=(0, 1))
+    assert (turned.low[0], turned.high[0]) == (-1, -wide.low[0])
 
 
 def test_senseless_families_are_refused() -> None:

@@ -68,6 +68,12 @@ def test_groups_are_bet_on_as_a_whole() -> None:
     assert found.n_units == 12
     assert found.p() == pytest.approx(1 / wealth((sums / largest).tolist()))
     assert found.difference == pytest.approx(values.mean())
+    wide, worst = (
+        Bets.of(each, np.zeros(len(values)), 2.0, groups)
+        for each in (values, np.full(len(values), -2.0))
+    )
+    for at in (-0.5, 0.0):
+        assert wide.smallest_p(at) == pytest.approx(worst.p(at))
 
 
 @pytest.mark.parametrize("level", [0.05, 1e-4, 1e-9])

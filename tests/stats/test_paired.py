@@ -232,6 +232,69 @@ def test_welch_of_constant_samples_speaks_of_samples() -> None:
     assert note == "both samples are constant, so Welch's test is not defined"
 
 
+def test_only_counted_p_values_are_exact() -> None:
+    many, zeros = RNG.normal(0.3, 1, 60), np.zeros(60)
+    for method in TEST_METHODS:
+        assert paired_test(many, zeros, method=method).exact == (method == "sign")
+        few = paired_test(many[:20], zeros[:20], method=method)
+        assert few.exact == (method in ("randomisation", "wilcoxon", "sign"))
+        assert (few.seed is None) == (few.resamples == 0) == (method != "bootstrap")
+    assert paired_test(many[:50], zeros[:50], method="wilcoxon").exact
+    assert not paired_test(many[:51], zeros[:51], method="wilcoxon").exact
+    assert not paired_test(many[:21], zeros[:21]).exact
+    assert not welch_test(many, zeros).exact
+
+
+def test_statistics_are_what_they_are_said_to_be() -> None:
+    d = np.array([0.5, -0.1, 0.3, 0.2, -0.4, 0.0])
+    found = {name: paired_test(d, np.zeros(6), method=name).statistic for name in TEST_METHODS}
+    t = d.mean() / (d.std(ddof=1) / math.sqrt(6))
+    assert found == pytest.approx(
+        {"randomisation": d.mean(), "t": t, "bootstrap": t, "wilcoxon": 5 + 3 + 2, "sign": 3}
+    )
+
+
+def test_results_in_one_line() -> None:
+    a, b = [0.3, 0.5, 0.6, math.nan], [0.1, 0.4, 0.3, 0.5]
+    assert repr(paired_test(a, b)) == (
+        "TestResult(p=0.25, randomisation, two-sided, n=3, 1 removed, exact)"
+    )
+    assert repr(paired_test([1, 2], [2, 2], method="t")) == (
+        "TestResult(no p, t, two-sided, n=2; too few queries: 2, at least 3 are needed)"
+    )
+    drawn = paired_test(A, B, resamples=50, alternative="less")
+    assert repr(drawn) == f"TestResult(p={drawn.p:.4g}, randomisation, less, n=40, 50 resamples)"
+
+
+def test_what_a_t_test_cannot_say() -> None:
+    for method in ("t", "bootstrap"):
+        found = paired_test(A[:9] + 0.25, A[:9], method=method)
+        assert math.isnan(found.p)
+        assert "all differences are equal" in found.note
+    same = welch_test([0.1] * 3, [0.1] * 4)  # whose means differ by rounding
+    assert (same.p, same.n, same.note) == (1, 7, "")
+    few = welch_test([0.1, 0.2, math.nan], [0.1, 0.2, 0.3])
+    assert (few.n, few.n_removed) == (5, 1)
+    assert few.note == "too few values on one side: 2, at least 3 are needed"
+
+
+@pytest.mark.parametrize("alternative", ALTERNATIVES)
+def test_bootstrap_counts_resamples_as_extreme_as_the_data(alternative: str) -> None:
+    d = np.array([0.4, -0.1, 0.3, 0.2, 0.1])
+    t = d.mean() / (d.std(ddof=1) / math.sqrt(5))
+    counts = {"two-sided": 0, "greater": 0, "less": 0}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for drawn in itertools.product(d - d.mean(), repeat=5):
+            one = np.divide(np.mean(drawn), np.std(drawn, ddof=1) / math.sqrt(5))
+            counts["two-sided"] += abs(one) >= abs(t)
+            counts["greater"] += one >= t
+            counts["less"] += one <= t
+    found = paired_test(d, np.zeros(5), method="bootstrap", alternative=alternative)
+    assert found.p == pytest.approx(counts[alternative] / 5**5, abs=0.02)
+    certain = paired_test(np.arange(1.0, 4) + 99, np.zeros(3), method="bootstrap", resamples=9999)
+    assert certain.p >= 1 / 9  # 3 of 27 resamples are of one query alone
+
+
 def test_american_spellings_are_understood() -> None:
     a, b = [0.3, 0.5, 0.6, 0.9], [0.1, 0.4, 0.3, 0.5]
     assert paired_test(a, b, method="randomization") == paired_test(a, b)

@@ -176,3 +176,26 @@ def test_identical_seeds_of_identical_systems() -> None:
     found = compare_seeds(table, table)
     assert found.p == 1
     assert found.difference.estimate == 0
+
+
+def test_seeds_that_do_not_vary_at_all() -> None:
+    flat = compare_seeds(np.full((3, 9), 0.5), np.full((4, 9), 0.25))
+    assert (flat.difference.low, flat.difference.high) == (0.25, 0.25)
+    assert flat.difference.note == "neither seeds nor queries vary"
+    assert math.isnan(flat.p)
+    assert math.isnan(flat.seed_share)
+    for value in (0.5, 0.1):  # the means of three and of four tenths differ by rounding
+        assert compare_seeds(np.full((3, 9), value), np.full((4, 9), value)).p == 1
+
+
+def test_seeds_in_one_line() -> None:
+    rng = np.random.default_rng(11)
+    a, b = rng.random((3, 9)), rng.random((3, 9))
+    found = compare_seeds(a, b)
+    assert repr(found.a) == f"SeedSummary({a.mean():.4f} ± {a.mean(1).std(ddof=1):.4f}, 3 seeds)"
+    end = f"p={found.p:.4g}, {100 * found.seed_share:.0f}% from seeds)"
+    assert repr(found).startswith(f"SeedComparison(a {found.a!r}, b {found.b!r}, Interval(")
+    assert repr(found).endswith(end)
+    assert repr(compare_seeds(a[:1], b)).endswith("at least 3 are needed), no p)")
+    assert math.isnan(compare_seeds(a[:1], b).a.sd)
+    assert compare_seeds(a[:2], b).a.sd == pytest.approx(a[:2].mean(1).std(ddof=1))

@@ -132,9 +132,10 @@ def _summary(scores: Floats, level: float) -> SeedSummary:
 
 def _two_way(left: Floats, right: Floats, blank: Interval) -> tuple[Interval, float, float]:
     error, freedom, seed_share = _error_of_difference(left, right)
-    if error <= 1e-15 * max(np.abs(left).max(), np.abs(right).max()):
+    noise = 1e-15 * max(np.abs(left).max(), np.abs(right).max())
+    if error <= noise:
         note = "neither seeds nor queries vary"
-        same = blank.estimate == 0
+        same = abs(blank.estimate) <= noise
         found = replace(blank, low=blank.estimate, high=blank.estimate, note=note)
         return found, 1.0 if same else math.nan, math.nan
     reach = -t_quantile((1 - blank.level) / 2, freedom) * error

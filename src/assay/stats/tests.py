@@ -264,10 +264,11 @@ def welch_test(a: Any, b: Any, *, alternative: str = "two-sided") -> TestResult:
 
 def _welch(left: Floats, right: Floats, blank: TestResult) -> TestResult:
     parts = [_spread(sample) ** 2 / len(sample) for sample in (left, right)]
-    difference, square = _mean(left) - _mean(right), sum(parts)
+    square = sum(parts)
     if square == 0:
-        return replace(blank, p=1.0) if difference == 0 else replace(blank, note=_CONSTANT)
-    t = difference / math.sqrt(square)
+        same = left[0] == right[0]  # their means may differ by rounding
+        return replace(blank, p=1.0) if same else replace(blank, note=_CONSTANT)
+    t = (_mean(left) - _mean(right)) / math.sqrt(square)
     freedom = square**2 / sum(
         part**2 / (len(sample) - 1) for part, sample in zip(parts, (left, right), strict=True)
     )

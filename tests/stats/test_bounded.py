@@ -1,0 +1,134 @@
+"""Shares near a bound, sparse differences and losses not seen: each by its formula."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from statsmodels.stats.proportion import proportion_confint
+
+from assay.errors import UsageError
+from assay.stats import difference_interval, interval
+from assay.stats.bounded import (
+    check_bounds,
+    constant_difference_reach,
+    constant_ends,
+    few_away,
+    share_ends,
+    span_of,
+    sparse_ends,
+)
+from assay.stats.margins import least_mean, unseen_loss_p
+
+Z90 = scipy.stats.norm.isf(0.05)
+
+
+def away_by_definition(distances: list[float], n: int) -> tuple[float, float]:
+    """Ends at 90 % for the mean of n distances from 0 to 1, of which these are not 0."""
+    k = len(distances)
+    share, mean = k / n, sum(distances) / k if k else 1.0
+    few, many = proportion_confint(k, n, alpha=0.1, method="wilson")
+    variance = (sum((one - mean) ** 2 for one in distances) + 1 / 12) / max(k, 1) ** 2
+    near, far = max(mean - Z90 * variance**0.5, 0), min(mean + Z90 * variance**0.5, 1)
+    down = ((share - few) * mean) ** 2 + (share * (mean - near)) ** 2
+    up = ((many - share) * mean) ** 2 + (share * (far - mean)) ** 2
+    return max(share * mean - down**0.5, 0), min(share * mean + up**0.5, 1)
+
+
+@pytest.mark.parametrize(
+    "away", [[], [1.0], [0.02], [0.3, 0.4], [0.5, 0.9, 1.0, 0.8], [0.25] * 6 + [0.5] * 3]
+)
+@pytest.mark.parametrize("n", [18, 70])
+def test_a_share_at_a_bound(away: list[float], n: int) -> None:
+    least, most = away_by_definition(away, n)
+    distances = np.array(away + [0.0] * (n - len(away)))
+    low, high = share_ends(2 + 5 * distances, 2.0, 0.9, (2.0, 7.0))
+    assert (low, high) == pytest.approx((2 + 5 * least, 2 + 5 * most), rel=1e-9)
+    low, high = share_ends(7 - 5 * distances, 7.0, 0.9, (2.0, 7.0))
+    assert (low, high) == pytest.approx((7 - 5 * most, 7 - 5 * least), rel=1e-9)
+    if away:
+        found = interval(7 - 5 * distances, level=0.9, bounds=(2.0, 7.0))
+        assert (found.low, found.high, found.method) == (low, high, "share")
+
+
+def test_fewer_than_fifteen_and_half_of_the_values_may_be_away() -> None:
+    assert few_away(np.repeat([0.5, 1.0], [14, 40]), (0, 1)) == 1
+    assert few_away(np.repeat([0.5, 1.0], [15, 40]), (0, 1)) is None
+    assert few_away(np.repeat([0.5, 0.0], [4, 4]), (0, 1)) == 0
+    assert few_away(np.repeat([0.5, 0.0], [5, 4]), (0, 1)) is None
+    assert few_away(np.ones(9), (0, 1)) is None
+
+
+@pytest.mark.parametrize("units", [[0.4], [-0.2, -0.3, 1.0], [2.5, -0.5, -0.5, -0.25]])
+def test_sparse_differences_are_wins_and_losses_apart(units: list[float]) -> None:
+    n, span = 30, max(1.0, *map(abs, units))
+    found = sparse_ends(np.array(units + [0.0] * (n - len(units))), 0.9, 1.0)
+    won, lost = [one / span for one in units if one > 0], [-one / span for one in units if one < 0]
+    (won_low, won_high), (lost_low, lost_high) = (away_by_definition(x, n) for x in (won, lost))
+    gain, loss = sum(won) / n, sum(lost) / n
+    expected = (
+        gain - loss - math.hypot(gain - won_low, lost_high - loss),
+        gain - loss + math.hypot(won_high - gain, loss - lost_low),
+    )
+    assert found == pytest.approx([span * end for end in expected], rel=1e-9)
+
+
+def test_what_is_sparse() -> None:
+    assert sparse_ends(np.repeat([0.5, 0.0], [14, 14]), 0.9, 1.0) is not None
+    assert sparse_ends(np.repeat([0.5, 0.0], [15, 40]), 0.9, 1.0) is None
+    assert sparse_ends(np.repeat([0.5, 0.0], [15, 40]), 0.9, 1.0, few=16) is not None
+    assert sparse_ends(np.repeat([0.5, 0.0], [5, 4]), 0.9, 1.0) is None
+
+
+def test_reach_of_equal_values() -> None:
+    unseen = 1 - 0.05 ** (1 / 12)
+    assert constant_ends(3.0, 12, 0.9, (2.0, 7.0)) == pytest.approx((3 - unseen, 3 + 4 * unseen))
+    assert constant_difference_reach(-0.5, 12, 0.9, 4.0) == pytest.approx(0.5 * unseen)
+    assert constant_difference_reach(0.0, 12, 0.9, 4.0) == pytest.approx(4 * unseen)
+    assert math.isnan(constant_difference_reach(0.0, 12, 0.9, 0.0))
+
+
+def test_the_span_is_that_of_the_bounds_or_as_seen() -> None:
+    assert span_of(np.array([0.2, 0.9]), (2.0, 7.0)) == 5
+    assert span_of(np.array([0.25, 0.75]), None) == 0.5
+    assert span_of(np.empty(0), None) == 0
+
+
+def test_bounds_are_two_numbers_in_order() -> None:
+    assert check_bounds((0, 1)) == (0, 1)
+    assert check_bounds((0, math.inf)) is check_bounds((-math.inf, 0)) is check_bounds(None) is None
+    for wrong in ((1, 1), (1, 0)):
+        with pytest.raises(UsageError, match="least and the largest"):
+            check_bounds(wrong)
+
+
+def test_a_difference_is_clipped_to_the_width_of_the_bounds() -> None:
+    a, b = [7.0, 7.0, 7.0, 6.0], [2.0, 2.0, 2.0, 5.0]
+    assert difference_interval(a, b, method="t").high > 5
+    assert difference_interval(a, b, method="t", bounds=(2, 7)).high == 5
+    assert difference_interval(b, a, method="t", bounds=(2, 7)).low == -5
+
+
+@pytest.mark.parametrize(("margin", "span"), [(0.05, 1.0), (0.02, 1.0), (0.3, 2.0)])
+@pytest.mark.parametrize("n", [15, 60])
+def test_unseen_losses_are_tried_at_every_share(n: int, margin: float, span: float) -> None:
+    units = np.random.default_rng(n).normal(0.01, 0.15, n)  # all differ: none is sparse
+    mean, error = units.mean(), units.std(ddof=1) / math.sqrt(n)
+    shares = np.linspace(1 / n, 0.999, 20_000)
+    rest = (margin - shares * span) / (1 - shares)
+    tails = scipy.stats.t.sf((mean + rest) / error, n - 1)
+    expected = ((1 - shares) ** n * tails).max()
+    assert unseen_loss_p(units, margin, span) == pytest.approx(expected, rel=0.03)
+
+
+def test_equal_units_may_hide_a_share_of_losses() -> None:
+    for value in (0.0, 0.1, -0.02):
+        units = np.full(250, value)
+        share = (0.05 + value) / (1 + value)  # of losses of 1 that bring the mean to −0.05
+        assert unseen_loss_p(units, 0.05, 1.0) >= (1 - share) ** 250 * (1 - 1e-9)
+    assert unseen_loss_p(np.zeros(9), 0.05, 0.0) == 0
+    assert least_mean(np.full(250, 0.1), 0.05, 1.0) == pytest.approx(
+        0.1 - 1.1 * (1 - 0.05 ** (1 / 250)), abs=1e-6
+    )
