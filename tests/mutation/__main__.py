@@ -23,8 +23,11 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import coverage
-import numpy  # noqa: F401  loaded once here, not in every child
+import hypothesis  # noqa: F401  loaded once here, not in every child
+import numpy  # noqa: F401
 import pytest
+import scipy.stats  # noqa: F401
+import statsmodels.api  # noqa: F401
 from cosmic_ray.ast import ast_nodes, get_ast
 from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator
@@ -97,13 +100,15 @@ Span = tuple[tuple[int, int], tuple[int, int]]
 
 
 def _spans_that_do_nothing(tree: ast.AST) -> list[Span]:
-    """Annotations, and imports for type checkers only."""
+    """Annotations, imports for type checkers only, and flags of data classes."""
     found: list[ast.AST] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation:
             found.append(node.annotation)
         if isinstance(node, ast.FunctionDef) and node.returns:
             found.append(node.returns)
+        if isinstance(node, ast.ClassDef):
+            found += node.decorator_list
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             found.append(node)
     return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset)) for n in found]
