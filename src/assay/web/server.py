@@ -8,7 +8,8 @@ import secrets
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final
 
@@ -93,6 +94,21 @@ def _listen(host: str, port: int) -> socket.socket:
         raise UsageError(f"Port {port} of {host} cannot be opened: {why}.") from None
 
 
+@contextmanager
+def _handling_hang_up(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Let SIGHUP, unless it is ignored, be handled like the signals that the server knows."""
+    number = getattr(signal, "SIGHUP", None)
+    here = threading.current_thread() is threading.main_thread()
+    if number is None or not here or signal.getsignal(number) is signal.SIG_IGN:
+        yield
+        return
+    before = signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
 def _run(app: Any, listener: socket.socket) -> None:
     import uvicorn
 
@@ -101,8 +117,14 @@ def _run(app: Any, listener: socket.socket) -> None:
     class Server(uvicorn.Server):
         """Ends when interrupted, even if a page is still being made."""
 
+        @contextmanager
+        def capture_signals(self) -> Iterator[None]:
+            """SIGHUP, too: an exception that it raises could be lost between two requests."""
+            with super().capture_signals(), _handling_hang_up(self.handle_exit):
+                yield
+
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-            late = threading.Timer(_GRACE, os._exit, (0 if sig == signal.SIGINT else 143,))
+            late = threading.Timer(_GRACE, os._exit, (0 if sig == signal.SIGINT else 128 + sig,))
             late.daemon = True
             late.start()
             super().handle_exit(sig, frame)
