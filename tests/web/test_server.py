@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 import assay.store
+from assay.web import server
 from assay.web.server import serve
 from tests.waiting import PATIENCE
 from tests.web.samples import made_scores
@@ -80,6 +81,20 @@ def test_it_ends_when_it_is_told_to(place, number, code):
         process.send_signal(number)
         _, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, "Traceback" in err) == (code, False), err
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"), [(lambda *_: None, [signal.SIGHUP]), (signal.SIG_IGN, [])]
+)
+def test_a_hang_up_is_handled_and_not_raised_unless_it_is_ignored(before, expected):
+    heard, outside = [], signal.signal(signal.SIGHUP, before)
+    try:
+        with server._handling_hang_up(lambda number, _: heard.append(number)):
+            signal.raise_signal(signal.SIGHUP)
+        assert heard == expected
+        assert signal.getsignal(signal.SIGHUP) is before
+    finally:
+        signal.signal(signal.SIGHUP, outside)
 
 
 def test_beyond_this_machine_only_with_a_token_that_is_never_logged(place):
