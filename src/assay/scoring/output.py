@@ -24,9 +24,10 @@ from assay.io.writers import (
     write_parquet,
     write_text,
 )
+from assay.measures import Measure
 from assay.scoring.scores import Scores
 
-__all__ = ["disclosures", "limit_remarks", "write_scores", "zero_remark"]
+__all__ = ["disclosures", "is_below_chance", "limit_remarks", "write_scores", "zero_remark"]
 
 
 def disclosures(scores: Scores, chance: Mapping[str, float] | None = None) -> Iterator[str]:
@@ -68,12 +69,18 @@ def _below_chance(scores: Scores, chance: Mapping[str, float]) -> Iterator[str]:
     low = {
         str(m): chance[str(m)]
         for m in scores.measures
-        if m.definition.high == 1.0 and m.name != "Unjudged"
-        if means.get(str(m), 1.0) < chance.get(str(m), 0.0) * (1 - 1e-9)
+        if is_below_chance(m, means.get(str(m), 1.0), chance.get(str(m), 0.0))
     }
     if low:
         below = [f"{name} ({means[name]:.4f}, chance {value:.4f})" for name, value in low.items()]
         yield f"below chance, worse than a random order: {', '.join(below)}"
+
+
+def is_below_chance(measure: Measure, mean: float, chance: float) -> bool:
+    """Whether a random order is better than this mean, by more than rounding."""
+    if measure.definition.high != 1.0 or measure.name == "Unjudged":
+        return False
+    return mean < chance * (1 - 1e-9)
 
 
 def zero_remark(policy: str, n_queries: int, n_docs: int, what: str = "documents") -> str:
