@@ -55,11 +55,12 @@ class Leaderboard:
         return {str(one): said[str(one)] + self._below_chance(one) for one in self.measures}
 
     def _below_chance(self, measure: Measure) -> str:
+        """Whom a random order beats; where any order is right (chance 1), a remark says that."""
         chance = self.chance_on(measure)
         low = [
             one.name
             for one in self.standings_on(measure)
-            if is_below_chance(measure, one.mean.estimate, chance)
+            if chance < 1 - 1e-12 and is_below_chance(measure, one.mean.estimate, chance)
         ]
         if not low:
             return ""
