@@ -68,7 +68,7 @@ def test_the_verdict_names_whom_a_random_order_beats() -> None:
     said = rank_records(both, resamples=300).verdicts["AP"]
     assert said.endswith("; a and b are worse than a random order, which reaches 0.9900")
     sure = [replace(one, chance={"AP": 1.0}) for one in records]
-    assert "random" not in rank_records(sure, resamples=300).verdicts["AP"]
+    assert "random order" not in rank_records(sure, resamples=300).verdicts["AP"]
 
 
 def test_clusters_of_the_records_are_resampled_as_whole_groups() -> None:
