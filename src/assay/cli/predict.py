@@ -53,10 +53,16 @@ _FORMATS = ("text", "markdown", "csv", "tsv", "json")
     "--train", metavar="FILE[:COLUMN]", help="Training labels in order of time, for baselines."
 )
 @click.option("--train-users", metavar="FILE[:COLUMN]", help="Users of the training labels.")
+@click.option("--users", metavar="COLUMN|FILE[:COLUMN]", help="Users of the samples.")
 @click.option(
     "--previous",
     metavar="COLUMN|FILE[:COLUMN]",
     help="The class before each sample, for baselines.",
+)
+@click.option(
+    "--history",
+    metavar="COLUMN|FILE[:COLUMN]",
+    help="Instead: all classes before each sample, the latest last.",
 )
 @click.option(
     "--n-classes",
@@ -106,6 +112,8 @@ def command(
     Examples:
       assay predict logits.npy --targets labels.npy --train train.npy --histogram
       assay predict preds.tsv --candidates top10 --candidates top10_wot --by user_id
+      assay predict preds.tsv --candidates top10 --train train.csv:location_id \\
+          --train-users train.csv:user_id --users user_id --history before
       assay predict a=a1.npz a=a2.npz a=a3.npz b=b1.npz b=b2.npz b=b3.npz
       assay predict --results outputs/
     """

@@ -35,7 +35,12 @@ from assay.tables.table import Table
 from assay.tasks.prediction import tables
 from assay.tasks.prediction.baselines import evaluate_baselines
 from assay.tasks.prediction.evaluate import Accumulator, evaluate_candidates
-from assay.tasks.prediction.files import PredictionFile, read_labels, read_prediction_file
+from assay.tasks.prediction.files import (
+    PredictionFile,
+    as_lists,
+    read_labels,
+    read_prediction_file,
+)
 from assay.tasks.prediction.result import PredictionResult, model_records
 from assay.tasks.prediction.seeds import SeedReport, compare_models
 
@@ -55,7 +60,8 @@ class PredictionRequest:
     model. `targets` is a .npy of true classes for files that hold scores only. `candidates`,
     `target` and `ids` name columns or arrays, `by` a column of the table or `FILE:COLUMN` whose
     values group the samples. With `train`, labels in order of time (`FILE` or `FILE:COLUMN`),
-    baselines are evaluated beside the models.
+    baselines are evaluated beside the models; `users` are those of the samples, `previous` is the
+    class before each sample and `history` the list of all before it.
     """
 
     files: tuple[str, ...]
@@ -68,7 +74,9 @@ class PredictionRequest:
     by: str | None = None
     train: str | None = None
     train_users: str | None = None
+    users: str | None = None
     previous: str | None = None
+    history: str | None = None
     n_classes: int | None = None
     per_class: bool = False
     histogram: bool = False
@@ -84,10 +92,14 @@ class PredictionRequest:
                     f"-m {name}: Accuracy, F1, precision and recall over classes are always "
                     "reported, with every average. Leave it out."
                 )
-        for name in ("train_users", "previous"):
+        for name in ("train_users", "users", "previous", "history"):
             if getattr(self, name) and not self.train:
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} has no effect without --train. Add it.")
+        if self.users and not self.train_users:
+            raise UsageError("--users needs --train-users: whose the training labels are.")
+        if self.previous and self.history:
+            raise UsageError("Give --previous or --history, not both.")
 
     @property
     def rules(self) -> Conventions:
@@ -104,7 +116,7 @@ class PredictionRequest:
 
     def paths(self) -> list[str | None]:
         """All files that are read."""
-        others = (self.train, self.train_users, self.previous, self.by)
+        others = (self.train, self.train_users, self.users, self.previous, self.history, self.by)
         return [
             *(path for _, path in self.named_files()),
             self.targets,
@@ -378,21 +390,41 @@ def _baselines(
         measures=result.scores.measures,
         n_classes=result.n_classes or None,
         previous=_previous(request, read),
-        users=None if request.train_users is None else read_labels(request.train_users),
+        history=_history(request, read),
+        **_users(request, read),
         query_ids=read.query_ids,
         conventions=request.rules,
         allow_mismatch=request.allow_mismatch,
     )
 
 
+def _users(request: PredictionRequest, read: PredictionFile) -> dict[str, Any]:
+    """Users of the training labels and of the samples, as text: a CSV holds nothing else."""
+    if request.train_users is None:
+        return {}
+    found = {"users": read_labels(request.train_users)}
+    if request.users is not None:
+        found["sample_users"] = _column(request.users, read)
+    return {name: [str(user) for user in users] for name, users in found.items()}
+
+
+def _column(name: str, read: PredictionFile) -> list[Any]:
+    """A column of the predictions, or one of another file."""
+    return read.columns[name] if name in read.columns else read_labels(name)
+
+
 def _previous(request: PredictionRequest, read: PredictionFile) -> Any:
     if request.previous is None:
         return None
-    if request.previous in read.columns:
-        labels = read.columns[request.previous]
-    else:
-        labels = read_labels(request.previous)
-    return [None if label in ("", None) else label for label in _like(labels, read.targets)]
+    labels = _like(_column(request.previous, read), read.targets)
+    return [None if label in ("", None) else label for label in labels]
+
+
+def _history(request: PredictionRequest, read: PredictionFile) -> Any:
+    if request.history is None:
+        return None
+    rows = as_lists(_column(request.history, read), request.history, read.name)
+    return [_like(row, read.targets) if row else [] for row in rows]
 
 
 def _like(labels: list[Any], targets: Any) -> list[Any]:
