@@ -104,7 +104,8 @@ class Training:
     def _follows(self, steps: int) -> Ints:
         """Places of labels that have so many of the same user before them."""
         later = np.arange(steps, len(self.labels))
-        return later[self.owners[later] == self.owners[later - steps]]
+        kept: Ints = later[self.owners[later] == self.owners[later - steps]]
+        return kept
 
     @cached_property
     def _after_any(self) -> _Frequent:
