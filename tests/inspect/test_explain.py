@@ -9,10 +9,11 @@ import random
 import numpy as np
 import pytest
 
-from assay import evaluate
+from assay import Judgments, Ranking, evaluate
 from assay.core.conventions import preset
 from assay.errors import IdError, UsageError
 from assay.inspect.explain import explain
+from assay.io.formats import read_qrels, read_run
 from assay.measures import REGISTRY, Definition, parse
 from tests.measures.generic import settings_of
 
@@ -100,12 +101,17 @@ def test_ends_in_the_number_of_evaluate(measure, ties):
             assert found.to_dict()["agrees"]
 
 
+@pytest.fixture(scope="module")
+def real_run(data_dir) -> tuple[Ranking, Judgments]:
+    folder = data_dir("robust03")
+    qrels = read_qrels(folder / "robust03_qrels.txt.gz")
+    return read_run(folder / "input.rutcor03100.gz"), qrels
+
+
 @pytest.mark.parametrize("measure", ["AP", "nDCG", "nDCG@20", "RBP", "bpref", "iAP", "ERR(gmax=2)"])
 @pytest.mark.parametrize("ties", ["order", "best", "worst"])
-def test_long_lists_of_real_runs(data_dir, measure, ties):
-    folder = data_dir("robust03")
-    run, qrels = folder / "input.rutcor03100.gz", folder / "robust03_qrels.txt.gz"
-    found = explain(run, qrels, query="303", measure=measure, conventions=f"ties:{ties}")
+def test_long_lists_of_real_runs(real_run, measure, ties):
+    found = explain(*real_run, query="303", measure=measure, conventions=f"ties:{ties}")
     assert found.exact
 
 
