@@ -8,7 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import hypothesis
 import pytest
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("assay", deadline=None)
+hypothesis.settings.load_profile("assay")
 
 # A shell ignores Ctrl-C for what it runs behind `&`, and what tests start would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -119,7 +119,7 @@ def wrong_sentences(found, level: float):
             yield f"{found.verdict}: {pair}"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.sampled_from(COMBINATIONS),
     st.sampled_from(KINDS),

@@ -111,7 +111,7 @@ def test_clusters_may_reach_over_slices() -> None:
     assert "no slice is large enough" in repr(few)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from([one for one in COMBINATIONS if one[1] != "tukey"]),
     st.sampled_from(KINDS),

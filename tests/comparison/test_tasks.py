@@ -170,7 +170,7 @@ def contradictions(found, level):
             yield f"{one}: {better} better, {worse} worse"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.integers(2, 5),
     st.lists(st.integers(3, 15), min_size=1, max_size=9),

@@ -50,7 +50,7 @@ def choices() -> st.SearchStrategy[dict]:
     return st.fixed_dictionaries({}, optional={**names, "depth": st.integers(0, 10**6)})
 
 
-@settings(deadline=None, max_examples=200, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(choices(), st.sampled_from([None, *PRESETS]))
 def test_any_combination_reads_back(changes, start):
     rules = Conventions(**changes) if start is None else preset(start).but(**changes)

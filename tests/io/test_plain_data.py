@@ -76,7 +76,7 @@ def outcome(run: Any, qrels: Any, rules: Any, allow: bool = True) -> Any:
     return parts, values, scores.signature, scores.remarks
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(run=RUNS, qrels=QRELS, rules=RULES, allow=st.booleans())
 def test_plain_dictionaries_give_what_other_mappings_give(run, qrels, rules, allow):
     assert outcome(run, qrels, rules, allow) == outcome(general(run), general(qrels), rules, allow)
@@ -91,7 +91,7 @@ ODD_RUNS = st.dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(odd=ODD_RUNS, rules=RULES, swap=st.booleans())
 def test_what_is_odd_is_said_in_the_same_words(odd, rules, swap):
     fine = {"q1": {"a": 1, "b": 2}}
@@ -99,7 +99,7 @@ def test_what_is_odd_is_said_in_the_same_words(odd, rules, swap):
     assert outcome(run, qrels, rules) == outcome(general(run), general(qrels), rules)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(lines=st.lists(st.tuples(QUERIES | st.just(3), ODD_DOCS, SCORES | ODD), max_size=12))
 def test_tuples_give_what_lists_and_named_tuples_give(lines):
     rules, qrels = preset("trec_eval"), {"q1": {"a": 1}}

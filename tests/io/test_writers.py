@@ -49,9 +49,7 @@ def bits(ranking):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-@settings(
-    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(run=RUNS)
 def test_runs_read_back_bit_by_bit(tmp_path, ending, run):
     path = tmp_path / f"run.{ending}"

@@ -34,9 +34,7 @@ EVERY = sorted(os.environ.get("ASSAY_TEST_MEASURES", "").split() or REGISTRY)
 def law_test(function: Any) -> Any:
     """The same examples in every run; each of them is for all measures at once."""
     quiet = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-    return settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=quiet)(
-        function
-    )
+    return settings(max_examples=25, derandomize=True, suppress_health_check=quiet)(function)
 
 
 # Random measures

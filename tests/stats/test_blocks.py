@@ -123,7 +123,7 @@ def test_a_block_of_six_does_not_forbid_the_others() -> None:
     assert found.smallest[3] < 0.001
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.integers(2, 4),
     st.integers(12, 60),

@@ -403,7 +403,7 @@ def test_too_few_clusters_for_a_bootstrap_give_no_ends() -> None:
     assert math.isfinite(interval(VALUES, clusters=np.arange(60) % 8).low)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=8, max_size=30))
 def test_ends_enclose_and_stay_in_range(values: list[float]) -> None:
     for method in ("bca", "percentile"):

@@ -85,7 +85,7 @@ def test_errors_are_those_of_the_mean() -> None:
         assert found.errors[0] == pytest.approx(expected, rel=1e-12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.integers(2, 6),
     st.integers(3, 40),

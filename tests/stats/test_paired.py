@@ -217,7 +217,7 @@ def test_nonsense_is_refused(call: object, error: type[Exception], words: str) -
         call()  # type: ignore[operator]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=30))
 def test_p_lies_between_0_and_1(pairs: list[tuple[float, float]]) -> None:
     a, b = np.array(pairs).T
