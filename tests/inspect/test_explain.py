@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from assay import Judgments, Ranking, evaluate
 from assay.core.conventions import preset
 from assay.errors import IdError, UsageError
 from assay.inspect.explain import explain
-from assay.io.formats import read_qrels, read_run
+from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
 from assay.measures import REGISTRY, Definition, parse
 from tests.measures.generic import settings_of
 
@@ -71,7 +72,8 @@ COVERED = {parse(text).name for text in MEASURES}
 OTHERS = [text for name in REGISTRY if name not in COVERED for text in settings_of(name)]
 
 
-def made_up(seed: int, levels: int) -> tuple[dict, dict]:
+@cache
+def made_up(seed: int, levels: int) -> tuple[Ranking, Judgments]:
     rng = random.Random(seed)
     docs = [f"d{i}" for i in range(40)]
 
@@ -82,7 +84,7 @@ def made_up(seed: int, levels: int) -> tuple[dict, dict]:
     run = {f"q{q}": {d: rng.randrange(levels) / 7 for d in some(30)} for q in range(queries)}
     grades = [-1, 0, 0, 1, 1, 2, 3]
     qrels = {f"q{q}": {d: rng.choice(grades) for d in some(25)} for q in range(queries + 1)}
-    return run, qrels
+    return as_ranking(run, preset("trec_eval")), as_judgments(qrels)
 
 
 @pytest.mark.parametrize("ties", TIES)
@@ -91,8 +93,9 @@ def test_ends_in_the_number_of_evaluate(measure, ties):
     rules = preset("trec_eval").but(ties=ties)
     for seed in range(3):
         run, qrels = made_up(seed, levels=[2, 5, 1000][seed % 3])
-        values = evaluate(run, qrels, measure, conventions=rules).values[0]
-        for query, value in zip(sorted(qrels), values, strict=True):
+        scores = evaluate(run, qrels, measure, conventions=rules)
+        assert scores.query_ids == qrels.query_ids
+        for query, value in zip(scores.query_ids, scores.values[0], strict=True):
             found = explain(run, qrels, query=query, measure=measure, conventions=rules)
             assert found.exact or ties == "expected" or "hits" in measure
             assert found.agrees, (query, seed, found.value, found.evaluated)
