@@ -286,7 +286,7 @@ class ReportChart:
     note: str = ""
 
     def spec(self) -> dict[str, Any]:
-        """The chart in Vega-Lite; a look at its schema, which tests take, would double the time."""
+        """The chart in Vega-Lite; tests hold it against the schema, which takes long."""
         spec: dict[str, Any] = self.chart.to_dict(validate=False)
         return spec
 
