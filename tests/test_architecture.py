@@ -37,6 +37,7 @@ HEAVY = {
 }
 DOOR = "assay.display"
 START = "assay.__main__"  # it hears signals before it imports
+INDENTED = re.compile(r"^\s+(?:from|import)\b|[:;]\s*(?:from|import)\b", re.M)
 SLEEP = re.compile(r"\btime\.sleep\(")
 
 
@@ -71,6 +72,8 @@ def imported_at_the_top(module: str) -> frozenset[str]:
 
 
 def imported_in_functions(module: str) -> Iterator[str]:
+    if not INDENTED.search(MODULES[module].read_text("utf-8")):
+        return
     for outer in ast.walk(tree(module)):
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
             for node in ast.walk(outer):

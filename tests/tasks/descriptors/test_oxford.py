@@ -34,14 +34,18 @@ class Remembering(SceneContext):
         return self.prints[key]
 
 
-@pytest.fixture(scope="module", params=["SIFT", "ORB", "BRISK", "AKAZE"])
+@pytest.fixture(
+    scope="module",
+    params=[("SIFT", SCENES), ("ORB", SCENES[:2]), ("BRISK", SCENES[2:]), ("AKAZE", SCENES[1:2])],
+    ids=lambda param: param[0],
+)
 def evaluated(
     request: pytest.FixtureRequest, data_dir: Callable[[str], Path]
 ) -> tuple[SceneContext, DescriptorResult]:
-    scenes = {scene.name: scene for scene in find_scenes(data_dir("oxford_affine"))}
-    work = Remembering(
-        scenes, DescriptorSettings(request.param, request.param), KEYPOINTS, EvaluationSettings()
-    )
+    name, chosen = request.param
+    found = find_scenes(data_dir("oxford_affine"))
+    scenes = {scene.name: scene for scene in found if scene.name in chosen}
+    work = Remembering(scenes, DescriptorSettings(name, name), KEYPOINTS, EvaluationSettings())
     parts = [evaluate_scene(scene, work) for scene in scenes.values()]
     [result] = join_scenes(parts, work)
     return work, result
@@ -68,8 +72,8 @@ def _plain_truth(scene: Any, k: int, work: Any) -> tuple[list[int], list[int]]:
 
 def _plain_distances(left: Any, right: Any) -> Any:
     if left.dtype == np.uint8:
-        bits = [np.unpackbits(rows, axis=1).astype(np.int64) for rows in (left, right)]
-        return (bits[0][:, None, :] != bits[1][None, :, :]).sum(axis=2).astype(float)
+        x, y = (np.unpackbits(rows, axis=1).astype(np.float64) for rows in (left, right))
+        return x @ (1 - y).T + (1 - x) @ y.T
     wide = [rows.astype(np.float64) for rows in (left, right)]
     return ((wide[0][:, None, :] - wide[1][None, :, :]) ** 2).sum(axis=2)
 
@@ -93,11 +97,11 @@ def test_map_of_every_pair_equals_the_plain_script(
     evaluated: tuple[SceneContext, DescriptorResult],
 ) -> None:
     work, result = evaluated
-    assert result.scene_names == list(SCENES)
+    assert result.scene_names == list(work.scenes)
     means = result.mean(by="pair").groups
     every: list[float] = []
     by_scene = []
-    for name in SCENES:
+    for name in work.scenes:
         own: list[float] = []
         for k in range(2, 7):
             values, statuses = _plain_pair(work.scenes[name], k, work)
