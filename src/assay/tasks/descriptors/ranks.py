@@ -19,7 +19,15 @@ from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.search.engine import rank, target_ranks
 from assay.tasks.descriptors.distances import hamming_nearest, hamming_target_ranks
 
-__all__ = ["MATCHED", "NO_MATCH", "OUTSIDE", "STATUSES", "PairRanks", "rank_pair"]
+__all__ = [
+    "MATCHED",
+    "NO_MATCH",
+    "OUTSIDE",
+    "STATUSES",
+    "PairRanks",
+    "choose_metric",
+    "rank_pair",
+]
 
 
 Metric = Literal["l2", "cosine", "hamming"]
@@ -79,6 +87,28 @@ class PairRanks:
     def __repr__(self) -> str:
         """Sizes in one line."""
         return f"PairRanks({self.scene} {self.pair}: {self.n_queries} queries, {self.n_docs} docs)"
+
+
+def choose_metric(stated: str | None, kind: str, what: str) -> Metric:
+    """L2 for floats and Hamming for bits, unless something else is stated that fits them.
+
+    >>> choose_metric(None, "binary", "ORB"), choose_metric("cosine", "float", "SIFT")
+    ('hamming', 'cosine')
+    """
+    bits = kind == "binary"
+    if stated is None:
+        return "hamming" if bits else "l2"
+    if bits and stated != "hamming":
+        raise UsageError(
+            f"{what} gives bits, which are compared by Hamming distance. Leave metric: {stated} "
+            "out, or say metric: hamming."
+        )
+    if stated == "hamming" and not bits:
+        raise UsageError(
+            f"{what} gives floats, and Hamming distances are of bits. Leave metric: hamming out, "
+            "or say metric: l2 or cosine."
+        )
+    return stated  # type: ignore[return-value]
 
 
 def rank_pair(
