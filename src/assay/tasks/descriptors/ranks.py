@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from assay.arrays import Flags, Floats, Ints
 from assay.core import checks
 from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.search.engine import rank, target_ranks
+from assay.search.engine.target_search import target_scores
 from assay.tasks.descriptors.distances import hamming_nearest, hamming_target_ranks
 
 __all__ = [
@@ -150,7 +152,9 @@ def rank_pair(
     above, tied, before = _count_ranks(queries, docs, wanted, has & ~failed, kept, metric, threads)
     nearest, right = np.empty(0), np.empty(0, bool)
     if matching:
-        nearest, right = _nearest(queries, docs, wanted, ~lost, kept, metric, threads)
+        first = np.where(above == 0, wanted, -1)
+        nearest, right = _nearest(queries, docs, wanted, ~lost, kept, metric, threads, first)
+        right[above == 0] = before[above == 0] == 0
     return PairRanks(
         scene,
         pair,
@@ -203,18 +207,24 @@ def _find_failed(vectors: NDArray[Any], given: Any, metric: str, what: str) -> F
         raise ValueRangeError(f"{what} must be True or False for each row, found {flags.dtype}.")
     if metric == "hamming":
         return flags.copy()
-    if vectors.dtype.kind == "f":
-        kept = np.where(flags[:, None], 0, vectors) if flags.any() else vectors
+    least, most = vectors.min(axis=1, initial=0), vectors.max(axis=1, initial=0)
+    if vectors.dtype.kind == "f" and not np.isfinite([least[~flags], most[~flags]]).all():
+        kept = np.where(flags[:, None], 0, vectors)
         checks.check_finite(kept, what.replace("failed_", "vectors of "))
-    return np.asarray(flags | ~vectors.any(axis=1))
+    return np.asarray(flags | ((least == 0) & (most == 0)))
 
 
 def _ids(query_ids: Any, n_queries: int) -> tuple[str, ...]:
     if query_ids is None:
-        return tuple(map(str, range(n_queries)))
+        return _count_up(n_queries)
     ids = tuple(map(str, checks.as_list(query_ids, "query_ids")))
     checks.check_lengths(query_ids=len(ids), query_vectors=n_queries)
     return ids
+
+
+@lru_cache(8)
+def _count_up(n: int) -> tuple[str, ...]:
+    return tuple(map(str, range(n)))
 
 
 def _statuses(has: Flags, outside: Any) -> NDArray[np.uint8]:
@@ -250,6 +260,18 @@ def _count_ranks(
     return counts  # type: ignore[return-value]
 
 
+def _score_pairs(
+    queries: NDArray[Any], docs: NDArray[Any], places: Ints, metric: str, threads: int | None
+) -> Floats:
+    """The score of one document for each query, as a search would give it."""
+    if metric == "hamming":
+        apart = np.unpackbits(queries ^ docs[places], axis=1).sum(axis=1)
+        return np.asarray(-apart.astype(np.float64))
+    return target_scores(
+        queries, docs, places, metric=metric, zero="error", threads=threads, engine=None
+    )
+
+
 def _taken(vectors: NDArray[Any], rows: Ints) -> NDArray[Any]:
     """Some rows; all of them are not copied."""
     return vectors if len(rows) == len(vectors) else vectors[rows]
@@ -263,12 +285,20 @@ def _nearest(
     kept: Ints,
     metric: str,
     threads: int | None,
+    first: Ints,
 ) -> tuple[Floats, Flags]:
-    """The score of the nearest document, NaN for failed queries, and whether it is the true one."""
+    """The score of the nearest document, NaN for failed queries, and whether it is the true one.
+
+    Where `first` names a document than which none is nearer, only its score is computed.
+    """
     score, right = np.full(len(queries), np.nan), np.zeros(len(queries), bool)
-    rows = np.flatnonzero(asked)
+    known, rows = np.flatnonzero(first >= 0), np.flatnonzero(asked & (first < 0))
+    pool = _taken(docs, kept)
+    if len(known):
+        places = np.searchsorted(kept, first[known])
+        score[known] = _score_pairs(_taken(queries, known), pool, places, metric, threads)
     if len(rows) and len(kept):
-        left, pool = _taken(queries, rows), _taken(docs, kept)
+        left = _taken(queries, rows)
         if metric == "hamming":
             found, scores = hamming_nearest(left, pool)
             at = kept[found]
