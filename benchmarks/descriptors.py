@@ -8,9 +8,9 @@ each and their means by scene are wanted. Three ways take turns on every pair of
 neighbours that image matching needs, as experiments do), numpy (all distances, a stable argsort of
 every row, the place of the true match), and the float32 matrix product of each pair alone, which is
 the least that any of them must do. Each has one thread, and the seconds are those that the
-processor spent on it, so that a busy machine strikes all alike. The argsort runs on every `--every`-th pair
-and is scaled. Ranks must agree where no other keypoint is as near as the true match, or the run
-stops: among ties the argsort takes one order, assay the mean of all.
+processor spent on it, so that a busy machine strikes all alike. The argsort runs on every
+`--every`-th pair and is scaled. Ranks must agree where no other keypoint is as near as the true
+match, or the run stops: among ties the argsort takes one order, assay the mean of all.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from assay.tasks.descriptors import (
     summarize,
     wide_row,
 )
+from assay.tasks.descriptors.distances import hamming_target_ranks
 
 from .samples import distances, random_pair, some_pairs, sorted_ap
 
@@ -358,3 +359,19 @@ def test_the_nearest_is_what_a_search_of_its_own_finds(metric: str) -> None:
         firsts += int((found.above == 0).sum())
         np.testing.assert_array_equal(found.right, (found.above == 0) & (found.before == 0))
     assert firsts > 50
+
+
+@pytest.mark.parametrize("block", [1, 100, 1 << 22])
+def test_hamming_ranks_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    monkeypatch.setattr("assay.tasks.descriptors.distances._BLOCK", block)
+    rng = np.random.default_rng(2)
+    left, right = (rng.integers(0, 4, (n, 2)).astype(np.uint8) for n in (17, 23))
+    target = rng.integers(0, 23, 17)
+    found = hamming_target_ranks(left, right, target)
+    for row, place in enumerate(target):
+        apart = np.unpackbits(left[row] ^ right, axis=1).sum(axis=1)
+        same = apart == apart[place]
+        assert found.above[row] == (apart < apart[place]).sum()
+        assert found.tied[row] == same.sum() - 1
+        assert found.before[row] == same[:place].sum()
+    assert found.before.max() > 0

@@ -19,7 +19,7 @@ from assay.core import checks
 from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.search.engine import rank, target_ranks
 from assay.search.engine.target_search import target_scores
-from assay.tasks.descriptors.distances import hamming_nearest, hamming_target_ranks
+from assay.tasks.descriptors.distances import hamming_apart, hamming_nearest, hamming_target_ranks
 
 __all__ = [
     "MATCHED",
@@ -252,7 +252,7 @@ def _count_ranks(
         place = wanted[rows] if len(kept) == len(docs) else np.searchsorted(kept, wanted[rows])
         left, right = _taken(queries, rows), _taken(docs, kept)
         if metric == "hamming":
-            found = hamming_target_ranks(left, right, place)
+            found = hamming_target_ranks(left, right, place, threads=threads)
         else:
             found = target_ranks(left, right, place, metric=metric, threads=threads)  # type: ignore[arg-type]
         for whole, part in zip(counts, (found.above, found.tied, found.before), strict=True):
@@ -265,8 +265,7 @@ def _score_pairs(
 ) -> Floats:
     """The score of one document for each query, as a search would give it."""
     if metric == "hamming":
-        apart = np.unpackbits(queries ^ docs[places], axis=1).sum(axis=1)
-        return np.asarray(-apart.astype(np.float64))
+        return -hamming_apart(queries, docs[places]).astype(np.float64)
     return target_scores(
         queries, docs, places, metric=metric, zero="error", threads=threads, engine=None
     )
@@ -300,7 +299,7 @@ def _nearest(
     if len(rows) and len(kept):
         left = _taken(queries, rows)
         if metric == "hamming":
-            found, scores = hamming_nearest(left, pool)
+            found, scores = hamming_nearest(left, pool, threads=threads)
             at = kept[found]
         else:
             ranking = rank(left, pool, 1, metric=metric, threads=threads)  # type: ignore[arg-type]
