@@ -164,6 +164,25 @@ def test_results_of_other_projects(assay, files):
     assert "fractions, or percentages below 1?" in json.loads(out)["contradictions"][0]
 
 
+def test_results_of_one_split_against_a_baseline(assay, files):
+    for model, level in (("lstm", 30.0), ("mhsa", 33.0), ("markov", 25.0)):
+        for seed in (0, 1):
+            run = files / "runs" / f"{model}_seed{seed}_20230501_12301{seed}"
+            run.mkdir(parents=True)
+            for split in ("test", "val"):
+                data = {"acc@1": level + seed / 2 + len(split), "total": 90}
+                (run / f"{split}_results.json").write_text(json.dumps(data))
+    chosen = ("predict", "--results", "runs", "--split", "test", "--json")
+    found = json.loads(assay(*chosen, "--baseline", "lstm").out)
+    assert {one["split"] for one in found["results"]} == {"test"}
+    tests = [(one["a"], one["b"]) for one in found["seeds"]["welch"]]
+    assert tests == [("markov", "lstm"), ("mhsa", "lstm")]
+    found = json.loads(assay(*chosen, "--pair", "mhsa", "markov", "--pattern", "m*/*").out)
+    assert [(one["a"], one["b"]) for one in found["seeds"]["welch"]] == [("mhsa", "markov")]
+    code, _, err = assay(*chosen, "--baseline", "lstn")
+    assert (code, "Did you mean lstm" in err) == (2, True)
+
+
 def test_csv_and_markdown(assay, files):
     csv = assay("predict", "x.npy", "-t", "y.npy", "--format", "csv").out
     assert csv.splitlines()[0] == "measure,x,95 % from,to,uniform,signature"
@@ -192,6 +211,8 @@ def test_cut_offs(assay, files):
         (["x.npy", "-t", "last.npy", "--previous", "last.npy"], 2, "without --train"),
         (["x.npy", "-t", "y.npy", "--n-classes", "40"], 2, "for lists"),
         (["x.npy", "-t", "y.npy", "--unit", "percent"], 2, "for --results"),
+        (["x.npy", "-t", "y.npy", "--split", "val"], 2, "--split: only for --results"),
+        (["x.npy", "-t", "y.npy", "--pair", "a", "b", "-b", "a"], 2, "--baseline and --pair: only"),
         (["x.npy", "-t", "y.npy", "--by", "nobody"], 2, "not a column of"),
         (["x.npy", "-t", "y.npy", "-m", "ndgc@10"], 2, "nDCG"),
         (["x.npy", "-t", "y.npy", "-k", "0"], 2, "0"),
