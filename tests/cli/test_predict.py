@@ -9,6 +9,8 @@ import sys
 import numpy as np
 import pytest
 
+from assay.tasks.prediction import evaluate_confidence
+
 RNG = np.random.default_rng(5)
 TARGETS = RNG.integers(0, 30, 80)
 TABLE = (
@@ -274,3 +276,68 @@ def test_models_of_different_vocabularies_have_a_baseline_each(assay, files):
     lines = [line.split(",") for line in out.splitlines()]
     assert lines[0][-3:-1] == ["uniform of 30", "uniform of 40"]
     assert [float(cell) for cell in lines[1][-3:-1]] == pytest.approx([1 / 30, 1 / 40], abs=1e-15)
+
+
+def _logits(folder, n=120, classes=6):
+    rng = np.random.default_rng(8)
+    logits = rng.standard_normal((n, classes))
+    targets = rng.integers(0, classes, n)
+    logits[np.arange(n), targets] += 1.5
+    targets[:20] = -1
+    np.savez(folder / "net.npz", scores=logits, targets=targets)
+    return logits, targets
+
+
+def test_confidence_and_its_picture(assay, tmp_path):
+    logits, targets = _logits(tmp_path)
+    picture = tmp_path / "calibration.svg"
+    answer = assay("predict", tmp_path / "net.npz", "--reliability", picture, "--json")
+    data = json.loads(answer.out)["confidence"]["net"]
+    expected = evaluate_confidence(logits, targets).to_dict()
+    assert data == expected
+    assert picture.read_text().startswith("<svg")
+    text = assay("predict", tmp_path / "net.npz", "--confidence").out
+    assert "a calibrated model would have" in text
+    assert "FPR@95" in text
+
+
+def test_metres_groups_and_predictability(assay, tmp_path):
+    rows = ["id,user,hour,place,list", "1,u,8,a,a b", "2,u,9,b,a b", "3,v,9,c,c a", "4,v,8,a,b c"]
+    (tmp_path / "p.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "where.csv").write_text("place,lat,lon\na,0,0\nb,0,0.001\nc,0,1\n")
+    (tmp_path / "train.csv").write_text("place,user\n" + "a,u\nc,v\n" * 5 + "a,v\n")
+    given = ["predict", tmp_path / "p.csv", "--candidates", "list", "--target", "place", "-k", 1]
+    train = ["--train", f"{tmp_path / 'train.csv'}:place"]
+    users = ["--train-users", f"{tmp_path / 'train.csv'}:user", "--users", "user"]
+    looks = ["--new-places", "--by", "hour", "--predictability"]
+    places = ["--coordinates", tmp_path / "where.csv"]
+    data = json.loads(assay(*given, *train, *users, *looks, *places, "--json").out)
+    one = data["models"]["p"][0]
+    assert one["by"]["place"]["sizes"] == {"new": 1, "seen": 3}
+    assert one["by"]["hour"]["sizes"] == {"8": 2, "9": 2}
+    assert data["distances"]["p"]["metres"]["Acc@100m"]["value"] == 0.5
+    assert data["predictability"]["users"] == ["u", "v"]
+    alone = json.loads(assay(*given, *train, "--new-places", "--json").out)
+    assert alone["models"]["p"][0]["by"]["place"]["sizes"] == {"new": 1, "seen": 3}
+    assert "median error (m)" in assay(*given, *places).out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--new-places"], "no effect without --train"),
+        (["--confidence"], "needs scores or logits"),
+        (["--coordinates", "nowhere.csv"], "nowhere.csv"),
+        (["--coordinates", "odd.csv"], "needs one column lat or latitude"),
+        (["--coordinates", "bad.csv"], "is no number of degrees"),
+        (["--users", "user", "--train", "p.csv:place"], "--users needs --train-users"),
+    ],
+)
+def test_looks_that_cannot_be_had(assay, tmp_path, monkeypatch, options, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text("id,user,place,list\n1,u,a,a b\n2,u,b,a b\n")
+    (tmp_path / "odd.csv").write_text("place,x,y\na,0,0\n")
+    (tmp_path / "bad.csv").write_text("place,lat,lon\na,north,0\n")
+    answer = assay("predict", "p.csv", "--candidates", "list", "--target", "place", *options)
+    assert answer.code != 0
+    assert words in answer.err

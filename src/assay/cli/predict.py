@@ -55,7 +55,32 @@ _IMPORTING = {
     help="Cut-offs. [1 3 5 10]",
 )
 @click.option(
-    "--by", metavar="COLUMN", help="Group samples by a column of the table, or FILE:COLUMN."
+    "--by",
+    multiple=True,
+    metavar="COLUMN",
+    help="Group samples by a column of the table, or FILE:COLUMN. May be repeated.",
+)
+@click.option("--new-places", is_flag=True, help="Group samples by whether training has the class.")
+@click.option(
+    "--confidence",
+    is_flag=True,
+    help="Calibration (ECE, Brier, NLL), and detection of samples without a class.",
+)
+@click.option(
+    "--reliability",
+    type=options.output_file,
+    metavar="FILE.svg",
+    help="Draw accuracy over confidence.",
+)
+@click.option(
+    "--coordinates",
+    metavar="FILE",
+    help="CSV with class, lat, lon: errors in metres.",
+)
+@click.option(
+    "--predictability",
+    is_flag=True,
+    help="Entropy of the training labels, and the bound on Acc@1 by Song et al.",
 )
 @click.option(
     "--train", metavar="FILE[:COLUMN]", help="Training labels in order of time, for baselines."
@@ -113,6 +138,7 @@ def command(
     files: tuple[str, ...],
     results: str | None,
     legacy_json: bool,
+    reliability: str | None,
     named: str | None,
     json_wanted: bool,
     file: str | None,
@@ -131,6 +157,7 @@ def command(
       assay predict preds.tsv --candidates top10 --candidates top10_wot --by user_id
       assay predict preds.tsv --candidates top10 --train train.csv:location_id \\
           --train-users train.csv:user_id --users user_id --history before
+      assay predict logits.npy --targets labels.npy --confidence --reliability calibration.svg
       assay predict a=a1.npz a=a2.npz a=a3.npz b=b1.npz b=b2.npz b=b3.npz
       assay predict --results outputs/ --split test --baseline mhsa
     """
@@ -149,11 +176,16 @@ def command(
         raise click.UsageError("Give a file of predictions, or --results FOLDER.")
     if wrong := [option for name, option in _IMPORTING.items() if importing[name]]:
         raise click.UsageError(f"{' and '.join(wrong)}: only for --results FOLDER.")
+    chosen["confidence"] |= reliability is not None
     request = PredictionRequest(files=files, **chosen)
-    output.refuse_input(file, *request.paths())
+    for path in (file, reliability):
+        output.refuse_input(path, *request.paths())
+    output.refuse_same_file(file, reliability)
     bar = partial(progress_bar, listener=saving.listener)
     found = evaluate_files(request, progress_bar=bar)
     saving.save(found.records(), *request.paths())
+    if reliability is not None:
+        output.put(found.further.reliability_picture(), reliability)
     if layout not in output.DELIMITERS:  # beside tables, emit narrates them
         output.narrate_all(found.remarks)
     if legacy_json:

@@ -29,7 +29,14 @@ from assay.tables.svg import BLUE, GREY, Drawing, Scale, circle, line, rect, svg
 from assay.tables.table import Cell, Table
 from assay.tasks.prediction.evaluate import as_array
 
-__all__ = ["Calibration", "Confidence", "ConfidenceResult", "Detection", "evaluate_confidence"]
+__all__ = [
+    "Calibration",
+    "Confidence",
+    "ConfidenceResult",
+    "Detection",
+    "evaluate_confidence",
+    "reliability_drawing",
+]
 
 BINS: Final = 15  # as Guo et al. have it
 _DRAWS: Final = 1000
@@ -350,7 +357,7 @@ class ConfidenceResult:
 
     def picture(self) -> str:
         """The reliability diagram: accuracy over confidence, and how many samples are so sure."""
-        return reliability_picture(self.calibration, self.name)
+        return reliability_drawing(self.calibration, self.name).to_svg()
 
 
 def evaluate_confidence(
@@ -375,8 +382,8 @@ def evaluate_confidence(
 _SIDE, _LEFT, _TOP, _BELOW = 300, 46, 34, 40
 
 
-def reliability_picture(found: Calibration, title: str) -> str:
-    """An SVG: bars of accuracy by confidence against the diagonal, dots of the mean confidence."""
+def reliability_drawing(found: Calibration, title: str) -> Drawing:
+    """Bars of accuracy by confidence against the diagonal, dots of the mean confidence."""
     x = Scale(0.0, 1.0, start=_LEFT, end=_LEFT + _SIDE)
     y = Scale(0.0, 1.0, start=_TOP + _SIDE, end=_TOP)
     most = max(one.samples for one in found.bins)
@@ -403,4 +410,4 @@ def reliability_picture(found: Calibration, title: str) -> str:
         marks.append(circle(x.at(one.confidence), y.at(one.accuracy), 3, fill="#222222"))
     marks.append(line(x.at(0), y.at(0), x.at(1), y.at(1), stroke=GREY))
     marks.append(svg_text(_LEFT + _SIDE / 2, _TOP + _SIDE + 34, "confidence", text_anchor="middle"))
-    return Drawing(_LEFT + _SIDE + 20, _TOP + _SIDE + _BELOW, "\n".join(marks)).to_svg()
+    return Drawing(_LEFT + _SIDE + 20, _TOP + _SIDE + _BELOW, "\n".join(marks))

@@ -18,6 +18,7 @@ __all__ = [
     "class_table",
     "group_table",
     "import_table",
+    "mistake_table",
     "rank_table",
     "seed_table",
     "summary_table",
@@ -94,6 +95,16 @@ def class_table(models: Sequence[PredictionResult]) -> Table:
             rows.append((*_front(one, models), *cells))
     columns = ("class", "support", "predicted", "right", "precision", "recall", "F1")
     return Table((*_front_names(models), *columns), tuple(rows))
+
+
+def mistake_table(models: Sequence[PredictionResult]) -> Table:
+    """The classes that are most often predicted for another one."""
+    rows = [
+        (*_front(one, models), Cell(str(true)), Cell(str(wrong)), Cell(n, "count"))
+        for one in models
+        for true, wrong, n in one.mistakes()
+    ]
+    return Table((*_front_names(models), "class", "predicted instead", "samples"), tuple(rows))
 
 
 def _front(one: PredictionResult, models: Sequence[PredictionResult]) -> tuple[Cell, ...]:
