@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,13 @@ class Remembering(SceneContext):
 
     def side(self, scene: Any, k: int, reference: Any = None) -> Any:
         key = f"{scene.name}/{k}"
-        if key not in self.prints:
-            self.prints[key] = super().side(scene, k, reference)
-        return self.prints[key]
+        if key not in self.sides:
+            self.sides[key] = super().side(scene, k, reference)
+        return self.sides[key]
+
+    @cached_property
+    def sides(self) -> dict[str, Any]:
+        return {}
 
 
 @pytest.fixture(
@@ -53,7 +58,7 @@ def evaluated(
 
 def _plain_truth(scene: Any, k: int, work: Any) -> tuple[list[int], list[int]]:
     """The nearest keypoint within 3 px of the projection, and what is known of each query."""
-    first, other = work.prints[f"{scene.name}/1"], work.prints[f"{scene.name}/{k}"]
+    first, other = work.sides[f"{scene.name}/1"], work.sides[f"{scene.name}/{k}"]
     targets, statuses = [], []
     height, width = other.shape[:2]
     for x, y in first.keypoints.xy:
@@ -80,8 +85,8 @@ def _plain_distances(left: Any, right: Any) -> Any:
 
 def _plain_pair(scene: Any, k: int, work: Any) -> tuple[list[float], list[int]]:
     """AP of every keypoint with a true match, 0 where the descriptor failed; and the statuses."""
-    left, lost = whole_rows(work.prints[f"{scene.name}/1"])
-    right, gone = whole_rows(work.prints[f"{scene.name}/{k}"])
+    left, lost = whole_rows(work.sides[f"{scene.name}/1"])
+    right, gone = whole_rows(work.sides[f"{scene.name}/{k}"])
     apart = _plain_distances(left, right)
     apart[:, gone] = np.inf
     targets, statuses = _plain_truth(scene, k, work)

@@ -381,6 +381,7 @@ def evaluate_baselines(
                 hits,
                 counts,
                 targets=name_targets(wanted, names),
+                predicted=name_targets(baseline.best, names),
                 query_ids=query_ids,
                 measures=measures,
                 name=baseline.name,
