@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_FORMATS = ("text", "markdown", "csv", "tsv", "json")
+_FORMATS = ("text", "markdown", "latex", "csv", "tsv", "json")
 _DEMO_DESCRIPTORS = ("SIFT", "RootSIFT", "ORB")
 
 

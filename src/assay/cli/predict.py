@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_FORMATS = ("text", "markdown", "csv", "tsv", "json")
+_FORMATS = ("text", "markdown", "latex", "csv", "tsv", "json")
 _IMPORTING = {
     "unit": "--unit",
     "f1_unit": "--f1-unit",

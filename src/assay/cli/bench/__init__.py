@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BenchReport", "command"]
 
-_FORMATS = ("text", "markdown", "csv", "tsv", "json")
+_FORMATS = ("text", "markdown", "latex", "csv", "tsv", "json")
 _QUERY_FORMATS = ("csv", "tsv", "markdown")
 
 
