@@ -207,11 +207,12 @@ def _find_failed(vectors: NDArray[Any], given: Any, metric: str, what: str) -> F
         raise ValueRangeError(f"{what} must be True or False for each row, found {flags.dtype}.")
     if metric == "hamming":
         return flags.copy()
-    least, most = vectors.min(axis=1, initial=0), vectors.max(axis=1, initial=0)
-    if vectors.dtype.kind == "f" and not np.isfinite([least[~flags], most[~flags]]).all():
-        kept = np.where(flags[:, None], 0, vectors)
+    if vectors.dtype.kind == "f":
+        kept = np.where(flags[:, None], 0, vectors) if flags.any() else vectors
         checks.check_finite(kept, what.replace("failed_", "vectors of "))
-    return np.asarray(flags | ((least == 0) & (most == 0)))
+    zero: Flags = np.asarray(~vectors[:, :8].any(axis=1))  # most rows show it soon
+    zero[zero] = ~vectors[zero].any(axis=1)
+    return np.asarray(flags | zero)
 
 
 def _ids(query_ids: Any, n_queries: int) -> tuple[str, ...]:
