@@ -138,6 +138,8 @@ def test_contrasts_are_differences_of_slices() -> None:
     tables, labels, systems = three_kinds()
     found = compare(*systems, names=["a", "b", "c"], slices="kind", resamples=200).slices
     assert (len(found.interactions), len(found.macro)) == (2 * 3 * 3, 2 * 3)
+    shown = found.table("RR")
+    assert shown.columns[-shown.n_optional :] == ("W/T/L",)
     for one in (*found.interactions, *found.macro):
         a, b = (tables[int(one.measure == "AP"), "abc".index(name)] for name in (one.a, one.b))
         means = {name: np.nanmean((a - b)[labels == name]) for name in ("de", "en", "fr")}

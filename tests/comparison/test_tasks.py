@@ -576,6 +576,7 @@ def test_the_tables_of_tasks_hold_the_numbers_of_the_pairs() -> None:
         data = dict(zip(table.columns, (cell.value for cell in row), strict=True))
         assert data == {key: value for key, value in task_pair_data(pair).items() if key in data}
     shown = found.pair_table()
+    assert shown.columns[-shown.n_optional :] == ("tasks W/T/L",)
     assert [row[0].value for row in shown.rows] == ["s2 − s1", "s2 − s0", "s1 − s0"]
     assert [row[1].value for row in shown.rows] == ["+0.2000", "+0.4000", "+0.2000"]
     assert [row[4].value for row in shown.rows] == ["3/0/0"] * 3

@@ -125,7 +125,9 @@ def test_pairs_are_in_the_order_of_the_standings() -> None:
     systems = shifted(0.1, 0.3, 0.0, 0.2)
     for baseline, names in ((None, "xz xw xy zw zy wy"), ("w", "xw zw yw")):
         found = compare(*systems, names=list("wxyz"), baseline=baseline, resamples=100)
-        shown = [row[0].value for row in found.pair_table().rows]
+        table = found.pair_table()
+        assert table.columns[-table.n_optional :] == ("W/T/L", "d")  # where there is room
+        shown = [row[0].value for row in table.rows]
         assert shown == [f"{first} − {second}" for first, second in names.split()]
 
 

@@ -451,7 +451,7 @@ _Set = tuple[Floats, NDArray[Any] | None]  # values of systems on some queries, 
 def _cut(values: Floats, clusters: NDArray[Any] | None, slices: Ints | None) -> list[_Set]:
     if slices is None:
         return [(values, clusters)]
-    masks = [slices == number for number in range(int(slices.max(initial=-1)) + 1)]
+    masks = [slices == number for number in range(int(slices.max()) + 1)]
     return [(values[:, own], None if clusters is None else clusters[own]) for own in masks]
 
 
