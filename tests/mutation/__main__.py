@@ -41,6 +41,7 @@ TESTS = [
     *(f"tests/{name}" for name in (*PACKAGES, "scoring", "inspect", "peers")),
     "tests/properties/test_laws.py",
     "tests/golden/test_commands.py",
+    "tests/io/test_plain_data.py",
     *(
         f"tests/faults/test_{name}.py"
         for name in ("ids_and_labels", "judgments_and_runs", "statistics")
