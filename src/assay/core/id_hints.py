@@ -14,6 +14,7 @@ where they are on both sides.
 from __future__ import annotations
 
 import re
+import string
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -182,9 +183,9 @@ def _is_written_otherwise(wanted: Ids, there: list[str]) -> bool:
 
 
 _KINDS: Final = str.maketrans(
-    dict.fromkeys("0123456789", "0")
-    | {chr(97 + i): "a" for i in range(26)}
-    | {chr(65 + i): "A" for i in range(26)}
+    dict.fromkeys(string.digits, "0")
+    | dict.fromkeys(string.ascii_lowercase, "a")
+    | dict.fromkeys(string.ascii_uppercase, "A")
 )
 
 
