@@ -24,7 +24,7 @@ def allow_model(
 ) -> dict[str, Any]:
     """Refuse a model without the consent that it needs; its settings, with the key it may have."""
     what = f"the model {spec!r}"
-    if runs_code(spec):
+    if runs_code(spec) or settings.get("trust_remote_code"):
         consent.check_code(what, place)
     name, _, argument = spec.partition(":")
     if name == "py":
