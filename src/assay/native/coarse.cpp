@@ -56,12 +56,13 @@ void coarsen(const float* rows, size_t count, size_t columns, const float* signs
              float* residual, float* norm) {
     const size_t steps = steps_of(columns), n_panels = panels_of(count);
     const unsigned parts = count * columns < 100000 ? 1u : std::max(1u, threads);
+    const CoarseKernels& kernels = coarse_kernels();
     run_together(parts, [&](unsigned part) {
         std::vector<int8_t> codes(kPanel * steps * kStep);
         for (size_t panel = n_panels * part / parts; panel < n_panels * (part + 1) / parts; ++panel) {
             const size_t first = panel * kPanel, some = std::min(kPanel, count - first);
-            coarse_kernels().quantise(rows + first * columns, some, columns, signs, kDocLimits,
-                                      {codes.data(), step + first, residual + first, norm + first});
+            kernels.quantise(rows + first * columns, some, columns, signs, kDocLimits,
+                             {codes.data(), step + first, residual + first, norm + first});
             fill_panel(codes.data(), some, steps, panels + panel * kPanel * steps * kStep);
         }
     });
@@ -236,7 +237,7 @@ private:
 
     // Whether nothing is searched for by a group of queries.
     bool is_idle(size_t group) const {
-        const size_t rows = coarse_kernels().query_rows;
+        const size_t rows = kernels_.query_rows;
         const float* floor = scan_floor_.data() + group * rows;
         return std::all_of(floor, floor + rows, [](float each) { return each == kNever; });
     }
@@ -365,6 +366,7 @@ private:
     void settle(size_t query, const uint32_t* at, const float* products, size_t count, std::vector<uint32_t>& left);
     void take(size_t query, const uint32_t* at, const double* scores, size_t count);
 
+    const CoarseKernels& kernels_ = coarse_kernels();
     TopK& top_;
     Decider decider_;
     const QueryRows& rows_;
@@ -397,7 +399,7 @@ void CoarseReceiver::scan(Control control) {
             const size_t from = jumps.next() * per_chunk, some = std::min(per_chunk, n_panels - from);
             for (size_t group = 0; group < queries_.n_groups; ++group) {
                 if (*control.stop != 0) return;
-                if (!is_idle(group)) coarse_kernels().scan(scan, group, first + from, some);
+                if (!is_idle(group)) kernels_.scan(scan, group, first + from, some);
             }
             const size_t low = std::max(range_.from, (first + from) * kPanel), high = std::min(range_.to, (first + from + some) * kPanel);
             __atomic_fetch_add(control.done, static_cast<int64_t>((high - low) * states_.size()), __ATOMIC_RELAXED);
@@ -430,7 +432,7 @@ size_t CoarseReceiver::settle_from(size_t query) {
     }
     const DocRows& docs = docs_.docs;
     const auto multiply = [&](const Pairs& pairs, float* products) {
-        coarse_kernels().multiply(rows_.rows, docs.rows, rows_.exact.columns, pairs, products);
+        kernels_.multiply(rows_.rows, docs.rows, rows_.exact.columns, pairs, products);
     };
     const std::vector<float> products = by_document<float>(docs.exact.count, offsets, candidates.data(), multiply);
     std::vector<uint32_t> left;

@@ -23,9 +23,13 @@ inline Simd best_simd() {
 }
 
 #if defined(ASSAY_AVXVNNI)
+// Asked once: virtual machines take microseconds to answer.
 inline bool has_avxvnni() {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
+    static const bool has = [] {
+        unsigned a = 0, b = 0, c = 0, d = 0;
+        return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
+    }();
+    return has;
 }
 #endif
 
