@@ -28,9 +28,11 @@ const CoarseKernels& coarse_kernels() {
     const Simd simd = chosen_simd();
     if (simd == Simd::avx512 && __builtin_cpu_supports("avx512vnni")) return avx512vnni_coarse_kernels();
 #if defined(ASSAY_AVXVNNI)
-    if (simd != Simd::none && has_avxvnni()) return avxvnni_coarse_kernels();
+    if (simd >= Simd::avx2 && has_avxvnni()) return avxvnni_coarse_kernels();
 #endif
-    if (simd != Simd::none) return avx2_coarse_kernels();
+    if (simd >= Simd::avx2) return avx2_coarse_kernels();
+#elif defined(ASSAY_ARM_KERNELS)
+    if (chosen_simd() == Simd::neon && has_neon_dot()) return neon_coarse_kernels();
 #endif
     return plain_coarse_kernels();
 }
@@ -111,7 +113,7 @@ public:
             kernels.quantise(queries.rows + query * queries.exact.columns, 1, queries.exact.columns, signs, kernels.query_limits,
                              {codes.data(), &step[query], &residual[query], &size[query]});
             pack(codes, query / rows, query % rows, rows);
-            set_start(codes, query / rows, query % rows, rows, narrow);
+            if (kernels.raised) set_start(codes, query / rows, query % rows, rows, narrow);
             measure(query);
         }
     }

@@ -60,6 +60,7 @@ struct CoarseKernels {
     size_t query_rows;  // queries are padded to a multiple of this
     CoarseLimits query_limits;
     size_t steps_in_16_bits;  // how many steps are summed up before sums are widened; 0: all are wide
+    bool raised;  // whether products are of documents' codes as they are, raised by 128
     // One group of queries with some panels.
     void (*scan)(const CoarseScan&, size_t group, size_t first_panel, size_t n_panels);
     // `signs` (±1) has the columns padded to whole steps, as `codes` have.
@@ -72,5 +73,6 @@ const CoarseKernels& plain_coarse_kernels();
 const CoarseKernels& avx2_coarse_kernels();
 const CoarseKernels& avxvnni_coarse_kernels();
 const CoarseKernels& avx512vnni_coarse_kernels();
+const CoarseKernels& neon_coarse_kernels();
 
 }  // namespace assay

@@ -1,11 +1,13 @@
-// The products of 8-bit numbers fused with the compare. `Isa` says how four columns of many
-// documents are multiplied by those of one query; everything is in an unnamed namespace, because
-// each source that includes this is compiled for other vector instructions.
+// The products of 8-bit numbers fused with the compare. `Isa` says how four columns of some
+// documents are multiplied by those of one query and added up, and how many queries are met at a
+// time; everything is in an unnamed namespace, because each source that includes this is compiled
+// for other vector instructions.
 #pragma once
 
-#include <immintrin.h>
+#include <utility>
 
 #include "coarse_kernels.hpp"
+#include "eight_floats.hpp"
 #include "quantise.hpp"
 
 namespace {
@@ -13,6 +15,57 @@ namespace {
 using assay::CoarseScan;
 using assay::kPanel;
 using assay::Pairs;
+
+// The sums of a group of queries with two vectors of documents; they stay in registers.
+template <class Isa>
+struct Tile {
+    typename Isa::Sums left[Isa::rows], right[Isa::rows];
+};
+
+// Loops over queries are written out by the compiler: a row must be a constant for some instructions.
+template <class Isa, size_t... row>
+inline __attribute__((always_inline)) void begin(Tile<Isa>& tile, const int32_t* start, std::index_sequence<row...>) {
+    ((tile.left[row] = tile.right[row] = Isa::begin(start[row])), ...);
+}
+
+template <class Isa, size_t... row>
+inline __attribute__((always_inline)) void add_step(Tile<Isa>& tile, const int8_t* queries, const uint8_t* panel,
+                                                    std::index_sequence<row...>) {
+    const auto left = Isa::codes(panel), right = Isa::codes(panel + Isa::width * kStep);
+    const auto fours = Isa::fours(queries);
+    ((tile.left[row] = Isa::template add<row>(tile.left[row], left, fours),
+      tile.right[row] = Isa::template add<row>(tile.right[row], right, fours)),
+     ...);
+}
+
+template <class Isa, size_t... row>
+inline __attribute__((always_inline)) void put(const Tile<Isa>& tile, int32_t (*sums)[kPanel], size_t at, std::index_sequence<row...>) {
+    ((Isa::put(tile.left[row], sums[row] + at), Isa::put(tile.right[row], sums[row] + at + Isa::width)), ...);
+}
+
+// Two vectors of documents. Narrow sums are widened, and added to those before, after each block.
+template <class Isa>
+inline __attribute__((always_inline)) void multiply_part(const int8_t* queries, const int32_t* start, const uint8_t* panel, size_t steps,
+                                                         int32_t (*sums)[kPanel], size_t at) {
+    constexpr auto rows = std::make_index_sequence<Isa::rows>();
+    const size_t together = Isa::steps_in_16_bits == 0 ? steps : Isa::steps_in_16_bits;
+    for (size_t step = 0; step < steps; start += Isa::rows) {
+        Tile<Isa> tile;
+        begin(tile, start, rows);
+        const size_t end = steps - step < together ? steps : step + together;
+        for (; step < end; ++step, queries += Isa::rows * kStep, panel += kPanel * kStep) add_step(tile, queries, panel, rows);
+        put(tile, sums, at, rows);
+    }
+}
+
+template <class Isa>
+inline __attribute__((always_inline)) void multiply_panel(const int8_t* queries, const int32_t* start, const uint8_t* panel, size_t steps,
+                                                          int32_t (*sums)[kPanel]) {
+    if constexpr (Isa::steps_in_16_bits != 0) std::memset(sums, 0, Isa::rows * sizeof *sums);
+    for (size_t at = 0; at < kPanel; at += 2 * Isa::width) {
+        multiply_part<Isa>(queries, start, panel + at * kStep, steps, sums, at);
+    }
+}
 
 // What each query of a group needs of a panel's documents, apart from their spread.
 template <class Isa>
@@ -27,7 +80,7 @@ template <class Isa, bool biased>
 inline __attribute__((always_inline)) uint32_t reaching(const CoarseScan& scan, size_t query, const int32_t* sums, size_t first, float least) {
     uint32_t mask = 0;
     const typename Isa::Vec size = Isa::spread(scan.size[query]), limit = Isa::spread(least);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (size_t i = 0; i < kPanel; i += Isa::width) {
         typename Isa::Vec rest = Isa::multiply(size, Isa::load(scan.spread + first + i));
         if constexpr (biased) rest = Isa::multiply_add(Isa::spread(scan.inverse[query]), Isa::load(scan.bias + first + i), rest);
@@ -52,7 +105,7 @@ void meet_panels(const CoarseScan& scan, size_t group, size_t first_panel, size_
     float least[Isa::rows];
     for (size_t row = 0; row < Isa::rows && query + row < scan.n_queries; ++row) scan.expect(scan.receiver, query + row);
     for (size_t panel = first_panel; panel < first_panel + n_panels; ++panel) {
-        Isa::multiply_panel(queries, scan.start + query * blocks, scan.panels + panel * panel_bytes, scan.steps, sums);
+        multiply_panel<Isa>(queries, scan.start + query * blocks, scan.panels + panel * panel_bytes, scan.steps, sums);
         find_least<Isa>(scan, query, panel, least);
         for (size_t row = 0; row < Isa::rows; ++row) {
             const uint32_t mask = reaching<Isa, biased>(scan, query + row, sums[row], panel * kPanel, least[row]);
@@ -68,16 +121,15 @@ void scan_panels(const CoarseScan& scan, size_t group, size_t first_panel, size_
 }
 
 inline float multiply_rows(const float* a, const float* b, size_t columns) {
-    __m256 sums[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
+    Eight sums[4] = {};
     size_t column = 0;
     for (; column + 32 <= columns; column += 32) {
 #pragma GCC unroll 4
         for (size_t i = 0; i < 4; ++i) {
-            sums[i] = _mm256_fmadd_ps(_mm256_loadu_ps(a + column + 8 * i), _mm256_loadu_ps(b + column + 8 * i), sums[i]);
+            sums[i] = multiply_add(eight_at(a + column + 8 * i), eight_at(b + column + 8 * i), sums[i]);
         }
     }
-    const __m256 all = _mm256_add_ps(_mm256_add_ps(sums[0], sums[1]), _mm256_add_ps(sums[2], sums[3]));
-    float sum = sum_of(all);
+    float sum = sum_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
     for (; column < columns; ++column) sum += a[column] * b[column];
     return sum;
 }
@@ -95,6 +147,13 @@ void multiply_pairs(const float* queries, const float* docs, size_t columns, con
         }
         products[i] = multiply_rows(queries + pairs.queries[i] * columns, docs + pairs.docs[i] * columns, columns);
     }
+}
+
+template <class Isa>
+const assay::CoarseKernels& kernels_of() {
+    static const assay::CoarseKernels kernels = {Isa::rows,         Isa::query_limits, Isa::steps_in_16_bits, Isa::raised,
+                                                 scan_panels<Isa>, quantise,          multiply_pairs};
+    return kernels;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ const Kernels& chosen_kernels() {
 #if defined(ASSAY_X86_KERNELS)
     const Simd simd = chosen_simd();
     if (simd == Simd::avx512 && __builtin_cpu_supports("avx512bitalg")) return avx512_kernels();
-    if (simd != Simd::none) return avx2_kernels();
+    if (simd >= Simd::avx2) return avx2_kernels();
 #endif
     return plain_kernels();
 }

@@ -42,11 +42,11 @@ Scan scan_of(const QueryRows& queries, const DocRows& docs, Range range, Control
 
 const SearchKernels& search_kernels() {
 #if defined(ASSAY_X86_KERNELS)
-    switch (chosen_simd()) {
-        case Simd::avx512: return avx512_search_kernels();
-        case Simd::avx2: return avx2_search_kernels();
-        case Simd::none: break;
-    }
+    const Simd simd = chosen_simd();
+    if (simd == Simd::avx512) return avx512_search_kernels();
+    if (simd == Simd::avx2) return avx2_search_kernels();
+#elif defined(ASSAY_ARM_KERNELS)
+    if (chosen_simd() == Simd::neon) return neon_search_kernels();
 #endif
     return plain_search_kernels();
 }
