@@ -195,7 +195,7 @@ public:
     }
 
     // How many candidates a query may have: with more, the float32 product is sooner.
-    static size_t room_for(size_t k, size_t n_docs) { return std::max(4 * k + 1024, std::min<size_t>(n_docs / 32, kMostRoom)); }
+    static size_t room_for(size_t k, size_t n_docs) { return std::max(4 * k + 1024, std::min<size_t>(n_docs / 16, kMostRoom)); }
 
     void scan(Control control);
     void finish(const volatile int32_t* stop);
@@ -206,7 +206,7 @@ public:
     const std::vector<float>& floors() const { return certain_; }
 
 private:
-    static constexpr double kDeviations = 2.5;
+    static constexpr double kDeviations = 2.5, kMoreAtFirst = 1.3;  // early floors are lower
     static constexpr size_t kMostDecided = 1 << 20, kMostRoom = 1 << 13;
 
     struct Candidate {
@@ -320,6 +320,15 @@ private:
         if (guesses()) guess_from(query, rank_);
     }
 
+    // After a share of the documents: guesses, and gives a query up whose candidates will be too many.
+    void look_ahead(size_t query, double share) {
+        guess(query);
+        const double most = share * kMoreAtFirst * static_cast<double>(capacity_) + kPanel;
+        if (share == 1.0 || !may_guess_ || static_cast<double>(states_[query].count) <= most) return;
+        cut(query);
+        if (static_cast<double>(states_[query].count) > most) give_up(query);
+    }
+
     // Takes the rank-th best score, less what 8 bits usually are off, for what the k-th best of all
     // documents will reach: copies of a document are all off by the same.
     void guess_from(size_t query, size_t rank) {
@@ -407,7 +416,7 @@ void CoarseReceiver::scan(Control control) {
             __atomic_fetch_add(control.done, static_cast<int64_t>((high - low) * states_.size()), __ATOMIC_RELAXED);
         }
         for (size_t query = 0; end > 0 && query < states_.size(); ++query) {
-            if (!states_[query].given_up) guess(query);
+            if (!states_[query].given_up) look_ahead(query, static_cast<double>(end) / static_cast<double>(n_chunks));
         }
     }
 }
