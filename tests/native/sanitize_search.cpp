@@ -169,8 +169,6 @@ struct Codes {
           signs(docs.columns) {
         for (size_t column = 0; column < docs.columns; ++column) signs[column] = column % 3 == 0 ? -1.0f : 1.0f;
         coarsen(docs.find.data(), docs.count, docs.columns, signs.data(), 1, panels.data(), step.data(), residual.data(), norm.data());
-        note(panels.data(), panels_of(docs.count) * kPanel * steps_of(docs.columns) * kStep);
-        for (const Tight<float>* each : {&step, &residual, &norm}) note(each->data(), docs.count);
     }
     CoarseDocs view(const DocRows& docs) const { return {docs, panels.data(), step.data(), residual.data(), norm.data(), signs.data()}; }
 };
@@ -295,6 +293,8 @@ private:
     // By 8 bits; where there is no product of them, as without.
     void find_coarse(TopK& top, const Exclusions& exclusions, Range range) {
         const Codes codes(docs_);
+        note(codes.panels.data(), panels_of(docs_.count) * kPanel * steps_of(docs_.columns) * kStep);
+        for (const Tight<float>* each : {&codes.step, &codes.residual, &codes.norm}) note(each->data(), docs_.count);
         if (coarse_kernels().scan == nullptr) return find(top, docs_, 0, exclusions, range);
         int64_t done = 0;
         const DocRows docs = docs_.view(0);
@@ -370,6 +370,7 @@ private:
         }
         count(found, {targets.data(), scores.data()});
         require(found == expected, "counts around the targets", at_);
+        count_by_codes({targets.data(), scores.data()}, expected);
         std::vector<uint32_t> barred(exclusions.docs.begin(), exclusions.docs.end());
         decide_targets(metric_, queries_.view(), docs_.view(0), {targets.data(), scores.data()}, exclusions.offsets.data(),
                        barred.data(), found.view(), -1);
@@ -395,6 +396,20 @@ private:
         for (size_t q = 0; q <= at_.n_queries; ++q) offsets.push_back(static_cast<int64_t>(q * at_.n_docs));
         for (size_t q = 0; q < at_.n_queries; ++q) candidates.insert(candidates.end(), all_.begin(), all_.end());
         decide_targets(metric_, queries_.view(), docs_.view(0), targets, offsets.data(), candidates.data(), counts.view(), 1);
+    }
+
+    void count_by_codes(const Targets& targets, const Counts& expected) {
+        if (coarse_kernels().scan == nullptr) return;
+        const Codes codes(docs_);
+        const DocRows docs = docs_.view(0);
+        const size_t cut = at_.n_docs / 2;
+        Counts counts(at_.n_queries);
+        int64_t done = 0;
+        for (const Range range : {Range{0, cut}, Range{cut, at_.n_docs}}) {
+            count_coarse_targets(metric_, queries_.view(), codes.view(docs), targets, range, counts.view(), {&go_, &done});
+        }
+        require(counts == expected, "counts by 8 bits", at_);
+        require(done == static_cast<int64_t>(at_.n_docs * at_.n_queries), "progress of counts by 8 bits", at_);
     }
 
     void check_stop() {

@@ -11,7 +11,14 @@ __all__ = ["HERE", "NATIVE", "Answers", "answers", "link_search"]
 
 HERE = Path(__file__).resolve().parent
 NATIVE = HERE.parents[1] / "src" / "assay" / "native"
-PLAIN = ("coarse.cpp", "coarse_plain.cpp", "exact_value.cpp", "search.cpp", "search_plain.cpp")
+PLAIN = (
+    "coarse.cpp",
+    "coarse_plain.cpp",
+    "coarse_targets.cpp",
+    "exact_value.cpp",
+    "search.cpp",
+    "search_plain.cpp",
+)
 
 
 class Answers(NamedTuple):

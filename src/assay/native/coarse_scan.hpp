@@ -67,22 +67,20 @@ inline __attribute__((always_inline)) void multiply_panel(const int8_t* queries,
     }
 }
 
-// What each query of a group needs of a panel's documents, apart from their spread.
-template <class Isa>
-inline __attribute__((always_inline)) void find_least(const CoarseScan& scan, size_t query, size_t panel, float* least) {
-    const float reach = scan.reach[panel], off = scan.off[panel];
-    for (size_t row = 0; row < Isa::rows; ++row) {
-        least[row] = scan.floor[query + row] - (scan.residual[query + row] * reach + scan.inverse[query + row] * off);
-    }
+// By how much every document of a panel may be off with a query, apart from its spread.
+inline float off_by(const CoarseScan& scan, size_t query, size_t panel) {
+    return scan.residual[query] * scan.reach[panel] + scan.inverse[query] * scan.off[panel];
 }
 
+// The documents of a panel whose score with `size` times their spread is at least a limit.
 template <class Isa, bool biased>
-inline __attribute__((always_inline)) uint32_t reaching(const CoarseScan& scan, size_t query, const int32_t* sums, size_t first, float least) {
+inline __attribute__((always_inline)) uint32_t reaching(const CoarseScan& scan, size_t query, const int32_t* sums, size_t first, float size,
+                                                        float least) {
     uint32_t mask = 0;
-    const typename Isa::Vec size = Isa::spread(scan.size[query]), limit = Isa::spread(least);
+    const typename Isa::Vec spread = Isa::spread(size), limit = Isa::spread(least);
 #pragma GCC unroll 8
     for (size_t i = 0; i < kPanel; i += Isa::width) {
-        typename Isa::Vec rest = Isa::multiply(size, Isa::load(scan.spread + first + i));
+        typename Isa::Vec rest = Isa::multiply(spread, Isa::load(scan.spread + first + i));
         if constexpr (biased) rest = Isa::multiply_add(Isa::spread(scan.inverse[query]), Isa::load(scan.bias + first + i), rest);
         const typename Isa::Vec most = Isa::multiply_add(Isa::to_float(sums + i), Isa::load(scan.factor + first + i), rest);
         mask |= Isa::at_least(most, limit) << i;
@@ -90,34 +88,50 @@ inline __attribute__((always_inline)) uint32_t reaching(const CoarseScan& scan, 
     return mask;
 }
 
-__attribute__((noinline, cold)) void hand_over(const CoarseScan& scan, size_t query, size_t first, const int32_t* sums, uint32_t mask) {
+// The documents of a panel that are within the range.
+inline uint32_t within(const CoarseScan& scan, size_t first) {
+    uint32_t mask = ~uint32_t{0};
     if (first < scan.from) mask &= ~uint32_t{0} << (scan.from - first);
     if (scan.to - first < kPanel) mask &= (uint32_t{1} << (scan.to - first)) - 1;
+    return mask;
+}
+
+__attribute__((noinline, cold)) void hand_over(const CoarseScan& scan, size_t query, size_t first, const int32_t* sums, uint32_t mask) {
+    mask &= within(scan, first);
     if (mask != 0) scan.receive(scan.receiver, query, first, sums, mask);
 }
 
-template <class Isa, bool biased>
+template <class Isa, bool biased, bool counting>
 void meet_panels(const CoarseScan& scan, size_t group, size_t first_panel, size_t n_panels) {
     const size_t query = group * Isa::rows, panel_bytes = scan.steps * kPanel * kStep;
     const int8_t* queries = scan.queries + query * scan.steps * kStep;
     const size_t narrow = Isa::steps_in_16_bits, blocks = narrow == 0 ? 1 : (scan.steps + narrow - 1) / narrow;
     alignas(64) int32_t sums[Isa::rows][kPanel];
-    float least[Isa::rows];
+    int64_t above[Isa::rows] = {};
     for (size_t row = 0; row < Isa::rows && query + row < scan.n_queries; ++row) scan.expect(scan.receiver, query + row);
     for (size_t panel = first_panel; panel < first_panel + n_panels; ++panel) {
+        const size_t first = panel * kPanel;
         multiply_panel<Isa>(queries, scan.start + query * blocks, scan.panels + panel * panel_bytes, scan.steps, sums);
-        find_least<Isa>(scan, query, panel, least);
-        for (size_t row = 0; row < Isa::rows; ++row) {
-            const uint32_t mask = reaching<Isa, biased>(scan, query + row, sums[row], panel * kPanel, least[row]);
-            if (__builtin_expect(mask != 0, 0)) hand_over(scan, query + row, panel * kPanel, sums[row], mask);
+        for (size_t row = 0, at = query; row < Isa::rows; ++row, ++at) {
+            const float off = off_by(scan, at, panel), size = scan.size[at];
+            uint32_t mask = reaching<Isa, biased>(scan, at, sums[row], first, size, scan.floor[at] - off);
+            if constexpr (counting) {
+                const uint32_t certain = reaching<Isa, biased>(scan, at, sums[row], first, -size, scan.ceiling[at] + off);
+                above[row] += __builtin_popcount(certain & within(scan, first));
+                mask &= ~certain;
+            }
+            if (__builtin_expect(mask != 0, 0)) hand_over(scan, at, first, sums[row], mask);
         }
     }
+    for (size_t row = 0; counting && row < Isa::rows && query + row < scan.n_queries; ++row) scan.above[query + row] += above[row];
 }
 
 template <class Isa>
 void scan_panels(const CoarseScan& scan, size_t group, size_t first_panel, size_t n_panels) {
-    scan.bias == nullptr ? meet_panels<Isa, false>(scan, group, first_panel, n_panels)
-                         : meet_panels<Isa, true>(scan, group, first_panel, n_panels);
+    const bool biased = scan.bias != nullptr, counting = scan.ceiling != nullptr;
+    const auto meet = biased ? (counting ? meet_panels<Isa, true, true> : meet_panels<Isa, true, false>)
+                             : (counting ? meet_panels<Isa, false, true> : meet_panels<Isa, false, false>);
+    meet(scan, group, first_panel, n_panels);
 }
 
 inline float multiply_rows(const float* a, const float* b, size_t columns) {
