@@ -157,11 +157,16 @@ def target_ranks(
         doc_ids=doc_ids,
         threads=threads,
         engine=engine,
-        coarse=isinstance(docs, Prepared),
+        coarse=_codes_pay(docs),
     )
     found = _count_targets(ready, _targets(targets, ready), progress)
     made = search_settings(metric=metric, zero=zero, exclude=exclude, n_docs=found.n_docs)
     return replace(found, settings=made)
+
+
+def _codes_pay(docs: Any) -> bool:
+    """Whether 8 bits may be used: low-ranked targets gain nothing, so none are made for them."""
+    return isinstance(docs, Prepared)
 
 
 def _targets(targets: Any, ready: SearchPlan) -> Ints:
@@ -245,7 +250,7 @@ def count_against(
         exclude=exclude,
         query_ids=None,
         doc_ids=None,
-        coarse=isinstance(docs, Prepared),
+        coarse=_codes_pay(docs),
         **options,
     )
     counts, control = _Counts.new(targets, scores), Control.new()
