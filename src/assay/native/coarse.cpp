@@ -9,6 +9,7 @@
 #include "coarse_queries.hpp"
 #include "cpu.hpp"
 #include "decider.hpp"
+#include "hints.hpp"
 #include "parallel.hpp"
 #include "some_rows.hpp"
 
@@ -153,7 +154,7 @@ private:
     }
     static void expect(void* self, size_t query) {
         const auto* receiver = static_cast<CoarseReceiver*>(self);
-        __builtin_prefetch(receiver->candidates_.get() + query * receiver->capacity_ + receiver->states_[query].count, 1);
+        prefetch(receiver->candidates_.get() + query * receiver->capacity_ + receiver->states_[query].count);
     }
 
     Candidate* candidates_of(size_t query) { return candidates_.get() + query * capacity_; }
@@ -205,7 +206,7 @@ private:
         const bool any_excluded = excluded_.offsets[query] < excluded_.offsets[query + 1];
         Candidate* next = candidates_of(query) + state.count;
         for (; mask != 0; mask &= mask - 1) {
-            const size_t bit = static_cast<size_t>(__builtin_ctz(mask)), doc = first + bit;
+            const size_t bit = static_cast<size_t>(lowest_bit(mask)), doc = first + bit;
             if (any_excluded && excluded_.holds(query, docs_.docs.first + static_cast<int64_t>(doc))) continue;
             *next++ = {static_cast<float>(docs_.bias[doc] + step * docs_.factor[doc] * sums[bit]), static_cast<uint32_t>(doc)};
         }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -138,7 +139,8 @@ void meet_chunks(const CoarseKernels& kernels, const CoarseScan& scan, size_t n_
                 if (!is_idle(group)) kernels.scan(scan, group, first + from, some);
             }
             const size_t low = std::max(scan.from, (first + from) * kPanel), high = std::min(scan.to, (first + from + some) * kPanel);
-            __atomic_fetch_add(control.done, static_cast<int64_t>((high - low) * scan.n_queries), __ATOMIC_RELAXED);
+            const auto met = static_cast<int64_t>((high - low) * scan.n_queries);
+            reinterpret_cast<std::atomic<int64_t>*>(control.done)->fetch_add(met, std::memory_order_relaxed);
         }
         if (last > 0) end(share);
     }

@@ -4,6 +4,7 @@
 
 #include "coarse_queries.hpp"
 #include "decider.hpp"
+#include "hints.hpp"
 #include "some_rows.hpp"
 
 namespace assay {
@@ -32,7 +33,7 @@ public:
         };
         scan.expect = [](void* self, size_t query) {
             const auto* receiver = static_cast<CoarseTargets*>(self);
-            __builtin_prefetch(receiver->open_.get() + query * receiver->capacity_ + receiver->counts_[query], 1);
+            prefetch(receiver->open_.get() + query * receiver->capacity_ + receiver->counts_[query]);
         };
         const auto end = [&](double share) {
             for (size_t query = 0; query < limits_.size(); ++query) {
@@ -74,7 +75,7 @@ private:
         if (counts_[query] + kPanel > capacity_) give_up(query);
         if (floor_[query] == kNever) return;
         uint32_t* next = open_.get() + query * capacity_ + counts_[query];
-        for (; mask != 0; mask &= mask - 1, ++counts_[query]) *next++ = static_cast<uint32_t>(first) + static_cast<uint32_t>(__builtin_ctz(mask));
+        for (; mask != 0; mask &= mask - 1, ++counts_[query]) *next++ = static_cast<uint32_t>(first) + static_cast<uint32_t>(lowest_bit(mask));
     }
 
     // Settles as many queries as fit the work space; the first left over.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpu.hpp"
+#include "hints.hpp"
 
 namespace assay::hamming {
 
@@ -75,16 +76,6 @@ void for_each_pass(const Kernels& kernels, const Rows& docs, size_t n_queries, C
         work(Pass{panels.data(), n_panels, first, end});
         add_done(control, n_queries * (end - first));
     }
-}
-
-int lowest_bit(uint32_t mask) {
-#if defined(__GNUC__)
-    return __builtin_ctz(mask);
-#else
-    int bit = 0;
-    while ((mask >> bit & 1) == 0) ++bit;
-    return bit;
-#endif
 }
 
 struct Candidate {
