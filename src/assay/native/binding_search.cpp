@@ -264,6 +264,19 @@ void count_targets_of(int metric, const QueryBlock& queries, const DocBlock& doc
     count_targets(metric_of(metric), queries.view(), docs.view(), arrays.targets, range, arrays.counts, control);
 }
 
+void count_coarse_targets_of(int metric, const QueryBlock& queries, const CoarseBlock& docs, In<int64_t> targets, In<double> scores, size_t from,
+                             size_t to, Changed<int64_t> above, Changed<int64_t> tied, Changed<int64_t> before, Changed<int32_t> stop,
+                             Changed<int64_t> done) {
+    const DocRows& rows = docs.view().docs;
+    check_match(queries.view(), rows);
+    require(coarse_kernels().scan != nullptr && search_kernels().scan != nullptr, "no fused product on this machine");
+    const TargetArrays arrays = target_arrays(queries.view(), targets, scores, above, tied, before);
+    const Range range = range_of(from, to, rows);
+    const Control control = control_of(stop, done);
+    nb::gil_scoped_release release;
+    count_coarse_targets(metric_of(metric), queries.view(), docs.view(), arrays.targets, range, arrays.counts, control);
+}
+
 void decide_targets_of(int metric, const QueryBlock& queries, const DocBlock& docs, In<int64_t> targets, In<double> scores, In<int64_t> offsets,
                        In<uint32_t> candidates, Changed<int64_t> above, Changed<int64_t> tied, Changed<int64_t> before, int64_t weight) {
     check_match(queries.view(), docs.view());
@@ -295,6 +308,7 @@ void bind_search(nb::module_& module) {
     module.def("square_norms", square_norms_of);
     module.def("pair_scores", pair_scores_of);
     module.def("count_targets", count_targets_of);
+    module.def("count_coarse_targets", count_coarse_targets_of);
     module.def("decide_targets", decide_targets_of);
     module.def("fused_rows", [] { return search_kernels().scan == nullptr ? size_t{0} : search_kernels().query_rows; });
 }

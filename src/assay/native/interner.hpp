@@ -7,16 +7,9 @@
 
 #include "column.hpp"
 #include "hashing.hpp"
+#include "hints.hpp"
 
 namespace assay {
-
-inline void prefetch(const void* address) {
-#if defined(__GNUC__)
-    __builtin_prefetch(address);
-#else
-    (void)address;
-#endif
-}
 
 struct HashedId {
     std::string_view text;

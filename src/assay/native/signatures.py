@@ -365,6 +365,24 @@ class Kernels(Protocol):
     ) -> None:
         """Count documents start … stop − 1 against each query's target; −1 is no target."""
 
+    def count_coarse_targets(
+        self,
+        metric: int,
+        queries: QueryHandle,
+        docs: CoarseHandle,
+        targets: Ints,
+        target_scores: Floats,
+        start: int,
+        stop: int,
+        above: Ints,
+        tied: Ints,
+        before: Ints,
+        stop_flag: Ints32,
+        done: Ints,
+        /,
+    ) -> None:
+        """The same counts, found by products of 8-bit numbers."""
+
     def decide_targets(
         self,
         metric: int,

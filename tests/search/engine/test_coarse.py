@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from assay.native import load
-from assay.search.engine import plan, rank
+from assay.search.engine import plan, prepare, rank, target_ranks
 from assay.search.engine.blocks import Docs
 from assay.search.engine.coarse import Coarse, coarsen, signs_of
 from tests.search.engine.nasty import METRICS
@@ -205,6 +205,33 @@ def test_the_same_lists_as_by_the_float32_product(make, width, monkeypatch):
     assert len(scans) == len(cases)
 
 
+def counted(queries, docs, targets, **how):
+    found = target_ranks(queries, docs, targets, engine="native", **how)
+    return found.above.tobytes(), found.tied.tobytes(), found.before.tobytes()
+
+
+@pytest.mark.parametrize("make", SETS, ids=lambda make: make.__name__)
+def test_targets_stand_where_the_float32_product_says(make, width, monkeypatch):
+    """At the top, where 8 bits decide nearly all, in the middle, where they do not, and nowhere."""
+    rng = np.random.default_rng(5)
+    docs = make(rng)
+    queries = rng.standard_normal((40, COLUMNS), dtype=np.float32) + 0.5
+    queries[::4] = docs[:: N_DOCS // 10]
+    order = np.argsort(-(queries @ docs.T), axis=1)
+    targets = order[np.arange(40), np.array([0, 3, 50, 1000, N_DOCS // 2])[np.arange(40) % 5]]
+    targets[7] = -1
+    pairs = np.stack([np.arange(4000) % 40, np.arange(4000) * 5], axis=1)
+    pairs = pairs[pairs[:, 1] != targets[pairs[:, 0]]]
+    cases = [("cosine", {}), ("dot", {"exclude": pairs}), ("l2", {"threads": 3})]
+    want = [counted(queries, docs, targets, metric=metric, **how) for metric, how in cases]
+    always_coarse(monkeypatch)
+    scans = count_coarse(monkeypatch)
+    ready = prepare(docs)
+    found = [counted(queries, ready, targets, metric=metric, **how) for metric, how in cases]
+    assert found == want
+    assert len(scans) >= len(cases)
+
+
 def count_coarse(patch: pytest.MonkeyPatch) -> list[Docs]:
     """The blocks that were searched by 8 bits."""
     blocks: list[Docs] = []
@@ -226,7 +253,6 @@ def test_which_searches_go_by_8_bits(width, monkeypatch):
     docs = rng.standard_normal((9000, 64), dtype=np.float32)
     queries = rng.standard_normal((100, 64), dtype=np.float32)
     near = (rng.standard_normal(64) + 1e-3 * docs).astype(np.float32)
-    monkeypatch.setattr(plan, "_COARSE_ROWS", 0)  # whatever instructions there are
     scans = count_coarse(monkeypatch)
     rank(queries, docs, 10)
     assert len(scans) == 1

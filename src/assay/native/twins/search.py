@@ -15,6 +15,7 @@ __all__ = [
     "DocBlock",
     "QueryBlock",
     "TopK",
+    "count_coarse_targets",
     "count_targets",
     "decide_targets",
     "fused_rows",
@@ -172,6 +173,9 @@ def limits_of(
 def count_targets(*_: object) -> None:
     """There is no fused product here."""
     raise ValueError("no fused product on this machine")
+
+
+count_coarse_targets = count_targets
 
 
 def decide_targets(
