@@ -128,9 +128,9 @@ class _Graph:
         parts += [(5, _tensor(name, array.shape)) for name, array in self.kept.items()]
         parts += [(11, _value(name, kind, "text", "token")) for name, kind in inputs.items()]
         parts += [(12, _value(output, _FLOAT, "text", "token", "width"))]
-        graph = b"".join(_field(*part) for part in parts)
-        opsets = ((8, _field(1, domain) + _field(2, number)) for domain, number in _OPSETS.items())
-        return b"".join(_field(*part) for part in ((1, 8), (7, graph), *opsets))
+        graph = _field(7, b"".join(_field(*part) for part in parts))
+        opsets = (_field(1, domain) + _field(2, number) for domain, number in _OPSETS.items())
+        return _field(1, 8) + graph + b"".join(_field(8, opset) for opset in opsets)
 
 
 def _varint(number: int) -> bytes:
