@@ -61,6 +61,7 @@ _MOST_DOCS: Final = 50_000
 _FACTORS: Final = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93], np.uint64)
 _PRIME: Final = np.uint64((1 << 61) - 1)
 _HALF: Final = np.uint64(32)
+_TEXTS_AT_ONCE: Final = 128  # whose runs the processor's own memory holds
 
 
 class Copies(NamedTuple):
@@ -138,15 +139,21 @@ def _candidates(shingles: dict[int, NDArray[np.uint64]]) -> Iterator[list[int]]:
     """Texts whose smallest hashes agree in a band of several."""
     if not shingles:
         return
+    numbers, parts = np.array(list(shingles)), list(shingles.values())
+    blocks = range(0, len(parts), _TEXTS_AT_ONCE)
+    least = np.hstack([_least_hashes(parts[at : at + _TEXTS_AT_ONCE]) for at in blocks])
+    for band in range(0, len(least), _ROWS):
+        yield from _equal_rows(numbers, least[band : band + _ROWS])
+
+
+def _least_hashes(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """The smallest value of each hash function over the runs of each text: functions × texts."""
     rng = np.random.default_rng(0)
     factors = rng.integers(1, 1 << 31, _BANDS * _ROWS, dtype=np.uint64)
     shifts = rng.integers(0, 1 << 31, _BANDS * _ROWS, dtype=np.uint64)
-    numbers, found = np.array(list(shingles)), np.concatenate(list(shingles.values()))
-    starts = offsets_of(list(map(len, shingles.values())))[:-1]
+    found, starts = np.concatenate(parts), offsets_of(list(map(len, parts)))[:-1]
     hashes = zip(factors, shifts, strict=True)
-    least = [np.minimum.reduceat(_modulo(found * a + b), starts) for a, b in hashes]
-    for band in range(0, _BANDS * _ROWS, _ROWS):
-        yield from _equal_rows(numbers, least[band : band + _ROWS])
+    return np.array([np.minimum.reduceat(_modulo(found * a + b), starts) for a, b in hashes])
 
 
 def _modulo(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -155,7 +162,7 @@ def _modulo(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return np.where(folded >= _PRIME, folded - _PRIME, folded)
 
 
-def _equal_rows(numbers: Ints, columns: Sequence[NDArray[np.uint64]]) -> Iterator[list[int]]:
+def _equal_rows(numbers: Ints, columns: NDArray[np.uint64]) -> Iterator[list[int]]:
     """Groups of numbers whose entries agree in all columns; other entries may by accident."""
     mixed = np.zeros(len(numbers), np.uint64)
     for column in columns:
