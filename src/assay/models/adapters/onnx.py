@@ -105,7 +105,7 @@ class ModelFolder:
 
 Pool = Callable[[Array, Array], Array]
 
-_TOKENS_AT_ONCE: Final = 512  # with padding: what the processor's own memory holds is faster
+_TOKENS_AT_ONCE: Final = 256  # with padding: what the processor's own memory holds is faster
 _INTEGERS: Final = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
