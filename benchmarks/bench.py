@@ -5,8 +5,8 @@
 
 Overhead: a model on a collection by `run_bench`, over encoding the same texts and searching the
 same vectors as deep without it, in seconds of all cores together, which another program's load
-changes little. Evaluation: search of the same vectors, and then from what was found to the means of the
-same measures, by assay and, where they are installed, sentence-transformers'
+changes little. Evaluation: search of the same vectors, and then from what was found to the means
+of the same measures, by assay and, where they are installed, sentence-transformers'
 InformationRetrievalEvaluator and MTEB's RetrievalEvaluator. Their numbers must agree with assay's
 under their conventions, or the run stops. Each has a process of its own; the shortest time counts.
 """
