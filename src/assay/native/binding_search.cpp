@@ -1,4 +1,6 @@
 // The Python face of the exact search. Blocks keep the arrays alive that they point into.
+#include <algorithm>
+
 #include "arrays.hpp"
 #include "binding_parts.hpp"
 #include "coarse.hpp"
@@ -172,6 +174,11 @@ void decide_of(TopK& top, int metric, const QueryBlock& queries, const DocBlock&
     top.decide(metric_of(metric), queries.view(), docs.view(), offsets.data(), candidates.data());
 }
 
+void seed_of(TopK& top, In<double> least) {
+    require(least.size() == top.best().size(), "one score for each query");
+    top.seed(least.data());
+}
+
 void absorb_of(TopK& top, const TopK& other) {
     require(top.best().size() == other.best().size() && top.k() == other.k(), "another number of queries or k");
     nb::gil_scoped_release release;
@@ -195,12 +202,14 @@ nb::tuple result_of(TopK& top) {
         const auto& best = top.best();
         offsets = Column<int64_t>(best.size() + 1);
         offsets[0] = 0;
-        for (size_t q = 0; q < best.size(); ++q) offsets[q + 1] = offsets[q] + static_cast<int64_t>(best[q].size());
+        const auto is_found = [](const Scored& one) { return one.doc != kNobody; };
+        for (size_t q = 0; q < best.size(); ++q) offsets[q + 1] = offsets[q] + std::count_if(best[q].begin(), best[q].end(), is_found);
         docs = Column<int32_t>(static_cast<size_t>(offsets[best.size()]));
         scores = Column<double>(docs.size());
         size_t at = 0;
         for (const std::vector<Scored>& row : best) {
             for (const Scored& found : row) {
+                if (!is_found(found)) continue;
                 docs[at] = static_cast<int32_t>(found.doc);
                 scores[at++] = found.score;
             }
@@ -300,6 +309,7 @@ void bind_search(nb::module_& module) {
         .def("scan", scan_of)
         .def("scan_coarse", scan_coarse_of)
         .def("decide", decide_of)
+        .def("seed", seed_of)
         .def("absorb", absorb_of)
         .def("floors", floors_of)
         .def("result", result_of);

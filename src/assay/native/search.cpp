@@ -1,6 +1,7 @@
 #include "search.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cpu.hpp"
 #include "decider.hpp"
@@ -200,6 +201,12 @@ void TopK::decide(Metric metric, const QueryRows& queries, const DocRows& docs, 
         const uint32_t* at = candidates + offsets[query];
         const auto count = static_cast<size_t>(offsets[query + 1] - offsets[query]);
         add(query, docs.first, at, decider.scores_of(query, at, count).data(), count);
+    }
+}
+
+void TopK::seed(const double* least) {
+    for (size_t query = 0; query < best_.size(); ++query) {
+        if (std::isfinite(least[query])) best_[query].assign(k_, {kNobody, least[query]});
     }
 }
 

@@ -126,6 +126,9 @@ class BestK(Protocol):
     ) -> None:
         """Take over candidates, numbers within the block, by their canonical scores."""
 
+    def seed(self, least: Floats, /) -> None:
+        """Start with the certainty that documents below a score, if it is finite, do not matter."""
+
     def absorb(self, other: BestK, /) -> None:
         """Take over what was found in other documents."""
 
