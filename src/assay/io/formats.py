@@ -7,18 +7,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.judgments import Judgments
+from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
 from assay.errors import InputError, MismatchError, StorageError, UsageError
-from assay.io import tables
-from assay.io.arrays import read_judgment_arrays, read_ranking_arrays
 from assay.io.frames import lines_of_data
 from assay.io.lines import Kind, Lines, refuse_subtopics
 from assay.io.streams import open_chunks, split_array
 from assay.io.trec import parse_qrels, parse_run, read_iterations
+
+if TYPE_CHECKING:
+    from assay.io import arrays, tables
+else:  # a TREC file needs neither
+    arrays = OnDemand("assay.io.arrays")
+    tables = OnDemand("assay.io.tables")
 
 __all__ = ["FORMATS", "as_judgments", "as_ranking", "find_format", "read_qrels", "read_run"]
 
@@ -143,7 +148,7 @@ def _ranking_of_file(
     format = find_format(path, given)
     with _naming(path):
         if format in ("npz", "npy"):
-            return read_ranking_arrays(path, format, rules)
+            return arrays.read_ranking_arrays(path, format, rules)
         return _ranking(_lines_of_file(path, "run", format), rules)
 
 
@@ -151,7 +156,7 @@ def _judgments_of_file(path: str | os.PathLike[str], given: str | None) -> Judgm
     format = find_format(path, given)
     with _naming(path):
         if format in ("npz", "npy"):
-            return read_judgment_arrays(path, format)
+            return arrays.read_judgment_arrays(path, format)
         return _judgments(_lines_of_file(path, "qrels", format))
 
 
