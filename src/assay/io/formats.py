@@ -17,7 +17,7 @@ from assay.errors import InputError, MismatchError, StorageError, UsageError
 from assay.io.frames import lines_of_data
 from assay.io.lines import Kind, Lines, refuse_subtopics
 from assay.io.streams import open_chunks, split_array
-from assay.io.trec import parse_qrels, parse_run, read_iterations
+from assay.io.trec import RunLines, parse_qrels, parse_run, read_iterations
 
 if TYPE_CHECKING:
     from assay.io import arrays, tables
@@ -25,7 +25,15 @@ else:  # a TREC file needs neither
     arrays = OnDemand("assay.io.arrays")
     tables = OnDemand("assay.io.tables")
 
-__all__ = ["FORMATS", "as_judgments", "as_ranking", "find_format", "read_qrels", "read_run"]
+__all__ = [
+    "FORMATS",
+    "as_judgments",
+    "as_ranking",
+    "as_ranking_and_lines",
+    "find_format",
+    "read_qrels",
+    "read_run",
+]
 
 FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz", "npy")
 _SUFFIXES: Final = {f".{name}": name for name in FORMATS} | {".ndjson": "jsonl", ".pq": "parquet"}
@@ -142,6 +150,15 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise type(error)(f"{name}: {message[:1].lower()}{message[1:]}") from error
 
 
+def as_ranking_and_lines(source: Any, rules: Conventions) -> tuple[Ranking, RunLines | None]:
+    """A ranking, and the lines of the file it came from if that is TREC text: it is read once."""
+    if not isinstance(source, str | os.PathLike) or find_format(source) != "trec":
+        return as_ranking(source, rules), None
+    with _naming(source):
+        run = parse_run(source)
+        return _ranking(_lines_of_run(run), rules), run
+
+
 def _ranking_of_file(
     path: str | os.PathLike[str], rules: Conventions, given: str | None
 ) -> Ranking:
@@ -172,7 +189,10 @@ def _lines_of_file(path: str | os.PathLike[str], kind: Kind, format: str) -> Lin
 def _lines_of_trec(path: str | os.PathLike[str], kind: Kind) -> Lines:
     if kind == "qrels":
         return Lines(*parse_qrels(path)[:5], subtopics=partial(read_iterations, path))
-    run = parse_run(path)
+    return _lines_of_run(parse_run(path))
+
+
+def _lines_of_run(run: RunLines) -> Lines:
     return Lines(*run[:5], name=run.tag)
 
 
