@@ -90,7 +90,9 @@ def _docs_of_some_rows(ranking: Ranking) -> Iterator[str | int]:
     step = step_over_rows(len(ranking.given_docs))
     begins, ends = ranking.offsets[:-1:step].tolist(), ranking.offsets[1::step].tolist()
     rows = [ranking.given_docs[begin:end] for begin, end in zip(begins, ends, strict=True)]
-    yield from ranking.doc_ids.take(np.concatenate([ranking.given_docs[:0], *rows])[:_SEEN]).to_list()
+    yield from ranking.doc_ids.take(
+        np.concatenate([ranking.given_docs[:0], *rows])[:_SEEN]
+    ).to_list()
 
 
 def step_over_rows(n_results: int) -> int:

@@ -156,7 +156,7 @@ def as_ranking_and_lines(source: Any, rules: Conventions) -> tuple[Ranking, RunL
         return as_ranking(source, rules), None
     with _naming(source):
         run = parse_run(source)
-        return _ranking(_lines_of_run(run), rules), run
+        return _ranking(_lines_of_run(run), rules, owned=True), run
 
 
 def _ranking_of_file(
@@ -166,7 +166,7 @@ def _ranking_of_file(
     with _naming(path):
         if format in ("npz", "npy"):
             return arrays.read_ranking_arrays(path, format, rules)
-        return _ranking(_lines_of_file(path, "run", format), rules)
+        return _ranking(_lines_of_file(path, "run", format), rules, owned=format == "trec")
 
 
 def _judgments_of_file(path: str | os.PathLike[str], given: str | None) -> Judgments:
@@ -196,7 +196,7 @@ def _lines_of_run(run: RunLines) -> Lines:
     return Lines(*run[:5], name=run.tag)
 
 
-def _ranking(lines: Lines, rules: Conventions) -> Ranking:
+def _ranking(lines: Lines, rules: Conventions, *, owned: bool = False) -> Ranking:
     return Ranking.from_lines(
         lines.query_ids,
         lines.doc_ids,
@@ -206,6 +206,7 @@ def _ranking(lines: Lines, rules: Conventions) -> Ranking:
         tiebreak=rules.tiebreak,
         precision=rules.scores,
         name=lines.name,
+        owned=owned,
     )
 
 
