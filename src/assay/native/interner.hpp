@@ -61,26 +61,21 @@ public:
     }
 
 private:
-    // Two to a cache line. The ends of an id of up to 16 bytes, with its size, are all of it, so that
-    // neither its offset nor its text is looked at.
-    struct Slot {
-        uint64_t first = 0, last = 0;
+    struct Slot {  // two to a cache line
+        IdKey key;
         uint32_t hash = 0;
         int32_t code = -1;  // -1: free
-        uint64_t size = 0;
     };
 
     size_t mask() const { return slots_.size() - 1; }
 
     // The slot of an id, or the free one where it belongs.
     size_t place(std::string_view id, uint32_t hash) const {
-        uint64_t first, last;
-        load_ends(id, first, last);
+        const IdKey key(id);
         size_t at = hash & mask();
         for (; slots_[at].code >= 0; at = (at + 1) & mask()) {
             const Slot& slot = slots_[at];
-            const bool same = slot.first == first && slot.last == last && slot.size == id.size();
-            if (same && (id.size() <= 16 || same_bytes((*this)[slot.code], id))) break;
+            if (slot.key == key && (key.is_whole() || same_bytes((*this)[slot.code], id))) break;
         }
         return at;
     }
@@ -89,9 +84,7 @@ private:
         const auto code = static_cast<int32_t>(size());
         blob_.append(id.data(), id.size());
         offsets_.push_back(static_cast<int64_t>(blob_.size()));
-        Slot& slot = slots_[at];
-        load_ends(id, slot.first, slot.last);
-        slot.hash = hash, slot.code = code, slot.size = id.size();
+        slots_[at] = {IdKey(id), hash, code};
         if (10 * size() > 6 * slots_.size()) grow();
         return code;
     }
