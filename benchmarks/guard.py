@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from headlines import BOUND, measurable, measure
+from headlines import BOUND, measurable, measure_apart
 
 STORED = Path(__file__).with_suffix(".json")
 
@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     for one in measurable():
         if options.only and one.name not in options.only:
             continue
-        timing = measure(one, one.small, options.repeats)
+        timing = measure_apart(one, one.small, options.repeats)
         now[one.name] = float(f"{timing.ratio:.4g}")
         stored = f"{before[one.name]:10.3g}" if one.name in before else f"{'-':>10}"
         print(

@@ -12,6 +12,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # idle threads of a product would count as work
 
 import gc
+import json
 import resource
 import subprocess
 import sys
@@ -262,6 +263,23 @@ def _without_collections() -> Iterator[None]:
         gc.enable()
 
 
+def measure_apart(headline: Headline, size: int, repeats: int) -> Timing:
+    """The same in a process of its own, whose memory nothing else has used."""
+    done = subprocess.run(
+        [sys.executable, __file__, headline.name, str(size), str(repeats)],
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    )
+    return Timing(*json.loads(done.stdout.splitlines()[-1]))
+
+
 def measurable() -> list[Headline]:
     """The figures whose packages are installed."""
     return [one for one in HEADLINES if not one.needs or find_spec(one.needs)]
+
+
+if __name__ == "__main__":
+    name, size, repeats = sys.argv[1:]
+    wanted = next(one for one in HEADLINES if one.name == name)
+    print(json.dumps(measure(wanted, int(size), int(repeats))))

@@ -63,6 +63,7 @@ RARE = {
     "assay.measures.derivations",
     "assay.measures.tied_derivations",
     "assay.models",
+    "assay.runs.results",
     "assay.search",
     "assay.stats",
     "assay.store.store",

@@ -69,7 +69,7 @@ _PROMISES: Final = (
     ".xlsx",
 )
 _PACKED: Final = (".gz", ".zip", ".zst")
-_NOT_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_NOT_IN_JSON: Final = "[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 
 
 def refuse_input(file: str | None, *inputs: str | None) -> None:
@@ -141,7 +141,7 @@ def as_json(data: dict[str, Any]) -> str:
 
     whole = {"schema_version": SCHEMA_VERSION, **data}
     text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
-    return _NOT_IN_JSON.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return re.sub(_NOT_IN_JSON, lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def put(text: str, file: str | None) -> None:
