@@ -227,9 +227,7 @@ HEADLINES = (
         10_000,
         _randomisation,
     ),
-    Headline(
-        "start-up", "`assay eval` of a small file, {size} times", "`import numpy`", 3, 10, _start_up
-    ),
+    Headline("start-up", "`assay eval` of a small file", "`import numpy`", 3, 1, _start_up),
 )
 
 
