@@ -159,8 +159,8 @@ class Kernels(Protocol):
         """Group lines by query and sort each row by score descending, then by doc id.
 
         `ties` is 1 for ids ascending, -1 for descending, 0 for the order of appearance.
-        With a fault the arrays mean nothing. Of several faults the first row's is reported,
-        and a duplicate before a score beyond float32.
+        Arrays that are in order may be returned themselves; with a fault they mean nothing. Of
+        several faults the first row's is reported, and a duplicate before a score beyond float32.
         """
 
     def order_rows(self, offsets: Ints, scores: Floats, tiebreak: Ints | None) -> Ints:
