@@ -156,10 +156,10 @@ class TaskMaker:
 
 def _judged_rows(query_ids: Ids, doc_ids: Ids, qrels: Qrels, direction: Direction) -> Ints:
     """The rows of the judged queries in order; every judged id must be a sample's."""
-    rows = qrels.query_ids.match(query_ids)
+    rows = _match(qrels.query_ids, query_ids)
     for ids, places, side in (
         (qrels.query_ids, rows, direction.source),
-        (qrels.doc_ids, qrels.doc_ids.match(doc_ids), direction.target),
+        (qrels.doc_ids, _match(qrels.doc_ids, doc_ids), direction.target),
     ):
         if (places < 0).any():
             strange = ids.take(np.flatnonzero(places < 0))
@@ -169,10 +169,15 @@ def _judged_rows(query_ids: Ids, doc_ids: Ids, qrels: Qrels, direction: Directio
     return np.sort(rows)
 
 
+def _match(judged: Ids, samples: Ids) -> Ints:
+    """The places of judged ids; judgments name samples without ids by their row's number."""
+    return judged.match(samples.as_text() if samples.numbered else samples)
+
+
 def _in_order_of(qrels: Qrels, query_ids: Ids, doc_ids: Ids) -> Qrels:
     """The same judgments with the ids of the samples, in their order."""
-    row = np.repeat(qrels.query_ids.match(query_ids), np.diff(qrels.offsets))
-    docs = qrels.doc_ids.match(doc_ids)[qrels.docs]
+    row = np.repeat(_match(qrels.query_ids, query_ids), np.diff(qrels.offsets))
+    docs = _match(qrels.doc_ids, doc_ids)[qrels.docs]
     made = Judgments.from_pairs(query_ids, doc_ids, row, docs, qrels.grades)
     return replace(made, exhaustive=True)
 
