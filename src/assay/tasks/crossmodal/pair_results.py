@@ -26,6 +26,7 @@ __all__ = ["PairedDirection", "PairedResult"]
 
 RECALLS: Final = ("Success@1", "Success@5", "Success@10")
 _RESAMPLES: Final = 1000
+_FEWEST: Final = 8  # pairs; with fewer a bootstrap is too narrow
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +103,8 @@ class PairedDirection:
             pairs = np.array([pair_of[query] for query in fold.query_ids.to_list()])
             drawn += _draw_medians(fold.values, pairs, rng) / len(self.ranks)
         low, high = np.quantile(drawn, (0.025, 0.975), method="closest_observation")
+        if len(np.unique(self.pairs)) < _FEWEST:
+            low = high = np.nan
         value = float(np.mean([fold.median for fold in self.ranks]))
         n = sum(int(np.isfinite(fold.values).sum()) for fold in self.ranks)
         empty = len(self.pairs) - n

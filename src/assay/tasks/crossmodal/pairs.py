@@ -57,7 +57,7 @@ PROTOCOLS: Final = {
         Protocol("coco-5k", "MS-COCO 5K test: 5,000 images, 5 captions each", 5, 5000),
         Protocol("coco-1k", "MS-COCO 1K test: mean over 5 folds of 1,000 images", 5, 5000, 5),
         Protocol("flickr30k", "Flickr30K test: 1,000 images, 5 captions each", 5, 1000),
-        Protocol("pairs", "pairs of any number"),
+        Protocol("pairs", "any number of images, any number of texts each"),
     )
 }
 
@@ -79,8 +79,8 @@ def paired_retrieval(
     """R@1, R@5, R@10, MedR and MeanR in both directions, and rSum, of two modalities.
 
     `modalities` has the images first, then the texts. Without `modality_labels`, which hold the id
-    of each row's pair, texts follow one another image by image. `qrels` and `measures` add positives
-    and measures as in `label_retrieval`; `folds` is how many galleries in turn are searched.
+    of each row's pair, texts follow one another image by image. `qrels` and `measures` add
+    positives and measures as in `label_retrieval`; `folds` are galleries searched in turn.
 
     >>> images, texts = [[1, 0], [0, 1]], [[1, 0], [2, 1], [1, 2], [3, 1]]
     >>> found = paired_retrieval({"image": images, "text": texts})
@@ -181,7 +181,8 @@ def _pair_by_layout(parts: dict[str, _Part], rule: Protocol) -> dict[str, _Part]
     if len(text.ids) != captions * n:
         raise ShapeError(
             f"{rule.name}: {captions} rows of {text.name!r} for each of {image.name!r} are "
-            f"expected, found {len(text.ids)} for {n}. Give the pair of each row (--modality-labels)."
+            f"expected, found {len(text.ids)} for {n}. Give the pair of each row "
+            "(modality_labels)."
         )
     return {
         image.name: image.labelled(np.arange(n)),

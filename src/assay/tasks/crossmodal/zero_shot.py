@@ -16,7 +16,7 @@ from typing import Any, Final
 from assay.measures import Measure
 from assay.runs.record import RunRecord
 from assay.tables.page import Page, Words
-from assay.tables.table import Cell, Table
+from assay.tables.table import Cell, Table, columns_of
 from assay.tasks.crossmodal.directions import PROTOTYPE
 from assay.tasks.crossmodal.evaluate import LabelRetrievalResult, label_retrieval
 from assay.tasks.crossmodal.results import DirectionResult
@@ -95,7 +95,8 @@ class ZeroShotResult:
         """Accuracies, classes and the most frequent mistakes."""
         found = self.directions
         tables = [self.table(), label_table(found), mistake_table(found)]
-        return [table for table in tables if table.rows]
+        start = 1 if len(self.found) == 1 else 0
+        return [columns_of(one, range(start, len(one.columns))) for one in tables if one.rows]
 
     def page(self) -> Page:
         """The tables, with what they show."""
