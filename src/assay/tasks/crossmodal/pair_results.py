@@ -26,6 +26,10 @@ __all__ = ["PairedDirection", "PairedResult"]
 
 RECALLS: Final = ("Success@1", "Success@5", "Success@10")
 _RESAMPLES: Final = 1000
+_COLUMNS: Final = (
+    *("positives", "direction", "measure", "value", "95 % low", "95 % high"),
+    *("chance", "ceiling", "queries", "empty", "tied share"),
+)
 _FEWEST: Final = 8  # pairs; with fewer a bootstrap is too narrow
 
 
@@ -232,8 +236,6 @@ class PairedResult:
 
     def table(self) -> Table:
         """A row for each level, direction and number: interval, chance, ceiling, counts."""
-        columns = ("positives", "direction", "measure", "value", "95 % low", "95 % high")
-        columns += ("chance", "ceiling", "queries", "empty", "tied share")
         rows = [
             (
                 Cell(level),
@@ -249,7 +251,7 @@ class PairedResult:
             )
             for level, direction, one in self._numbers()
         ]
-        return Table(columns, tuple(rows))
+        return Table(_COLUMNS, tuple(rows))
 
     def _numbers(self) -> Iterator[tuple[str, str, Aggregate]]:
         for level, both in self.levels.items():

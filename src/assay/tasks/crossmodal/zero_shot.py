@@ -26,6 +26,10 @@ from assay.tasks.crossmodal.tables import label_table, mistake_table
 __all__ = ["ZeroShotResult", "zero_shot_classification"]
 
 _TOP: Final = ("Success@1", "Success@5")
+_COLUMNS: Final = (
+    *("level", "modality", "classes", "samples", "top-1", "95 % low", "95 % high"),
+    *("top-5", "mean per class", "chance", "majority class"),
+)
 
 
 def zero_shot_classification(
@@ -87,9 +91,7 @@ class ZeroShotResult:
 
     def table(self) -> Table:
         """A row for each level and modality, as papers print it, with interval and baselines."""
-        columns = ("level", "modality", "classes", "samples", "top-1", "95 % low", "95 % high")
-        columns += ("top-5", "mean per class", "chance", "majority class")
-        return Table(columns, tuple(map(_row, self.directions)))
+        return Table(_COLUMNS, tuple(map(_row, self.directions)))
 
     def tables(self) -> list[Table]:
         """Accuracies, classes and the most frequent mistakes."""
