@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from assay.cli import output
+from assay.cli.main import assay
 
 __all__ = ["walk"]
 
@@ -35,8 +36,6 @@ def _print_title(title: str) -> None:
 
 
 def _run_command(*arguments: str) -> None:
-    from assay.cli.main import assay  # which lists the commands that call this
-
     click.echo(f"$ assay {shlex.join(arguments)}", color=False)
     sys.stdout.flush()
     assay.main(list(arguments), "assay", standalone_mode=False)

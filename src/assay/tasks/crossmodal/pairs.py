@@ -141,7 +141,7 @@ def _find_protocol(name: str) -> Protocol:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _PairedRows:
     """One modality: vectors, ids of its rows, and the id of each row's pair."""
 
     name: str
@@ -149,21 +149,21 @@ class _Part:
     ids: Ids
     labels: Array
 
-    def take(self, rows: Ints) -> _Part:
-        return _Part(self.name, self.vectors[rows], self.ids.take(rows), self.labels[rows])
+    def take(self, rows: Ints) -> _PairedRows:
+        return _PairedRows(self.name, self.vectors[rows], self.ids.take(rows), self.labels[rows])
 
-    def labelled(self, labels: Any) -> _Part:
+    def labelled(self, labels: Any) -> _PairedRows:
         if labels is None:
             raise UsageError(f"The modality {self.name!r} has no labels of its own.")
         given = labels.values if isinstance(labels, SampleRows) else labels
         names = checks.check_labels(given, f"The pair ids of {self.name!r}")
         checks.check_lengths(**{f"embeddings {self.name!r}": len(self.ids), "pair ids": len(names)})
-        return _Part(self.name, self.vectors, self.ids, names)
+        return _PairedRows(self.name, self.vectors, self.ids, names)
 
 
-def _as_part(name: str, rows: Any) -> _Part:
+def _as_part(name: str, rows: Any) -> _PairedRows:
     values, ids = rows if isinstance(rows, SampleRows) else (checks.plain_array(rows, name), None)
-    return _Part(
+    return _PairedRows(
         name,
         values,
         Ids.count(len(values)) if ids is None else Ids.of(ids, what="sample"),
@@ -171,7 +171,7 @@ def _as_part(name: str, rows: Any) -> _Part:
     )
 
 
-def _pair_by_layout(parts: dict[str, _Part], rule: Protocol) -> dict[str, _Part]:
+def _pair_by_layout(parts: dict[str, _PairedRows], rule: Protocol) -> dict[str, _PairedRows]:
     """Pair ids where texts stand in the order of their images, equally many each."""
     image, text = parts.values()
     captions = rule.captions or max(len(text.ids) // max(len(image.ids), 1), 1)
@@ -190,17 +190,17 @@ def _pair_by_layout(parts: dict[str, _Part], rule: Protocol) -> dict[str, _Part]
     }
 
 
-def _drop_repeats(part: _Part, times: int) -> _Part:
+def _drop_repeats(part: _PairedRows, times: int) -> _PairedRows:
     """Each image once, of a file that repeats it for each of its captions."""
     rows = np.asarray(part.vectors[:])
     first = rows[::times]
     whole = len(rows) % times == 0
     if not whole or not np.array_equal(np.repeat(first, times, axis=0), rows):
         return part
-    return _Part(part.name, first, Ids.count(len(first)), part.labels)
+    return _PairedRows(part.name, first, Ids.count(len(first)), part.labels)
 
 
-def _split(parts: dict[str, _Part], n_folds: int) -> list[dict[str, _Part]]:
+def _split(parts: dict[str, _PairedRows], n_folds: int) -> list[dict[str, _PairedRows]]:
     """Consecutive images with all their texts, equally many in each fold."""
     if n_folds == 1:
         return [parts]
