@@ -48,6 +48,9 @@ CAPTIONS = {
     "aruba": {"label_to_text_sourish": _OTHER},
 }
 _FILES = "--sensor-embeddings sensor.npy --text-embeddings text.npy --labels labels.npy --json"
+_PAIRS = (
+    "crossmodal --modality image=sensor.npy --modality text=captions.npy --protocol pairs --json"
+)
 _CROSSMODAL = f"crossmodal {_FILES} --k-values 3 10 --full"
 _ITEMS = "crossmodal --modality item=letters.npy --labels labels.npy --k-values 3 --json"
 _TEXTS = f"{_ITEMS} --use-prototypes --metadata captions.json --dataset-name milan"
@@ -205,6 +208,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
                 "--modality-key",
                 "--labels",
                 "--labels-key",
+                "--modality-labels",
+                "--modality-ids",
+                "-r",
                 "--label-map",
                 "--prototype-embeddings",
                 "--prototype-key",
@@ -217,6 +223,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--drop-labels": Moved("--drop-labels l0,l4"),
         "--directions": SHOWN,
         "--k-values": SHOWN,
+        "-m": SHOWN,
+        "--protocol": SHOWN,
+        "--folds": Moved("--folds 4", _PAIRS),
+        "--zero-shot": SHOWN,
+        "--demo": SHOWN,
         "--normalize": Moved("--no-normalize"),
         "--metric": Moved("--metric l2"),
         "--exclude-paired": Moved("--exclude-paired"),

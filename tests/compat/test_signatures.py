@@ -147,6 +147,29 @@ def test_label_recall_by_position() -> None:
     assert {key: dict(one) for key, one in placed.items()} == {k: dict(v) for k, v in named.items()}
 
 
+def test_prototypes_by_position() -> None:
+    rng = np.random.default_rng(1)
+    sensor, text, labels = rng.normal(size=(8, 3)), rng.normal(size=(8, 3)), [*"abababab"]
+    described = {"a": "aaa", "b": ["b", "bb"]}
+    vectors, names = label_retrieval.encode_text_prototypes(
+        described, lambda texts: [[len(one), 1, 2] for one in texts], "cpu", False
+    )
+    named = label_retrieval.compute_prototype_retrieval_metrics(
+        prototype_embeddings=vectors,
+        prototype_labels=names,
+        sensor_embeddings=sensor,
+        text_embeddings=text,
+        target_labels=labels,
+        k_values=[3],
+        directions=["prototype2text"],
+        normalize=False,
+    )
+    placed = label_retrieval.compute_prototype_retrieval_metrics(
+        vectors, names, sensor, text, labels, [3], ["prototype2text"], False, False
+    )
+    assert {key: dict(one) for key, one in placed.items()} == {k: dict(v) for k, v in named.items()}
+
+
 def test_sums_of_a_batch_follow_the_definition() -> None:
     """Against a stable sort of each row, with many equal logits; −1 has no true class."""
     rng = np.random.default_rng(1)

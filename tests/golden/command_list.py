@@ -294,6 +294,32 @@ def _report() -> Found:
     yield Command("report/words", f"report {four} -o words.md", needs=("altair",))
 
 
+def _crossmodal_sides() -> dict[str, str]:
+    """Modalities that are not in step, pairs by their protocols, and classes by descriptions."""
+    pairs = "--modality image=sensor.npy --modality text=captions.npy"
+    sides = "--modality test=sensor.npy --modality train=captions.npy --modality-labels"
+    zero_shot = "--modality item=sensor.npy --labels labels.npy --prototype-embeddings proto.npz"
+    measures = "-m RR -m AP -m MAP@R -m Success@3 -m nDCG@5"
+    return {
+        "sides": f"{sides} test=labels.npy train=caption-labels.npy {measures} --json",
+        "sides as latex": f"{sides} test=labels.npy train=caption-labels.npy -m RR --format latex",
+        "sides, paired without ids": f"{sides} test=labels.npy train=caption-labels.npy"
+        " --exclude-paired",
+        "protocol": f"{pairs} --protocol flickr30k --json",
+        "protocol, ties expected": f"{pairs} --protocol pairs --ties expected --json",
+        "protocol, folds": f"{pairs} --protocol coco-1k --folds 4 --json",
+        "protocol, qrels": f"{pairs} --protocol pairs -r text2image=captions.qrels -m MAP@R --json",
+        "protocol as text": f"{pairs} --protocol pairs",
+        "protocol as latex": f"{pairs} --protocol pairs --format latex",
+        "protocol as csv": f"{pairs} --protocol pairs --format csv",
+        "protocol, no pairs": "--modality a=sensor.npy --modality b=text.npy --protocol coco-5k",
+        "zero-shot": f"{zero_shot} --zero-shot --json",
+        "zero-shot as markdown": f"{zero_shot} --zero-shot --format markdown",
+        "zero-shot, levels": f"{zero_shot} --zero-shot --label-map coarser=wide-map.json --json",
+        "prototypes by a map": f"{zero_shot} --label-map coarser=wide-map.json --k-values 4 --json",
+    }
+
+
 def _crossmodal() -> Found:
     files = "--sensor-embeddings sensor.npy --text-embeddings text.npy --labels labels.npy"
     npz = "--sensor-embeddings data.npz --text-embeddings data.npz --labels data.npz"
@@ -339,6 +365,7 @@ def _crossmodal() -> Found:
             "csv": f"{files} --k-values 3 10 --full --format csv",
             "tsv": f"{files} --k-values 3 --format tsv",
             "wrong direction": f"{files} --directions text2senser",
+            **_crossmodal_sides(),
         },
     )
     yield Command(

@@ -199,6 +199,7 @@ def _labels(folder: Path) -> None:
     rows = np.round(bag([" ".join(rng.choice(WORDS, 3)) for _ in range(36)]), 2)
     np.save(folder / "letters.npy", rows.astype(np.float32))
     _by_sample(folder, rng, sensor, labels)
+    _captions(folder, sensor, labels)
 
 
 def _by_sample(
@@ -209,6 +210,19 @@ def _by_sample(
     np.savez(folder / "mixed.npz", embeddings=sensor[order], sample_ids=order)
     order = rng.permutation(36)
     np.savez(folder / "mixed-labels.npz", labels=labels[order], sample_ids=order)
+
+
+def _captions(folder: Path, sensor: NDArray[Any], labels: NDArray[Any]) -> None:
+    """Five texts for each row of the sensors, coarse ones that tie, and further positives."""
+    rng = np.random.default_rng(18)
+    texts = np.round(np.repeat(sensor, 5, axis=0) + rng.normal(size=(180, 6)))
+    np.save(folder / "captions.npy", (texts + (texts == 0).all(1, keepdims=True)).astype("f4"))
+    np.save(folder / "caption-labels.npy", np.repeat(labels, 5))
+    judged = [(text, image) for text in range(0, 180, 7) for image in {text // 5, text % 36}]
+    lines = [f"{text} 0 {image} 1\n" for text, image in judged]
+    (folder / "captions.qrels").write_text("".join(lines))
+    wide = {f"l{i}": f"wide{i % 2}" for i in (0, 1, 2, 3, 4, 9)}
+    (folder / "wide-map.json").write_text(json.dumps(wide))
 
 
 # Predictions

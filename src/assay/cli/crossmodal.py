@@ -11,30 +11,36 @@ import click
 from assay.cli import options, output
 from assay.cli.options import MultiOptionCommand
 from assay.cli.progress import progress_bar
+from assay.cli.walking import walk
 from assay.compat.label_retrieval import save_results, summary
 from assay.core.checks import check_labels
 from assay.core.conventions import CHOICES
 from assay.scoring.scores import signature_of
 from assay.tables.page import Page, Words
-from assay.tasks.crossmodal.evaluate import label_retrieval
+from assay.tasks.crossmodal.demo import write_demo
+from assay.tasks.crossmodal.evaluate import LabelRetrievalResult, label_retrieval
 from assay.tasks.crossmodal.inputs import (
+    map_prototypes,
     read_labels,
     read_modalities,
+    read_modality_labels,
     read_prototypes,
     split_names,
 )
+from assay.tasks.crossmodal.pair_results import PairedResult
+from assay.tasks.crossmodal.pairs import PROTOCOLS, paired_retrieval
 from assay.tasks.crossmodal.tables import confusion_picture, confusion_table
+from assay.tasks.crossmodal.zero_shot import ZeroShotResult, zero_shot_classification
 
 if TYPE_CHECKING:
     from assay.cli.saving import Saving
     from assay.tables.table import Table
-    from assay.tasks.crossmodal.evaluate import LabelRetrievalResult
     from assay.tasks.crossmodal.results import DirectionResult
     from assay.tasks.crossmodal.samples import Prototypes
 
 __all__ = ["command"]
 
-_FORMATS = ("text", "markdown", "csv", "tsv", "json")
+_FORMATS = ("text", "markdown", "latex", "csv", "tsv", "json")
 
 
 # The files with embeddings and labels, and which part of them is used.
@@ -60,7 +66,6 @@ _input_options = options.add_options(
     click.option(
         "--labels",
         multiple=True,
-        required=True,
         metavar="[LEVEL=]FILE",
         help="A label for each row: .npy, .npz or .json. Several levels may be "
         "named: --labels l1=a.npy --labels l2=b.npy.",
@@ -71,6 +76,26 @@ _input_options = options.add_options(
         multiple=True,
         metavar="[LEVEL=]KEY",
         help="Their array, where FILE is a .npz.",
+    ),
+    click.option(
+        "--modality-labels",
+        multiple=True,
+        metavar="NAME=[LEVEL=]FILE",
+        help="Labels, or ids of pairs, of one modality, where modalities are not in step: test "
+        "queries and a training gallery, captions and images.",
+    ),
+    click.option(
+        "--modality-ids",
+        multiple=True,
+        metavar="NAME=FILE",
+        help="Ids of its samples, one a line, unless the .npz has sample_ids.",
+    ),
+    click.option(
+        "-r",
+        "--qrels",
+        multiple=True,
+        metavar="A2B=FILE",
+        help="Judged pairs of a direction, as a further level: several positives a query.",
     ),
     click.option(
         "--label-map",
@@ -91,6 +116,11 @@ _input_options = options.add_options(
 # Where prototypes come from.
 _prototype_options = options.add_options(
     click.option("--use-prototypes", is_flag=True, help="Label descriptions are the queries."),
+    click.option(
+        "--zero-shot",
+        is_flag=True,
+        help="Classify samples by the nearest label description: accuracy, classes, confusion.",
+    ),
     click.option(
         "--metadata",
         metavar="FILE",
@@ -156,6 +186,19 @@ _search_options = options.add_options(
         metavar="K...",
         help="Cut-offs.",
     ),
+    options.measures_option("A measure instead of P@k. May be repeated."),
+    click.option(
+        "--protocol",
+        type=click.Choice(list(PROTOCOLS)),
+        help="Image-text retrieval as papers report it: R@1/5/10 both ways, rSum, median and mean "
+        "rank of the first positive.",
+    ),
+    click.option(
+        "--folds",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="With --protocol: the mean over N galleries. [coco-1k: 5]",
+    ),
     click.option(
         "--normalize/--no-normalize", default=None, help="Cosine (default) or dot product."
     ),
@@ -208,6 +251,12 @@ _search_options = options.add_options(
     metavar="K",
     help="Cut-off of the confusion matrix. [the smallest cut-off]",
 )
+@click.option(
+    "--demo",
+    type=options.output_folder,
+    metavar="DIR",
+    help="Only write made-up images and captions to DIR, and walk through commands on them.",
+)
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
 @click.option(
@@ -219,7 +268,7 @@ _search_options = options.add_options(
     help="Write the summary as JSON; with --full, --json or --format that result.",
 )
 @options.save_options("crossmodal")
-def command(*, saving: Saving, **chosen: Any) -> None:
+def command(*, saving: Saving, demo: str | None, **chosen: Any) -> None:
     """Label retrieval across modalities: do neighbours carry the same label?
 
     Queries of one modality search another, or their own without finding themselves; or
@@ -233,18 +282,30 @@ def command(*, saving: Saving, **chosen: Any) -> None:
           --directions image2text image2image --k-values 1 10 --confusion map.svg
       assay crossmodal --sensor-embeddings s.npy --labels l.npy --use-prototypes \\
           --metadata meta.json --dataset-name milan --encoder wordllama -o results.json
+      assay crossmodal --modality image=i.npy --modality text=t.npy --protocol coco-1k
+      assay crossmodal --modality test=a.npy --modality train=b.npy --modality-labels \\
+          test=la.npy train=lb.npy --directions test2train -m RR -m MAP@R
     """
-    rich = chosen["full"] or chosen["json_wanted"] or chosen["named"] is not None
+    if demo is not None:
+        _walk_through(Path(demo))
+        return
+    whole = chosen["full"] or chosen["json_wanted"] or chosen["named"] is not None
+    rich = whole or bool(chosen["measures"] or chosen["protocol"] or chosen["zero_shot"])
     layout = output.choose_format(
         chosen["named"], chosen["json_wanted"], chosen["file"], known=_FORMATS
     )
     _refuse_contradictions(chosen, rich, layout)
     results = _evaluate(chosen, saving)
     saving.save(results.records(), *_list_inputs(chosen))
-    output.narrate_all(results.remarks)
+    labelled = isinstance(results, LabelRetrievalResult)
+    if labelled or layout not in output.DELIMITERS:  # beside tables, emit narrates them
+        output.narrate_all(results.remarks)
     for path in chosen["confusions"]:
-        _write_confusion(results.directions, path)
-    if rich:
+        if not isinstance(results, PairedResult):
+            _write_confusion(results.directions, path)
+    if not isinstance(results, LabelRetrievalResult):
+        output.emit(results, layout, chosen["file"])
+    elif rich:
         _emit_tables(results, layout, chosen["file"])
     else:
         _print_summary(results, chosen["file"])
@@ -253,6 +314,7 @@ def command(*, saving: Saving, **chosen: Any) -> None:
 
 def _refuse_contradictions(chosen: dict[str, Any], rich: bool, layout: str) -> None:
     file = chosen["file"]
+    _refuse_other_modes(chosen)
     if file and not rich and layout != "json":
         raise click.UsageError(f"{file}: the summary is saved as .json; other formats need --full.")
     for path in (file, *chosen["confusions"]):
@@ -281,56 +343,127 @@ def _list_inputs(chosen: dict[str, Any]) -> list[str]:
         "prototype_embeddings",
         "prototype_labels",
     )
-    lists = ("modalities", "labels", "label_maps")
+    lists = ("modalities", "labels", "modality_labels", "modality_ids", "qrels", "label_maps")
     found = [chosen[name] for name in names if chosen[name]]
     return found + [
         part
         for name in lists
         for entry in chosen[name]
-        for part in (entry, entry.partition("=")[2])
+        for part in (entry, entry.partition("=")[2], entry.rpartition("=")[2])
         if part
     ]
 
 
-def _evaluate(chosen: dict[str, Any], saving: Saving) -> LabelRetrievalResult:
+# What says nothing in a mode, or contradicts it.
+_NOT_WITH_PROTOCOL = (
+    *("labels", "directions", "k_values", "label_maps", "drop_labels", "exclude_paired", "depth"),
+    *("full", "truncate", "confusions", "confusion_k", "use_prototypes", "prototype_embeddings"),
+    *("metadata", "encoder", "checkpoint", "zero_shot"),
+)
+_NOT_WITH_ZERO_SHOT = ("k_values", "truncate", "full", "qrels", "exclude_paired")
+
+
+def _refuse_other_modes(chosen: dict[str, Any]) -> None:
+    for mode, others in (("protocol", _NOT_WITH_PROTOCOL), ("zero_shot", _NOT_WITH_ZERO_SHOT)):
+        typed = [name for name in others if options.is_typed(name)]
+        if chosen[mode] and typed:
+            raise click.UsageError(
+                f"{_option_of(mode)} and {_option_of(typed[0])} exclude each other."
+            )
+    if chosen["folds"] and not chosen["protocol"]:
+        raise click.UsageError("--folds goes with --protocol: give it.")
+    if not (chosen["labels"] or chosen["modality_labels"] or chosen["protocol"]):
+        raise click.UsageError("Missing option '--labels'.")
+    if chosen["labels"] and chosen["modality_labels"]:
+        raise click.UsageError(
+            "--labels are of all modalities, --modality-labels of one: give one."
+        )
+
+
+def _option_of(name: str) -> str:
+    return next(
+        max(one.opts, key=len)
+        for one in click.get_current_context().command.params
+        if one.name == name
+    )
+
+
+def _evaluate(
+    chosen: dict[str, Any], saving: Saving
+) -> LabelRetrievalResult | ZeroShotResult | PairedResult:
     metric: Any = chosen["metric"] or ("dot" if chosen["normalize"] is False else "cosine")
     files, keys = _find_modality_files(chosen)
-    modalities = read_modalities(files, keys)
-    labels = read_labels(
-        split_names(chosen["labels"], "--labels"),
-        split_names(chosen["labels_keys"], "--labels-key"),
-        split_names(chosen["label_maps"], "--label-map"),
-    )
+    modalities = read_modalities(files, keys, split_names(chosen["modality_ids"], "--modality-ids"))
+    inputs: dict[str, Any] = {
+        **_read_all_labels(chosen),
+        "qrels": split_names(chosen["qrels"], "--qrels"),
+        "metric": metric,
+        **{name: chosen[name] for name in ("measures", "ties", "zero", "threads")},
+    }
+    if chosen["protocol"]:
+        inputs |= {"protocol": chosen["protocol"], "folds": chosen["folds"]}
+        with progress_bar("searching", saving.listener) as progress:
+            return paired_retrieval(_as_typed(chosen, modalities), **inputs, progress=progress)
     prototypes = _read_prototypes(chosen, metric, saving)
     dropped = [name for part in chosen["drop_labels"] for name in part.split(",")]
+    inputs |= {
+        "prototypes": prototypes,
+        "drop_labels": dropped,
+        "directions": chosen["directions"] or None,
+        **{name: chosen[name] for name in ("depth", "allow_mismatch")},
+    }
     with progress_bar("searching", saving.listener) as progress:
-        results = label_retrieval(
-            modalities,
-            labels,
-            directions=chosen["directions"] or None,
-            k_values=chosen["k_values"],
-            prototypes=prototypes,
-            drop_labels=dropped,
-            exclude_paired=chosen["exclude_paired"],
-            metric=metric,
-            ties=chosen["ties"],
-            truncate=chosen["truncate"],
-            full=chosen["full"],
-            depth=chosen["depth"],
-            confusion_k=chosen["confusion_k"],
-            zero=chosen["zero"],
-            threads=chosen["threads"],
-            allow_mismatch=chosen["allow_mismatch"],
-            progress=progress,
-        )
+        results = _search(chosen, modalities, inputs | {"progress": progress})
     if dropped:
-        named = [rows.values for rows in labels.values()]
-        _narrate_absent(dropped, named + ([prototypes.labels] if prototypes else []))
+        _narrate_absent(dropped, inputs, prototypes)
     return results
 
 
-def _narrate_absent(dropped: list[str], named: list[Any]) -> None:
+def _as_typed(chosen: dict[str, Any], modalities: dict[str, Any]) -> dict[str, Any]:
+    """The modalities in the order of --modality: images stand before texts."""
+    typed = split_names(chosen["modalities"], "--modality")
+    return {name: modalities[name] for name in dict.fromkeys([*typed, *modalities])}
+
+
+def _search(
+    chosen: dict[str, Any], modalities: dict[str, Any], inputs: dict[str, Any]
+) -> LabelRetrievalResult | ZeroShotResult:
+    if chosen["zero_shot"]:
+        if inputs["prototypes"] is None:
+            raise click.UsageError(
+                "--zero-shot needs descriptions of labels: --metadata or others."
+            )
+        if chosen["confusion_k"]:
+            inputs["confusion_k"] = chosen["confusion_k"]
+        return zero_shot_classification(modalities, **inputs)
+    named_only = chosen["measures"] and not options.is_typed("k_values")
+    same = ("exclude_paired", "truncate", "full", "confusion_k")
+    return label_retrieval(
+        modalities,
+        **inputs,
+        k_values=() if named_only else chosen["k_values"],
+        **{name: chosen[name] for name in same},
+    )
+
+
+def _read_all_labels(chosen: dict[str, Any]) -> dict[str, Any]:
+    """Labels that all modalities share, or those of each."""
+    maps = split_names(chosen["label_maps"], "--label-map")
+    if chosen["modality_labels"] or not chosen["labels"]:
+        own = read_modality_labels(chosen["modality_labels"], maps)
+        return {"modality_labels": own or None}
+    labels = split_names(chosen["labels"], "--labels")
+    keys = split_names(chosen["labels_keys"], "--labels-key")
+    return {"labels": read_labels(labels, keys, maps)}
+
+
+def _narrate_absent(
+    dropped: list[str], inputs: dict[str, Any], prototypes: Prototypes | None
+) -> None:
     """A misspelt label drops nothing."""
+    sides = [inputs["labels"]] if "labels" in inputs else inputs["modality_labels"].values()
+    named = [rows.values for levels in sides for rows in levels.values()]
+    named += [prototypes.labels] if prototypes else []
     found = {str(label) for labels in named for label in set(check_labels(labels, "").tolist())}
     absent = [name for name in dropped if name not in found]
     if absent:
@@ -355,7 +488,7 @@ def _read_prototypes(chosen: dict[str, Any], metric: str, saving: Saving) -> Pro
     if not chosen["use_prototypes"] and not any(chosen[name] for name in sources):
         return None
     with progress_bar("encoding", saving.listener) as progress:
-        return read_prototypes(
+        found = read_prototypes(
             embeddings=chosen["prototype_embeddings"],
             key=chosen["prototype_key"],
             labels=chosen["prototype_labels"],
@@ -369,6 +502,7 @@ def _read_prototypes(chosen: dict[str, Any], metric: str, saving: Saving) -> Pro
             normalize=metric == "cosine",
             progress=progress,
         )
+    return map_prototypes(found, split_names(chosen["label_maps"], "--label-map"))
 
 
 def _print_summary(results: LabelRetrievalResult, file: str | None) -> None:
@@ -405,8 +539,10 @@ class _LabelTables:
 
 def _emit_tables(results: LabelRetrievalResult, layout: str, file: str | None) -> None:
     title = ""
-    if layout == "text" and file is None:
+    summed_up = any(one.headlines for one in results.directions)
+    if layout == "text" and file is None and summed_up:
         _print_summary(results, None)
+    if layout == "text" and file is None:
         title = "95 % intervals over queries; micro: mean over queries, macro: mean over labels"
     output.emit(_LabelTables(results, title), layout, file)
 
@@ -422,3 +558,35 @@ def _write_confusion(found: list[DirectionResult], path: str) -> None:
     signature = signature_of([one.scores for one in found])
     result = output.TableResult(confusion_table(found), {"confusion": pairs}, signature=signature)
     output.emit(result, output.choose_format(None, False, path, known=_FORMATS), path)
+
+
+def _walk_through(folder: Path) -> None:
+    """Made-up images and captions, and the commands of their field at work on them."""
+    write_demo(folder)
+    pairs = ("--modality", "image=images.npy", "--modality", "text=texts.npy")
+    classes = ("--labels", "classes.npy", "--prototype-embeddings", "prompts.npz")
+    walk(
+        folder,
+        {
+            "Five captions an image, both ways, as papers print it": [
+                (*pairs, "--protocol", "pairs")
+            ],
+            "The same as the mean over four small galleries": [
+                (*pairs, "--protocol", "pairs", "--folds", "4", "--format", "latex")
+            ],
+            "Captions that also fit other images count, too": [
+                (*pairs, "--protocol", "pairs", "-r", "text2image=positives.txt", "-m", "MAP@R")
+            ],
+            "Which class is nearest to an image?": [
+                ("--modality", "image=images.npy", *classes, "--zero-shot")
+            ],
+            "Do the images nearest to a new one have its class?": [
+                (
+                    *("--modality", "test=test.npy", "--modality", "train=images.npy"),
+                    *("--modality-labels", "test=test-classes.npy", "train=classes.npy"),
+                    *("--directions", "test2train", "-m", "RR", "-m", "MAP@R"),
+                )
+            ],
+        },
+        "crossmodal",
+    )

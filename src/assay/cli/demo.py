@@ -13,9 +13,9 @@ import click
 
 from assay.cli import options, output
 from assay.cli.bench import BenchReport
-from assay.cli.main import assay
 from assay.cli.progress import system_bars
 from assay.cli.saving import saving_runs
+from assay.cli.walking import walk
 from assay.errors import StorageError, need
 from assay.io.collections import write_collection
 from assay.models import EmbeddingCache
@@ -37,38 +37,22 @@ def walk_through(folder: Path) -> None:
     """
     files = write_demo(folder)
     runs = [path.name for path in files.runs]
-    started = Path.cwd()
-    os.chdir(folder)
-    try:
-        _step("Three systems, one table. What would a random order score?")
-        _run_command(
-            "eval", *runs, "--qrels", "qrels.txt", "--chance", "--n-docs", str(files.n_docs)
-        )
-        _step("How much of 'coarse' is the order of tied documents?")
-        for ties in ("best", "expected", "worst"):
-            _run_command(
-                "eval", "coarse.run", "--qrels", "qrels.txt", "-m", "nDCG@10", "--ties", ties
-            )
-        _step("What in these files would change a number?")
-        _run_command("check", "coarse.run", "qrels.txt")
-        _step("Where does one number come from?")
-        _run_command(
-            "explain", "dense.run", "--qrels", "qrels.txt", "--query", "q07", "-m", "nDCG@5"
-        )
-    finally:
-        os.chdir(started)
-    output.narrate(f"The files are in {folder}.")
-
-
-def _step(title: str) -> None:
-    bold = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    click.echo("\n" + click.style(f"── {title}", bold=bold))
-
-
-def _run_command(*arguments: str) -> None:
-    click.echo(f"$ assay {shlex.join(arguments)}", color=False)
-    sys.stdout.flush()
-    assay.main(list(arguments), "assay", standalone_mode=False)
+    judged, coarse = ("--qrels", "qrels.txt"), ("eval", "coarse.run", "--qrels", "qrels.txt")
+    walk(
+        folder,
+        {
+            "Three systems, one table. What would a random order score?": [
+                ("eval", *runs, *judged, "--chance", "--n-docs", str(files.n_docs))
+            ],
+            "How much of 'coarse' is the order of tied documents?": [
+                (*coarse, "-m", "nDCG@10", "--ties", ties) for ties in ("best", "expected", "worst")
+            ],
+            "What in these files would change a number?": [("check", "coarse.run", "qrels.txt")],
+            "Where does one number come from?": [
+                ("explain", "dense.run", *judged, "--query", "q07", "-m", "nDCG@5")
+            ],
+        },
+    )
 
 
 _MODELS: Final = ("bm25", "tfidf", "lsa:200", "wordllama")

@@ -29,7 +29,7 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
     "eval": ("file",),
     "compare": ("file", "look_file"),
     "rank": ("target", "checkpoint", "timings", "prepare"),
-    "crossmodal": ("file", "confusions"),
+    "crossmodal": ("file", "confusions", "demo"),
     "predict": ("file", "reliability"),
     "descriptors demo": ("file", "folder", "show", "show_to", "wide"),
     "descriptors run": ("file", "work", "show", "show_to", "wide"),

@@ -49,7 +49,7 @@ def test_unknown_directions_are_answered_with_the_nearest():
     with pytest.raises(UsageError, match="needs prototypes"):
         parse_directions(["prototype2text"], ["text"], prototypes=False)
     with pytest.raises(UsageError, match="Unknown direction"):
-        parse_directions(["text2prototype"], ["text"], prototypes=True)
+        parse_directions(["prototype2prototype"], ["text"], prototypes=True)
     with pytest.raises(UsageError, match="directions is empty"):
         parse_directions([], ["text"], prototypes=True)
 

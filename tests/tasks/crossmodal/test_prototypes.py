@@ -11,6 +11,7 @@ from assay.errors import FormatError, ShapeError, StorageError, UsageError, Valu
 from assay.tasks.crossmodal import (
     Prototypes,
     encode_text_prototypes,
+    label_retrieval,
     load_text_prototypes_from_metadata,
 )
 
@@ -135,4 +136,9 @@ def test_prototypes_need_a_label_each():
     with pytest.raises(ValueError, match="prototype_embeddings has 2, prototype_labels has 1"):
         Prototypes.of([[1.0], [2.0]], ["a"])
     with pytest.raises(UsageError, match="No prototype is left"):
-        Prototypes.of([[1.0]], ["a"]).without(["a"])
+        label_retrieval(
+            {"image": [[1.0], [2.0]]},
+            ["a", "b"],
+            prototypes=Prototypes.of([[1.0]], ["a"]),
+            drop_labels=["a"],
+        )

@@ -11,6 +11,7 @@ from assay.core.checks import as_list
 from assay.core.conventions import Conventions, preset
 from assay.core.text import did_you_mean
 from assay.errors import UsageError
+from assay.measures import Measure
 
 __all__ = [
     "DEEPEST",
@@ -44,6 +45,11 @@ class Direction:
     def title(self) -> str:
         """As in `Text -> Sensor`."""
         return f"{_title(self.source)} -> {_title(self.target)}"
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Both modalities, that of the queries first."""
+        return self.source, self.target
 
     @property
     def within(self) -> bool:
@@ -91,8 +97,9 @@ def parse_directions(
         raise UsageError("No embeddings are given: there is nothing to search.")
     if directions is None:
         return default_directions(targets, prototypes=prototypes)
-    sources = [*targets, PROTOTYPE]
-    found = [_parse_direction(name, sources, targets) for name in as_list(directions, "directions")]
+    ways = [Direction(a, b) for b in targets for a in [*targets, PROTOTYPE]]
+    ways += [Direction(a, PROTOTYPE) for a in targets if prototypes]
+    found = [_parse_direction(name, ways) for name in as_list(directions, "directions")]
     if not found:
         raise UsageError("directions is empty. Name at least one, such as 'text2sensor'.")
     for direction in found:
@@ -104,14 +111,14 @@ def parse_directions(
     return list(dict.fromkeys(found))
 
 
-def _parse_direction(name: object, sources: list[str], targets: list[str]) -> Direction:
-    cuts = [Direction(a, b) for a in sources for b in targets if f"{a}2{b}" == name]
+def _parse_direction(name: object, ways: list[Direction]) -> Direction:
+    cuts = [way for way in ways if way.name == name]
     if len(cuts) == 1:
         return cuts[0]
     if cuts:
-        ways = " or ".join(f"{cut.source} → {cut.target}" for cut in cuts)
-        raise UsageError(f"The direction {name!r} can be read as {ways}. Rename a modality.")
-    known = [f"{a}2{b}" for b in targets for a in sources]
+        both = " or ".join(f"{cut.source} → {cut.target}" for cut in cuts)
+        raise UsageError(f"The direction {name!r} can be read as {both}. Rename a modality.")
+    known = [way.name for way in ways]
     hint = did_you_mean(str(name), known, most=2)
     raise UsageError(
         f"Unknown direction {name!r}.{hint} With the modalities given, these are known: "
@@ -140,6 +147,8 @@ class RetrievalSettings:
     confusion_k: int | None = None
     zero: Zero = "error"
     threads: int | None = None
+    named: tuple[Measure, ...] = ()
+    first_ranks: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense before anything is searched."""
@@ -155,37 +164,57 @@ class RetrievalSettings:
     def conventions(self, *, exclude_own: bool) -> Conventions:
         """Rows by index, empty queries left out; the own item never counts where excluded."""
         rules = preset("label_retrieval").but(ties=self.ties)
+        if self.depth and any(_looks_everywhere(one) for one in self.named):
+            rules = rules.but(depth=self.depth)
         return rules.but(self_match="exclude") if exclude_own else rules
 
     def headline(self, k: int, *, prototypes: bool) -> str:
         """The measure that the document calls Label-Recall@K."""
         return f"P(trunc=true)@{k}" if self.truncate and prototypes else f"P@{k}"
 
+    def headlines(self, *, prototypes: bool) -> dict[int, str]:
+        """That measure by cut-off."""
+        return {k: self.headline(k, prototypes=prototypes) for k in self.k_values}
+
     def measures(self, most_relevant: int, *, prototypes: bool) -> list[str]:
         """Names of the measures for labels of at most `most_relevant` items."""
-        names = [self.headline(k, prototypes=prototypes) for k in self.k_values]
+        names = list(self.headlines(prototypes=prototypes).values())
         if self.full:
             names += [f"P@{k}" for k in self.k_values]
             names += [f"P(trunc=true)@{k}" for k in self.k_values if prototypes]
             names += [f"{name}@{k}" for name in ("R", "nDCG") for k in self.k_values]
             names += ["MAP@R"] * (most_relevant <= (self.depth or DEEPEST))
-        return list(dict.fromkeys(names))
+        return list(dict.fromkeys([*names, *map(str, self.named)]))
 
-    def depth_for(self, most_relevant: int) -> int:
+    def depth_for(self, most_relevant: int, n_docs: int) -> int:
         """How many places have to be searched for those measures."""
-        depth = max(*self.k_values, self.depth or 1, self.confusion_k or 1)
+        if self.first_ranks:
+            return n_docs
+        depths = [1, *self.k_values, self.depth or 1, self.counted_places]
         if self.full and most_relevant <= (self.depth or DEEPEST):
-            depth = max(depth, most_relevant)
-        return depth
+            depths.append(most_relevant)
+        depths += [self._places_for(one, most_relevant, n_docs) for one in self.named]
+        return max(depths)
+
+    def _places_for(self, measure: Measure, most_relevant: int, n_docs: int) -> int:
+        if _looks_everywhere(measure):
+            return self.depth or n_docs
+        return measure.cutoff if isinstance(measure.cutoff, int) else most_relevant
 
     @property
     def counted_places(self) -> int:
         """How many places retrieval confusion looks at: the smallest cut-off unless named."""
-        return self.confusion_k or min(self.k_values)
+        cuts = [one.cutoff for one in self.named if isinstance(one.cutoff, int)]
+        return self.confusion_k or min([*self.k_values, *cuts], default=10)
 
 
-def check_k_values(k_values: Any) -> tuple[int, ...]:
-    """Cut-offs in rising order, each once.
+def _looks_everywhere(measure: Measure) -> bool:
+    """Whether places beyond any cut-off may count."""
+    return measure.cutoff is None or measure.definition.cutoff == "level"
+
+
+def check_k_values(k_values: Any, *, needed: bool = True) -> tuple[int, ...]:
+    """Cut-offs in rising order, each once; at least one where they are `needed`.
 
     >>> check_k_values([50, 10, 10])
     (10, 50)
@@ -193,6 +222,6 @@ def check_k_values(k_values: Any) -> tuple[int, ...]:
     single = isinstance(k_values, int)
     values: Iterable[Any] = [k_values] if single else checks.as_list(k_values, "k_values")
     found = sorted({checks.check_cutoff(k, "Each of k_values") for k in values})
-    if not found:
+    if not found and needed:
         raise UsageError("k_values is empty. Give at least one cut-off, such as 10.")
     return tuple(found)

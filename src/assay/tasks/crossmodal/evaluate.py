@@ -7,16 +7,23 @@ What is called Label-Recall@K here divides by K: it is precision, P@k.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from itertools import product
+from typing import Any, cast
 
 import numpy as np
 
 from assay.core import checks
 from assay.core.id_hints import check_labels_match
+from assay.core.judgments import Qrels
+from assay.errors import UsageError
+from assay.io.formats import as_judgments
+from assay.measures import Measure, parse_many
 from assay.runs.record import RunRecord
 from assay.scoring.scores import signature_of
 from assay.tables.table import Table, columns_of
 from assay.tasks.crossmodal.directions import (
+    PROTOTYPE,
+    Direction,
     Metric,
     RetrievalSettings,
     Zero,
@@ -24,8 +31,15 @@ from assay.tasks.crossmodal.directions import (
     parse_directions,
 )
 from assay.tasks.crossmodal.results import DirectionResult, LabelResults
-from assay.tasks.crossmodal.samples import Prototypes, SampleRows, Samples, align
-from assay.tasks.crossmodal.search import check_tasks, make_tasks, search_direction
+from assay.tasks.crossmodal.samples import (
+    Prototypes,
+    SampleRows,
+    Samples,
+    align,
+    align_sides,
+    without_labels,
+)
+from assay.tasks.crossmodal.search import TaskMaker, check_tasks, search_direction
 from assay.tasks.crossmodal.tables import label_table, measure_table, mistake_table
 
 __all__ = ["LabelRetrievalResult", "label_retrieval"]
@@ -107,10 +121,13 @@ class LabelRetrievalResult(Mapping[str, LabelResults]):
 
 def label_retrieval(
     modalities: Mapping[str, Any],
-    labels: Any,
+    labels: Any = None,
     *,
+    modality_labels: Mapping[str, Any] | None = None,
+    qrels: Mapping[str, Any] | None = None,
     directions: Iterable[str] | None = None,
     k_values: Iterable[int] = (10, 50, 100),
+    measures: str | Measure | Iterable[str | Measure] = (),
     prototypes: Prototypes | None = None,
     drop_labels: Iterable[str] = (),
     exclude_paired: bool = False,
@@ -121,17 +138,24 @@ def label_retrieval(
     depth: int | None = None,
     confusion_k: int | None = None,
     zero: Zero = "error",
+    first_ranks: bool = False,
     threads: int | None = None,
     allow_mismatch: bool = False,
     progress: Progress | None = None,
 ) -> LabelRetrievalResult:
     """Results by level of labels and direction, from embeddings by the name of their modality.
 
-    `labels` is one label per sample, or {level: labels}. Embeddings and labels may be `SampleRows`
-    with the ids of their samples: rows are then matched by id. `exclude_paired` excludes a query's
-    own sample in another modality; in its own modality it always is. `truncate` divides by
-    min(K, items of the label) in prototype directions, `full` adds further measures, `depth` is
-    the maximal depth of a list for MAP@R. Prototypes and samples whose labels differ, as `1` and
+    `labels` is one label per sample, or {level: labels}. Where the modalities are not in step, as
+    test queries and a training gallery, or five captions and an image, `modality_labels` has such
+    labels (or ids of pairs) for each. Embeddings and labels may be `SampleRows` with the ids of
+    their samples: rows are then matched by id. `qrels` by direction, such as {"text2image": …},
+    add the level `qrels`: what they judge relevant, for the queries they judge.
+
+    P@k is computed for `k_values`, which may be empty where `measures` are named. `exclude_paired`
+    excludes a query's own sample in another modality; in its own modality it always is. `truncate`
+    divides by min(K, items of the label) in prototype directions, `full` adds further measures,
+    `depth` is the maximal depth of a list for MAP@R and measures without a cut-off, `first_ranks`
+    keeps the rank of the first positive. Prototypes and samples whose labels differ, as `1` and
     `01` do, are refused unless `allow_mismatch`. `progress(done, total)` counts queries.
 
     >>> vectors = [[1, 0], [0.9, 0.1], [0, 1], [0.1, 0.9]]
@@ -139,8 +163,9 @@ def label_retrieval(
     >>> found["label"]["image2image"][1]
     1.0
     """
+    named = parse_many(measures) if measures else ()
     settings = RetrievalSettings(
-        check_k_values(k_values),
+        check_k_values(k_values, needed=not named),
         metric,
         ties,
         truncate,
@@ -150,37 +175,76 @@ def label_retrieval(
         confusion_k,
         zero,
         threads,
+        named,
+        first_ranks,
     )
     checks.require(modalities, Mapping, "modalities", "{name: embeddings}")
     wanted = parse_directions(directions, modalities, prototypes=prototypes is not None)
-    levels = labels if isinstance(labels, Mapping) else {"label": labels}
-    samples = align(_as_rows(modalities), _as_rows(levels))
+    sides = _make_sides(modalities, labels, modality_labels)
     dropped = [str(label) for label in checks.as_list(drop_labels, "drop_labels")]
     if prototypes is not None:
         checks.require(prototypes, Prototypes, "prototypes", "Prototypes.of(embeddings, labels)")
-        prototypes = prototypes.without(dropped)
-    tasks = make_tasks(samples, wanted, prototypes, dropped)
+    maker = TaskMaker(sides, prototypes, dropped)
+    tasks = [task for one in wanted for task in maker.make(one, unit=metric == "cosine")]
+    for one, judged in _judged_directions(qrels or {}, wanted):
+        tasks.append(maker.make_judged(one, judged))
     if prototypes is not None:
-        _check_prototypes(prototypes, samples, allow_mismatch)
+        _check_prototypes(maker, wanted, allow_mismatch)
     check_tasks(tasks, settings)
     done = _Steps(progress, sum(len(task.query_ids) for task in tasks))
-    found: dict[str, list[DirectionResult]] = {level: [] for level in samples.levels}
+    found: dict[str, list[DirectionResult]] = {level: [] for level in maker.levels}
     for task in tasks:
         for level, result in search_direction(task, settings, progress=done.next()).items():
-            found[level].append(result)
+            found.setdefault(level, []).append(result)
     return LabelRetrievalResult(LabelResults(level, results) for level, results in found.items())
 
 
-def _check_prototypes(prototypes: Prototypes, samples: Samples, allow: bool) -> None:
+def _make_sides(
+    modalities: Mapping[str, Any], labels: Any, modality_labels: Mapping[str, Any] | None
+) -> dict[str, Samples]:
+    """The samples of each modality: of all together, or of each with its own labels."""
+    rows = _as_rows(modalities)
+    if modality_labels is None:
+        samples = align(rows, _as_levels(labels))
+        return dict.fromkeys(rows, samples)
+    if labels is not None:
+        raise UsageError("Give labels, which all modalities share, or modality_labels, not both.")
+    checks.require(modality_labels, Mapping, "modality_labels", "{modality: labels}")
+    return align_sides(rows, {name: _as_levels(own) for name, own in modality_labels.items()})
+
+
+def _as_levels(labels: Any) -> dict[str, SampleRows]:
+    if labels is None:
+        return {}
+    return _as_rows(labels if isinstance(labels, Mapping) else {"label": labels})
+
+
+def _judged_directions(
+    qrels: Mapping[str, Any], wanted: list[Direction]
+) -> Iterator[tuple[Direction, Qrels]]:
+    known = {one.name: one for one in wanted}
+    for name, judged in qrels.items():
+        if name not in known:
+            raise UsageError(
+                f"qrels are given for {name!r}, which is no direction here: {', '.join(known)}."
+            )
+        found = as_judgments(judged)
+        checks.require(found, Qrels, f"qrels of {name!r}", "judged pairs")
+        yield known[name], cast("Qrels", found)
+
+
+def _check_prototypes(maker: TaskMaker, wanted: list[Direction], allow: bool) -> None:
     """Refuse labels that are written differently; of several levels, prototypes may fit one."""
-    for level, labels in samples.levels.items():
+    searched = dict.fromkeys(end for one in wanted for end in one.ends if end != PROTOTYPE)
+    for name, level in product(searched, maker.levels):
+        own, other = maker.sides[PROTOTYPE].levels[level], maker.sides[name].levels[level]
         check_labels_match(
-            np.unique(prototypes.labels).tolist(),
-            np.unique(labels).tolist(),
+            np.unique(own[without_labels(own, maker.dropped)]).tolist(),
+            np.unique(other).tolist(),
             "labels of prototypes",
             f"the labels {level!r}",
             allow=allow,
-            none=len(samples.levels) == 1,
+            none=len(maker.levels) == 1,
         )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from assay.core.checks import check_labels, name_few
 from assay.errors import FormatError, MismatchError, UsageError
-from assay.io.arrays import load_keyed
+from assay.io.arrays import load_keyed, read_ids
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text, split_array
 from assay.models.adapters.torch_file import from_factory
@@ -25,7 +25,14 @@ from assay.tasks.crossmodal.samples import Prototypes, SampleRows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["read_labels", "read_modalities", "read_prototypes", "split_names"]
+__all__ = [
+    "map_prototypes",
+    "read_labels",
+    "read_modalities",
+    "read_modality_labels",
+    "read_prototypes",
+    "split_names",
+]
 
 
 def split_names(entries: tuple[str, ...], option: str) -> dict[str, str]:
@@ -44,17 +51,23 @@ def split_names(entries: tuple[str, ...], option: str) -> dict[str, str]:
     return found
 
 
-def read_modalities(named: dict[str, str], keys: dict[str, str]) -> dict[str, SampleRows]:
-    """Embeddings by the name of their modality."""
+def read_modalities(
+    named: dict[str, str], keys: dict[str, str], ids: dict[str, str] | None = None
+) -> dict[str, SampleRows]:
+    """Embeddings by the name of their modality; `ids` are files with an id a line."""
     if "" in named:
         raise UsageError(f"--modality: write NAME=FILE, found {named['']!r}.")
     _refuse_strange_keys(keys, named, "--modality-key")
-    return {
+    _refuse_strange_keys(ids or {}, named, "--modality-ids")
+    found = {
         name: SampleRows(
             *load_keyed(path, keys.get(name), usual=(f"{name}_embeddings", name), whole=False)
         )
         for name, path in named.items()
     }
+    for name, path in (ids or {}).items():
+        found[name] = found[name]._replace(ids=read_ids(path, "sample"))
+    return found
 
 
 def _refuse_strange_keys(keys: dict[str, str], named: dict[str, str], option: str) -> None:
@@ -92,6 +105,36 @@ def read_labels(
     return levels
 
 
+def read_modality_labels(
+    entries: tuple[str, ...], maps: dict[str, str]
+) -> dict[str, dict[str, SampleRows]]:
+    """Labels of each modality by level, from MODALITY=[LEVEL=]FILE."""
+    files: dict[str, list[str]] = {}
+    for entry in entries:
+        name, equals, rest = entry.partition("=")
+        if not equals:
+            raise UsageError(f"--modality-labels: write MODALITY=FILE, found {entry!r}.")
+        files.setdefault(name, []).append(rest)
+    return {
+        name: read_labels(split_names(tuple(own), "--modality-labels"), {}, maps)
+        for name, own in files.items()
+    }
+
+
+def map_prototypes(prototypes: Prototypes, maps: dict[str, str]) -> Prototypes:
+    """Prototypes with the labels of further levels; what is a coarser label already stays so."""
+    for level, path in maps.items():
+        coarser = _read_map(path)
+        known = {str(label): label for label in coarser.values()}
+        names, codes = np.unique(prototypes.labels, return_inverse=True)
+        mapped = {str(name): coarser.get(str(name), known.get(str(name))) for name in names}
+        _refuse_unmapped([name for name, to in mapped.items() if to is None], path, "prototypes")
+        prototypes = prototypes.with_level(
+            level, check_labels([mapped[str(name)] for name in names], path)[codes]
+        )
+    return prototypes
+
+
 def _level_files(name: str, path: str, key: str | None) -> dict[str, SampleRows]:
     if Path(path).suffix.lower() != ".json":
         rows = SampleRows(*load_keyed(path, key, usual=("labels", f"labels_{name}", name)))
@@ -114,15 +157,23 @@ def _json_rows(labels: Any, place: str) -> SampleRows:
     return SampleRows(list(labels.values()), list(labels))
 
 
-def _map_labels(labels: Any, path: str, level: str) -> Any:
-    """Coarser labels by a JSON map {label: coarser label}."""
+def _read_map(path: str) -> dict[str, Any]:
     coarser = parse_json(read_text(path), path)
     if not isinstance(coarser, dict):
         raise FormatError(f"{path} must hold {{label: coarser label}}.")
-    names, codes = np.unique(check_labels(labels, f"The labels {level!r}"), return_inverse=True)
-    absent = [str(name) for name in names if str(name) not in coarser]
+    return coarser
+
+
+def _refuse_unmapped(absent: list[str], path: str, whose: str) -> None:
     if absent:
-        raise MismatchError(f"{path} has no entry for the labels {name_few(absent)} of {level!r}.")
+        raise MismatchError(f"{path} has no entry for the labels {name_few(absent)} of {whose}.")
+
+
+def _map_labels(labels: Any, path: str, level: str) -> Any:
+    """Coarser labels by a JSON map {label: coarser label}."""
+    coarser = _read_map(path)
+    names, codes = np.unique(check_labels(labels, f"The labels {level!r}"), return_inverse=True)
+    _refuse_unmapped([str(one) for one in names if str(one) not in coarser], path, repr(level))
     return check_labels([coarser[str(name)] for name in names], path)[codes]
 
 

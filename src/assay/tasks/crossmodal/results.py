@@ -17,6 +17,7 @@ from assay.scoring.scores import Mean, Scores
 from assay.stats import Interval, intervals
 from assay.tasks.crossmodal.confusion import LabelConfusion
 from assay.tasks.crossmodal.directions import PROTOTYPE, Direction
+from assay.tasks.crossmodal.first_ranks import FirstRanks
 
 __all__ = ["DirectionResult", "LabelResults"]
 
@@ -42,6 +43,7 @@ class DirectionResult(Mapping[int, float]):
     targets: dict[str, int]
     skipped: str = ""
     zero_rows: tuple[int, int] = (0, 0)
+    first_ranks: FirstRanks | None = None
 
     def __getitem__(self, k: int) -> float:
         """Label-Recall@K, the mean over queries."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -15,12 +15,15 @@ from assay.core.ids import Ids
 from assay.core.settings import Settings, as_settings
 from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.io.arrays import NpyRows
+from assay.tasks.crossmodal.directions import PROTOTYPE
 
 __all__ = [
     "Prototypes",
     "SampleRows",
     "Samples",
     "align",
+    "align_sides",
+    "average_by_label",
     "check_dimensions",
     "check_vectors",
     "without_labels",
@@ -57,12 +60,14 @@ class Samples:
 class Prototypes:
     """Embedded descriptions of labels, one row each; a label may have several.
 
-    `settings` say how they were made, for the signature.
+    `settings` say how they were made, for the signature; `levels` are their labels at levels where
+    these are others, such as coarser ones.
     """
 
     vectors: Array
     labels: Array
     settings: Settings = field(default_factory=dict)
+    levels: dict[str, Array] = field(default_factory=dict)
 
     @classmethod
     def of(cls, vectors: Any, labels: Any, **settings: Any) -> Prototypes:
@@ -72,14 +77,55 @@ class Prototypes:
         checks.check_lengths(prototype_embeddings=len(rows), prototype_labels=len(names))
         return cls(rows, names, as_settings(**settings))
 
-    def without(self, dropped: Iterable[str]) -> Prototypes:
-        """Without the prototypes of some labels."""
-        kept = without_labels(self.labels, dropped)
-        if not kept.any():
-            raise UsageError("No prototype is left: all have dropped labels.")
-        if kept.all():
-            return self
-        return Prototypes(self.vectors[kept], self.labels[kept], self.settings)
+    def with_level(self, level: str, labels: Any) -> Prototypes:
+        """The same with other labels at one level."""
+        names = checks.check_labels(labels, f"The labels of prototypes at {level!r}")
+        checks.check_lengths(prototype_embeddings=len(self.labels), prototype_labels=len(names))
+        return replace(self, levels={**self.levels, level: names})
+
+    def as_samples(self, levels: Iterable[str]) -> Samples:
+        """Samples of a modality of their own, labelled at each of the levels."""
+        named = {level: self.levels.get(level, self.labels) for level in levels}
+        return Samples(Ids.count(len(self.labels)), {PROTOTYPE: self.vectors}, named)
+
+
+def average_by_label(samples: Samples, modality: str, level: str, *, unit: bool) -> Samples:
+    """One vector for each label: the mean of its rows, which `unit` brings to length 1 before.
+
+    That mean is CLIP's ensemble of prompts (Radford et al. 2021, §3.1.4). The only row of a label
+    stays as it is.
+    """
+    names, codes, counts = np.unique(samples.levels[level], return_inverse=True, return_counts=True)
+    vectors = np.asarray(samples.modalities[modality])
+    first = vectors[np.unique(codes, return_index=True)[1]]
+    if (counts > 1).any():
+        rows = vectors.astype(np.float64)
+        length = np.linalg.norm(rows, axis=1, keepdims=True) if unit else np.ones((len(rows), 1))
+        sums = np.zeros((len(names), rows.shape[1]))
+        np.add.at(sums, codes, rows / np.where(length > 0, length, 1))
+        first = np.where(counts[:, None] > 1, sums / counts[:, None], first)
+    return Samples(Ids.count(len(names)), {modality: first}, {level: names})
+
+
+def align_sides(
+    modalities: Mapping[str, SampleRows], labels: Mapping[str, Mapping[str, SampleRows]]
+) -> dict[str, Samples]:
+    """Samples of each modality with labels of its own: the modalities need not be in step."""
+    for one, other in ((modalities, labels), (labels, modalities)):
+        strange = [name for name in other if name not in one]
+        if strange:
+            has = "no embeddings" if other is labels else "no labels of its own"
+            raise UsageError(f"The modality {strange[0]!r} has {has}.")
+    sides = {name: align({name: rows}, labels[name]) for name, rows in modalities.items()}
+    first, *rest = sides
+    for name in rest:
+        if list(sides[name].levels) != list(sides[first].levels):
+            levels = [", ".join(map(repr, sides[one].levels)) for one in (first, name)]
+            raise UsageError(
+                f"The labels of {first!r} have the levels {levels[0]}, those of {name!r} "
+                f"{levels[1]}. Give both the same levels."
+            )
+    return sides
 
 
 def align(modalities: Mapping[str, SampleRows], levels: Mapping[str, SampleRows]) -> Samples:

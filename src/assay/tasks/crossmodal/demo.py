@@ -1,0 +1,56 @@
+"""Made-up images and captions, classes and prompts, to see paired retrieval at work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from assay.arrays import Floats
+
+__all__ = ["write_demo"]
+
+N_IMAGES, N_TEST, N_CLASSES, CAPTIONS, SIZE, SEED = 200, 40, 8, 5, 24, 18
+_CLASSES: Final = ("beach", "bicycle", "cat", "kitchen", "market", "snow", "street", "train")
+
+
+def write_demo(folder: Path, *, seed: int = SEED) -> None:
+    """Write the arrays of 200 images of 8 classes, 5 captions each, and 3 prompts a class.
+
+    Scores are coarse, so that some of them tie. `positives.txt` judges the captions of the first
+    40 images: the pair, and each image that is nearly the same.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(N_CLASSES, SIZE))
+    numbers = rng.integers(N_CLASSES, size=N_IMAGES + N_TEST)
+    scenes = 0.8 * centres[numbers] + rng.normal(size=(len(numbers), SIZE))
+    texts = np.repeat(scenes[:N_IMAGES], CAPTIONS, axis=0)
+    texts += 2.2 * rng.normal(size=texts.shape)
+    prompts = np.repeat(centres, 3, axis=0) + 0.6 * rng.normal(size=(3 * N_CLASSES, SIZE))
+    names = np.array(_CLASSES)
+    arrays = {
+        "images": np.round(scenes[:N_IMAGES]).astype(np.float32),
+        "test": np.round(scenes[N_IMAGES:]).astype(np.float32),
+        "texts": np.round(texts).astype(np.float32),
+        "classes": names[numbers[:N_IMAGES]],
+        "test-classes": names[numbers[N_IMAGES:]],
+    }
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    np.savez(folder / "prompts.npz", embeddings=prompts, labels=np.repeat(names, 3))
+    (folder / "positives.txt").write_text("\n".join(_positives(scenes[:N_IMAGES])) + "\n", "utf-8")
+
+
+def _positives(scenes: Floats) -> list[str]:
+    """Lines of qrels: the image of a caption, and the two images nearest to it."""
+    lines = []
+    for image, scene in enumerate(scenes[:40]):
+        near = np.argsort(((scenes - scene) ** 2).sum(axis=1), kind="stable")[:3]
+        lines += [
+            f"{CAPTIONS * image + caption} 0 {other} 1"
+            for caption in range(CAPTIONS)
+            for other in near
+        ]
+    return lines
