@@ -50,18 +50,27 @@ private:
     QueryRows view_;
 };
 
-class DocBlock {
+// Documents of either kind below.
+class DocView {
+public:
+    explicit DocView(const DocRows& view) : view_(view) {}
+    const DocRows& view() const { return view_; }
+
+protected:
+    DocRows view_;
+};
+
+class DocBlock : public DocView {
 public:
     DocBlock(AnyMatrix exact, In<int32_t> exponents, In<double> norm_hi, In<double> norm_lo, Matrix<float> rows, In<float> scale,
              In<float> bias, In<float> bound, double unit, int64_t first)
-        : exact_(exact), exponents_(exponents), norm_hi_(norm_hi), norm_lo_(norm_lo), rows_(rows), scale_(scale), bias_(bias), bound_(bound),
-          view_{rows_of(exact, exponents, norm_hi, norm_lo), rows.data(), scale.data(), bias.data(), bound.data(), unit, first} {
+        : DocView({rows_of(exact, exponents, norm_hi, norm_lo), rows.data(), scale.data(), bias.data(), bound.data(), unit, first}),
+          exact_(exact), exponents_(exponents), norm_hi_(norm_hi), norm_lo_(norm_lo), rows_(rows), scale_(scale), bias_(bias), bound_(bound) {
         const size_t count = view_.exact.count;
         require(rows.shape(0) == count && rows.shape(1) == view_.exact.columns, "rows of one shape");
         require(scale.size() == count && bias.size() == count && bound.size() == count, "one scale, bias and bound for each doc");
         require(count < size_t{1} << 31, "too many docs in a block");
     }
-    const DocRows& view() const { return view_; }
 
 private:
     AnyMatrix exact_;
@@ -69,7 +78,43 @@ private:
     In<double> norm_hi_, norm_lo_;
     Matrix<float> rows_;
     In<float> scale_, bias_, bound_;
-    DocRows view_;
+};
+
+Metric metric_of(int metric) {
+    require(metric >= 0 && metric <= 2, "metric must be 0 (cosine), 1 (dot) or 2 (l2)");
+    return static_cast<Metric>(metric);
+}
+
+// Documents as they are stored, which one scan of each of them measures.
+class RawBlock : public DocView {
+public:
+    RawBlock(AnyMatrix rows, int stored, int metric, float factor, float rounding, float bias_unit, int64_t first)
+        : DocView({{rows.data(), false, rows.shape(0), rows.shape(1), nullptr, nullptr, nullptr, stored_of(rows, stored)},
+                   nullptr, nullptr, nullptr, nullptr, 1.0, first}),
+          rows_(rows), numbers_(3 * rows.shape(0)) {
+        const size_t count = rows.shape(0);
+        require(count < size_t{1} << 31, "too many docs in a block");
+        float* numbers = numbers_.data();
+        measuring_ = {metric_of(metric), factor, rounding, bias_unit, numbers, numbers + count, numbers + 2 * count, &odd_};
+        view_.scale = measuring_.scale;
+        view_.bias = measuring_.bias;
+        view_.bound = measuring_.bound;
+        view_.measuring = &measuring_;
+    }
+    RawBlock(const RawBlock&) = delete;
+    bool is_odd() const { return odd_ != 0; }
+
+private:
+    static Stored stored_of(const AnyMatrix& rows, int stored) {
+        constexpr size_t bytes[] = {4, 2, 2, 1, 1, 2, 2};
+        require(stored >= 0 && stored < 7 && rows.itemsize() == bytes[stored], "rows of another type");
+        return static_cast<Stored>(stored);
+    }
+
+    AnyMatrix rows_;
+    Column<float> numbers_;
+    volatile int32_t odd_ = 0;
+    Measuring measuring_;
 };
 
 // The coarse rows of a DocBlock, which must outlive it.
@@ -110,11 +155,6 @@ nb::tuple coarsen_of(Matrix<float> rows, In<float> signs, int threads) {
     return nb::make_tuple(to_numpy(std::move(codes)), to_numpy(std::move(step)), to_numpy(std::move(residual)), to_numpy(std::move(norm)));
 }
 
-Metric metric_of(int metric) {
-    require(metric >= 0 && metric <= 2, "metric must be 0 (cosine), 1 (dot) or 2 (l2)");
-    return static_cast<Metric>(metric);
-}
-
 void check_match(const QueryRows& queries, const DocRows& docs) {
     require(queries.exact.columns == docs.exact.columns, "queries and docs must have the same columns");
 }
@@ -135,7 +175,7 @@ Control control_of(const Changed<int32_t>& stop, const Changed<int64_t>& done) {
     return {stop.data(), done.data()};
 }
 
-void scan_of(TopK& top, int metric, const QueryBlock& queries, const DocBlock& docs, In<int64_t> excluded_offsets, In<int64_t> excluded_docs,
+void scan_of(TopK& top, int metric, const QueryBlock& queries, const DocView& docs, In<int64_t> excluded_offsets, In<int64_t> excluded_docs,
              size_t from, size_t to, Changed<int32_t> stop, Changed<int64_t> done) {
     check_match(queries.view(), docs.view());
     require(top.best().size() == queries.view().exact.count, "another number of queries");
@@ -278,7 +318,9 @@ void decide_targets_of(int metric, const QueryBlock& queries, const DocBlock& do
 void bind_search(nb::module_& module) {
     nb::class_<QueryBlock>(module, "QueryBlock")
         .def(nb::init<AnyMatrix, In<int32_t>, In<double>, In<double>, Matrix<float>, In<double>, In<double>>());
-    nb::class_<DocBlock>(module, "DocBlock")
+    nb::class_<DocView>(module, "DocView");
+    nb::class_<RawBlock, DocView>(module, "RawBlock").def(nb::init<AnyMatrix, int, int, float, float, float, int64_t>()).def("is_odd", &RawBlock::is_odd);
+    nb::class_<DocBlock, DocView>(module, "DocBlock")
         .def(nb::init<AnyMatrix, In<int32_t>, In<double>, In<double>, Matrix<float>, In<float>, In<float>, In<float>, double, int64_t>());
     nb::class_<CoarseBlock>(module, "CoarseBlock")
         .def(nb::init<const DocBlock&, In<uint8_t>, In<float>, In<float>, In<float>, In<float>>(), nb::keep_alive<1, 2>());

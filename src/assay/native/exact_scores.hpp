@@ -4,7 +4,7 @@
 #pragma once
 
 #include "exact_sum.hpp"
-#include "search_kernels.hpp"
+#include "stored.hpp"
 
 namespace {
 
@@ -113,21 +113,45 @@ double score_of(Metric metric, const ExactRows& queries, size_t q, const ExactRo
     return find_score(metric, rows, score) ? score : assay::exact_score(metric, queries, q, docs, d);
 }
 
+// Asks for the next document's row early.
+inline void expect_row(const Pairs& pairs, size_t next, const void* rows, size_t bytes) {
+    if (next >= pairs.count || pairs.docs[next] == pairs.docs[next - 1]) return;
+    const char* row = static_cast<const char*>(rows) + pairs.docs[next] * bytes;
+    for (size_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(row + byte);
+}
+
 template <class A, class B>
 void score_all(Metric metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores) {
-    const size_t bytes = docs.columns * sizeof(B);
-    const char* rows = static_cast<const char*>(docs.rows);
     for (size_t i = 0; i < pairs.count; ++i) {
-        if (i + 1 < pairs.count && pairs.docs[i + 1] != pairs.docs[i]) {  // ask for the next row early
-            const char* next = rows + pairs.docs[i + 1] * bytes;
-            for (size_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(next + byte);
-        }
+        expect_row(pairs, i + 1, docs.rows, docs.columns * sizeof(B));
         scores[i] = score_of<A, B>(metric, queries, pairs.queries[i], docs, pairs.docs[i]);
     }
 }
 
+// The same for documents that were not measured: each is, when its turn comes.
+template <class A>
+void score_raw(Metric metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores) {
+    const Scratch room(docs.columns);
+    const int32_t exponent = 0;
+    const Scale unscaled(exponent);
+    Pair square = {};
+    const float* row = nullptr;
+    for (size_t i = 0; i < pairs.count; ++i) {
+        const size_t doc = pairs.docs[i];
+        expect_row(pairs, i + 1, docs.rows, docs.columns * kStoredBytes[static_cast<size_t>(docs.stored)]);
+        if (i == 0 || doc != pairs.docs[i - 1]) {
+            row = widened_rows(docs.rows, docs.stored, doc, 1, docs.columns, room.data());
+            square = exact_sum<false>(row, unscaled, row, unscaled, docs.columns);
+        }
+        const ExactRows one = {row, false, 1, docs.columns, &exponent, &square.hi, &square.lo};
+        scores[i] = score_of<A, float>(metric, queries, pairs.queries[i], one, 0);
+    }
+}
+
 void score(Metric metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores) {
-    if (queries.doubled) {
+    if (docs.exponents == nullptr) {
+        queries.doubled ? score_raw<double>(metric, queries, docs, pairs, scores) : score_raw<float>(metric, queries, docs, pairs, scores);
+    } else if (queries.doubled) {
         docs.doubled ? score_all<double, double>(metric, queries, docs, pairs, scores)
                      : score_all<double, float>(metric, queries, docs, pairs, scores);
     } else {

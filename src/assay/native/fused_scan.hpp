@@ -3,40 +3,25 @@
 // because each source that includes this is compiled for other vector instructions.
 //
 // A panel is `2 · Isa::width` documents, column by column, with their biases as the first column.
-// Panels of about 256 KB are packed at a time and meet all queries while they are in the cache.
+// Panels of about 256 KB are packed at a time and meet all queries while they are in the cache. For
+// few queries packing takes longer than the product: these meet the rows as they lie.
 #pragma once
 
 #include <immintrin.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <new>
+#include <utility>
 
 #include "jumps.hpp"
-#include "search_kernels.hpp"
+#include "stored.hpp"
 
 namespace {
 
+using assay::Measuring;
+using assay::Metric;
 using assay::Scan;
 
 constexpr size_t kChunkBytes = 256 * 1024;
-
-// Memory that is given back at the end of a block.
-class Scratch {
-public:
-    explicit Scratch(size_t floats) {
-        const size_t bytes = (floats * sizeof(float) + 63) / 64 * 64;
-        data_ = static_cast<float*>(std::aligned_alloc(64, bytes));
-        if (data_ == nullptr) throw std::bad_alloc();
-    }
-    ~Scratch() { std::free(data_); }
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
-    float* data() const { return data_; }
-
-private:
-    float* data_;
-};
 
 // Queries in groups of `rows`, column by column; the last group is filled up with zeros.
 void pack_queries(const float* queries, size_t count, size_t columns, size_t rows, float* out) {
@@ -76,44 +61,94 @@ inline void transpose_eight(const float* rows, size_t stride, const float* facto
     }
 }
 
-// Packs one panel; returns the largest bound of its documents. Beyond the end the bias is −inf.
-float pack_panel(const Scan& scan, size_t first, size_t width, float* out) {
+// The sum of the elements of a vector; of eight vectors, in order.
+inline float sum_of(__m256 v) {
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
+}
+
+inline __m256 sums_of(const __m256 v[8]) {
+    const __m256 low = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+    const __m256 high = _mm256_hadd_ps(_mm256_hadd_ps(v[4], v[5]), _mm256_hadd_ps(v[6], v[7]));
+    return _mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
+}
+
+// Square norms within these limits are off by rounding alone, and their products stay in range.
+constexpr float kLeastSquare = 0x1p-60f, kMostSquare = 0x1p60f;
+
+// What the metric makes of the square norm of a document.
+inline void measure(const Measuring& measuring, size_t doc, float square) {
+    if (!(square > kLeastSquare && square < kMostSquare)) __atomic_store_n(measuring.odd, 1, __ATOMIC_RELAXED);
+    const float norm = std::sqrt(square), bias = measuring.bias_unit * square;
+    const bool cosine = measuring.metric == Metric::cosine;
+    measuring.scale[doc] = cosine ? 1.0f / norm : 1.0f;
+    measuring.bias[doc] = -bias;
+    measuring.bound[doc] = measuring.factor * (cosine ? 1.0f : norm + bias) + measuring.rounding;
+}
+
+template <class Isa>
+inline float square_of(const float* row, size_t columns) {
+    typename Isa::Vec sum = Isa::spread(0.0f), other = sum;
+    size_t i = 0;
+    for (; i + 2 * Isa::width <= columns; i += 2 * Isa::width) {
+        const typename Isa::Vec left = Isa::load(row + i), right = Isa::load(row + i + Isa::width);
+        sum = Isa::multiply_add(left, left, sum);
+        other = Isa::multiply_add(right, right, other);
+    }
+    for (; i < columns; i += Isa::width) {
+        const typename Isa::Vec some = Isa::load_some(row + i, columns - i);
+        sum = Isa::multiply_add(some, some, sum);
+    }
+    return sum_of(_mm256_add_ps(Isa::folded(sum), Isa::folded(other)));
+}
+
+// Writes the biases of a panel, beyond the end −inf; returns the largest bound of its documents.
+inline float biases_of(const Scan& scan, size_t first, size_t width, float* out) {
     float bound = 0.0f;
     for (size_t i = 0; i < width; ++i) {
         const bool inside = first + i < scan.to;
         out[i] = inside ? scan.bias[first + i] : -INFINITY;
         if (inside && scan.bound[first + i] > bound) bound = scan.bound[first + i];
     }
-    float* body = out + width;
-    for (size_t i = 0; i < width; i += 8) {
-        const float* rows = scan.docs + (first + i) * scan.columns;
-        size_t column = 0;
-        if (first + i + 8 <= scan.to) {
-            for (; column + 8 <= scan.columns; column += 8) {
-                transpose_eight(rows + column, scan.columns, scan.scale + first + i, body + column * width + i, width);
-            }
-        }
-        for (; column < scan.columns; ++column) {
-            for (size_t j = 0; j < 8; ++j) {
-                const bool inside = first + i + j < scan.to;
-                body[column * width + i + j] = inside ? rows[j * scan.columns + column] * scan.scale[first + i + j] : 0.0f;
-            }
-        }
-    }
     return bound;
 }
 
+// Packs one panel, with room for eight rows; returns the largest bound of its documents.
 template <class Isa>
+float pack_panel(const Scan& scan, size_t first, float* out, float* room) {
+    constexpr size_t width = 2 * Isa::width;
+    float* body = out + width;
+    for (size_t i = 0; i < width; i += 8) {
+        const size_t at = first + i, count = at + 8 <= scan.to ? 8 : at < scan.to ? scan.to - at : 0;
+        const float* rows = widened_rows(scan.docs, scan.stored, at, count, scan.columns, room);
+        for (size_t j = 0; scan.measuring != nullptr && j < count; ++j) {
+            measure(*scan.measuring, at + j, square_of<Isa>(rows + j * scan.columns, scan.columns));
+        }
+        size_t column = 0;
+        for (; count == 8 && column + 8 <= scan.columns; column += 8) {
+            transpose_eight(rows + column, scan.columns, scan.scale + at, body + column * width + i, width);
+        }
+        for (; column < scan.columns; ++column) {
+            for (size_t j = 0; j < 8; ++j) {
+                body[column * width + i + j] = j < count ? rows[j * scan.columns + column] * scan.scale[at + j] : 0.0f;
+            }
+        }
+    }
+    return biases_of(scan, first, width, out);
+}
+
+template <class Isa, int rows>
 struct Tile {
-    typename Isa::Vec left[Isa::rows], right[Isa::rows];
+    typename Isa::Vec left[rows], right[rows];
 };
 
 // Scores of one group of queries with one panel.
-template <class Isa>
-inline __attribute__((always_inline)) void multiply(const float* queries, const float* panel, size_t columns, Tile<Isa>& tile) {
+template <class Isa, int rows>
+inline __attribute__((always_inline)) void multiply(const float* queries, const float* panel, size_t columns, Tile<Isa, rows>& tile) {
     typename Isa::Vec left = Isa::load(panel), right = Isa::load(panel + Isa::width);
 #pragma GCC unroll 14
-    for (int row = 0; row < Isa::rows; ++row) {
+    for (int row = 0; row < rows; ++row) {
         tile.left[row] = left;
         tile.right[row] = right;
     }
@@ -122,12 +157,12 @@ inline __attribute__((always_inline)) void multiply(const float* queries, const 
         left = Isa::load(panel);
         right = Isa::load(panel + Isa::width);
 #pragma GCC unroll 14
-        for (int row = 0; row < Isa::rows; ++row) {
+        for (int row = 0; row < rows; ++row) {
             const typename Isa::Vec query = Isa::spread(queries[row]);
             tile.left[row] = Isa::multiply_add(query, left, tile.left[row]);
             tile.right[row] = Isa::multiply_add(query, right, tile.right[row]);
         }
-        queries += Isa::rows;
+        queries += rows;
     }
 }
 
@@ -142,19 +177,19 @@ __attribute__((noinline, cold)) void hand_over(const Scan& scan, size_t query, s
 }
 
 // One group of queries with all panels of a chunk.
-template <class Isa, bool counting>
+template <class Isa, bool counting, int rows>
 void meet(const Scan& scan, const float* queries, size_t group, const float* panels, const float* bounds,
           size_t first, size_t n_panels) {
     constexpr size_t width = 2 * Isa::width;
     const size_t panel_floats = width * (scan.columns + 1);
-    uint64_t above[Isa::rows] = {};
-    for (size_t row = 0; row < Isa::rows && group + row < scan.n_queries; ++row) scan.expect(scan.receiver, group + row);
+    uint64_t above[rows] = {};
+    for (size_t row = 0; row < rows && group + row < scan.n_queries; ++row) scan.expect(scan.receiver, group + row);
     for (size_t p = 0; p < n_panels; ++p) {
-        Tile<Isa> tile;
-        multiply<Isa>(queries, panels + p * panel_floats, scan.columns, tile);
+        Tile<Isa, rows> tile;
+        multiply<Isa, rows>(queries, panels + p * panel_floats, scan.columns, tile);
         const float bound = bounds[p];
 #pragma GCC unroll 14
-        for (int row = 0; row < Isa::rows; ++row) {
+        for (int row = 0; row < rows; ++row) {
             const size_t query = group + row;
             uint32_t mask = Isa::at_least(tile.left[row], tile.right[row], scan.floor[query] - bound);
             if constexpr (counting) {
@@ -168,42 +203,165 @@ void meet(const Scan& scan, const float* queries, size_t group, const float* pan
         }
     }
     if constexpr (counting) {
-        for (int row = 0; row < Isa::rows && group + row < scan.n_queries; ++row) {
+        for (int row = 0; row < rows && group + row < scan.n_queries; ++row) {
             scan.above[group + row] += static_cast<int64_t>(above[row]);
         }
     }
 }
 
-template <class Isa, bool counting>
-void scan_chunks(const Scan& scan) {
-    constexpr size_t width = 2 * Isa::width;
-    const size_t panel_floats = width * (scan.columns + 1);
-    const size_t per_chunk = kChunkBytes / (panel_floats * sizeof(float)) + 1;
-    const size_t groups = (scan.n_queries + Isa::rows - 1) / Isa::rows;
-    Scratch queries(groups * Isa::rows * scan.columns), panels(per_chunk * panel_floats), bounds(per_chunk);
-    pack_queries(scan.queries, scan.n_queries, scan.columns, Isa::rows, queries.data());
-    const size_t chunk_docs = per_chunk * width;
+inline bool is_stopped(const Scan& scan) { return *scan.stop != 0 || (scan.measuring != nullptr && *scan.measuring->odd != 0); }
+
+// Calls visit(first, last) for all chunks of documents, in jumps, and counts them as done.
+template <class Visit>
+void visit_chunks(const Scan& scan, size_t chunk_docs, Visit visit) {
     const size_t n_chunks = (scan.to - scan.from + chunk_docs - 1) / chunk_docs;
     Jumps jumps(n_chunks);
-    for (size_t i = 0; i < n_chunks && *scan.stop == 0; ++i) {
+    for (size_t i = 0; i < n_chunks && !is_stopped(scan); ++i) {
         const size_t first = scan.from + jumps.next() * chunk_docs;
         const size_t last = first + chunk_docs < scan.to ? first + chunk_docs : scan.to;
-        const size_t n_panels = (last - first + width - 1) / width;
-        for (size_t p = 0; p < n_panels; ++p) {
-            bounds.data()[p] = pack_panel(scan, first + p * width, width, panels.data() + p * panel_floats);
-        }
-        for (size_t group = 0; group < groups && *scan.stop == 0; ++group) {
-            meet<Isa, counting>(scan, queries.data() + group * Isa::rows * scan.columns, group * Isa::rows,
-                                panels.data(), bounds.data(), first, n_panels);
-        }
+        visit(first, last);
         __atomic_fetch_add(scan.done, static_cast<int64_t>((last - first) * scan.n_queries), __ATOMIC_RELAXED);
     }
 }
 
+template <class Isa, bool counting, int rows>
+void scan_panels(const Scan& scan) {
+    constexpr size_t width = 2 * Isa::width;
+    const size_t panel_floats = width * (scan.columns + 1);
+    const size_t per_chunk = kChunkBytes / (panel_floats * sizeof(float)) + 1;
+    const size_t groups = (scan.n_queries + rows - 1) / rows;
+    const Scratch queries(groups * rows * scan.columns), panels(per_chunk * panel_floats), bounds(per_chunk);
+    const Scratch room(scan.stored == Stored::wide ? 0 : 8 * scan.columns);
+    pack_queries(scan.queries, scan.n_queries, scan.columns, rows, queries.data());
+    visit_chunks(scan, per_chunk * width, [&](size_t first, size_t last) {
+        const size_t n_panels = (last - first + width - 1) / width;
+        for (size_t p = 0; p < n_panels; ++p) {
+            bounds.data()[p] = pack_panel<Isa>(scan, first + p * width, panels.data() + p * panel_floats, room.data());
+        }
+        for (size_t group = 0; group < groups && !is_stopped(scan); ++group) {
+            meet<Isa, counting, rows>(scan, queries.data() + group * rows * scan.columns, group * rows, panels.data(), bounds.data(),
+                                      first, n_panels);
+        }
+    });
+}
+
+template <class Isa, bool counting, int... less>
+void scan_in_groups(const Scan& scan, std::integer_sequence<int, less...>) {
+    static constexpr void (*scans[])(const Scan&) = {scan_panels<Isa, counting, less + 1>...};
+    const size_t groups = (scan.n_queries + Isa::rows - 1) / Isa::rows;
+    scans[(scan.n_queries + groups - 1) / groups - 1](scan);  // groups of one size, as small as that may be
+}
+
+// Products of up to eight queries with some documents, both as they lie: products[8 · doc + query]. Where
+// wanted, square norms too.
+template <class Isa, int docs, int queries, bool squared>
+inline void multiply_rows(const float* doc, const float* query, size_t columns, float* products, float* squares) {
+    using Vec = typename Isa::Vec;
+    Vec sums[docs][queries], square[docs];
+#pragma GCC unroll 4
+    for (int i = 0; i < docs; ++i) {
+        square[i] = Isa::spread(0.0f);
+#pragma GCC unroll 8
+        for (int j = 0; j < queries; ++j) sums[i][j] = square[i];
+    }
+    const auto add = [&](auto load) {
+        Vec rows[docs];
+#pragma GCC unroll 4
+        for (int i = 0; i < docs; ++i) {
+            rows[i] = load(doc + i * columns);
+            if constexpr (squared) square[i] = Isa::multiply_add(rows[i], rows[i], square[i]);
+        }
+#pragma GCC unroll 8
+        for (int j = 0; j < queries; ++j) {
+            const Vec other = load(query + j * columns);
+#pragma GCC unroll 4
+            for (int i = 0; i < docs; ++i) sums[i][j] = Isa::multiply_add(other, rows[i], sums[i][j]);
+        }
+    };
+    size_t at = 0;
+    for (; at + Isa::width <= columns; at += Isa::width) add([at](const float* row) { return Isa::load(row + at); });
+    if (at < columns) add([at, columns](const float* row) { return Isa::load_some(row + at, columns - at); });
+#pragma GCC unroll 4
+    for (int i = 0; i < docs; ++i) {
+        __m256 folded[8] = {};
+#pragma GCC unroll 8
+        for (int j = 0; j < queries; ++j) folded[j] = Isa::folded(sums[i][j]);
+        if constexpr (queries == 1) {
+            products[8 * i] = sum_of(folded[0]);
+        } else {
+            _mm256_storeu_ps(products + 8 * i, sums_of(folded));
+        }
+        if constexpr (squared) squares[i] = sum_of(Isa::folded(square[i]));
+    }
+}
+
+template <class Isa, int queries, bool squared>
+void multiply_panel(const float* docs, size_t count, const float* query, size_t columns, float* products, float* squares) {
+    constexpr int together = Isa::docs_with(queries);
+    size_t i = 0;
+    for (; i + together <= count; i += together) {
+        multiply_rows<Isa, together, queries, squared>(docs + i * columns, query, columns, products + 8 * i, squares + i);
+    }
+    for (; i < count; ++i) multiply_rows<Isa, 1, queries, squared>(docs + i * columns, query, columns, products + 8 * i, squares + i);
+}
+
+template <class Isa, bool squared, int... less>
+void multiply_some(size_t queries, const float* docs, size_t count, const float* query, size_t columns, float* products, float* squares,
+                   std::integer_sequence<int, less...>) {
+    using Multiply = void (*)(const float*, size_t, const float*, size_t, float*, float*);
+    static constexpr Multiply by_count[] = {multiply_panel<Isa, less + 1, squared>...};
+    by_count[queries - 1](docs, count, query, columns, products, squares);
+}
+
+// One panel of documents with all queries, as they lie.
+template <class Isa>
+void meet_rows(const Scan& scan, size_t first, size_t count, float* room) {
+    constexpr size_t width = 2 * Isa::width, together = Isa::queries_as_they_lie;
+    constexpr std::make_integer_sequence<int, Isa::queries_as_they_lie> each;
+    const float* docs = widened_rows(scan.docs, scan.stored, first, count, scan.columns, room);
+    float products[8 * width] = {}, scores[8 * width], scales[width] = {}, biases[width], squares[width], bound = 0.0f;
+    for (size_t group = 0; group < scan.n_queries; group += together) {
+        const size_t some = scan.n_queries - group < together ? scan.n_queries - group : together;
+        const float* queries = scan.queries + group * scan.columns;
+        if (group == 0 && scan.measuring != nullptr) {
+            multiply_some<Isa, true>(some, docs, count, queries, scan.columns, products, squares, each);
+            for (size_t i = 0; i < count; ++i) measure(*scan.measuring, first + i, squares[i]);
+        } else {
+            multiply_some<Isa, false>(some, docs, count, queries, scan.columns, products, squares, each);
+        }
+        if (group == 0) {
+            bound = biases_of(scan, first, width, biases);
+            std::memcpy(scales, scan.scale + first, count * sizeof(float));
+        }
+        for (size_t i = 0; i < width; i += 8) transpose_eight(products + 8 * i, 8, scales + i, scores + i, width);
+        for (size_t j = 0; j < some; ++j) {
+            const auto left = Isa::add(Isa::load(scores + j * width), Isa::load(biases));
+            const auto right = Isa::add(Isa::load(scores + j * width + Isa::width), Isa::load(biases + Isa::width));
+            const uint32_t mask = Isa::at_least(left, right, scan.floor[group + j] - bound);
+            if (__builtin_expect(mask != 0, 0)) hand_over<Isa>(scan, group + j, first, left, right, mask);
+        }
+    }
+}
+
+template <class Isa>
+void scan_rows(const Scan& scan) {
+    constexpr size_t width = 2 * Isa::width;
+    const Scratch room(scan.stored == Stored::wide ? 0 : width * scan.columns);
+    const size_t per_chunk = kChunkBytes / (width * scan.columns * sizeof(float)) + 1;
+    visit_chunks(scan, per_chunk * width, [&](size_t first, size_t last) {
+        for (; first < last; first += width) meet_rows<Isa>(scan, first, last - first < width ? last - first : width, room.data());
+    });
+}
+
+// Packing a document takes about as long as adding up the products of so many queries with it.
+inline bool is_not_worth_packing(const Scan& scan) { return scan.ceiling == nullptr && 16 * scan.n_queries <= scan.columns; }
+
 template <class Isa>
 void scan_with(const Scan& scan) {
+    constexpr std::make_integer_sequence<int, Isa::rows> each;
     if (scan.from >= scan.to || scan.n_queries == 0) return;
-    scan.ceiling == nullptr ? scan_chunks<Isa, false>(scan) : scan_chunks<Isa, true>(scan);
+    if (is_not_worth_packing(scan)) return scan_rows<Isa>(scan);
+    scan.ceiling == nullptr ? scan_in_groups<Isa, false>(scan, each) : scan_in_groups<Isa, true>(scan, each);
 }
 
 }  // namespace

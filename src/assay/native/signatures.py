@@ -22,6 +22,7 @@ __all__ = [
     "Kernels",
     "Parser",
     "QueryHandle",
+    "RawHandle",
     "RowFault",
     "TextFault",
 ]
@@ -76,6 +77,13 @@ class QueryHandle(Protocol):
 
 class DocHandle(Protocol):
     """Documents as the search kernels see them."""
+
+
+class RawHandle(DocHandle, Protocol):
+    """Documents as they are stored, which a scan measures."""
+
+    def is_odd(self) -> bool:
+        """Whether a scan met a row that must be measured before."""
 
 
 class CoarseHandle(Protocol):
@@ -303,6 +311,19 @@ class Kernels(Protocol):
         /,
     ) -> DocHandle:
         """Documents; bias + scale · (query · row) is off by at most bound."""
+
+    def RawBlock(  # noqa: N802
+        self,
+        rows: Array,
+        stored: int,
+        metric: int,
+        factor: float,
+        rounding: float,
+        bias_unit: float,
+        first: int,
+        /,
+    ) -> RawHandle:
+        """Documents; the bound is factor · (norm + |bias|) + rounding, the bias −unit · norm²."""
 
     def coarse_rows(self) -> int:
         """How many queries the product of 8-bit numbers takes at a time; 0 where there is none."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from assay.arrays import Array, Floats, Ints32
 from assay.core.ids import Ids
 from assay.errors import UsageError, ValueRangeError
-from assay.native.signatures import CoarseHandle, DocHandle, Kernels, QueryHandle
+from assay.native.signatures import CoarseHandle, DocHandle, Kernels, QueryHandle, RawHandle
 from assay.search.engine.coarse import Coarse, coarsen
 from assay.search.engine.vectors import Rows, window_rows
 
@@ -36,6 +36,8 @@ __all__ = [
     "measure_rows",
     "prepare_docs",
     "prepare_queries",
+    "raw_docs",
+    "raw_sizes",
     "refuse_zero",
 ]
 
@@ -46,6 +48,7 @@ ZERO_SCORE: Final = -2.0  # of a row without direction, under cosine: below ever
 _ROUNDOFF: Final = 2.0**-24
 _ROUNDINGS_BESIDE_THE_SUM: Final = 8
 _SANE_EXPONENT: Final = 100  # norms within 2^±100 can be multiplied in float32 as they are
+_RAW_EXPONENT: Final = 30
 _BELOW_ALL_EXPONENTS: Final = -5000
 _ROWS_CONVERTED: Final = 1024  # at a time
 _LARGEST_BIAS: Final = 1e37
@@ -209,8 +212,8 @@ def _scale_rows(rows: Array, exponents: Ints32) -> NDArray[np.float32]:
     return scaled
 
 
-def _error_factor(columns: int) -> float:
-    share = (columns + _ROUNDINGS_BESIDE_THE_SUM) * _ROUNDOFF
+def _error_factor(columns: int, more: int = 0) -> float:
+    share = (columns + _ROUNDINGS_BESIDE_THE_SUM + more) * _ROUNDOFF
     return 1.01 * share / (1.0 - share) if share < 0.5 else _NO_BOUND
 
 
@@ -306,6 +309,27 @@ def prepare_docs(kernels: Kernels, block: MeasuredRows, metric: Metric, *, sizes
     )
     native = kernels.DocBlock(*_exact(block), *find_with, unit, block.first)
     return Docs(*find_with, unit, block.first, native)
+
+
+def raw_docs(
+    kernels: Kernels, rows: Rows, stored: int, metric: Metric, *, sizes: Sizes
+) -> RawHandle:
+    """Documents that a scan measures in float32, which is off by less than an eighth of the sum.
+
+    That is for queries whose sizes `raw_sizes` allows.
+    """
+    columns = rows.values.shape[1]
+    factor = _error_factor(columns, columns // 8 + 16)
+    rounding = _score_rounding(1.0, sizes, metric) + columns * 2.0**-125
+    bias_unit = np.ldexp(0.5, -sizes.largest) if metric.name == "l2" else 0.0
+    return kernels.RawBlock(
+        rows.values, stored, metric.code, factor, rounding, float(bias_unit), rows.first
+    )
+
+
+def raw_sizes(sizes: Sizes) -> bool:
+    """Whether queries are of sizes that `raw_docs` can be searched for."""
+    return max(abs(sizes.smallest), abs(sizes.largest)) < _RAW_EXPONENT
 
 
 def _score_rounding(unit: float, sizes: Sizes, metric: Metric) -> float:

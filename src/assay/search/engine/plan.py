@@ -14,9 +14,9 @@ from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.settings import as_settings, pair_digest
 from assay.errors import UsageError
-from assay.io.arrays import open_rows
+from assay.io.arrays import NpyRows, open_rows
 from assay.native import Engine, engine_name, load
-from assay.native.signatures import Kernels
+from assay.native.signatures import Kernels, RawHandle
 from assay.search.engine.blocks import (
     Docs,
     MeasuredRows,
@@ -27,17 +27,21 @@ from assay.search.engine.blocks import (
     measure_rows,
     prepare_docs,
     prepare_queries,
+    raw_docs,
+    raw_sizes,
     refuse_zero,
 )
 from assay.search.engine.coarse import MOST_COLUMNS, PANEL, coarsen, share_left, signs_of
 from assay.search.engine.exclusion import Excluded, exclusions_of
 from assay.search.engine.prepared import Prepared
 from assay.search.engine.vectors import (
+    STORED,
     Rows,
     Vectors,
     check_columns,
     doc_blocks,
     matrix_of,
+    raw_windows,
     widen,
 )
 from assay.search.engine.workers import thread_count
@@ -80,6 +84,7 @@ class SearchPlan:
     parts: int
     sizes: Sizes
     depth: int  # documents to find by 8 bits, where that may be done; else 0
+    lists: bool  # whether the best documents are searched for
 
     @property
     def n_queries(self) -> int:
@@ -146,13 +151,40 @@ class SearchPlan:
 
     def is_coarse(self, block: MeasuredRows) -> bool:
         """Whether a block of documents is searched by products of 8-bit numbers first."""
-        n_docs, columns = block.rows.shape
+        return self._suits_8_bits(*block.rows.shape) and (
+            block.coarse is not None or self._quantises
+        )
+
+    def _suits_8_bits(self, n_docs: int, columns: int) -> bool:
         return (
             self.depth > 0
             and n_docs >= max(_COARSE_DOCS, self.depth * _COARSE_SHARE)
             and _COARSE_COLUMNS <= columns <= MOST_COLUMNS
-            and (block.coarse is not None or self._quantises)
         )
+
+    @property
+    def reads_raw(self) -> bool:
+        """Whether documents are searched as they are stored: once, and not for 8 bits."""
+        docs = self.docs
+        return (
+            self.lists
+            and self.fused
+            and self.n_queries <= self.tile
+            and isinstance(docs, np.ndarray | NpyRows)
+            and docs.dtype.isnative
+            and docs.dtype.name in STORED
+            and raw_sizes(self.sizes)
+            and not (self._quantises and self._suits_8_bits(*docs.shape))
+        )
+
+    def raw_docs(self) -> Iterator[tuple[int, RawHandle]]:
+        """The documents as they are stored, block by block, and how many these hold."""
+        stored = STORED[self.docs.dtype.name]
+        for rows in raw_windows(self.docs):
+            yield (
+                len(rows),
+                raw_docs(self.kernels, rows, stored, self.metric, sizes=self.sizes),
+            )
 
     @property
     def _quantises(self) -> bool:
@@ -278,6 +310,7 @@ def plan(
         parts=-(-n_threads // n_tiles) if n_tiles < n_threads else 1,
         sizes=_sizes(measures),
         depth=depth,
+        lists=coarse,
     )
 
 

@@ -16,7 +16,7 @@ from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import ValueRangeError
 from assay.native import Engine
-from assay.native.signatures import BestK
+from assay.native.signatures import BestK, DocHandle
 from assay.search.engine.blas_scan import one_blas_thread, scan_top
 from assay.search.engine.blocks import ZERO_SCORE, Docs, MeasuredRows, prepare_docs
 from assay.search.engine.plan import SearchPlan, plan, search_settings
@@ -78,11 +78,7 @@ def rank(
         coarse=True,
     )
     depth = k if keep_ties else k + 1  # one more tells whether the cut divides a tie
-    tops = [
-        [ready.kernels.TopK(stop - start, depth, bool(keep_ties)) for _ in range(ready.parts)]
-        for start, stop in ready.tiles()
-    ]
-    n_docs, n_zero = _search(ready, depth, tops, progress)
+    tops, n_docs, n_zero = _find(ready, depth, bool(keep_ties), progress)
     lists = _join_lists(tops, n_docs if keep_ties else k)
     if ready.metric.name == "cosine" and zero == "last" and ready.measures.zero.any():
         lists = _with_zero_queries_last(ready, lists, n_docs if keep_ties else k, n_docs)
@@ -96,6 +92,39 @@ def rank(
         n_docs=n_docs,
     )
     return replace(found, settings=made, zero_rows=(int(ready.measures.zero.sum()), n_zero))
+
+
+def _find(
+    ready: SearchPlan, k: int, keep_ties: bool, progress: Progress | None
+) -> tuple[list[list[BestK]], int, int]:
+    """What each block of queries finds; the number of documents, and of zero rows among them."""
+
+    def nothing() -> list[list[BestK]]:
+        return [
+            [ready.kernels.TopK(stop - start, k, keep_ties) for _ in range(ready.parts)]
+            for start, stop in ready.tiles()
+        ]
+
+    tops = nothing()
+    if ready.reads_raw and ready.n_docs and _search_raw(ready, tops, progress):
+        return tops, ready.n_docs, 0
+    tops = nothing()
+    return tops, *_search(ready, k, tops, progress)
+
+
+def _search_raw(ready: SearchPlan, tops: list[list[BestK]], progress: Progress | None) -> bool:
+    """Search documents as they are stored; False where they must be measured before."""
+    ready.check_docs(ready.n_docs or 0)
+    control = Control.new()
+    for n_docs, block in ready.raw_docs():
+        tasks = [
+            partial(_scan, ready, top, (0, ready.n_queries), block, part)
+            for top, part in zip(tops[0], ready.ranges(n_docs), strict=True)
+        ]
+        run_on(ready, tasks, control, progress)
+        if block.is_odd():
+            return False
+    return True
 
 
 def _search(
@@ -147,6 +176,18 @@ def run_on(
             call()
 
 
+def _scan(
+    ready: SearchPlan,
+    top: BestK,
+    tile: tuple[int, int],
+    docs: DocHandle,
+    part: tuple[int, int],
+    control: Control,
+) -> None:
+    queries, excluded = ready.prepared(*tile), ready.excluded.part(*tile)
+    top.scan(ready.metric.code, queries.block, docs, *excluded, *part, *control)
+
+
 def _meet(
     ready: SearchPlan,
     k: int,
@@ -157,13 +198,13 @@ def _meet(
     control: Control,
 ) -> None:
     """Search one range of documents for one block of queries."""
+    if ready.fused and docs.coarse is None:
+        _scan(ready, top, tile, docs.block, part, control)
+        return
     queries = ready.prepared(*tile)
     excluded = ready.excluded.part(*tile)
     if docs.coarse is not None:
         top.scan_coarse(ready.metric.code, queries.block, docs.coarse, *excluded, *part, *control)
-        return
-    if ready.fused:
-        top.scan(ready.metric.code, queries.block, docs.block, *excluded, *part, *control)
         return
     scan_top(
         top,

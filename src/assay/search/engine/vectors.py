@@ -18,12 +18,14 @@ from assay.errors import MismatchError, ShapeError, ValueRangeError
 from assay.io.arrays import NpyRows
 
 __all__ = [
+    "STORED",
     "Rows",
     "Vectors",
     "check_columns",
     "doc_blocks",
     "is_stream",
     "matrix_of",
+    "raw_windows",
     "widen",
     "window_rows",
 ]
@@ -31,7 +33,9 @@ __all__ = [
 
 _WINDOW_BYTES: Final = 64 << 20
 _MOST_ROWS: Final = 1 << 20  # at a time: each needs some hundred bytes beside its elements
+_RAW_BYTES: Final = 256 << 20  # of a file, mapped at a time
 _TO_FLOAT32: Final = ("float16", "bfloat16", "int8", "uint8", "int16", "uint16")
+STORED: Final = {name: code for code, name in enumerate(("float32", *_TO_FLOAT32))}
 
 
 class Vectors(Protocol):
@@ -153,6 +157,20 @@ def _windows(matrix: Vectors, first: int, what: str) -> Iterator[Rows]:
 def window_rows(columns: int) -> int:
     """How many rows may be copied at a time."""
     return min(_MOST_ROWS, max(1, _WINDOW_BYTES // (4 * columns)))
+
+
+def raw_windows(matrix: Vectors) -> Iterator[Rows]:
+    """Rows of a type in `STORED`, as they lie there; a file's are mapped some at a time."""
+    n_rows, columns = matrix.shape
+    in_memory = isinstance(matrix, np.ndarray) and matrix.flags.c_contiguous
+    most = _RAW_BYTES if in_memory else _WINDOW_BYTES
+    step = min(_MOST_ROWS, max(1, most // (matrix.dtype.itemsize * columns)))
+    if in_memory and not isinstance(matrix, np.memmap):
+        step = _MOST_ROWS
+    for start in range(0, n_rows, step):
+        values = np.require(matrix[start : start + step], None, ["C", "A"])
+        known = values.dtype.name in ("float32", "int8", "uint8")
+        yield Rows(values if known else values.view(np.uint16), start, "docs")
 
 
 def _lies_ready(matrix: Vectors) -> bool:
