@@ -1,9 +1,14 @@
 // The Python face of the exact search. Blocks keep the arrays alive that they point into.
+#include <nanobind/stl/pair.h>
+
+#include <cmath>
+
 #include "arrays.hpp"
 #include "binding_parts.hpp"
 #include "coarse.hpp"
 #include "parallel.hpp"
 #include "search.hpp"
+#include "tie_order.hpp"
 
 namespace assay {
 
@@ -30,16 +35,24 @@ ExactRows rows_of(const AnyMatrix& rows, const In<int32_t>& exponents, const In<
     return exact;
 }
 
-class QueryBlock {
+// Queries of either kind below.
+class QueryView {
+public:
+    const QueryRows& view() const { return view_; }
+
+protected:
+    QueryRows view_ = {};
+};
+
+class QueryBlock : public QueryView {
 public:
     QueryBlock(AnyMatrix exact, In<int32_t> exponents, In<double> norm_hi, In<double> norm_lo, Matrix<float> rows,
                In<double> weight, In<double> shift)
-        : exact_(exact), exponents_(exponents), norm_hi_(norm_hi), norm_lo_(norm_lo), rows_(rows), weight_(weight), shift_(shift),
-          view_{rows_of(exact, exponents, norm_hi, norm_lo), rows.data(), weight.data(), shift.data()} {
+        : exact_(exact), exponents_(exponents), norm_hi_(norm_hi), norm_lo_(norm_lo), rows_(rows), weight_(weight), shift_(shift) {
+        view_ = {rows_of(exact, exponents, norm_hi, norm_lo), rows.data(), weight.data(), shift.data()};
         require(rows.shape(0) == view_.exact.count && rows.shape(1) == view_.exact.columns, "rows of one shape");
         require(weight.size() == view_.exact.count && shift.size() == view_.exact.count, "one weight and shift for each query");
     }
-    const QueryRows& view() const { return view_; }
 
 private:
     AnyMatrix exact_;
@@ -47,7 +60,63 @@ private:
     In<double> norm_hi_, norm_lo_;
     Matrix<float> rows_;
     In<double> weight_, shift_;
-    QueryRows view_;
+};
+
+Metric metric_of(int metric) {
+    require(metric >= 0 && metric <= 2, "metric must be 0 (cosine), 1 (dot) or 2 (l2)");
+    return static_cast<Metric>(metric);
+}
+
+// Queries of usual sizes, measured and prepared at once: as Python does it for all sizes, but sooner.
+class RawQueries : public QueryView {
+public:
+    RawQueries(Matrix<float> rows, int metric)
+        : exact_(rows), exponents_(rows.shape(0), 0), norms_(2 * rows.shape(0)), numbers_(2 * rows.shape(0)), rows_(rows.size()) {
+        const size_t count = rows.shape(0);
+        view_.exact = {rows.data(), false, count, rows.shape(1), exponents_.data(), norms_.data(), norms_.data() + count};
+        search_kernels().square_norms(view_.exact, 0, count, norms_.data(), norms_.data() + count);
+        measure();
+        if (!odd_) prepare(metric_of(metric));
+        view_.rows = rows_.data();
+        view_.weight = numbers_.data();
+        view_.shift = numbers_.data() + count;
+    }
+    // Whether some are zero, not finite, or of other sizes: then they are no use.
+    bool is_odd() const { return odd_; }
+    // The exponents of the smallest and of the largest norm.
+    std::pair<int, int> sizes() const { return {smallest_, largest_}; }
+
+private:
+    static constexpr double kLeast = 0x1p-60, kMost = 0x1p60;
+
+    void measure() {
+        for (size_t query = 0; query < view_.exact.count; ++query) {
+            const double square = norms_[query];
+            odd_ |= !(square > kLeast && square < kMost);
+            const int exponent = odd_ ? 0 : std::ilogb(std::sqrt(square)) + 1;
+            smallest_ = query == 0 ? exponent : std::min(smallest_, exponent);
+            largest_ = query == 0 ? exponent : std::max(largest_, exponent);
+        }
+    }
+
+    void prepare(Metric metric) {
+        const size_t count = view_.exact.count, columns = view_.exact.columns;
+        for (size_t query = 0; query < count; ++query) {
+            const double norm = std::sqrt(norms_[query]);
+            const double factor = metric == Metric::l2 ? std::ldexp(1.0, -largest_) : 1.0 / norm;
+            numbers_[query] = metric == Metric::cosine ? 1.0 : metric == Metric::dot ? factor : factor / 2;
+            numbers_[count + query] = metric == Metric::l2 ? norms_[query] : 0.0;
+            const float* row = exact_.data() + query * columns;
+            for (size_t i = 0; i < columns; ++i) rows_[query * columns + i] = static_cast<float>(row[i] * factor);
+        }
+    }
+
+    Matrix<float> exact_;
+    std::vector<int32_t> exponents_;
+    std::vector<double> norms_, numbers_;
+    std::vector<float> rows_;
+    bool odd_ = false;
+    int smallest_ = 0, largest_ = 0;
 };
 
 // Documents of either kind below.
@@ -79,11 +148,6 @@ private:
     Matrix<float> rows_;
     In<float> scale_, bias_, bound_;
 };
-
-Metric metric_of(int metric) {
-    require(metric >= 0 && metric <= 2, "metric must be 0 (cosine), 1 (dot) or 2 (l2)");
-    return static_cast<Metric>(metric);
-}
 
 // Documents as they are stored, which one scan of each of them measures.
 class RawBlock : public DocView {
@@ -175,7 +239,7 @@ Control control_of(const Changed<int32_t>& stop, const Changed<int64_t>& done) {
     return {stop.data(), done.data()};
 }
 
-void scan_of(TopK& top, int metric, const QueryBlock& queries, const DocView& docs, In<int64_t> excluded_offsets, In<int64_t> excluded_docs,
+void scan_of(TopK& top, int metric, const QueryView& queries, const DocView& docs, In<int64_t> excluded_offsets, In<int64_t> excluded_docs,
              size_t from, size_t to, Changed<int32_t> stop, Changed<int64_t> done) {
     check_match(queries.view(), docs.view());
     require(top.best().size() == queries.view().exact.count, "another number of queries");
@@ -225,28 +289,32 @@ Out<float> floors_of(const TopK& top, const QueryBlock& queries, const DocBlock&
     return to_numpy(std::move(floor));
 }
 
-nb::tuple result_of(TopK& top) {
-    Column<int64_t> offsets;
+// Rows of at most so many documents; and whether one more, where there is one, ties with the last.
+nb::tuple result_of(TopK& top, size_t most) {
+    const auto& best = top.best();
+    Column<int64_t> offsets(best.size() + 1);
+    Column<uint8_t> tie_split(best.size());
     Column<int32_t> docs;
     Column<double> scores;
     {
         nb::gil_scoped_release release;
         top.sort();
-        const auto& best = top.best();
-        offsets = Column<int64_t>(best.size() + 1);
         offsets[0] = 0;
-        for (size_t q = 0; q < best.size(); ++q) offsets[q + 1] = offsets[q] + static_cast<int64_t>(best[q].size());
+        for (size_t q = 0; q < best.size(); ++q) {
+            offsets[q + 1] = offsets[q] + static_cast<int64_t>(std::min(best[q].size(), most));
+            tie_split[q] = best[q].size() > most && scores_tie(best[q][most].score, best[q][most - 1].score);
+        }
         docs = Column<int32_t>(static_cast<size_t>(offsets[best.size()]));
         scores = Column<double>(docs.size());
-        size_t at = 0;
-        for (const std::vector<Scored>& row : best) {
-            for (const Scored& found : row) {
-                docs[at] = static_cast<int32_t>(found.doc);
-                scores[at++] = found.score;
+        for (size_t q = 0; q < best.size(); ++q) {
+            const auto first = static_cast<size_t>(offsets[q]), count = static_cast<size_t>(offsets[q + 1]) - first;
+            for (size_t i = 0; i < count; ++i) {
+                docs[first + i] = static_cast<int32_t>(best[q][i].doc);
+                scores[first + i] = best[q][i].score;
             }
         }
     }
-    return nb::make_tuple(to_numpy(std::move(offsets)), to_numpy(std::move(docs)), to_numpy(std::move(scores)));
+    return nb::make_tuple(to_numpy(std::move(offsets)), to_numpy(std::move(docs)), to_numpy(std::move(scores)), to_numpy(std::move(tie_split)));
 }
 
 nb::tuple square_norms_of(AnyMatrix rows, In<int32_t> exponents, int threads) {
@@ -316,7 +384,12 @@ void decide_targets_of(int metric, const QueryBlock& queries, const DocBlock& do
 }  // namespace
 
 void bind_search(nb::module_& module) {
-    nb::class_<QueryBlock>(module, "QueryBlock")
+    nb::class_<QueryView>(module, "QueryView");
+    nb::class_<RawQueries, QueryView>(module, "RawQueries")
+        .def(nb::init<Matrix<float>, int>())
+        .def("is_odd", &RawQueries::is_odd)
+        .def("sizes", &RawQueries::sizes);
+    nb::class_<QueryBlock, QueryView>(module, "QueryBlock")
         .def(nb::init<AnyMatrix, In<int32_t>, In<double>, In<double>, Matrix<float>, In<double>, In<double>>());
     nb::class_<DocView>(module, "DocView");
     nb::class_<RawBlock, DocView>(module, "RawBlock").def(nb::init<AnyMatrix, int, int, float, float, float, int64_t>()).def("is_odd", &RawBlock::is_odd);

@@ -61,17 +61,11 @@ inline void transpose_eight(const float* rows, size_t stride, const float* facto
     }
 }
 
-// The sum of the elements of a vector; of eight vectors, in order.
+// The sum of the elements of a vector.
 inline float sum_of(__m256 v) {
     __m128 four = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     four = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
-}
-
-inline __m256 sums_of(const __m256 v[8]) {
-    const __m256 low = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
-    const __m256 high = _mm256_hadd_ps(_mm256_hadd_ps(v[4], v[5]), _mm256_hadd_ps(v[6], v[7]));
-    return _mm256_add_ps(_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31));
 }
 
 // Square norms within these limits are off by rounding alone, and their products stay in range.
@@ -166,14 +160,14 @@ inline __attribute__((always_inline)) void multiply(const float* queries, const 
     }
 }
 
-template <class Isa>
-__attribute__((noinline, cold)) void hand_over(const Scan& scan, size_t query, size_t first, typename Isa::Vec left,
-                                               typename Isa::Vec right, uint32_t mask) {
-    if (scan.to - first < 2 * Isa::width) mask &= (uint32_t{1} << (scan.to - first)) - 1;  // never beyond the end
-    float scores[2 * Isa::width];
-    Isa::store(scores, left);
-    Isa::store(scores + Isa::width, right);
-    scan.receive(scan.receiver, query, first, scores, mask);
+// Hands over what is in the masks of some queries: scores of a panel each, one after the other.
+template <size_t width>
+__attribute__((noinline, cold)) void hand_over(const Scan& scan, size_t query, size_t count, size_t first, const float* scores,
+                                               const uint32_t* masks) {
+    const uint32_t inside = scan.to - first < width ? (uint32_t{1} << (scan.to - first)) - 1 : ~uint32_t{0};  // never beyond the end
+    for (size_t i = 0; i < count; ++i, scores += width) {
+        if ((masks[i] & inside) != 0) scan.receive(scan.receiver, query + i, first, scores, masks[i] & inside);
+    }
 }
 
 // One group of queries with all panels of a chunk.
@@ -188,18 +182,26 @@ void meet(const Scan& scan, const float* queries, size_t group, const float* pan
         Tile<Isa, rows> tile;
         multiply<Isa, rows>(queries, panels + p * panel_floats, scan.columns, tile);
         const float bound = bounds[p];
+        uint32_t masks[rows], any = 0;
 #pragma GCC unroll 14
         for (int row = 0; row < rows; ++row) {
             const size_t query = group + row;
-            uint32_t mask = Isa::at_least(tile.left[row], tile.right[row], scan.floor[query] - bound);
+            masks[row] = Isa::at_least(tile.left[row], tile.right[row], scan.floor[query] - bound);
             if constexpr (counting) {
                 const uint32_t certain = Isa::beyond(tile.left[row], tile.right[row], scan.ceiling[query] + bound);
                 above[row] += static_cast<uint64_t>(__builtin_popcount(certain));
-                mask &= ~certain;
+                masks[row] &= ~certain;
             }
-            if (__builtin_expect(mask != 0, 0)) {
-                hand_over<Isa>(scan, query, first + p * width, tile.left[row], tile.right[row], mask);
+            any |= masks[row];
+        }
+        if (__builtin_expect(any != 0, 0)) {  // all at once: no register may have to outlive a call
+            float scores[rows * width];
+#pragma GCC unroll 14
+            for (int row = 0; row < rows; ++row) {
+                Isa::store(scores + row * width, tile.left[row]);
+                Isa::store(scores + row * width + Isa::width, tile.right[row]);
             }
+            hand_over<width>(scan, group, rows, first + p * width, scores, masks);
         }
     }
     if constexpr (counting) {
@@ -252,16 +254,20 @@ void scan_in_groups(const Scan& scan, std::integer_sequence<int, less...>) {
     scans[(scan.n_queries + groups - 1) / groups - 1](scan);  // groups of one size, as small as that may be
 }
 
-// Products of up to eight queries with some documents, both as they lie: products[8 · doc + query]. Where
-// wanted, square norms too.
-template <class Isa, int docs, int queries, bool squared>
+constexpr size_t kFewQueries = 4;  // with more, packing takes less time than adding up within vectors
+constexpr int kDocsAtOnce = 4;
+constexpr size_t kBytesAhead = 16 * 1024;  // what is asked of memory before it is used
+
+// Products of few queries with some documents, both as they lie: products[8 · doc + query]; and square
+// norms of the documents.
+template <class Isa, int docs, int queries>
 inline void multiply_rows(const float* doc, const float* query, size_t columns, float* products, float* squares) {
     using Vec = typename Isa::Vec;
     Vec sums[docs][queries], square[docs];
 #pragma GCC unroll 4
     for (int i = 0; i < docs; ++i) {
         square[i] = Isa::spread(0.0f);
-#pragma GCC unroll 8
+#pragma GCC unroll 4
         for (int j = 0; j < queries; ++j) sums[i][j] = square[i];
     }
     const auto add = [&](auto load) {
@@ -269,9 +275,9 @@ inline void multiply_rows(const float* doc, const float* query, size_t columns, 
 #pragma GCC unroll 4
         for (int i = 0; i < docs; ++i) {
             rows[i] = load(doc + i * columns);
-            if constexpr (squared) square[i] = Isa::multiply_add(rows[i], rows[i], square[i]);
+            square[i] = Isa::multiply_add(rows[i], rows[i], square[i]);
         }
-#pragma GCC unroll 8
+#pragma GCC unroll 4
         for (int j = 0; j < queries; ++j) {
             const Vec other = load(query + j * columns);
 #pragma GCC unroll 4
@@ -279,89 +285,73 @@ inline void multiply_rows(const float* doc, const float* query, size_t columns, 
         }
     };
     size_t at = 0;
-    for (; at + Isa::width <= columns; at += Isa::width) add([at](const float* row) { return Isa::load(row + at); });
+    for (; at + Isa::width <= columns; at += Isa::width) {
+#pragma GCC unroll 4
+        for (int i = 0; i < docs; ++i) __builtin_prefetch(reinterpret_cast<const char*>(doc + i * columns + at) + kBytesAhead);
+        add([at](const float* row) { return Isa::load(row + at); });
+    }
     if (at < columns) add([at, columns](const float* row) { return Isa::load_some(row + at, columns - at); });
 #pragma GCC unroll 4
     for (int i = 0; i < docs; ++i) {
-        __m256 folded[8] = {};
-#pragma GCC unroll 8
-        for (int j = 0; j < queries; ++j) folded[j] = Isa::folded(sums[i][j]);
-        if constexpr (queries == 1) {
-            products[8 * i] = sum_of(folded[0]);
-        } else {
-            _mm256_storeu_ps(products + 8 * i, sums_of(folded));
-        }
-        if constexpr (squared) squares[i] = sum_of(Isa::folded(square[i]));
+        for (int j = 0; j < queries; ++j) products[8 * i + j] = sum_of(Isa::folded(sums[i][j]));
+        squares[i] = sum_of(Isa::folded(square[i]));
     }
 }
 
-template <class Isa, int queries, bool squared>
+template <class Isa, int queries>
 void multiply_panel(const float* docs, size_t count, const float* query, size_t columns, float* products, float* squares) {
-    constexpr int together = Isa::docs_with(queries);
     size_t i = 0;
-    for (; i + together <= count; i += together) {
-        multiply_rows<Isa, together, queries, squared>(docs + i * columns, query, columns, products + 8 * i, squares + i);
+    for (; i + kDocsAtOnce <= count; i += kDocsAtOnce) {
+        multiply_rows<Isa, kDocsAtOnce, queries>(docs + i * columns, query, columns, products + 8 * i, squares + i);
     }
-    for (; i < count; ++i) multiply_rows<Isa, 1, queries, squared>(docs + i * columns, query, columns, products + 8 * i, squares + i);
+    for (; i < count; ++i) multiply_rows<Isa, 1, queries>(docs + i * columns, query, columns, products + 8 * i, squares + i);
 }
 
-template <class Isa, bool squared, int... less>
-void multiply_some(size_t queries, const float* docs, size_t count, const float* query, size_t columns, float* products, float* squares,
-                   std::integer_sequence<int, less...>) {
-    using Multiply = void (*)(const float*, size_t, const float*, size_t, float*, float*);
-    static constexpr Multiply by_count[] = {multiply_panel<Isa, less + 1, squared>...};
-    by_count[queries - 1](docs, count, query, columns, products, squares);
-}
-
-// One panel of documents with all queries, as they lie.
-template <class Isa>
+// One panel of documents with few queries.
+template <class Isa, int queries>
 void meet_rows(const Scan& scan, size_t first, size_t count, float* room) {
-    constexpr size_t width = 2 * Isa::width, together = Isa::queries_as_they_lie;
-    constexpr std::make_integer_sequence<int, Isa::queries_as_they_lie> each;
+    constexpr size_t width = 2 * Isa::width;
     const float* docs = widened_rows(scan.docs, scan.stored, first, count, scan.columns, room);
-    float products[8 * width] = {}, scores[8 * width], scales[width] = {}, biases[width], squares[width], bound = 0.0f;
-    for (size_t group = 0; group < scan.n_queries; group += together) {
-        const size_t some = scan.n_queries - group < together ? scan.n_queries - group : together;
-        const float* queries = scan.queries + group * scan.columns;
-        if (group == 0 && scan.measuring != nullptr) {
-            multiply_some<Isa, true>(some, docs, count, queries, scan.columns, products, squares, each);
-            for (size_t i = 0; i < count; ++i) measure(*scan.measuring, first + i, squares[i]);
-        } else {
-            multiply_some<Isa, false>(some, docs, count, queries, scan.columns, products, squares, each);
-        }
-        if (group == 0) {
-            bound = biases_of(scan, first, width, biases);
-            std::memcpy(scales, scan.scale + first, count * sizeof(float));
-        }
-        for (size_t i = 0; i < width; i += 8) transpose_eight(products + 8 * i, 8, scales + i, scores + i, width);
-        for (size_t j = 0; j < some; ++j) {
-            const auto left = Isa::add(Isa::load(scores + j * width), Isa::load(biases));
-            const auto right = Isa::add(Isa::load(scores + j * width + Isa::width), Isa::load(biases + Isa::width));
-            const uint32_t mask = Isa::at_least(left, right, scan.floor[group + j] - bound);
-            if (__builtin_expect(mask != 0, 0)) hand_over<Isa>(scan, group + j, first, left, right, mask);
-        }
+    float products[8 * width] = {}, scores[8 * width], scales[width] = {}, biases[width], squares[width];
+    multiply_panel<Isa, queries>(docs, count, scan.queries, scan.columns, products, squares);
+    for (size_t i = 0; scan.measuring != nullptr && i < count; ++i) measure(*scan.measuring, first + i, squares[i]);
+    const float bound = biases_of(scan, first, width, biases);
+    std::memcpy(scales, scan.scale + first, count * sizeof(float));
+    for (size_t i = 0; i < width; i += 8) transpose_eight(products + 8 * i, 8, scales + i, scores + i, width);
+    uint32_t masks[queries], any = 0;
+    for (size_t j = 0; j < queries; ++j) {
+        float* row = scores + j * width;
+        Isa::store(row, Isa::add(Isa::load(row), Isa::load(biases)));
+        Isa::store(row + Isa::width, Isa::add(Isa::load(row + Isa::width), Isa::load(biases + Isa::width)));
+        masks[j] = Isa::at_least(Isa::load(row), Isa::load(row + Isa::width), scan.floor[j] - bound);
+        any |= masks[j];
     }
+    if (__builtin_expect(any != 0, 0)) hand_over<width>(scan, 0, queries, first, scores, masks);
 }
 
-template <class Isa>
+template <class Isa, int queries>
 void scan_rows(const Scan& scan) {
     constexpr size_t width = 2 * Isa::width;
     const Scratch room(scan.stored == Stored::wide ? 0 : width * scan.columns);
     const size_t per_chunk = kChunkBytes / (width * scan.columns * sizeof(float)) + 1;
     visit_chunks(scan, per_chunk * width, [&](size_t first, size_t last) {
-        for (; first < last; first += width) meet_rows<Isa>(scan, first, last - first < width ? last - first : width, room.data());
+        for (; first < last; first += width) meet_rows<Isa, queries>(scan, first, last - first < width ? last - first : width, room.data());
     });
 }
 
-// Packing a document takes about as long as adding up the products of so many queries with it.
-inline bool is_not_worth_packing(const Scan& scan) { return scan.ceiling == nullptr && 16 * scan.n_queries <= scan.columns; }
+template <class Isa, int... less>
+void scan_few(const Scan& scan, std::integer_sequence<int, less...>) {
+    static constexpr void (*scans[])(const Scan&) = {scan_rows<Isa, less + 1>...};
+    scans[scan.n_queries - 1](scan);
+}
 
 template <class Isa>
 void scan_with(const Scan& scan) {
     constexpr std::make_integer_sequence<int, Isa::rows> each;
     if (scan.from >= scan.to || scan.n_queries == 0) return;
-    if (is_not_worth_packing(scan)) return scan_rows<Isa>(scan);
-    scan.ceiling == nullptr ? scan_in_groups<Isa, false>(scan, each) : scan_in_groups<Isa, true>(scan, each);
+    if (scan.ceiling != nullptr) return scan_in_groups<Isa, true>(scan, each);
+    if (scan.n_queries <= kFewQueries) return scan_few<Isa>(scan, std::make_integer_sequence<int, kFewQueries>());
+    scan_in_groups<Isa, false>(scan, each);
 }
 
 }  // namespace

@@ -8,8 +8,7 @@ namespace {
 
 struct Avx2 {
     using Vec = __m256;
-    static constexpr int width = 8, rows = 6, queries_as_they_lie = 4;
-    static constexpr int docs_with(int queries) { return queries > 2 ? 2 : queries > 1 ? 3 : 4; }
+    static constexpr int width = 8, rows = 6;
     static Vec load(const float* at) { return _mm256_loadu_ps(at); }
     static Vec load_some(const float* at, size_t count) {
         const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), end = _mm256_set1_epi32(count < width ? static_cast<int>(count) : width);

@@ -8,8 +8,7 @@ namespace {
 
 struct Avx512 {
     using Vec = __m512;
-    static constexpr int width = 16, rows = 14, queries_as_they_lie = 8;
-    static constexpr int docs_with(int queries) { return queries > 4 ? 3 : 4; }
+    static constexpr int width = 16, rows = 14;
     static Vec load(const float* at) { return _mm512_loadu_ps(at); }
     static Vec load_some(const float* at, size_t count) {
         return count < width ? _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), at) : load(at);

@@ -23,6 +23,7 @@ __all__ = [
     "Parser",
     "QueryHandle",
     "RawHandle",
+    "RawQueryHandle",
     "RowFault",
     "TextFault",
 ]
@@ -77,6 +78,16 @@ class QueryHandle(Protocol):
 
 class DocHandle(Protocol):
     """Documents as the search kernels see them."""
+
+
+class RawQueryHandle(QueryHandle, Protocol):
+    """Queries of usual sizes, measured and prepared by the kernels."""
+
+    def is_odd(self) -> bool:
+        """Whether some are zero, not finite, or of other sizes; then they are no use."""
+
+    def sizes(self) -> tuple[int, int]:
+        """Exponents of the smallest and the largest norm."""
 
 
 class RawHandle(DocHandle, Protocol):
@@ -140,8 +151,8 @@ class BestK(Protocol):
     def floors(self, queries: QueryHandle, docs: DocHandle, /) -> Floats32:
         """For each query a score of the product below which no document can matter."""
 
-    def result(self) -> tuple[Ints, Ints32, Floats]:
-        """Offsets, documents and scores, each row in rank order."""
+    def result(self, most: int, /) -> tuple[Ints, Ints32, Floats, Bytes]:
+        """Offsets, documents and scores in rank order; and where one beyond the cut ties."""
 
 
 class Kernels(Protocol):
@@ -311,6 +322,9 @@ class Kernels(Protocol):
         /,
     ) -> DocHandle:
         """Documents; bias + scale · (query · row) is off by at most bound."""
+
+    def RawQueries(self, rows: Floats32, metric: int, /) -> RawQueryHandle:  # noqa: N802
+        """Queries, measured and prepared for the product."""
 
     def RawBlock(  # noqa: N802
         self,

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from assay.arrays import Floats, Floats32, Ints, Ints32, Words32, offsets_of
+from assay.arrays import Bytes, Floats, Floats32, Ints, Ints32, Words32, offsets_of
 from assay.native.tie_order import rank_order, sides_of
 from assay.native.twins import canonical
 
@@ -134,11 +134,17 @@ class TopK:
         floors[full] = limits[0]
         return floors
 
-    def result(self) -> tuple[Ints, Ints32, Floats]:
-        """Offsets, documents and scores, each row in rank order."""
-        counts = np.bincount(self.rows, minlength=self.n_queries)
-        offsets = offsets_of(counts)
-        return offsets, self.docs.astype(np.int32), self.scores
+    def result(self, most: int) -> tuple[Ints, Ints32, Floats, Bytes]:
+        """Offsets, documents and scores in rank order; and where one beyond the cut ties."""
+        offsets = offsets_of(np.bincount(self.rows, minlength=self.n_queries))
+        lengths = np.diff(offsets)
+        longer = np.flatnonzero(lengths > most)
+        beyond = offsets[longer + 1] - 1
+        tie_split = np.zeros(len(lengths), np.uint8)
+        tie_split[longer] = self.scores[beyond] == self.scores[beyond - 1]
+        docs = np.delete(self.docs, beyond).astype(np.int32)
+        scores = np.delete(self.scores, beyond)
+        return offsets_of(np.minimum(lengths, most)), docs, scores, tie_split
 
     def _add(self, rows: Ints, docs: Ints, scores: Floats) -> None:
         """Merge, sort by the tie rule, and cut each row after its k-th document."""

@@ -37,7 +37,6 @@ __all__ = [
     "prepare_docs",
     "prepare_queries",
     "raw_docs",
-    "raw_sizes",
     "refuse_zero",
 ]
 
@@ -48,9 +47,10 @@ ZERO_SCORE: Final = -2.0  # of a row without direction, under cosine: below ever
 _ROUNDOFF: Final = 2.0**-24
 _ROUNDINGS_BESIDE_THE_SUM: Final = 8
 _SANE_EXPONENT: Final = 100  # norms within 2^±100 can be multiplied in float32 as they are
-_RAW_EXPONENT: Final = 30
 _BELOW_ALL_EXPONENTS: Final = -5000
 _ROWS_CONVERTED: Final = 1024  # at a time
+_MAX_EXPONENT: Final = np.finfo(np.float64).maxexp
+_DIGITS: Final = np.finfo(np.float64).nmant
 _LARGEST_BIAS: Final = 1e37
 _NO_BOUND: Final = float(np.finfo(np.float32).max) / 4
 
@@ -314,10 +314,7 @@ def prepare_docs(kernels: Kernels, block: MeasuredRows, metric: Metric, *, sizes
 def raw_docs(
     kernels: Kernels, rows: Rows, stored: int, metric: Metric, *, sizes: Sizes
 ) -> RawHandle:
-    """Documents that a scan measures in float32, which is off by less than an eighth of the sum.
-
-    That is for queries whose sizes `raw_sizes` allows.
-    """
+    """Documents that a scan measures in float32, which is off by less than an eighth of the sum."""
     columns = rows.values.shape[1]
     factor = _error_factor(columns, columns // 8 + 16)
     rounding = _score_rounding(1.0, sizes, metric) + columns * 2.0**-125
@@ -327,19 +324,14 @@ def raw_docs(
     )
 
 
-def raw_sizes(sizes: Sizes) -> bool:
-    """Whether queries are of sizes that `raw_docs` can be searched for."""
-    return max(abs(sizes.smallest), abs(sizes.largest)) < _RAW_EXPONENT
-
-
 def _score_rounding(unit: float, sizes: Sizes, metric: Metric) -> float:
     """What a canonical score is off where that is beyond a share of the document's own size.
 
     It is rounded to float64: below the range of that, and where the distance to a short document
     is nearly the length of the query, the product sees more than the score does.
     """
-    underflow = np.exp2(np.log2(unit) - np.finfo(np.float64).maxexp - 49 - sizes.smallest)
-    query = np.exp2(np.log2(unit) + sizes.largest - np.finfo(np.float64).nmant)
+    underflow = np.exp2(np.log2(unit) - _MAX_EXPONENT - 49 - sizes.smallest)
+    query = np.exp2(np.log2(unit) + sizes.largest - _DIGITS)
     return float(underflow + (query if metric.name == "l2" else 0.0))
 
 
