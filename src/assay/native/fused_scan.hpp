@@ -255,56 +255,27 @@ void scan_in_groups(const Scan& scan, std::integer_sequence<int, less...>) {
 }
 
 constexpr size_t kFewQueries = 4;  // with more, packing takes less time than adding up within vectors
-constexpr int kDocsAtOnce = 4;
-constexpr size_t kBytesAhead = 16 * 1024;  // what is asked of memory before it is used
 
-// Products of few queries with some documents, both as they lie: products[8 · doc + query]; and square
-// norms of the documents.
-template <class Isa, int docs, int queries>
-inline void multiply_rows(const float* doc, const float* query, size_t columns, float* products, float* squares) {
+// Products of few queries with one document, both as they lie; returns its square norm. One row at a
+// time is how memory is read fastest.
+template <class Isa, int queries>
+inline float multiply_row(const float* doc, const float* query, size_t columns, float* products) {
     using Vec = typename Isa::Vec;
-    Vec sums[docs][queries], square[docs];
+    Vec sums[queries], square = Isa::spread(0.0f);
 #pragma GCC unroll 4
-    for (int i = 0; i < docs; ++i) {
-        square[i] = Isa::spread(0.0f);
-#pragma GCC unroll 4
-        for (int j = 0; j < queries; ++j) sums[i][j] = square[i];
-    }
+    for (int j = 0; j < queries; ++j) sums[j] = square;
     const auto add = [&](auto load) {
-        Vec rows[docs];
+        const Vec row = load(doc);
+        square = Isa::multiply_add(row, row, square);
 #pragma GCC unroll 4
-        for (int i = 0; i < docs; ++i) {
-            rows[i] = load(doc + i * columns);
-            square[i] = Isa::multiply_add(rows[i], rows[i], square[i]);
-        }
-#pragma GCC unroll 4
-        for (int j = 0; j < queries; ++j) {
-            const Vec other = load(query + j * columns);
-#pragma GCC unroll 4
-            for (int i = 0; i < docs; ++i) sums[i][j] = Isa::multiply_add(other, rows[i], sums[i][j]);
-        }
+        for (int j = 0; j < queries; ++j) sums[j] = Isa::multiply_add(load(query + j * columns), row, sums[j]);
     };
     size_t at = 0;
-    for (; at + Isa::width <= columns; at += Isa::width) {
-#pragma GCC unroll 4
-        for (int i = 0; i < docs; ++i) __builtin_prefetch(reinterpret_cast<const char*>(doc + i * columns + at) + kBytesAhead);
-        add([at](const float* row) { return Isa::load(row + at); });
-    }
+    for (; at + Isa::width <= columns; at += Isa::width) add([at](const float* row) { return Isa::load(row + at); });
     if (at < columns) add([at, columns](const float* row) { return Isa::load_some(row + at, columns - at); });
 #pragma GCC unroll 4
-    for (int i = 0; i < docs; ++i) {
-        for (int j = 0; j < queries; ++j) products[8 * i + j] = sum_of(Isa::folded(sums[i][j]));
-        squares[i] = sum_of(Isa::folded(square[i]));
-    }
-}
-
-template <class Isa, int queries>
-void multiply_panel(const float* docs, size_t count, const float* query, size_t columns, float* products, float* squares) {
-    size_t i = 0;
-    for (; i + kDocsAtOnce <= count; i += kDocsAtOnce) {
-        multiply_rows<Isa, kDocsAtOnce, queries>(docs + i * columns, query, columns, products + 8 * i, squares + i);
-    }
-    for (; i < count; ++i) multiply_rows<Isa, 1, queries>(docs + i * columns, query, columns, products + 8 * i, squares + i);
+    for (int j = 0; j < queries; ++j) products[j] = sum_of(Isa::folded(sums[j]));
+    return sum_of(Isa::folded(square));
 }
 
 // One panel of documents with few queries.
@@ -312,9 +283,11 @@ template <class Isa, int queries>
 void meet_rows(const Scan& scan, size_t first, size_t count, float* room) {
     constexpr size_t width = 2 * Isa::width;
     const float* docs = widened_rows(scan.docs, scan.stored, first, count, scan.columns, room);
-    float products[8 * width] = {}, scores[8 * width], scales[width] = {}, biases[width], squares[width];
-    multiply_panel<Isa, queries>(docs, count, scan.queries, scan.columns, products, squares);
-    for (size_t i = 0; scan.measuring != nullptr && i < count; ++i) measure(*scan.measuring, first + i, squares[i]);
+    float products[8 * width] = {}, scores[8 * width], scales[width] = {}, biases[width];
+    for (size_t i = 0; i < count; ++i) {
+        const float square = multiply_row<Isa, queries>(docs + i * scan.columns, scan.queries, scan.columns, products + 8 * i);
+        if (scan.measuring != nullptr) measure(*scan.measuring, first + i, square);
+    }
     const float bound = biases_of(scan, first, width, biases);
     std::memcpy(scales, scan.scale + first, count * sizeof(float));
     for (size_t i = 0; i < width; i += 8) transpose_eight(products + 8 * i, 8, scales + i, scores + i, width);
