@@ -108,26 +108,26 @@ inline float biases_of(const Scan& scan, size_t first, size_t width, float* out)
     return bound;
 }
 
-// Packs one panel, with room for eight rows; returns the largest bound of its documents.
+// Packs one panel, with room for its rows; returns the largest bound of its documents. Rows are read in
+// order first, and packed column by column: a line of the panel is written at once.
 template <class Isa>
 float pack_panel(const Scan& scan, size_t first, float* out, float* room) {
     constexpr size_t width = 2 * Isa::width;
+    const size_t count = scan.to - first < width ? scan.to - first : width, columns = scan.columns;
+    const float* rows = widened_rows(scan.docs, scan.stored, first, count, columns, room);
+    for (size_t i = 0; scan.measuring != nullptr && i < count; ++i) {
+        measure(*scan.measuring, first + i, square_of<Isa>(rows + i * columns, columns));
+    }
+    const float* scale = scan.scale + first;
     float* body = out + width;
-    for (size_t i = 0; i < width; i += 8) {
-        const size_t at = first + i, count = at + 8 <= scan.to ? 8 : at < scan.to ? scan.to - at : 0;
-        const float* rows = widened_rows(scan.docs, scan.stored, at, count, scan.columns, room);
-        for (size_t j = 0; scan.measuring != nullptr && j < count; ++j) {
-            measure(*scan.measuring, at + j, square_of<Isa>(rows + j * scan.columns, scan.columns));
+    size_t column = 0;
+    for (; count == width && column + 8 <= columns; column += 8) {
+        for (size_t i = 0; i < width; i += 8) {
+            transpose_eight(rows + i * columns + column, columns, scale + i, body + column * width + i, width);
         }
-        size_t column = 0;
-        for (; count == 8 && column + 8 <= scan.columns; column += 8) {
-            transpose_eight(rows + column, scan.columns, scan.scale + at, body + column * width + i, width);
-        }
-        for (; column < scan.columns; ++column) {
-            for (size_t j = 0; j < 8; ++j) {
-                body[column * width + i + j] = j < count ? rows[j * scan.columns + column] * scan.scale[at + j] : 0.0f;
-            }
-        }
+    }
+    for (; column < columns; ++column) {
+        for (size_t i = 0; i < width; ++i) body[column * width + i] = i < count ? rows[i * columns + column] * scale[i] : 0.0f;
     }
     return biases_of(scan, first, width, out);
 }
@@ -233,7 +233,7 @@ void scan_panels(const Scan& scan) {
     const size_t per_chunk = kChunkBytes / (panel_floats * sizeof(float)) + 1;
     const size_t groups = (scan.n_queries + rows - 1) / rows;
     const Scratch queries(groups * rows * scan.columns), panels(per_chunk * panel_floats), bounds(per_chunk);
-    const Scratch room(scan.stored == Stored::wide ? 0 : 8 * scan.columns);
+    const Scratch room(scan.stored == Stored::wide ? 0 : width * scan.columns);
     pack_queries(scan.queries, scan.n_queries, scan.columns, rows, queries.data());
     visit_chunks(scan, per_chunk * width, [&](size_t first, size_t last) {
         const size_t n_panels = (last - first + width - 1) / width;
@@ -254,7 +254,7 @@ void scan_in_groups(const Scan& scan, std::integer_sequence<int, less...>) {
     scans[(scan.n_queries + groups - 1) / groups - 1](scan);  // groups of one size, as small as that may be
 }
 
-constexpr size_t kFewQueries = 4;  // with more, packing takes less time than adding up within vectors
+constexpr size_t kFewQueries = 8;  // with more, packing takes less time than adding up within vectors
 
 // Products of few queries with one document, both as they lie; returns its square norm. One row at a
 // time is how memory is read fastest.
@@ -262,18 +262,18 @@ template <class Isa, int queries>
 inline float multiply_row(const float* doc, const float* query, size_t columns, float* products) {
     using Vec = typename Isa::Vec;
     Vec sums[queries], square = Isa::spread(0.0f);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int j = 0; j < queries; ++j) sums[j] = square;
     const auto add = [&](auto load) {
         const Vec row = load(doc);
         square = Isa::multiply_add(row, row, square);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
         for (int j = 0; j < queries; ++j) sums[j] = Isa::multiply_add(load(query + j * columns), row, sums[j]);
     };
     size_t at = 0;
     for (; at + Isa::width <= columns; at += Isa::width) add([at](const float* row) { return Isa::load(row + at); });
     if (at < columns) add([at, columns](const float* row) { return Isa::load_some(row + at, columns - at); });
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int j = 0; j < queries; ++j) products[j] = sum_of(Isa::folded(sums[j]));
     return sum_of(Isa::folded(square));
 }

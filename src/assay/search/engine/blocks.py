@@ -9,6 +9,7 @@ So no document that belongs to the best k can hide below the k-th best score les
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -49,8 +50,8 @@ _ROUNDINGS_BESIDE_THE_SUM: Final = 8
 _SANE_EXPONENT: Final = 100  # norms within 2^±100 can be multiplied in float32 as they are
 _BELOW_ALL_EXPONENTS: Final = -5000
 _ROWS_CONVERTED: Final = 1024  # at a time
-_MAX_EXPONENT: Final = np.finfo(np.float64).maxexp
-_DIGITS: Final = np.finfo(np.float64).nmant
+_MAX_EXPONENT: Final = 1024  # of float64
+_DIGITS: Final = 52
 _LARGEST_BIAS: Final = 1e37
 _NO_BOUND: Final = float(np.finfo(np.float32).max) / 4
 
@@ -318,9 +319,9 @@ def raw_docs(
     columns = rows.values.shape[1]
     factor = _error_factor(columns, columns // 8 + 16)
     rounding = _score_rounding(1.0, sizes, metric) + columns * 2.0**-125
-    bias_unit = np.ldexp(0.5, -sizes.largest) if metric.name == "l2" else 0.0
+    bias_unit = math.ldexp(0.5, -sizes.largest) if metric.name == "l2" else 0.0
     return kernels.RawBlock(
-        rows.values, stored, metric.code, factor, rounding, float(bias_unit), rows.first
+        rows.values, stored, metric.code, factor, rounding, bias_unit, rows.first
     )
 
 
@@ -330,9 +331,10 @@ def _score_rounding(unit: float, sizes: Sizes, metric: Metric) -> float:
     It is rounded to float64: below the range of that, and where the distance to a short document
     is nearly the length of the query, the product sees more than the score does.
     """
-    underflow = np.exp2(np.log2(unit) - _MAX_EXPONENT - 49 - sizes.smallest)
-    query = np.exp2(np.log2(unit) + sizes.largest - _DIGITS)
-    return float(underflow + (query if metric.name == "l2" else 0.0))
+    power = math.log2(unit)
+    underflow = 2.0 ** min(power - _MAX_EXPONENT - 49 - sizes.smallest, _MAX_EXPONENT - 1)
+    query = 2.0 ** min(power + sizes.largest - _DIGITS, _MAX_EXPONENT - 1)
+    return underflow + (query if metric.name == "l2" else 0.0)
 
 
 def _cosine(find: _Findable, factor: float, zero: str) -> tuple[float, Floats, Floats, Floats]:

@@ -35,13 +35,13 @@ from assay.search.engine.coarse import MOST_COLUMNS, PANEL, coarsen, share_left,
 from assay.search.engine.exclusion import Excluded, exclusions_of
 from assay.search.engine.prepared import Prepared
 from assay.search.engine.vectors import (
-    STORED,
     Rows,
     Vectors,
     check_columns,
     doc_blocks,
     matrix_of,
     raw_windows,
+    stored_as,
     widen,
 )
 from assay.search.engine.workers import thread_count
@@ -203,9 +203,8 @@ class SearchPlan:
             and self.fused
             and self.n_queries <= self.tile
             and isinstance(docs, np.ndarray | NpyRows)
-            and docs.dtype.isnative
-            and docs.dtype.name in STORED
-            and self.queries.dtype == np.float32
+            and stored_as(docs.dtype) is not None
+            and stored_as(self.queries.dtype) is not None
             and not (self._quantises and self._suits_8_bits(*docs.shape))
         ):
             return None
@@ -215,12 +214,10 @@ class SearchPlan:
 
     def raw_docs(self) -> Iterator[tuple[int, RawHandle]]:
         """The documents as they are stored, block by block, and how many these hold."""
-        stored = STORED[self.docs.dtype.name]
+        stored = stored_as(self.docs.dtype) or 0
         for rows in raw_windows(self.docs):
-            yield (
-                len(rows),
-                raw_docs(self.kernels, rows, stored, self.metric, sizes=self.sizes),
-            )
+            block = raw_docs(self.kernels, rows, stored, self.metric, sizes=self.sizes)
+            yield len(rows), block
 
     @property
     def _quantises(self) -> bool:

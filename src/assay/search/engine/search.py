@@ -84,7 +84,6 @@ def rank(
     lists = _join_lists(tops, n_docs if keep_ties else k)
     if ready.metric.name == "cosine" and zero == "last" and ready.n_zero:
         lists = _with_zero_queries_last(ready, lists, n_docs if keep_ties else k, n_docs)
-    found = _as_ranking(ready, lists, n_docs)
     made = search_settings(
         metric=metric,
         zero=zero,
@@ -93,7 +92,7 @@ def rank(
         keep_ties=keep_ties,
         n_docs=n_docs,
     )
-    return replace(found, settings=made, zero_rows=(ready.n_zero, n_zero))
+    return _as_ranking(ready, lists, n_docs, settings=made, zero_rows=(ready.n_zero, n_zero))
 
 
 def _find(
@@ -263,7 +262,7 @@ def _with_zero_queries_last(ready: SearchPlan, lists: _Lists, most: int, n_docs:
     return _Lists(offsets, np.concatenate(docs), np.concatenate(scores), tie_split)
 
 
-def _as_ranking(ready: SearchPlan, lists: _Lists, n_docs: int) -> Ranking:
+def _as_ranking(ready: SearchPlan, lists: _Lists, n_docs: int, **more: Any) -> Ranking:
     if not np.isfinite(lists.scores).all():
         raise ValueRangeError(
             "Some scores are beyond the range of float64 (1.8e308). Scale the vectors down."
@@ -279,6 +278,7 @@ def _as_ranking(ready: SearchPlan, lists: _Lists, n_docs: int) -> Ranking:
         has_ids=named,
         tie_split=lists.tie_split.astype(bool) if lists.tie_split.any() else None,
         search=f"{ready.engine}-certified",
+        **more,
     )
 
 
