@@ -149,6 +149,24 @@ private:
     In<float> scale_, bias_, bound_;
 };
 
+Stored stored_of(const AnyMatrix& rows, int stored) {
+    constexpr size_t bytes[] = {4, 2, 2, 1, 1, 2, 2};
+    require(stored >= 0 && stored < 7 && rows.itemsize() == bytes[stored], "rows of another type");
+    return static_cast<Stored>(stored);
+}
+
+// Elements as float32, one row after the other.
+void widen_of(AnyMatrix rows, int stored, Changed<float> wide, int threads) {
+    const Stored kind = stored_of(rows, stored);
+    require(wide.size() == rows.size(), "one number for each element");
+    nb::gil_scoped_release release;
+    const unsigned parts = rows.size() < 100000 ? 1u : static_cast<unsigned>(std::max(1, threads));
+    run_together(parts, [&](unsigned part) {
+        const size_t from = rows.size() * part / parts, to = rows.size() * (part + 1) / parts;
+        search_kernels().widen(static_cast<const char*>(rows.data()) + from * rows.itemsize(), kind, to - from, wide.data() + from);
+    });
+}
+
 // Documents as they are stored, which one scan of each of them measures.
 class RawBlock : public DocView {
 public:
@@ -169,12 +187,6 @@ public:
     bool is_odd() const { return odd_ != 0; }
 
 private:
-    static Stored stored_of(const AnyMatrix& rows, int stored) {
-        constexpr size_t bytes[] = {4, 2, 2, 1, 1, 2, 2};
-        require(stored >= 0 && stored < 7 && rows.itemsize() == bytes[stored], "rows of another type");
-        return static_cast<Stored>(stored);
-    }
-
     AnyMatrix rows_;
     Column<float> numbers_;
     volatile int32_t odd_ = 0;
@@ -407,6 +419,7 @@ void bind_search(nb::module_& module) {
         .def("result", result_of);
     module.def("coarsen", coarsen_of);
     module.def("coarse_rows", [] { return coarse_kernels().scan == nullptr ? size_t{0} : coarse_kernels().query_rows; });
+    module.def("widen", widen_of);
     module.def("square_norms", square_norms_of);
     module.def("pair_scores", pair_scores_of);
     module.def("count_targets", count_targets_of);

@@ -282,10 +282,10 @@ inline float multiply_row(const float* doc, const float* query, size_t columns, 
 template <class Isa, int queries>
 void meet_rows(const Scan& scan, size_t first, size_t count, float* room) {
     constexpr size_t width = 2 * Isa::width;
-    const float* docs = widened_rows(scan.docs, scan.stored, first, count, scan.columns, room);
     float products[8 * width] = {}, scores[8 * width], scales[width] = {}, biases[width];
     for (size_t i = 0; i < count; ++i) {
-        const float square = multiply_row<Isa, queries>(docs + i * scan.columns, scan.queries, scan.columns, products + 8 * i);
+        const float* doc = widened_rows(scan.docs, scan.stored, first + i, 1, scan.columns, room);
+        const float square = multiply_row<Isa, queries>(doc, scan.queries, scan.columns, products + 8 * i);
         if (scan.measuring != nullptr) measure(*scan.measuring, first + i, square);
     }
     const float bound = biases_of(scan, first, width, biases);
@@ -305,7 +305,7 @@ void meet_rows(const Scan& scan, size_t first, size_t count, float* room) {
 template <class Isa, int queries>
 void scan_rows(const Scan& scan) {
     constexpr size_t width = 2 * Isa::width;
-    const Scratch room(scan.stored == Stored::wide ? 0 : width * scan.columns);
+    const Scratch room(scan.columns);
     const size_t per_chunk = kChunkBytes / (width * scan.columns * sizeof(float)) + 1;
     visit_chunks(scan, per_chunk * width, [&](size_t first, size_t last) {
         for (; first < last; first += width) meet_rows<Isa, queries>(scan, first, last - first < width ? last - first : width, room.data());

@@ -35,7 +35,7 @@ struct Avx2 {
 }  // namespace
 
 const SearchKernels& avx2_search_kernels() {
-    static const SearchKernels kernels = {Avx2::rows, scan_with<Avx2>, square_norms, score};
+    static const SearchKernels kernels = {Avx2::rows, scan_with<Avx2>, square_norms, score, widen};
     return kernels;
 }
 

@@ -31,7 +31,7 @@ struct Avx512 {
 }  // namespace
 
 const SearchKernels& avx512_search_kernels() {
-    static const SearchKernels kernels = {Avx512::rows, scan_with<Avx512>, square_norms, score};
+    static const SearchKernels kernels = {Avx512::rows, scan_with<Avx512>, square_norms, score, widen};
     return kernels;
 }
 

@@ -72,6 +72,7 @@ struct SearchKernels {
     void (*square_norms)(const ExactRows&, size_t from, size_t to, double* hi, double* lo);
     // Scores of pairs: queries[i] with docs[i].
     void (*score)(Metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores);
+    void (*widen)(const void* from, Stored stored, size_t count, float* to);
 };
 
 // The score of one pair in exact arithmetic: slow, and right to the last bit.

@@ -291,6 +291,9 @@ class Kernels(Protocol):
     ) -> Ints:
         """Shuffle each row of queries × systems; largest less smallest sum of a system."""
 
+    def widen(self, rows: Array, stored: int, wide: Floats32, threads: int, /) -> None:
+        """Elements of a narrower type, given by their bits, one row after the other."""
+
     def fused_rows(self) -> int:
         """How many queries the fused product takes at a time; 0 where there is none."""
 

@@ -20,14 +20,25 @@ __all__ = [
     "fused_rows",
     "pair_scores",
     "square_norms",
+    "widen",
 ]
 
 _METRICS: Final[tuple[Literal["cosine", "dot", "l2"], ...]] = ("cosine", "dot", "l2")
+_STORED: Final = ("float32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16")
 _ZERO_SCORE: Final = -2.0
 # Below the bound of documents of which nothing is known: no limit is ever beyond these.
 _LARGEST: Final = np.finfo(np.float32).max / 8
 _NO_FLOOR: Final = -_LARGEST
 _SLACK: Final = 2.0**-21
+
+
+def widen(rows: npt.NDArray[Any], stored: int, wide: Floats32, threads: int) -> None:
+    """Elements of a narrower type, given by their bits, one row after the other."""
+    name = _STORED[stored]
+    if name == "bfloat16":
+        wide[:] = (rows.astype(np.uint32) << np.uint32(16)).view(np.float32).reshape(-1)
+    else:
+        wide[:] = rows.view(name).reshape(-1)
 
 
 class QueryBlock(NamedTuple):

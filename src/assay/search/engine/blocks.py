@@ -332,9 +332,10 @@ def _score_rounding(unit: float, sizes: Sizes, metric: Metric) -> float:
     is nearly the length of the query, the product sees more than the score does.
     """
     power = math.log2(unit)
-    underflow = 2.0 ** min(power - _MAX_EXPONENT - 49 - sizes.smallest, _MAX_EXPONENT - 1)
-    query = 2.0 ** min(power + sizes.largest - _DIGITS, _MAX_EXPONENT - 1)
-    return underflow + (query if metric.name == "l2" else 0.0)
+    powers = [power - _MAX_EXPONENT - 49 - sizes.smallest]
+    if metric.name == "l2":
+        powers.append(power + sizes.largest - _DIGITS)
+    return math.fsum(math.exp2(min(each, _MAX_EXPONENT - 1)) for each in powers)
 
 
 def _cosine(find: _Findable, factor: float, zero: str) -> tuple[float, Floats, Floats, Floats]:

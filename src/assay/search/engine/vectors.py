@@ -17,6 +17,8 @@ from assay.arrays import Array
 from assay.core import checks
 from assay.errors import MismatchError, ShapeError, ValueRangeError
 from assay.io.arrays import NpyRows
+from assay.native import kernels
+from assay.search.engine.workers import thread_count
 
 __all__ = [
     "Rows",
@@ -110,6 +112,11 @@ def widen(values: Array, what: str) -> Array:
     """Rows as float32 or float64, C-contiguous; no copy where they are that already."""
     if lies_ready(values):
         return values
+    stored = stored_as(values.dtype)
+    if stored:
+        wide = np.empty(values.size, np.float32)
+        kernels().widen(_bits_of(values), stored, wide, thread_count(None))
+        return wide.reshape(values.shape)
     if _becomes_float32(values.dtype):
         return np.ascontiguousarray(values.astype(np.float32))
     if values.dtype.kind in "iu":
@@ -186,10 +193,13 @@ def raw_windows(matrix: Vectors) -> Iterator[Rows]:
         step = _MOST_ROWS
     for start in range(0, n_rows, step):
         values = matrix[start : start + step]
-        if not lies_ready(values):
-            values = np.require(values, None, ["C", "A"])
-            values = values.view(f"u{values.dtype.itemsize}")  # of these bits
-        yield Rows(values, start, "docs")
+        yield Rows(values if lies_ready(values) else _bits_of(values), start, "docs")
+
+
+def _bits_of(values: Array) -> Array:
+    """Rows as the kernels take them: types that buffers cannot name are given by their bits."""
+    ready = np.require(values, None, ["C", "A"])
+    return ready if ready.dtype == np.float32 else ready.view(f"u{ready.dtype.itemsize}")
 
 
 def lies_ready(matrix: Array) -> bool:
