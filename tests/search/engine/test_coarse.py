@@ -215,13 +215,13 @@ def test_which_searches_go_by_8_bits(width, monkeypatch):
     """Many queries in many documents, but not where most documents would have to be looked at."""
     rng = np.random.default_rng(7)
     docs = rng.standard_normal((9000, 64), dtype=np.float32)
-    queries = rng.standard_normal((100, 64), dtype=np.float32)
+    queries = rng.standard_normal((130, 64), dtype=np.float32)
     near = (rng.standard_normal(64) + 1e-3 * docs).astype(np.float32)
     monkeypatch.setattr(plan, "_COARSE_ROWS", 0)  # whatever instructions there are
     scans = count_coarse(monkeypatch)
     rank(queries, docs, 10)
     assert len(scans) == 1
-    for given in ((queries[:20], docs, 10), (queries, docs[:4000], 10), (queries, near, 10)):
+    for given in ((queries[:127], docs, 10), (queries, docs[:4000], 10), (queries, near, 10)):
         rank(*given)
     rank(queries, docs, 1000)
     rank(queries, docs, 10, engine="numpy")

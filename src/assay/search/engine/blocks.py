@@ -312,6 +312,7 @@ def prepare_docs(kernels: Kernels, block: MeasuredRows, metric: Metric, *, sizes
     return Docs(*find_with, unit, block.first, native)
 
 
+@np.errstate(all="ignore")
 def raw_docs(
     kernels: Kernels, rows: Rows, stored: int, metric: Metric, *, sizes: Sizes
 ) -> RawHandle:
@@ -331,11 +332,9 @@ def _score_rounding(unit: float, sizes: Sizes, metric: Metric) -> float:
     It is rounded to float64: below the range of that, and where the distance to a short document
     is nearly the length of the query, the product sees more than the score does.
     """
-    power = math.log2(unit)
-    powers = [power - _MAX_EXPONENT - 49 - sizes.smallest]
-    if metric.name == "l2":
-        powers.append(power + sizes.largest - _DIGITS)
-    return math.fsum(math.exp2(min(each, _MAX_EXPONENT - 1)) for each in powers)
+    underflow = np.exp2(np.log2(unit) - _MAX_EXPONENT - 49 - sizes.smallest)
+    query = np.exp2(np.log2(unit) + sizes.largest - _DIGITS)
+    return float(underflow + (query if metric.name == "l2" else 0.0))
 
 
 def _cosine(find: _Findable, factor: float, zero: str) -> tuple[float, Floats, Floats, Floats]:
