@@ -1,5 +1,7 @@
 // Stands in for search_avx2.cpp where sanitizers look: the shape of the kernels for AVX-512, 14
 // queries × 32 documents at a time, in plain C++, for machines that have no such vectors.
+#include <algorithm>
+
 #include "exact_scores.hpp"
 #include "fused_scan.hpp"
 
@@ -16,6 +18,16 @@ struct Wide16 {
         Vec v;
         std::memcpy(v.at, from, sizeof v.at);
         return v;
+    }
+    static Vec load_some(const float* from, size_t count) {
+        Vec v = {};
+        std::memcpy(v.at, from, std::min<size_t>(count, width) * sizeof(float));
+        return v;
+    }
+    static __m256 folded(Vec v) { return _mm256_add_ps(_mm256_loadu_ps(v.at), _mm256_loadu_ps(v.at + 8)); }
+    static Vec add(Vec a, Vec b) {
+        for (int i = 0; i < width; ++i) a.at[i] += b.at[i];
+        return a;
     }
     static void store(float* to, Vec v) { std::memcpy(to, v.at, sizeof v.at); }
     static Vec spread(float x) {
@@ -46,7 +58,7 @@ struct Wide16 {
 }  // namespace
 
 const SearchKernels& avx2_search_kernels() {
-    static const SearchKernels kernels = {Wide16::rows, scan_with<Wide16>, square_norms, score};
+    static const SearchKernels kernels = {Wide16::rows, scan_with<Wide16>, square_norms, score, widen};
     return kernels;
 }
 

@@ -1,11 +1,15 @@
 // The Python face of the exact search. Blocks keep the arrays alive that they point into.
+#include <nanobind/stl/pair.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "arrays.hpp"
 #include "binding_parts.hpp"
 #include "coarse.hpp"
 #include "parallel.hpp"
 #include "search.hpp"
+#include "tie_order.hpp"
 
 namespace assay {
 
@@ -32,16 +36,24 @@ ExactRows rows_of(const AnyMatrix& rows, const In<int32_t>& exponents, const In<
     return exact;
 }
 
-class QueryBlock {
+// Queries of either kind below.
+class QueryView {
+public:
+    const QueryRows& view() const { return view_; }
+
+protected:
+    QueryRows view_ = {};
+};
+
+class QueryBlock : public QueryView {
 public:
     QueryBlock(AnyMatrix exact, In<int32_t> exponents, In<double> norm_hi, In<double> norm_lo, Matrix<float> rows,
                In<double> weight, In<double> shift)
-        : exact_(exact), exponents_(exponents), norm_hi_(norm_hi), norm_lo_(norm_lo), rows_(rows), weight_(weight), shift_(shift),
-          view_{rows_of(exact, exponents, norm_hi, norm_lo), rows.data(), weight.data(), shift.data()} {
+        : exact_(exact), exponents_(exponents), norm_hi_(norm_hi), norm_lo_(norm_lo), rows_(rows), weight_(weight), shift_(shift) {
+        view_ = {rows_of(exact, exponents, norm_hi, norm_lo), rows.data(), weight.data(), shift.data()};
         require(rows.shape(0) == view_.exact.count && rows.shape(1) == view_.exact.columns, "rows of one shape");
         require(weight.size() == view_.exact.count && shift.size() == view_.exact.count, "one weight and shift for each query");
     }
-    const QueryRows& view() const { return view_; }
 
 private:
     AnyMatrix exact_;
@@ -49,21 +61,86 @@ private:
     In<double> norm_hi_, norm_lo_;
     Matrix<float> rows_;
     In<double> weight_, shift_;
-    QueryRows view_;
 };
 
-class DocBlock {
+Metric metric_of(int metric) {
+    require(metric >= 0 && metric <= 2, "metric must be 0 (cosine), 1 (dot) or 2 (l2)");
+    return static_cast<Metric>(metric);
+}
+
+// Queries of usual sizes, measured and prepared at once: as Python does it for all sizes, but sooner.
+class RawQueries : public QueryView {
+public:
+    RawQueries(Matrix<float> rows, int metric)
+        : exact_(rows), exponents_(rows.shape(0), 0), norms_(2 * rows.shape(0)), numbers_(2 * rows.shape(0)), rows_(rows.size()) {
+        const size_t count = rows.shape(0);
+        view_.exact = {rows.data(), false, count, rows.shape(1), exponents_.data(), norms_.data(), norms_.data() + count};
+        search_kernels().square_norms(view_.exact, 0, count, norms_.data(), norms_.data() + count);
+        measure();
+        if (!odd_) prepare(metric_of(metric));
+        view_.rows = rows_.data();
+        view_.weight = numbers_.data();
+        view_.shift = numbers_.data() + count;
+    }
+    // Whether some are zero, not finite, or of other sizes: then they are no use.
+    bool is_odd() const { return odd_; }
+    // The exponents of the smallest and of the largest norm.
+    std::pair<int, int> sizes() const { return {smallest_, largest_}; }
+
+private:
+    static constexpr double kLeast = 0x1p-60, kMost = 0x1p60;
+
+    void measure() {
+        for (size_t query = 0; query < view_.exact.count; ++query) {
+            const double square = norms_[query];
+            odd_ |= !(square > kLeast && square < kMost);
+            const int exponent = odd_ ? 0 : std::ilogb(std::sqrt(square)) + 1;
+            smallest_ = query == 0 ? exponent : std::min(smallest_, exponent);
+            largest_ = query == 0 ? exponent : std::max(largest_, exponent);
+        }
+    }
+
+    void prepare(Metric metric) {
+        const size_t count = view_.exact.count, columns = view_.exact.columns;
+        for (size_t query = 0; query < count; ++query) {
+            const double norm = std::sqrt(norms_[query]);
+            const double factor = metric == Metric::l2 ? std::ldexp(1.0, -largest_) : 1.0 / norm;
+            numbers_[query] = metric == Metric::cosine ? 1.0 : metric == Metric::dot ? factor : factor / 2;
+            numbers_[count + query] = metric == Metric::l2 ? norms_[query] : 0.0;
+            const float* row = exact_.data() + query * columns;
+            for (size_t i = 0; i < columns; ++i) rows_[query * columns + i] = static_cast<float>(row[i] * factor);
+        }
+    }
+
+    Matrix<float> exact_;
+    std::vector<int32_t> exponents_;
+    std::vector<double> norms_, numbers_;
+    std::vector<float> rows_;
+    bool odd_ = false;
+    int smallest_ = 0, largest_ = 0;
+};
+
+// Documents of either kind below.
+class DocView {
+public:
+    explicit DocView(const DocRows& view) : view_(view) {}
+    const DocRows& view() const { return view_; }
+
+protected:
+    DocRows view_;
+};
+
+class DocBlock : public DocView {
 public:
     DocBlock(AnyMatrix exact, In<int32_t> exponents, In<double> norm_hi, In<double> norm_lo, Matrix<float> rows, In<float> scale,
              In<float> bias, In<float> bound, double unit, int64_t first)
-        : exact_(exact), exponents_(exponents), norm_hi_(norm_hi), norm_lo_(norm_lo), rows_(rows), scale_(scale), bias_(bias), bound_(bound),
-          view_{rows_of(exact, exponents, norm_hi, norm_lo), rows.data(), scale.data(), bias.data(), bound.data(), unit, first} {
+        : DocView({rows_of(exact, exponents, norm_hi, norm_lo), rows.data(), scale.data(), bias.data(), bound.data(), unit, first}),
+          exact_(exact), exponents_(exponents), norm_hi_(norm_hi), norm_lo_(norm_lo), rows_(rows), scale_(scale), bias_(bias), bound_(bound) {
         const size_t count = view_.exact.count;
         require(rows.shape(0) == count && rows.shape(1) == view_.exact.columns, "rows of one shape");
         require(scale.size() == count && bias.size() == count && bound.size() == count, "one scale, bias and bound for each doc");
         require(count < size_t{1} << 31, "too many docs in a block");
     }
-    const DocRows& view() const { return view_; }
 
 private:
     AnyMatrix exact_;
@@ -71,7 +148,50 @@ private:
     In<double> norm_hi_, norm_lo_;
     Matrix<float> rows_;
     In<float> scale_, bias_, bound_;
-    DocRows view_;
+};
+
+Stored stored_of(const AnyMatrix& rows, int stored) {
+    constexpr size_t bytes[] = {4, 2, 2, 1, 1, 2, 2};
+    require(stored >= 0 && stored < 7 && rows.itemsize() == bytes[stored], "rows of another type");
+    return static_cast<Stored>(stored);
+}
+
+// Elements as float32, one row after the other.
+void widen_of(AnyMatrix rows, int stored, Changed<float> wide, int threads) {
+    const Stored kind = stored_of(rows, stored);
+    require(wide.size() == rows.size(), "one number for each element");
+    nb::gil_scoped_release release;
+    const unsigned parts = rows.size() < 100000 ? 1u : static_cast<unsigned>(std::max(1, threads));
+    run_together(parts, [&](unsigned part) {
+        const size_t from = rows.size() * part / parts, to = rows.size() * (part + 1) / parts;
+        search_kernels().widen(static_cast<const char*>(rows.data()) + from * rows.itemsize(), kind, to - from, wide.data() + from);
+    });
+}
+
+// Documents as they are stored, which one scan of each of them measures.
+class RawBlock : public DocView {
+public:
+    RawBlock(AnyMatrix rows, int stored, int metric, float factor, float rounding, float bias_unit, int64_t first)
+        : DocView({{rows.data(), false, rows.shape(0), rows.shape(1), nullptr, nullptr, nullptr, stored_of(rows, stored)},
+                   nullptr, nullptr, nullptr, nullptr, 1.0, first}),
+          rows_(rows), numbers_(3 * rows.shape(0)) {
+        const size_t count = rows.shape(0);
+        require(count < size_t{1} << 31, "too many docs in a block");
+        float* numbers = numbers_.data();
+        measuring_ = {metric_of(metric), factor, rounding, bias_unit, numbers, numbers + count, numbers + 2 * count, &odd_};
+        view_.scale = measuring_.scale;
+        view_.bias = measuring_.bias;
+        view_.bound = measuring_.bound;
+        view_.measuring = &measuring_;
+    }
+    RawBlock(const RawBlock&) = delete;
+    bool is_odd() const { return odd_ != 0; }
+
+private:
+    AnyMatrix rows_;
+    Column<float> numbers_;
+    volatile int32_t odd_ = 0;
+    Measuring measuring_;
 };
 
 // The coarse rows of a DocBlock, which must outlive it.
@@ -112,11 +232,6 @@ nb::tuple coarsen_of(Matrix<float> rows, In<float> signs, int threads) {
     return nb::make_tuple(to_numpy(std::move(codes)), to_numpy(std::move(step)), to_numpy(std::move(residual)), to_numpy(std::move(norm)));
 }
 
-Metric metric_of(int metric) {
-    require(metric >= 0 && metric <= 2, "metric must be 0 (cosine), 1 (dot) or 2 (l2)");
-    return static_cast<Metric>(metric);
-}
-
 void check_match(const QueryRows& queries, const DocRows& docs) {
     require(queries.exact.columns == docs.exact.columns, "queries and docs must have the same columns");
 }
@@ -137,7 +252,7 @@ Control control_of(const Changed<int32_t>& stop, const Changed<int64_t>& done) {
     return {stop.data(), done.data()};
 }
 
-void scan_of(TopK& top, int metric, const QueryBlock& queries, const DocBlock& docs, In<int64_t> excluded_offsets, In<int64_t> excluded_docs,
+void scan_of(TopK& top, int metric, const QueryView& queries, const DocView& docs, In<int64_t> excluded_offsets, In<int64_t> excluded_docs,
              size_t from, size_t to, Changed<int32_t> stop, Changed<int64_t> done) {
     check_match(queries.view(), docs.view());
     require(top.best().size() == queries.view().exact.count, "another number of queries");
@@ -192,30 +307,34 @@ Out<float> floors_of(const TopK& top, const QueryBlock& queries, const DocBlock&
     return to_numpy(std::move(floor));
 }
 
-nb::tuple result_of(TopK& top) {
-    Column<int64_t> offsets;
+// Rows of at most so many documents; and whether one more, where there is one, ties with the last.
+nb::tuple result_of(TopK& top, size_t most) {
+    const auto& best = top.best();
+    Column<int64_t> offsets(best.size() + 1);
+    Column<uint8_t> tie_split(best.size());
     Column<int32_t> docs;
     Column<double> scores;
     {
         nb::gil_scoped_release release;
         top.sort();
-        const auto& best = top.best();
-        offsets = Column<int64_t>(best.size() + 1);
         offsets[0] = 0;
-        const auto is_found = [](const Scored& one) { return one.doc != kNobody; };
-        for (size_t q = 0; q < best.size(); ++q) offsets[q + 1] = offsets[q] + std::count_if(best[q].begin(), best[q].end(), is_found);
+        for (size_t q = 0; q < best.size(); ++q) {  // documents of `seed` come last
+            const auto is_found = [](const Scored& one) { return one.doc != kNobody; };
+            const auto found = static_cast<size_t>(std::count_if(best[q].begin(), best[q].end(), is_found));
+            offsets[q + 1] = offsets[q] + static_cast<int64_t>(std::min(found, most));
+            tie_split[q] = found > most && scores_tie(best[q][most].score, best[q][most - 1].score);
+        }
         docs = Column<int32_t>(static_cast<size_t>(offsets[best.size()]));
         scores = Column<double>(docs.size());
-        size_t at = 0;
-        for (const std::vector<Scored>& row : best) {
-            for (const Scored& found : row) {
-                if (!is_found(found)) continue;
-                docs[at] = static_cast<int32_t>(found.doc);
-                scores[at++] = found.score;
+        for (size_t q = 0; q < best.size(); ++q) {
+            const auto first = static_cast<size_t>(offsets[q]), count = static_cast<size_t>(offsets[q + 1]) - first;
+            for (size_t i = 0; i < count; ++i) {
+                docs[first + i] = static_cast<int32_t>(best[q][i].doc);
+                scores[first + i] = best[q][i].score;
             }
         }
     }
-    return nb::make_tuple(to_numpy(std::move(offsets)), to_numpy(std::move(docs)), to_numpy(std::move(scores)));
+    return nb::make_tuple(to_numpy(std::move(offsets)), to_numpy(std::move(docs)), to_numpy(std::move(scores)), to_numpy(std::move(tie_split)));
 }
 
 nb::tuple square_norms_of(AnyMatrix rows, In<int32_t> exponents, int threads) {
@@ -298,9 +417,16 @@ void decide_targets_of(int metric, const QueryBlock& queries, const DocBlock& do
 }  // namespace
 
 void bind_search(nb::module_& module) {
-    nb::class_<QueryBlock>(module, "QueryBlock")
+    nb::class_<QueryView>(module, "QueryView");
+    nb::class_<RawQueries, QueryView>(module, "RawQueries")
+        .def(nb::init<Matrix<float>, int>())
+        .def("is_odd", &RawQueries::is_odd)
+        .def("sizes", &RawQueries::sizes);
+    nb::class_<QueryBlock, QueryView>(module, "QueryBlock")
         .def(nb::init<AnyMatrix, In<int32_t>, In<double>, In<double>, Matrix<float>, In<double>, In<double>>());
-    nb::class_<DocBlock>(module, "DocBlock")
+    nb::class_<DocView>(module, "DocView");
+    nb::class_<RawBlock, DocView>(module, "RawBlock").def(nb::init<AnyMatrix, int, int, float, float, float, int64_t>()).def("is_odd", &RawBlock::is_odd);
+    nb::class_<DocBlock, DocView>(module, "DocBlock")
         .def(nb::init<AnyMatrix, In<int32_t>, In<double>, In<double>, Matrix<float>, In<float>, In<float>, In<float>, double, int64_t>());
     nb::class_<CoarseBlock>(module, "CoarseBlock")
         .def(nb::init<const DocBlock&, In<uint8_t>, In<float>, In<float>, In<float>, In<float>>(), nb::keep_alive<1, 2>());
@@ -315,6 +441,7 @@ void bind_search(nb::module_& module) {
         .def("result", result_of);
     module.def("coarsen", coarsen_of);
     module.def("coarse_rows", [] { return coarse_kernels().scan == nullptr ? size_t{0} : coarse_kernels().query_rows; });
+    module.def("widen", widen_of);
     module.def("square_norms", square_norms_of);
     module.def("pair_scores", pair_scores_of);
     module.def("count_targets", count_targets_of);

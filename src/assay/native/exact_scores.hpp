@@ -4,7 +4,7 @@
 #pragma once
 
 #include "exact_sum.hpp"
-#include "search_kernels.hpp"
+#include "stored.hpp"
 
 namespace {
 
@@ -86,48 +86,88 @@ bool find_cosine(const PairRows<A, B>& rows, Pair dot, double error, double& sco
     return dot.hi == 0.0 || is_sure(cosine, 1.2 * share * std::fabs(cosine.hi) + tiny);
 }
 
+// The score of rows that are not zero, by their product.
 template <class A, class B>
-bool find_score(Metric metric, const PairRows<A, B>& rows, double& score) {
-    if (metric == Metric::l2) return find_distance(rows, score);
-    const double sizes = rows.a_square.hi * rows.b_square.hi;
-    if (sizes == 0.0) {  // a row of zeros
-        score = metric == Metric::cosine ? kZeroScore : 0.0;
-        return true;
-    }
-    const Pair dot = exact_sum<false>(rows.a, Scale(rows.a_exponent), rows.b, Scale(rows.b_exponent), rows.columns);
-    const double error = sum_error(rows.columns) * std::sqrt(sizes) + rows.underflow();
+bool find_score(Metric metric, const PairRows<A, B>& rows, Pair dot, double& score) {
+    const double error = sum_error(rows.columns) * std::sqrt(rows.a_square.hi * rows.b_square.hi) + rows.underflow();
     return metric == Metric::dot ? find_product(rows, dot, error, score) : find_cosine(rows, dot, error, score);
 }
 
 template <class A, class B>
-double score_of(Metric metric, const ExactRows& queries, size_t q, const ExactRows& docs, size_t d) {
+bool find_score(Metric metric, const PairRows<A, B>& rows, double& score) {
+    if (metric == Metric::l2) return find_distance(rows, score);
+    if (rows.a_square.hi * rows.b_square.hi == 0.0) {  // a row of zeros
+        score = metric == Metric::cosine ? kZeroScore : 0.0;
+        return true;
+    }
+    const Pair dot = exact_sum<false>(rows.a, Scale(rows.a_exponent), rows.b, Scale(rows.b_exponent), rows.columns);
+    return find_score(metric, rows, dot, score);
+}
+
+template <class A, class B>
+PairRows<A, B> pair_of(const ExactRows& queries, size_t q, const ExactRows& docs, size_t d) {
     const size_t columns = queries.columns;
-    const PairRows<A, B> rows = {static_cast<const A*>(queries.rows) + q * columns,
-                                 static_cast<const B*>(docs.rows) + d * columns,
-                                 columns,
-                                 queries.exponents[q],
-                                 docs.exponents[d],
-                                 {queries.norm_hi[q], queries.norm_lo[q]},
-                                 {docs.norm_hi[d], docs.norm_lo[d]}};
+    return {static_cast<const A*>(queries.rows) + q * columns,
+            static_cast<const B*>(docs.rows) + d * columns,
+            columns,
+            queries.exponents[q],
+            docs.exponents[d],
+            {queries.norm_hi[q], queries.norm_lo[q]},
+            {docs.norm_hi[d], docs.norm_lo[d]}};
+}
+
+template <class A, class B>
+double score_of(Metric metric, const ExactRows& queries, size_t q, const ExactRows& docs, size_t d) {
     double score;
-    return find_score(metric, rows, score) ? score : assay::exact_score(metric, queries, q, docs, d);
+    return find_score(metric, pair_of<A, B>(queries, q, docs, d), score) ? score : assay::exact_score(metric, queries, q, docs, d);
+}
+
+// Asks for the next document's row early.
+inline void expect_row(const Pairs& pairs, size_t next, const void* rows, size_t bytes) {
+    if (next >= pairs.count || pairs.docs[next] == pairs.docs[next - 1]) return;
+    const char* row = static_cast<const char*>(rows) + pairs.docs[next] * bytes;
+    for (size_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(row + byte);
 }
 
 template <class A, class B>
 void score_all(Metric metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores) {
-    const size_t bytes = docs.columns * sizeof(B);
-    const char* rows = static_cast<const char*>(docs.rows);
     for (size_t i = 0; i < pairs.count; ++i) {
-        if (i + 1 < pairs.count && pairs.docs[i + 1] != pairs.docs[i]) {  // ask for the next row early
-            const char* next = rows + pairs.docs[i + 1] * bytes;
-            for (size_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(next + byte);
-        }
+        expect_row(pairs, i + 1, docs.rows, docs.columns * sizeof(B));
         scores[i] = score_of<A, B>(metric, queries, pairs.queries[i], docs, pairs.docs[i]);
     }
 }
 
+// The same for documents that were not measured: each is, when its turn comes. None of them is zero.
+template <class A>
+void score_raw(Metric metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores) {
+    const Scratch room(docs.columns);
+    const int32_t exponent = 0;
+    Pair square = {};
+    const float* row = nullptr;
+    ExactRows one = {nullptr, false, 1, docs.columns, &exponent, &square.hi, &square.lo};
+    for (size_t i = 0; i < pairs.count; ++i) {
+        const size_t doc = pairs.docs[i], query = pairs.queries[i];
+        expect_row(pairs, i + 1, docs.rows, docs.columns * kStoredBytes[static_cast<size_t>(docs.stored)]);
+        if (i > 0 && doc == pairs.docs[i - 1]) {
+            scores[i] = score_of<A, float>(metric, queries, query, one, 0);
+            continue;
+        }
+        one.rows = row = widened_rows(docs.rows, docs.stored, doc, 1, docs.columns, room.data());
+        Pair dot = {};
+        if (metric != Metric::l2) {
+            const A* other = static_cast<const A*>(queries.rows) + query * docs.columns;
+            exact_sums(other, Scale(queries.exponents[query]), row, docs.columns, dot, square);
+        }
+        const PairRows<A, float> rows = pair_of<A, float>(queries, query, one, 0);
+        const bool found = metric == Metric::l2 ? find_distance(rows, scores[i]) : find_score(metric, rows, dot, scores[i]);
+        if (!found) scores[i] = assay::exact_score(metric, queries, query, one, 0);
+    }
+}
+
 void score(Metric metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores) {
-    if (queries.doubled) {
+    if (docs.exponents == nullptr) {
+        queries.doubled ? score_raw<double>(metric, queries, docs, pairs, scores) : score_raw<float>(metric, queries, docs, pairs, scores);
+    } else if (queries.doubled) {
         docs.doubled ? score_all<double, double>(metric, queries, docs, pairs, scores)
                      : score_all<double, float>(metric, queries, docs, pairs, scores);
     } else {

@@ -216,4 +216,26 @@ Pair exact_sum(const A* a, Scale a_scale, const B* b, Scale b_scale, size_t colu
     return lanes.total();
 }
 
+// Σ a·b and Σ b·b, each as exact_sum finds it, in the time of one: neither waits for the other.
+template <class A>
+void exact_sums(const A* a, Scale a_scale, const float* b, size_t columns, Pair& product, Pair& square) {
+    const Scale unscaled(0);
+    Lanes products, squares;
+    size_t i = 0;
+    for (; i + kLanes <= columns; i += kLanes) {
+        add_eight<false>(products, a + i, a_scale, b + i, unscaled);
+        add_eight<false>(squares, b + i, unscaled, b + i, unscaled);
+    }
+    if (i < columns) {
+        A a_rest[kLanes] = {};
+        float b_rest[kLanes] = {};
+        std::memcpy(a_rest, a + i, (columns - i) * sizeof(A));
+        std::memcpy(b_rest, b + i, (columns - i) * sizeof(float));
+        add_eight<false>(products, a_rest, a_scale, b_rest, unscaled);
+        add_eight<false>(squares, b_rest, unscaled, b_rest, unscaled);
+    }
+    product = products.total();
+    square = squares.total();
+}
+
 }  // namespace

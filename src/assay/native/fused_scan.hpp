@@ -3,39 +3,24 @@
 // because each source that includes this is compiled for other vector instructions.
 //
 // A panel is `2 · Isa::width` documents, column by column, with their biases as the first column.
-// Panels of about 256 KB are packed at a time and meet all queries while they are in the cache.
+// Panels of about 256 KB are packed at a time and meet all queries while they are in the cache. For
+// few queries packing takes longer than the product: these meet the rows as they lie.
 #pragma once
 
 #include <cmath>
-#include <cstdlib>
-#include <new>
+#include <utility>
 
-#include "jumps.hpp"
 #include "eight_floats.hpp"
-#include "search_kernels.hpp"
+#include "jumps.hpp"
+#include "stored.hpp"
 
 namespace {
 
+using assay::Measuring;
+using assay::Metric;
 using assay::Scan;
 
 constexpr size_t kChunkBytes = 256 * 1024;
-
-// Memory that is given back at the end of a block.
-class Scratch {
-public:
-    explicit Scratch(size_t floats) {
-        const size_t bytes = (floats * sizeof(float) + 63) / 64 * 64;
-        data_ = static_cast<float*>(std::aligned_alloc(64, bytes));
-        if (data_ == nullptr) throw std::bad_alloc();
-    }
-    ~Scratch() { std::free(data_); }
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
-    float* data() const { return data_; }
-
-private:
-    float* data_;
-};
 
 // Queries in groups of `rows`, column by column; the last group is filled up with zeros.
 void pack_queries(const float* queries, size_t count, size_t columns, size_t rows, float* out) {
@@ -59,44 +44,81 @@ inline void transpose_eight(const float* rows, size_t stride, const float* facto
     for (int i = 0; i < 8; ++i) put_eight(out + i * out_stride, a[i]);
 }
 
-// Packs one panel; returns the largest bound of its documents. Beyond the end the bias is −inf.
-float pack_panel(const Scan& scan, size_t first, size_t width, float* out) {
+// Square norms within these limits are off by rounding alone, and their products stay in range.
+constexpr float kLeastSquare = 0x1p-60f, kMostSquare = 0x1p60f;
+
+// What the metric makes of the square norm of a document.
+inline void measure(const Measuring& measuring, size_t doc, float square) {
+    if (!(square > kLeastSquare && square < kMostSquare)) __atomic_store_n(measuring.odd, 1, __ATOMIC_RELAXED);
+    const float norm = std::sqrt(square), bias = measuring.bias_unit * square;
+    const bool cosine = measuring.metric == Metric::cosine;
+    measuring.scale[doc] = cosine ? 1.0f / norm : 1.0f;
+    measuring.bias[doc] = -bias;
+    measuring.bound[doc] = measuring.factor * (cosine ? 1.0f : norm + bias) + measuring.rounding;
+}
+
+template <class Isa>
+inline float square_of(const float* row, size_t columns) {
+    typename Isa::Vec sum = Isa::spread(0.0f), other = sum;
+    size_t i = 0;
+    for (; i + 2 * Isa::width <= columns; i += 2 * Isa::width) {
+        const typename Isa::Vec left = Isa::load(row + i), right = Isa::load(row + i + Isa::width);
+        sum = Isa::multiply_add(left, left, sum);
+        other = Isa::multiply_add(right, right, other);
+    }
+    for (; i < columns; i += Isa::width) {
+        const typename Isa::Vec some = Isa::load_some(row + i, columns - i);
+        sum = Isa::multiply_add(some, some, sum);
+    }
+    return sum_of(Isa::folded(sum) + Isa::folded(other));
+}
+
+// Writes the biases of a panel, beyond the end −inf; returns the largest bound of its documents.
+inline float biases_of(const Scan& scan, size_t first, size_t width, float* out) {
     float bound = 0.0f;
     for (size_t i = 0; i < width; ++i) {
         const bool inside = first + i < scan.to;
         out[i] = inside ? scan.bias[first + i] : -INFINITY;
         if (inside && scan.bound[first + i] > bound) bound = scan.bound[first + i];
     }
-    float* body = out + width;
-    for (size_t i = 0; i < width; i += 8) {
-        const float* rows = scan.docs + (first + i) * scan.columns;
-        size_t column = 0;
-        if (first + i + 8 <= scan.to) {
-            for (; column + 8 <= scan.columns; column += 8) {
-                transpose_eight(rows + column, scan.columns, scan.scale + first + i, body + column * width + i, width);
-            }
-        }
-        for (; column < scan.columns; ++column) {
-            for (size_t j = 0; j < 8; ++j) {
-                const bool inside = first + i + j < scan.to;
-                body[column * width + i + j] = inside ? rows[j * scan.columns + column] * scan.scale[first + i + j] : 0.0f;
-            }
-        }
-    }
     return bound;
 }
 
+// Packs one panel, with room for its rows; returns the largest bound of its documents. Rows are read in
+// order first, and packed column by column: a line of the panel is written at once.
 template <class Isa>
+float pack_panel(const Scan& scan, size_t first, float* out, float* room) {
+    constexpr size_t width = 2 * Isa::width;
+    const size_t count = scan.to - first < width ? scan.to - first : width, columns = scan.columns;
+    const float* rows = widened_rows(scan.docs, scan.stored, first, count, columns, room);
+    for (size_t i = 0; scan.measuring != nullptr && i < count; ++i) {
+        measure(*scan.measuring, first + i, square_of<Isa>(rows + i * columns, columns));
+    }
+    const float* scale = scan.scale + first;
+    float* body = out + width;
+    size_t column = 0;
+    for (; count == width && column + 8 <= columns; column += 8) {
+        for (size_t i = 0; i < width; i += 8) {
+            transpose_eight(rows + i * columns + column, columns, scale + i, body + column * width + i, width);
+        }
+    }
+    for (; column < columns; ++column) {
+        for (size_t i = 0; i < width; ++i) body[column * width + i] = i < count ? rows[i * columns + column] * scale[i] : 0.0f;
+    }
+    return biases_of(scan, first, width, out);
+}
+
+template <class Isa, int rows>
 struct Tile {
-    typename Isa::Vec left[Isa::rows], right[Isa::rows];
+    typename Isa::Vec left[rows], right[rows];
 };
 
 // Scores of one group of queries with one panel.
-template <class Isa>
-inline __attribute__((always_inline)) void multiply(const float* queries, const float* panel, size_t columns, Tile<Isa>& tile) {
+template <class Isa, int rows>
+inline __attribute__((always_inline)) void multiply(const float* queries, const float* panel, size_t columns, Tile<Isa, rows>& tile) {
     typename Isa::Vec left = Isa::load(panel), right = Isa::load(panel + Isa::width);
 #pragma GCC unroll 14
-    for (int row = 0; row < Isa::rows; ++row) {
+    for (int row = 0; row < rows; ++row) {
         tile.left[row] = left;
         tile.right[row] = right;
     }
@@ -105,88 +127,180 @@ inline __attribute__((always_inline)) void multiply(const float* queries, const 
         left = Isa::load(panel);
         right = Isa::load(panel + Isa::width);
 #pragma GCC unroll 14
-        for (int row = 0; row < Isa::rows; ++row) {
+        for (int row = 0; row < rows; ++row) {
             const typename Isa::Vec query = Isa::spread(queries[row]);
             tile.left[row] = Isa::multiply_add(query, left, tile.left[row]);
             tile.right[row] = Isa::multiply_add(query, right, tile.right[row]);
         }
-        queries += Isa::rows;
+        queries += rows;
     }
 }
 
-template <class Isa>
-__attribute__((noinline, cold)) void hand_over(const Scan& scan, size_t query, size_t first, typename Isa::Vec left,
-                                               typename Isa::Vec right, uint32_t mask) {
-    if (scan.to - first < 2 * Isa::width) mask &= (uint32_t{1} << (scan.to - first)) - 1;  // never beyond the end
-    float scores[2 * Isa::width];
-    Isa::store(scores, left);
-    Isa::store(scores + Isa::width, right);
-    scan.receive(scan.receiver, query, first, scores, mask);
+// Hands over what is in the masks of some queries: scores of a panel each, one after the other.
+template <size_t width>
+__attribute__((noinline, cold)) void hand_over(const Scan& scan, size_t query, size_t count, size_t first, const float* scores,
+                                               const uint32_t* masks) {
+    const uint32_t inside = scan.to - first < width ? (uint32_t{1} << (scan.to - first)) - 1 : ~uint32_t{0};  // never beyond the end
+    for (size_t i = 0; i < count; ++i, scores += width) {
+        if ((masks[i] & inside) != 0) scan.receive(scan.receiver, query + i, first, scores, masks[i] & inside);
+    }
 }
 
 // One group of queries with all panels of a chunk.
-template <class Isa, bool counting>
+template <class Isa, bool counting, int rows>
 void meet(const Scan& scan, const float* queries, size_t group, const float* panels, const float* bounds,
           size_t first, size_t n_panels) {
     constexpr size_t width = 2 * Isa::width;
     const size_t panel_floats = width * (scan.columns + 1);
-    uint64_t above[Isa::rows] = {};
-    for (size_t row = 0; row < Isa::rows && group + row < scan.n_queries; ++row) scan.expect(scan.receiver, group + row);
+    uint64_t above[rows] = {};
+    for (size_t row = 0; row < rows && group + row < scan.n_queries; ++row) scan.expect(scan.receiver, group + row);
     for (size_t p = 0; p < n_panels; ++p) {
-        Tile<Isa> tile;
-        multiply<Isa>(queries, panels + p * panel_floats, scan.columns, tile);
+        Tile<Isa, rows> tile;
+        multiply<Isa, rows>(queries, panels + p * panel_floats, scan.columns, tile);
         const float bound = bounds[p];
+        uint32_t masks[rows], any = 0;
 #pragma GCC unroll 14
-        for (int row = 0; row < Isa::rows; ++row) {
+        for (int row = 0; row < rows; ++row) {
             const size_t query = group + row;
-            uint32_t mask = Isa::at_least(tile.left[row], tile.right[row], scan.floor[query] - bound);
+            masks[row] = Isa::at_least(tile.left[row], tile.right[row], scan.floor[query] - bound);
             if constexpr (counting) {
                 const uint32_t certain = Isa::beyond(tile.left[row], tile.right[row], scan.ceiling[query] + bound);
                 above[row] += static_cast<uint64_t>(__builtin_popcount(certain));
-                mask &= ~certain;
+                masks[row] &= ~certain;
             }
-            if (__builtin_expect(mask != 0, 0)) {
-                hand_over<Isa>(scan, query, first + p * width, tile.left[row], tile.right[row], mask);
+            any |= masks[row];
+        }
+        if (__builtin_expect(any != 0, 0)) {  // all at once: no register may have to outlive a call
+            float scores[rows * width];
+#pragma GCC unroll 14
+            for (int row = 0; row < rows; ++row) {
+                Isa::store(scores + row * width, tile.left[row]);
+                Isa::store(scores + row * width + Isa::width, tile.right[row]);
             }
+            hand_over<width>(scan, group, rows, first + p * width, scores, masks);
         }
     }
     if constexpr (counting) {
-        for (int row = 0; row < Isa::rows && group + row < scan.n_queries; ++row) {
+        for (int row = 0; row < rows && group + row < scan.n_queries; ++row) {
             scan.above[group + row] += static_cast<int64_t>(above[row]);
         }
     }
 }
 
-template <class Isa, bool counting>
-void scan_chunks(const Scan& scan) {
-    constexpr size_t width = 2 * Isa::width;
-    const size_t panel_floats = width * (scan.columns + 1);
-    const size_t per_chunk = kChunkBytes / (panel_floats * sizeof(float)) + 1;
-    const size_t groups = (scan.n_queries + Isa::rows - 1) / Isa::rows;
-    Scratch queries(groups * Isa::rows * scan.columns), panels(per_chunk * panel_floats), bounds(per_chunk);
-    pack_queries(scan.queries, scan.n_queries, scan.columns, Isa::rows, queries.data());
-    const size_t chunk_docs = per_chunk * width;
+inline bool is_stopped(const Scan& scan) { return *scan.stop != 0 || (scan.measuring != nullptr && *scan.measuring->odd != 0); }
+
+// Calls visit(first, last) for all chunks of documents, in jumps, and counts them as done.
+template <class Visit>
+void visit_chunks(const Scan& scan, size_t chunk_docs, Visit visit) {
     const size_t n_chunks = (scan.to - scan.from + chunk_docs - 1) / chunk_docs;
     Jumps jumps(n_chunks);
-    for (size_t i = 0; i < n_chunks && *scan.stop == 0; ++i) {
+    for (size_t i = 0; i < n_chunks && !is_stopped(scan); ++i) {
         const size_t first = scan.from + jumps.next() * chunk_docs;
         const size_t last = first + chunk_docs < scan.to ? first + chunk_docs : scan.to;
-        const size_t n_panels = (last - first + width - 1) / width;
-        for (size_t p = 0; p < n_panels; ++p) {
-            bounds.data()[p] = pack_panel(scan, first + p * width, width, panels.data() + p * panel_floats);
-        }
-        for (size_t group = 0; group < groups && *scan.stop == 0; ++group) {
-            meet<Isa, counting>(scan, queries.data() + group * Isa::rows * scan.columns, group * Isa::rows,
-                                panels.data(), bounds.data(), first, n_panels);
-        }
+        visit(first, last);
         __atomic_fetch_add(scan.done, static_cast<int64_t>((last - first) * scan.n_queries), __ATOMIC_RELAXED);
     }
 }
 
+template <class Isa, bool counting, int rows>
+void scan_panels(const Scan& scan) {
+    constexpr size_t width = 2 * Isa::width;
+    const size_t panel_floats = width * (scan.columns + 1);
+    const size_t per_chunk = kChunkBytes / (panel_floats * sizeof(float)) + 1;
+    const size_t groups = (scan.n_queries + rows - 1) / rows;
+    const Scratch queries(groups * rows * scan.columns), panels(per_chunk * panel_floats), bounds(per_chunk);
+    const Scratch room(scan.stored == Stored::wide ? 0 : width * scan.columns);
+    pack_queries(scan.queries, scan.n_queries, scan.columns, rows, queries.data());
+    visit_chunks(scan, per_chunk * width, [&](size_t first, size_t last) {
+        const size_t n_panels = (last - first + width - 1) / width;
+        for (size_t p = 0; p < n_panels; ++p) {
+            bounds.data()[p] = pack_panel<Isa>(scan, first + p * width, panels.data() + p * panel_floats, room.data());
+        }
+        for (size_t group = 0; group < groups && !is_stopped(scan); ++group) {
+            meet<Isa, counting, rows>(scan, queries.data() + group * rows * scan.columns, group * rows, panels.data(), bounds.data(),
+                                      first, n_panels);
+        }
+    });
+}
+
+template <class Isa, bool counting, int... less>
+void scan_in_groups(const Scan& scan, std::integer_sequence<int, less...>) {
+    static constexpr void (*scans[])(const Scan&) = {scan_panels<Isa, counting, less + 1>...};
+    const size_t groups = (scan.n_queries + Isa::rows - 1) / Isa::rows;
+    scans[(scan.n_queries + groups - 1) / groups - 1](scan);  // groups of one size, as small as that may be
+}
+
+constexpr size_t kFewQueries = 8;  // with more, packing takes less time than adding up within vectors
+
+// Products of few queries with one document, both as they lie; returns its square norm. One row at a
+// time is how memory is read fastest.
+template <class Isa, int queries>
+inline float multiply_row(const float* doc, const float* query, size_t columns, float* products) {
+    using Vec = typename Isa::Vec;
+    Vec sums[queries], square = Isa::spread(0.0f);
+#pragma GCC unroll 8
+    for (int j = 0; j < queries; ++j) sums[j] = square;
+    const auto add = [&](auto load) {
+        const Vec row = load(doc);
+        square = Isa::multiply_add(row, row, square);
+#pragma GCC unroll 8
+        for (int j = 0; j < queries; ++j) sums[j] = Isa::multiply_add(load(query + j * columns), row, sums[j]);
+    };
+    size_t at = 0;
+    for (; at + Isa::width <= columns; at += Isa::width) add([at](const float* row) { return Isa::load(row + at); });
+    if (at < columns) add([at, columns](const float* row) { return Isa::load_some(row + at, columns - at); });
+#pragma GCC unroll 8
+    for (int j = 0; j < queries; ++j) products[j] = sum_of(Isa::folded(sums[j]));
+    return sum_of(Isa::folded(square));
+}
+
+// One panel of documents with few queries.
+template <class Isa, int queries>
+void meet_rows(const Scan& scan, size_t first, size_t count, float* room) {
+    constexpr size_t width = 2 * Isa::width;
+    float products[8 * width] = {}, scores[8 * width], scales[width] = {}, biases[width];
+    for (size_t i = 0; i < count; ++i) {
+        const float* doc = widened_rows(scan.docs, scan.stored, first + i, 1, scan.columns, room);
+        const float square = multiply_row<Isa, queries>(doc, scan.queries, scan.columns, products + 8 * i);
+        if (scan.measuring != nullptr) measure(*scan.measuring, first + i, square);
+    }
+    const float bound = biases_of(scan, first, width, biases);
+    std::memcpy(scales, scan.scale + first, count * sizeof(float));
+    for (size_t i = 0; i < width; i += 8) transpose_eight(products + 8 * i, 8, scales + i, scores + i, width);
+    uint32_t masks[queries], any = 0;
+    for (size_t j = 0; j < queries; ++j) {
+        float* row = scores + j * width;
+        Isa::store(row, Isa::add(Isa::load(row), Isa::load(biases)));
+        Isa::store(row + Isa::width, Isa::add(Isa::load(row + Isa::width), Isa::load(biases + Isa::width)));
+        masks[j] = Isa::at_least(Isa::load(row), Isa::load(row + Isa::width), scan.floor[j] - bound);
+        any |= masks[j];
+    }
+    if (__builtin_expect(any != 0, 0)) hand_over<width>(scan, 0, queries, first, scores, masks);
+}
+
+template <class Isa, int queries>
+void scan_rows(const Scan& scan) {
+    constexpr size_t width = 2 * Isa::width;
+    const Scratch room(scan.columns);
+    const size_t per_chunk = kChunkBytes / (width * scan.columns * sizeof(float)) + 1;
+    visit_chunks(scan, per_chunk * width, [&](size_t first, size_t last) {
+        for (; first < last; first += width) meet_rows<Isa, queries>(scan, first, last - first < width ? last - first : width, room.data());
+    });
+}
+
+template <class Isa, int... less>
+void scan_few(const Scan& scan, std::integer_sequence<int, less...>) {
+    static constexpr void (*scans[])(const Scan&) = {scan_rows<Isa, less + 1>...};
+    scans[scan.n_queries - 1](scan);
+}
+
 template <class Isa>
 void scan_with(const Scan& scan) {
+    constexpr std::make_integer_sequence<int, Isa::rows> each;
     if (scan.from >= scan.to || scan.n_queries == 0) return;
-    scan.ceiling == nullptr ? scan_chunks<Isa, false>(scan) : scan_chunks<Isa, true>(scan);
+    if (scan.ceiling != nullptr) return scan_in_groups<Isa, true>(scan, each);
+    if (scan.n_queries <= kFewQueries) return scan_few<Isa>(scan, std::make_integer_sequence<int, kFewQueries>());
+    scan_in_groups<Isa, false>(scan, each);
 }
 
 }  // namespace

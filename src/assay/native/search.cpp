@@ -29,7 +29,9 @@ Scan scan_of(const QueryRows& queries, const DocRows& docs, Range range, Control
     scan.queries = queries.rows;
     scan.n_queries = queries.exact.count;
     scan.columns = queries.exact.columns;
-    scan.docs = docs.rows;
+    scan.docs = docs.measuring == nullptr ? docs.rows : docs.exact.rows;
+    scan.stored = docs.exact.stored;
+    scan.measuring = docs.measuring;
     scan.scale = docs.scale;
     scan.bias = docs.bias;
     scan.bound = docs.bound;
@@ -62,8 +64,7 @@ class TopKReceiver {
 public:
     TopKReceiver(TopK& top, Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, const float* least)
         : top_(top), decider_(metric, queries, docs), queries_(queries), docs_(docs), excluded_(excluded),
-          capacity_(2 * std::min(top.k_, kMostPruned) + 256),
-          widest_(2 * *std::max_element(docs.bound, docs.bound + docs.exact.count)),
+          capacity_(2 * std::min(top.k_, kMostPruned) + 96),
           floor_(padded(queries.exact.count, kNoFloor)), counts_(queries.exact.count),
           candidates_(queries.exact.count * capacity_), lows_(capacity_) {
         top.floors(queries, docs, floor_.data());
@@ -106,6 +107,7 @@ private:
         for (; mask != 0; mask &= mask - 1) {
             const size_t bit = static_cast<size_t>(lowest_bit(mask)), doc = first + bit;
             if (any_excluded && excluded_.holds(query, docs_.first + static_cast<int64_t>(doc))) continue;
+            widest_ = std::max(widest_, 2 * docs_.bound[doc]);
             *next++ = {scores[bit] - docs_.bound[doc], static_cast<uint32_t>(doc)};
         }
         counts_[query] = static_cast<size_t>(next - candidates_of(query));
@@ -175,7 +177,7 @@ private:
     const DocRows& docs_;
     const Excluded& excluded_;
     size_t capacity_;
-    float widest_;
+    float widest_ = 0.0f;  // twice the largest bound of a candidate
     std::vector<float> floor_;
     std::vector<size_t> counts_;
     std::vector<Candidate> candidates_;
@@ -192,7 +194,7 @@ void TopK::scan(Metric metric, const QueryRows& queries, const DocRows& docs, co
     scan.receive = TopKReceiver::receive;
     scan.expect = TopKReceiver::expect;
     search_kernels().scan(scan);
-    receiver.finish(control.stop);
+    if (docs.measuring == nullptr || *docs.measuring->odd == 0) receiver.finish(control.stop);
 }
 
 void TopK::decide(Metric metric, const QueryRows& queries, const DocRows& docs, const int64_t* offsets, const uint32_t* candidates) {

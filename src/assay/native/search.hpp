@@ -30,6 +30,7 @@ struct DocRows {
     const float* bound;
     double unit;
     int64_t first;
+    const Measuring* measuring = nullptr;  // where scale, bias and bound are still to be found
 };
 
 // Documents that a query must not find: docs[offsets[q]] … docs[offsets[q + 1]], ascending.

@@ -10,6 +10,12 @@ struct Avx2 {
     using Vec = __m256;
     static constexpr int width = 8, rows = 6;
     static Vec load(const float* at) { return _mm256_loadu_ps(at); }
+    static Vec load_some(const float* at, size_t count) {
+        const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), end = _mm256_set1_epi32(count < width ? static_cast<int>(count) : width);
+        return _mm256_maskload_ps(at, _mm256_cmpgt_epi32(end, places));
+    }
+    static Eight folded(Vec v) { return v; }
+    static Vec add(Vec a, Vec b) { return _mm256_add_ps(a, b); }
     static void store(float* at, Vec v) { _mm256_storeu_ps(at, v); }
     static Vec spread(float x) { return _mm256_set1_ps(x); }
     static Vec multiply_add(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
@@ -29,7 +35,7 @@ struct Avx2 {
 }  // namespace
 
 const SearchKernels& avx2_search_kernels() {
-    static const SearchKernels kernels = {Avx2::rows, scan_with<Avx2>, square_norms, score};
+    static const SearchKernels kernels = {Avx2::rows, scan_with<Avx2>, square_norms, score, widen};
     return kernels;
 }
 

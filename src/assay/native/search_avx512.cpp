@@ -10,6 +10,11 @@ struct Avx512 {
     using Vec = __m512;
     static constexpr int width = 16, rows = 14;
     static Vec load(const float* at) { return _mm512_loadu_ps(at); }
+    static Vec load_some(const float* at, size_t count) {
+        return count < width ? _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), at) : load(at);
+    }
+    static Eight folded(Vec v) { return _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1)); }
+    static Vec add(Vec a, Vec b) { return _mm512_add_ps(a, b); }
     static void store(float* at, Vec v) { _mm512_storeu_ps(at, v); }
     static Vec spread(float x) { return _mm512_set1_ps(x); }
     static Vec multiply_add(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
@@ -26,7 +31,7 @@ struct Avx512 {
 }  // namespace
 
 const SearchKernels& avx512_search_kernels() {
-    static const SearchKernels kernels = {Avx512::rows, scan_with<Avx512>, square_norms, score};
+    static const SearchKernels kernels = {Avx512::rows, scan_with<Avx512>, square_norms, score, widen};
     return kernels;
 }
 

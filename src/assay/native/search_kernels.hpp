@@ -9,8 +9,12 @@ namespace assay {
 
 enum class Metric { cosine, dot, l2 };
 
+// How the elements of rows lie in memory: as float or double, or narrower than that.
+enum class Stored { wide, float16, bfloat16, int8, uint8, int16, uint16 };
+
 // Rows as canonical scores read them: of float or of double, scaled by 2^-exponent, with their
-// square norms as pairs.
+// square norms as pairs. Without exponents they are not scaled, and norms are computed as needed;
+// only such rows may be stored narrower.
 struct ExactRows {
     const void* rows;
     bool doubled;
@@ -18,6 +22,20 @@ struct ExactRows {
     const int32_t* exponents;
     const double* norm_hi;
     const double* norm_lo;
+    Stored stored = Stored::wide;
+};
+
+// What a scan finds out about documents, as far as it reads them. A scan stops where one is odd: zero,
+// not finite, or of a size that the product could not compare.
+struct Measuring {
+    Metric metric;
+    float factor;    // the bound is factor · (norm + |bias|) + rounding,
+    float rounding;
+    float bias_unit;  // and the bias −bias_unit · norm², where the metric has one
+    float* scale;
+    float* bias;
+    float* bound;
+    volatile int32_t* odd;
 };
 
 // One product of a block of queries with a range of documents. The float32 score of a document is
@@ -25,10 +43,12 @@ struct ExactRows {
 struct Scan {
     const float* queries;
     size_t n_queries, columns;
-    const float* docs;
+    const void* docs;
+    Stored stored;
     const float* scale;
     const float* bias;
     const float* bound;
+    const Measuring* measuring;  // null where scale, bias and bound are known
     size_t from, to;          // the range of documents
     const float* floor;       // per query, padded with +inf: what is certainly below is passed over
     const float* ceiling;     // per query, padded with +inf, or null: what is certainly above is counted,
@@ -52,6 +72,7 @@ struct SearchKernels {
     void (*square_norms)(const ExactRows&, size_t from, size_t to, double* hi, double* lo);
     // Scores of pairs: queries[i] with docs[i].
     void (*score)(Metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores);
+    void (*widen)(const void* from, Stored stored, size_t count, float* to);
 };
 
 // The score of one pair in exact arithmetic: slow, and right to the last bit.

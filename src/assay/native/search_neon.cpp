@@ -12,6 +12,13 @@ struct Neon {
     using Vec = float32x4_t;
     static constexpr int width = 4, rows = 12;
     static Vec load(const float* at) { return vld1q_f32(at); }
+    static Vec load_some(const float* at, size_t count) {
+        float some[width] = {};
+        std::memcpy(some, at, (count < width ? count : width) * sizeof(float));
+        return load(some);
+    }
+    static Eight folded(Vec v) { return Eight{v[0], v[1], v[2], v[3]}; }
+    static Vec add(Vec a, Vec b) { return vaddq_f32(a, b); }
     static void store(float* at, Vec v) { vst1q_f32(at, v); }
     static Vec spread(float x) { return vdupq_n_f32(x); }
     static Vec multiply_add(Vec a, Vec b, Vec c) { return vfmaq_f32(c, a, b); }
@@ -32,7 +39,7 @@ struct Neon {
 }  // namespace
 
 const SearchKernels& neon_search_kernels() {
-    static const SearchKernels kernels = {Neon::rows, scan_with<Neon>, square_norms, score};
+    static const SearchKernels kernels = {Neon::rows, scan_with<Neon>, square_norms, score, widen};
     return kernels;
 }
 

@@ -4,7 +4,7 @@
 namespace assay {
 
 const SearchKernels& plain_search_kernels() {
-    static const SearchKernels kernels = {1, nullptr, square_norms, score};
+    static const SearchKernels kernels = {1, nullptr, square_norms, score, widen};
     return kernels;
 }
 

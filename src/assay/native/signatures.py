@@ -22,6 +22,8 @@ __all__ = [
     "Kernels",
     "Parser",
     "QueryHandle",
+    "RawHandle",
+    "RawQueryHandle",
     "RowFault",
     "TextFault",
 ]
@@ -76,6 +78,23 @@ class QueryHandle(Protocol):
 
 class DocHandle(Protocol):
     """Documents as the search kernels see them."""
+
+
+class RawQueryHandle(QueryHandle, Protocol):
+    """Queries of usual sizes, measured and prepared by the kernels."""
+
+    def is_odd(self) -> bool:
+        """Whether some are zero, not finite, or of other sizes; then they are no use."""
+
+    def sizes(self) -> tuple[int, int]:
+        """Exponents of the smallest and the largest norm."""
+
+
+class RawHandle(DocHandle, Protocol):
+    """Documents as they are stored, which a scan measures."""
+
+    def is_odd(self) -> bool:
+        """Whether a scan met a row that must be measured before."""
 
 
 class CoarseHandle(Protocol):
@@ -135,8 +154,8 @@ class BestK(Protocol):
     def floors(self, queries: QueryHandle, docs: DocHandle, /) -> Floats32:
         """For each query a score of the product below which no document can matter."""
 
-    def result(self) -> tuple[Ints, Ints32, Floats]:
-        """Offsets, documents and scores, each row in rank order."""
+    def result(self, most: int, /) -> tuple[Ints, Ints32, Floats, Bytes]:
+        """Offsets, documents and scores in rank order; and where one beyond the cut ties."""
 
 
 class Kernels(Protocol):
@@ -275,6 +294,9 @@ class Kernels(Protocol):
     ) -> Ints:
         """Shuffle each row of queries × systems; largest less smallest sum of a system."""
 
+    def widen(self, rows: Array, stored: int, wide: Floats32, threads: int, /) -> None:
+        """Elements of a narrower type, given by their bits, one row after the other."""
+
     def fused_rows(self) -> int:
         """How many queries the fused product takes at a time; 0 where there is none."""
 
@@ -306,6 +328,22 @@ class Kernels(Protocol):
         /,
     ) -> DocHandle:
         """Documents; bias + scale · (query · row) is off by at most bound."""
+
+    def RawQueries(self, rows: Floats32, metric: int, /) -> RawQueryHandle:  # noqa: N802
+        """Queries, measured and prepared for the product."""
+
+    def RawBlock(  # noqa: N802
+        self,
+        rows: Array,
+        stored: int,
+        metric: int,
+        factor: float,
+        rounding: float,
+        bias_unit: float,
+        first: int,
+        /,
+    ) -> RawHandle:
+        """Documents; the bound is factor · (norm + |bias|) + rounding, the bias −unit · norm²."""
 
     def coarse_rows(self) -> int:
         """How many queries the product of 8-bit numbers takes at a time; 0 where there is none."""

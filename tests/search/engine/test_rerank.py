@@ -54,7 +54,7 @@ def test_rows_of_any_length_and_several_blocks(monkeypatch):
     whole = rerank(first, queries, docs=docs)
     assert whole.lengths.tolist() == first.lengths.tolist()
     monkeypatch.setattr(vectors, "_WINDOW_BYTES", 7 * 4 * 5)  # seven documents at a time
-    monkeypatch.setattr(vectors, "_lies_ready", lambda matrix: False)
+    monkeypatch.setattr(vectors, "lies_ready", lambda matrix: False)
     again = rerank(first, queries, docs=docs)
     assert again.scores.tobytes() == whole.scores.tobytes()
 

@@ -23,6 +23,7 @@ from assay.native.twins.search import (
     fused_rows,
     pair_scores,
     square_norms,
+    widen,
 )
 from assay.native.twins.statistics import bootstrap_sums, flip_sums, shuffled_ranges
 from assay.native.twins.trec import TrecParser
@@ -61,6 +62,7 @@ __all__ = [
     "sort_rows",
     "square_norms",
     "take_ids",
+    "widen",
 ]
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from assay.arrays import Floats, Floats32, Ints, Ints32, Words32, offsets_of
+from assay.arrays import Bytes, Floats, Floats32, Ints, Ints32, Words32, offsets_of
 from assay.native.tie_order import rank_order, sides_of
 from assay.native.twins import canonical
 
@@ -21,15 +21,26 @@ __all__ = [
     "fused_rows",
     "pair_scores",
     "square_norms",
+    "widen",
 ]
 
 _METRICS: Final[tuple[Literal["cosine", "dot", "l2"], ...]] = ("cosine", "dot", "l2")
+_STORED: Final = ("float32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16")
 _ZERO_SCORE: Final = -2.0
 _NOBODY: Final = np.iinfo(np.int64).max  # the number of the documents of `seed`: after all others
 # Below the bound of documents of which nothing is known: no limit is ever beyond these.
 _LARGEST: Final = np.finfo(np.float32).max / 8
 _NO_FLOOR: Final = -_LARGEST
 _SLACK: Final = 2.0**-21
+
+
+def widen(rows: npt.NDArray[Any], stored: int, wide: Floats32, threads: int) -> None:
+    """Elements of a narrower type, given by their bits, one row after the other."""
+    name = _STORED[stored]
+    if name == "bfloat16":
+        wide[:] = (rows.astype(np.uint32) << np.uint32(16)).view(np.float32).reshape(-1)
+    else:
+        wide[:] = rows.view(name).reshape(-1)
 
 
 class QueryBlock(NamedTuple):
@@ -141,11 +152,19 @@ class TopK:
         floors[full] = limits[0]
         return floors
 
-    def result(self) -> tuple[Ints, Ints32, Floats]:
-        """Offsets, documents and scores, each row in rank order."""
+    def result(self, most: int) -> tuple[Ints, Ints32, Floats, Bytes]:
+        """Offsets, documents and scores in rank order; and where one beyond the cut ties."""
         found = self.docs != _NOBODY
         counts = np.bincount(self.rows[found], minlength=self.n_queries)
-        return offsets_of(counts), self.docs[found].astype(np.int32), self.scores[found]
+        offsets, all_docs, all_scores = offsets_of(counts), self.docs[found], self.scores[found]
+        lengths = np.diff(offsets)
+        longer = np.flatnonzero(lengths > most)
+        beyond = offsets[longer + 1] - 1
+        tie_split = np.zeros(len(lengths), np.uint8)
+        tie_split[longer] = all_scores[beyond] == all_scores[beyond - 1]
+        docs = np.delete(all_docs, beyond).astype(np.int32)
+        scores = np.delete(all_scores, beyond)
+        return offsets_of(np.minimum(lengths, most)), docs, scores, tie_split
 
     def _add(self, rows: Ints, docs: Ints, scores: Floats) -> None:
         """Merge, sort by the tie rule, and cut each row after its k-th document."""

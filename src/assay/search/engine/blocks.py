@@ -9,6 +9,7 @@ So no document that belongs to the best k can hide below the k-th best score les
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from assay.arrays import Array, Floats, Ints32
 from assay.core.ids import Ids
 from assay.errors import UsageError, ValueRangeError
-from assay.native.signatures import CoarseHandle, DocHandle, Kernels, QueryHandle
+from assay.native.signatures import CoarseHandle, DocHandle, Kernels, QueryHandle, RawHandle
 from assay.search.engine.coarse import Coarse, coarsen
 from assay.search.engine.vectors import Rows, window_rows
 
@@ -36,6 +37,7 @@ __all__ = [
     "measure_rows",
     "prepare_docs",
     "prepare_queries",
+    "raw_docs",
     "refuse_zero",
 ]
 
@@ -48,6 +50,8 @@ _ROUNDINGS_BESIDE_THE_SUM: Final = 8
 _SANE_EXPONENT: Final = 100  # norms within 2^±100 can be multiplied in float32 as they are
 _BELOW_ALL_EXPONENTS: Final = -5000
 _ROWS_CONVERTED: Final = 1024  # at a time
+_MAX_EXPONENT: Final = 1024  # of float64
+_DIGITS: Final = 52
 _LARGEST_BIAS: Final = 1e37
 _NO_BOUND: Final = float(np.finfo(np.float32).max) / 4
 
@@ -209,8 +213,8 @@ def _scale_rows(rows: Array, exponents: Ints32) -> NDArray[np.float32]:
     return scaled
 
 
-def _error_factor(columns: int) -> float:
-    share = (columns + _ROUNDINGS_BESIDE_THE_SUM) * _ROUNDOFF
+def _error_factor(columns: int, more: int = 0) -> float:
+    share = (columns + _ROUNDINGS_BESIDE_THE_SUM + more) * _ROUNDOFF
     return 1.01 * share / (1.0 - share) if share < 0.5 else _NO_BOUND
 
 
@@ -308,14 +312,28 @@ def prepare_docs(kernels: Kernels, block: MeasuredRows, metric: Metric, *, sizes
     return Docs(*find_with, unit, block.first, native)
 
 
+@np.errstate(all="ignore")
+def raw_docs(
+    kernels: Kernels, rows: Rows, stored: int, metric: Metric, *, sizes: Sizes
+) -> RawHandle:
+    """Documents that a scan measures in float32, which is off by less than an eighth of the sum."""
+    columns = rows.values.shape[1]
+    factor = _error_factor(columns, columns // 8 + 16)
+    rounding = _score_rounding(1.0, sizes, metric) + columns * 2.0**-125
+    bias_unit = math.ldexp(0.5, -sizes.largest) if metric.name == "l2" else 0.0
+    return kernels.RawBlock(
+        rows.values, stored, metric.code, factor, rounding, bias_unit, rows.first
+    )
+
+
 def _score_rounding(unit: float, sizes: Sizes, metric: Metric) -> float:
     """What a canonical score is off where that is beyond a share of the document's own size.
 
     It is rounded to float64: below the range of that, and where the distance to a short document
     is nearly the length of the query, the product sees more than the score does.
     """
-    underflow = np.exp2(np.log2(unit) - np.finfo(np.float64).maxexp - 49 - sizes.smallest)
-    query = np.exp2(np.log2(unit) + sizes.largest - np.finfo(np.float64).nmant)
+    underflow = np.exp2(np.log2(unit) - _MAX_EXPONENT - 49 - sizes.smallest)
+    query = np.exp2(np.log2(unit) + sizes.largest - _DIGITS)
     return float(underflow + (query if metric.name == "l2" else 0.0))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final
 
@@ -14,9 +15,9 @@ from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.settings import as_settings, pair_digest
 from assay.errors import UsageError
-from assay.io.arrays import open_rows
+from assay.io.arrays import NpyRows, open_rows
 from assay.native import Engine, engine_name, load
-from assay.native.signatures import Kernels
+from assay.native.signatures import Kernels, RawHandle, RawQueryHandle
 from assay.search.engine.blocks import (
     Docs,
     MeasuredRows,
@@ -27,6 +28,7 @@ from assay.search.engine.blocks import (
     measure_rows,
     prepare_docs,
     prepare_queries,
+    raw_docs,
     refuse_zero,
 )
 from assay.search.engine.coarse import MOST_COLUMNS, PANEL, coarsen, share_left, signs_of
@@ -38,6 +40,8 @@ from assay.search.engine.vectors import (
     check_columns,
     doc_blocks,
     matrix_of,
+    raw_windows,
+    stored_as,
     widen,
 )
 from assay.search.engine.workers import thread_count
@@ -46,13 +50,14 @@ __all__ = ["SearchPlan", "check_ids", "choose_kernels", "plan"]
 
 _MOST_QUERIES: Final = 1008  # at a time: their packed rows stay in the last cache
 _SHORT: Final = 1 << 30  # multiplications
+_TINY: Final = 1 << 25  # and so few that to start another thread would take longer
 _FEW_QUERIES: Final = 256  # below this many for each thread, threads share out the documents
 _BYTES: Final = 192 << 20  # work space of all threads together
 _MOST_PRUNED: Final = 4096
 _COARSE_BYTES: Final = 96 << 20  # of documents in 8 bits, which a search makes for itself
 _COARSE_DOCS: Final = 4096  # fewer are searched sooner by the float32 product; so are short rows,
 _COARSE_COLUMNS: Final = 32
-_COARSE_QUERIES: Final = 96  # and for fewer of these documents are not quantised
+_COARSE_QUERIES: Final = 128  # and for fewer of these documents are not quantised
 _COARSE_SHARE: Final = 48  # documents for each that is to be found
 _COARSE_ROOM: Final = 8192  # candidates of a query
 _PROBES: Final = 8  # queries by which a block is judged
@@ -67,18 +72,16 @@ class SearchPlan:
     engine: str
     metric: Metric
     queries: Vectors
-    measures: MeasuredRows  # of all queries, without their rows
     docs: Any
     n_docs: int | None
     query_ids: Ids | None
     doc_ids: Ids | None
     exclude: Any
-    excluded: Excluded
     threads: int
     tile: int
     parts: int
-    sizes: Sizes
     depth: int  # documents to find by 8 bits, where that may be done; else 0
+    lists: bool  # whether the best documents are searched for
 
     @property
     def n_queries(self) -> int:
@@ -99,6 +102,40 @@ class SearchPlan:
     def is_short(self) -> bool:
         """Whether all products together take a few hundredths of a second at most."""
         return self.total is not None and self.total * self.queries.shape[1] < _SHORT
+
+    def refuse_early(self) -> None:
+        """Refuse queries and exclusions that cannot be searched for."""
+        if self.raw is None:
+            _ = self.measures
+        _ = self.excluded
+
+    @cached_property
+    def excluded(self) -> Excluded:
+        """What each query must not find."""
+        return exclusions_of(
+            self.exclude,
+            n_queries=self.n_queries,
+            n_docs=self.n_docs,
+            query_ids=self.query_ids,
+            doc_ids=self.doc_ids,
+        )
+
+    @property
+    def n_zero(self) -> int:
+        """How many queries are all zero."""
+        return 0 if self.raw is not None else int(self.measures.zero.sum())
+
+    @cached_property
+    def measures(self) -> MeasuredRows:
+        """What all queries measure, without their rows."""
+        return _measure_queries(
+            self.kernels, self.queries, self.metric, self.tile, self.query_ids, self.threads
+        )
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """The least and the largest of the queries' sizes."""
+        return _sizes(self.measures) if self.raw is None else Sizes(*self.raw.sizes())
 
     def tiles(self) -> list[tuple[int, int]]:
         """The blocks of queries: first, and one past the last."""
@@ -145,13 +182,41 @@ class SearchPlan:
 
     def is_coarse(self, block: MeasuredRows) -> bool:
         """Whether a block of documents is searched by products of 8-bit numbers first."""
-        n_docs, columns = block.rows.shape
+        return self._suits_8_bits(*block.rows.shape) and (
+            block.coarse is not None or self._quantises
+        )
+
+    def _suits_8_bits(self, n_docs: int, columns: int) -> bool:
         return (
             self.depth > 0
             and n_docs >= max(_COARSE_DOCS, self.depth * _COARSE_SHARE)
             and _COARSE_COLUMNS <= columns <= MOST_COLUMNS
-            and (block.coarse is not None or self._quantises)
         )
+
+    @cached_property
+    def raw(self) -> RawQueryHandle | None:
+        """All queries, where documents are searched as they are stored: once, not for 8 bits."""
+        docs = self.docs
+        if not (
+            self.lists
+            and self.fused
+            and self.n_queries <= self.tile
+            and isinstance(docs, np.ndarray | NpyRows)
+            and stored_as(docs.dtype) is not None
+            and stored_as(self.queries.dtype) is not None
+            and not (self._quantises and self._suits_8_bits(*docs.shape))
+        ):
+            return None
+        rows = widen(self.queries[: self.n_queries], "queries")
+        made = self.kernels.RawQueries(rows, self.metric.code)
+        return None if made.is_odd() else made
+
+    def raw_docs(self) -> Iterator[tuple[int, RawHandle]]:
+        """The documents as they are stored, block by block, and how many these hold."""
+        stored = stored_as(self.docs.dtype) or 0
+        for rows in raw_windows(self.docs):
+            block = raw_docs(self.kernels, rows, stored, self.metric, sizes=self.sizes)
+            yield len(rows), block
 
     @property
     def _quantises(self) -> bool:
@@ -240,44 +305,44 @@ def plan(
     doc_ids: Any,
     threads: int | None,
     engine: Engine | None,
+    lists: bool = False,
     coarse: bool = False,
 ) -> SearchPlan:
     """Check the inputs of a search and decide how to cut it."""
     name, kernels = choose_kernels(engine)
     chosen = Metric.of(metric, zero)
-    n_threads = thread_count(threads)
     matrix, docs = matrix_of(open_rows(queries), "queries"), _open_docs(docs)
     n_queries, columns = matrix.shape
     n_docs = _count_docs(docs, columns)
+    n_threads = thread_count(threads)
+    if n_docs is not None and n_queries * n_docs * columns < _TINY:
+        n_threads = 1
     names = check_ids(query_ids, n_queries, "query"), check_ids(doc_ids, n_docs, "doc")
     rows = kernels.fused_rows()
-    depth = k if coarse and k < _MOST_PRUNED and kernels.coarse_rows() else 0
+    depth = k if (lists or coarse) and k < _MOST_PRUNED and kernels.coarse_rows() else 0
     room = max(4 * depth + 1024, _COARSE_ROOM) if depth else 2 * min(k, _MOST_PRUNED) + 256
     tile = _tile(n_queries, columns, room, threads=n_threads, rows=max(rows, 1))
     if not rows:
         tile = min(tile, _FEW_QUERIES)
-    measures = _measure_queries(kernels, matrix, chosen, tile, names[0], n_threads)
     n_tiles = -(-n_queries // tile)
-    return SearchPlan(
+    ready = SearchPlan(
         kernels=kernels,
         engine=name,
         metric=chosen,
         queries=matrix,
-        measures=measures,
         docs=docs,
         n_docs=n_docs,
         query_ids=names[0],
         doc_ids=names[1],
         exclude=exclude,
-        excluded=exclusions_of(
-            exclude, n_queries=n_queries, n_docs=n_docs, query_ids=names[0], doc_ids=names[1]
-        ),
         threads=n_threads,
         tile=tile,
         parts=-(-n_threads // n_tiles) if n_tiles < n_threads else 1,
-        sizes=_sizes(measures),
         depth=depth,
+        lists=lists,
     )
+    ready.refuse_early()
+    return ready
 
 
 def _open_docs(docs: Any) -> Any:

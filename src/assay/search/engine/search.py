@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, Ints, offsets_of
+from assay.arrays import Bytes, Floats, Ints, Ints32, offsets_of
 from assay.core import checks, order
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import ValueRangeError
 from assay.native import Engine
-from assay.native.signatures import BestK
+from assay.native.signatures import BestK, DocHandle, QueryHandle
 from assay.search.engine.blas_scan import one_blas_thread, scan_top
 from assay.search.engine.blocks import ZERO_SCORE, Docs, MeasuredRows, prepare_docs
+from assay.search.engine.exclusion import Excluded
 from assay.search.engine.plan import SearchPlan, plan, search_settings
 from assay.search.engine.workers import Control, Progress, Task, run
 
@@ -28,10 +30,10 @@ __all__ = ["rank", "rerank"]
 class _Lists(NamedTuple):
     """Ragged rows of documents and scores in rank order; `tie_split`: does the cut split a tie."""
 
-    lengths: NDArray[np.int64]
-    docs: NDArray[np.int32]
-    scores: NDArray[np.float64]
-    tie_split: NDArray[np.bool_]
+    offsets: Ints
+    docs: Ints32
+    scores: Floats
+    tie_split: Bytes
 
 
 def rank(
@@ -77,19 +79,14 @@ def rank(
         doc_ids=doc_ids,
         threads=threads,
         engine=engine,
-        coarse=True,
+        lists=True,
     )
     depth = k if keep_ties else k + 1  # one more tells whether the cut divides a tie
     certain = _as_floors(floors, ready.n_queries)
-    tops = [
-        [_new_top(ready, tile, depth, bool(keep_ties), certain) for _ in range(ready.parts)]
-        for tile in ready.tiles()
-    ]
-    n_docs, n_zero = _search(ready, depth, tops, progress)
+    tops, n_docs, n_zero = _find(ready, depth, bool(keep_ties), certain, progress)
     lists = _join_lists(tops, n_docs if keep_ties else k)
-    if ready.metric.name == "cosine" and zero == "last" and ready.measures.zero.any():
+    if ready.metric.name == "cosine" and zero == "last" and ready.n_zero:
         lists = _with_zero_queries_last(ready, lists, n_docs if keep_ties else k, n_docs)
-    found = _as_ranking(ready, lists, n_docs)
     made = search_settings(
         metric=metric,
         zero=zero,
@@ -99,7 +96,47 @@ def rank(
         n_docs=n_docs,
         floors=None if floors is None else "given",
     )
-    return replace(found, settings=made, zero_rows=(int(ready.measures.zero.sum()), n_zero))
+    return _as_ranking(ready, lists, n_docs, settings=made, zero_rows=(ready.n_zero, n_zero))
+
+
+def _find(
+    ready: SearchPlan,
+    k: int,
+    keep_ties: bool,
+    floors: Floats | None,
+    progress: Progress | None,
+) -> tuple[list[list[BestK]], int, int]:
+    """What each block of queries finds; the number of documents, and of zero rows among them."""
+
+    def nothing() -> list[list[BestK]]:
+        return [
+            [_new_top(ready, tile, k, keep_ties, floors) for _ in range(ready.parts)]
+            for tile in ready.tiles()
+        ]
+
+    if ready.raw is not None and ready.n_docs is not None:
+        tops = nothing()
+        if _search_raw(ready, ready.raw, tops[0], progress):
+            return tops, ready.n_docs, 0
+    tops = nothing()
+    return tops, *_search(ready, k, tops, progress)
+
+
+def _search_raw(
+    ready: SearchPlan, queries: QueryHandle, tops: list[BestK], progress: Progress | None
+) -> bool:
+    """Search documents as they are stored; False where they must be measured before."""
+    ready.check_docs(ready.n_docs or 0)
+    control = Control.new()
+    for n_docs, block in ready.raw_docs():
+        tasks = [
+            partial(_scan, ready, top, queries, ready.excluded, block, part)
+            for top, part in zip(tops, ready.ranges(n_docs), strict=True)
+        ]
+        run_on(ready, tasks, control, progress)
+        if block.is_odd():
+            return False
+    return True
 
 
 def _as_floors(given: Any, n_queries: int) -> Floats | None:
@@ -169,6 +206,18 @@ def run_on(
             call()
 
 
+def _scan(
+    ready: SearchPlan,
+    top: BestK,
+    queries: QueryHandle,
+    excluded: Excluded,
+    docs: DocHandle,
+    part: tuple[int, int],
+    control: Control,
+) -> None:
+    top.scan(ready.metric.code, queries, docs, *excluded, *part, *control)
+
+
 def _meet(
     ready: SearchPlan,
     k: int,
@@ -185,7 +234,7 @@ def _meet(
         top.scan_coarse(ready.metric.code, queries.block, docs.coarse, *excluded, *part, *control)
         return
     if ready.fused:
-        top.scan(ready.metric.code, queries.block, docs.block, *excluded, *part, *control)
+        _scan(ready, top, queries.block, excluded, docs.block, part, control)
         return
     scan_top(
         top,
@@ -207,70 +256,55 @@ def _join_lists(tops: list[list[BestK]], most: int) -> _Lists:
         top, *others = tops.pop(0)
         for other in others:
             top.absorb(other)
-        pieces.append(_cut(*top.result(), most))
-    lengths = np.concatenate([piece.lengths for piece in pieces])
-    tie_split = np.concatenate([piece.tie_split for piece in pieces])
+        pieces.append(top.result(most))
+    if len(pieces) == 1:
+        return _Lists(*pieces[0])
+    lengths = np.concatenate([np.diff(offsets) for offsets, *_ in pieces])
+    tie_split = np.concatenate([piece[-1] for piece in pieces])
     docs, scores = np.empty(lengths.sum(), np.int32), np.empty(lengths.sum())
     start = 0
     while pieces:
-        piece = pieces.pop(0)
-        inside = slice(start, start + len(piece.docs))
-        docs[inside], scores[inside] = piece.docs, piece.scores
+        _, some_docs, some_scores, _ = pieces.pop(0)
+        inside = slice(start, start + len(some_docs))
+        docs[inside], scores[inside] = some_docs, some_scores
         start = inside.stop
-    return _Lists(lengths, docs, scores, tie_split)
-
-
-def _cut(
-    offsets: NDArray[np.int64],
-    docs: NDArray[np.int32],
-    scores: NDArray[np.float64],
-    most: int,
-) -> _Lists:
-    """Rows without the one document beyond the cut, and whether it ties with the last."""
-    lengths = np.diff(offsets)
-    longer = np.flatnonzero(lengths > most)
-    beyond = offsets[longer + 1] - 1
-    tie_split = np.zeros(len(lengths), bool)
-    tie_split[longer] = scores[beyond] == scores[beyond - 1]
-    lengths = np.minimum(lengths, most)
-    return _Lists(lengths, np.delete(docs, beyond), np.delete(scores, beyond), tie_split)
+    return _Lists(offsets_of(lengths), docs, scores, tie_split)
 
 
 def _with_zero_queries_last(ready: SearchPlan, lists: _Lists, most: int, n_docs: int) -> _Lists:
     """Queries without direction: all documents tie, in the order of their rows."""
-    ends = np.cumsum(lists.lengths)
     docs, scores, tie_split = [], [], lists.tie_split.copy()
-    for query, (end, length) in enumerate(zip(ends, lists.lengths, strict=True)):
+    for query, (start, end) in enumerate(pairwise(lists.offsets)):
         if not ready.measures.zero[query]:
-            docs.append(lists.docs[end - length : end])
-            scores.append(lists.scores[end - length : end])
+            docs.append(lists.docs[start:end])
+            scores.append(lists.scores[start:end])
             continue
         barred = ready.excluded.part(query, query + 1).docs
         first = np.setdiff1d(np.arange(min(n_docs, most + len(barred))), barred)[:most]
         docs.append(first.astype(np.int32))
         scores.append(np.full(len(first), ZERO_SCORE))
         tie_split[query] = n_docs - len(barred) > most
-    lengths = np.array([len(row) for row in docs], np.int64)
-    return _Lists(lengths, np.concatenate(docs), np.concatenate(scores), tie_split)
+    offsets = offsets_of([len(row) for row in docs])
+    return _Lists(offsets, np.concatenate(docs), np.concatenate(scores), tie_split)
 
 
-def _as_ranking(ready: SearchPlan, lists: _Lists, n_docs: int) -> Ranking:
+def _as_ranking(ready: SearchPlan, lists: _Lists, n_docs: int, **more: Any) -> Ranking:
     if not np.isfinite(lists.scores).all():
         raise ValueRangeError(
             "Some scores are beyond the range of float64 (1.8e308). Scale the vectors down."
         )
-    offsets = offsets_of(lists.lengths)
     named = ready.query_ids is not None and ready.doc_ids is not None
     return Ranking(
         ready.query_ids or Ids.count(ready.n_queries),
         ready.doc_ids or Ids.count(n_docs),
-        offsets,
+        lists.offsets,
         lists.docs,
         lists.scores,
         n_docs=n_docs,
         has_ids=named,
-        tie_split=lists.tie_split if lists.tie_split.any() else None,
+        tie_split=lists.tie_split.astype(bool) if lists.tie_split.any() else None,
         search=f"{ready.engine}-certified",
+        **more,
     )
 
 

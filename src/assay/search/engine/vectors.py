@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Protocol, cast
 
 import numpy as np
@@ -16,6 +17,8 @@ from assay.arrays import Array
 from assay.core import checks
 from assay.errors import MismatchError, ShapeError, ValueRangeError
 from assay.io.arrays import NpyRows
+from assay.native import kernels
+from assay.search.engine.workers import thread_count
 
 __all__ = [
     "Rows",
@@ -24,6 +27,8 @@ __all__ = [
     "doc_blocks",
     "is_stream",
     "matrix_of",
+    "raw_windows",
+    "stored_as",
     "widen",
     "window_rows",
 ]
@@ -31,7 +36,9 @@ __all__ = [
 
 _WINDOW_BYTES: Final = 64 << 20
 _MOST_ROWS: Final = 1 << 20  # at a time: each needs some hundred bytes beside its elements
+_RAW_BYTES: Final = 256 << 20  # of a file, mapped at a time
 _TO_FLOAT32: Final = ("float16", "bfloat16", "int8", "uint8", "int16", "uint16")
+_STORED: Final = ("float32", *_TO_FLOAT32)  # in the order that the kernels know
 
 
 class Vectors(Protocol):
@@ -80,9 +87,20 @@ def check_shape(shape: tuple[int, ...], what: str) -> None:
         )
 
 
+@cache  # the name of a type is made anew each time it is asked for
+def stored_as(dtype: np.dtype[Any]) -> int | None:
+    """What the kernels call a type that they read as it is."""
+    return _STORED.index(dtype.name) if dtype.isnative and dtype.name in _STORED else None
+
+
+@cache
+def _becomes_float32(dtype: np.dtype[Any]) -> bool:
+    return dtype.name in _TO_FLOAT32
+
+
 def check_type(dtype: np.dtype[Any], what: str) -> None:
     """Real numbers of at most 64 bits."""
-    if dtype.name in _TO_FLOAT32 or (dtype.kind in "iuf" and dtype.itemsize <= 8):
+    if _becomes_float32(dtype) or (dtype.kind in "iuf" and dtype.itemsize <= 8):
         return
     hint = " Bits are searched by rank_codes." if dtype.kind == "b" else ""
     raise ValueRangeError(
@@ -92,7 +110,14 @@ def check_type(dtype: np.dtype[Any], what: str) -> None:
 
 def widen(values: Array, what: str) -> Array:
     """Rows as float32 or float64, C-contiguous; no copy where they are that already."""
-    if values.dtype.name in _TO_FLOAT32:
+    if lies_ready(values):
+        return values
+    stored = stored_as(values.dtype)
+    if stored:
+        wide = np.empty(values.size, np.float32)
+        kernels().widen(_bits_of(values), stored, wide, thread_count(None))
+        return wide.reshape(values.shape)
+    if _becomes_float32(values.dtype):
         return np.ascontiguousarray(values.astype(np.float32))
     if values.dtype.kind in "iu":
         return np.ascontiguousarray(checks.exact_scores(values, what))
@@ -145,7 +170,10 @@ def _blocks_of_stream(blocks: Iterator[Any], columns: int) -> Iterator[Rows]:
 
 def _windows(matrix: Vectors, first: int, what: str) -> Iterator[Rows]:
     n_rows, columns = matrix.shape
-    step = _MOST_ROWS if _lies_ready(matrix) else window_rows(columns)
+    in_memory = isinstance(matrix, np.ndarray) and not isinstance(matrix, np.memmap)
+    step = window_rows(columns)
+    if in_memory and lies_ready(cast("Array", matrix)):
+        step = _MOST_ROWS
     for start in range(0, n_rows, step):
         yield Rows(widen(matrix[start : start + step], what), first + start, what)
 
@@ -155,12 +183,25 @@ def window_rows(columns: int) -> int:
     return min(_MOST_ROWS, max(1, _WINDOW_BYTES // (4 * columns)))
 
 
-def _lies_ready(matrix: Vectors) -> bool:
-    """Whether the kernels can read an array where it lies, in memory."""
-    return (
-        isinstance(matrix, np.ndarray)
-        and not isinstance(matrix, np.memmap)
-        and matrix.dtype == np.dtype(np.float32)
-        and matrix.flags.c_contiguous
-        and matrix.flags.aligned
-    )
+def raw_windows(matrix: Vectors) -> Iterator[Rows]:
+    """Rows of a type that is `stored_as` it is, where they lie; a file's are mapped in parts."""
+    n_rows, columns = matrix.shape
+    in_memory = isinstance(matrix, np.ndarray) and matrix.flags.c_contiguous
+    most = _RAW_BYTES if in_memory else _WINDOW_BYTES
+    step = min(_MOST_ROWS, max(1, most // (matrix.dtype.itemsize * columns)))
+    if in_memory and not isinstance(matrix, np.memmap):
+        step = _MOST_ROWS
+    for start in range(0, n_rows, step):
+        values = matrix[start : start + step]
+        yield Rows(values if lies_ready(values) else _bits_of(values), start, "docs")
+
+
+def _bits_of(values: Array) -> Array:
+    """Rows as the kernels take them: types that buffers cannot name are given by their bits."""
+    ready = np.require(values, None, ["C", "A"])
+    return ready if ready.dtype == np.float32 else ready.view(f"u{ready.dtype.itemsize}")
+
+
+def lies_ready(matrix: Array) -> bool:
+    """Whether the kernels can read an array of float32 where it lies."""
+    return stored_as(matrix.dtype) == 0 and matrix.flags.c_contiguous and matrix.flags.aligned

@@ -1,0 +1,145 @@
+"""Documents searched as they are stored: the same bytes as when they are measured first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from assay.errors import ValueRangeError
+from assay.native import engine_name, load
+from assay.search.engine import plan, rank
+from assay.search.engine import search as searching
+from tests.search.engine.nasty import METRICS
+
+pytestmark = pytest.mark.skipif(
+    engine_name() != "native" or not load("native").fused_rows(), reason="needs the fused product"
+)
+TYPES = ["float32", "float16", "bfloat16", "int8", "uint8", "int16", "uint16"]
+
+
+def rows_of(name: str, n: int, columns: int, seed: int = 3) -> np.ndarray:
+    """Rows of a type, some of them equal, none of them zero."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, columns))
+    if "int" in name:
+        rows = np.abs(rows * 40).clip(0, 127) if name[0] == "u" else (rows * 40).clip(-127, 127)
+    rows[2::7] = rows[0]
+    rows = rows.astype(getattr(ml_dtypes, name) if name == "bfloat16" else name)
+    rows[~rows.any(axis=1), 0] = 1
+    return rows
+
+
+def bytes_of(found) -> tuple[bytes, ...]:
+    return found.offsets.tobytes(), found.docs.tobytes(), found.scores.tobytes()
+
+
+def raw_plan(queries, docs, metric="cosine"):
+    """How such a search is cut."""
+    options = {"zero": "error", "exclude": None, "query_ids": None, "doc_ids": None}
+    return plan.plan(
+        queries, docs, k=5, metric=metric, threads=None, engine="native", lists=True, **options
+    )
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("name", TYPES)
+def test_every_type_gives_the_bytes_of_its_numbers_as_float64(name, metric):
+    docs = rows_of(name, 701, 37)
+    for n_queries in (1, 3, 8, 9, 31):
+        queries = rows_of("float32", n_queries, 37, seed=n_queries)
+        assert raw_plan(queries, docs, metric).raw is not None
+        found = rank(queries, docs, 11, metric=metric, engine="native")
+        wide = rank(queries, docs.astype(np.float64), 11, metric=metric, engine="numpy")
+        assert bytes_of(found) == bytes_of(wide)
+
+
+@pytest.mark.parametrize("n_queries", [1, 5, 8, 13, 15, 29])
+@pytest.mark.parametrize("columns", [1, 7, 8, 15, 16, 17, 33, 64])
+def test_any_number_of_queries_and_columns(n_queries, columns):
+    queries, docs = rows_of("float32", n_queries, columns), rows_of("float32", 333, columns, 4)
+    expected = bytes_of(rank(queries, docs, 20, engine="numpy", keep_ties=True))
+    for threads in (1, 3):
+        found = rank(queries, docs, 20, engine="native", keep_ties=True, threads=threads)
+        assert bytes_of(found) == expected
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("factor", [1e-30, 1e-12, 1e12, 1e30])
+def test_rows_of_other_sizes_are_measured_first(monkeypatch, metric, factor):
+    measured = []
+    search = searching._search
+    monkeypatch.setattr(
+        searching, "_search", lambda *given: measured.append(given) or search(*given)
+    )
+    queries, docs = rows_of("float32", 6, 20), rows_of("float32", 300, 20, 4)
+    docs[77] *= np.float32(factor)
+    found = rank(queries, docs, 9, metric=metric, engine="native")
+    assert len(measured) == 1
+    assert bytes_of(found) == bytes_of(rank(queries, docs, 9, metric=metric, engine="numpy"))
+
+
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(("value", "told"), [(np.nan, "nan"), (np.inf, "inf"), (-np.inf, "-inf")])
+def test_a_number_that_cannot_be_ranked_is_named(name, value, told):
+    docs = rows_of(name, 500, 24)
+    docs[321, 23] = value
+    with pytest.raises(ValueRangeError, match=f"docs holds {told} at row 321, column 23"):
+        rank(rows_of("float32", 2, 24), docs, 3)
+
+
+def test_a_row_of_zeros_is_named_last_or_dropped():
+    queries, docs = rows_of("float32", 2, 24), rows_of("float32", 500, 24, 5)
+    docs[123] = 0
+    with pytest.raises(ValueRangeError, match="docs row 123 is all zeros"):
+        rank(queries, docs, 3)
+    last = rank(queries, docs, 500, zero="last", engine="native")
+    assert [last.row(query)[-1][0] for query in range(2)] == [123, 123]
+    assert last.zero_rows == (0, 1)
+    assert len(rank(queries, docs, 500, zero="drop", engine="native").row(0)) == 499
+
+
+def test_excluded_documents_are_not_found():
+    queries, docs = rows_of("float32", 3, 24), rows_of("float16", 90, 24, 5)
+    pairs = [(query, doc) for query in range(3) for doc in range(query, 90, 3)]
+    found = rank(queries, docs, 90, exclude=pairs, engine="native")
+    assert {doc % 3 for doc, _ in found.row(1)} == {0, 2}
+    assert bytes_of(found) == bytes_of(rank(queries, docs, 90, exclude=pairs, engine="numpy"))
+
+
+_LIMITED = """
+import resource, sys
+import numpy as np
+from assay.search.engine import rank
+
+queries = np.ones((int(sys.argv[2]), 256), np.float32)
+queries[:, 0] = np.arange(len(queries))
+rank(queries[:2], queries, 3, threads=2)  # what libraries take once
+with open("/proc/self/statm") as file:
+    taken = int(file.read().split()[0]) * resource.getpagesize()
+docs = np.load(sys.argv[1], mmap_mode=sys.argv[3] or None)
+room = docs.nbytes + (int(sys.argv[4]) << 20)
+resource.setrlimit(resource.RLIMIT_AS, (taken + room,) * 2)
+print(rank(queries, docs, 5, threads=2).docs.sum())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits address space")
+@pytest.mark.parametrize(
+    ("dtype", "mode", "n_queries", "megabytes"),
+    [("float16", "r", 3, 96), ("int8", "", 40, 96), ("float16", "r", 200, 290)],
+)
+def test_a_narrow_corpus_is_not_copied(tmp_path: Path, dtype, mode, n_queries, megabytes):
+    """As float32 it would take 307 MB more."""
+    docs = np.ones((300_000, 256), dtype)
+    docs[:, 1] = np.arange(300_000) % 100
+    np.save(tmp_path / "docs.npy", docs)
+    given = (str(tmp_path / "docs.npy"), str(n_queries), mode, str(megabytes))
+    run = subprocess.run(
+        [sys.executable, "-c", _LIMITED, *given], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
