@@ -64,7 +64,7 @@ class TopKReceiver {
 public:
     TopKReceiver(TopK& top, Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, const float* least)
         : top_(top), decider_(metric, queries, docs), queries_(queries), docs_(docs), excluded_(excluded),
-          capacity_(2 * std::min(top.k_, kMostPruned) + 96),
+          capacity_(2 * std::min(top.k_, kMostPruned) + 4 * kMostAtOnce),
           floor_(padded(queries.exact.count, kNoFloor)), counts_(queries.exact.count),
           candidates_(queries.exact.count * capacity_), lows_(capacity_) {
         top.floors(queries, docs, floor_.data());
