@@ -58,6 +58,18 @@ def test_a_protocol_prints_the_row_of_papers(here, assay):
     assert len(table.splitlines()) == 12
 
 
+def test_pairs_by_id_are_those_of_the_layout(here, assay):
+    np.save("pair-of-image.npy", np.arange(200))
+    order = np.random.default_rng(0).permutation(1000)
+    np.savez("mixed.npz", text_embeddings=here["texts"][order], sample_ids=order + 5000)
+    np.savez("pair-of-text.npz", labels=np.arange(1000) // 5, sample_ids=np.arange(5000, 6000))
+    mixed = ("--modality", "image=images.npy", "--modality", "text=mixed.npz", "--modality-labels")
+    pairs = ("image=pair-of-image.npy", "text=pair-of-text.npz", "--protocol", "pairs", "--json")
+    found = data(assay("crossmodal", *mixed, *pairs))
+    plain = data(assay("crossmodal", *PAIRS, "--protocol", "pairs", "--json"))
+    assert found["levels"]["pair"]["rSum"] == plain["levels"]["pair"]["rSum"]
+
+
 def test_qrels_and_ids_of_samples(here, assay, tmp_path):
     (tmp_path / "image-ids.txt").write_text("".join(f"img{i}\n" for i in range(200)))
     lines = (tmp_path / "positives.txt").read_text().splitlines()
