@@ -313,8 +313,13 @@ _NO_TIES: Final = ("MedR", "MeanR", "rSum")
 
 
 def _short(measure: str) -> str:
-    """The field's name of a measure: its Recall@K is Success@K."""
-    return measure.replace("Success@", "R@")
+    """The field's name of a measure: its R@K is Success@K, so that R@K has another one.
+
+    >>> _short("Success@5"), _short("R@5")
+    ('R@5', 'recall@5')
+    """
+    kind, at, cutoff = measure.partition("@")
+    return {"Success": "R", "R": "recall"}.get(kind, kind) + at + cutoff
 
 
 def _paper_cell(number: Aggregate) -> Cell:
