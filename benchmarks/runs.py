@@ -322,6 +322,7 @@ def ranx_table_task(run: Any, qrels: Any) -> Task:
     import ranx
 
     names = {"q_id_col": "query_id", "doc_id_col": "doc_id"}
+    run, qrels = (one.astype(dict.fromkeys(names.values(), object)) for one in (run, qrels))
 
     def work() -> Any:
         judged = ranx.Qrels.from_df(qrels, **names, score_col="relevance")

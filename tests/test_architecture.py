@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -37,6 +38,7 @@ HEAVY = {
 }
 DOOR = "assay.display"
 START = "assay.__main__"  # it hears signals before it imports
+INDENTED = re.compile(r"^\s+(?:from|import)\b|[:;]\s*(?:from|import)\b", re.M)
 SLEEP = re.compile(r"\btime\.sleep\(")
 
 
@@ -71,6 +73,8 @@ def imported_at_the_top(module: str) -> frozenset[str]:
 
 
 def imported_in_functions(module: str) -> Iterator[str]:
+    if not INDENTED.search(MODULES[module].read_text("utf-8")):
+        return
     for outer in ast.walk(tree(module)):
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
             for node in ast.walk(outer):
@@ -110,6 +114,27 @@ def test_functions_import_only_what_is_heavy() -> None:
     assert not wrong
 
 
+def on_demand(module: str) -> set[str]:
+    """Modules of ours that stand in a call of `OnDemand`."""
+    calls = [node for node in ast.walk(tree(module)) if isinstance(node, ast.Call)]
+    found = [one for one in calls if isinstance(one.func, ast.Name) and one.func.id == "OnDemand"]
+    return {str(ast.literal_eval(one.args[0])) for one in found} & MODULES.keys()
+
+
+def test_what_is_loaded_on_demand_is_no_way_upwards() -> None:
+    pairs = {(module, target) for module in MODULES for target in on_demand(module)}
+    assert pairs
+    assert not {(module, target) for module, target in pairs if _layer(target) > _layer(module)}
+
+
+def _layer(module: str) -> int:
+    """The place of a module in the contract, from the bottom."""
+    contract = tomllib.loads((SOURCE.parent / "pyproject.toml").read_text("utf-8"))
+    layers = contract["tool"]["importlinter"]["contracts"][0]["layers"][::-1]
+    package = ".".join(module.split(".")[:2])
+    return next(place for place, line in enumerate(layers) if package in line.split(" | "))
+
+
 def test_only_the_door_looks_upwards_inside_functions() -> None:
     assert any(target.startswith("assay.report") for target in imported_in_functions(DOOR))
 
@@ -126,7 +151,8 @@ def test_no_two_classes_have_one_name() -> None:
 
 def test_modules_import_each_other_in_one_direction() -> None:
     own = {
-        module: {one for one in imported_at_the_top(module) if one in MODULES} - {"assay"}
+        module: {one for one in imported_at_the_top(module) | on_demand(module) if one in MODULES}
+        - {"assay"}
         for module in MODULES
     }
     while free := {module for module, wanted in own.items() if not wanted & own.keys()}:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ import pytest
 from assay.measures import REGISTRY
 from assay.report.registry_page import measures_page
 from assay.tasks.demo import write_demo
+from tests.conftest import Answer
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
@@ -40,22 +41,18 @@ def test_python_blocks_run(
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_run(page: Path, tmp_path: Path) -> None:
+def test_commands_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, assay: Callable[..., Answer]
+) -> None:
     write_demo(tmp_path)
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     for block in _blocks(page, "console"):
         for line in re.findall(r"^\$ (assay .*(?:\\\n.*)*)", block, re.M):
             command = shlex.split(line.replace("\\\n", " "), comments=True)
-            done = subprocess.run(
-                [sys.executable, "-m", "assay", *command[1:]],
-                cwd=tmp_path,
-                env=env,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode in (0, 1), f"{line}\n{done.stderr}"
-            assert "Traceback" not in done.stderr
+            done = assay(*command[1:])
+            assert done.code in (0, 1), f"{line}\n{done.err}"
+            assert "Traceback" not in done.err
 
 
 def test_links_lead_somewhere() -> None:

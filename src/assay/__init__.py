@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from assay.measures import Measure, parse, parse_many
     from assay.runs.many_tasks import compare_tasks
     from assay.scoring.evaluate import evaluate, score
-    from assay.scoring.output import write_scores
+    from assay.scoring.score_files import write_scores
     from assay.scoring.scores import Mean, Scores
     from assay.scoring.stream import Stream
     from assay.search.engine import (
@@ -79,7 +79,7 @@ _HOME = {
     "target_ranks_from_scores": "search.engine",
     "write_qrels": "io.writers",
     "write_run": "io.writers",
-    "write_scores": "scoring.output",
+    "write_scores": "scoring.score_files",
 }
 
 __all__ = [

@@ -1,5 +1,6 @@
 """`python -m assay` is `assay`: it hears signals before it imports anything large."""
 
+import gc
 import sys
 
 from assay.cli import signals
@@ -9,6 +10,7 @@ __all__ = ["main"]
 
 def main() -> int:
     """Run the command line of this process, and give its exit code."""
+    gc.disable()  # until a command runs: nothing that an import makes is garbage
     sys.unraisablehook = signals.leave_if_lost
     signals.hear()
     try:
@@ -20,6 +22,7 @@ def main() -> int:
         return signals.ending_code() or 130
     finally:
         signals.end_quietly()
+        gc.freeze()  # what is left ends with the process and need not be looked through
 
 
 if __name__ == "__main__":

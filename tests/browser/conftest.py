@@ -101,12 +101,13 @@ def settled(page: Any) -> Any:
 
 
 @pytest.fixture
-def picture(tmp_path: Path) -> Callable[[Any, str], None]:
-    """Keep a picture of the page; in the folder ASSAY_PICTURES if that is set."""
+def picture() -> Callable[[Any, str], None]:
+    """Keep a picture of the page in the folder ASSAY_PICTURES, if that is set."""
+    folder = os.environ.get("ASSAY_PICTURES")
 
     def save(page: Any, name: str) -> None:
-        folder = Path(os.environ.get("ASSAY_PICTURES", tmp_path))
-        folder.mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=folder / f"{name}.png", full_page=True)
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
     return save

@@ -132,13 +132,44 @@ def test_pictures_are_refused_before_the_work_and_may_fail(assay: Assay, tmp_pat
     assert "mAP (micro)" in broken.out
 
 
-def test_bits_have_no_cosine(assay: Assay, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "metric", "words"),
+    [
+        (
+            "ORB",
+            "cosine",
+            "gives bits, which are compared by Hamming distance. Leave metric: cosine",
+        ),
+        ("ORB", "l2", "gives bits, which are compared by Hamming distance. Leave metric: l2 out"),
+        (
+            "SIFT",
+            "hamming",
+            "gives floats, and Hamming distances are of bits. Leave metric: hamming",
+        ),
+    ],
+)
+def test_a_metric_that_does_not_fit_is_refused(
+    assay: Assay, tmp_path: Path, kind: str, metric: str, words: str
+) -> None:
+    """l2 was taken for Hamming without a word."""
     scene_folders(tmp_path / "data")
-    text = experiment_text("data", descriptors="[{name: mine, type: ORB, metric: cosine}]")
-    (tmp_path / "e.yaml").write_text(text)
+    mine = f"[{{name: mine, type: {kind}, metric: {metric}}}]"
+    (tmp_path / "e.yaml").write_text(experiment_text("data", descriptors=mine))
     answer = assay("descriptors", "run", tmp_path / "e.yaml")
     assert answer.code == 2
-    assert "'mine' gives bits, which are compared by Hamming" in answer.err
+    assert f"The descriptor 'mine' {words}" in answer.err
+
+
+def test_bits_may_be_said_to_have_hamming_distances(assay: Assay, tmp_path: Path) -> None:
+    scene_folders(tmp_path / "data")
+    found = []
+    for mine in ("ORB", "{name: ORB, type: ORB, metric: hamming}"):
+        (tmp_path / "e.yaml").write_text(experiment_text("data", descriptors=f"[{mine}]"))
+        answer = assay("descriptors", "run", tmp_path / "e.yaml", "--fresh", "--json")
+        found.append(json.loads(answer.out)["results"][0])
+        for timed in ("timings", "metadata", "wide"):
+            found[-1].pop(timed, None)
+    assert found[0] == found[1]
 
 
 def test_saved_runs_fill_the_wide_view(assay: Assay, there: Path) -> None:
@@ -289,6 +320,20 @@ def test_pictures_of_patches(assay: Assay, tmp_path: Path, descriptor: str) -> N
     assert row["AP"] > 0.7
     cv2.imwrite(str(tmp_path / "v_a" / "t1.png"), strip[:-1])
     assert assay("descriptors", "patches", tmp_path, "--describe", descriptor).code == 3
+
+
+def test_a_metric_that_does_not_fit_described_patches_is_refused(
+    assay: Assay, tmp_path: Path
+) -> None:
+    import cv2
+
+    (tmp_path / "v_a").mkdir()
+    picture = small_scenes()[1].images[0][:, :, 0]
+    for key in ("ref", "e1"):
+        cv2.imwrite(str(tmp_path / "v_a" / f"{key}.png"), np.vstack([picture[:65, :65]] * 4))
+    for kind, metric in (("ORB", "l2"), ("SIFT", "hamming")):
+        answer = assay("descriptors", "patches", tmp_path, "--describe", kind, "--metric", metric)
+        assert (answer.code, f"Leave metric: {metric} out" in answer.err) == (2, True)
 
 
 def test_other_keypoints_are_compared_by_force_only(assay: Assay, there: Path) -> None:

@@ -9,6 +9,8 @@ import sys
 import numpy as np
 import pytest
 
+from assay.tasks.prediction import evaluate_confidence
+
 RNG = np.random.default_rng(5)
 TARGETS = RNG.integers(0, 30, 80)
 TABLE = (
@@ -164,6 +166,25 @@ def test_results_of_other_projects(assay, files):
     assert "fractions, or percentages below 1?" in json.loads(out)["contradictions"][0]
 
 
+def test_results_of_one_split_against_a_baseline(assay, files):
+    for model, level in (("lstm", 30.0), ("mhsa", 33.0), ("markov", 25.0)):
+        for seed in (0, 1):
+            run = files / "runs" / f"{model}_seed{seed}_20230501_12301{seed}"
+            run.mkdir(parents=True)
+            for split in ("test", "val"):
+                data = {"acc@1": level + seed / 2 + len(split), "total": 90}
+                (run / f"{split}_results.json").write_text(json.dumps(data))
+    chosen = ("predict", "--results", "runs", "--split", "test", "--json")
+    found = json.loads(assay(*chosen, "--baseline", "lstm").out)
+    assert {one["split"] for one in found["results"]} == {"test"}
+    tests = [(one["a"], one["b"]) for one in found["seeds"]["welch"]]
+    assert tests == [("markov", "lstm"), ("mhsa", "lstm")]
+    found = json.loads(assay(*chosen, "--pair", "mhsa", "markov", "--pattern", "m*/*").out)
+    assert [(one["a"], one["b"]) for one in found["seeds"]["welch"]] == [("mhsa", "markov")]
+    code, _, err = assay(*chosen, "--baseline", "lstn")
+    assert (code, "Did you mean lstm" in err) == (2, True)
+
+
 def test_csv_and_markdown(assay, files):
     csv = assay("predict", "x.npy", "-t", "y.npy", "--format", "csv").out
     assert csv.splitlines()[0] == "measure,x,95 % from,to,uniform,signature"
@@ -192,6 +213,8 @@ def test_cut_offs(assay, files):
         (["x.npy", "-t", "last.npy", "--previous", "last.npy"], 2, "without --train"),
         (["x.npy", "-t", "y.npy", "--n-classes", "40"], 2, "for lists"),
         (["x.npy", "-t", "y.npy", "--unit", "percent"], 2, "for --results"),
+        (["x.npy", "-t", "y.npy", "--split", "val"], 2, "--split: only for --results"),
+        (["x.npy", "-t", "y.npy", "--pair", "a", "b", "-b", "a"], 2, "--baseline and --pair: only"),
         (["x.npy", "-t", "y.npy", "--by", "nobody"], 2, "not a column of"),
         (["x.npy", "-t", "y.npy", "-m", "ndgc@10"], 2, "nDCG"),
         (["x.npy", "-t", "y.npy", "-k", "0"], 2, "0"),
@@ -253,3 +276,68 @@ def test_models_of_different_vocabularies_have_a_baseline_each(assay, files):
     lines = [line.split(",") for line in out.splitlines()]
     assert lines[0][-3:-1] == ["uniform of 30", "uniform of 40"]
     assert [float(cell) for cell in lines[1][-3:-1]] == pytest.approx([1 / 30, 1 / 40], abs=1e-15)
+
+
+def _logits(folder, n=120, classes=6):
+    rng = np.random.default_rng(8)
+    logits = rng.standard_normal((n, classes))
+    targets = rng.integers(0, classes, n)
+    logits[np.arange(n), targets] += 1.5
+    targets[:20] = -1
+    np.savez(folder / "net.npz", scores=logits, targets=targets)
+    return logits, targets
+
+
+def test_confidence_and_its_picture(assay, tmp_path):
+    logits, targets = _logits(tmp_path)
+    picture = tmp_path / "calibration.svg"
+    answer = assay("predict", tmp_path / "net.npz", "--reliability", picture, "--json")
+    data = json.loads(answer.out)["confidence"]["net"]
+    expected = evaluate_confidence(logits, targets).to_dict()
+    assert data == expected
+    assert picture.read_text().startswith("<svg")
+    text = assay("predict", tmp_path / "net.npz", "--confidence").out
+    assert "a calibrated model would have" in text
+    assert "FPR@95" in text
+
+
+def test_metres_groups_and_predictability(assay, tmp_path):
+    rows = ["id,user,hour,place,list", "1,u,8,a,a b", "2,u,9,b,a b", "3,v,9,c,c a", "4,v,8,a,b c"]
+    (tmp_path / "p.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "where.csv").write_text("place,lat,lon\na,0,0\nb,0,0.001\nc,0,1\n")
+    (tmp_path / "train.csv").write_text("place,user\n" + "a,u\nc,v\n" * 5 + "a,v\n")
+    given = ["predict", tmp_path / "p.csv", "--candidates", "list", "--target", "place", "-k", 1]
+    train = ["--train", f"{tmp_path / 'train.csv'}:place"]
+    users = ["--train-users", f"{tmp_path / 'train.csv'}:user", "--users", "user"]
+    looks = ["--new-places", "--by", "hour", "--predictability"]
+    places = ["--coordinates", tmp_path / "where.csv"]
+    data = json.loads(assay(*given, *train, *users, *looks, *places, "--json").out)
+    one = data["models"]["p"][0]
+    assert one["by"]["place"]["sizes"] == {"new": 1, "seen": 3}
+    assert one["by"]["hour"]["sizes"] == {"8": 2, "9": 2}
+    assert data["distances"]["p"]["metres"]["Acc@100m"]["value"] == 0.5
+    assert data["predictability"]["users"] == ["u", "v"]
+    alone = json.loads(assay(*given, *train, "--new-places", "--json").out)
+    assert alone["models"]["p"][0]["by"]["place"]["sizes"] == {"new": 1, "seen": 3}
+    assert "median error (m)" in assay(*given, *places).out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--new-places"], "no effect without --train"),
+        (["--confidence"], "needs scores or logits"),
+        (["--coordinates", "nowhere.csv"], "nowhere.csv"),
+        (["--coordinates", "odd.csv"], "needs one column lat or latitude"),
+        (["--coordinates", "bad.csv"], "is no number of degrees"),
+        (["--users", "user", "--train", "p.csv:place"], "--users needs --train-users"),
+    ],
+)
+def test_looks_that_cannot_be_had(assay, tmp_path, monkeypatch, options, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text("id,user,place,list\n1,u,a,a b\n2,u,b,a b\n")
+    (tmp_path / "odd.csv").write_text("place,x,y\na,0,0\n")
+    (tmp_path / "bad.csv").write_text("place,lat,lon\na,north,0\n")
+    answer = assay("predict", "p.csv", "--candidates", "list", "--target", "place", *options)
+    assert answer.code != 0
+    assert words in answer.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -28,12 +29,16 @@ HEAVY = (
 CALL = "import sys; from assay.cli.main import main; code = main(sys.argv[1:]); "
 
 
-def loaded_after(*arguments: str) -> set[str]:
+def modules_after(*arguments: str) -> set[str]:
     code = CALL + "print(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
     )
-    return {name.split(".")[0] for name in done.stderr.split()}
+    return set(done.stderr.split())
+
+
+def loaded_after(*arguments: str) -> set[str]:
+    return {name.split(".")[0] for name in modules_after(*arguments)}
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
@@ -41,14 +46,96 @@ def test_help_loads_nothing_heavy(arguments):
     assert not loaded_after(*arguments) & set(HEAVY)
 
 
+EACH = """
+import os, sys, numpy
+from assay.cli.main import main
+for command in sys.argv[1:]:
+    if not os.fork():
+        main([command, "--help"])
+        print(command, *sys.modules, file=sys.stderr)
+        break
+    os.wait()
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded_by_help():
+    """What the help of each command loads, each in a fork of a process that has loaded numpy."""
+    done = subprocess.run(
+        [sys.executable, "-c", EACH, *COMMANDS], capture_output=True, text=True, check=True
+    )
+    lines = (line.split() for line in done.stderr.splitlines())
+    return {command: {name.split(".")[0] for name in names} for command, *names in lines}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_help_of_a_command_loads_at_most_numpy(command):
-    assert loaded_after(command, "--help") & set(HEAVY) <= {"numpy"}
+def test_help_of_a_command_loads_at_most_numpy(command, loaded_by_help):
+    assert "assay" in loaded_by_help[command]
+    assert loaded_by_help[command] & set(HEAVY) <= {"numpy"}
 
 
 def test_eval_loads_neither_rich_nor_data_frames(folder):
     found = loaded_after("eval", "run.txt", "-r", "qrels.txt") & set(HEAVY)
     assert found == {"numpy"}
+
+
+RARE = {
+    "assay.comparison",
+    "assay.io.arrays",
+    "assay.io.tables",
+    "assay.io.writers",
+    "assay.measures.derivations",
+    "assay.measures.tied_derivations",
+    "assay.models",
+    "assay.runs.results",
+    "assay.search",
+    "assay.stats",
+    "assay.store.store",
+    "assay.tables.html",
+    "assay.tables.latex",
+    "assay.tasks",
+    "csv",
+    "fractions",
+    "gzip",
+    "html",
+    "json",
+    "logging",
+    "lzma",
+    "shutil",
+    "subprocess",
+    "zipfile",
+}
+
+
+@pytest.mark.parametrize("command", ["eval", "check"])
+def test_a_trec_file_loads_no_rare_module(folder, command):
+    arguments = {"eval": ("run.txt", "-r", "qrels.txt"), "check": ("run.txt", "qrels.txt")}
+    assert not modules_after(command, *arguments[command]) & RARE
+
+
+def test_the_help_of_bench_loads_nothing_of_the_network():
+    assert not modules_after("bench", "--help") & {"urllib.request", "http.client", "ssl"}
+
+
+@pytest.mark.parametrize(("command", "threads"), [("eval", "1"), ("compare", None)])
+def test_only_commands_without_products_do_with_one_thread(command, threads):
+    """numpy reads the variable when it is imported, and other processes do not inherit it."""
+    watch = (
+        "import os, sys; name = 'OPENBLAS_NUM_THREADS'; os.environ.pop(name, None); seen = []\n"
+        "class Watch:\n"
+        "    def find_spec(self, module, *_):\n"
+        "        seen.extend([os.environ.get(name)] if module == 'numpy' else [])\n"
+        "sys.meta_path.insert(0, Watch())\n"
+    )
+    code = watch + CALL + "print(seen, name in os.environ, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, command, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.strip() == f"{[threads]} False"
 
 
 def test_nothing_is_compiled_while_it_runs(folder):

@@ -59,6 +59,10 @@ def test_at_most_five_systems_are_listed() -> None:
 def test_copies_among_several_are_named() -> None:
     one, two = scores_of(RNG.random(8)), scores_of(RNG.random(8))
     assert aligned(one, two, one).remarks == ("A and C are equal on every query",)
+    many = [on(range(10)) for _ in range(6)]
+    assert [remark[:7] for remark in aligned(*many, *many).remarks] == [
+        *("A and G", "B and H", "C and I", "D and J", "E and K")  # five are enough
+    ]
     assert aligned(one, one).remarks == ()
 
 

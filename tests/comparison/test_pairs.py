@@ -44,6 +44,39 @@ def test_queries_without_a_value_are_counted_and_left_out(correction) -> None:
         assert pair.minimum_detectable == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("correction", ["max-t", "holm", "tukey"])
+def test_one_query_has_a_difference_and_decides_nothing(correction) -> None:
+    (pair,) = compare(scores_of([0.75]), scores_of([0.25]), correction=correction).pairs
+    assert (pair.difference, pair.interval.estimate) == (0.5, 0.5)
+    assert math.isnan(pair.interval.low)
+    assert math.isnan(pair.interval.high)
+
+
+@pytest.mark.parametrize("baseline", [None, "C"])
+def test_standings_say_what_they_rest_on(baseline) -> None:
+    holed = np.array(ROWS)
+    holed[1, :4] = np.nan
+    drawn = {"resamples": 200, "seed": 3}
+    systems = [scores_of(row, empty="skip") for row in holed]
+    found = compare(*systems, baseline=baseline, level=0.1, **drawn)
+    for one in found.standings:
+        row = holed["ABC".index(one.name)]
+        assert one.mean == stats.interval(row, level=0.9, bounds=(0, 1), **drawn)
+        rank = one.rank
+        assert (rank.level, rank.n, rank.n_removed, rank.note) == (0.9, 46, 4, "")
+        assert (rank.resamples, rank.seed) == (200, 3)
+
+
+def test_ranks_say_why_no_pair_can_be_decided() -> None:
+    rows = [row[:5].copy() for row in ROWS]
+    rows[2][0] = np.nan
+    found = compare(*[scores_of(row, empty="skip") for row in rows], correction="holm")
+    why = [pair.untestable for pair in found.pairs]
+    assert why[0].endswith("with 5 queries, as p, corrected for 3 pairs, is at least 0.1875")
+    assert why[1].endswith("with 4 queries, as p, corrected for 3 pairs, is at least 0.3750")
+    assert {one.rank.note for one in found.standings} == {why[0]}  # that of the first pair
+
+
 def test_what_is_short_are_resamples_where_more_of_them_would_do() -> None:
     rows = [*ROWS, BASE * 0.9]
     many = compare(*map(scores_of, rows), correction="bonferroni", resamples=100)
@@ -64,6 +97,24 @@ def test_the_smallest_p_under_holm_is_that_of_the_place_it_would_take() -> None:
         others = [p for place, p in enumerate(raw) if place != number]
         adjusted = stats.adjust([least, *others], "holm")[0]
         assert pair.smallest_p == pytest.approx(adjusted)
+
+
+def test_the_smallest_p_under_holm_where_pairs_have_other_queries() -> None:
+    rows = [BASE, BASE + 0.3, np.where(np.arange(50) < 7, BASE + 0.1 * RNG.normal(size=50), np.nan)]
+    found = compare(*[scores_of(row, empty="skip") for row in rows], correction="holm")
+    raw = [pair.test.p for pair in found.pairs]
+    assert [pair.test.n for pair in found.pairs] == [50, 7, 7]
+    for number, least in enumerate([1 / 10_001, 2 / 2**7, 2 / 2**7]):
+        adjusted = stats.adjust([least, *np.delete(raw, number)], "holm")[0]
+        assert found.pairs[number].smallest_p == pytest.approx(adjusted)
+
+
+@pytest.mark.parametrize("correction", ["max-t", "holm", "tukey"])
+def test_the_level_of_intervals_is_that_of_the_tests(correction) -> None:
+    found = compare(*map(scores_of, ROWS), correction=correction, level=0.1, resamples=200)
+    for pair in found.pairs:
+        level = pair.level_of_one if correction == "holm" else 0.1
+        assert pair.interval.level == 1 - level
 
 
 def test_a_pair_seen_from_the_other_side_is_negated() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from assay.comparison.sensitivity import sensitivity
+from assay import compare, parse
+from assay.comparison.sensitivity import Sensitivity, other_rules, sensitivity
 from assay.core.conventions import as_conventions
 from assay.errors import AssayError
+from tests.comparison.made_scores import scores_of
 
 QUERIES = [f"q{number:02}" for number in range(12)]
 QRELS = {query: {"x": 1} for query in QUERIES}
@@ -83,6 +85,33 @@ def test_rules_under_which_runs_cannot_be_compared_are_named() -> None:
     assert "Only 5 queries" in found.refused["skip"]
     with pytest.raises(AssayError, match="Only 5 queries"):
         sensitivity({"a": FIRST, "b": half}, QRELS, "RR", conventions=rules["skip"])
+
+
+def test_a_mean_of_no_query_is_none_and_shared() -> None:
+    rules = {"skip": as_conventions("trec_eval").but(empty="skip")}
+    unjudged = {query: {"x": 0} for query in QUERIES}
+    found = sensitivity({"a": FIRST, "b": SECOND}, unjudged, "RR", rules=rules)
+    assert found.firsts() == {"as given": ("a", "b"), "skip": ("a", "b")}
+    given, skipped = (rule["means"] for rule in found.to_dict()["rules"])
+    assert (given, skipped) == ({"a": 0.0, "b": 0.0}, {"a": None, "b": None})
+    assert found.unchanged == ()
+
+
+def test_a_negative_mean_is_a_number() -> None:
+    scores = [scores_of([-0.5] * 8), scores_of([-0.25] * 8)]
+    found = Sensitivity(parse("RR"), {"as given": compare(*scores, names=["a", "b"])})
+    assert found.to_dict()["rules"][0]["means"] == {"a": -0.5, "b": -0.25}
+    assert found.firsts() == {"as given": ("b",)}
+
+
+def test_the_last_resort_for_ties_is_a_rule_only_where_ties_are_ordered() -> None:
+    for ties in ("order", "expected"):
+        names = other_rules(parse("RR"), as_conventions("trec_eval").but(ties=ties))
+        assert f"ties: {ties}" not in names
+        assert {name.partition(":")[0] for name in names} == {
+            *("ties", "scores", "empty", "missing", "self"),
+            *(["tiebreak"] if ties == "order" else []),
+        }
 
 
 def test_many_systems_have_no_columns() -> None:

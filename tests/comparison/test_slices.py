@@ -65,6 +65,17 @@ def test_the_mean_of_slices_counts_each_the_same() -> None:
     assert 0 <= mean.low < mean.estimate < mean.high <= 1
 
 
+def test_means_of_slices_lie_within_the_bounds_of_the_measure() -> None:
+    row, labels = np.array(([1.0] * 9 + [0.5]) * 2 + [0.0] * 5), ["a", "b"] * 10 + [""] * 5
+    systems = [sliced(each, labels) for each in (row, 1 - row)]
+    found = compare(*systems, names=["new", "old"], slices="kind", level=0.1)
+    new, old = (found.slices.means["RR", name] for name in ("new", "old"))
+    assert (new.n, new.level) == (20, 0.9)  # without the five that are in no slice
+    assert (new.estimate, old.estimate) == pytest.approx((0.95, 0.05))
+    assert 0.8 < new.low < new.estimate < new.high == 1.0
+    assert 0.0 == old.low < old.estimate < old.high < 0.2
+
+
 def test_one_pair_in_one_slice_is_a_comparison_of_its_queries() -> None:
     new, old = two(["a"] * 30 + [""] * 10, {"a": 0.05, "": 0.5})
     found = compare(new, old, names=["new", "old"], slices="kind")
@@ -92,6 +103,73 @@ def test_slices_are_in_natural_order_and_small_ones_are_not_decided() -> None:
         *[sliced(one["RR"], ["x"] * 3 + ["y"] * 42) for one in (new, old)], slices="kind"
     )
     assert [bool(one.pairs) for one in only.slices.slices] == [False, True]
+
+
+def three_kinds(measures="RR,AP"):
+    """Two measures of three systems on three kinds of queries, with gaps."""
+    rng = np.random.default_rng(9)
+    labels = ["de"] * 25 + ["en"] * 15 + ["fr"] * 8 + ["xx"] * 2
+    shifts = [[0.0], [0.2], [0.1]] * (np.array(labels) != "en")
+    tables = np.clip(rng.random(50) * 0.6 + 0.15 * rng.random((2, 3, 50)) + shifts, 0, 1)
+    tables[1, 2, :3] = np.nan
+    kept = [row for row, name in enumerate(("RR", "AP")) if name in measures]
+    systems = [
+        scores_of(tables[kept, number], measures=measures, empty="skip") for number in range(3)
+    ]
+    kinds = dict(zip(systems[0].query_ids, labels, strict=True))
+    return tables, np.array(labels), [one.with_groups(kind=kinds) for one in systems]
+
+
+@pytest.mark.parametrize("baseline", [None, "b"])
+def test_measures_are_compared_apart(baseline) -> None:
+    arguments = {"names": ["a", "b", "c"], "baseline": baseline, "slices": "kind", "resamples": 200}
+    both = compare(*three_kinds()[2], **arguments)
+    for measure in ("RR", "AP"):
+        one = compare(*three_kinds(measure)[2], **arguments)
+        own, alone = (found.to_dict() for found in (both, one))
+        assert own["measures"][measure] == alone["measures"][measure]
+        assert own["slices"]["measures"][measure] == alone["slices"]["measures"][measure]
+        for table in ("table", "means_table", "page_on"):
+            assert getattr(both.slices, table)(measure) == getattr(one.slices, table)(measure)
+        assert both.slices.names == one.slices.names == ("de", "en", "fr", "xx")
+
+
+def test_contrasts_are_differences_of_slices() -> None:
+    tables, labels, systems = three_kinds()
+    found = compare(*systems, names=["a", "b", "c"], slices="kind", resamples=200).slices
+    assert (len(found.interactions), len(found.macro)) == (2 * 3 * 3, 2 * 3)
+    shown = found.table("RR")
+    assert shown.columns[-shown.n_optional :] == ("W/T/L",)
+    for one in (*found.interactions, *found.macro):
+        a, b = (tables[int(one.measure == "AP"), "abc".index(name)] for name in (one.a, one.b))
+        means = {name: np.nanmean((a - b)[labels == name]) for name in ("de", "en", "fr")}
+        own = means.pop(one.slice, None)
+        others = np.mean(list(means.values()))
+        assert one.difference == pytest.approx(others if own is None else own - others)
+
+
+def test_forty_five_rows_of_pairs_are_shown_and_more_are_not() -> None:
+    rng = np.random.default_rng(2)
+    for last, tables in (([], 2), (["c", "c"], 1)):  # 15 pairs in two slices and their mean
+        labels = [*"ab" * 8, *last]
+        systems = [sliced(rng.random(len(labels)), labels) for _ in range(6)]
+        page = compare(*systems, slices="kind", resamples=100).slices.page_on("RR")
+        assert sum(hasattr(part, "columns") for part in page) == tables
+
+
+def test_contrasts_may_be_seen_from_either_system() -> None:
+    systems = three_kinds()[2]
+    found = compare(*systems, names=["a", "b", "c"], slices="kind", resamples=200).slices
+    turned = compare(*systems[::-1], names=["c", "b", "a"], slices="kind", resamples=200).slices
+    for one in found.macro:
+        (other,) = (c for c in turned.macro_on(one.measure) if {c.a, c.b} == {one.a, one.b})
+        back = other.seen_from(one.a)
+        assert (back.a, back.b, back.p) == (one.a, one.b, one.p)
+        ends = (one.difference, one.low, one.high)
+        assert (back.difference, back.low, back.high) == pytest.approx(ends)
+        own = [c.p for c in found.interactions_on(one.measure) if (c.a, c.b) == (one.a, one.b)]
+        for pair in ((one.a, one.b), (one.b, one.a)):
+            assert found.interaction_p(*pair, one.measure) == min(own)
 
 
 def test_clusters_may_reach_over_slices() -> None:

@@ -500,7 +500,7 @@ def test_three_tasks_that_a_system_lacks_are_named(lacking, words) -> None:
         compare_tasks(rows)
 
 
-def test_both_ranks_come_from_the_draws_that_were_asked_for() -> None:
+def test_ranks_and_pairs_come_from_the_draws_that_were_asked_for() -> None:
     means = RNG.random((4, 12))
     found = compare_tasks(means_of(means), resamples=150, seed=7, level=0.1)
     expected = rank_intervals(borda_points(means), level=0.9, resamples=150, seed=7)
@@ -510,6 +510,11 @@ def test_both_ranks_come_from_the_draws_that_were_asked_for() -> None:
         for rank in (one.rank, one.borda_rank):
             assert (rank.level, rank.n, rank.n_removed) == (0.9, 12, 0)
             assert (rank.resamples, rank.seed) == (150, 7)
+    for pair in found.pairs:
+        for part in (pair.interval, pair.test):
+            assert (part.n, part.n_removed, part.resamples, part.seed) == (12, 0, 150, 7)
+        assert (pair.interval.level, pair.interval.method) == (0.9, "max-t")
+        assert (pair.n_pairs, pair.n_units, pair.units) == (6, 12, "tasks")
 
 
 def test_undefined_queries_of_scored_tasks_are_left_out_and_counted() -> None:
@@ -571,6 +576,7 @@ def test_the_tables_of_tasks_hold_the_numbers_of_the_pairs() -> None:
         data = dict(zip(table.columns, (cell.value for cell in row), strict=True))
         assert data == {key: value for key, value in task_pair_data(pair).items() if key in data}
     shown = found.pair_table()
+    assert shown.columns[-shown.n_optional :] == ("tasks W/T/L",)
     assert [row[0].value for row in shown.rows] == ["s2 − s1", "s2 − s0", "s1 − s0"]
     assert [row[1].value for row in shown.rows] == ["+0.2000", "+0.4000", "+0.2000"]
     assert [row[4].value for row in shown.rows] == ["3/0/0"] * 3
@@ -599,3 +605,9 @@ def test_one_pair_and_one_task_are_named_so() -> None:
     three = np.stack([values[0], values[0] + balanced, values[0] + 5])
     neighbours = compare_tasks(records(three, tasks), resamples=300).verdicts[1]
     assert neighbours == "1 of 2 neighbours is not separable"
+
+
+def test_forty_five_pairs_are_shown_and_more_are_not() -> None:
+    for n, tables in ((10, 2), (11, 1)):
+        found = compare_tasks(means_of(RNG.random((n, 8))), resamples=100)
+        assert sum(hasattr(part, "columns") for part in found.page()) == tables

@@ -121,6 +121,16 @@ def test_the_table_of_pairs_puts_the_better_first_and_turns_what_belongs_to_it()
     assert [row[0].value, row[4].value] == ["low − high", "5/5/30"]
 
 
+def test_pairs_are_in_the_order_of_the_standings() -> None:
+    systems = shifted(0.1, 0.3, 0.0, 0.2)
+    for baseline, names in ((None, "xz xw xy zw zy wy"), ("w", "xw zw yw")):
+        found = compare(*systems, names=list("wxyz"), baseline=baseline, resamples=100)
+        table = found.pair_table()
+        assert table.columns[-table.n_optional :] == ("W/T/L", "d")  # where there is room
+        shown = [row[0].value for row in table.rows]
+        assert shown == [f"{first} − {second}" for first, second in names.split()]
+
+
 def test_forty_five_pairs_are_shown_and_more_are_not() -> None:
     for n, tables in ((10, 2), (11, 1)):
         found = compare(*shifted(*np.linspace(0, 0.4, n)), resamples=100)

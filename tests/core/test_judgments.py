@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -28,8 +30,34 @@ def test_pairs_in_any_order():
 def test_pairs_given_twice():
     assert pairs((0, 0, 1.0), (0, 0, 1.0), (0, 1, 1.0)).repeated == 1
     assert pairs((0, 0, 0.0), (0, 0, -0.0)).repeated == 1
+    found = pairs((0, 0, 1.0), (0, 1, 2.0), (0, 1, 2.0), (1, 0, 3.0), (1, 0, 3.0))
+    assert (found.repeated, found.grades.tolist()) == (2, [1.0, 2.0, 3.0])
+    with pytest.raises(MismatchError, match=r"'p', document 'b' .* 2 and 1 \(1 such pairs\)"):
+        pairs((0, 0, 1.0), (0, 1, 2.0), (0, 1, 1.0), (1, 0, 3.0), (1, 0, 3.0))
     with pytest.raises(MismatchError, match=r"'p', document 'a' .* 1 and 2"):
         pairs((0, 0, 1.0), (0, 1, 1.0), (0, 0, 2.0))
+
+
+def test_pairs_are_a_table_of_grades():
+    rng = np.random.default_rng(4)
+    refused = 0
+    for n in list(range(7)) * 30:
+        rows = [(q, d, float(q + d)) for q, d in rng.integers(0, (2, 3), (n, 2)).tolist()]
+        if n > 2 and rng.random() < 0.5:
+            rows[-1] = (*rows[-1][:2], 9.0)
+        table: dict[tuple[int, int], float] = {}
+        conflicts = [row for row in rows if table.setdefault(row[:2], row[2]) != row[2]]
+        if conflicts:
+            refused += 1
+            with pytest.raises(MismatchError, match=r"grades, \d and 9 \(1 such pairs\)"):
+                pairs(*rows)
+            continue
+        found = pairs(*rows)
+        queries = np.repeat([0, 1], np.diff(found.offsets)).tolist()
+        pooled = zip(queries, found.docs.tolist(), found.grades.tolist(), strict=True)
+        assert {(q, d): grade for q, d, grade in pooled} == table
+        assert (len(found.docs), found.repeated) == (len(table), n - len(table))
+    assert 20 < refused < 100
 
 
 @pytest.mark.parametrize("odd", [float("nan"), float("inf"), float("-inf")])
@@ -118,6 +146,20 @@ def test_targets():
 )
 def test_faulty_targets(targets, options, error):
     with pytest.raises(error):
+        Judgments.from_targets(targets, **options)
+
+
+@pytest.mark.parametrize(
+    ("targets", "options", "words"),
+    [
+        (["a", None, "z", "y"], {"doc_ids": ["a", "b"]}, "Target 'z' of query row 2 is not among"),
+        ([0, 2, 3, -2], {"n_docs": 3}, "Target 3 of query row 2 is out of range for 3 documents."),
+        ([0, -1, -2], {}, "Target -2 of query row 2 is out of range."),
+        ([0, 2**31 - 2, 2**31 - 1], {}, f"Target {2**31 - 1} of query row 2 is out of range."),
+    ],
+)
+def test_the_first_faulty_target_is_named(targets, options, words):
+    with pytest.raises((IdError, ValueRangeError), match=re.escape(words)):
         Judgments.from_targets(targets, **options)
 
 

@@ -88,6 +88,7 @@ def test_code_in_a_pt_file_never_runs(tmp_path):
     [
         ("wordllama", "wordllama"),
         ("minilm", "tokenizers"),
+        ("minilm", "onnxruntime"),
         ("st:m", "sentence_transformers"),
         ("model2vec:m", "model2vec"),
         ("onnx:model", "onnxruntime"),

@@ -24,7 +24,7 @@ from assay.errors import AssayError, FormatError, InputError, StorageError
 from assay.io.arrays import load_npz
 from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
 from assay.io.writers import write_qrels, write_run
-from assay.scoring.output import write_scores
+from assay.scoring.score_files import write_scores
 
 RULES = preset("trec_eval")
 RUN = {f"q{i}": {f"d{j}": float(i * j % 7) for j in range(9)} for i in range(5)}

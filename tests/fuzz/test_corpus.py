@@ -75,7 +75,7 @@ CASES = {
     "toml infinity": ("e.toml", TOML, read_experiment, "tau"),
     "toml digits": ("b.toml", f"depth = {LONG}".encode(), read_config, "not TOML"),
     "toml deep": ("b.toml", b"a=" + b"[" * 20_000, read_config, "too deeply"),
-    "toml deep keys": ("b.toml", b"a." * 20_000 + b"a = 1", read_config, "too deeply"),
+    "toml deep keys": ("b.toml", b"a." * 5_000 + b"a = 1", read_config, "too deeply"),
     "toml NUL": ("b.toml", b'corpus = "a\\u0000b"', read_config, "NUL"),
     "csv stray CR": ("w.csv", workbench_csv().replace(b"sift", b"si\rft"), imported, "line"),
     "homography 1_0": ("H.txt", b"1_0 0 0\n0 1 0\n0 0 1\n", read_homography, "'1_0'"),

@@ -405,6 +405,9 @@ def _predict() -> Found:
             "results": "--results results/good --unit percent --f1-unit fraction --json",
             "results with contradictions": "--results results --unit percent --json",
             "results in text": "--results results/good --unit percent --f1-unit fraction",
+            "results against a baseline": "--results results --pattern good/{model}_{seed}.json"
+            " --baseline mhsa --json",
+            "results in pairs": "--results results/good --pair other mhsa --json",
             "text": f"{one} --per-class --histogram --train train.npy --previous last.npy",
             "text of seeds": seeds,
             "text of lists": f"{lists} --by user",

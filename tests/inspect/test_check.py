@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import random
 import re
@@ -14,6 +15,8 @@ from assay.core.id_hints import near_misses
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.inspect.check import check
+from assay.io import formats
+from assay.io.trec import parse_run
 
 RUN = {f"q{i}": {f"d{j}": 10.0 - j for j in range(10)} for i in range(3)}
 QRELS = {f"q{i}": {f"d{j}": j % 2 for j in range(10)} for i in range(3)}
@@ -184,6 +187,22 @@ def test_rank_column(tmp_path):
     report = check(tmp_path / "run.txt", {"q0": {"a": 1, "b": 0, "c": 0}}, measures="RR")
     assert (report["rank-column"].severity, report["rank-column"].count) == ("warning", 1)
     assert (report["rank-unreadable"].severity, report["rank-unreadable"].count) == ("note", 1)
+
+
+def test_columns_beyond_the_sixth(tmp_path):
+    (tmp_path / "run.txt").write_text("q0 Q0 a 1 2.0 t more\nq0 Q0 b 2 1.0 t\n")
+    found = check(tmp_path / "run.txt", {"q0": {"a": 1, "b": 0}}, measures="RR")["extra-columns"]
+    assert (found.severity, found.count, found.total) == ("note", 1, 2)
+
+
+@pytest.mark.parametrize("name", ["run.txt", "run.txt.gz", "run"])
+def test_a_file_is_parsed_once(tmp_path, monkeypatch, name):
+    text = b"q0 Q0 a 1 2.0 t\nq0 Q0 b 2 1.0 t\n"
+    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    parsed = []
+    monkeypatch.setattr(formats, "parse_run", lambda path: parsed.append(path) or parse_run(path))
+    assert codes(tmp_path / name, {"q0": {"a": 1, "b": 0}}, measures="RR") == []
+    assert len(parsed) == 1
 
 
 def test_the_gravest_come_first():

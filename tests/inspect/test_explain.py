@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from functools import cache
 
 import numpy as np
 import pytest
 
-from assay import evaluate
+from assay import Judgments, Ranking, evaluate
 from assay.core.conventions import preset
 from assay.errors import IdError, UsageError
 from assay.inspect.explain import explain
+from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
 from assay.measures import REGISTRY, Definition, parse
 from tests.measures.generic import settings_of
 
@@ -70,7 +72,8 @@ COVERED = {parse(text).name for text in MEASURES}
 OTHERS = [text for name in REGISTRY if name not in COVERED for text in settings_of(name)]
 
 
-def made_up(seed: int, levels: int) -> tuple[dict, dict]:
+@cache
+def made_up(seed: int, levels: int) -> tuple[Ranking, Judgments]:
     rng = random.Random(seed)
     docs = [f"d{i}" for i in range(40)]
 
@@ -81,7 +84,7 @@ def made_up(seed: int, levels: int) -> tuple[dict, dict]:
     run = {f"q{q}": {d: rng.randrange(levels) / 7 for d in some(30)} for q in range(queries)}
     grades = [-1, 0, 0, 1, 1, 2, 3]
     qrels = {f"q{q}": {d: rng.choice(grades) for d in some(25)} for q in range(queries + 1)}
-    return run, qrels
+    return as_ranking(run, preset("trec_eval")), as_judgments(qrels)
 
 
 @pytest.mark.parametrize("ties", TIES)
@@ -90,8 +93,9 @@ def test_ends_in_the_number_of_evaluate(measure, ties):
     rules = preset("trec_eval").but(ties=ties)
     for seed in range(3):
         run, qrels = made_up(seed, levels=[2, 5, 1000][seed % 3])
-        values = evaluate(run, qrels, measure, conventions=rules).values[0]
-        for query, value in zip(sorted(qrels), values, strict=True):
+        scores = evaluate(run, qrels, measure, conventions=rules)
+        assert scores.query_ids == qrels.query_ids
+        for query, value in zip(scores.query_ids, scores.values[0], strict=True):
             found = explain(run, qrels, query=query, measure=measure, conventions=rules)
             assert found.exact or ties == "expected" or "hits" in measure
             assert found.agrees, (query, seed, found.value, found.evaluated)
@@ -100,12 +104,17 @@ def test_ends_in_the_number_of_evaluate(measure, ties):
             assert found.to_dict()["agrees"]
 
 
+@pytest.fixture(scope="module")
+def real_run(data_dir) -> tuple[Ranking, Judgments]:
+    folder = data_dir("robust03")
+    qrels = read_qrels(folder / "robust03_qrels.txt.gz")
+    return read_run(folder / "input.rutcor03100.gz"), qrels
+
+
 @pytest.mark.parametrize("measure", ["AP", "nDCG", "nDCG@20", "RBP", "bpref", "iAP", "ERR(gmax=2)"])
 @pytest.mark.parametrize("ties", ["order", "best", "worst"])
-def test_long_lists_of_real_runs(data_dir, measure, ties):
-    folder = data_dir("robust03")
-    run, qrels = folder / "input.rutcor03100.gz", folder / "robust03_qrels.txt.gz"
-    found = explain(run, qrels, query="303", measure=measure, conventions=f"ties:{ties}")
+def test_long_lists_of_real_runs(real_run, measure, ties):
+    found = explain(*real_run, query="303", measure=measure, conventions=f"ties:{ties}")
     assert found.exact
 
 

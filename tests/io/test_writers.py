@@ -25,7 +25,7 @@ from assay.errors import (
 )
 from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
 from assay.io.writers import atomic_write, write_qrels, write_run
-from assay.scoring.output import write_scores
+from assay.scoring.score_files import write_scores
 
 RULES = preset("trec_eval")
 ENDINGS = ["txt", "trec.gz", "run.zst", "csv", "tsv.gz", "json", "jsonl.zst", "parquet", "npz"]

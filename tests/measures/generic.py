@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from assay import evaluate, preset
@@ -85,6 +86,7 @@ def as_run(data: Sequence[Listing]) -> tuple[dict, dict]:
     return {q: run[q] for q in run if run[q]}, qrels
 
 
+@lru_cache(1024)
 def values_over_orders(measure: Measure, listing: Listing) -> list[float]:
     """The value under every order of the tied documents; each counts equally."""
     if measure.name in ORACLES:

@@ -14,6 +14,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 Grade = float | None  # None: nobody judged the document
@@ -286,6 +287,7 @@ def is_defined(name: str, case: Case) -> bool:
 # Orders of tied documents
 
 
+@lru_cache(1024)
 def values_over_orders(measure: Any, listing: Listing) -> list[float]:
     """The value under every order of the tied documents; each counts equally."""
     params, gain = dict(measure.params), gain_of(measure.name, dict(measure.params))

@@ -198,7 +198,16 @@ def test_the_laws_of_places_and_of_counts():
             np.testing.assert_allclose(law, [float(w) for w in wanted], rtol=1e-14)
 
 
-@pytest.mark.parametrize(("n", "m"), [(10**6, 1), (2_236, 20), (447, 100), (211, 210), (7_450, 6)])
+BETWEEN = [(7_450, 6), (2_236, 20), (447, 100)]
+
+
+@pytest.mark.parametrize(
+    ("n", "m"),
+    [
+        *[(10**6, 1), (211, 210)],
+        *(pytest.param(*between, marks=pytest.mark.slow) for between in BETWEEN),
+    ],
+)
 def test_interpolated_precision_is_computed_up_to_its_limit_of_work(n, m):
     hits = one_query(0, n, (1.0,) * m)
     values = score(hits, "iAP", conventions=RULES).values

@@ -73,9 +73,13 @@ def listings() -> tuple[Listing, ...]:
     return (*hard, *(_listing(rng) for _ in range(75)))
 
 
+@cache
+def data() -> tuple[dict, dict]:
+    return as_run(listings())
+
+
 def values(name: str, ties: str) -> np.ndarray:
-    run, qrels = as_run(listings())
-    return evaluate(run, qrels, name, conventions=preset("trec_eval").but(ties=ties))[name]
+    return evaluate(*data(), name, conventions=preset("trec_eval").but(ties=ties))[name]
 
 
 @cache
@@ -101,8 +105,7 @@ def test_every_tie_rule_agrees_with_brute_force(name):
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_the_tie_share_counts_queries_whose_value_depends_on_ties(name):
-    run, qrels = as_run(listings())
-    scores = evaluate(run, qrels, name, conventions=preset("trec_eval").but(empty="zero"))
+    scores = evaluate(*data(), name, conventions=preset("trec_eval").but(empty="zero"))
     spread = np.subtract(brute(name)["best"], brute(name)["worst"])
     depends = np.nan_to_num(spread) > TOLERANCE
     np.testing.assert_array_equal(scores.tied[0], depends)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import sys
 import types
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from assay.errors import ShapeError, UsageError, ValueRangeError
-from assay.models import ENCODERS, Encoder, EncoderSettings, encoder, text_model
+from assay.models import (
+    ENCODERS,
+    EmbeddingCache,
+    Encoder,
+    EncoderSettings,
+    encoder,
+    text_model,
+)
 
 
 def lengths(texts):
@@ -121,6 +129,168 @@ def test_sentence_transformers_tells_what_it_cuts(monkeypatch):
     assert not text_model("st:m").encode_docs(["a b c"]).truncated.any()
     del Model.tokenizer
     assert text_model("st:m").encode_docs(["a b c"]).truncated is None
+
+
+class Prompted:
+    """What a model of sentence-transformers looks like; a vector tells how it was asked for."""
+
+    prompts: ClassVar = {"query": "query: ", "passage": "passage: ", "document": ""}
+
+    def __init__(self, name, device, **options):
+        self.asked = options
+
+    def encode(self, texts, *, prompt_name=None, prompt=None, **_):
+        start = self.prompts[prompt_name] if prompt_name else prompt or ""
+        return [[len(start + text), 1] for text in texts]
+
+    def state_dict(self):
+        return {}
+
+
+class WithSides(Prompted):
+    def encode_query(self, texts, **_):
+        return [[len(text), 2] for text in texts]
+
+    def encode_document(self, texts, **_):
+        return [[len(text), 3] for text in texts]
+
+
+@pytest.fixture
+def fake_package(monkeypatch):
+    def install(model):
+        package = types.ModuleType("sentence_transformers")
+        package.SentenceTransformer = model
+        monkeypatch.setitem(sys.modules, "sentence_transformers", package)
+
+    return install
+
+
+def both_sides(settings=None, cache=None):
+    model = text_model("st:m", settings=settings, cache=cache)
+    return [one(["ab"]).vectors[0].tolist() for one in (model.encode_queries, model.encode_docs)]
+
+
+def test_sentence_transformers_takes_the_models_own_prompts(fake_package):
+    fake_package(Prompted)
+    assert both_sides() == [[len("query: ab"), 1], [len("passage: ab"), 1]]
+    own = EncoderSettings(query_prefix="Q ", doc_prefix="D")
+    assert both_sides(own) == [[4, 1], [3, 1]]
+
+
+def test_sentence_transformers_5_has_a_function_for_each_side(fake_package):
+    fake_package(WithSides)
+    assert both_sides() == [[2, 2], [2, 3]]
+    assert both_sides(EncoderSettings(query_prefix="Q ")) == [[4, 1], [2, 1]]
+
+
+def test_sides_are_apart_in_the_cache(fake_package, tmp_path):
+    fake_package(WithSides)
+    cache = EmbeddingCache(tmp_path)
+    first = both_sides(cache=cache)
+    assert both_sides(cache=EmbeddingCache(tmp_path)) == first == [[2, 2], [2, 3]]
+
+
+def test_a_model_without_prompts_has_one_side(fake_package):
+    class Plain(WithSides):
+        prompts: ClassVar = {"query": "", "document": ""}
+
+    fake_package(Plain)
+    assert encoder("st:m").query_function is None
+
+
+def test_revision_dtype_and_code_of_a_model_are_passed_on(fake_package):
+    made = []
+
+    class Model(Prompted):
+        def __init__(self, name, device, **options):
+            made.append(options)
+
+    fake_package(Model)
+    settings = EncoderSettings(
+        revision="abc", dtype="bfloat16", trust_remote_code=True, batch_size=7
+    )
+    assert encoder("st:m", settings=settings).batch_size == 7
+    encoder("st:m")
+    whole = {
+        "revision": "abc",
+        "model_kwargs": {"torch_dtype": "bfloat16"},
+        "trust_remote_code": True,
+    }
+    assert made == [whole, {}]
+
+
+def test_a_model_that_wants_to_run_code_is_refused_with_the_option(fake_package):
+    class Model:
+        def __init__(self, name, device):
+            raise ValueError("Loading m requires trust_remote_code=True")
+
+    fake_package(Model)
+    with pytest.raises(UsageError, match=r"cannot be loaded.*say --trust-remote-code"):
+        encoder("st:m")
+
+
+@pytest.mark.parametrize(
+    "settings", [{"revision": "a"}, {"dtype": "float16"}, {"trust_remote_code": True}]
+)
+def test_what_only_a_hub_has_is_refused_elsewhere(settings):
+    with pytest.raises(UsageError, match="only st: has"):
+        encoder("wordllama", settings=EncoderSettings(**settings))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"revision": 3}, {"dtype": "int3"}, {"trust_remote_code": "yes"}, {"batch_size": 0}],
+)
+def test_settings_of_the_wrong_kind(settings):
+    with pytest.raises((UsageError, ValueRangeError)):
+        EncoderSettings(**settings)
+
+
+class Weights(Prompted):
+    """A model whose commit, or whose numbers, can be known."""
+
+    commit: str | None = None
+    number = 1.0
+
+    def __getitem__(self, place):
+        return types.SimpleNamespace(
+            auto_model=types.SimpleNamespace(config=types.SimpleNamespace(_commit_hash=self.commit))
+        )
+
+    def state_dict(self):
+        return {"w": FakeTensor(np.full(3, self.number))}
+
+
+class FakeTensor:
+    def __init__(self, values):
+        self.values, self.dtype, self.shape = values, "torch.float64", values.shape
+
+    def numpy(self):
+        return self.values
+
+    detach = cpu = contiguous = lambda self: self
+
+
+def test_other_weights_under_the_same_name_have_another_fingerprint(fake_package, monkeypatch):
+    fake_package(Weights)
+    found = [text_model("st:m").fingerprint]
+    monkeypatch.setattr(Weights, "number", 2.0)
+    found.append(text_model("st:m").fingerprint)
+    for commit in ("aaa", "bbb"):
+        monkeypatch.setattr(Weights, "commit", commit)
+        found.append(text_model("st:m").fingerprint)
+    monkeypatch.setattr(Weights, "prompts", {"query": "other: "})
+    found.append(text_model("st:m").fingerprint)
+    assert len(set(found)) == 5
+    assert text_model("st:m").repeatable
+
+
+def test_a_model_that_nothing_tells_from_others_is_not_cached(fake_package):
+    class Unknown(Prompted):
+        state_dict = None
+
+    fake_package(Unknown)
+    assert not text_model("st:m").repeatable
 
 
 @pytest.mark.parametrize(

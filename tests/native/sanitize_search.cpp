@@ -1,6 +1,7 @@
 // Feeds the search with small and awkward rows, in memory of exactly their size and no more aligned
 // than their elements, and checks every answer: scores with long double, choice and counts with
-// plain loops. Run under sanitizers; prints the vectors in use and "ok".
+// plain loops. The search goes by float32 products and by 8 bits. Run under sanitizers, and for other
+// processors; prints the vectors in use, a digest of every answer, and "ok".
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "coarse.hpp"
 #include "search.hpp"
 
 using namespace assay;
@@ -15,6 +17,15 @@ using namespace assay;
 namespace {
 
 std::mt19937 generator(12345);
+
+uint64_t digest = 14695981039346656037u;
+
+// Takes bytes into the digest.
+template <class T>
+void note(const T* values, size_t count) {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(values);
+    for (size_t i = 0; i < count * sizeof(T); ++i) digest = (digest ^ bytes[i]) * 1099511628211u;
+}
 
 size_t below(size_t end) { return generator() % end; }
 
@@ -148,6 +159,20 @@ struct Docs : Rows {
     DocRows view(int64_t first) const { return {exact(), find.data(), scale.data(), bias.data(), bound.data(), 1.0, first}; }
 };
 
+// Documents in 8 bits, in memory of exactly their size.
+struct Codes {
+    Tight<uint8_t> panels;
+    Tight<float> step, residual, norm, signs;
+
+    explicit Codes(const Docs& docs)
+        : panels(panels_of(docs.count) * kPanel * steps_of(docs.columns) * kStep), step(docs.count), residual(docs.count), norm(docs.count),
+          signs(docs.columns) {
+        for (size_t column = 0; column < docs.columns; ++column) signs[column] = column % 3 == 0 ? -1.0f : 1.0f;
+        coarsen(docs.find.data(), docs.count, docs.columns, signs.data(), 1, panels.data(), step.data(), residual.data(), norm.data());
+    }
+    CoarseDocs view(const DocRows& docs) const { return {docs, panels.data(), step.data(), residual.data(), norm.data(), signs.data()}; }
+};
+
 // What a score should be, and how far a sum of long doubles may be from it.
 struct Expected {
     long double score, slack;
@@ -252,7 +277,7 @@ private:
     }
 
     void check_top(const Exclusions& exclusions, bool keep_ties) {
-        TopK whole(at_.n_queries, at_.k, keep_ties), blocks(whole), left(whole), right(whole);
+        TopK whole(at_.n_queries, at_.k, keep_ties), blocks(whole), left(whole), right(whole), coarse(whole);
         const size_t cut = at_.n_docs / 3;
         find(whole, docs_, 0, exclusions, {0, at_.n_docs});
         find(left, docs_, 0, exclusions, {0, cut});
@@ -260,7 +285,21 @@ private:
         left.absorb(right);
         find_block(blocks, exclusions, {cut, at_.n_docs});
         find_block(blocks, exclusions, {0, cut});
-        for (TopK* top : {&whole, &left, &blocks}) check_found(*top, exclusions, keep_ties);
+        find_coarse(coarse, exclusions, {cut, at_.n_docs});
+        find_coarse(coarse, exclusions, {0, cut});
+        for (TopK* top : {&whole, &left, &blocks, &coarse}) check_found(*top, exclusions, keep_ties);
+    }
+
+    // By 8 bits; where there is no product of them, as without.
+    void find_coarse(TopK& top, const Exclusions& exclusions, Range range) {
+        const Codes codes(docs_);
+        note(codes.panels.data(), panels_of(docs_.count) * kPanel * steps_of(docs_.columns) * kStep);
+        for (const Tight<float>* each : {&codes.step, &codes.residual, &codes.norm}) note(each->data(), docs_.count);
+        if (coarse_kernels().scan == nullptr) return find(top, docs_, 0, exclusions, range);
+        int64_t done = 0;
+        const DocRows docs = docs_.view(0);
+        scan_coarse(top, metric_, queries_.view(), codes.view(docs), exclusions.view(), range, {&go_, &done});
+        require(done == static_cast<int64_t>((range.to - range.from) * at_.n_queries), "progress by 8 bits", at_);
     }
 
     // In some of the documents, as a block of their own.
@@ -279,6 +318,8 @@ private:
             for (size_t i = 0; i < expected.size(); ++i) {
                 require(top.best()[q][i].doc == expected[i].doc, "which were found", at_);
                 require(top.best()[q][i].score == expected[i].score, "the scores of those found", at_);
+                note(&expected[i].doc, 1);
+                note(&expected[i].score, 1);
             }
         }
     }
@@ -329,6 +370,7 @@ private:
         }
         count(found, {targets.data(), scores.data()});
         require(found == expected, "counts around the targets", at_);
+        count_by_codes({targets.data(), scores.data()}, expected);
         std::vector<uint32_t> barred(exclusions.docs.begin(), exclusions.docs.end());
         decide_targets(metric_, queries_.view(), docs_.view(0), {targets.data(), scores.data()}, exclusions.offsets.data(),
                        barred.data(), found.view(), -1);
@@ -356,6 +398,20 @@ private:
         decide_targets(metric_, queries_.view(), docs_.view(0), targets, offsets.data(), candidates.data(), counts.view(), 1);
     }
 
+    void count_by_codes(const Targets& targets, const Counts& expected) {
+        if (coarse_kernels().scan == nullptr) return;
+        const Codes codes(docs_);
+        const DocRows docs = docs_.view(0);
+        const size_t cut = at_.n_docs / 2;
+        Counts counts(at_.n_queries);
+        int64_t done = 0;
+        for (const Range range : {Range{0, cut}, Range{cut, at_.n_docs}}) {
+            count_coarse_targets(metric_, queries_.view(), codes.view(docs), targets, range, counts.view(), {&go_, &done});
+        }
+        require(counts == expected, "counts by 8 bits", at_);
+        require(done == static_cast<int64_t>(at_.n_docs * at_.n_queries), "progress of counts by 8 bits", at_);
+    }
+
     void check_stop() {
         if (search_kernels().scan == nullptr) return;
         const int32_t stop = 1;
@@ -381,7 +437,8 @@ void run_all_types(const Case& at) {
     for (const Metric metric : {Metric::cosine, Metric::dot, Metric::l2}) {
         Trial(at, metric, false, false).run();
         Trial(at, metric, true, true).run();
-        Trial(at, metric, below(2) == 0, below(2) == 0).run();
+        const bool double_queries = below(2) == 0, double_docs = below(2) == 0;
+        Trial(at, metric, double_queries, double_docs).run();
     }
 }
 
@@ -432,6 +489,7 @@ int main() {
     for (int round = 0; round < 20; ++round) {
         run_all_types({1 + below(31), 1 + below(140), 1 + below(40), 1 + below(60), static_cast<Values>(below(5))});
     }
-    std::printf("%zu rows at a time: ok\n", search_kernels().query_rows);
+    std::printf("%zu and %zu rows at a time, %016llx: ok\n", search_kernels().query_rows, coarse_kernels().query_rows,
+                static_cast<unsigned long long>(digest));
     return 0;
 }

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-NATIVE = HERE.parents[1] / "src" / "assay" / "native"
+from tests.native.search_driver import HERE, NATIVE, answers, link_search
+
 SOURCES = (
     "counted.cpp",
     "id_tables.cpp",
@@ -28,12 +28,18 @@ CHECKS = {
 }
 AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-Wno-maybe-uninitialized"]
+COARSE = {
+    NATIVE / "coarse_avx2.cpp": AVX2,
+    NATIVE / "coarse_avx512vnni.cpp": [*AVX512, "-mavx512vnni"],
+}
 VECTORS = {
+    **COARSE,
     NATIVE / "search_avx2.cpp": AVX2,
     NATIVE / "search_avx512.cpp": AVX512,
 }
 # The shape of the widest kernels in plain C++, in place of those for AVX2.
 STAND_IN = {
+    **COARSE,
     HERE / "wide_search.cpp": AVX2,
     NATIVE / "search_avx512.cpp": AVX512,
 }
@@ -75,38 +81,25 @@ def test_noise_breaks_nothing(tmp_path, checks, scan):
 
 
 def build_search(folder: Path, vectors: dict[Path, list[str]]) -> Path:
-    """The driver of the search; each source with the vector instructions it is written for."""
+    """The driver of the search under sanitizers."""
     common = [compiler(), *flags(MEMORY), *(["-DASSAY_X86_KERNELS"] if vectors else [])]
-    sources = ("exact_value.cpp", "search.cpp", "search_plain.cpp")
-    plain = [HERE / "sanitize_search.cpp", *(NATIVE / source for source in sources)]
-    objects = []
-    for source in [*plain, *vectors]:
-        objects.append(folder / f"{source.stem}.o")
-        own = vectors.get(source, [])
-        subprocess.run([*common, *own, "-c", source, "-o", objects[-1]], check=True)
-    driver = folder / "driver"
-    subprocess.run([*common, *objects, "-o", driver], check=True)
-    return driver
+    return link_search(folder, common, vectors)
 
 
 def is_x86() -> bool:
     return platform.machine() in ("x86_64", "AMD64")
 
 
-def rows_at_a_time(output: str) -> int:
-    rows, rest = output.split(" ", 1)
-    assert rest == "rows at a time: ok\n"
-    return int(rows)
-
-
 @pytest.mark.slow
 def test_the_search_is_right_and_stays_within_its_rows(tmp_path):
     driver = build_search(tmp_path, VECTORS if is_x86() else {})
-    assert rows_at_a_time(run(driver, ASSAY_SIMD="none")) == 1
-    widest = rows_at_a_time(run(driver, ASSAY_SIMD="avx512"))  # or what this machine has
-    assert widest in (1, 6, 14)
-    if widest == 14:
-        assert rows_at_a_time(run(driver, ASSAY_SIMD="avx2")) == 6
+    plain = answers(run(driver, ASSAY_SIMD="none"))
+    assert plain.rows == (1, 1)
+    widest = answers(run(driver, ASSAY_SIMD="avx512"))  # or what this machine has
+    assert widest.rows in ((1, 1), (6, 6), (14, 6), (14, 14))
+    assert widest.digest == plain.digest
+    if widest.rows[0] == 14:
+        assert answers(run(driver, ASSAY_SIMD="avx2")) == ((6, 6), plain.digest)
 
 
 @pytest.mark.slow
@@ -114,7 +107,7 @@ def test_the_shape_of_the_widest_kernels(tmp_path):
     if not is_x86():
         pytest.skip("no fused product on this machine")
     driver = build_search(tmp_path, STAND_IN)
-    if rows_at_a_time(run(driver, ASSAY_SIMD="avx2")) == 1:
+    if answers(run(driver, ASSAY_SIMD="avx2")).rows[0] == 1:
         pytest.skip("no AVX2 on this machine")
 
 

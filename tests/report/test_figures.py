@@ -10,7 +10,7 @@ import pytest
 from assay.core.text import printable
 from assay.errors import MissingPackageError, StorageError, UsageError
 from assay.report import make_report
-from assay.report.charts import render_chart
+from assay.report.charts import render_chart, report_charts
 from assay.runs import RunRecord
 from tests.report.samples import demo_report, demo_runs, hostile_report
 
@@ -28,6 +28,14 @@ def test_every_chart_in_every_format(tmp_path: Path):
         "groups-1-nDCG-10",
         "differences-nDCG-10",
     }
+
+
+@pytest.mark.parametrize("make", [demo_report, hostile_report])
+def test_every_chart_is_one_by_its_schema(make):
+    drawn = list(report_charts(make()))
+    assert len({one.kind for one in drawn}) >= 4
+    for one in drawn:
+        assert one.spec() == one.chart.to_dict(validate=True)
 
 
 def test_all_charts_of_the_demo_are_drawn(tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -52,6 +53,22 @@ def test_one_record_stands_alone() -> None:
     assert board.verdicts["AP"].endswith("a random order reaches 0.0100")
     assert math.isnan(board.chance_on("RR"))
     assert board.method == "Intervals: 95 % BCa, 300 resamples, seed 0."
+
+
+def test_the_verdict_names_whom_a_random_order_beats() -> None:
+    chance = {"AP": 0.45, "RR": 0.0}
+    records = [make_record(name, skill, chance=chance) for name, skill in (("a", 0.2), ("b", 0.0))]
+    board = rank_records(records, resamples=300)
+    means = {one.name: one.mean.estimate for one in board.standings_on("AP")}
+    assert means["b"] < 0.45 < means["a"]
+    tail = "; b is worse than a random order, which reaches 0.4500"
+    assert board.verdicts["AP"].endswith(tail)
+    assert "random order" not in board.verdicts["RR"]
+    both = [replace(one, chance={"AP": 0.99}) for one in records]
+    said = rank_records(both, resamples=300).verdicts["AP"]
+    assert said.endswith("; a and b are worse than a random order, which reaches 0.9900")
+    sure = [replace(one, chance={"AP": 1.0}) for one in records]
+    assert "random order" not in rank_records(sure, resamples=300).verdicts["AP"]
 
 
 def test_clusters_of_the_records_are_resampled_as_whole_groups() -> None:

@@ -303,6 +303,7 @@ def test_constant_values_say_so() -> None:
         assert known.low == pytest.approx(0.3 * (1 - unseen), rel=1e-12)
         assert known.high == pytest.approx(0.3 + 0.7 * unseen, rel=1e-12)
         assert "no variation" in known.note
+        assert (known.resamples, known.seed) == (found.resamples, found.seed) == (0, None)
     assert interval([1.0] * 10, method="wilson").low < 0.9
 
 
@@ -389,7 +390,7 @@ def test_too_few_for_a_bootstrap_give_no_ends(method: str) -> None:
         assert math.isnan(found.low)
         assert math.isnan(found.high)
         note = f"too few queries: {n}, at least 8 are needed for a bootstrap; use t"
-        assert found.note == note
+        assert (found.note, found.resamples, found.seed) == (note, 0, None)
         assert intervals(VALUES[None, :n], method=method)[0].note == note
     assert math.isfinite(interval(VALUES[:8], method=method).low)
     assert math.isfinite(interval(VALUES[:3], method="t").low)

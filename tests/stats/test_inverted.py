@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from assay.stats import inverted_interval, paired_test
 from assay.stats.bootstrap import units_of
@@ -34,7 +35,9 @@ def test_what_the_test_does_not_reject(method: str, kind: str, n: int) -> None:
     test = paired_test(differences, nothing, method=method, resamples=2000)
     found = inverted_interval(differences, nothing, test, level=0.1, separate=bool(test.p <= 0.1))
     if method == "bootstrap" and not rejects(differences - 1e6, method):
-        assert found.low <= 0 <= found.high  # no difference is rejected, and Student's t stands in
+        student = paired_test(differences, nothing, method="t")
+        ends = inverted_interval(differences, nothing, student, level=0.1, separate=False)
+        assert (found.low, found.high) == (ends.low, ends.high)  # no difference is rejected
         return
     few = sparse_ends(differences, 0.9, float(np.ptp(differences))) is not None
     width = found.high - found.low
@@ -48,6 +51,14 @@ def test_what_the_test_does_not_reject(method: str, kind: str, n: int) -> None:
     ]:
         if not (few and inside):  # of few that differ the interval is wider than the test
             assert rejects(differences - shift, method) != inside, (shift, found)
+
+
+def test_where_resamples_have_no_spread_students_t_stands_in() -> None:
+    differences = np.array([0.1, 0.2, 0.4])  # a ninth of the resamples are of one value
+    test = paired_test(differences, np.zeros(3), method="bootstrap", resamples=2000)
+    found = inverted_interval(differences, np.zeros(3), test, level=0.1, separate=False)
+    student = scipy.stats.ttest_1samp(differences, 0).confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((min(student.low, 0.0), student.high))
 
 
 def rejects(differences: np.ndarray, method: str) -> bool:
@@ -114,6 +125,7 @@ def test_equal_differences_have_some_width() -> None:
         assert 0 < found.low < 0.29
         assert found.high > 0.31
         assert "no variation" in found.note
+        assert (found.resamples, found.seed) == (0, None)
 
 
 def test_differences_of_few_queries_are_covered() -> None:

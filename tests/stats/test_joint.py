@@ -247,6 +247,7 @@ def test_noisy_systems_do_not_make_others_differ() -> None:
 def test_scattered_gaps_are_drawn_as_each_pair_alone(grouped: bool) -> None:
     rng = np.random.default_rng(8)
     values = np.round(rng.random((5, 70)), 2)
+    values[3:] = values[0] + [[0.1], [0.0]]  # equal differences but for rounding, and none
     values[rng.random(values.shape) < 0.2] = np.nan
     clusters = rng.integers(0, 25, 70) if grouped else None
     pairs = list(combinations(range(5), 2))

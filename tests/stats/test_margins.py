@@ -29,7 +29,7 @@ def passes(lost: int, n: int, margin: float) -> bool:
     return not list(worse_than_baseline(found))
 
 
-@pytest.mark.parametrize("n", [20, 50, 100])
+@pytest.mark.parametrize("n", [16, 50, 100])  # of 16, all signs are tried
 @pytest.mark.parametrize("margin", [0.01, 0.03, 0.05])
 def test_rare_large_losses_rarely_pass(n: int, margin: float) -> None:
     opened = sum(

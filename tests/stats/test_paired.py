@@ -193,7 +193,10 @@ def test_a_clear_difference_is_found_by_all(method: str) -> None:
 def test_rounding_makes_no_difference() -> None:
     a, b = np.array([0.1 + 0.2] * 30), np.array([0.3] * 30)
     for method in TEST_METHODS:
-        assert paired_test(a, b, method=method).p == 1
+        found = paired_test(a, b, method=method)
+        assert (found.p, found.statistic, found.exact) == (1, 0, True)
+        few = paired_test(a[:2], b[:2], method=method)
+        assert (found.resamples, found.seed) == (few.resamples, few.seed) == (0, None)
     # Sums of tenths tie in truth, though not in floating point.
     d = np.array([0.1, 0.2, 0.3, 0.1, 0.2, 0.3])
     assert paired_test(d, np.zeros(6)).p == all_signs(np.array([1, 2, 3, 1, 2, 3.0]), "two-sided")

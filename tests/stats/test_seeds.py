@@ -26,9 +26,9 @@ def simulated(
 
 
 @pytest.mark.parametrize(
-    ("between_seeds", "between_queries"), [(0.0, 0.3), (0.05, 0.0), (0.02, 0.3)]
+    ("seeds", "between_seeds", "between_queries"),
+    [(3, 0.0, 0.3), (5, 0.05, 0.0), (3, 0.02, 0.3), (5, 0.02, 0.3)],
 )
-@pytest.mark.parametrize("seeds", [3, 5])
 def test_false_claims_are_rare_whatever_varies(
     seeds: int, between_seeds: float, between_queries: float
 ) -> None:
@@ -56,10 +56,12 @@ def test_pooling_would_claim_too_much() -> None:
 
 
 @pytest.mark.parametrize(
-    ("between_seeds", "between_queries", "noise"),
-    [(0.0, 0.0, 0.3), (0.01, 0.0, 0.3), (0.0, 0.3, 0.3), (0.02, 0.2, 0.2)],
+    ("seeds", "between_seeds", "between_queries", "noise"),
+    [
+        *[(10, 0.0, 0.0, 0.3), (10, 0.01, 0.0, 0.3), (10, 0.0, 0.3, 0.3), (10, 0.02, 0.2, 0.2)],
+        *[(3, 0.0, 0.0, 0.3), (3, 0.02, 0.2, 0.2)],
+    ],
 )
-@pytest.mark.parametrize("seeds", [3, 10])
 def test_noise_of_seeds_on_queries_counts_once(
     seeds: int, between_seeds: float, between_queries: float, noise: float
 ) -> None:

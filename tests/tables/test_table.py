@@ -29,6 +29,27 @@ def test_text_is_aligned():
     ]
 
 
+class CountedRows(tuple):
+    """Rows that count how often they are gone through."""
+
+    walks = 0
+
+    def __iter__(self):
+        self.walks += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("write", [as_text, as_markdown, as_csv])
+def test_long_tables_are_gone_through_a_few_times_only(write):
+    """The text of 8,600 rows took a minute: which columns are text was found out for each row."""
+    walks = []
+    for length in (2, 200):
+        rows = CountedRows((Cell("a"), Cell(0.5, "fraction")) for _ in range(length))
+        write(Table(("run", "AP"), rows))
+        walks.append(rows.walks)
+    assert walks[0] == walks[1]
+
+
 def test_markdown_escapes_what_it_would_take_for_markup():
     assert as_markdown(TABLE).splitlines()[2:] == [
         r"| a\|b | 0.1235 | 12 |",

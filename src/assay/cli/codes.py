@@ -160,7 +160,7 @@ _code_options = options.add_options(
     metavar="FILE.svg",
     help="Write the curve of quality over bytes per vector.",
 )
-@options.result_options("text", "markdown", "csv", "tsv", "json")
+@options.result_options("text", "markdown", "latex", "csv", "tsv", "json")
 @options.save_options("codes")
 def command(
     *,

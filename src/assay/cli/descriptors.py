@@ -21,6 +21,7 @@ from assay.tasks.descriptors.patches import (
     evaluate_patches,
     read_patch_scenes,
 )
+from assay.tasks.descriptors.ranks import choose_metric
 from assay.tasks.descriptors.report import ExperimentReport, draw_matches, find_pair
 from assay.tasks.descriptors.run import load_scenes, run_experiment
 from assay.tasks.descriptors.tables import wide_table
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_FORMATS = ("text", "markdown", "csv", "tsv", "json")
+_FORMATS = ("text", "markdown", "latex", "csv", "tsv", "json")
 _DEMO_DESCRIPTORS = ("SIFT", "RootSIFT", "ORB")
 
 
@@ -221,6 +222,8 @@ def patches(
     """
     scenes = describe_patch_scenes(folder, descriptor) if descriptor else read_patch_scenes(folder)
     bits = scenes[0].vectors["ref"].dtype == "uint8"
+    if descriptor:  # uint8 in files may be numbers, and then --metric says so
+        metric = choose_metric(metric, "binary" if bits else "float", descriptor)
     found = evaluate_patches(
         scenes,
         name=name or descriptor or Path(folder).resolve().name,

@@ -55,7 +55,7 @@ __all__ = ["command"]
     help="Size of the collection; goes with --chance.",
 )
 @click.option("--percent", is_flag=True, help="Print percentages (text and Markdown only).")
-@options.result_options("text", "trec", "markdown", "csv", "tsv", "json")
+@options.result_options("text", "trec", "markdown", "latex", "csv", "tsv", "json")
 @options.save_options("retrieval")
 def command(
     *,
@@ -135,8 +135,10 @@ def _refuse_contradictions(
     chance_wanted: bool,
     n_docs: int | None,
 ) -> None:
-    if percent and layout not in ("text", "markdown"):
-        raise click.UsageError("--percent is for text and Markdown; other formats hold fractions.")
+    if percent and layout not in ("text", "markdown", "latex"):
+        raise click.UsageError(
+            "--percent is for text, Markdown and LaTeX; other formats hold fractions."
+        )
     if layout == "trec" and (n_runs > 1 or by or chance_wanted):
         raise click.UsageError("--format trec holds one run, and neither groups nor chance.")
     if by and per_query and layout != "json":

@@ -7,8 +7,12 @@ as "`assay eval`: Score one or several runs against judgments." and holds `comma
 
 from __future__ import annotations
 
+import gc
+import os
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
@@ -66,6 +70,25 @@ def _find_commands(folder: Path) -> dict[str, str]:
 COMMANDS: Final = _find_commands(Path(__file__).parent)
 
 
+# They multiply no matrices, so that numpy need not start a thread for every processor.
+_WITHOUT_PRODUCTS: Final = {"check", "convert", "eval", "explain", "measures", "schema"}
+_THREADS: Final = "OPENBLAS_NUM_THREADS"
+
+
+@contextmanager
+def _few_threads(command: str) -> Iterator[None]:
+    """Numpy's threads of a command that needs none, where numpy is not imported yet."""
+    decided = "numpy" in sys.modules or _THREADS in os.environ
+    mine = command in _WITHOUT_PRODUCTS and not decided
+    if mine:
+        os.environ[_THREADS] = "1"
+    try:
+        yield
+    finally:
+        if mine:
+            del os.environ[_THREADS]  # other processes have their own
+
+
 class LazyGroup(click.Group):
     """A group that imports the module of a command only to run it."""
 
@@ -92,7 +115,9 @@ class LazyGroup(click.Group):
         """The command of this name, imported now."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"assay.cli.{cmd_name}").command
+        with _few_threads(cmd_name):
+            command: click.Command = import_module(f"assay.cli.{cmd_name}").command
+        gc.enable()  # `python -m assay` disables it while modules load
         return command
 
     def resolve_command(

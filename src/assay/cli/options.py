@@ -17,13 +17,16 @@ from assay.cli import output
 from assay.cli.saving import saving_runs
 from assay.core.consent import Consent
 from assay.core.conventions import CHOICES, Conventions
+from assay.core.on_demand import OnDemand
 from assay.core.text import did_you_mean
 from assay.io.atomic import check_folder, check_target
-from assay.io.tables import groups_path
 
 if TYPE_CHECKING:
+    from assay.io import tables
     from assay.measures import Measure
     from assay.store import Store
+else:
+    tables = OnDemand("assay.io.tables")
 
 __all__ = [
     "RUN_FORMATS",
@@ -359,7 +362,7 @@ slices_option = click.option(
 
 def group_file(by: str | None) -> str | None:
     """The file that --by or --slices names, without its column."""
-    return None if by is None else groups_path(by)
+    return None if by is None else tables.groups_path(by)
 
 
 def find_baseline(baseline: str, items: Sequence[object], names: Sequence[str]) -> int | None:

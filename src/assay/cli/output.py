@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -72,7 +69,7 @@ _PROMISES: Final = (
     ".xlsx",
 )
 _PACKED: Final = (".gz", ".zip", ".zst")
-_NOT_IN_JSON: Final = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_NOT_IN_JSON: Final = "[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 
 
 def refuse_input(file: str | None, *inputs: str | None) -> None:
@@ -140,9 +137,11 @@ def narrate(message: str) -> None:
 
 def as_json(data: dict[str, Any]) -> str:
     """JSON with the version of its layout; control characters are escaped, text stays readable."""
+    import json
+
     whole = {"schema_version": SCHEMA_VERSION, **data}
     text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
-    return _NOT_IN_JSON.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return re.sub(_NOT_IN_JSON, lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def put(text: str, file: str | None) -> None:
@@ -286,6 +285,8 @@ class TextResult:
 
 def command_line() -> str:
     """The command line of the running command: what was typed, in the order of its options."""
+    import shlex
+
     context = click.get_current_context()
     words = ["assay", context.info_name or ""]
     for parameter in context.command.params:
@@ -315,6 +316,8 @@ def _words(parameter: click.Parameter, value: object) -> list[str]:
 
 def silence_logging() -> None:
     """Some packages set up logging to stderr when they are imported, unless somebody has."""
+    import logging  # slow to load, and most commands log nothing
+
     root = logging.getLogger()
     if not root.handlers:
         root.addHandler(logging.NullHandler())

@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_FORMATS = ("text", "markdown", "csv", "tsv", "json")
+_FORMATS = ("text", "markdown", "latex", "csv", "tsv", "json")
+_IMPORTING = {
+    "unit": "--unit",
+    "f1_unit": "--f1-unit",
+    "pattern": "--pattern",
+    "split": "--split",
+    "baseline": "--baseline",
+    "pairs": "--pair",
+}
 
 
 @click.command("predict", cls=MultiOptionCommand)
@@ -47,16 +55,47 @@ _FORMATS = ("text", "markdown", "csv", "tsv", "json")
     help="Cut-offs. [1 3 5 10]",
 )
 @click.option(
-    "--by", metavar="COLUMN", help="Group samples by a column of the table, or FILE:COLUMN."
+    "--by",
+    multiple=True,
+    metavar="COLUMN",
+    help="Group samples by a column of the table, or FILE:COLUMN. May be repeated.",
+)
+@click.option("--new-places", is_flag=True, help="Group samples by whether training has the class.")
+@click.option(
+    "--confidence",
+    is_flag=True,
+    help="Calibration (ECE, Brier, NLL), and detection of samples without a class.",
+)
+@click.option(
+    "--reliability",
+    type=options.output_file,
+    metavar="FILE.svg",
+    help="Draw accuracy over confidence.",
+)
+@click.option(
+    "--coordinates",
+    metavar="FILE",
+    help="CSV with class, lat, lon: errors in metres.",
+)
+@click.option(
+    "--predictability",
+    is_flag=True,
+    help="Entropy of the training labels, and the bound on Acc@1 by Song et al.",
 )
 @click.option(
     "--train", metavar="FILE[:COLUMN]", help="Training labels in order of time, for baselines."
 )
 @click.option("--train-users", metavar="FILE[:COLUMN]", help="Users of the training labels.")
+@click.option("--users", metavar="COLUMN|FILE[:COLUMN]", help="Users of the samples.")
 @click.option(
     "--previous",
     metavar="COLUMN|FILE[:COLUMN]",
     help="The class before each sample, for baselines.",
+)
+@click.option(
+    "--history",
+    metavar="COLUMN|FILE[:COLUMN]",
+    help="Instead: all classes before each sample, the latest last.",
 )
 @click.option(
     "--n-classes",
@@ -76,6 +115,17 @@ _FORMATS = ("text", "markdown", "csv", "tsv", "json")
     "--unit", type=click.Choice(("percent", "fraction")), help="Unit where no value shows it."
 )
 @click.option("--f1-unit", type=click.Choice(("percent", "fraction")), help="The same for F1.")
+@click.option(
+    "--pattern",
+    multiple=True,
+    metavar="GLOB",
+    help="Only results whose path ends like this: 'test_*.json', '{model}_{seed}/{split}.json'.",
+)
+@click.option("--split", type=click.Choice(("test", "val", "train")), help="Only these results.")
+@click.option("-b", "--baseline", metavar="MODEL", help="Compare results with this model only.")
+@click.option(
+    "--pair", "pairs", nargs=2, multiple=True, metavar="A B", help="Compare these results only."
+)
 @click.option("--legacy-json", is_flag=True, help="Print the old JSON: percentages under old keys.")
 @options.mismatch_option
 @options.threads_option
@@ -87,9 +137,8 @@ def command(
     *,
     files: tuple[str, ...],
     results: str | None,
-    unit: str | None,
-    f1_unit: str | None,
     legacy_json: bool,
+    reliability: str | None,
     named: str | None,
     json_wanted: bool,
     file: str | None,
@@ -106,28 +155,37 @@ def command(
     Examples:
       assay predict logits.npy --targets labels.npy --train train.npy --histogram
       assay predict preds.tsv --candidates top10 --candidates top10_wot --by user_id
+      assay predict preds.tsv --candidates top10 --train train.csv:location_id \\
+          --train-users train.csv:user_id --users user_id --history before
+      assay predict logits.npy --targets labels.npy --confidence --reliability calibration.svg
       assay predict a=a1.npz a=a2.npz a=a3.npz b=b1.npz b=b2.npz b=b3.npz
-      assay predict --results outputs/
+      assay predict --results outputs/ --split test --baseline mhsa
     """
     if legacy_json and named not in (None, "json"):
         raise click.UsageError(f"--legacy-json and --format {named} exclude each other.")
     layout = output.choose_format(
         "json" if legacy_json else named, json_wanted, file, known=_FORMATS
     )
+    importing = {name: chosen.pop(name) for name in _IMPORTING}
     if results is not None:
         _refuse_both(files, legacy_json)
         _refuse_result_file(file, results)
         saving.refuse("--results holds means without the values of every sample")
-        return _emit_import(import_results(results, unit=unit, f1_unit=f1_unit), layout, file)
+        return _emit_import(import_results(results, **importing), layout, file)
     if not files:
         raise click.UsageError("Give a file of predictions, or --results FOLDER.")
-    if unit or f1_unit:
-        raise click.UsageError("--unit and --f1-unit are for --results; predictions have no unit.")
+    if wrong := [option for name, option in _IMPORTING.items() if importing[name]]:
+        raise click.UsageError(f"{' and '.join(wrong)}: only for --results FOLDER.")
+    chosen["confidence"] |= reliability is not None
     request = PredictionRequest(files=files, **chosen)
-    output.refuse_input(file, *request.paths())
+    for path in (file, reliability):
+        output.refuse_input(path, *request.paths())
+    output.refuse_same_file(file, reliability)
     bar = partial(progress_bar, listener=saving.listener)
     found = evaluate_files(request, progress_bar=bar)
     saving.save(found.records(), *request.paths())
+    if reliability is not None:
+        output.put(found.further.reliability_picture(), reliability)
     if layout not in output.DELIMITERS:  # beside tables, emit narrates them
         output.narrate_all(found.remarks)
     if legacy_json:
@@ -158,6 +216,6 @@ def _emit_import(found: ImportedResults, layout: str, file: str | None) -> int:
     if layout not in output.DELIMITERS:  # beside tables, emit narrates them
         output.narrate_all(found.remarks)
     output.emit(found, layout, file)
-    if layout != "json" and found.seeds().advice:
-        output.narrate(found.seeds().advice)
+    if layout != "json" and (advice := found.seeds().advice):
+        output.narrate(advice)
     return 1 if found.contradictions or found.unreadable else 0

@@ -30,7 +30,7 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
     "compare": ("file", "look_file"),
     "rank": ("target", "checkpoint", "timings", "prepare"),
     "crossmodal": ("file", "confusions", "demo"),
-    "predict": ("file",),
+    "predict": ("file", "reliability"),
     "descriptors demo": ("file", "folder", "show", "show_to", "wide"),
     "descriptors run": ("file", "work", "show", "show_to", "wide"),
     "codes": ("file", "chart"),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
+from secrets import token_hex
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.cluster.corpus import Corpus, Piece, survey
+from assay.cluster.floors import find_floors, remember_scores
 from assay.cluster.flow import Flow
 from assay.cluster.merging import Arrays, Lists, join_blocks, lists_of, merge_lists
 from assay.cluster.requests import (
@@ -51,7 +53,9 @@ class ListTask(ABC):
     engine: Engine | None
 
     @abstractmethod
-    def search(self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None) -> Lists:
+    def search(
+        self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None, block: int
+    ) -> Lists:
         """A block of queries in one shard; `barred` are pairs that must not meet."""
 
     def merge(self, *parts: Lists) -> Lists:
@@ -73,8 +77,11 @@ class VectorTask(ListTask):
 
     metric: Literal["cosine", "dot", "l2"]
     zero: Literal["error", "drop", "last"]
+    job: str  # known to no other, so that what a worker remembers is of this search
 
-    def search(self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None) -> Lists:
+    def search(
+        self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None, block: int
+    ) -> Lists:
         """A block of queries in one shard."""
         with open_shard(piece.shard) as content:
             piece.check_unchanged()
@@ -86,10 +93,13 @@ class VectorTask(ListTask):
                 zero=self.zero,
                 exclude=barred,
                 keep_ties=self.keep_ties,
+                floors=find_floors(self.job, block, piece.first),
                 threads=self.threads,
                 engine=self.engine,
             )
-            return lists_of(found, piece.first, content.ids)
+            lists = lists_of(found, piece.first, content.ids)
+        remember_scores(self.job, block, piece.first, lists, self.k)
+        return lists
 
 
 @dataclass(frozen=True)
@@ -99,7 +109,9 @@ class CodeTask(ListTask):
     query_bits: int
     bits: int | None
 
-    def search(self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None) -> Lists:
+    def search(
+        self, queries: Any, piece: Piece, barred: NDArray[np.int64] | None, block: int
+    ) -> Lists:
         """A block of packed queries in one shard."""
         with open_shard(piece.shard) as content:
             piece.check_unchanged()
@@ -135,15 +147,15 @@ class ShardSearch:
     def blocks(self, work: ListTask | None = None, **extras: Any) -> list[Any]:
         """The result of every block; another `work` may finish blocks in another way."""
         job = {"kind": self.kind, **asdict(self.work)}
-        for irrelevant in ("threads", "engine"):  # neither changes a byte
-            del job[irrelevant]
+        for irrelevant in ("threads", "engine", "job"):  # none changes a byte
+            job.pop(irrelevant, None)
         flow = Flow(
             self.cluster,
             work or self.work,
             self.request.corpus.pieces,
             self.request.sizes,
             self.request.block,
-            lambda block, shard: (self.request.pairs(block, shard),),
+            lambda block, shard: (self.request.pairs(block, shard), block),
             checkpoint=open_checkpoint(self.cluster, self.request, job),
             **extras,
         )
@@ -227,7 +239,9 @@ def prepare_search(
     )
     check_columns(corpus.columns, matrix.shape[1])
     request = make_request(matrix, query_ids=ids, exclude=exclude, corpus=corpus, cluster=cluster)
-    work = VectorTask(k, bool(keep_ties), cluster.threads, cluster.engine, metric, zero)
+    work = VectorTask(
+        k, bool(keep_ties), cluster.threads, cluster.engine, metric, zero, job=token_hex(8)
+    )
     made = search_settings(
         metric=metric,
         zero=zero,

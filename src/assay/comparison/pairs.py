@@ -451,7 +451,7 @@ _Set = tuple[Floats, NDArray[Any] | None]  # values of systems on some queries, 
 def _cut(values: Floats, clusters: NDArray[Any] | None, slices: Ints | None) -> list[_Set]:
     if slices is None:
         return [(values, clusters)]
-    masks = [slices == number for number in range(int(slices.max(initial=-1)) + 1)]
+    masks = [slices == number for number in range(int(slices.max()) + 1)]
     return [(values[:, own], None if clusters is None else clusters[own]) for own in masks]
 
 
@@ -556,14 +556,14 @@ def _infer_by_range(
 ) -> Iterator[_Inference]:
     """Tukey's test: a difference counts against the range of all systems."""
     sums, sizes = units_table(values, clusters)
+    total, n_systems = max(float(sizes.sum()), 1.0), len(values)
     found = tukey_hsd(sums, resamples=settings.resamples, seed=settings.seed)
-    reach = found.half_width(settings.level) * len(sizes) / max(float(sizes.sum()), 1.0)
-    n_systems = len(values)
+    reach = found.half_width(settings.level) * len(sizes) / total
     for (a, b), test in zip(wanted, tests, strict=True):
         # One system best on all n queries, one worst: as many of the shuffles leave such a pair.
         least = (n_systems * (n_systems - 1.0)) ** (1 - max(test.n, 1))
         p = float(np.maximum(found.p[a, b], least))
-        mean = math.fsum((sums[a] - sums[b]).tolist()) / max(float(sizes.sum()), 1.0)
+        mean = math.fsum((sums[a] - sums[b]).tolist()) / total
         separate = p <= settings.level
         ends = (math.nan, math.nan)
         if math.isfinite(reach):

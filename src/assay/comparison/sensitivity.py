@@ -120,7 +120,7 @@ class Sensitivity:
                     "signature": each.signature,
                     "first": list(_firsts(each)),
                     "separable": _is_clear(each),
-                    "means": {n: None if mean < 0 else mean for n, mean in _means(each).items()},
+                    "means": {n: m if math.isfinite(m) else None for n, m in _means(each).items()},
                 }
                 for rule, each in self.comparisons.items()
             ],
@@ -215,9 +215,9 @@ def _can(ranking: Ranking, rule: Conventions) -> bool:
 
 
 def _means(comparison: Comparison) -> dict[str, float]:
-    """Means by name, in the order given; -1 stands for none, so that two can be compared."""
+    """Means by name, in the order given; -∞ stands for none, so that two can be compared."""
     found = {one.name: one.mean.estimate for one in comparison.standings}
-    return {name: -1.0 if math.isnan(found[name]) else found[name] for name in comparison.names}
+    return {n: -math.inf if math.isnan(found[n]) else found[n] for n in comparison.names}
 
 
 def _firsts(comparison: Comparison) -> tuple[str, ...]:

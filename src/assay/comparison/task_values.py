@@ -308,5 +308,5 @@ def _number_groups(groups: Sequence[Any], lengths: Sequence[int]) -> Ints | None
     for group, length in zip(groups, lengths, strict=True):
         codes = np.arange(length) if group is None else np.unique(group, return_inverse=True)[1]
         found.append(codes + next_one)
-        next_one += int(codes.max(initial=-1)) + 1
+        next_one += length
     return np.concatenate(found).astype(np.int64)

@@ -14,6 +14,7 @@ where they are on both sides.
 from __future__ import annotations
 
 import re
+import string
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -181,21 +182,22 @@ def _is_written_otherwise(wanted: Ids, there: list[str]) -> bool:
     return len(other) >= _LEAST_SHARE * len(some)
 
 
-_KINDS: Final = str.maketrans(
-    dict.fromkeys("0123456789", "0")
-    | {chr(97 + i): "a" for i in range(26)}
-    | {chr(65 + i): "A" for i in range(26)}
+_SHAPES: Final = str.maketrans(
+    dict.fromkeys("123456789", "9")
+    | dict.fromkeys(string.ascii_lowercase, "a")
+    | dict.fromkeys(string.ascii_uppercase, "A")
 )
 
 
 def _look(text: str) -> tuple[int, bool, str]:
-    zeros = "0" in text and _ZEROS.search(text) is not None
-    return len(text), zeros, _kinds(text.translate(_KINDS))
+    return _look_of(text.translate(_SHAPES))
 
 
-@lru_cache(1000)
-def _kinds(plain: str) -> str:
-    return "".join(sorted(set(plain)))
+@lru_cache(10_000)
+def _look_of(shape: str) -> tuple[int, bool, str]:
+    """Length, zero padding and kinds of characters; a shape has 9 for every digit but 0."""
+    zeros = "0" in shape and _ZEROS.search(shape) is not None
+    return len(shape), zeros, "".join(sorted(set(shape.replace("9", "0"))))
 
 
 def describe_near(absent: Iterable[object], there: Iterable[object]) -> str:

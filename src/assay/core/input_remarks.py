@@ -87,9 +87,12 @@ def check_docs(
 
 def _docs_of_some_rows(ranking: Ranking) -> Iterator[str | int]:
     """Ids from rows here and there; mostly the first few of them tell enough."""
-    for row in range(0, ranking.n_queries, step_over_rows(len(ranking.given_docs))):
-        inside = slice(ranking.offsets[row], ranking.offsets[row + 1])
-        yield from map(ranking.doc_ids.__getitem__, ranking.given_docs[inside].tolist())
+    step = step_over_rows(len(ranking.given_docs))
+    begins, ends = ranking.offsets[:-1:step].tolist(), ranking.offsets[1::step].tolist()
+    rows = [ranking.given_docs[begin:end] for begin, end in zip(begins, ends, strict=True)]
+    yield from ranking.doc_ids.take(
+        np.concatenate([ranking.given_docs[:0], *rows])[:_SEEN]
+    ).to_list()
 
 
 def step_over_rows(n_results: int) -> int:

@@ -44,10 +44,12 @@ def sort_lines(
     doc_ids: Ids,
     ties: TieOrder = "descending",
     float32: bool = False,
+    owned: bool = False,
 ) -> SortedRows:
     """Group lines by query and sort each row by score descending, then by doc id.
 
-    `float32` rounds the scores first, as trec_eval does. A doc twice in a row is an IdError.
+    `float32` rounds the scores first, as trec_eval does. A doc twice in a row is an IdError. Arrays
+    that are in order already are kept, not copied, where they are `owned`: nobody changes them.
 
     >>> ids = Ids.of(["a", "b"])
     >>> rows = sort_lines(np.zeros(2, np.int32), np.arange(2, dtype=np.int32), np.ones(2),
@@ -60,6 +62,8 @@ def sort_lines(
     )
     if fault is not None:
         raise _error(fault, query_ids, doc_ids)
+    if sorted_docs is docs and not owned:
+        sorted_docs, sorted_scores = docs.copy(), scores.copy()
     rows = SortedRows(offsets, sorted_docs, sorted_scores)
     for column in rows:
         column.flags.writeable = False
@@ -201,8 +205,12 @@ class Ranking:
         tiebreak: str = "id-descending",
         precision: str = "float64",
         name: str = "",
+        owned: bool = False,
     ) -> Ranking:
-        """From one (query number, document number, score) per line, in any order of lines."""
+        """From one (query number, document number, score) per line, in any order of lines.
+
+        Arrays that are `owned` may be kept: nobody will change them.
+        """
         if tiebreak not in _TIE_ORDER or precision not in CHOICES["scores"]:
             raise ConventionError(f"Unknown tiebreak {tiebreak!r} or precision {precision!r}.")
         checks.check_finite(scores, "scores")
@@ -214,6 +222,7 @@ class Ranking:
             doc_ids=doc_ids,
             ties=_TIE_ORDER[tiebreak],
             float32=precision == "float32",
+            owned=owned,
         )
         return cls(
             query_ids,

@@ -59,14 +59,11 @@ def fixed(value: float, *, sign: bool = False) -> str:
 
 # A password in an address; what follows the name of a secret, in a query, a header or JSON; and
 # what looks like a key, wherever it stands.
-_SECRET: Final = re.compile(
-    r"""(?P<user>(?<=://)[^:/?\#@]*:).*(?=@)
+_SECRET: Final = r"""(?P<user>(?<=://)[^:/?\#@]*:).*(?=@)
     |(?P<name>\b(?:proxy-)?authorization|\b(?:[\w-]*[-_])?(?:api[\s_-]*key|pass(?:word|wd)|secret|token))
      (?P<sign>["']?\s*[:=]\s*["']?)(?:(?:bearer|basic|token)\s+)?[^\s"'&,;)}\]]+
     |(?P<bearer>\bbearer\s+)[^\s"'&,;)}\]]+
-    |\bsk-[a-z0-9_-]{12,}""",
-    re.IGNORECASE | re.DOTALL | re.VERBOSE,
-)
+    |\bsk-[a-z0-9_-]{12,}"""
 _SHORT: Final = 8  # characters of a key that are looked for as they are
 
 
@@ -81,7 +78,8 @@ def mask_secrets(text: str, key: str = "") -> str:
     if key:
         spaced = r"\s*".join(map(re.escape, key)) if len(key) >= _SHORT else re.escape(key)
         text = re.sub(spaced, "***", text, flags=re.IGNORECASE)
-    return _SECRET.sub(_mask, text)
+    flags = re.IGNORECASE | re.DOTALL | re.VERBOSE
+    return re.sub(_SECRET, _mask, text, flags=flags)  # compiled when it is first needed
 
 
 def _mask(found: re.Match[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,8 +18,8 @@ from assay.core.input_remarks import are_odd_files
 from assay.core.judgments import Qrels
 from assay.core.ranking import Ranking
 from assay.errors import UsageError
-from assay.io.formats import as_judgments, as_ranking, find_format
-from assay.io.trec import parse_run
+from assay.io.formats import as_judgments, as_ranking_and_lines
+from assay.io.trec import RunLines
 from assay.measures import Measure, parse_many
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
@@ -118,11 +117,12 @@ def check(
     note unjudged 1
     """
     rules = _without_refusals(as_conventions(conventions))
-    ranking, judgments = as_ranking(run, rules), as_judgments(qrels)
+    ranking, lines = as_ranking_and_lines(run, rules)
+    judgments = as_judgments(qrels)
     if not isinstance(judgments, Qrels):
         raise UsageError("check takes judgments of pairs (qrels), not labels.")
     findings = [
-        *_about_columns(run),
+        *(_about_columns(lines) if lines is not None else ()),
         *_about_ids(ranking, judgments),
         *_about_grades(judgments),
         *_about_scores(ranking),
@@ -155,11 +155,8 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun if count == 1 else many}"
 
 
-def _about_columns(run: Any) -> Iterator[Finding]:
-    """What only the text of a TREC run can tell: its rank column."""
-    if not isinstance(run, str | os.PathLike) or find_format(run) != "trec":
-        return
-    lines = parse_run(run)
+def _about_columns(lines: RunLines) -> Iterator[Finding]:
+    """What only the text of a TREC run can tell: its rank column, and what follows the tag."""
     total = len(lines.values)
     if lines.rank_disagreements:
         yield Finding(
@@ -180,14 +177,13 @@ def _about_columns(run: Any) -> Iterator[Finding]:
             lines.rank_unreadable,
             total,
         )
-    wide = getattr(lines, "extra_columns", 0)
-    if wide:
+    if lines.overlong:
         yield Finding(
             "note",
             "extra-columns",
-            f"{_plural(wide, 'line')} with more than six columns",
+            f"{_plural(lines.overlong, 'line')} with more than six columns",
             "What follows the sixth column is not used.",
-            wide,
+            lines.overlong,
             total,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -32,7 +31,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         if os.path.exists(target):
-            shutil.copymode(target, beside)
+            os.chmod(beside, stat.S_IMODE(os.stat(target).st_mode))
         os.replace(beside, target)
     except BaseException as error:
         _discard(beside)

@@ -7,20 +7,33 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.judgments import Judgments
+from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
 from assay.errors import InputError, MismatchError, StorageError, UsageError
-from assay.io import tables
-from assay.io.arrays import read_judgment_arrays, read_ranking_arrays
 from assay.io.frames import lines_of_data
 from assay.io.lines import Kind, Lines, refuse_subtopics
 from assay.io.streams import open_chunks, split_array
-from assay.io.trec import parse_qrels, parse_run, read_iterations
+from assay.io.trec import RunLines, parse_qrels, parse_run, read_iterations
 
-__all__ = ["FORMATS", "as_judgments", "as_ranking", "find_format", "read_qrels", "read_run"]
+if TYPE_CHECKING:
+    from assay.io import arrays, tables
+else:  # a TREC file needs neither
+    arrays = OnDemand("assay.io.arrays")
+    tables = OnDemand("assay.io.tables")
+
+__all__ = [
+    "FORMATS",
+    "as_judgments",
+    "as_ranking",
+    "as_ranking_and_lines",
+    "find_format",
+    "read_qrels",
+    "read_run",
+]
 
 FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz", "npy")
 _SUFFIXES: Final = {f".{name}": name for name in FORMATS} | {".ndjson": "jsonl", ".pq": "parquet"}
@@ -137,21 +150,30 @@ def _naming(path: str | os.PathLike[str]) -> Iterator[None]:
         raise type(error)(f"{name}: {message[:1].lower()}{message[1:]}") from error
 
 
+def as_ranking_and_lines(source: Any, rules: Conventions) -> tuple[Ranking, RunLines | None]:
+    """A ranking, and the lines of the file it came from if that is TREC text: it is read once."""
+    if not isinstance(source, str | os.PathLike) or find_format(source) != "trec":
+        return as_ranking(source, rules), None
+    with _naming(source):
+        run = parse_run(source)
+        return _ranking(_lines_of_run(run), rules, owned=True), run
+
+
 def _ranking_of_file(
     path: str | os.PathLike[str], rules: Conventions, given: str | None
 ) -> Ranking:
     format = find_format(path, given)
     with _naming(path):
         if format in ("npz", "npy"):
-            return read_ranking_arrays(path, format, rules)
-        return _ranking(_lines_of_file(path, "run", format), rules)
+            return arrays.read_ranking_arrays(path, format, rules)
+        return _ranking(_lines_of_file(path, "run", format), rules, owned=format == "trec")
 
 
 def _judgments_of_file(path: str | os.PathLike[str], given: str | None) -> Judgments:
     format = find_format(path, given)
     with _naming(path):
         if format in ("npz", "npy"):
-            return read_judgment_arrays(path, format)
+            return arrays.read_judgment_arrays(path, format)
         return _judgments(_lines_of_file(path, "qrels", format))
 
 
@@ -167,11 +189,14 @@ def _lines_of_file(path: str | os.PathLike[str], kind: Kind, format: str) -> Lin
 def _lines_of_trec(path: str | os.PathLike[str], kind: Kind) -> Lines:
     if kind == "qrels":
         return Lines(*parse_qrels(path)[:5], subtopics=partial(read_iterations, path))
-    run = parse_run(path)
+    return _lines_of_run(parse_run(path))
+
+
+def _lines_of_run(run: RunLines) -> Lines:
     return Lines(*run[:5], name=run.tag)
 
 
-def _ranking(lines: Lines, rules: Conventions) -> Ranking:
+def _ranking(lines: Lines, rules: Conventions, *, owned: bool = False) -> Ranking:
     return Ranking.from_lines(
         lines.query_ids,
         lines.doc_ids,
@@ -181,6 +206,7 @@ def _ranking(lines: Lines, rules: Conventions) -> Ranking:
         tiebreak=rules.tiebreak,
         precision=rules.scores,
         name=lines.name,
+        owned=owned,
     )
 
 

@@ -7,10 +7,13 @@ number per query; a measure that is a weighted sum of ranks needs no second func
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from assay.arrays import Floats, Ints
-from assay.measures import derivations, expected, tied_derivations
+from assay.core.on_demand import OnDemand
+from assay.measures import expected
 from assay.measures.registry import Param, measure
 from assay.measures.views import (
     Pool,
@@ -21,6 +24,12 @@ from assay.measures.views import (
     sum_before_in_row,
     weights_at,
 )
+
+if TYPE_CHECKING:
+    from assay.measures import derivations, tied_derivations
+else:  # only `explain` derives
+    derivations = OnDemand("assay.measures.derivations")
+    tied_derivations = OnDemand("assay.measures.tied_derivations")
 
 View = RankView | TieView
 

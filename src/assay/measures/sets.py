@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from assay.arrays import Floats, Ints
-from assay.measures import derivations, tied_derivations
+from assay.core.on_demand import OnDemand
 from assay.measures.ranked import FLAG_CAP, View, ratio
 from assay.measures.registry import Param, measure
+
+if TYPE_CHECKING:
+    from assay.measures import derivations, tied_derivations
+else:  # only `explain` derives
+    derivations = OnDemand("assay.measures.derivations")
+    tied_derivations = OnDemand("assay.measures.tied_derivations")
 
 
 @measure(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -57,7 +57,7 @@ class Encoder:
 
     `identity` tells what the vectors depend on (versions, digests of weights), and `repeatable`
     that it tells all: only then may vectors come from a cache. `batch_size` is how many texts the
-    model likes at once.
+    model likes at once. A model that treats queries otherwise has a `query_function` for them.
 
     >>> lengths = Encoder("lengths", lambda texts: [[len(text), 1] for text in texts])
     >>> lengths.encode(["a", "bcd"]).tolist()
@@ -69,6 +69,18 @@ class Encoder:
     identity: Callable[[], Mapping[str, Any]] = dict
     repeatable: bool = False
     batch_size: int = 1024
+    query_function: Encode | None = None
+
+    def for_queries(self) -> Encoder:
+        """The same model for queries; vectors of the two sides are never taken for each other."""
+        if self.query_function is None:
+            return self
+        return replace(
+            self,
+            function=self.query_function,
+            identity=lambda: {**self.identity(), "side": "query"},
+            query_function=None,
+        )
 
     def encode(
         self,

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.core.consent import Consent
+from assay.core.on_demand import OnDemand
 from assay.errors import UsageError
-from assay.models.adapters.openai import is_users_own
 from assay.models.adapters.python_function import own_callable
 from assay.models.specs import find_kind
+
+if TYPE_CHECKING:
+    from assay.models.adapters import openai
+else:
+    openai = OnDemand("assay.models.adapters.openai")
 
 __all__ = ["allow_model", "runs_code"]
 
@@ -24,7 +29,7 @@ def allow_model(
 ) -> dict[str, Any]:
     """Refuse a model without the consent that it needs; its settings, with the key it may have."""
     what = f"the model {spec!r}"
-    if runs_code(spec):
+    if runs_code(spec) or settings.get("trust_remote_code"):
         consent.check_code(what, place)
     name, _, argument = spec.partition(":")
     if name == "py":
@@ -50,7 +55,7 @@ def _allow_key(settings: Mapping[str, Any], consent: Consent, place: str) -> dic
     url, variable = settings.get("base_url"), settings.get("key_env", "")
     if variable and url is None:
         raise UsageError(f"{place}: key_env goes with base_url, the endpoint that the key is for.")
-    if url is None or (not variable and is_users_own(url)):
+    if url is None or (not variable and openai.is_users_own(url)):
         return {**settings}
     consent.check_endpoint(url, place, variable)
     return {**settings, "key_env": variable}

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from assay.core import checks
 from assay.errors import UsageError
 
-__all__ = ["EncoderSettings"]
+__all__ = ["DTYPES", "HUB", "EncoderSettings"]
+
+
+DTYPES: Final = ("float32", "float16", "bfloat16")
+HUB: Final = ("revision", "dtype", "trust_remote_code")
+_NO_MATTER: Final = ("key_env", "batch_size")
 
 
 @dataclass(frozen=True)
@@ -22,6 +27,8 @@ class EncoderSettings:
     numbers of each vector (Matryoshka); unless `normalize` is False they are scaled to length 1.
     `base_url` is where the endpoint of `openai:` is, and `key_env` the variable of the environment
     that holds its key: None stands for OPENAI_API_KEY, "" for no key.
+    `revision` (of a hub), `dtype` and `trust_remote_code` are for `st:`; code that a model brings
+    along runs only if the last is True. `batch_size` is how many texts are encoded at once.
     """
 
     query_prefix: str = ""
@@ -31,12 +38,16 @@ class EncoderSettings:
     dimensions: int | None = None
     base_url: str | None = None
     key_env: str | None = None
+    revision: str | None = None
+    dtype: str | None = None
+    trust_remote_code: bool = False
+    batch_size: int | None = None
 
     def __post_init__(self) -> None:
         """Check all settings before a model is loaded."""
         for name in ("query_prefix", "doc_prefix"):
             _check_prefix(getattr(self, name), name)
-        for name in ("max_length", "dimensions"):
+        for name in ("max_length", "dimensions", "batch_size"):
             if getattr(self, name) is not None:
                 checks.check_cutoff(getattr(self, name), name)
         if self.normalize is not None and not isinstance(self.normalize, bool):
@@ -45,11 +56,26 @@ class EncoderSettings:
             checks.require(self.base_url, str, "base_url", "an address such as http://host/v1")
         if self.key_env is not None:
             checks.require(self.key_env, str, "key_env", "the name of a variable")
+        if self.revision is not None:
+            checks.require(self.revision, str, "revision", "a commit, branch or tag")
+        checks.require(self.trust_remote_code, bool, "trust_remote_code", "True or False")
+        if self.dtype not in (None, *DTYPES):
+            raise UsageError(f"dtype is one of {', '.join(DTYPES)}, found {self.dtype!r:.40}.")
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What vectors may depend on: everything but the key."""
-        return {name: value for name, value in asdict(self).items() if name != "key_env"}
+        """What vectors may depend on: not the key and the size of batches.
+
+        Settings that came later are named only where they are set: fingerprints stay as they were.
+        """
+        found = {name: value for name, value in asdict(self).items() if name not in _NO_MATTER}
+        return {name: value for name, value in found.items() if value or name not in HUB}
+
+    def refuse_hub(self, kind: str) -> None:
+        """Refuse what only models of a hub have."""
+        for name in HUB:
+            if getattr(self, name):
+                raise UsageError(f"The encoder {kind!r} has no {name}; only st: has.")
 
     def refuse(self, name: str, kind: str, why: str) -> None:
         """Refuse a setting that a kind of model does not support; None means not set."""

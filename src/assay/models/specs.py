@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -39,7 +39,7 @@ ENCODERS: Final = SpecRegistry(
     "encoder",
     {
         "wordllama": _adapter("wordllama", "wordllama"),
-        "minilm": _adapter("minilm", "minilm"),
+        "minilm": _adapter("minilm[:FOLDER]", "minilm"),
         "st": _adapter("st:MODEL", "sentence_transformers"),
         "onnx": _adapter("onnx:FOLDER", "onnx"),
         "model2vec": _adapter("model2vec:MODEL", "model2vec"),
@@ -73,8 +73,11 @@ def encoder(
     kind, argument = _kind_of(spec)
     if kind.needs_argument and not argument:
         raise UsageError(f"The encoder {spec!r} names no model. Write {kind.form}.")
-    request = EncoderRequest(spec, argument, device, settings or EncoderSettings())
-    return _load_encoder(kind, request)
+    given = settings or EncoderSettings()
+    if kind is not ENCODERS["st"]:
+        given.refuse_hub(spec.partition(":")[0])
+    made = _load_encoder(kind, EncoderRequest(spec, argument, device, given))
+    return made if given.batch_size is None else replace(made, batch_size=given.batch_size)
 
 
 def _load_encoder(kind: SpecKind, request: EncoderRequest) -> Encoder:

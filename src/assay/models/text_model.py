@@ -136,8 +136,13 @@ class ComputedModel(TextModel):
     def encode_queries(
         self, texts: Sequence[str], progress: Progress | None = None, *, ids: Any = None
     ) -> Encoded:
-        """Vectors of queries."""
-        return self._encode(texts, self.settings.query_prefix, progress)
+        """Vectors of queries; they are few, and a model of their own encodes them here."""
+        return self._for_queries._encode(texts, self.settings.query_prefix, progress)
+
+    @cached_property
+    def _for_queries(self) -> ComputedModel:
+        own = self.encoder.for_queries()
+        return self if own is self.encoder else ComputedModel(own, self.settings, self._cache)
 
     def _encode(self, texts: Sequence[str], prefix: str, progress: Progress | None) -> Encoded:
         checked = checked_texts(texts, self.spec)

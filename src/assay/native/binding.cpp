@@ -36,8 +36,11 @@ IdView view(const In<uint8_t>& blob, const In<int64_t>& offsets) {
     return {blob.data(), offsets.data(), offsets.size() - 1};
 }
 
-nb::tuple sort_rows_of(In<int32_t> queries, In<int32_t> docs, In<double> scores, size_t n_queries,
+// Where the lines are in order as they are, their docs and scores are the very arrays that were given.
+nb::tuple sort_rows_of(In<int32_t> queries, nb::object docs_given, nb::object scores_given, size_t n_queries,
                        In<uint8_t> blob, In<int64_t> offsets, int ties, bool float32) {
+    const auto docs = nb::cast<In<int32_t>>(docs_given);
+    const auto scores = nb::cast<In<double>>(scores_given);
     require(docs.size() == queries.size() && scores.size() == queries.size(), "queries, docs and scores must have one length");
     require(queries.size() < size_t{1} << 31, "too many lines");
     require(ties >= -1 && ties <= 1, "ties must be -1, 0 or 1");
@@ -49,6 +52,7 @@ nb::tuple sort_rows_of(In<int32_t> queries, In<int32_t> docs, In<double> scores,
     }
     nb::object fault = nb::none();
     if (rows.fault != nullptr) fault = nb::make_tuple(rows.fault, rows.fault_query, rows.fault_doc);
+    if (rows.as_given) return nb::make_tuple(to_numpy(std::move(rows.offsets)), docs_given, scores_given, fault);
     return nb::make_tuple(to_numpy(std::move(rows.offsets)), to_numpy(std::move(rows.docs)), to_numpy(std::move(rows.scores)), fault);
 }
 

@@ -1,4 +1,6 @@
 // The Python face of the exact search. Blocks keep the arrays alive that they point into.
+#include <algorithm>
+
 #include "arrays.hpp"
 #include "binding_parts.hpp"
 #include "coarse.hpp"
@@ -172,6 +174,11 @@ void decide_of(TopK& top, int metric, const QueryBlock& queries, const DocBlock&
     top.decide(metric_of(metric), queries.view(), docs.view(), offsets.data(), candidates.data());
 }
 
+void seed_of(TopK& top, In<double> least) {
+    require(least.size() == top.best().size(), "one score for each query");
+    top.seed(least.data());
+}
+
 void absorb_of(TopK& top, const TopK& other) {
     require(top.best().size() == other.best().size() && top.k() == other.k(), "another number of queries or k");
     nb::gil_scoped_release release;
@@ -195,12 +202,14 @@ nb::tuple result_of(TopK& top) {
         const auto& best = top.best();
         offsets = Column<int64_t>(best.size() + 1);
         offsets[0] = 0;
-        for (size_t q = 0; q < best.size(); ++q) offsets[q + 1] = offsets[q] + static_cast<int64_t>(best[q].size());
+        const auto is_found = [](const Scored& one) { return one.doc != kNobody; };
+        for (size_t q = 0; q < best.size(); ++q) offsets[q + 1] = offsets[q] + std::count_if(best[q].begin(), best[q].end(), is_found);
         docs = Column<int32_t>(static_cast<size_t>(offsets[best.size()]));
         scores = Column<double>(docs.size());
         size_t at = 0;
         for (const std::vector<Scored>& row : best) {
             for (const Scored& found : row) {
+                if (!is_found(found)) continue;
                 docs[at] = static_cast<int32_t>(found.doc);
                 scores[at++] = found.score;
             }
@@ -264,6 +273,19 @@ void count_targets_of(int metric, const QueryBlock& queries, const DocBlock& doc
     count_targets(metric_of(metric), queries.view(), docs.view(), arrays.targets, range, arrays.counts, control);
 }
 
+void count_coarse_targets_of(int metric, const QueryBlock& queries, const CoarseBlock& docs, In<int64_t> targets, In<double> scores, size_t from,
+                             size_t to, Changed<int64_t> above, Changed<int64_t> tied, Changed<int64_t> before, Changed<int32_t> stop,
+                             Changed<int64_t> done) {
+    const DocRows& rows = docs.view().docs;
+    check_match(queries.view(), rows);
+    require(coarse_kernels().scan != nullptr && search_kernels().scan != nullptr, "no fused product on this machine");
+    const TargetArrays arrays = target_arrays(queries.view(), targets, scores, above, tied, before);
+    const Range range = range_of(from, to, rows);
+    const Control control = control_of(stop, done);
+    nb::gil_scoped_release release;
+    count_coarse_targets(metric_of(metric), queries.view(), docs.view(), arrays.targets, range, arrays.counts, control);
+}
+
 void decide_targets_of(int metric, const QueryBlock& queries, const DocBlock& docs, In<int64_t> targets, In<double> scores, In<int64_t> offsets,
                        In<uint32_t> candidates, Changed<int64_t> above, Changed<int64_t> tied, Changed<int64_t> before, int64_t weight) {
     check_match(queries.view(), docs.view());
@@ -287,6 +309,7 @@ void bind_search(nb::module_& module) {
         .def("scan", scan_of)
         .def("scan_coarse", scan_coarse_of)
         .def("decide", decide_of)
+        .def("seed", seed_of)
         .def("absorb", absorb_of)
         .def("floors", floors_of)
         .def("result", result_of);
@@ -295,6 +318,7 @@ void bind_search(nb::module_& module) {
     module.def("square_norms", square_norms_of);
     module.def("pair_scores", pair_scores_of);
     module.def("count_targets", count_targets_of);
+    module.def("count_coarse_targets", count_coarse_targets_of);
     module.def("decide_targets", decide_targets_of);
     module.def("fused_rows", [] { return search_kernels().scan == nullptr ? size_t{0} : search_kernels().query_rows; });
 }

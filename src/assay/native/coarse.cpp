@@ -6,20 +6,18 @@
 #include <memory>
 #include <numeric>
 
+#include "coarse_queries.hpp"
 #include "cpu.hpp"
 #include "decider.hpp"
-#include "jumps.hpp"
+#include "hints.hpp"
 #include "parallel.hpp"
+#include "some_rows.hpp"
 
 namespace assay {
 
 namespace {
 
-// Rounding in float32 of all that is compared, as a share of its sizes, generously.
-constexpr double kCompareSlack = 0x1p-18;
-constexpr float kRoundedUp = 1.0f + 0x1p-20f;
-constexpr double kSaneNorm = 0x1p-60, kSaneBound = 1e30;
-constexpr size_t kChunkBytes = 256 * 1024;
+constexpr double kSaneBound = 1e30;
 
 }  // namespace
 
@@ -28,9 +26,11 @@ const CoarseKernels& coarse_kernels() {
     const Simd simd = chosen_simd();
     if (simd == Simd::avx512 && __builtin_cpu_supports("avx512vnni")) return avx512vnni_coarse_kernels();
 #if defined(ASSAY_AVXVNNI)
-    if (simd != Simd::none && has_avxvnni()) return avxvnni_coarse_kernels();
+    if (simd >= Simd::avx2 && has_avxvnni()) return avxvnni_coarse_kernels();
 #endif
-    if (simd != Simd::none) return avx2_coarse_kernels();
+    if (simd >= Simd::avx2) return avx2_coarse_kernels();
+#elif defined(ASSAY_ARM_KERNELS)
+    if (chosen_simd() == Simd::neon && has_neon_dot()) return neon_coarse_kernels();
 #endif
     return plain_coarse_kernels();
 }
@@ -56,12 +56,13 @@ void coarsen(const float* rows, size_t count, size_t columns, const float* signs
              float* residual, float* norm) {
     const size_t steps = steps_of(columns), n_panels = panels_of(count);
     const unsigned parts = count * columns < 100000 ? 1u : std::max(1u, threads);
+    const CoarseKernels& kernels = coarse_kernels();
     run_together(parts, [&](unsigned part) {
         std::vector<int8_t> codes(kPanel * steps * kStep);
         for (size_t panel = n_panels * part / parts; panel < n_panels * (part + 1) / parts; ++panel) {
             const size_t first = panel * kPanel, some = std::min(kPanel, count - first);
-            coarse_kernels().quantise(rows + first * columns, some, columns, signs, kDocLimits,
-                                      {codes.data(), step + first, residual + first, norm + first});
+            kernels.quantise(rows + first * columns, some, columns, signs, kDocLimits,
+                             {codes.data(), step + first, residual + first, norm + first});
             fill_panel(codes.data(), some, steps, panels + panel * kPanel * steps * kStep);
         }
     });
@@ -94,74 +95,6 @@ void CoarseDocs::fill(size_t doc, const float* step, const float* residual, cons
 
 namespace {
 
-// Queries quantised, in groups as the kernels take them.
-class CoarseQueries {
-public:
-    CoarseQueries(const QueryRows& queries, const float* signs) : steps_(steps_of(queries.exact.columns)) {
-        const CoarseKernels& kernels = coarse_kernels();
-        const size_t count = queries.exact.count, rows = kernels.query_rows;
-        const size_t narrow = kernels.steps_in_16_bits, blocks = narrow == 0 ? 1 : (steps_ + narrow - 1) / narrow;
-        n_groups = (count + rows - 1) / rows;
-        for (std::vector<float>* each : {&step, &residual, &size, &inverse}) each->resize(n_groups * rows);
-        packed.resize(n_groups * rows * steps_ * kStep);
-        start.resize(n_groups * rows * blocks);
-        std::vector<int8_t> codes(steps_ * kStep);
-        for (size_t query = 0; query < count; ++query) {
-            kernels.quantise(queries.rows + query * queries.exact.columns, 1, queries.exact.columns, signs, kernels.query_limits,
-                             {codes.data(), &step[query], &residual[query], &size[query]});
-            pack(codes, query / rows, query % rows, rows);
-            set_start(codes, query / rows, query % rows, rows, narrow);
-            measure(query);
-        }
-    }
-
-    // Whether a query is of a size that float32 can compare.
-    bool is_sane(size_t query) const { return step[query] > 0.0f; }
-
-    size_t n_groups;
-    std::vector<int8_t> packed;
-    std::vector<int32_t> start;
-    // Per query, padded. `size` is that of the quantised query; all but `step` are in units of it.
-    std::vector<float> step, residual, size, inverse;
-
-private:
-    void measure(size_t query) {
-        const double norm = size[query], rest = residual[query], quantised = norm + rest;
-        if (!(norm > kSaneNorm && norm < 1 / kSaneNorm && step[query] > 0.0f)) {
-            step[query] = residual[query] = size[query] = inverse[query] = 0.0f;
-            return;
-        }
-        const double unit = 1.0 / step[query];
-        inverse[query] = static_cast<float>(unit) * kRoundedUp;
-        size[query] = static_cast<float>(quantised * unit) * kRoundedUp;
-        residual[query] = static_cast<float>((rest + kCompareSlack * quantised) * unit) * kRoundedUp;
-    }
-
-    void pack(const std::vector<int8_t>& codes, size_t group, size_t row, size_t rows) {
-        for (size_t i = 0; i < steps_; ++i) {
-            std::memcpy(packed.data() + ((group * steps_ + i) * rows + row) * kStep, codes.data() + i * kStep, kStep);
-        }
-    }
-
-    void set_start(const std::vector<int8_t>& codes, size_t group, size_t row, size_t rows, size_t narrow) {
-        const size_t together = narrow == 0 ? steps_ : narrow, blocks = (steps_ + together - 1) / together;
-        for (size_t block = 0; block < blocks; ++block) {
-            int32_t left = 0, right = 0;
-            for (size_t i = block * together; i < std::min((block + 1) * together, steps_); ++i) {
-                left -= 128 * (codes[kStep * i] + codes[kStep * i + 1]);
-                right -= 128 * (codes[kStep * i + 2] + codes[kStep * i + 3]);
-            }
-            const uint32_t both = static_cast<uint32_t>(left & 0xffff) | static_cast<uint32_t>(right & 0xffff) << 16;
-            start[(group * blocks + block) * rows + row] = narrow == 0 ? left + right : static_cast<int32_t>(both);
-        }
-    }
-
-    size_t steps_;
-};
-
-// Of a scan, the shares after which the k-th best score of all documents is guessed.
-constexpr double kStages[] = {1.0 / 32, 1.0 / 8, 3.0 / 8, 1.0};
-
 // Where the k-th best of all documents stands among those of a share of them, with a margin.
 size_t guessed_rank(size_t k, double share) {
     const double expected = static_cast<double>(k) * share;
@@ -192,7 +125,7 @@ public:
     }
 
     // How many candidates a query may have: with more, the float32 product is sooner.
-    static size_t room_for(size_t k, size_t n_docs) { return std::max(4 * k + 1024, std::min<size_t>(n_docs / 32, kMostRoom)); }
+    static size_t room_for(size_t k, size_t n_docs) { return std::max(4 * k + 1024, most_candidates(n_docs)); }
 
     void scan(Control control);
     void finish(const volatile int32_t* stop);
@@ -204,7 +137,7 @@ public:
 
 private:
     static constexpr double kDeviations = 2.5;
-    static constexpr size_t kMostDecided = 1 << 20, kMostRoom = 1 << 13;
+    static constexpr size_t kMostDecided = 1 << 20;
 
     struct Candidate {
         float score;
@@ -221,7 +154,7 @@ private:
     }
     static void expect(void* self, size_t query) {
         const auto* receiver = static_cast<CoarseReceiver*>(self);
-        __builtin_prefetch(receiver->candidates_.get() + query * receiver->capacity_ + receiver->states_[query].count, 1);
+        prefetch(receiver->candidates_.get() + query * receiver->capacity_ + receiver->states_[query].count);
     }
 
     Candidate* candidates_of(size_t query) { return candidates_.get() + query * capacity_; }
@@ -232,13 +165,6 @@ private:
         states_[query] = {certain_[query], false, false, 0, limit};
         if (std::isnan(rows_.rows[query * rows_.exact.columns])) return;  // without direction: it finds nothing
         queries_.is_sane(query) ? set_floor(query, certain_[query]) : give_up(query);
-    }
-
-    // Whether nothing is searched for by a group of queries.
-    bool is_idle(size_t group) const {
-        const size_t rows = coarse_kernels().query_rows;
-        const float* floor = scan_floor_.data() + group * rows;
-        return std::all_of(floor, floor + rows, [](float each) { return each == kNever; });
     }
 
     void set_floor(size_t query, float floor) {
@@ -280,7 +206,7 @@ private:
         const bool any_excluded = excluded_.offsets[query] < excluded_.offsets[query + 1];
         Candidate* next = candidates_of(query) + state.count;
         for (; mask != 0; mask &= mask - 1) {
-            const size_t bit = static_cast<size_t>(__builtin_ctz(mask)), doc = first + bit;
+            const size_t bit = static_cast<size_t>(lowest_bit(mask)), doc = first + bit;
             if (any_excluded && excluded_.holds(query, docs_.docs.first + static_cast<int64_t>(doc))) continue;
             *next++ = {static_cast<float>(docs_.bias[doc] + step * docs_.factor[doc] * sums[bit]), static_cast<uint32_t>(doc)};
         }
@@ -315,6 +241,14 @@ private:
 
     void guess(size_t query) {
         if (guesses()) guess_from(query, rank_);
+    }
+
+    // After a share of the documents: guesses, and gives a query up whose candidates will be too many.
+    void look_ahead(size_t query, double share) {
+        guess(query);
+        if (!may_guess_ || !will_crowd(states_[query].count, share, capacity_)) return;
+        cut(query);
+        if (will_crowd(states_[query].count, share, capacity_)) give_up(query);
     }
 
     // Takes the rank-th best score, less what 8 bits usually are off, for what the k-th best of all
@@ -365,6 +299,7 @@ private:
     void settle(size_t query, const uint32_t* at, const float* products, size_t count, std::vector<uint32_t>& left);
     void take(size_t query, const uint32_t* at, const double* scores, size_t count);
 
+    const CoarseKernels& kernels_ = coarse_kernels();
     TopK& top_;
     Decider decider_;
     const QueryRows& rows_;
@@ -381,31 +316,18 @@ private:
 };
 
 void CoarseReceiver::scan(Control control) {
-    const CoarseScan scan = {queries_.packed.data(), queries_.start.data(), states_.size(), docs_.docs.exact.count,
-                             steps_of(rows_.exact.columns), docs_.panels, docs_.factor.data(), docs_.spread.data(),
-                             docs_.biased ? docs_.bias.data() : nullptr, docs_.panel_reach.data(), docs_.panel_off.data(),
-                             scan_floor_.data(), queries_.residual.data(), queries_.size.data(), queries_.inverse.data(),
-                             range_.from, range_.to, this, receive, expect};
-    const size_t first = range_.from / kPanel, n_panels = panels_of(range_.to) - first;
-    const size_t per_chunk = kChunkBytes / (scan.steps * kPanel * kStep) + 1, n_chunks = (n_panels + per_chunk - 1) / per_chunk;
-    Jumps jumps(n_chunks);
-    size_t chunk = 0;
-    for (const double share : kStages) {
-        const auto end = share < 1.0 ? static_cast<size_t>(share * static_cast<double>(n_chunks)) : n_chunks;
-        rank_ = guessed_rank(top_.k_, static_cast<double>(end) / static_cast<double>(n_chunks));
-        for (; chunk < end; ++chunk) {
-            const size_t from = jumps.next() * per_chunk, some = std::min(per_chunk, n_panels - from);
-            for (size_t group = 0; group < queries_.n_groups; ++group) {
-                if (*control.stop != 0) return;
-                if (!is_idle(group)) coarse_kernels().scan(scan, group, first + from, some);
-            }
-            const size_t low = std::max(range_.from, (first + from) * kPanel), high = std::min(range_.to, (first + from + some) * kPanel);
-            __atomic_fetch_add(control.done, static_cast<int64_t>((high - low) * states_.size()), __ATOMIC_RELAXED);
+    CoarseScan scan = scan_of(queries_, docs_, states_.size(), range_);
+    scan.floor = scan_floor_.data();
+    scan.receiver = this;
+    scan.receive = receive;
+    scan.expect = expect;
+    const auto begin = [&](double share) { rank_ = guessed_rank(top_.k_, share); };
+    const auto end = [&](double share) {
+        for (size_t query = 0; query < states_.size(); ++query) {
+            if (!states_[query].given_up) look_ahead(query, share);
         }
-        for (size_t query = 0; end > 0 && query < states_.size(); ++query) {
-            if (!states_[query].given_up) guess(query);
-        }
-    }
+    };
+    meet_chunks(kernels_, scan, queries_.n_groups, control, begin, end);
 }
 
 void CoarseReceiver::finish(const volatile int32_t* stop) {
@@ -430,7 +352,7 @@ size_t CoarseReceiver::settle_from(size_t query) {
     }
     const DocRows& docs = docs_.docs;
     const auto multiply = [&](const Pairs& pairs, float* products) {
-        coarse_kernels().multiply(rows_.rows, docs.rows, rows_.exact.columns, pairs, products);
+        kernels_.multiply(rows_.rows, docs.rows, rows_.exact.columns, pairs, products);
     };
     const std::vector<float> products = by_document<float>(docs.exact.count, offsets, candidates.data(), multiply);
     std::vector<uint32_t> left;
@@ -480,24 +402,13 @@ void CoarseReceiver::take(size_t query, const uint32_t* at, const double* scores
 class SomeQueries {
 public:
     SomeQueries(const QueryRows& all, const Excluded& excluded, TopK& top, const std::vector<uint32_t>& chosen, const std::vector<float>& floors)
-        : top_(top), chosen_(chosen), part_(chosen.size(), top.k_, top.keep_ties_) {
-        const size_t columns = all.exact.columns, bytes = columns * (all.exact.doubled ? sizeof(double) : sizeof(float));
+        : top_(top), chosen_(chosen), part_(chosen.size(), top.k_, top.keep_ties_), rows_(all, chosen) {
         for (const uint32_t query : chosen) {
-            const char* row = static_cast<const char*>(all.exact.rows) + query * bytes;
-            exact_.insert(exact_.end(), row, row + bytes);
-            rows_.insert(rows_.end(), all.rows + query * columns, all.rows + (query + 1) * columns);
-            exponents_.push_back(all.exact.exponents[query]);
-            numbers_.insert(numbers_.end(), {all.exact.norm_hi[query], all.exact.norm_lo[query], all.weight[query], all.shift[query]});
             docs_.insert(docs_.end(), excluded.docs + excluded.offsets[query], excluded.docs + excluded.offsets[query + 1]);
             offsets_.push_back(static_cast<int64_t>(docs_.size()));
             floors_.push_back(floors[query]);
             part_.best_[floors_.size() - 1].swap(top.best_[query]);
         }
-        for (size_t i = 0; i < 4; ++i) {
-            for (size_t query = 0; query < chosen.size(); ++query) columns_[i].push_back(numbers_[4 * query + i]);
-        }
-        view_ = {{exact_.data(), all.exact.doubled, chosen.size(), columns, exponents_.data(), columns_[0].data(), columns_[1].data()},
-                 rows_.data(), columns_[2].data(), columns_[3].data()};
     }
     ~SomeQueries() {
         for (size_t query = 0; query < chosen_.size(); ++query) top_.best_[chosen_[query]].swap(part_.best_[query]);
@@ -506,7 +417,7 @@ public:
     SomeQueries& operator=(const SomeQueries&) = delete;
 
     TopK& top() { return part_; }
-    const QueryRows& rows() const { return view_; }
+    const QueryRows& rows() const { return rows_.view(); }
     Excluded excluded() const { return {offsets_.data(), docs_.data()}; }
     const float* floors() const { return floors_.data(); }
 
@@ -514,12 +425,9 @@ private:
     TopK& top_;
     const std::vector<uint32_t>& chosen_;
     TopK part_;
-    std::vector<char> exact_;
-    std::vector<float> rows_, floors_;
-    std::vector<int32_t> exponents_;
-    std::vector<double> numbers_, columns_[4];
+    SomeRows rows_;
+    std::vector<float> floors_;
     std::vector<int64_t> docs_, offsets_ = {0};
-    QueryRows view_;
 };
 
 namespace {

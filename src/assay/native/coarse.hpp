@@ -45,4 +45,8 @@ private:
 void scan_coarse(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
                  Control control);
 
+// The same counts as `count_targets`.
+void count_coarse_targets(Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Targets& targets, Range range,
+                          const TargetCounts& counts, Control control);
+
 }  // namespace assay

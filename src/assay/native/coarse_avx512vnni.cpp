@@ -1,4 +1,6 @@
 // The coarse kernels for AVX-512 with VNNI: 14 queries × 32 documents at a time.
+#include <immintrin.h>
+
 #include "coarse_scan.hpp"
 
 namespace assay {
@@ -7,7 +9,10 @@ namespace {
 
 struct Avx512Vnni {
     using Vec = __m512;
+    using Sums = __m512i;
     static constexpr size_t width = 16, rows = 14, steps_in_16_bits = 0;
+    static constexpr bool raised = true;
+    static constexpr CoarseLimits query_limits = kNoLimits;
     static Vec load(const float* at) { return _mm512_loadu_ps(at); }
     static Vec spread(float x) { return _mm512_set1_ps(x); }
     static Vec multiply(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
@@ -15,34 +20,18 @@ struct Avx512Vnni {
     static Vec to_float(const int32_t* sums) { return _mm512_cvtepi32_ps(_mm512_load_si512(sums)); }
     static uint32_t at_least(Vec a, Vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
 
-    static inline __attribute__((always_inline)) void multiply_panel(const int8_t* queries, const int32_t* start, const uint8_t* panel,
-                                                                     size_t steps, int32_t (*sums)[kPanel]) {
-        __m512i left[rows], right[rows];
-        const int32_t* query = reinterpret_cast<const int32_t*>(queries);
-#pragma GCC unroll 14
-        for (size_t row = 0; row < rows; ++row) left[row] = right[row] = _mm512_set1_epi32(start[row]);
-        for (size_t step = 0; step < steps; ++step, query += rows, panel += kPanel * kStep) {
-            const __m512i a = _mm512_loadu_si512(panel), b = _mm512_loadu_si512(panel + 64);
-#pragma GCC unroll 14
-            for (size_t row = 0; row < rows; ++row) {
-                const __m512i four = _mm512_set1_epi32(query[row]);
-                left[row] = _mm512_dpbusd_epi32(left[row], a, four);
-                right[row] = _mm512_dpbusd_epi32(right[row], b, four);
-            }
-        }
-#pragma GCC unroll 14
-        for (size_t row = 0; row < rows; ++row) {
-            _mm512_store_si512(sums[row], left[row]);
-            _mm512_store_si512(sums[row] + 16, right[row]);
-        }
+    static Sums begin(int32_t start) { return _mm512_set1_epi32(start); }
+    static __m512i codes(const uint8_t* at) { return _mm512_loadu_si512(at); }
+    static const int32_t* fours(const int8_t* queries) { return reinterpret_cast<const int32_t*>(queries); }
+    template <size_t row>
+    static Sums add(Sums sums, __m512i codes, const int32_t* fours) {
+        return _mm512_dpbusd_epi32(sums, codes, _mm512_set1_epi32(fours[row]));
     }
+    static void put(Sums wide, int32_t* sums) { _mm512_store_si512(sums, wide); }
 };
 
 }  // namespace
 
-const CoarseKernels& avx512vnni_coarse_kernels() {
-    static const CoarseKernels kernels = {Avx512Vnni::rows, kNoLimits, Avx512Vnni::steps_in_16_bits, scan_panels<Avx512Vnni>, quantise, multiply_pairs};
-    return kernels;
-}
+const CoarseKernels& avx512vnni_coarse_kernels() { return kernels_of<Avx512Vnni>(); }
 
 }  // namespace assay

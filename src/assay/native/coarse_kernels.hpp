@@ -39,14 +39,16 @@ struct CoarseScan {
     const int8_t* queries;   // [group][step][row][column], groups filled up with zeros
     const int32_t* start;    // what takes back the 128 that documents' codes are raised by: one number
                              // per query, or two of 16 bits in one for each block of its steps
-    size_t n_queries, n_docs, steps;
+    size_t n_queries, steps;
     const uint8_t* panels;
     const float* factor;     // per document, padded to whole panels, as are the next two
     const float* spread;
     const float* bias;       // null where all are 0
     const float* reach;      // per panel, as is the next
     const float* off;
-    float* floor;            // per query, padded with +inf
+    const float* floor;      // per query, padded with +inf
+    const float* ceiling;    // per query, padded with +inf, or null: what certainly reaches it is counted,
+    int64_t* above;          // here, and not handed over
     const float* residual;   // per query, padded, as are the next two
     const float* size;
     const float* inverse;
@@ -60,6 +62,7 @@ struct CoarseKernels {
     size_t query_rows;  // queries are padded to a multiple of this
     CoarseLimits query_limits;
     size_t steps_in_16_bits;  // how many steps are summed up before sums are widened; 0: all are wide
+    bool raised;  // whether products are of documents' codes as they are, raised by 128
     // One group of queries with some panels.
     void (*scan)(const CoarseScan&, size_t group, size_t first_panel, size_t n_panels);
     // `signs` (±1) has the columns padded to whole steps, as `codes` have.
@@ -72,5 +75,6 @@ const CoarseKernels& plain_coarse_kernels();
 const CoarseKernels& avx2_coarse_kernels();
 const CoarseKernels& avxvnni_coarse_kernels();
 const CoarseKernels& avx512vnni_coarse_kernels();
+const CoarseKernels& neon_coarse_kernels();
 
 }  // namespace assay

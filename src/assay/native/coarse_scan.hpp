@@ -1,11 +1,13 @@
-// The products of 8-bit numbers fused with the compare. `Isa` says how four columns of many
-// documents are multiplied by those of one query; everything is in an unnamed namespace, because
-// each source that includes this is compiled for other vector instructions.
+// The products of 8-bit numbers fused with the compare. `Isa` says how four columns of some
+// documents are multiplied by those of one query and added up, and how many queries are met at a
+// time; everything is in an unnamed namespace, because each source that includes this is compiled
+// for other vector instructions.
 #pragma once
 
-#include <immintrin.h>
+#include <utility>
 
 #include "coarse_kernels.hpp"
+#include "eight_floats.hpp"
 #include "quantise.hpp"
 
 namespace {
@@ -14,22 +16,71 @@ using assay::CoarseScan;
 using assay::kPanel;
 using assay::Pairs;
 
-// What each query of a group needs of a panel's documents, apart from their spread.
+// The sums of a group of queries with two vectors of documents; they stay in registers.
 template <class Isa>
-inline __attribute__((always_inline)) void find_least(const CoarseScan& scan, size_t query, size_t panel, float* least) {
-    const float reach = scan.reach[panel], off = scan.off[panel];
-    for (size_t row = 0; row < Isa::rows; ++row) {
-        least[row] = scan.floor[query + row] - (scan.residual[query + row] * reach + scan.inverse[query + row] * off);
+struct Tile {
+    typename Isa::Sums left[Isa::rows], right[Isa::rows];
+};
+
+// Loops over queries are written out by the compiler: a row must be a constant for some instructions.
+template <class Isa, size_t... row>
+inline __attribute__((always_inline)) void begin(Tile<Isa>& tile, const int32_t* start, std::index_sequence<row...>) {
+    ((tile.left[row] = tile.right[row] = Isa::begin(start[row])), ...);
+}
+
+template <class Isa, size_t... row>
+inline __attribute__((always_inline)) void add_step(Tile<Isa>& tile, const int8_t* queries, const uint8_t* panel,
+                                                    std::index_sequence<row...>) {
+    const auto left = Isa::codes(panel), right = Isa::codes(panel + Isa::width * kStep);
+    const auto fours = Isa::fours(queries);
+    ((tile.left[row] = Isa::template add<row>(tile.left[row], left, fours),
+      tile.right[row] = Isa::template add<row>(tile.right[row], right, fours)),
+     ...);
+}
+
+template <class Isa, size_t... row>
+inline __attribute__((always_inline)) void put(const Tile<Isa>& tile, int32_t (*sums)[kPanel], size_t at, std::index_sequence<row...>) {
+    ((Isa::put(tile.left[row], sums[row] + at), Isa::put(tile.right[row], sums[row] + at + Isa::width)), ...);
+}
+
+// Two vectors of documents. Narrow sums are widened, and added to those before, after each block.
+template <class Isa>
+inline __attribute__((always_inline)) void multiply_part(const int8_t* queries, const int32_t* start, const uint8_t* panel, size_t steps,
+                                                         int32_t (*sums)[kPanel], size_t at) {
+    constexpr auto rows = std::make_index_sequence<Isa::rows>();
+    const size_t together = Isa::steps_in_16_bits == 0 ? steps : Isa::steps_in_16_bits;
+    for (size_t step = 0; step < steps; start += Isa::rows) {
+        Tile<Isa> tile;
+        begin(tile, start, rows);
+        const size_t end = steps - step < together ? steps : step + together;
+        for (; step < end; ++step, queries += Isa::rows * kStep, panel += kPanel * kStep) add_step(tile, queries, panel, rows);
+        put(tile, sums, at, rows);
     }
 }
 
+template <class Isa>
+inline __attribute__((always_inline)) void multiply_panel(const int8_t* queries, const int32_t* start, const uint8_t* panel, size_t steps,
+                                                          int32_t (*sums)[kPanel]) {
+    if constexpr (Isa::steps_in_16_bits != 0) std::memset(sums, 0, Isa::rows * sizeof *sums);
+    for (size_t at = 0; at < kPanel; at += 2 * Isa::width) {
+        multiply_part<Isa>(queries, start, panel + at * kStep, steps, sums, at);
+    }
+}
+
+// By how much every document of a panel may be off with a query, apart from its spread.
+inline float off_by(const CoarseScan& scan, size_t query, size_t panel) {
+    return scan.residual[query] * scan.reach[panel] + scan.inverse[query] * scan.off[panel];
+}
+
+// The documents of a panel whose score with `size` times their spread is at least a limit.
 template <class Isa, bool biased>
-inline __attribute__((always_inline)) uint32_t reaching(const CoarseScan& scan, size_t query, const int32_t* sums, size_t first, float least) {
+inline __attribute__((always_inline)) uint32_t reaching(const CoarseScan& scan, size_t query, const int32_t* sums, size_t first, float size,
+                                                        float least) {
     uint32_t mask = 0;
-    const typename Isa::Vec size = Isa::spread(scan.size[query]), limit = Isa::spread(least);
-#pragma GCC unroll 4
+    const typename Isa::Vec spread = Isa::spread(size), limit = Isa::spread(least);
+#pragma GCC unroll 8
     for (size_t i = 0; i < kPanel; i += Isa::width) {
-        typename Isa::Vec rest = Isa::multiply(size, Isa::load(scan.spread + first + i));
+        typename Isa::Vec rest = Isa::multiply(spread, Isa::load(scan.spread + first + i));
         if constexpr (biased) rest = Isa::multiply_add(Isa::spread(scan.inverse[query]), Isa::load(scan.bias + first + i), rest);
         const typename Isa::Vec most = Isa::multiply_add(Isa::to_float(sums + i), Isa::load(scan.factor + first + i), rest);
         mask |= Isa::at_least(most, limit) << i;
@@ -37,47 +88,62 @@ inline __attribute__((always_inline)) uint32_t reaching(const CoarseScan& scan, 
     return mask;
 }
 
-__attribute__((noinline, cold)) void hand_over(const CoarseScan& scan, size_t query, size_t first, const int32_t* sums, uint32_t mask) {
+// The documents of a panel that are within the range.
+inline uint32_t within(const CoarseScan& scan, size_t first) {
+    uint32_t mask = ~uint32_t{0};
     if (first < scan.from) mask &= ~uint32_t{0} << (scan.from - first);
     if (scan.to - first < kPanel) mask &= (uint32_t{1} << (scan.to - first)) - 1;
+    return mask;
+}
+
+__attribute__((noinline, cold)) void hand_over(const CoarseScan& scan, size_t query, size_t first, const int32_t* sums, uint32_t mask) {
+    mask &= within(scan, first);
     if (mask != 0) scan.receive(scan.receiver, query, first, sums, mask);
 }
 
-template <class Isa, bool biased>
+template <class Isa, bool biased, bool counting>
 void meet_panels(const CoarseScan& scan, size_t group, size_t first_panel, size_t n_panels) {
     const size_t query = group * Isa::rows, panel_bytes = scan.steps * kPanel * kStep;
     const int8_t* queries = scan.queries + query * scan.steps * kStep;
     const size_t narrow = Isa::steps_in_16_bits, blocks = narrow == 0 ? 1 : (scan.steps + narrow - 1) / narrow;
     alignas(64) int32_t sums[Isa::rows][kPanel];
-    float least[Isa::rows];
+    int64_t above[Isa::rows] = {};
     for (size_t row = 0; row < Isa::rows && query + row < scan.n_queries; ++row) scan.expect(scan.receiver, query + row);
     for (size_t panel = first_panel; panel < first_panel + n_panels; ++panel) {
-        Isa::multiply_panel(queries, scan.start + query * blocks, scan.panels + panel * panel_bytes, scan.steps, sums);
-        find_least<Isa>(scan, query, panel, least);
-        for (size_t row = 0; row < Isa::rows; ++row) {
-            const uint32_t mask = reaching<Isa, biased>(scan, query + row, sums[row], panel * kPanel, least[row]);
-            if (__builtin_expect(mask != 0, 0)) hand_over(scan, query + row, panel * kPanel, sums[row], mask);
+        const size_t first = panel * kPanel;
+        multiply_panel<Isa>(queries, scan.start + query * blocks, scan.panels + panel * panel_bytes, scan.steps, sums);
+        for (size_t row = 0, at = query; row < Isa::rows; ++row, ++at) {
+            const float off = off_by(scan, at, panel), size = scan.size[at];
+            uint32_t mask = reaching<Isa, biased>(scan, at, sums[row], first, size, scan.floor[at] - off);
+            if constexpr (counting) {
+                const uint32_t certain = reaching<Isa, biased>(scan, at, sums[row], first, -size, scan.ceiling[at] + off);
+                above[row] += __builtin_popcount(certain & within(scan, first));
+                mask &= ~certain;
+            }
+            if (__builtin_expect(mask != 0, 0)) hand_over(scan, at, first, sums[row], mask);
         }
     }
+    for (size_t row = 0; counting && row < Isa::rows && query + row < scan.n_queries; ++row) scan.above[query + row] += above[row];
 }
 
 template <class Isa>
 void scan_panels(const CoarseScan& scan, size_t group, size_t first_panel, size_t n_panels) {
-    scan.bias == nullptr ? meet_panels<Isa, false>(scan, group, first_panel, n_panels)
-                         : meet_panels<Isa, true>(scan, group, first_panel, n_panels);
+    const bool biased = scan.bias != nullptr, counting = scan.ceiling != nullptr;
+    const auto meet = biased ? (counting ? meet_panels<Isa, true, true> : meet_panels<Isa, true, false>)
+                             : (counting ? meet_panels<Isa, false, true> : meet_panels<Isa, false, false>);
+    meet(scan, group, first_panel, n_panels);
 }
 
 inline float multiply_rows(const float* a, const float* b, size_t columns) {
-    __m256 sums[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
+    Eight sums[4] = {};
     size_t column = 0;
     for (; column + 32 <= columns; column += 32) {
 #pragma GCC unroll 4
         for (size_t i = 0; i < 4; ++i) {
-            sums[i] = _mm256_fmadd_ps(_mm256_loadu_ps(a + column + 8 * i), _mm256_loadu_ps(b + column + 8 * i), sums[i]);
+            sums[i] = multiply_add(eight_at(a + column + 8 * i), eight_at(b + column + 8 * i), sums[i]);
         }
     }
-    const __m256 all = _mm256_add_ps(_mm256_add_ps(sums[0], sums[1]), _mm256_add_ps(sums[2], sums[3]));
-    float sum = sum_of(all);
+    float sum = sum_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
     for (; column < columns; ++column) sum += a[column] * b[column];
     return sum;
 }
@@ -95,6 +161,13 @@ void multiply_pairs(const float* queries, const float* docs, size_t columns, con
         }
         products[i] = multiply_rows(queries + pairs.queries[i] * columns, docs + pairs.docs[i] * columns, columns);
     }
+}
+
+template <class Isa>
+const assay::CoarseKernels& kernels_of() {
+    static const assay::CoarseKernels kernels = {Isa::rows,         Isa::query_limits, Isa::steps_in_16_bits, Isa::raised,
+                                                 scan_panels<Isa>, quantise,          multiply_pairs};
+    return kernels;
 }
 
 }  // namespace

@@ -14,6 +14,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace {
@@ -30,7 +32,7 @@ inline Pair two_sum(double a, double b) {
 
 inline Pair two_product(double a, double b) {
     const double product = a * b;
-#if defined(__FMA__)
+#if defined(__FMA__) || defined(__aarch64__)
     return {product, std::fma(a, b, -product)};
 #else
     constexpr double splitter = 134217729.0;  // 2^27 + 1
@@ -84,6 +86,8 @@ inline Wide product_error(Wide a, Wide b, Wide product) {
     return _mm512_fmsub_pd(a, b, product);
 #elif defined(__FMA__)
     return _mm256_fmsub_pd(a, b, product);
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+    return vfmaq_f64(-product, a, b);
 #else
     constexpr double splitter = 134217729.0;
     const Wide a_far = splitter * a, a_hi = a_far - (a_far - a), a_lo = a - a_hi;

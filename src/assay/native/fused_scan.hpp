@@ -6,13 +6,12 @@
 // Panels of about 256 KB are packed at a time and meet all queries while they are in the cache.
 #pragma once
 
-#include <immintrin.h>
-
 #include <cmath>
 #include <cstdlib>
 #include <new>
 
 #include "jumps.hpp"
+#include "eight_floats.hpp"
 #include "search_kernels.hpp"
 
 namespace {
@@ -52,28 +51,12 @@ void pack_queries(const float* queries, size_t count, size_t columns, size_t row
 
 // Eight rows of eight floats, each times its factor, become eight columns.
 inline void transpose_eight(const float* rows, size_t stride, const float* factors, float* out, size_t out_stride) {
-    __m256 a[8], b[8];
+    Eight a[8];
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
-        a[i] = _mm256_mul_ps(_mm256_loadu_ps(rows + i * stride), _mm256_set1_ps(factors[i]));
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-        b[2 * i] = _mm256_unpacklo_ps(a[2 * i], a[2 * i + 1]);
-        b[2 * i + 1] = _mm256_unpackhi_ps(a[2 * i], a[2 * i + 1]);
-    }
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i) {
-        a[4 * i] = _mm256_shuffle_ps(b[4 * i], b[4 * i + 2], 0x44);
-        a[4 * i + 1] = _mm256_shuffle_ps(b[4 * i], b[4 * i + 2], 0xee);
-        a[4 * i + 2] = _mm256_shuffle_ps(b[4 * i + 1], b[4 * i + 3], 0x44);
-        a[4 * i + 3] = _mm256_shuffle_ps(b[4 * i + 1], b[4 * i + 3], 0xee);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-        _mm256_storeu_ps(out + i * out_stride, _mm256_permute2f128_ps(a[i], a[i + 4], 0x20));
-        _mm256_storeu_ps(out + (i + 4) * out_stride, _mm256_permute2f128_ps(a[i], a[i + 4], 0x31));
-    }
+    for (int i = 0; i < 8; ++i) a[i] = eight_at(rows + i * stride) * factors[i];
+    transpose(a);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) put_eight(out + i * out_stride, a[i]);
 }
 
 // Packs one panel; returns the largest bound of its documents. Beyond the end the bias is −inf.

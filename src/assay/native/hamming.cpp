@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpu.hpp"
+#include "hints.hpp"
 
 namespace assay::hamming {
 
@@ -12,7 +13,7 @@ const Kernels& chosen_kernels() {
 #if defined(ASSAY_X86_KERNELS)
     const Simd simd = chosen_simd();
     if (simd == Simd::avx512 && __builtin_cpu_supports("avx512bitalg")) return avx512_kernels();
-    if (simd != Simd::none) return avx2_kernels();
+    if (simd >= Simd::avx2) return avx2_kernels();
 #endif
     return plain_kernels();
 }
@@ -75,16 +76,6 @@ void for_each_pass(const Kernels& kernels, const Rows& docs, size_t n_queries, C
         work(Pass{panels.data(), n_panels, first, end});
         add_done(control, n_queries * (end - first));
     }
-}
-
-int lowest_bit(uint32_t mask) {
-#if defined(__GNUC__)
-    return __builtin_ctz(mask);
-#else
-    int bit = 0;
-    while ((mask >> bit & 1) == 0) ++bit;
-    return bit;
-#endif
 }
 
 struct Candidate {

@@ -35,7 +35,7 @@ inline uint64_t fold(uint64_t a, uint64_t b) {
 #endif
 }
 
-// The first and last bytes as two words, which may overlap; sizes 0 to 16.
+// The first and last bytes as two words, which may overlap; up to 16 bytes they hold all.
 inline void load_ends(std::string_view text, uint64_t& first, uint64_t& last) {
     const char* p = text.data();
     const size_t n = text.size();
@@ -61,6 +61,18 @@ inline bool same_bytes(std::string_view a, std::string_view b) {
     load_ends(b, first_b, last_b);
     return first_a == first_b && last_a == last_b;
 }
+
+// The ends of an id and its size. Those of up to 16 bytes are all of it: a table that keeps them looks at
+// no other memory to know an id.
+struct IdKey {
+    uint64_t first = 0, last = 0, size = 0;
+
+    IdKey() = default;
+    explicit IdKey(std::string_view id) : size(id.size()) { load_ends(id, first, last); }
+
+    bool operator==(const IdKey& other) const { return first == other.first && last == other.last && size == other.size; }
+    bool is_whole() const { return size <= 16; }
+};
 
 inline uint32_t hash_bytes(std::string_view text) {
     constexpr uint64_t secret0 = 0x9E3779B97F4A7C15u, secret1 = 0xE7037ED1A0B428DBu;

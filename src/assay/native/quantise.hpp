@@ -6,17 +6,12 @@
 // steps are fine. It is orthogonal: products and norms stay as they are.
 #pragma once
 
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
 #include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "coarse_kernels.hpp"
-
-#pragma GCC diagnostic ignored "-Wpsabi"  // no vector leaves this file
+#include "eight_floats.hpp"
 
 namespace {
 
@@ -56,56 +51,31 @@ inline __attribute__((always_inline)) void rotate_square(float* x) {
     for (int i = 0; i < Side * Side; ++i) x[i] = turned[i] * (1.0f / Side);
 }
 
-#if defined(__AVX2__)
-inline void butterflies(__m256* x) {
+inline __attribute__((always_inline)) void butterflies(Eight* x) {
 #pragma GCC unroll 3
     for (int half = 1; half < 8; half *= 2) {
 #pragma GCC unroll 4
         for (int pair = 0; pair < 4; ++pair) {
             const int i = pair / half * 2 * half + pair % half;
-            const __m256 sum = _mm256_add_ps(x[i], x[i + half]);
-            x[i + half] = _mm256_sub_ps(x[i], x[i + half]);
+            const Eight sum = x[i] + x[i + half];
+            x[i + half] = x[i] - x[i + half];
             x[i] = sum;
         }
     }
 }
 
-inline void transpose(__m256* a) {
-    __m256 b[8];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-        b[2 * i] = _mm256_unpacklo_ps(a[2 * i], a[2 * i + 1]);
-        b[2 * i + 1] = _mm256_unpackhi_ps(a[2 * i], a[2 * i + 1]);
-    }
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i) {
-        a[4 * i] = _mm256_shuffle_ps(b[4 * i], b[4 * i + 2], 0x44);
-        a[4 * i + 1] = _mm256_shuffle_ps(b[4 * i], b[4 * i + 2], 0xee);
-        a[4 * i + 2] = _mm256_shuffle_ps(b[4 * i + 1], b[4 * i + 3], 0x44);
-        a[4 * i + 3] = _mm256_shuffle_ps(b[4 * i + 1], b[4 * i + 3], 0xee);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-        b[i] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x20);
-        b[i + 4] = _mm256_permute2f128_ps(a[i], a[i + 4], 0x31);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) a[i] = b[i];
-}
-
 // The same sums and differences, in registers.
 template <>
 inline __attribute__((always_inline)) void rotate_square<8>(float* x) {
-    __m256 rows[8];
+    Eight rows[8];
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) rows[i] = _mm256_loadu_ps(x + 8 * i);
+    for (int i = 0; i < 8; ++i) rows[i] = eight_at(x + 8 * i);
     butterflies(rows);
     transpose(rows);
     butterflies(rows);
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) _mm256_storeu_ps(x + 8 * i, _mm256_mul_ps(rows[i], _mm256_set1_ps(0.125f)));
+    for (int i = 0; i < 8; ++i) put_eight(x + 8 * i, rows[i] * 0.125f);
 }
-#endif
 
 inline void rotate(float* x, size_t width) {
     for (; width >= 64; x += 64, width -= 64) rotate_square<8>(x);
@@ -116,33 +86,12 @@ inline void rotate(float* x, size_t width) {
     }
 }
 
-// Eight numbers that are treated alike; the compiler knows the instructions.
-typedef float Lanes __attribute__((vector_size(32)));
-typedef uint32_t Bits __attribute__((vector_size(32)));
-constexpr size_t kTogether = 8;
-
-inline Lanes lanes_at(const float* at) {
-    Lanes lanes;
-    std::memcpy(&lanes, at, sizeof lanes);
-    return lanes;
-}
-
-inline Lanes larger(Lanes a, Lanes b) { return a > b ? a : b; }
-
-inline float largest(Lanes lanes) {
-    float most = 0.0f;
-    for (size_t i = 0; i < kTogether; ++i) most = lanes[i] > most ? lanes[i] : most;
-    return most;
-}
-
-inline float sum_of(Lanes lanes) {
-    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-}
+typedef uint32_t Bits __attribute__((vector_size(sizeof(Eight))));
 
 inline float largest_size(const float* x, size_t padded) {
-    Lanes sizes = {};
+    Eight sizes = {};
     for (size_t at = 0; at < padded; at += kTogether) {
-        const Lanes value = lanes_at(x + at);
+        const Eight value = eight_at(x + at);
         sizes = larger(larger(value, -value), sizes);
     }
     return largest(sizes);
@@ -151,16 +100,16 @@ inline float largest_size(const float* x, size_t padded) {
 // The largest norm of 16 numbers that are summed up in 16 bits, squared: of blocks of 32 columns the
 // first two of every four, or the last two.
 inline float largest_block(const float* x, size_t padded, float factor) {
-    Lanes most = {};
+    Eight most = {};
     for (size_t at = 0; at < padded; at += 32) {
-        Lanes squares = {};
+        Eight squares = {};
         for (size_t i = 0; i < 32; i += kTogether) {
-            const Lanes value = lanes_at(x + at + i) * factor;
+            const Eight value = eight_at(x + at + i) * factor;
             squares += value * value;
         }
-        const Lanes swapped = {squares[4], squares[5], squares[6], squares[7], squares[0], squares[1], squares[2], squares[3]};
-        const Lanes halves = squares + swapped;
-        const Lanes turned = {halves[1], halves[0], halves[3], halves[2], halves[5], halves[4], halves[7], halves[6]};
+        const Eight swapped = {squares[4], squares[5], squares[6], squares[7], squares[0], squares[1], squares[2], squares[3]};
+        const Eight halves = squares + swapped;
+        const Eight turned = {halves[1], halves[0], halves[3], halves[2], halves[5], halves[4], halves[7], halves[6]};
         most = larger(halves + turned, most);
     }
     return largest(most);
@@ -187,7 +136,7 @@ inline float excess(const float* x, size_t padded, float factor, CoarseLimits li
 // even one, and leaves it in the lowest bits.
 constexpr float kWhole = 12582912.0f;
 
-inline void put_codes(Lanes raised, int8_t* codes) {
+inline void put_codes(Eight raised, int8_t* codes) {
     Bits bits;
     std::memcpy(&bits, &raised, sizeof bits);
     for (size_t i = 0; i < kTogether; ++i) codes[i] = static_cast<int8_t>(bits[i] & 0xff);
@@ -206,9 +155,9 @@ inline void quantise_row(const float* x, size_t padded, size_t columns, CoarseLi
     }
     const float top = most * excess(x, padded, 127.0f / most, limits), factor = 127.0f / top;
     step = top / 127.0f;
-    Lanes squares = {}, rests = {};
+    Eight squares = {}, rests = {};
     for (size_t at = 0; at < padded; at += kTogether) {
-        const Lanes value = lanes_at(x + at) * factor, raised = value + kWhole, rest = value - (raised - kWhole);
+        const Eight value = eight_at(x + at) * factor, raised = value + kWhole, rest = value - (raised - kWhole);
         squares += value * value;
         rests += rest * rest;
         put_codes(raised, codes + at);

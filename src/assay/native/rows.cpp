@@ -1,6 +1,7 @@
 #include "rows.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -81,10 +82,17 @@ void copy_rows(const RunLines& lines, SortedRows& out, size_t begin, size_t end)
     std::copy_n(lines.scores + first, count, out.scores.data() + first);
 }
 
-// Rows begin … end-1 of a grouped run: duplicates, rounding, order.
-class RowSorter {
+// Rows of a grouped run, to be looked at.
+struct RowView {
+    const int64_t* offsets;
+    const int32_t* docs;
+    const double* scores;
+};
+
+// What is true of rows as they are: duplicates, order.
+class RowReader {
 public:
-    RowSorter(SortedRows& rows, const IdView& ids, Ties ties)
+    RowReader(const RowView& rows, const IdView& ids, Ties ties)
         : rows_(rows), rule_(ids, ties), last_row_(ids.count, -1) {}
 
     // The place of the first document that is twice in the row, or -1.
@@ -98,6 +106,31 @@ public:
         return -1;
     }
 
+    bool is_sorted(int64_t row) const {
+        for (int64_t i = rows_.offsets[row] + 1; i < rows_.offsets[row + 1]; ++i) {
+            if (scores_above(rows_.scores[i - 1], rows_.scores[i])) continue;
+            if (!rule_.before(item(i - 1), item(i))) return false;
+        }
+        return true;
+    }
+
+    Item item(int64_t i) const { return {rows_.scores[i], rows_.docs[i], static_cast<int32_t>(i)}; }
+    const TieRule& rule() const { return rule_; }
+
+private:
+    RowView rows_;
+    TieRule rule_;
+    std::vector<int32_t> last_row_;  // for each document the last row it was seen in
+};
+
+// Rows of a grouped run, to be put in order: duplicates, rounding, sorting.
+class RowSorter {
+public:
+    RowSorter(SortedRows& rows, const IdView& ids, Ties ties)
+        : rows_(rows), reader_({rows.offsets.data(), rows.docs.data(), rows.scores.data()}, ids, ties) {}
+
+    int64_t find_duplicate(int64_t row) { return reader_.find_duplicate(row); }
+
     // The place of the first score beyond float32, or -1.
     int64_t round(int64_t row) {
         for (int64_t i = rows_.offsets[row]; i < rows_.offsets[row + 1]; ++i) {
@@ -109,10 +142,10 @@ public:
 
     void sort(int64_t row) {
         const int64_t begin = rows_.offsets[row], end = rows_.offsets[row + 1];
-        if (is_sorted(begin, end)) return;
+        if (reader_.is_sorted(row)) return;
         items_.clear();
-        for (int64_t i = begin; i < end; ++i) items_.push_back(item(i));
-        std::sort(items_.begin(), items_.end(), [this](const Item& a, const Item& b) { return rule_.before(a, b); });
+        for (int64_t i = begin; i < end; ++i) items_.push_back(reader_.item(i));
+        std::sort(items_.begin(), items_.end(), [this](const Item& a, const Item& b) { return reader_.rule().before(a, b); });
         for (int64_t i = begin; i < end; ++i) {
             rows_.docs[i] = items_[i - begin].doc;
             rows_.scores[i] = items_[i - begin].score;
@@ -120,19 +153,8 @@ public:
     }
 
 private:
-    Item item(int64_t i) const { return {rows_.scores[i], rows_.docs[i], static_cast<int32_t>(i)}; }
-
-    bool is_sorted(int64_t begin, int64_t end) const {
-        for (int64_t i = begin + 1; i < end; ++i) {
-            if (scores_above(rows_.scores[i - 1], rows_.scores[i])) continue;
-            if (!rule_.before(item(i - 1), item(i))) return false;
-        }
-        return true;
-    }
-
     SortedRows& rows_;
-    TieRule rule_;
-    std::vector<int32_t> last_row_;  // for each document the last row it was seen in
+    RowReader reader_;
     std::vector<Item> items_;
 };
 
@@ -154,17 +176,32 @@ RowFault sort_range(RowSorter& sorter, const SortedRows& rows, size_t begin, siz
     return {};
 }
 
+// Whether no row has a document twice or is out of order.
+bool are_sorted(const RunLines& lines, const std::vector<size_t>& cuts, const int64_t* offsets, const IdView& ids, Ties ties) {
+    std::atomic<bool> sorted{true};
+    run_together(static_cast<unsigned>(cuts.size() - 1), [&](unsigned t) {
+        RowReader reader({offsets, lines.docs, lines.scores}, ids, ties);
+        for (size_t row = cuts[t]; row < cuts[t + 1] && sorted.load(std::memory_order_relaxed); ++row) {
+            const auto number = static_cast<int64_t>(row);
+            if (reader.find_duplicate(number) >= 0 || !reader.is_sorted(number)) sorted = false;
+        }
+    });
+    return sorted;
+}
+
 }  // namespace
 
 SortedRows sort_rows(const RunLines& lines, const IdView& doc_ids, Ties ties, bool float32) {
     SortedRows out;
     out.offsets = Column<int64_t>(lines.n_queries + 1);
-    out.docs = Column<int32_t>(lines.count);
-    out.scores = Column<double>(lines.count);
     const bool grouped = count_rows(lines, out.offsets.data());
-    if (!grouped) group_rows(lines, out);
     const unsigned threads = threads_for(lines.count);
     const std::vector<size_t> cuts = cut_rows(out.offsets.data(), lines.n_queries, threads);
+    out.as_given = grouped && !float32 && are_sorted(lines, cuts, out.offsets.data(), doc_ids, ties);
+    if (out.as_given) return out;
+    out.docs = Column<int32_t>(lines.count);
+    out.scores = Column<double>(lines.count);
+    if (!grouped) group_rows(lines, out);
     std::vector<RowFault> faults(threads);
     run_together(threads, [&](unsigned t) {
         if (grouped) copy_rows(lines, out, cuts[t], cuts[t + 1]);

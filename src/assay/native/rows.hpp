@@ -30,6 +30,7 @@ struct SortedRows {
     Column<int64_t> offsets;
     Column<int32_t> docs;
     Column<double> scores;
+    bool as_given = false;        // the lines are in order as they are: docs and scores stay empty
     const char* fault = nullptr;  // "duplicate" or "float32"
     int64_t fault_query = -1;
     int64_t fault_doc = -1;

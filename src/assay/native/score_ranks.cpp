@@ -7,13 +7,8 @@
 #include <type_traits>
 
 #include "cpu.hpp"
+#include "hints.hpp"
 #include "tie_order.hpp"
-
-#if defined(__GNUC__)
-#define ASSAY_PREFETCH(address) __builtin_prefetch(address)
-#else
-#define ASSAY_PREFETCH(address)
-#endif
 
 namespace assay {
 
@@ -86,7 +81,7 @@ ASSAY_INLINE Tally<T> tally(const T* scores, size_t count, T target, const T* en
     for (size_t at = 0; at < count; at += block) {
         const size_t size = std::min(block, count - at);
         const auto rest = static_cast<size_t>(end - (scores + at));
-        for (size_t i = ahead; i < std::min(rest, ahead + size); i += line) ASSAY_PREFETCH(scores + at + i);
+        for (size_t i = ahead; i < std::min(rest, ahead + size); i += line) prefetch(scores + at + i);
         tally_block(scores + at, size, target, found);
         if (best == nullptr) continue;
         const T high = highest(scores + at, size);

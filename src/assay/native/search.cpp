@@ -1,9 +1,11 @@
 #include "search.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cpu.hpp"
 #include "decider.hpp"
+#include "hints.hpp"
 #include "tie_order.hpp"
 
 namespace assay {
@@ -42,11 +44,11 @@ Scan scan_of(const QueryRows& queries, const DocRows& docs, Range range, Control
 
 const SearchKernels& search_kernels() {
 #if defined(ASSAY_X86_KERNELS)
-    switch (chosen_simd()) {
-        case Simd::avx512: return avx512_search_kernels();
-        case Simd::avx2: return avx2_search_kernels();
-        case Simd::none: break;
-    }
+    const Simd simd = chosen_simd();
+    if (simd == Simd::avx512) return avx512_search_kernels();
+    if (simd == Simd::avx2) return avx2_search_kernels();
+#elif defined(ASSAY_ARM_KERNELS)
+    if (chosen_simd() == Simd::neon) return neon_search_kernels();
 #endif
     return plain_search_kernels();
 }
@@ -78,8 +80,8 @@ public:
     static void expect(void* self, size_t query) {
         const auto* receiver = static_cast<TopKReceiver*>(self);
         const Candidate* next = receiver->candidates_.data() + query * receiver->capacity_ + receiver->counts_[query];
-        __builtin_prefetch(next, 1);
-        __builtin_prefetch(next + 64 / sizeof(Candidate), 1);
+        prefetch(next);
+        prefetch(next + 64 / sizeof(Candidate));
     }
 
     void finish(const volatile int32_t* stop) {
@@ -102,7 +104,7 @@ private:
         Candidate* next = candidates_of(query) + counts_[query];
         const bool any_excluded = excluded_.offsets[query] < excluded_.offsets[query + 1];
         for (; mask != 0; mask &= mask - 1) {
-            const size_t bit = static_cast<size_t>(__builtin_ctz(mask)), doc = first + bit;
+            const size_t bit = static_cast<size_t>(lowest_bit(mask)), doc = first + bit;
             if (any_excluded && excluded_.holds(query, docs_.first + static_cast<int64_t>(doc))) continue;
             *next++ = {scores[bit] - docs_.bound[doc], static_cast<uint32_t>(doc)};
         }
@@ -202,6 +204,12 @@ void TopK::decide(Metric metric, const QueryRows& queries, const DocRows& docs, 
     }
 }
 
+void TopK::seed(const double* least) {
+    for (size_t query = 0; query < best_.size(); ++query) {
+        if (std::isfinite(least[query])) best_[query].assign(k_, {kNobody, least[query]});
+    }
+}
+
 void TopK::absorb(const TopK& other) {
     for (size_t query = 0; query < best_.size(); ++query) {
         best_[query].insert(best_[query].end(), other.best_[query].begin(), other.best_[query].end());
@@ -274,7 +282,7 @@ public:
 
     static void expect(void* self, size_t query) {
         const auto* receiver = static_cast<TargetReceiver*>(self);
-        __builtin_prefetch(receiver->at_.data() + query * kCapacity + receiver->counts_[query], 1);
+        prefetch(receiver->at_.data() + query * kCapacity + receiver->counts_[query]);
     }
 
     void finish() {
@@ -288,7 +296,7 @@ private:
         if (counts_[query] + kMostAtOnce > kCapacity) decide(query);
         uint32_t* at = at_.data() + query * kCapacity;
         for (; mask != 0; mask &= mask - 1) {
-            at[counts_[query]++] = static_cast<uint32_t>(first + static_cast<size_t>(__builtin_ctz(mask)));
+            at[counts_[query]++] = static_cast<uint32_t>(first + static_cast<size_t>(lowest_bit(mask)));
         }
     }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "search_kernels.hpp"
@@ -54,6 +55,9 @@ struct Scored {
     double score;
 };
 
+// The number of the documents of `seed`: after all others.
+constexpr int64_t kNobody = std::numeric_limits<int64_t>::max();
+
 // The best documents of each query of a block, kept over many blocks of documents.
 class TopK {
 public:
@@ -64,6 +68,8 @@ public:
               const float* least = nullptr);
     // Candidates that were found in another way: docs[offsets[q]] … are numbers within the block.
     void decide(Metric metric, const QueryRows& queries, const DocRows& docs, const int64_t* offsets, const uint32_t* candidates);
+    // As if k documents that nobody has scored so much, where that is a number: what scores less is not found.
+    void seed(const double* least);
     // Takes over what was found in other documents.
     void absorb(const TopK& other);
     // For each query a score, in units of the product, below which no document can matter.

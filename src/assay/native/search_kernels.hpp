@@ -60,5 +60,6 @@ double exact_score(Metric metric, const ExactRows& queries, size_t q, const Exac
 const SearchKernels& plain_search_kernels();
 const SearchKernels& avx2_search_kernels();
 const SearchKernels& avx512_search_kernels();
+const SearchKernels& neon_search_kernels();
 
 }  // namespace assay

@@ -126,6 +126,9 @@ class BestK(Protocol):
     ) -> None:
         """Take over candidates, numbers within the block, by their canonical scores."""
 
+    def seed(self, least: Floats, /) -> None:
+        """Start with the certainty that documents below a score, if it is finite, do not matter."""
+
     def absorb(self, other: BestK, /) -> None:
         """Take over what was found in other documents."""
 
@@ -156,8 +159,8 @@ class Kernels(Protocol):
         """Group lines by query and sort each row by score descending, then by doc id.
 
         `ties` is 1 for ids ascending, -1 for descending, 0 for the order of appearance.
-        With a fault the arrays mean nothing. Of several faults the first row's is reported,
-        and a duplicate before a score beyond float32.
+        Arrays that are in order may be returned themselves; with a fault they mean nothing. Of
+        several faults the first row's is reported, and a duplicate before a score beyond float32.
         """
 
     def order_rows(self, offsets: Ints, scores: Floats, tiebreak: Ints | None) -> Ints:
@@ -364,6 +367,24 @@ class Kernels(Protocol):
         /,
     ) -> None:
         """Count documents start … stop − 1 against each query's target; −1 is no target."""
+
+    def count_coarse_targets(
+        self,
+        metric: int,
+        queries: QueryHandle,
+        docs: CoarseHandle,
+        targets: Ints,
+        target_scores: Floats,
+        start: int,
+        stop: int,
+        above: Ints,
+        tied: Ints,
+        before: Ints,
+        stop_flag: Ints32,
+        done: Ints,
+        /,
+    ) -> None:
+        """The same counts, found by products of 8-bit numbers."""
 
     def decide_targets(
         self,

@@ -8,6 +8,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "hints.hpp"
+
 namespace assay {
 
 struct ByteMask {
@@ -46,16 +48,6 @@ inline ByteMask mask64(const char* p) {
 }
 
 #endif
-
-inline int lowest_bit(uint64_t word) {
-#if defined(__GNUC__)
-    return __builtin_ctzll(word);
-#else
-    int bit = 0;
-    while ((word >> bit & 1) == 0) ++bit;
-    return bit;
-#endif
-}
 
 // Writes the places of all stops to `places` (room for `size` of them) and returns their number;
 // `ascii` tells whether every byte is ASCII.

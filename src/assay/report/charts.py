@@ -285,6 +285,11 @@ class ReportChart:
     chart: Any
     note: str = ""
 
+    def spec(self) -> dict[str, Any]:
+        """The chart in Vega-Lite; tests hold it against the schema, which takes long."""
+        spec: dict[str, Any] = self.chart.to_dict(validate=False)
+        return spec
+
 
 def report_charts(board: Leaderboard) -> Iterator[ReportChart]:
     """Leaderboards, curves and group bars of each measure, then ranks and differences."""

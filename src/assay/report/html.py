@@ -83,7 +83,7 @@ def _id(drawn: ReportChart) -> str:
 
 def _spec(drawn: ReportChart) -> dict[str, Any]:
     """The chart; the page sets its width, and fills in the differences of the chosen pair."""
-    spec: dict[str, Any] = drawn.chart.to_dict()
+    spec = drawn.spec()
     for key in ("$schema", "config", "width"):
         spec.pop(key, None)
     if drawn.kind == "differences":

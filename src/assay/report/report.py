@@ -131,7 +131,7 @@ def write_figures(
     target = _make_folder(Path(folder))
     written: dict[str, Path] = {}
     for one in report_charts(report):
-        spec = one.chart.to_dict()
+        spec = one.spec()
         for format in wanted:
             path = _unused_path(target / f"{one.file_name}.{format}", written)
             with atomic_write(path) as file:

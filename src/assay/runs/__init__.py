@@ -6,16 +6,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from assay.runs.record import RunRecord
-from assay.runs.results import Aggregate, QueryResults, ResultDoc
 
 if TYPE_CHECKING:
     from assay.runs.leaderboard import Leaderboard, rank_records
+    from assay.runs.results import Aggregate, QueryResults, ResultDoc
 
 __all__ = ["Aggregate", "Leaderboard", "QueryResults", "ResultDoc", "RunRecord", "rank_records"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load comparisons when they are first used: `assay eval` needs none."""
-    if name not in ("Leaderboard", "rank_records"):
+    """Load comparisons and results when they are first used: `assay eval` needs none."""
+    if name not in __all__:
         raise AttributeError(f"module 'assay.runs' has no attribute {name!r}")
-    return getattr(import_module("assay.runs.leaderboard"), name)
+    home = "leaderboard" if name in ("Leaderboard", "rank_records") else "results"
+    return getattr(import_module(f"assay.runs.{home}"), name)

@@ -12,12 +12,13 @@ from assay.comparison.compare import Comparison, Standing, compare
 from assay.comparison.pairs import ComparisonSettings
 from assay.comparison.sensitivity import Sensitivity, sensitivity
 from assay.comparison.tables import describe_intervals
+from assay.comparison.verdict import join_names
 from assay.core import checks
 from assay.errors import UsageError
 from assay.io.formats import as_judgments
 from assay.measures import Measure
 from assay.runs.record import HasRecord, RunRecord, as_records
-from assay.scoring.output import disclosures
+from assay.scoring.output import disclosures, is_below_chance
 from assay.stats import RankInterval, intervals
 
 __all__ = ["Leaderboard", "rank_records", "vary_conventions"]
@@ -47,10 +48,24 @@ class Leaderboard:
 
     @cached_property
     def verdicts(self) -> dict[str, str]:
-        """A sentence for each measure."""
-        if self.comparison is not None:
-            return self.comparison.verdicts
-        return {str(measure): self._alone(str(measure)) for measure in self.measures}
+        """A sentence for each measure; it names those that a random order beats."""
+        if self.comparison is None:
+            return {str(measure): self._alone(str(measure)) for measure in self.measures}
+        said = self.comparison.verdicts
+        return {str(one): said[str(one)] + self._below_chance(one) for one in self.measures}
+
+    def _below_chance(self, measure: Measure) -> str:
+        """Whom a random order beats; where any order is right (chance 1), a remark says that."""
+        chance = self.chance_on(measure)
+        low = [
+            one.name
+            for one in self.standings_on(measure)
+            if chance < 1 - 1e-12 and is_below_chance(measure, one.mean.estimate, chance)
+        ]
+        if not low:
+            return ""
+        verb = "is" if len(low) == 1 else "are"
+        return f"; {join_names(low)} {verb} worse than a random order, which reaches {chance:.4f}"
 
     def _alone(self, measure: str) -> str:
         one = self.standings_on(measure)[0]

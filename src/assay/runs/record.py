@@ -13,16 +13,20 @@ import numpy as np
 
 from assay.arrays import or_none
 from assay.core import checks
+from assay.core.on_demand import OnDemand
 from assay.core.text import did_you_mean
 from assay.errors import MeasureError, UsageError
 from assay.io.fingerprints import fingerprints
 from assay.io.streams import split_array
-from assay.runs.results import Aggregate, QueryResults
 from assay.scoring.scores import Scores
 
 if TYPE_CHECKING:
     from assay.core.hits import Hits
     from assay.measures import Measure
+    from assay.runs import results
+    from assay.runs.results import Aggregate, QueryResults
+else:  # a scored run has none
+    results = OnDemand("assay.runs.results")
 
 __all__ = [
     "HasRecord",
@@ -117,8 +121,8 @@ class RunRecord:
         if self.scores is not None:
             checks.require(self.scores, Scores, "scores", "a Scores")
         self._set("aggregates", tuple(self.aggregates))
-        for one in self.aggregates:
-            checks.require(one, Aggregate, "every aggregate", "an Aggregate")
+        if self.aggregates:
+            results.check_aggregates(self.aggregates)
         self._set("wide", {name: _wide_cell(name, cell) for name, cell in self.wide.items()})
         self._set("tags", check_tags(self.tags))
         self._set("command", tuple(self.command))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ __all__ = [
     "Aggregate",
     "QueryResults",
     "ResultDoc",
+    "check_aggregates",
     "method_text",
     "results_from_data",
     "results_to_data",
@@ -162,6 +163,12 @@ class Aggregate:
 
 _NUMBERS: Final = ("value", "value_skip", "value_zero", "low", "high", "level", "chance", "ceiling")
 _COUNTS: Final = ("n", "empty", "missing", "tied", "groups_left_out")
+
+
+def check_aggregates(given: Iterable[object]) -> None:
+    """Refuse what is no aggregate."""
+    for one in given:
+        checks.require(one, Aggregate, "every aggregate", "an Aggregate")
 
 
 def _aggregate_number(value: Any, name: str) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -14,16 +14,21 @@ from assay.core.hits import judge
 from assay.core.ids import Ids
 from assay.core.input_remarks import CUT_BY_ROW
 from assay.core.judgments import Judgments
+from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError
 from assay.io.fingerprints import fingerprints
 from assay.io.formats import as_judgments, as_ranking
 from assay.io.streams import split_array
-from assay.io.tables import read_groups
 from assay.measures import Measure, parse_many
 from assay.runs.record import RunRecord
 from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import evaluate, score
+
+if TYPE_CHECKING:
+    from assay.io import tables
+else:
+    tables = OnDemand("assay.io.tables")
 
 __all__ = [
     "group_records",
@@ -148,7 +153,7 @@ def group_records(
     there already keeps its name and groups.
     """
     queries = records[0].scored().query_ids
-    column, groups = read_groups(by, queries)
+    column, groups = tables.read_groups(by, queries)
     if without is not None:
         groups = dict.fromkeys(queries, without) | groups
     while column in records[0].scored().groups:

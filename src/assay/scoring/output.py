@@ -1,32 +1,19 @@
-"""Scores for readers: what a mean hides, in sentences, and tables of all values as files."""
+"""Scores for readers: what a mean hides, in sentences."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from assay.arrays import Flags, or_none
+from assay.arrays import Flags
 from assay.core.checks import name_few
 from assay.core.ids import Ids
-from assay.core.text import guard_formula
-from assay.io.streams import FilePath
-from assay.io.writers import (
-    DELIMITERS,
-    choose_format,
-    need_parquet,
-    require_kind,
-    to_json,
-    write_delimited,
-    write_parquet,
-    write_text,
-)
+from assay.measures import Measure
 from assay.scoring.scores import Scores
 
-__all__ = ["disclosures", "limit_remarks", "write_scores", "zero_remark"]
+__all__ = ["disclosures", "is_below_chance", "limit_remarks", "zero_remark"]
 
 
 def disclosures(scores: Scores, chance: Mapping[str, float] | None = None) -> Iterator[str]:
@@ -68,12 +55,18 @@ def _below_chance(scores: Scores, chance: Mapping[str, float]) -> Iterator[str]:
     low = {
         str(m): chance[str(m)]
         for m in scores.measures
-        if m.definition.high == 1.0 and m.name != "Unjudged"
-        if means.get(str(m), 1.0) < chance.get(str(m), 0.0) * (1 - 1e-9)
+        if is_below_chance(m, means.get(str(m), 1.0), chance.get(str(m), 0.0))
     }
     if low:
         below = [f"{name} ({means[name]:.4f}, chance {value:.4f})" for name, value in low.items()]
         yield f"below chance, worse than a random order: {', '.join(below)}"
+
+
+def is_below_chance(measure: Measure, mean: float, chance: float) -> bool:
+    """Whether a random order is better than this mean, by more than rounding."""
+    if measure.definition.high != 1.0 or measure.name == "Unjudged":
+        return False
+    return mean < chance * (1 - 1e-9)
 
 
 def zero_remark(policy: str, n_queries: int, n_docs: int, what: str = "documents") -> str:
@@ -128,39 +121,3 @@ def _queries(number: int) -> str:
 
 def _select(ids: Ids, marked: Flags) -> Ids:
     return ids.take(marked.nonzero()[0])
-
-
-def write_scores(scores: Scores, path: FilePath, *, format: str | None = None) -> None:
-    """Write a table with a row per query as csv, tsv, jsonl or parquet, or all of it as json.
-
-    Undefined values are empty cells, or null.
-    """
-    require_kind(scores, Scores, "write_scores")
-    chosen = choose_format(path, format, ("csv", "tsv", "json", "jsonl", "parquet"))
-    if chosen == "json":
-        write_text(path, [to_json(scores.to_dict()), "\n"])
-        return
-    if chosen == "parquet":
-        need_parquet()
-        table = scores.to_frame("pyarrow")
-        write_parquet(table.replace_schema_metadata({"signature": scores.signature}), path)
-        return
-    names, rows = _score_table(scores)
-    if chosen == "jsonl":
-        objects = (dict(zip(names, row, strict=True)) for row in rows)
-        write_text(path, (f"{to_json(item)}\n" for item in objects))
-    else:
-        write_delimited(map(_guard_cells, chain([names], rows)), path, DELIMITERS[chosen])
-
-
-def _score_table(scores: Scores) -> tuple[list[str], Iterator[list[Any]]]:
-    names = ["query", *scores.groups, *map(str, scores.measures)]
-    groups = [column.tolist() for column in scores.groups.values()]
-    values = [[or_none(value) for value in column] for column in scores.values.tolist()]
-    rows = map(list, zip(scores.query_ids.to_list(), *groups, *values, strict=True))
-    return names, rows
-
-
-def _guard_cells(row: Iterable[Any]) -> list[Any]:
-    """The cells of a row, none of which a spreadsheet takes for a formula."""
-    return [guard_formula(cell) if isinstance(cell, str) else cell for cell in row]

@@ -173,14 +173,13 @@ def _studentised_ends(
 ) -> tuple[float, float]:
     n = len(spread)
     error = float(spread.std(ddof=1)) / math.sqrt(n)
-    if test.method == "t":
-        reach = -t_quantile(level / 2, n - 1)
-    else:
+    reach = -t_quantile(level / 2, n - 1)
+    if test.method == "bootstrap":
         allowed = allowed_draws(level, test.resamples)
-        drawn = np.abs(bootstrap_t(spread - mean, test.resamples, test.seed or 0))
         if allowed < 0:
             return math.nan, math.nan
-        reach = float(-np.partition(-drawn, allowed)[allowed])
-        if math.isinf(reach):  # too many resamples are of one value and have no spread
-            reach = -t_quantile(level / 2, n - 1)
+        drawn = np.abs(bootstrap_t(spread - mean, test.resamples, test.seed or 0))
+        found = float(-np.partition(-drawn, allowed)[allowed])
+        if math.isfinite(found):  # else too many resamples are of one value and have no spread
+            reach = found
     return mean - reach * error, mean + reach * error

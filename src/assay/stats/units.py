@@ -297,7 +297,7 @@ class BlockSum:
             own,
             at,
             0 if few else n_units,
-            np.clip(freedom, 1.0, max(n_units - 1.0, 1.0)),
+            np.maximum(np.minimum(freedom, n_units - 1.0), 1.0),
             differences,
             np.zeros(len(at)),
         )

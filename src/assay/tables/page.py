@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from assay.core.on_demand import OnDemand
 from assay.core.text import printable
-from assay.tables.html import as_html, html_text
-from assay.tables.latex import as_latex, latex_comment, latex_text
 from assay.tables.table import Table, as_markdown, as_text, markdown_text
+
+if TYPE_CHECKING:
+    from assay.tables import html, latex
+else:
+    html = OnDemand("assay.tables.html")
+    latex = OnDemand("assay.tables.latex")
 
 __all__ = ["Page", "Words", "html_page", "latex_page", "markdown_page", "text_page"]
 
@@ -36,12 +42,12 @@ def markdown_page(page: Page) -> str:
 
 def latex_page(page: Page) -> str:
     """LaTeX: verdicts as text, tables with booktabs, the rest as comments."""
-    return _lay_out(page, as_latex, _latex_words)
+    return _lay_out(page, latex.as_latex, _latex_words)
 
 
 def html_page(page: Page) -> str:
     """HTML for notebooks; nothing in a name is taken for markup."""
-    return _lay_out(page, as_html, _html_words, "")
+    return _lay_out(page, html.as_html, _html_words, "")
 
 
 def _lay_out(
@@ -59,10 +65,12 @@ def _markdown_words(words: Words) -> str:
 
 
 def _latex_words(words: Words) -> str:
-    return latex_text(words.text) if words.role == "verdict" else latex_comment(words.text)
+    return (
+        latex.latex_text(words.text) if words.role == "verdict" else latex.latex_comment(words.text)
+    )
 
 
 def _html_words(words: Words) -> str:
-    text = html_text(words.text)
+    text = html.html_text(words.text)
     mark = {"verdict": "strong", "note": "span", "signature": "small"}[words.role]
     return f'<p style="overflow-wrap:anywhere"><{mark}>{text}</{mark}></p>'

@@ -94,7 +94,8 @@ def as_text(table: Table) -> str:
     grid = [[printable(name) for name in table.columns]]
     grid += [[cell.text for cell in row] for row in table.rows]
     widths = [max(len(line[i]) for line in grid) for i in range(len(table.columns))]
-    return "\n".join(_pad(line, widths, table.left) for line in grid)
+    left = table.left
+    return "\n".join(_pad(line, widths, left) for line in grid)
 
 
 def _pad(line: Sequence[str], widths: Sequence[int], left: Sequence[bool]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from itertools import product
 
 import numpy as np
 import pytest
 
 from assay.native import load
-from assay.search.engine import plan, rank
+from assay.search.engine import plan, prepare, rank, target_ranks
 from assay.search.engine.blocks import Docs
 from assay.search.engine.coarse import Coarse, coarsen, signs_of
 from tests.search.engine.nasty import METRICS
@@ -56,6 +57,15 @@ def rotated(row: np.ndarray) -> list[Fraction]:
     return turned
 
 
+@cache
+def turned_rows(columns: int) -> list[tuple[list[Fraction], Fraction]]:
+    """The rotated rows of all kinds, and the squares of their lengths, which stay as they are."""
+    rows = rows_of_all_kinds(columns)
+    found = [(rotated(row), squares([exact(x) for x in row])) for row in rows]
+    assert all(squares(turned) == square for turned, square in found)
+    return found
+
+
 def squares(values: list[Fraction]) -> Fraction:
     return sum((x * x for x in values), Fraction(0))
 
@@ -76,13 +86,12 @@ def quantiser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 def test_what_is_left_over_is_never_more_than_stated(columns, quantiser):
     rows = rows_of_all_kinds(columns)
     coarse = coarsen(load(quantiser), rows, 1)
-    for row, codes, step, residual, norm in zip(
-        rows, unpacked(coarse, len(rows)), *coarse[1:], strict=True
+    for (turned, square), codes, step, residual, norm in zip(
+        turned_rows(columns), unpacked(coarse, len(rows)), *coarse[1:], strict=True
     ):
-        turned = rotated(row)
         left = [x - exact(step) * int(code) for x, code in zip(turned, codes, strict=True)]
         assert squares(left) <= exact(residual) ** 2
-        assert squares(turned) == squares([exact(x) for x in row]) <= exact(norm) ** 2
+        assert square <= exact(norm) ** 2
 
 
 @pytest.mark.parametrize("columns", [5, 64])
@@ -118,7 +127,7 @@ def test_engines_quantise_to_the_same_bytes(columns, quantiser):
 
 # Searches: enough chunks that floors are guessed ---------------------------------------------
 
-COLUMNS, N_DOCS = 516, 24_000
+COLUMNS, N_DOCS = 516, 17_000  # 34 chunks: a guess after each stage of a scan
 
 
 def plain(rng: np.random.Generator) -> np.ndarray:
@@ -181,7 +190,7 @@ def test_the_same_lists_as_by_the_float32_product(make, width, monkeypatch):
     docs = make(rng)
     queries = rng.standard_normal((40, COLUMNS), dtype=np.float32) + 0.5
     queries[::4] = docs[:: N_DOCS // 10]
-    pairs = np.stack([np.arange(4000) % 40, np.arange(4000) * 5], axis=1)
+    pairs = np.stack([np.arange(4000) % 40, np.arange(4000) * 3 % N_DOCS], axis=1)
     cases = [
         ("cosine", 1, {}),
         ("dot", 10, {"exclude": pairs}),
@@ -194,6 +203,33 @@ def test_the_same_lists_as_by_the_float32_product(make, width, monkeypatch):
     found = [searched(queries, docs, k, metric=metric, **how) for metric, k, how in cases]
     assert found == want
     assert len(scans) == len(cases)
+
+
+def counted(queries, docs, targets, **how):
+    found = target_ranks(queries, docs, targets, engine="native", **how)
+    return found.above.tobytes(), found.tied.tobytes(), found.before.tobytes()
+
+
+@pytest.mark.parametrize("make", SETS, ids=lambda make: make.__name__)
+def test_targets_stand_where_the_float32_product_says(make, width, monkeypatch):
+    """At the top, where 8 bits decide nearly all, in the middle, where they do not, and nowhere."""
+    rng = np.random.default_rng(5)
+    docs = make(rng)
+    queries = rng.standard_normal((40, COLUMNS), dtype=np.float32) + 0.5
+    queries[::4] = docs[:: N_DOCS // 10]
+    order = np.argsort(-(queries @ docs.T), axis=1)
+    targets = order[np.arange(40), np.array([0, 3, 50, 1000, N_DOCS // 2])[np.arange(40) % 5]]
+    targets[7] = -1
+    pairs = np.stack([np.arange(4000) % 40, np.arange(4000) * 5], axis=1)
+    pairs = pairs[pairs[:, 1] != targets[pairs[:, 0]]]
+    cases = [("cosine", {}), ("dot", {"exclude": pairs}), ("l2", {"threads": 3})]
+    want = [counted(queries, docs, targets, metric=metric, **how) for metric, how in cases]
+    always_coarse(monkeypatch)
+    scans = count_coarse(monkeypatch)
+    ready = prepare(docs)
+    found = [counted(queries, ready, targets, metric=metric, **how) for metric, how in cases]
+    assert found == want
+    assert len(scans) >= len(cases)
 
 
 def count_coarse(patch: pytest.MonkeyPatch) -> list[Docs]:
@@ -217,7 +253,6 @@ def test_which_searches_go_by_8_bits(width, monkeypatch):
     docs = rng.standard_normal((9000, 64), dtype=np.float32)
     queries = rng.standard_normal((100, 64), dtype=np.float32)
     near = (rng.standard_normal(64) + 1e-3 * docs).astype(np.float32)
-    monkeypatch.setattr(plan, "_COARSE_ROWS", 0)  # whatever instructions there are
     scans = count_coarse(monkeypatch)
     rank(queries, docs, 10)
     assert len(scans) == 1

@@ -11,6 +11,8 @@ from assay.search.engine import rank
 from tests.search.engine.exact import exact_rank, rounded_scores
 from tests.search.engine.nasty import METRICS, nasty_cases, nasty_inputs, nasty_scores
 
+KINDS = ("none", "self", "pairs")
+
 
 def exclusion(kind, n_queries, n_docs):
     """The argument for `rank`, and the pairs it stands for."""
@@ -38,11 +40,30 @@ def check(ranking, want, case=""):
     assert np.array_equal(ranking.scores.view(np.int64), scores.view(np.int64)), case
 
 
+def some_ways(metric, n_docs):
+    """(exclusion, k, keep_ties): a third of them for each metric, two of each exclusion."""
+    turn = METRICS.index(metric)
+    return [
+        (kind, *depth)
+        for number, kind in enumerate(KINDS)
+        for place, depth in enumerate(depths(n_docs))
+        if (place + number + turn) % 3 == 0
+    ]
+
+
+def every_way(metric, n_docs):
+    return [(kind, *depth) for kind in KINDS for depth in depths(n_docs)]
+
+
 @pytest.mark.parametrize(("metric", "name"), nasty_cases())
-def test_rank_equals_exact_arithmetic(metric, name, engine):
+@pytest.mark.parametrize(
+    "ways", [some_ways, pytest.param(every_way, marks=pytest.mark.slow)], ids=["some", "every"]
+)
+def test_rank_equals_exact_arithmetic(metric, name, ways, engine):
     nasty = nasty_inputs()[name]
-    for (excluding, k, keep_ties), want in expected(metric, name).items():
-        exclude, _ = exclusion(excluding, len(nasty.queries), len(nasty.docs))
+    size = len(nasty.queries), len(nasty.docs)
+    for number, (kind, k, keep_ties) in enumerate(ways(metric, size[1])):
+        exclude, _ = exclusion(kind, *size)
         got = rank(
             nasty.queries,
             nasty.docs,
@@ -50,22 +71,18 @@ def test_rank_equals_exact_arithmetic(metric, name, engine):
             metric=metric,
             exclude=exclude,
             keep_ties=keep_ties,
+            threads=1 + number % 2,
             engine=engine,
         )
-        check(got, want, f"exclude={excluding} k={k} keep_ties={keep_ties}")
+        want = expected(metric, name, kind, k, keep_ties)
+        check(got, want, f"exclude={kind} k={k} keep_ties={keep_ties}")
 
 
 @cache
-def expected(metric, name):
-    """The right rows for each exclusion and depth."""
+def expected(metric, name, kind, k, keep_ties):
     scores = nasty_scores(metric, name)
-    size = len(scores), len(scores[0])
-    excluded = {kind: exclusion(kind, *size)[1] for kind in ("none", "self", "pairs")}
-    return {
-        (kind, k, keep_ties): exact_rank(scores, k, excluded=pairs, keep_ties=keep_ties)
-        for kind, pairs in excluded.items()
-        for k, keep_ties in depths(size[1])
-    }
+    _, excluded = exclusion(kind, len(scores), len(scores[0]))
+    return exact_rank(scores, k, excluded=excluded, keep_ties=keep_ties)
 
 
 @pytest.mark.parametrize("metric", METRICS)

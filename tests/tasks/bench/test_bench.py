@@ -14,6 +14,7 @@ from assay.errors import InputError, UsageError
 from assay.io.collections import Collection
 from assay.models import EmbeddingCache
 from assay.tasks.bench import Fusion, Model, run_bench
+from assay.tasks.bench import search as bench_search
 from tests.tasks.bench.samples import letters, small
 
 LETTERS = "letters=py:tests.tasks.bench.samples:letters"
@@ -238,3 +239,14 @@ def test_specs_of_models_and_fusions_are_parsed() -> None:
     assert Model.parse("py:m:f") == Model("py:m:f", "py:m:f")
     fused = Fusion.parse("h=combsum/zscore:0.3*bm25+mini")
     assert (fused.members, fused.weights) == (("bm25", "mini"), (0.3, 1.0))
+
+
+def test_indexes_share_one_exact_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("faiss")
+    calls = []
+    exact = bench_search.rank
+    monkeypatch.setattr(bench_search, "rank", lambda *a, **k: calls.append(1) or exact(*a, **k))
+    monkeypatch.setattr("assay.search.indexes.measuring.rank", None)  # nobody else searches
+    result = run_bench(small(), [LETTERS], indexes=["faiss:Flat", "faiss:HNSW32"])
+    assert [one.result.index.recall for one in result.systems if one.result.index] == [1.0, 1.0]
+    assert len(calls) == 2, "that of the model, and one to compare the indexes with"

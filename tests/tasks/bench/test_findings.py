@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,13 +12,10 @@ import pytest
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.io.collections import Collection
-from assay.tasks.bench import run_bench
+from assay.models import EmbeddingCache
+from assay.tasks.bench import run_bench, text_facts
 from assay.tasks.bench.findings import disagreements, failures
-from assay.tasks.bench.text_findings import (
-    duplicates,
-    language_of,
-    near_duplicates,
-)
+from assay.tasks.bench.text_facts import find_copies, find_facts, language_of
 from tests.tasks.bench.samples import small
 
 ENGLISH = "the engine of this wing is the one that lifts and from what we know it was by design"
@@ -78,8 +76,39 @@ def test_duplicate_documents_are_reported() -> None:
     near = result.diagnosis["near-duplicate-docs"]
     assert (near.count, near.message[:12]) == (1, "2 documents ")
     assert "and more" not in str(near)
-    assert near_duplicates(docs, known=duplicates(docs)) == [(0, 2)]
-    assert not near_duplicates(["a b c d"] * 3), "short texts are alike by accident"
+    assert find_copies(docs) == ([[0, 1]], [[0, 2]])
+    short = ["a b c d e f g", "a b c d e f g h", "h a b c d e f g"]
+    assert find_copies(short) == ([], []), "short texts are alike by accident"
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", "x"], ["a b c"], ["", "", "..."]])
+def test_texts_without_copies(texts: list[str]) -> None:
+    assert find_copies(texts) == ([], [])
+
+
+def test_facts_about_texts_are_found_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    docs = [f"{ENGLISH} and more of it", f"{ENGLISH}, and more of it!", f"{ENGLISH} and more of"]
+    collection = made(docs, [GERMAN], [(0, 0)])
+
+    def findings() -> list[str]:
+        cache = EmbeddingCache(tmp_path)
+        return [str(one) for one in run_bench(collection, ["bm25"], cache=cache).diagnosis.findings]
+
+    first = findings()
+    assert first == [str(one) for one in run_bench(collection, ["bm25"]).diagnosis.findings]
+    calls = []
+    monkeypatch.setattr(
+        text_facts, "find_copies", lambda texts: calls.append(1) or find_copies(texts)
+    )
+    assert findings() == first
+    assert not calls
+    (file,) = tmp_path.rglob("*.facts")
+    file.write_bytes(file.read_bytes()[:-1])
+    assert findings() == first
+    assert len(calls) == 1, "what is damaged is computed again"
+    assert find_facts(docs[:2], tmp_path).near == []
+    assert find_facts([f"{docs[0]}{docs[1]}", docs[2]], tmp_path) != find_facts(docs, tmp_path)
+    assert len(calls) == 3, "other texts have other facts"
 
 
 def test_near_duplicates_are_those_of_brute_force() -> None:
@@ -97,12 +126,12 @@ def test_near_duplicates_are_those_of_brute_force() -> None:
         return set(zip(words, words[1:], words[2:], strict=False))
 
     wanted = [
-        (i, j)
+        [i, j]
         for i in range(len(texts))
         for j in range(i + 1, len(texts))
         if len(runs(texts[i]) & runs(texts[j])) >= 0.8 * len(runs(texts[i]) | runs(texts[j]))
     ]
-    assert near_duplicates(texts) == wanted
+    assert find_copies(texts) == ([], wanted)
     assert len(wanted) == 20
 
 
@@ -124,6 +153,7 @@ def test_a_language_mismatch_is_reported() -> None:
         ("что это такое и как это работает", "Cyrillic script"),
         ("これはなんですか", "Japanese"),
         ("这是什么东西", "Chinese or Japanese"),
+        ("été à l'école: le bus des enfants est dans une rue qui", "French"),
         ("xyz 123", ""),
         ("", ""),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from threading import Semaphore
 from typing import Any
 
 import numpy as np
@@ -53,3 +54,16 @@ def sometimes_zero(image: Any, keypoints: Any) -> Any:
     rows = np.random.default_rng(len(keypoints)).normal(size=(len(keypoints), 8))
     rows[::5] = 0
     return rows.astype(np.float32)
+
+
+_CALLS = Semaphore()
+
+
+def alone(image: Any, keypoints: Any) -> Any:
+    """A descriptor that does not bear a second call before the first has ended."""
+    if not _CALLS.acquire(blocking=False):
+        raise RuntimeError("called by two threads at once")
+    try:
+        return sum(np.cos(keypoints.xy + angle) for angle in range(200)).astype(np.float32)
+    finally:
+        _CALLS.release()

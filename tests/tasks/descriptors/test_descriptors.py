@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from assay.tasks.descriptors import (
     summarize,
     wide_row,
 )
+from assay.tasks.descriptors.distances import hamming_target_ranks
 
 from .samples import distances, random_pair, some_pairs, sorted_ap
 
@@ -331,3 +333,45 @@ def test_patches_give_a_record_with_their_error_rates() -> None:
     (one,) = found.records()
     assert (one.name, one.details) == ("eye", {"fpr95": found.fpr95})
     assert found.to_dict()["fpr95"] == found.fpr95
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine", "hamming"])
+def test_the_nearest_is_what_a_search_of_its_own_finds(metric: str) -> None:
+    """Where no keypoint is nearer than the true match, it is not searched for again."""
+    rng = np.random.default_rng(6)
+    firsts = 0
+    for _ in range(30):
+        left, right, truth = random_pair(rng, "hamming" if metric == "hamming" else "l2")
+        copied = np.flatnonzero((truth >= 0) & (rng.random(len(truth)) < 0.5))
+        right[truth[copied]] = left[copied]
+        lost, gone = rng.random(len(left)) < 0.1, rng.random(len(right)) < 0.1
+        if metric != "hamming":
+            lost, gone = lost | ~left.any(axis=1), gone | ~right.any(axis=1)
+        known: dict[str, Any] = {"scene": "s", "pair": "1-2", "metric": metric, "matching": True}
+        known |= {"failed_queries": lost, "failed_targets": gone}
+        found = rank_pair(left, right, truth=truth, **known)
+        alone = rank_pair(left, right, truth=np.full(len(left), -1), **known)
+        assert found.nearest.tobytes() == alone.nearest.tobytes()
+        for target in range(len(right)):
+            asked = rank_pair(left, right, truth=np.full(len(left), target), **known)
+            rows = truth == target
+            np.testing.assert_array_equal(found.right[rows], asked.right[rows])
+        firsts += int((found.above == 0).sum())
+        np.testing.assert_array_equal(found.right, (found.above == 0) & (found.before == 0))
+    assert firsts > 50
+
+
+@pytest.mark.parametrize("block", [1, 100, 1 << 22])
+def test_hamming_ranks_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    monkeypatch.setattr("assay.tasks.descriptors.distances._BLOCK", block)
+    rng = np.random.default_rng(2)
+    left, right = (rng.integers(0, 4, (n, 2)).astype(np.uint8) for n in (17, 23))
+    target = rng.integers(0, 23, 17)
+    found = hamming_target_ranks(left, right, target)
+    for row, place in enumerate(target):
+        apart = np.unpackbits(left[row] ^ right, axis=1).sum(axis=1)
+        same = apart == apart[place]
+        assert found.above[row] == (apart < apart[place]).sum()
+        assert found.tied[row] == same.sum() - 1
+        assert found.before[row] == same[:place].sum()
+    assert found.before.max() > 0

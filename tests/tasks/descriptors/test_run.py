@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("cv2")
 
-from assay.errors import FormatError, InputError
+from assay.errors import FormatError, InputError, UsageError
 from assay.tasks.descriptors import (
     Experiment,
     ExperimentResult,
@@ -23,6 +24,7 @@ from assay.tasks.descriptors import (
 )
 from assay.tasks.descriptors.experiment import DistractorSettings
 from assay.tasks.vision import describe_image, make_pair
+from assay.tasks.vision.opencv_features import detect
 
 from .small_scenes import experiment_text, scene_folders, small_scenes
 
@@ -53,6 +55,101 @@ def all_tasks() -> ExperimentResult:
         "image_retrieval": {"keypoints": 30},
     }
     return _run(descriptors=["ORB", "SIFT"], evaluation=evaluation)
+
+
+def _plain(value: object) -> object:
+    return value.tobytes() if isinstance(value, np.ndarray) else value
+
+
+def _bytes(found: ExperimentResult) -> list[object]:
+    """Everything of the results but seconds."""
+    return [
+        (
+            one.name,
+            one.scores.values.tobytes(),
+            [(p.scene, p.pair, p.above.tobytes(), p.nearest.tobytes()) for p in one.pairs],
+            [[_plain(value) for value in vars(count).values()] for count in one.pooled],
+            None if one.image_retrieval is None else one.image_retrieval.values.tobytes(),
+            one.query_set,
+            one.failures,
+        )
+        for one in found.results
+    ] + [found.notes, found.n_computed, found.n_reused]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_scenes_side_by_side_change_no_byte(all_tasks: ExperimentResult, threads: int) -> None:
+    experiment = replace(all_tasks.experiment)
+    found = run_experiment(experiment, scenes=small_scenes(), threads=threads)
+    assert _bytes(found) == _bytes(all_tasks)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_each_image_is_searched_for_keypoints_once(
+    monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """Each descriptor had the same keypoints found again, and so had distractors."""
+    asked: list[str] = []
+
+    def counting(image: Any, detector: str = "sift", **more: Any) -> Any:
+        asked.append(f"{detector} {more['options']} {hash(image.tobytes())}")
+        return detect(image, detector, **more)
+
+    monkeypatch.setattr("assay.tasks.vision.keypoint_sources.detect", counting)
+    fewer = {"detector": "orb", "border": 20, "strongest": 30}
+    other = {"detector": "orb", "border": 20, "options": {"nfeatures": 100}}
+    descriptors = [
+        "ORB",
+        "BRISK",
+        {"name": "fewer", "type": "ORB", "keypoints": fewer},
+        {"name": "other", "type": "ORB", "keypoints": other},
+    ]
+    experiment = _experiment(descriptors=descriptors, evaluation={"verification": True})
+    run_experiment(experiment, scenes=small_scenes(), threads=threads)
+    assert len(asked) == len(set(asked)) == 2 * 3 * 3
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_error_of_the_first_scene_is_raised(threads: int) -> None:
+    """Whichever scene fails first by the clock."""
+    experiment = _experiment(evaluation={"pairs": [7]})
+    for _ in range(3):
+        with pytest.raises(UsageError, match="Scene 'i_camera' has no image 7"):
+            run_experiment(experiment, scenes=small_scenes(), threads=threads)
+
+
+def test_functions_of_others_are_called_by_one_thread_at_a_time() -> None:
+    found = run_experiment(
+        _experiment(descriptors=[{"name": "alone", "type": f"{HERE}:alone"}]),
+        scenes=small_scenes(),
+        threads=3,
+    )
+    assert found.failures == ()
+
+
+def test_progress_counts_scenes_of_all_descriptors() -> None:
+    seen: list[tuple[int, int | None]] = []
+    run_experiment(
+        _experiment(descriptors=["ORB", "SIFT"]),
+        scenes=small_scenes(),
+        threads=2,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert seen[-1] == (6, 6)
+    assert sorted(seen) == seen
+
+
+def test_an_interrupted_run_ends(tmp_path: Path) -> None:
+    def interrupt(done: int, total: int | None) -> None:
+        raise KeyboardInterrupt
+
+    experiment = _experiment(descriptors=["ORB", "SIFT"])
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(
+            experiment, scenes=small_scenes(), threads=2, work_folder=tmp_path, progress=interrupt
+        )
+    again = run_experiment(experiment, scenes=small_scenes(), work_folder=tmp_path)
+    assert again.n_computed + again.n_reused == 6
 
 
 def test_counts_agree_with_the_pairs_of_the_vision_part(all_tasks: ExperimentResult) -> None:

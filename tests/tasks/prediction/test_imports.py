@@ -268,3 +268,237 @@ def test_numbers_beyond_every_count_are_named(tmp_path, number):
     (words,) = found.unreadable
     assert "a.json" in words
     assert "beyond" in words
+
+
+def result(number, **changes):
+    """A result of 3502 samples that no other number has."""
+    return {**RATES_ONLY, "acc@1": 29.0 + number / 100, "total": 3502, **changes}
+
+
+@pytest.mark.parametrize(
+    ("paths", "model"),
+    [
+        (("model_seed0_test", "model_seed1_test"), "model"),
+        (("seed0-model-test", "seed1-model-test"), "model"),
+        (("model_seed=0_lr", "model_seed=1_lr"), "model_lr"),
+        (("m_2023-05-01_12-30-11/results", "m_2023-05-02_08-00-59/results"), "m"),
+        (("m_20251229_023222/test_results", "m_20251229_033222/test_results"), "m"),
+        (("m_seed0_20251229_023222/test", "m_seed1_20251229_033222/test"), "m"),
+        (("m_20251229_023222_seed0/test", "m_20251229_033222_seed1/test"), "m"),
+        (("20251229_023222/m_test", "20251229_033222/m_test"), "m"),
+        (("m/2023-05-01/12-30-11/test", "m/2023-05-02/12-30-11/test"), "m"),
+        (("m_2023-05-01T12-30-11/m_seed0_test", "m_2023-05-02/m_seed1_test"), "m/m"),
+        (("m_seed0_20251229_023222", "m_seed1_20251229_033222"), "m"),
+        (("m/run_1/test", "m/run_2/test"), "m"),
+        (("m_run1/results_1", "m_run2/results_1"), "m"),
+        (("m/1/test", "m/2/test"), "m"),
+    ],
+)
+def test_seeds_are_known_by_numbers_and_time_stamps_in_names(tmp_path, paths, model):
+    write(tmp_path, **{path: result(place) for place, path in enumerate(paths)})
+    found = import_results(tmp_path)
+    assert {one.model for one in found.results} == {model}
+    assert {row.n_seeds for row in found.seeds().rows} == {2}
+    assert len({one.seed for one in found.results}) == 2
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        ("report_2023-05-01", "report_2023-05-02"),  # a file with a date may be a report
+        ("report_2023-05-01_12-30-11", "report_2023-05-01_12-30-12"),
+        ("20251229_023222/test_results", "20251229_033222/test_results"),  # of any model
+        ("prev_7/test_results", "prev_14/test_results"),
+        ("fold_1/test", "fold_2/test"),
+        ("m_2023-13-01/test", "m_2023-14-01/test"),  # no month
+        ("ht_20251230_200606_0be5ca73/test", "ht_20251230_200700_93f4edf8/test"),
+    ],
+)
+def test_other_numbers_in_names_are_no_seeds(tmp_path, paths):
+    write(tmp_path, **{path: result(place) for place, path in enumerate(paths)})
+    found = import_results(tmp_path)
+    assert len({one.model for one in found.results}) == 2
+    assert found.seeds().rows == ()
+
+
+def write_run(folder, number, config, name="config.yaml", **changes):
+    run = folder / f"m_20251229_0{number}3222"
+    write(folder, **{f"{run.name}__test_results": result(number, **changes)})
+    (run / name).write_text(config)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("config.yaml", "dim: 64\nseed: {seed}\nout: runs/m_20251229_0{seed}3222\n"),
+        ("config.json", '{{"dim": 64, "random_seed": {seed}, "lr": 0.1}}'),
+        ("hparams.toml", "dim = 64\nseed = {seed}  # of the weights\n"),
+        ("args.txt", "Namespace(dim=64, seed={seed})"),
+    ],
+)
+def test_runs_whose_configurations_differ_by_the_seed_are_seeds(tmp_path, name, config):
+    for number in (1, 2, 3):
+        write_run(tmp_path, number, config.format(seed=number), name)
+    found = import_results(tmp_path)
+    assert [(one.model, one.seed) for one in found.results] == [("m", str(n)) for n in (1, 2, 3)]
+    assert {row.n_seeds for row in found.seeds().rows} == {3}
+
+
+def test_runs_whose_configurations_differ_otherwise_are_other_models(tmp_path):
+    """Trials of a search for good settings have one name and many time stamps."""
+    for number, dim in ((1, 64), (2, 128), (3, 64)):
+        write_run(tmp_path, number, f"dim: {dim}\nseed: {number}\n")
+    found = import_results(tmp_path)
+    first, second = "m_20251229_013222", "m_20251229_023222"
+    assert [one.model for one in found.results] == [first, second, first]
+    assert {(row.model, row.n_seeds) for row in found.seeds().rows} == {(first, 2)}
+
+
+def test_a_run_repeated_with_its_seed_is_no_further_seed(tmp_path):
+    for number, seed in ((1, 42), (2, 42), (3, 7)):
+        write_run(tmp_path, number, f"dim: 64\nseed: {seed}\n")
+    found = import_results(tmp_path)
+    assert len(found.results) == 3
+    assert {row.n_seeds for row in found.seeds().rows} == {2}
+    (words,) = [words for words in found.remarks if "repeat a seed" in words]
+    assert words.startswith("1 results")
+    assert "m_20251229_023222" in words
+
+
+def test_a_seed_that_the_file_states_counts(tmp_path):
+    write(tmp_path, a__x=result(1, seed=0), a__y=result(2, seed=0))
+    write(tmp_path, b_1={"lstm": result(3)}, b_2={"lstm": result(4)}, b_3={"lstm": result(5)})
+    found = import_results(tmp_path)
+    assert [one.seed for one in found.results] == ["1", "2", "3", "0", "0"]
+    assert {(row.model, row.n_seeds) for row in found.seeds().rows} == {("b/lstm", 3)}
+
+
+def test_hidden_folders_hold_copies(tmp_path):
+    copied = {**{"m__test_results": result(1)}, "m__.ipynb_checkpoints__test-checkpoint": result(2)}
+    found = import_results(write(tmp_path, **copied))
+    assert [one.model for one in found.results] == ["m"]
+
+
+def split_tree(folder):
+    for number in (0, 1):
+        write(folder, **{f"geolife__m_seed{number}__test_results": result(number)})
+        write(folder, **{f"geolife__m_seed{number}__val_results": result(number, total=3334)})
+        write(folder, **{f"diy__m_seed{number}__test_results": result(number, total=12368)})
+    return folder
+
+
+def test_one_split_is_chosen_and_the_rest_counted(tmp_path):
+    found = import_results(split_tree(tmp_path), split="test")
+    assert {one.split for one in found.results} == {"test"}
+    assert "2 results of other splits were not asked for, left out" in found.remarks
+    found = import_results(tmp_path, split="val")
+    assert [one.total for one in found.results] == [3334, 3334]
+    with pytest.raises(UsageError, match="No result is of the split train; they are test, valid"):
+        import_results(tmp_path, split="train")
+    with pytest.raises(UsageError, match="split"):
+        import_results(tmp_path, split="tset")
+
+
+def test_contradictions_of_another_split_are_not_reported(tmp_path):
+    write(tmp_path, m_test=result(1), m_val=result(1, **{"acc@5": 10.0}))
+    assert import_results(tmp_path, split="test").contradictions == ()
+    assert len(import_results(tmp_path, split="val").contradictions) == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "count"),
+    [
+        ("test_results.json", 4),
+        ("geolife/*/*.json", 4),
+        ("geolife/**/*.json", 4),
+        ("geolife/m_seed?/test_*.json", 2),
+        (["diy/*/*.json", "val_*"], 4),
+        ("{model}/m_seed{seed}/{split}_results.json", 6),
+    ],
+)
+def test_a_pattern_chooses_files_by_the_end_of_their_path(tmp_path, pattern, count):
+    assert len(import_results(split_tree(tmp_path), pattern=pattern).results) == count
+
+
+def test_a_pattern_says_what_is_model_seed_and_split(tmp_path):
+    write(tmp_path, a_1__t=result(1), a_2__t=result(2), b_1__v=result(3), b_2__v=result(4))
+    found = import_results(tmp_path, pattern="{model}_{seed}/{split}.json")
+    shown = [(one.model, one.seed, one.split) for one in found.results]
+    assert shown == [("a", "1", "t"), ("a", "2", "t"), ("b", "1", "v"), ("b", "2", "v")]
+    assert len({row.data for row in found.seeds().rows}) == 2
+    (first, *_) = import_results(tmp_path, pattern="{dataset}/{split}.json").results
+    assert first.data == "a_1, t, 3502 samples"
+
+
+def test_a_pattern_that_nothing_matches_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"None of the 6 .json files .* matches x\*\.json"):
+        import_results(split_tree(tmp_path), pattern="x*.json")
+    with pytest.raises(UsageError, match=r"\{modle\}. Did you mean model\?"):
+        import_results(tmp_path, pattern="{modle}/*.json")
+
+
+def many_models(folder, n_models=25):
+    for number in range(n_models):
+        for seed in (0, 1):
+            name = f"m{chr(97 + number)}_seed{seed}__test_results"
+            write(folder, **{name: result(3 * number + seed)})
+    write(folder, single__test_results=result(99), other__test_results=result(5, total=7))
+    return folder
+
+
+def test_many_models_are_not_compared_in_all_pairs_unasked(tmp_path):
+    found = import_results(many_models(tmp_path))
+    assert len({row.model for row in found.seeds().rows}) == 25
+    assert found.seeds().welch == ()
+    assert any("25 models on test, 3502 samples make 300 pairs" in one for one in found.remarks)
+    few = import_results(many_models(tmp_path / "few", 3))
+    assert {(row.a, row.b) for row in few.seeds().welch} == {
+        ("ma", "mb"),
+        ("ma", "mc"),
+        ("mb", "mc"),
+    }
+
+
+def test_models_are_compared_with_a_baseline(tmp_path):
+    found = import_results(many_models(tmp_path), baseline="mc")
+    tests = [row for row in found.seeds().welch if row.measure == "Success@1"]
+    assert [row.b for row in tests] == ["mc"] * 25
+    assert [row.a for row in tests[:3]] == ["ma", "mb", "md"]
+    assert tests[0].difference == pytest.approx(-0.0006)
+    single = next(row for row in tests if row.a == "single")
+    assert (np.isnan(single.test.p), "too few" in single.test.note) == (True, True)
+    assert "no result of mc on test, 7 samples: nothing is compared there" in found.remarks
+    assert not any("pairs, and none was compared" in one for one in found.remarks)
+    by_file = found.compare(baseline=str(tmp_path / "mc_seed1"))
+    assert (by_file.baseline, by_file.seeds().welch) == ("mc", found.seeds().welch)
+
+
+def test_only_the_pairs_asked_for_are_compared(tmp_path):
+    found = import_results(many_models(tmp_path), pairs=[("ma", "mc"), ("mb", "other")])
+    assert {(row.a, row.b) for row in found.seeds().welch} == {("ma", "mc")}
+    assert "mb and other have no samples in common and are not compared" in found.remarks
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            {"baseline": "mcc"},
+            "'mcc' is not a model, nor a file or folder of one; there are 27. Did",
+        ),
+        ({"pairs": [("ma", "nobody")]}, "'nobody' is not a model"),
+        ({"baseline": "ma", "pairs": [("ma", "mb")]}, "exclude each other"),
+    ],
+)
+def test_models_to_compare_must_be_there(tmp_path, options, words):
+    with pytest.raises(UsageError, match=words):
+        import_results(many_models(tmp_path), **options)
+
+
+def test_remarks_on_many_files_end_and_the_rest_is_counted(tmp_path):
+    write(tmp_path, good=result(1), **{f"empty{n}": {"note": n} for n in range(30)})
+    found = import_results(tmp_path)
+    assert len(found.to_dict()["empty"]) == 30
+    assert sum("no results, left out" in words for words in found.remarks) == 8
+    assert "… and 22 more like this; JSON lists all as 'empty'" in found.remarks

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from assay.errors import ShapeError, ValueRangeError
-from assay.tasks.vision.images import as_bgr, grey, read_image
+from assay.tasks.vision.images import as_bgr, grey, read_image, steady
 
 rng = np.random.default_rng(0)
 COLOUR = rng.integers(0, 256, (20, 30, 3), dtype=np.uint8)
@@ -80,3 +80,19 @@ def test_what_follows_the_end_of_an_image_does_no_harm(tmp_path):
         path = tmp_path / f"long{ending}"
         path.write_bytes(data + b"\0" * 500)
         assert read_image(path).shape == COLOUR.shape
+
+
+def test_opencv_stays_on_one_thread_until_the_last_user_has_left():
+    """Settings of OpenCV are the process's: who left first put them back for all."""
+    before = cv2.getNumThreads()
+    cv2.setNumThreads(3)
+    try:
+        first, second = steady(), steady()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert cv2.getNumThreads() == 1
+        second.__exit__(None, None, None)
+        assert cv2.getNumThreads() == 3
+    finally:
+        cv2.setNumThreads(before)

@@ -18,6 +18,7 @@ from assay.comparison.pairs import ComparisonSettings
 from assay.core.text import mask_secrets
 from assay.io.tables import read_groups
 from assay.models import EmbeddingCache
+from assay.models.settings import DTYPES
 from assay.report.report import check_ending
 from assay.tasks.bench import make_request, read_config, write_runs
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BenchReport", "command"]
 
-_FORMATS = ("text", "markdown", "csv", "tsv", "json")
+_FORMATS = ("text", "markdown", "latex", "csv", "tsv", "json")
 _QUERY_FORMATS = ("csv", "tsv", "markdown")
 
 
@@ -97,7 +98,7 @@ _model_options = options.add_options(
         "model",
         multiple=True,
         metavar="[NAME=]SPEC",
-        help="bm25, tfidf, lsa:DIM, wordllama, minilm, st:MODEL, onnx:DIR, "
+        help="bm25, tfidf, lsa:DIM, wordllama, minilm[:DIR], st:MODEL, onnx:DIR, "
         "model2vec:MODEL, openai:MODEL, npy:..., py:MODULE:FUNCTION. May be "
         "repeated.",
     ),
@@ -139,6 +140,20 @@ _model_options = options.add_options(
         metavar="URL",
         callback=_without_password,
         help="Endpoint of openai: models.",
+    ),
+    click.option("--revision", metavar="REV", help="Commit, branch or tag of st: models."),
+    click.option("--dtype", type=click.Choice(DTYPES), help="Numbers of st: models."),
+    click.option(
+        "--trust-remote-code",
+        is_flag=True,
+        default=None,
+        help="Run code that st: models bring along.",
+    ),
+    click.option(
+        "--batch-size",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Texts that are encoded at once.",
     ),
     options.metric_option("Similarity of vectors. [cosine]"),
     click.option("--device", metavar="NAME", help="Device of the models."),
@@ -292,6 +307,10 @@ _REQUEST = (
     "normalize",
     "dimensions",
     "base_url",
+    "revision",
+    "dtype",
+    "trust_remote_code",
+    "batch_size",
     "metric",
     "device",
     "measures",

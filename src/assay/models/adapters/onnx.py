@@ -8,7 +8,7 @@ length 1). A model that gives one vector for each text needs no pooling.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Array
+from assay.arrays import Array, Floats32
 from assay.core import checks
 from assay.errors import FormatError, StorageError, error_text, need
 from assay.io.fingerprints import version_of, weights_of
@@ -25,8 +25,9 @@ from assay.io.json_text import parse_json
 from assay.io.streams import read_text
 from assay.models.encoder import Batch, Encoder, EncoderRequest, unit_rows
 from assay.models.tokens import Tokenizer, by_length
+from assay.search.engine.workers import Control, run
 
-__all__ = ["ModelFolder", "load"]
+__all__ = ["ModelFolder", "OnnxModel", "folder_encoder", "load", "open_session"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class ModelFolder:
             ("sentence_bert_config.json", "max_seq_length"),
             ("config.json", "max_position_embeddings"),
         ):
-            given = self._settings(name).get(key)
+            given = self.settings(name).get(key)
             if given is not None:
                 return checks.check_cutoff(given, f"{self.path / name}: {key}")
         return None
@@ -59,7 +60,7 @@ class ModelFolder:
     @property
     def padding(self) -> int:
         """The token that fills short texts up."""
-        given = self._settings("config.json").get("pad_token_id")
+        given = self.settings("config.json").get("pad_token_id")
         return given if isinstance(given, int) else 0
 
     @property
@@ -71,16 +72,24 @@ class ModelFolder:
             for module in modules
         )
 
-    @property
-    def poolings(self) -> list[str]:
-        """Which ways of making one vector of many are asked for, e.g. "mean_tokens"."""
-        return [
+    def pooling(self) -> Pool | None:
+        """How token vectors become one, if the folder says it."""
+        asked = [
             name.removeprefix("pooling_mode_")
-            for name, on in self._settings("1_Pooling/config.json").items()
+            for name, on in self.settings("1_Pooling/config.json").items()
             if name.startswith("pooling_mode_") and on is True
         ]
+        if not asked:
+            return None
+        if len(asked) > 1 or asked[0] not in _POOLS:
+            raise FormatError(
+                f"{self.path}: 1_Pooling/config.json asks for {', '.join(asked)}. Known is one of "
+                f"{', '.join(_POOLS)}."
+            )
+        return _POOLS[asked[0]]
 
-    def _settings(self, name: str) -> dict[str, Any]:
+    def settings(self, name: str) -> dict[str, Any]:
+        """What a file of settings holds; nothing where there is none."""
         found = self._json(name)
         if found is None:
             return {}
@@ -96,9 +105,7 @@ class ModelFolder:
 
 Pool = Callable[[Array, Array], Array]
 
-_PURPOSE: Final = "The encoder 'onnx:'"
-_EXTRA: Final = "onnx"
-_TOKENS_AT_ONCE: Final = 4096  # with padding
+_TOKENS_AT_ONCE: Final = 256  # with padding: what the processor's own memory holds is faster
 _INTEGERS: Final = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
@@ -106,46 +113,54 @@ def load(request: EncoderRequest) -> Encoder:
     """Read model, tokenizer and their settings from the folder."""
     folder = ModelFolder(Path(request.argument))
     file = folder.file("model.onnx", "onnx/model.onnx")
-    model = _OnnxModel(_session(file), _pooling(folder), folder.padding, str(file))
-    tokenizer = Tokenizer(
-        folder.file("tokenizer.json"),
+    session = open_session(str(file), str(file), "onnx")
+    return folder_encoder(
+        request,
+        folder,
+        OnnxModel(session, folder.pooling(), folder.padding, str(file)),
         request.settings.max_length or folder.max_length,
-        purpose=_PURPOSE,
-        extra=_EXTRA,
+        lambda: weights_of(folder.path),
     )
+
+
+def open_session(
+    model: str | bytes, name: str, extra: str, tensors: Mapping[str, Floats32] | None = None
+) -> Any:
+    """A session of onnxruntime; `tensors` are those that the model names and does not hold."""
+    package = need("onnxruntime", f"The encoder '{extra}'", extra)
+    options = package.SessionOptions()
+    options.log_severity_level = 3  # errors only: they are raised as well
+    options.intra_op_num_threads = 1  # batches have threads of their own, which wait for nobody
+    try:
+        if tensors:
+            values = [package.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
+            options.add_external_initializers(list(tensors), values)
+        return package.InferenceSession(
+            model, sess_options=options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # the package has its own exceptions for each kind of damage
+        raise FormatError(f"{name} cannot be loaded: {error_text(error)}.") from None
+
+
+def folder_encoder(
+    request: EncoderRequest,
+    folder: ModelFolder,
+    model: OnnxModel,
+    max_length: int | None,
+    identity: Callable[[], dict[str, Any]],
+) -> Encoder:
+    """The encoder of a model with the tokenizer and the scale that its folder has."""
+    kind = request.spec.partition(":")[0]
+    purpose = f"The encoder '{kind}'"
+    tokenizer = Tokenizer(folder.file("tokenizer.json"), max_length, purpose=purpose, extra=kind)
     unit = request.settings.normalize is not False and folder.scales
     return Encoder(
         request.spec,
         partial(_encode, model, tokenizer, unit),
-        lambda: {"onnxruntime": version_of("onnxruntime"), **weights_of(folder.path)},
+        lambda: {"onnxruntime": version_of("onnxruntime"), **identity()},
         repeatable=True,
         batch_size=256,
     )
-
-
-def _session(file: Path) -> Any:
-    package = need("onnxruntime", _PURPOSE, _EXTRA)
-    options = package.SessionOptions()
-    options.log_severity_level = 3  # errors only: they are raised as well
-    try:
-        return package.InferenceSession(
-            str(file), sess_options=options, providers=["CPUExecutionProvider"]
-        )
-    except Exception as error:  # the package has its own exceptions for each kind of damage
-        raise FormatError(f"{file} cannot be loaded: {error_text(error)}.") from None
-
-
-def _pooling(folder: ModelFolder) -> Pool | None:
-    """How token vectors become one, if the folder says it."""
-    asked = folder.poolings
-    if not asked:
-        return None
-    if len(asked) > 1 or asked[0] not in _POOLS:
-        raise FormatError(
-            f"{folder.path}: 1_Pooling/config.json asks for {', '.join(asked)}. Known is one of "
-            f"{', '.join(_POOLS)}."
-        )
-    return _POOLS[asked[0]]
 
 
 def _mean(rows: Array, mask: Array) -> Array:
@@ -173,7 +188,7 @@ _POOLS: Final[dict[str, Pool]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class _OnnxModel:
+class OnnxModel:
     """A session, and what is done with its first output."""
 
     session: Any
@@ -225,13 +240,16 @@ def _pad(rows: list[list[int]], filler: int) -> NDArray[np.int64]:
     return made
 
 
-def _encode(model: _OnnxModel, tokenizer: Tokenizer, unit: bool, texts: list[str]) -> Batch:
-    """Vectors of texts, sorted by length so that little is padded."""
+def _encode(model: OnnxModel, tokenizer: Tokenizer, unit: bool, texts: list[str]) -> Batch:
+    """Vectors of texts: sorted by length so that little is padded, some at a time, on all cores."""
     tokens = tokenizer(texts)
     vectors: list[Array] = [np.empty(0)] * len(texts)
-    for rows in by_length(tokens.ids, _TOKENS_AT_ONCE):
+
+    def compute(rows: list[int], control: Control) -> None:
         made = model.vectors([tokens.ids[row] for row in rows], [tokens.kinds[row] for row in rows])
         for row, vector in zip(rows, made, strict=True):
             vectors[row] = vector
+
+    run([partial(compute, rows) for rows in by_length(tokens.ids, _TOKENS_AT_ONCE)])
     stacked = np.stack(vectors).astype(np.float32)
     return Batch(unit_rows(stacked) if unit else stacked, tokens.truncated)

@@ -1,40 +1,143 @@
-"""`st:MODEL`: a sentence-transformers model, by name or by folder."""
+"""`st:MODEL`: a sentence-transformers model, by name or folder, with the prompts it was made for.
+
+Queries and documents go through `encode_query` and `encode_document` (sentence-transformers 5), or
+under the prompts of these names, unless prefixes are given: those replace the model's prompts.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.errors import need
+from assay.errors import AssayError, UsageError, error_text, need
 from assay.io.fingerprints import version_of, weights_of
 from assay.models.encoder import Batch, Encoder, EncoderRequest
+from assay.models.settings import EncoderSettings
 
 __all__ = ["load"]
+
+# The names under which models keep the prompts of a side, the usual one first.
+_PROMPTS: Final = {"query": ("query",), "document": ("document", "passage", "corpus")}
+_ROUTERS: Final = ("Router", "Asym")  # modules that treat queries and documents differently
 
 
 def load(request: EncoderRequest) -> Encoder:
     """Load the model; one that is not on this machine is fetched by the package."""
     package = need("sentence_transformers", "The encoder 'st:'", "sentence-transformers")
-    model = package.SentenceTransformer(request.argument, device=request.device)
-    if request.settings.max_length is not None:
-        model.max_seq_length = request.settings.max_length
+    settings = request.settings
+    model = _loaded(package, request)
+    if settings.max_length is not None:
+        model.max_seq_length = settings.max_length
+    sides = {side: partial(_encode, model, _caller(model, side, settings)) for side in _PROMPTS}
+    prompts = {} if _has_prefixes(settings) else _prompts(model)
+    differ = bool(prompts) or (_has_router(model) and not _has_prefixes(settings))
+    weights = _weights(model, request.argument)
     return Encoder(
         request.spec,
-        partial(_encode, model),
+        sides["document"],
         lambda: {
             "sentence-transformers": version_of("sentence-transformers"),
-            **weights_of(request.argument),
+            **(weights or (lambda: {"model": request.argument}))(),
+            **({"prompts": prompts} if prompts else {}),
+            **({"dtype": settings.dtype} if settings.dtype else {}),
         },
-        repeatable=True,
-        batch_size=256,
+        repeatable=weights is not None,
+        batch_size=settings.batch_size or 256,
+        query_function=sides["query"] if differ else None,
     )
 
 
-def _encode(model: Any, texts: list[str]) -> Batch:
-    made = model.encode(texts, convert_to_numpy=True, show_progress_bar=False)
+def _loaded(package: Any, request: EncoderRequest) -> Any:
+    """The model of the package; code that a model brings along runs only if it was asked for."""
+    settings = request.settings
+    options: dict[str, Any] = {}
+    if settings.revision is not None:
+        options["revision"] = settings.revision
+    if settings.trust_remote_code:
+        options["trust_remote_code"] = True
+    if settings.dtype is not None:
+        options["model_kwargs"] = {"torch_dtype": settings.dtype}
+    try:
+        return package.SentenceTransformer(request.argument, device=request.device, **options)
+    except (AssayError, MemoryError):
+        raise
+    except Exception as error:
+        own = "trust_remote_code" in str(error)
+        hint = " It brings code of its own: read it, then say --trust-remote-code." if own else ""
+        raise UsageError(
+            f"The model {request.argument!r} cannot be loaded: {error_text(error)}.{hint}"
+        ) from error
+
+
+def _has_prefixes(settings: EncoderSettings) -> bool:
+    return bool(settings.query_prefix or settings.doc_prefix)
+
+
+def _prompts(model: Any) -> dict[str, str]:
+    """The prompts that the model itself has, without empty ones."""
+    found = getattr(model, "prompts", None)
+    return {str(name): str(text) for name, text in (found or {}).items() if text}
+
+
+def _has_router(model: Any) -> bool:
+    modules = getattr(model, "modules", None)
+    return callable(modules) and any(type(one).__name__ in _ROUTERS for one in modules())
+
+
+def _caller(model: Any, side: str, settings: EncoderSettings) -> Callable[..., Any]:
+    """What encodes a side: by its own function, under its own prompt, or like anything else."""
+    prompts = _prompts(model)
+    if _has_prefixes(settings):
+        return partial(model.encode, **({"prompt": ""} if prompts else {}))
+    own: Any = getattr(model, f"encode_{side}", None)
+    if callable(own):
+        return partial(own)
+    name = next((name for name in _PROMPTS[side] if name in prompts), None)
+    return partial(model.encode, **({} if name is None else {"prompt_name": name}))
+
+
+def _weights(model: Any, argument: str) -> Callable[[], dict[str, Any]] | None:
+    """What tells these weights from others: files of a folder, the revision, or the numbers.
+
+    None where nothing does: then no vector may come from a cache.
+    """
+    if Path(argument).exists():
+        return lambda: weights_of(argument)
+    revision = _revision(model)
+    if revision is not None:
+        return lambda: {"model": argument, "revision": revision}
+    if callable(getattr(model, "state_dict", None)):
+        return lambda: {"model": argument, "weights": _digest(model.state_dict())}
+    return None
+
+
+def _revision(model: Any) -> str | None:
+    """The commit of the hub that transformers has read the weights from."""
+    try:
+        found = model[0].auto_model.config._commit_hash
+    except (AttributeError, IndexError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) and found else None
+
+
+def _digest(tensors: dict[str, Any]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        plain = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+        digest.update(plain.numpy().tobytes())  # numpy has no bfloat16; float32 holds it exactly
+    return digest.hexdigest()
+
+
+def _encode(model: Any, call: Callable[..., Any], texts: list[str]) -> Batch:
+    made = call(texts, convert_to_numpy=True, show_progress_bar=False)
     return Batch(made, _truncated(model, texts))
 
 

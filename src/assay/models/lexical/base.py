@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -12,21 +11,16 @@ from numpy.typing import NDArray
 
 from assay.core import checks
 from assay.core.order import sort_rows
-from assay.errors import ShapeError, UsageError, ValueRangeError, need
+from assay.errors import ShapeError, ValueRangeError
 
 __all__ = [
-    "ENGLISH",
-    "PATTERN",
     "Best",
     "FittedLexical",
     "LexicalModel",
     "SparseFitted",
-    "Splitter",
     "best_of_row",
     "check_number",
     "checked_texts",
-    "splitter",
-    "stop_words",
 ]
 
 # Document numbers (queries × k, −1 where no document is left) and their scores (0 there).
@@ -127,56 +121,3 @@ def best_of_row(
     whole = np.array([0, len(places)], np.int64)
     order = sort_rows(whole, scores[places], docs[places].astype(np.int64))
     return places[order[:k]]
-
-
-PATTERN: Final = r"(?u)\b\w\w+\b"  # words of two or more letters or digits
-
-# Lucene's short list, https://github.com/apache/lucene (EnglishAnalyzer).
-_SHORT_LIST: Final = (
-    "a an and are as at be but by for if in into is it no not of on or such that the their then "
-    "there these they this to was will with"
-)
-ENGLISH: Final = tuple(_SHORT_LIST.split())
-
-Splitter = Callable[[str], list[str]]
-
-
-def stop_words(given: Any) -> tuple[str, ...]:
-    """The words that "en" or a list of words stands for; none for None."""
-    if given is None:
-        return ()
-    if isinstance(given, str):
-        if given != "en":
-            raise UsageError(f"stopwords is 'en', None or a list of words, found {given!r}.")
-        return ENGLISH
-    listed = isinstance(given, list | tuple | set | frozenset)
-    if not listed or not all(isinstance(word, str) for word in given):
-        raise UsageError(f"stopwords is 'en', None or a list of words, found {given!r:.60}.")
-    return tuple(sorted({word.lower() for word in given}))
-
-
-def splitter(pattern: str, stopwords: Sequence[str], stemmer: str | None) -> Splitter:
-    """A function from a text to its words."""
-    find, left_out, stem = _compile(pattern).findall, frozenset(stopwords), _stem_words(stemmer)
-    return lambda text: stem([word for word in find(text.lower()) if word not in left_out])
-
-
-def _compile(pattern: str) -> re.Pattern[str]:
-    try:
-        found = re.compile(pattern)
-    except (re.error, TypeError) as error:
-        raise UsageError(f"The pattern {pattern!r} is not a regular expression: {error}.") from None
-    if found.groups:
-        raise UsageError(f"The pattern {pattern!r} may not have groups; write (?:…) for (…).")
-    return found
-
-
-def _stem_words(stemmer: str | None) -> Callable[[list[str]], list[str]]:
-    if stemmer is None:
-        return lambda words: words
-    package = need("Stemmer", "The setting stemmer", "stemmer")
-    known = package.algorithms()
-    if stemmer not in known:
-        raise UsageError(f"Unknown stemmer {stemmer!r}. Known: {', '.join(known)}.")
-    stem: Callable[[list[str]], list[str]] = package.Stemmer(stemmer).stemWords
-    return stem

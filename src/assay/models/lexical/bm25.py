@@ -17,15 +17,8 @@ import numpy as np
 
 from assay.errors import UsageError, need
 from assay.io.fingerprints import fingerprint_of, version_of
-from assay.models.lexical.base import (
-    PATTERN,
-    SparseFitted,
-    Splitter,
-    check_number,
-    checked_texts,
-    splitter,
-    stop_words,
-)
+from assay.models.lexical.base import SparseFitted, check_number, checked_texts
+from assay.models.lexical.words import Splitter, WordSettings
 
 __all__ = ["Bm25"]
 
@@ -34,7 +27,7 @@ _EXTRA: Final = "lexical"
 
 
 @dataclass(frozen=True)
-class Bm25:
+class Bm25(WordSettings):
     """Settings of BM25; k1 and b are those of Anserini and of BEIR's published baseline.
 
     `delta` is used by bm25l and bm25+ only. Repeated query words count as often as they occur.
@@ -44,9 +37,6 @@ class Bm25:
     b: float = 0.4
     method: str = "lucene"
     delta: float = 0.5
-    stopwords: str | Sequence[str] | None = "en"
-    stemmer: str | None = None
-    pattern: str = PATTERN
 
     def __post_init__(self) -> None:
         """Check the settings before any text is read."""
@@ -55,7 +45,7 @@ class Bm25:
         check_number(self.delta, "delta", least=0, most=1000)
         if self.method not in _METHODS:
             raise UsageError(f"method is one of {', '.join(_METHODS)}, found {self.method!r}.")
-        stop_words(self.stopwords)
+        self.check_words()
 
     @property
     def spec(self) -> str:
@@ -66,14 +56,14 @@ class Bm25:
     def fingerprint(self) -> str:
         """Of the settings and the version of bm25s."""
         numbers = {name: float(getattr(self, name)) for name in ("k1", "b", "delta")}
-        settings = {**self.__dict__, **numbers, "stopwords": stop_words(self.stopwords)}
+        settings = {"method": self.method, **numbers, **self.words_identity}
         return fingerprint_of({"model": "bm25", "bm25s": version_of("bm25s"), **settings})
 
     def fit(self, doc_texts: Sequence[str]) -> SparseFitted:
         """Weights of the words of these documents."""
         package = need("bm25s", "The model 'bm25'", _EXTRA)
         texts = checked_texts(doc_texts, "The documents")
-        split = splitter(self.pattern, stop_words(self.stopwords), self.stemmer)
+        split = self.splitter()
         numbers, rows = _number_words(split, texts)
         if not numbers:
             raise UsageError("No document has a word that is not a stop word.")

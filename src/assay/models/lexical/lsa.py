@@ -16,22 +16,20 @@ from numpy.typing import NDArray
 from assay.core import checks
 from assay.errors import UsageError, need
 from assay.io.fingerprints import fingerprint_of
-from assay.models.lexical.base import PATTERN, Best, check_number, checked_texts
+from assay.models.lexical.base import Best, check_number, checked_texts
 from assay.models.lexical.tfidf import check_settings, fitted_vectorizer, settings_of
+from assay.models.lexical.words import WordSettings
 from assay.search.engine import rank
 
 __all__ = ["DenseFitted", "Lsa"]
 
 
 @dataclass(frozen=True)
-class Lsa:
+class Lsa(WordSettings):
     """Settings of latent semantic analysis."""
 
     dimensions: int = 200
     sublinear: bool = True
-    stopwords: str | Sequence[str] | None = "en"
-    stemmer: str | None = None
-    pattern: str = PATTERN
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -9,19 +9,17 @@ from typing import Any
 from assay.core import checks
 from assay.errors import UsageError, need
 from assay.io.fingerprints import fingerprint_of, version_of
-from assay.models.lexical.base import PATTERN, SparseFitted, checked_texts, splitter, stop_words
+from assay.models.lexical.base import SparseFitted, checked_texts
+from assay.models.lexical.words import WordSettings
 
 __all__ = ["TfIdf", "check_settings", "fitted_vectorizer", "settings_of"]
 
 
 @dataclass(frozen=True)
-class TfIdf:
+class TfIdf(WordSettings):
     """Settings of TF-IDF; with `sublinear` a word that occurs n times counts 1 + ln n."""
 
     sublinear: bool = True
-    stopwords: str | Sequence[str] | None = "en"
-    stemmer: str | None = None
-    pattern: str = PATTERN
 
     def __post_init__(self) -> None:
         """Check the settings before any text is read."""
@@ -46,14 +44,14 @@ class TfIdf:
 def check_settings(model: Any) -> None:
     """Refuse settings of the wrong kind, for tfidf and what builds on it."""
     checks.require(model.sublinear, bool, "sublinear", "True or False")
-    stop_words(model.stopwords)
+    model.check_words()
 
 
 def settings_of(model: Any) -> dict[str, Any]:
     """The settings and the version, for a fingerprint."""
     return {
         **model.__dict__,
-        "stopwords": stop_words(model.stopwords),
+        **model.words_identity,
         "scikit-learn": version_of("scikit-learn"),
     }
 
@@ -62,10 +60,7 @@ def fitted_vectorizer(model: Any, doc_texts: Sequence[str]) -> tuple[Any, Any]:
     """The vectorizer that has seen the documents, and their rows, each of length 1 or zero."""
     package = need("sklearn.feature_extraction.text", f"The model {model.spec!r}", "lexical")
     texts = checked_texts(doc_texts, "The documents")
-    vectorizer = package.TfidfVectorizer(
-        analyzer=splitter(model.pattern, stop_words(model.stopwords), model.stemmer),
-        sublinear_tf=model.sublinear,
-    )
+    vectorizer = package.TfidfVectorizer(analyzer=model.splitter(), sublinear_tf=model.sublinear)
     try:
         rows = vectorizer.fit_transform(texts)
     except ValueError as error:

@@ -15,6 +15,7 @@ __all__ = [
     "DocBlock",
     "QueryBlock",
     "TopK",
+    "count_coarse_targets",
     "count_targets",
     "decide_targets",
     "fused_rows",
@@ -24,6 +25,7 @@ __all__ = [
 
 _METRICS: Final[tuple[Literal["cosine", "dot", "l2"], ...]] = ("cosine", "dot", "l2")
 _ZERO_SCORE: Final = -2.0
+_NOBODY: Final = np.iinfo(np.int64).max  # the number of the documents of `seed`: after all others
 # Below the bound of documents of which nothing is known: no limit is ever beyond these.
 _LARGEST: Final = np.finfo(np.float32).max / 8
 _NO_FLOOR: Final = -_LARGEST
@@ -120,6 +122,11 @@ class TopK:
         rows = np.repeat(np.arange(self.n_queries), np.diff(offsets))
         self._add(rows, candidates.astype(np.int64) + docs.first, scores)
 
+    def seed(self, least: Floats) -> None:
+        """Start with the certainty that documents below a score, if it is finite, do not matter."""
+        rows = np.repeat(np.flatnonzero(np.isfinite(least)), self.k)
+        self._add(rows, np.full(len(rows), _NOBODY), least[rows])
+
     def absorb(self, other: TopK) -> None:
         """Take over what was found in other documents."""
         self._add(other.rows, other.docs, other.scores)
@@ -136,9 +143,9 @@ class TopK:
 
     def result(self) -> tuple[Ints, Ints32, Floats]:
         """Offsets, documents and scores, each row in rank order."""
-        counts = np.bincount(self.rows, minlength=self.n_queries)
-        offsets = offsets_of(counts)
-        return offsets, self.docs.astype(np.int32), self.scores
+        found = self.docs != _NOBODY
+        counts = np.bincount(self.rows[found], minlength=self.n_queries)
+        return offsets_of(counts), self.docs[found].astype(np.int32), self.scores[found]
 
     def _add(self, rows: Ints, docs: Ints, scores: Floats) -> None:
         """Merge, sort by the tie rule, and cut each row after its k-th document."""
@@ -172,6 +179,9 @@ def limits_of(
 def count_targets(*_: object) -> None:
     """There is no fused product here."""
     raise ValueError("no fused product on this machine")
+
+
+count_coarse_targets = count_targets
 
 
 def decide_targets(

@@ -53,11 +53,10 @@ _COARSE_BYTES: Final = 96 << 20  # of documents in 8 bits, which a search makes 
 _COARSE_DOCS: Final = 4096  # fewer are searched sooner by the float32 product; so are short rows,
 _COARSE_COLUMNS: Final = 32
 _COARSE_QUERIES: Final = 96  # and for fewer of these documents are not quantised
-_COARSE_ROWS: Final = 14  # nor where the kernel takes fewer queries at a time: it is slower
 _COARSE_SHARE: Final = 48  # documents for each that is to be found
 _COARSE_ROOM: Final = 8192  # candidates of a query
 _PROBES: Final = 8  # queries by which a block is judged
-_MOST_LEFT: Final = 1 / 40  # of the documents of a block
+_MOST_LEFT: Final = 1 / 20  # of the documents of a block
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ class SearchPlan:
     @property
     def _quantises(self) -> bool:
         """Whether it pays to quantise documents for this search only."""
-        return self.n_queries >= _COARSE_QUERIES and self.kernels.coarse_rows() >= _COARSE_ROWS
+        return self.n_queries >= _COARSE_QUERIES
 
     def _is_crowded(self, docs: Docs) -> bool:
         """Whether too many documents are too near to each other for 8 bits, by a few queries."""

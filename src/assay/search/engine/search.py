@@ -45,6 +45,7 @@ def rank(
     doc_ids: Any = None,
     keep_ties: bool = False,
     zero: Literal["error", "drop", "last"] = "error",
+    floors: Any = None,
     threads: int | None = None,
     engine: Engine | None = None,
     progress: Progress | None = None,
@@ -58,7 +59,8 @@ def rank(
     `exclude` is "self" (the document with the query's id; without ids, of its row) or pairs of
     (query, document), by id where there are ids. With `keep_ties`, documents that tie with the
     k-th are kept too. `zero` says what to do with all-zero rows under cosine: refuse them, drop
-    them, or rank them last. `progress(done, total)` is called while the search runs.
+    them, or rank them last. `floors` are scores, one for each query, that k documents elsewhere
+    reach: what scores less is not looked for. `progress(done, total)` is called meanwhile.
 
     >>> rank([[1.0, 0.0]], [[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]], 2).row(0)
     [(1, 1.0), (2, 0.7071067811865476)]
@@ -78,9 +80,10 @@ def rank(
         coarse=True,
     )
     depth = k if keep_ties else k + 1  # one more tells whether the cut divides a tie
+    certain = _as_floors(floors, ready.n_queries)
     tops = [
-        [ready.kernels.TopK(stop - start, depth, bool(keep_ties)) for _ in range(ready.parts)]
-        for start, stop in ready.tiles()
+        [_new_top(ready, tile, depth, bool(keep_ties), certain) for _ in range(ready.parts)]
+        for tile in ready.tiles()
     ]
     n_docs, n_zero = _search(ready, depth, tops, progress)
     lists = _join_lists(tops, n_docs if keep_ties else k)
@@ -94,8 +97,27 @@ def rank(
         k=min(k, n_docs),
         keep_ties=keep_ties,
         n_docs=n_docs,
+        floors=None if floors is None else "given",
     )
     return replace(found, settings=made, zero_rows=(int(ready.measures.zero.sum()), n_zero))
+
+
+def _as_floors(given: Any, n_queries: int) -> Floats | None:
+    """One number for each query, not finite where there is no floor."""
+    if given is None:
+        return None
+    floors = np.ascontiguousarray(given, np.float64)
+    checks.check_lengths(floors=floors.size, queries=n_queries)
+    return floors
+
+
+def _new_top(
+    ready: SearchPlan, tile: tuple[int, int], k: int, keep_ties: bool, floors: Floats | None
+) -> BestK:
+    top = ready.kernels.TopK(tile[1] - tile[0], k, keep_ties)
+    if floors is not None:
+        top.seed(floors[slice(*tile)])
+    return top
 
 
 def _search(

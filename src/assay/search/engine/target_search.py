@@ -1,7 +1,8 @@
 """target_ranks: where the one target of each query stands, with no list and no sort.
 
 What certainly scores above the target is counted where it is found; the few documents that the
-float32 product cannot tell from it are decided by canonical scores.
+product cannot tell from it are decided by canonical scores. The product is of 8-bit numbers where
+the documents were prepared.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from assay.errors import IdError, ShapeError, UsageError, ValueRangeError
 from assay.native import Engine
 from assay.native.twins.search import limits_of
 from assay.search.engine.blas_scan import candidates_near
-from assay.search.engine.blocks import Docs, MeasuredRows, prepare_docs
+from assay.search.engine.blocks import Docs, Queries
 from assay.search.engine.exclusion import Excluded
 from assay.search.engine.plan import SearchPlan, plan, search_settings
+from assay.search.engine.prepared import Prepared
 from assay.search.engine.search import run_on
 from assay.search.engine.workers import Control, Progress
 
@@ -155,10 +157,16 @@ def target_ranks(
         doc_ids=doc_ids,
         threads=threads,
         engine=engine,
+        coarse=_codes_pay(docs),
     )
     found = _count_targets(ready, _targets(targets, ready), progress)
     made = search_settings(metric=metric, zero=zero, exclude=exclude, n_docs=found.n_docs)
     return replace(found, settings=made)
+
+
+def _codes_pay(docs: Any) -> bool:
+    """Whether 8 bits may be used: low-ranked targets gain nothing, so none are made for them."""
+    return isinstance(docs, Prepared)
 
 
 def _targets(targets: Any, ready: SearchPlan) -> Ints:
@@ -204,7 +212,7 @@ def _count_targets(ready: SearchPlan, targets: Ints, progress: Progress | None) 
     refuse_infinite(counts.scores)
     refuse_excluded_targets(ready.excluded, targets)
     control = Control.new()
-    for docs in [first] if first is not None else map(partial(_prepare, ready), ready.blocks()):
+    for docs in [first] if first is not None else map(ready.prepared_docs, ready.blocks()):
         _count_block(ready, counts, docs, control, progress)
     _level_without_direction(ready, counts, n_docs)
     no_target = targets < 0
@@ -217,10 +225,6 @@ def _count_targets(ready: SearchPlan, targets: Ints, progress: Progress | None) 
         n_docs - excluded_everywhere(ready.excluded),
         search=f"{ready.engine}-certified",
     )
-
-
-def _prepare(ready: SearchPlan, block: MeasuredRows) -> Docs:
-    return prepare_docs(ready.kernels, block, ready.metric, sizes=ready.sizes)
 
 
 def target_scores(queries: Any, docs: Any, targets: Ints, **options: Any) -> Floats:
@@ -239,10 +243,19 @@ def count_against(
     A target that is not among these documents has a number beyond theirs, so that all that tie
     with it count as before it.
     """
-    ready = plan(queries, docs, k=1, exclude=exclude, query_ids=None, doc_ids=None, **options)
+    ready = plan(
+        queries,
+        docs,
+        k=1,
+        exclude=exclude,
+        query_ids=None,
+        doc_ids=None,
+        coarse=_codes_pay(docs),
+        **options,
+    )
     counts, control = _Counts.new(targets, scores), Control.new()
     for block in ready.blocks():
-        _count_block(ready, counts, _prepare(ready, block), control, None)
+        _count_block(ready, counts, ready.prepared_docs(block), control, None)
     return counts.above, counts.tied, counts.before
 
 
@@ -250,7 +263,7 @@ def _score_targets(ready: SearchPlan, counts: _Counts) -> tuple[Docs | None, int
     """Score every target canonically; the documents, if one block holds all; how many there are."""
     n_docs, seen, first = 0, 0, None
     for block in ready.blocks():
-        docs = _prepare(ready, block)
+        docs = ready.prepared_docs(block)
         for start, stop in ready.tiles():
             local = counts.targets[start:stop] - block.first
             here = (local >= 0) & (local < len(docs))
@@ -358,19 +371,34 @@ def _meet(
     control: Control,
 ) -> None:
     """Count one range of documents for one block of queries."""
-    queries = ready.prepared(*tile)
-    targets, scores, above, tied, before = arrays
-    code = ready.metric.code
-    if ready.fused:
-        ready.kernels.count_targets(
-            code, queries.block, docs.block, targets, scores, *part, above, tied, before, *control
-        )
+    if not ready.fused:
+        _meet_tiles(ready, docs, ready.prepared(*tile), part, arrays, control)
         return
+    targets, scores, above, tied, before = arrays
+    given = targets, scores, *part, above, tied, before, *control
+    code, queries = ready.metric.code, ready.prepared(*tile).block
+    if docs.coarse is None:
+        ready.kernels.count_targets(code, queries, docs.block, *given)
+    else:
+        ready.kernels.count_coarse_targets(code, queries, docs.coarse, *given)
+
+
+def _meet_tiles(
+    ready: SearchPlan,
+    docs: Docs,
+    queries: Queries,
+    part: tuple[int, int],
+    arrays: tuple[NDArray[Any], ...],
+    control: Control,
+) -> None:
+    """The same by numpy's products."""
+    targets, scores, above, tied, before = arrays
     low, high = limits_of(scores, docs.unit, queries.weight, queries.shift)
     low[targets < 0] = high[targets < 0] = np.inf
     near = candidates_near(
         low, high, above, queries=queries, docs=docs, start=part[0], stop=part[1], control=control
     )
+    code = ready.metric.code
     for candidates in near:
         ready.kernels.decide_targets(
             code, queries.block, docs.block, targets, scores, *candidates, above, tied, before, 1

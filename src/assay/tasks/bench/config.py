@@ -16,6 +16,7 @@ from assay.io.config_text import parse_toml, read_config_text
 from assay.io.json_text import check_against
 from assay.measures import parse_many
 from assay.models.from_file import allow_model
+from assay.models.settings import DTYPES
 from assay.models.specs import find_kind
 from assay.search.indexes.specs import allow_index, parse_spec
 from assay.tasks.bench.evaluate import MEASURES, run_bench
@@ -55,6 +56,12 @@ _MODEL: Final = {
             _TEXT,
             "Environment variable with the key of that endpoint; without it none is sent.",
         ),
+        "revision": _describe(_TEXT, "Commit, branch or tag of a st: model."),
+        "dtype": _describe({"type": "string", "enum": list(DTYPES)}, "Numbers of a st: model."),
+        "trust_remote_code": _describe(
+            {"type": "boolean"}, "Run code that a st: model brings along; it needs --allow-code."
+        ),
+        "batch_size": _describe(_WHOLE, "Texts that are encoded at once."),
         "settings": _describe(
             {"type": "object"}, "Settings of bm25, tfidf and lsa, such as k1, b, stemmer."
         ),
@@ -143,6 +150,10 @@ _ENCODER: Final = (
     "dimensions",
     "base_url",
     "key_env",
+    "revision",
+    "dtype",
+    "trust_remote_code",
+    "batch_size",
 )
 _CONFIG: Final = "The config file"
 _SHARED: Final = ("metric", "depth", "conventions", "device", "fold")

@@ -134,6 +134,7 @@ def run_bench(
         aggregation=aggregation,
         metric=metric,
         depth=deep,
+        cache=cache,
     )
 
 

@@ -40,6 +40,7 @@ from assay.tasks.bench.tables import (
 
 if TYPE_CHECKING:
     from assay.inspect.check import CheckReport
+    from assay.models import EmbeddingCache
     from assay.report.report import Report
     from assay.tables.page import Page
     from assay.tables.table import Table
@@ -86,6 +87,7 @@ class BenchResult:
     """Systems on one collection, in the order in which they were named.
 
     `chance` and `ceiling` are what a random and a perfect order of all documents would score.
+    Beside the `cache` lies what was found out about the texts of the collection before.
     """
 
     collection: Collection
@@ -97,6 +99,7 @@ class BenchResult:
     metric: str = "cosine"
     depth: int = 0
     judged: str = "documents"
+    cache: EmbeddingCache | None = None
 
     def __getitem__(self, name: str) -> System:
         """One system by name."""

@@ -17,7 +17,7 @@ from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import UsageError
 from assay.models import EncoderSettings, TextModel, lexical_model, text_model
-from assay.search.engine import rank
+from assay.search.engine import prepare, rank
 from assay.search.indexes import build_index, measure_index
 from assay.tasks.bench.chunk_aggregation import ChunkAggregation, SearchUnits, rank_documents
 from assay.tasks.bench.collection import PreparedCollection
@@ -151,10 +151,20 @@ class EncodedTexts:
     fingerprint: str
     n_cut: int | None
 
-    @property
-    def usable(self) -> NDArray[np.bool_]:
-        """Which units have a vector that is not zero."""
-        return np.asarray(self.docs.any(axis=1))
+    @cached_property
+    def usable(self) -> NDArray[np.int64]:
+        """The units with a vector that is not zero."""
+        return np.flatnonzero(self.docs.any(axis=1))
+
+    @cached_property
+    def asking(self) -> NDArray[np.int64]:
+        """The queries with a vector that is not zero."""
+        return np.flatnonzero(self.queries.any(axis=1))
+
+    @cached_property
+    def corpus(self) -> Floats32:
+        """The vectors that can be found."""
+        return self.docs if len(self.usable) == len(self.docs) else self.docs[self.usable]
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +248,20 @@ class ModelSearch:
         """Search of the vectors by another engine's index; None for a model without vectors."""
         if self._vectors is None:
             return None
-        return _search_index(name, spec, self._vectors, self._data, self._options)
+        found = self._vectors, self._data, self._options
+        return _search_index(name, spec, *found, exact=lambda: self._exact)
+
+    @cached_property
+    def _exact(self) -> Ranking:
+        """Exact search as deep as that of an index, made once for all indexes."""
+        options, encoded = self._options, cast("EncodedTexts", self._vectors)
+        return rank(
+            encoded.queries[encoded.asking],
+            encoded.corpus,
+            min(options.depth, len(encoded.usable)),
+            metric=options.metric,
+            threads=options.threads,
+        )
 
 
 def _in_small_letters(data: PreparedCollection) -> PreparedCollection | None:
@@ -349,13 +372,14 @@ def _search_vectors(
     name: str, encoded: EncodedTexts, data: PreparedCollection, options: SearchOptions
 ) -> SearchResult:
     """Exact search; a vector of zeros neither retrieves nor is retrieved."""
-    usable = np.flatnonzero(encoded.usable)
-    vectors = encoded.docs if len(usable) == len(encoded.docs) else encoded.docs[usable]
+    usable, corpus = encoded.usable, encoded.corpus
+    # Chunks are searched again where a document has many; whole documents are searched once.
+    docs = prepare(corpus, threads=options.threads) if data.chunked and len(corpus) else corpus
 
     def search(rows: slice, k: int) -> Ranking:
         made = rank(
             encoded.queries[rows],
-            vectors,
+            docs,
             k,
             metric=options.metric,
             zero="drop",
@@ -379,22 +403,29 @@ def _search_vectors(
 
 
 def _search_index(
-    name: str, spec: str, encoded: EncodedTexts, data: PreparedCollection, options: SearchOptions
+    name: str,
+    spec: str,
+    encoded: EncodedTexts,
+    data: PreparedCollection,
+    options: SearchOptions,
+    *,
+    exact: Callable[[], Ranking],
 ) -> SearchResult:
     """Search by another engine's index, and its recall of the exact result."""
-    usable, asking = np.flatnonzero(encoded.usable), np.flatnonzero(encoded.queries.any(axis=1))
-    vectors, queries = encoded.docs[usable], encoded.queries[asking]
+    usable, asking = encoded.usable, encoded.asking
+    queries = encoded.queries[asking]
     if not len(asking):
         raise UsageError(f"{name!r} gives all queries a vector of zeros: nothing can be retrieved.")
     options.tell(name, "building", 0, None)
-    with build_index(spec, vectors, metric=options.metric, threads=options.threads) as index:
+    with build_index(spec, encoded.corpus, metric=options.metric, threads=options.threads) as index:
 
         def search(rows: slice, k: int) -> Ranking:
             made = index.rank(queries[rows], min(k, len(usable)))
             return _renumber(made, usable, data.query_ids.take(asking[rows]))
 
         ranking, seconds = _rank(search, name, data, options, n_queries=len(asking))
-        report = measure_index(index, queries, min(options.depth, len(usable)))
+        k = min(options.depth, len(usable))
+        report = measure_index(index, queries, k, exact=exact())
     costs = replace(
         encoded.costs,
         build_seconds=report.build_seconds,

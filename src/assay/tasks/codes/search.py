@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal, cast, get_args
 
 import numpy as np
@@ -18,7 +19,7 @@ from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import MismatchError, UsageError
 from assay.io.arrays import open_rows
-from assay.search.engine import Codes, rank, rank_codes
+from assay.search.engine import Codes, prepare, rank, rank_codes
 from assay.search.engine.search import rerank
 from assay.search.engine.vectors import matrix_of
 
@@ -62,12 +63,18 @@ class VectorSearch:
         """Number of documents that a query can retrieve."""
         return len(self.docs) - (self.exclude is not None)
 
+    @cached_property
+    def _corpus(self) -> Any:
+        """The documents; prepared where codes are re-ranked by them, unless they lie in a file."""
+        in_memory = type(self.docs) is np.ndarray
+        return prepare(self.docs, threads=self.threads) if self.rerank and in_memory else self.docs
+
     def search(self, queries: Vectors, docs: Vectors, progress: Progress | None = None) -> Ranking:
         """Rank encoded documents for encoded queries; binary codes are re-ranked with `rerank`."""
         if not isinstance(docs, Codes):
             return rank(
                 queries,
-                docs,
+                self._corpus if docs is self.docs else docs,
                 self.depth,
                 metric=self.metric,
                 zero=self.zero,
@@ -83,7 +90,7 @@ class VectorSearch:
         return rerank(
             first,
             self.queries,
-            docs=self.docs,
+            docs=self._corpus,
             metric=self.metric,
             zero=self.zero,
             threads=self.threads,

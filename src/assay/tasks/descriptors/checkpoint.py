@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -146,9 +147,8 @@ def fingerprint(scene: Scene, context: SceneContext) -> str:
     }
     digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
     for name in _needed(scene, context):
-        if name not in context.prints:
-            context.prints[name] = _scene_print(context.scenes[name])
-        digest.update(f"{name}\0{context.prints[name]}\0".encode())
+        print_ = context.prints.get(name, partial(_scene_print, context.scenes[name]))
+        digest.update(f"{name}\0{print_}\0".encode())
         for file in _given_files(context.scenes[name], context):
             digest.update(f"{file}\0{_file_print(file)}\0".encode())
     code = _own_code(context.descriptor.type)

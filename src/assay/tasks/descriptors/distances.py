@@ -1,7 +1,7 @@
 """Hamming distances of packed binary descriptors: ranks of targets and nearest neighbours.
 
-A distance is |a| + |b| − 2·a·b of the bits as float32, which holds such small whole numbers
-exactly; so a matrix product finds all of them, and they are only counted.
+Ranks come from how many documents stand at each distance. All distances of a table are
+|a| + |b| − 2·a·b of the bits as float32, which holds such small whole numbers exactly.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats, Floats32, Ints
 from assay.search.engine import TargetRanks
+from assay.search.engine.code_search import distance_histogram, rank_codes
+from assay.search.engine.codes import Codes
 
 __all__ = [
+    "hamming_apart",
     "hamming_distances",
     "hamming_nearest",
     "hamming_target_ranks",
@@ -38,7 +41,11 @@ def hamming_distances(queries: NDArray[np.uint8], docs: NDArray[np.uint8]) -> Fl
 
 
 def hamming_target_ranks(
-    queries: NDArray[np.uint8], docs: NDArray[np.uint8], targets: Ints
+    queries: NDArray[np.uint8],
+    docs: NDArray[np.uint8],
+    targets: Ints,
+    *,
+    threads: int | None = None,
 ) -> TargetRanks:
     """How many documents are nearer than each query's target, and how many are as near.
 
@@ -46,26 +53,51 @@ def hamming_target_ranks(
     >>> hamming_target_ranks(codes[:1], codes, np.array([2])).rank.tolist()
     [3]
     """
-    above, tied, before = (np.empty(len(queries), np.int64) for _ in range(3))
-    for rows, distances in _blocks(queries, docs):
-        column = targets[rows][:, None]
-        own = np.take_along_axis(distances, column, axis=1)
-        same = distances == own
-        above[rows] = (distances < own).sum(axis=1)
-        tied[rows] = same.sum(axis=1) - 1
-        before[rows] = (same & (np.arange(len(docs)) < column)).sum(axis=1)
-    return TargetRanks(above, tied, before, len(docs), search="hamming-exact")
+    own = hamming_apart(queries, docs[targets])[:, None]
+    above, same, before = (np.zeros(len(queries), np.int64) for _ in range(3))
+    step = max(1, _BLOCK // (8 * queries.shape[1] + 1))
+    for start in range(0, len(queries), step):
+        rows = slice(start, start + step)
+        counts = distance_histogram(_codes(queries[rows]), _codes(docs), threads=threads)
+        same[rows] = np.take_along_axis(counts, own[rows], axis=1)[:, 0]
+        nearer = np.cumsum(counts, axis=1) - counts
+        above[rows] = np.take_along_axis(nearer, own[rows], axis=1)[:, 0]
+    tied = np.flatnonzero(same > 1)
+    before[tied] = _count_before(queries[tied], docs, targets[tied], own[tied])
+    return TargetRanks(above, same - 1, before, len(docs), search="hamming-exact")
 
 
 def hamming_nearest(
-    queries: NDArray[np.uint8], docs: NDArray[np.uint8]
+    queries: NDArray[np.uint8], docs: NDArray[np.uint8], *, threads: int | None = None
 ) -> tuple[Ints, NDArray[np.float64]]:
     """The nearest document of each query, the first of those that are equally near; its score."""
-    nearest, score = np.empty(len(queries), np.int64), np.empty(len(queries))
+    found = rank_codes(_codes(queries), _codes(docs), 1, threads=threads)
+    nearest = found.docs.astype(np.int64)
+    return nearest, -hamming_apart(queries, docs[nearest]).astype(np.float64)
+
+
+def hamming_apart(left: NDArray[np.uint8], right: NDArray[np.uint8]) -> Ints:
+    """Distances row by row.
+
+    >>> hamming_apart(np.array([[3]], np.uint8), np.array([[255]], np.uint8)).tolist()
+    [6]
+    """
+    return np.asarray(np.unpackbits(left ^ right, axis=1).sum(axis=1), np.int64)
+
+
+def _codes(packed: NDArray[np.uint8]) -> Codes:
+    return Codes(packed, 8 * packed.shape[1])
+
+
+def _count_before(
+    queries: NDArray[np.uint8], docs: NDArray[np.uint8], targets: Ints, own: Ints
+) -> Ints:
+    """Of the documents as far away as the target, how many have a lower number."""
+    before = np.zeros(len(queries), np.int64)
     for rows, distances in _blocks(queries, docs):
-        nearest[rows] = distances.argmin(axis=1)
-        score[rows] = -distances.min(axis=1)
-    return nearest, score
+        lower = np.arange(len(docs)) < targets[rows][:, None]
+        before[rows] = ((distances == own[rows]) & lower).sum(axis=1)
+    return before
 
 
 def _blocks(

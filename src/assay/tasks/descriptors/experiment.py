@@ -55,13 +55,14 @@ class DatasetSettings:
 class DescriptorSettings:
     """One descriptor: what it is called, its type, file or function, and its options.
 
-    `keypoints` replaces the experiment's own; then its results are not comparable with others.
+    Without a `metric`, floats are compared by L2 and bits by Hamming distance. `keypoints`
+    replaces the experiment's own; then its results are not comparable with others.
     """
 
     name: str
     type: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    metric: Literal["l2", "cosine"] = "l2"
+    metric: Literal["l2", "cosine", "hamming"] | None = None
     keypoints: KeypointSettings | None = None
 
 

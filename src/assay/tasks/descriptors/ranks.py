@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -17,9 +18,18 @@ from assay.arrays import Flags, Floats, Ints
 from assay.core import checks
 from assay.errors import MismatchError, UsageError, ValueRangeError
 from assay.search.engine import rank, target_ranks
-from assay.tasks.descriptors.distances import hamming_nearest, hamming_target_ranks
+from assay.search.engine.target_search import target_scores
+from assay.tasks.descriptors.distances import hamming_apart, hamming_nearest, hamming_target_ranks
 
-__all__ = ["MATCHED", "NO_MATCH", "OUTSIDE", "STATUSES", "PairRanks", "rank_pair"]
+__all__ = [
+    "MATCHED",
+    "NO_MATCH",
+    "OUTSIDE",
+    "STATUSES",
+    "PairRanks",
+    "choose_metric",
+    "rank_pair",
+]
 
 
 Metric = Literal["l2", "cosine", "hamming"]
@@ -81,6 +91,28 @@ class PairRanks:
         return f"PairRanks({self.scene} {self.pair}: {self.n_queries} queries, {self.n_docs} docs)"
 
 
+def choose_metric(stated: str | None, kind: str, what: str) -> Metric:
+    """L2 for floats and Hamming for bits, unless something else is stated that fits them.
+
+    >>> choose_metric(None, "binary", "ORB"), choose_metric("cosine", "float", "SIFT")
+    ('hamming', 'cosine')
+    """
+    bits = kind == "binary"
+    if stated is None:
+        return "hamming" if bits else "l2"
+    if bits and stated != "hamming":
+        raise UsageError(
+            f"{what} gives bits, which are compared by Hamming distance. Leave metric: {stated} "
+            "out, or say metric: hamming."
+        )
+    if stated == "hamming" and not bits:
+        raise UsageError(
+            f"{what} gives floats, and Hamming distances are of bits. Leave metric: hamming out, "
+            "or say metric: l2 or cosine."
+        )
+    return stated  # type: ignore[return-value]
+
+
 def rank_pair(
     query_vectors: Any,
     target_vectors: Any,
@@ -120,7 +152,9 @@ def rank_pair(
     above, tied, before = _count_ranks(queries, docs, wanted, has & ~failed, kept, metric, threads)
     nearest, right = np.empty(0), np.empty(0, bool)
     if matching:
-        nearest, right = _nearest(queries, docs, wanted, ~lost, kept, metric, threads)
+        first = np.where(above == 0, wanted, -1)
+        nearest, right = _nearest(queries, docs, wanted, ~lost, kept, metric, threads, first)
+        right[above == 0] = before[above == 0] == 0
     return PairRanks(
         scene,
         pair,
@@ -176,15 +210,22 @@ def _find_failed(vectors: NDArray[Any], given: Any, metric: str, what: str) -> F
     if vectors.dtype.kind == "f":
         kept = np.where(flags[:, None], 0, vectors) if flags.any() else vectors
         checks.check_finite(kept, what.replace("failed_", "vectors of "))
-    return np.asarray(flags | ~vectors.any(axis=1))
+    zero: Flags = np.asarray(~vectors[:, :8].any(axis=1))  # most rows show it soon
+    zero[zero] = ~vectors[zero].any(axis=1)
+    return np.asarray(flags | zero)
 
 
 def _ids(query_ids: Any, n_queries: int) -> tuple[str, ...]:
     if query_ids is None:
-        return tuple(map(str, range(n_queries)))
+        return _count_up(n_queries)
     ids = tuple(map(str, checks.as_list(query_ids, "query_ids")))
     checks.check_lengths(query_ids=len(ids), query_vectors=n_queries)
     return ids
+
+
+@lru_cache(8)
+def _count_up(n: int) -> tuple[str, ...]:
+    return tuple(map(str, range(n)))
 
 
 def _statuses(has: Flags, outside: Any) -> NDArray[np.uint8]:
@@ -212,12 +253,23 @@ def _count_ranks(
         place = wanted[rows] if len(kept) == len(docs) else np.searchsorted(kept, wanted[rows])
         left, right = _taken(queries, rows), _taken(docs, kept)
         if metric == "hamming":
-            found = hamming_target_ranks(left, right, place)
+            found = hamming_target_ranks(left, right, place, threads=threads)
         else:
             found = target_ranks(left, right, place, metric=metric, threads=threads)  # type: ignore[arg-type]
         for whole, part in zip(counts, (found.above, found.tied, found.before), strict=True):
             whole[rows] = part
     return counts  # type: ignore[return-value]
+
+
+def _score_pairs(
+    queries: NDArray[Any], docs: NDArray[Any], places: Ints, metric: str, threads: int | None
+) -> Floats:
+    """The score of one document for each query, as a search would give it."""
+    if metric == "hamming":
+        return -hamming_apart(queries, docs[places]).astype(np.float64)
+    return target_scores(
+        queries, docs, places, metric=metric, zero="error", threads=threads, engine=None
+    )
 
 
 def _taken(vectors: NDArray[Any], rows: Ints) -> NDArray[Any]:
@@ -233,14 +285,22 @@ def _nearest(
     kept: Ints,
     metric: str,
     threads: int | None,
+    first: Ints,
 ) -> tuple[Floats, Flags]:
-    """The score of the nearest document, NaN for failed queries, and whether it is the true one."""
+    """The score of the nearest document, NaN for failed queries, and whether it is the true one.
+
+    Where `first` names a document than which none is nearer, only its score is computed.
+    """
     score, right = np.full(len(queries), np.nan), np.zeros(len(queries), bool)
-    rows = np.flatnonzero(asked)
+    known, rows = np.flatnonzero(first >= 0), np.flatnonzero(asked & (first < 0))
+    pool = _taken(docs, kept)
+    if len(known):
+        places = np.searchsorted(kept, first[known])
+        score[known] = _score_pairs(_taken(queries, known), pool, places, metric, threads)
     if len(rows) and len(kept):
-        left, pool = _taken(queries, rows), _taken(docs, kept)
+        left = _taken(queries, rows)
         if metric == "hamming":
-            found, scores = hamming_nearest(left, pool)
+            found, scores = hamming_nearest(left, pool, threads=threads)
             at = kept[found]
         else:
             ranking = rank(left, pool, 1, metric=metric, threads=threads)  # type: ignore[arg-type]

@@ -19,6 +19,7 @@ from assay.tables.table import Table
 from assay.tasks.descriptors import tables
 from assay.tasks.descriptors.compare import CategorySummary, compare_descriptors, summarize
 from assay.tasks.descriptors.distances import hamming_nearest, hamming_target_ranks
+from assay.tasks.descriptors.ranks import choose_metric
 from assay.tasks.descriptors.run import ExperimentResult
 from assay.tasks.descriptors.tables import result_data
 from assay.tasks.vision.drawing import draw_pair
@@ -239,7 +240,8 @@ def _draw(
         one_to_one=how.one_to_one,
         symmetric=how.symmetric,
     )
-    ranks, nearest = _ranks_of(data, descriptor.metric)
+    metric = choose_metric(descriptor.metric, data.kind, f"The descriptor {descriptor.name!r}")
+    ranks, nearest = _ranks_of(data, metric)
     draw_pair(scene, data, path, ranks=ranks, found=nearest)
 
 

@@ -6,17 +6,20 @@ import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from assay.core.settings import as_settings
 from assay.errors import InputError, UsageError
 from assay.runs.record import RunRecord
+from assay.search.engine.workers import Control, run, thread_count
 from assay.tasks.descriptors.checkpoint import SceneCheckpoint, fingerprint
-from assay.tasks.descriptors.experiment import DEMO, DatasetSettings, DescriptorSettings, Experiment
+from assay.tasks.descriptors.experiment import DEMO, DatasetSettings, Experiment
 from assay.tasks.descriptors.image_retrieval import evaluate_image_retrieval
 from assay.tasks.descriptors.result import DescriptorResult, Failure
 from assay.tasks.descriptors.scene import SceneContext, ScenePart, evaluate_scene
 from assay.tasks.vision.demo_scenes import make_demo_scenes
+from assay.tasks.vision.keypoint_sources import Detections
 from assay.tasks.vision.scenes import Scene, find_scenes
 
 __all__ = ["ExperimentResult", "load_scenes", "run_experiment"]
@@ -98,7 +101,8 @@ def run_experiment(
     """Evaluate every descriptor on every scene.
 
     Scenes that are done are kept in `work_folder` and not done again, unless their settings,
-    images or versions have changed. `progress` is called with (scenes done, scenes in all).
+    images or versions have changed. `threads` evaluate scenes side by side, with the same numbers
+    whatever their number. `progress` is called with (scenes done, scenes in all).
     """
     found = load_scenes(experiment.dataset) if scenes is None else list(scenes)
     if not found:
@@ -109,15 +113,27 @@ def run_experiment(
             "verification, retrieval and image_retrieval need other scenes, and there is only "
             f"{found[0].name!r}. Leave them out, or add scenes."
         )
-    run = _Run(experiment, found, SceneCheckpoint(work_folder), threads, progress)
-    results = [result for one in experiment.descriptors for result in run.descriptor(one)]
+    work = _Run(experiment, found, SceneCheckpoint(work_folder), threads)
+    parts = work.evaluate(progress)
     return ExperimentResult(
-        experiment, tuple(results), run.computed, run.reused, tuple(run.notes), tuple(found)
+        experiment,
+        tuple(
+            result
+            for own, context in zip(parts, work.contexts, strict=True)
+            for result in join_scenes(own, context)
+        ),
+        sum(work.computed.values()),
+        len(work.computed) - sum(work.computed.values()),
+        tuple(note for own in parts for part in own for note in part.notes),
+        tuple(found),
     )
 
 
 class _Run:
-    """An experiment while it runs."""
+    """An experiment while it runs: scenes side by side, all descriptors of one after the other.
+
+    So each image is searched for keypoints once, and results do not depend on the threads.
+    """
 
     def __init__(
         self,
@@ -125,40 +141,63 @@ class _Run:
         scenes: Sequence[Scene],
         checkpoint: SceneCheckpoint,
         threads: int | None,
-        progress: Progress | None,
     ) -> None:
-        self.experiment, self.scenes, self.checkpoint = experiment, scenes, checkpoint
-        self.threads, self.progress = threads, progress
-        self.computed = self.reused = 0
-        self.notes: list[str] = []
+        self.scenes, self.checkpoint = scenes, checkpoint
+        n_threads = thread_count(threads)
+        self.side_by_side = min(n_threads, len(scenes))
+        self.detections, self.control = Detections(), Control.new()
+        named = {scene.name: scene for scene in scenes}
+        self.contexts = [
+            SceneContext(
+                named,
+                one,
+                one.keypoints or experiment.keypoints,
+                experiment.evaluation,
+                n_threads // self.side_by_side,
+                self.detections,
+                self.control,
+            )
+            for one in experiment.descriptors
+        ]
+        self.computed: dict[tuple[str, str], bool] = {}
+        self.parts: dict[tuple[str, str], ScenePart] = {}
+        self.errors: dict[int, BaseException] = {}
 
-    def descriptor(self, descriptor: DescriptorSettings) -> list[DescriptorResult]:
-        """One descriptor on all scenes: a result for each tolerance."""
-        context = SceneContext(
-            {scene.name: scene for scene in self.scenes},
-            descriptor,
-            descriptor.keypoints or self.experiment.keypoints,
-            self.experiment.evaluation,
-            self.threads,
-        )
-        parts = [self._part(scene, context) for scene in self.scenes]
-        self.notes += [note for part in parts for note in part.notes]
-        return list(join_scenes(parts, context))
+    def evaluate(self, progress: Progress | None) -> list[list[ScenePart]]:
+        """The parts of each descriptor, in the order of the scenes."""
+        tasks = [partial(self._scene, place) for place in range(len(self.scenes))]
+        total = len(tasks) * len(self.contexts)
+        run(tasks, threads=self.side_by_side, progress=progress, total=total, control=self.control)
+        if self.errors:
+            raise self.errors[min(self.errors)]
+        return [
+            [self.parts[context.descriptor.name, scene.name] for scene in self.scenes]
+            for context in self.contexts
+        ]
 
-    def _part(self, scene: Scene, context: SceneContext) -> ScenePart:
+    def _scene(self, place: int, control: Control) -> None:
+        """All descriptors of a scene. Of several errors, that of the first scene will be raised."""
+        scene = self.scenes[place]
+        if self.errors:
+            return
+        try:
+            for context in self.contexts:
+                self._part(scene, context)
+                control.add(1)
+        except BaseException as error:  # scenes before this one may be under way
+            self.errors[place] = error
+        self.detections.forget(scene)
+
+    def _part(self, scene: Scene, context: SceneContext) -> None:
+        name = context.descriptor.name
         print_ = fingerprint(scene, context)
-        part = self.checkpoint.load(context.descriptor.name, scene.name, print_)
+        part = self.checkpoint.load(name, scene.name, print_)
+        self.computed[name, scene.name] = part is None
         if part is None:
             part = evaluate_scene(scene, context)
             if not part.failures:  # what failed is tried again
-                self.checkpoint.save(part, context.descriptor.name, print_)
-            self.computed += 1
-        else:
-            self.reused += 1
-        if self.progress is not None:
-            total = len(self.scenes) * len(self.experiment.descriptors)
-            self.progress(self.computed + self.reused, total)
-        return part
+                self.checkpoint.save(part, name, print_)
+        self.parts[name, scene.name] = part
 
 
 def join_scenes(parts: Sequence[ScenePart], context: SceneContext) -> Iterable[DescriptorResult]:

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from assay.arrays import Array
 from assay.core import checks
+from assay.core.once import Once
 from assay.errors import InputError, StorageError, UsageError
 from assay.search.engine.codes import Codes
+from assay.search.engine.workers import Control
 from assay.tasks.descriptors.experiment import (
     DescriptorSettings,
     DistractorSettings,
@@ -27,11 +29,11 @@ from assay.tasks.descriptors.pooled_hits import (
     Candidates,
     count_candidates,
 )
-from assay.tasks.descriptors.ranks import OUTSIDE, PairRanks, rank_pair
+from assay.tasks.descriptors.ranks import OUTSIDE, PairRanks, choose_metric, rank_pair
 from assay.tasks.descriptors.result import Failure
 from assay.tasks.descriptors.sampling import choose_names, choose_rows
 from assay.tasks.vision.ground_truth import Truth
-from assay.tasks.vision.keypoint_sources import KeypointSettings
+from assay.tasks.vision.keypoint_sources import Detections, KeypointSettings
 from assay.tasks.vision.pair import Side, describe_image, timed, true_matches
 from assay.tasks.vision.scenes import Scene
 
@@ -71,8 +73,10 @@ class SceneContext:
     keypoints: KeypointSettings
     evaluation: EvaluationSettings
     threads: int | None = None
-    prints: dict[str, str] = field(default_factory=dict)
-    _references: dict[str, Array | None] = field(default_factory=dict)
+    detections: Detections = field(default_factory=Detections)
+    control: Control = field(default_factory=Control.new)
+    prints: Once[str, str] = field(default_factory=Once)
+    _firsts: Once[str, Side] = field(default_factory=Once)
 
     def side(self, scene: Scene, k: int, reference: Side | None = None) -> Side:
         """Image k of a scene, described; `reference` is image 1, if its keypoints are projected."""
@@ -86,18 +90,21 @@ class SceneContext:
             descriptor=self.descriptor.type,
             options=self.descriptor.options,
             projected=projected,
+            detections=self.detections,
         )
 
+    def first(self, scene: Scene) -> Side:
+        """Image 1 of a scene, described once where other scenes take distractors from it."""
+        if self.evaluation.verification is None and self.evaluation.retrieval is None:
+            return self.side(scene, 1)
+        return self._firsts.get(scene.name, lambda: self.side(scene, 1))
+
     def metric(self, side: Side) -> str:
-        """Bits are compared by Hamming, floats as the descriptor says."""
-        if side.described.kind != "binary":
-            return self.descriptor.metric
-        if self.descriptor.metric == "cosine":
-            raise UsageError(
-                f"{self.descriptor.name!r} gives bits, which are compared by Hamming distance. "
-                "Leave metric: cosine out."
-            )
-        return "hamming"
+        """Bits are compared by Hamming, floats as the descriptor says, or else by L2."""
+        kind = side.described.kind
+        return choose_metric(
+            self.descriptor.metric, kind, f"The descriptor {self.descriptor.name!r}"
+        )
 
     def distractors(self, scene: str, chosen: DistractorSettings) -> Distractors:
         """Keypoints of the first images of other scenes."""
@@ -105,20 +112,13 @@ class SceneContext:
         names = choose_names(chosen.seed, f"distractors of {scene}", others, chosen.scenes)
         picked = {}
         for name in names:
-            rows = self._reference(name)
-            if rows is not None:
-                label = f"distractors from {name}"
-                picked[name] = rows[choose_rows(chosen.seed, label, len(rows), chosen.keypoints)]
-        return Distractors(picked, [name for name in names if name not in picked])
-
-    def _reference(self, name: str) -> Array | None:
-        """Descriptors of the first image of a scene, computed once; None where that failed."""
-        if name not in self._references:
             try:
-                self._references[name] = usable_rows(self.side(self.scenes[name], 1))
+                rows = usable_rows(self.first(self.scenes[name]))
             except _BROKEN:  # the scene itself says why
-                self._references[name] = None
-        return self._references[name]
+                continue
+            label = f"distractors from {name}"
+            picked[name] = rows[choose_rows(chosen.seed, label, len(rows), chosen.keypoints)]
+        return Distractors(picked, [name for name in names if name not in picked])
 
 
 def usable_rows(side: Side) -> Array:
@@ -132,13 +132,15 @@ def evaluate_scene(scene: Scene, context: SceneContext) -> ScenePart:
     pairs = _wanted_pairs(scene, context.evaluation)
     seconds: dict[str, float] = {}
     try:
-        first = context.side(scene, 1)
+        first = context.first(scene)
     except _BROKEN as error:
         failures = tuple(Failure(scene.name, f"1-{k}", str(error)) for k in pairs)
         return ScenePart(scene.name, dict.fromkeys(context.evaluation.tau, ()), failures=failures)
     _add(seconds, first.seconds)
     done = _SceneEvaluation(scene, context, first, seconds)
     for k in pairs:
+        if context.control.stop[0]:
+            raise KeyboardInterrupt  # as in the thread that was interrupted
         done.add(k)
     return done.part()
 

@@ -1,15 +1,26 @@
-"""What is easily predicted: baselines that know only the training labels and the last class.
+"""What is easily predicted: baselines that know only the training labels and the last classes.
+
+    majority         always the most frequent class, then the next
+    last-location    where one was last
+    markov-1         what most often followed the last class, of all users together
+    user-majority    the user's own most frequent classes
+    user-recent      the user's classes, the latest first
+    return-home      the user's most frequent class, home; from home, the next frequent one
+    user-markov-1    what most often followed the last class of this user
+    user-markov-2    what most often followed the last two classes of this user
 
 Each ranks the whole vocabulary for every sample, so that a baseline is a result like any other.
-Classes are numbers from 0; what was never seen in training ranks last, the lower number first.
+What a rule does not name follows by the next simpler one: two classes, one class, the user's
+frequencies, those of all. Classes are numbers from 0; what was never seen ranks last, the lower
+number first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +29,7 @@ from assay.arrays import Ints
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.id_hints import check_labels_match
-from assay.core.order import rank_order
+from assay.core.order import rank_order, sort_rows
 from assay.errors import UsageError, ValueRangeError
 from assay.measures import Measure
 from assay.measures.classes import Confusion
@@ -26,7 +37,7 @@ from assay.search.engine.target_search import TargetRanks
 from assay.tasks.prediction.evaluate import as_array
 from assay.tasks.prediction.result import PredictionResult, make_result, name_targets
 
-__all__ = ["Baseline", "Training", "evaluate_baselines"]
+__all__ = ["Baseline", "Training", "evaluate_baselines", "last_classes"]
 
 _FEW = 10  # so few classes may well be new
 
@@ -52,7 +63,8 @@ class Training:
     """
 
     labels: Ints
-    follows: NDArray[np.bool_]
+    owners: Ints
+    user_names: tuple[Any, ...]
     n_classes: int
 
     @classmethod
@@ -63,15 +75,14 @@ class Training:
         if not len(numbers):
             raise UsageError("The training labels are empty: no baseline can be made of them.")
         if users is None:
-            follows = np.ones(len(numbers), bool)
-            follows[0] = False
-            return cls(numbers, follows, size)
-        owners = checks.check_labels(users, "users")
-        checks.check_lengths(labels=len(numbers), users=len(owners))
+            return cls(numbers, np.zeros(len(numbers), np.int64), (), size)
+        names = checks.check_labels(users, "users")
+        checks.check_lengths(labels=len(numbers), users=len(names))
+        known, owners = np.unique(names, return_inverse=True)
         order = np.argsort(owners, kind="stable")
-        owner = owners[order]
-        follows = np.concatenate([[False], owner[1:] == owner[:-1]])
-        return cls(numbers[order], follows, size)
+        return cls(numbers[order], owners[order], tuple(known.tolist()), size)
+
+    # What was counted in training
 
     @cached_property
     def counts(self) -> Ints:
@@ -90,27 +101,51 @@ class Training:
         place[self.order] = np.arange(self.n_classes)
         return place
 
+    def _follows(self, steps: int) -> Ints:
+        """Places of labels that have so many of the same user before them."""
+        later = np.arange(steps, len(self.labels))
+        kept: Ints = later[self.owners[later] == self.owners[later - steps]]
+        return kept
+
     @cached_property
-    def _steps(self) -> tuple[Ints, Ints]:
-        """Each step from class to class that occurs, as one number, and how often it does."""
-        after = np.flatnonzero(self.follows)
-        codes = self.labels[after - 1] * self.n_classes + self.labels[after]
-        return np.unique(codes, return_counts=True)
+    def _after_any(self) -> _Frequent:
+        """What followed a class, of all users together."""
+        at = self._follows(1)
+        return _Frequent.of(self.labels[at], self._place, self.labels[at - 1])
+
+    @cached_property
+    def _own(self) -> _Frequent:
+        """The classes of each user."""
+        return _Frequent.of(self.labels, self._place, self.owners)
+
+    @cached_property
+    def _after_one(self) -> _Frequent:
+        """What followed a class of each user."""
+        at = self._follows(1)
+        return _Frequent.of(self.labels[at], self._place, self.owners[at], self.labels[at - 1])
+
+    @cached_property
+    def _after_two(self) -> _Frequent:
+        """What followed two classes of each user."""
+        at = self._follows(2)
+        before = self.labels[at - 2], self.labels[at - 1]
+        return _Frequent.of(self.labels[at], self._place, self.owners[at], *before)
+
+    def _latest(self, user: int) -> Ints:
+        """The classes of a user, the latest first."""
+        inside = slice(*np.searchsorted(self.owners, [user, user + 1]))
+        return _first_mentions(self.labels[inside][::-1])
+
+    # Baselines for anyone
 
     def majority(self, targets: Any) -> Baseline:
         """Always the most frequent class, then the next."""
-        wanted = self._targets(targets)
-        best = np.full(len(wanted), self.order[0])
-        return self._baseline("majority", wanted, self._place[np.maximum(wanted, 0)], best)
+        return self._baseline("majority", self._targets(targets), (), lambda: _NOTHING)
 
     def last(self, previous: Any, *, targets: Any) -> Baseline:
         """Where one was last, then the most frequent classes; −1 is a sample without a past."""
         wanted, before = self._targets(targets), self._previous(previous, targets)
-        place = self._place[np.maximum(wanted, 0)]
-        moved = (before >= 0) & (self._place[np.maximum(before, 0)] > place)
-        ahead = np.where(before == wanted, 0, place + moved)
-        best = np.where(before >= 0, before, self.order[0])
-        return self._baseline("last-location", wanted, ahead, best)
+        return self._baseline("last-location", wanted, (before,), _only)
 
     def markov(self, previous: Any, *, targets: Any) -> Baseline:
         """The classes that most often followed the last one; then the most frequent classes.
@@ -118,37 +153,67 @@ class Training:
         Steps of all users are counted together; equally frequent steps go by frequency.
         """
         wanted, before = self._targets(targets), self._previous(previous, targets)
-        ahead = np.empty(len(wanted), np.int64)
-        best = np.empty(len(wanted), np.int64)
-        for state in np.unique(before).tolist():
-            rows = np.flatnonzero(before == state)
-            place = self._place_after(state)
-            ahead[rows] = place[np.maximum(wanted[rows], 0)]
-            best[rows] = int(np.argmin(place))
-        return self._baseline("markov-1", wanted, ahead, best)
+        return self._baseline("markov-1", wanted, (before,), self._after_any)
 
-    def _place_after(self, state: int) -> Ints:
-        """For each class how many stand before it after this one; few of them ever followed."""
-        if state < 0:
-            return self._place
-        codes, counts = self._steps
-        inside = slice(
-            *np.searchsorted(codes, [state * self.n_classes, (state + 1) * self.n_classes])
-        )
-        seen, often = codes[inside] % self.n_classes, counts[inside]
-        seen = seen[rank_order(often, tiebreak=self._place[seen])]
-        first = np.zeros(self.n_classes, bool)
-        first[seen] = True
-        place = np.empty(self.n_classes, np.int64)
-        place[np.concatenate([seen, self.order[~first[self.order]]])] = np.arange(self.n_classes)
-        return place
+    # Baselines of each user
 
-    def all(self, targets: Any, previous: Any = None) -> list[Baseline]:
-        """Every baseline that can be made; those that need the last class only with `previous`."""
+    def user_majority(self, users: Any, *, targets: Any) -> Baseline:
+        """The user's own most frequent classes; a user without training has those of all."""
+        wanted, who = self._targets(targets), self._users(users, targets)
+        return self._baseline("user-majority", wanted, (who,), self._own)
+
+    def user_recent(self, users: Any, previous: Any = None, *, targets: Any) -> Baseline:
+        """The last class, if known, then the user's classes, the latest of training first."""
+        wanted, who = self._targets(targets), self._users(users, targets)
+        before = _none_of(wanted) if previous is None else self._previous(previous, targets)
+
+        def seen(user: int, last: int) -> Ints:
+            return _first_mentions(_only(last), self._latest(user))
+
+        return self._baseline("user-recent", wanted, (who, before), seen)
+
+    def return_home(self, users: Any, previous: Any, *, targets: Any) -> Baseline:
+        """Home is the user's most frequent class; who is there goes to the next frequent one."""
+        wanted, who = self._targets(targets), self._users(users, targets)
+        before = self._previous(previous, targets)
+
+        def seen(user: int, last: int) -> Ints:
+            own = self._own(user)
+            return np.roll(own, -1) if len(own) and own[0] == last else own
+
+        return self._baseline("return-home", wanted, (who, before), seen)
+
+    def user_markov(self, users: Any, *before: Any, targets: Any) -> Baseline:
+        """What most often followed the user's last class, or last two: the later one stands last.
+
+        Then what followed the last one, and the user's most frequent classes.
+        """
+        wanted, who = self._targets(targets), self._users(users, targets)
+        past = [self._previous(column, targets) for column in before]
+
+        def seen(user: int, *last: int) -> Ints:
+            two = self._after_two(user, *last) if len(last) == 2 else _NOTHING
+            return _first_mentions(two, self._after_one(user, last[-1]), self._own(user))
+
+        return self._baseline(f"user-markov-{len(past)}", wanted, (who, *past), seen)
+
+    def all(
+        self, targets: Any, previous: Any = None, users: Any = None, before_previous: Any = None
+    ) -> list[Baseline]:
+        """Every baseline that can be made of what is known of the samples."""
         found = [self.majority(targets)]
         if previous is not None:
             found.append(self.last(previous, targets=targets))
             found.append(self.markov(previous, targets=targets))
+        if users is None:
+            return found
+        found.append(self.user_majority(users, targets=targets))
+        found.append(self.user_recent(users, previous, targets=targets))
+        if previous is not None:
+            found.append(self.return_home(users, previous, targets=targets))
+            found.append(self.user_markov(users, previous, targets=targets))
+        if previous is not None and before_previous is not None:
+            found.append(self.user_markov(users, before_previous, previous, targets=targets))
         return found
 
     def _targets(self, targets: Any) -> Ints:
@@ -159,12 +224,88 @@ class Training:
         checks.check_lengths(previous=len(found), targets=len(targets))
         return found
 
-    def _baseline(self, name: str, wanted: Ints, ahead: Ints, best: Ints) -> Baseline:
-        """Nothing ties: these rankings are orders, not scores."""
+    def _users(self, users: Any, targets: Any) -> Ints:
+        """Numbers of the samples' users; −1 for one without training."""
+        if not self.user_names:
+            raise UsageError("The training labels have no users, so no baseline is a user's own.")
+        names = checks.check_labels(users, "users of samples")
+        checks.check_lengths(users=len(names), targets=len(targets))
+        known = np.asarray(self.user_names)
+        checks.check_one_kind_of_label(known, names)
+        at = np.minimum(np.searchsorted(known, names), len(known) - 1)
+        return np.where(known[at] == names, at, -1)
+
+    def _baseline(
+        self, name: str, wanted: Ints, states: tuple[Ints, ...], seen: Callable[..., Ints]
+    ) -> Baseline:
+        """Rank what is seen in a sample's state first, then all classes by frequency.
+
+        Nothing ties: these rankings are orders, not scores.
+        """
+        columns = np.column_stack([*states, np.zeros_like(wanted)])
+        keys, state = np.unique(columns, axis=0, return_inverse=True)
+        ahead, best = np.empty(len(wanted), np.int64), np.empty(len(wanted), np.int64)
+        by_state = np.argsort(state.ravel(), kind="stable")
+        ends = np.cumsum(np.bincount(state.ravel(), minlength=len(keys)))
+        for key, rows in zip(keys.tolist(), np.split(by_state, ends[:-1]), strict=True):
+            first = seen(*key[:-1])
+            ahead[rows] = self._places_after(first, np.maximum(wanted[rows], 0))
+            best[rows] = first[0] if len(first) else self.order[0]
         none = wanted < 0
         zero = np.where(none, -1, 0)
         ranks = TargetRanks(np.where(none, -1, ahead), zero, zero, self.n_classes)
         return Baseline(name, ranks, best)
+
+    def _places_after(self, first: Ints, wanted: Ints) -> Ints:
+        """How many classes stand before each: few come first, the rest goes by frequency."""
+        rest = self._place[wanted]
+        if not len(first):
+            return rest
+        later = len(first) + rest - np.searchsorted(np.sort(self._place[first]), rest)
+        order = np.argsort(first)
+        at = np.minimum(np.searchsorted(first, wanted, sorter=order), len(first) - 1)
+        return np.where(first[order[at]] == wanted, order[at], later)
+
+
+_NOTHING: Final = np.empty(0, np.int64)
+
+
+def _only(last: int) -> Ints:
+    return np.array([last]) if last >= 0 else _NOTHING
+
+
+def _none_of(wanted: Ints) -> Ints:
+    return np.full(len(wanted), -1)
+
+
+def _first_mentions(*parts: Ints) -> Ints:
+    """The classes of all parts in this order, each once."""
+    classes = np.concatenate(parts)
+    _, first = np.unique(classes, return_index=True)
+    return classes[np.sort(first)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Frequent:
+    """The classes that occurred in each state, the most frequent first; ties go by `place`."""
+
+    classes: Ints
+    inside: dict[tuple[int, ...], tuple[int, int]]
+
+    @classmethod
+    def of(cls, classes: Ints, place: Ints, *states: Ints) -> _Frequent:
+        """Count the classes of each state; a state is a number in each of the columns."""
+        keys, state = np.unique(np.column_stack(states), axis=0, return_inverse=True)
+        codes, counts = np.unique(state.ravel() * len(place) + classes, return_counts=True)
+        states_of, found = np.divmod(codes, len(place))
+        ends = np.searchsorted(states_of, np.arange(len(keys) + 1))
+        found = found[sort_rows(ends, counts.astype(np.float64), place[found])]
+        spans = zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)
+        return cls(found, dict(zip(map(tuple, keys.tolist()), spans, strict=True)))
+
+    def __call__(self, *state: int) -> Ints:
+        """The classes of a state; none where it never occurred."""
+        return self.classes[slice(*self.inside.get(state, (0, 0)))]
 
 
 def _classes_or_none(values: Any, n_classes: int, what: str) -> Ints:
@@ -190,23 +331,31 @@ def evaluate_baselines(
     measures: str | Measure | Iterable[str | Measure],
     n_classes: int | None = None,
     previous: Any = None,
+    history: Any = None,
     users: Any = None,
+    sample_users: Any = None,
     query_ids: Any = None,
     groups: Mapping[str, Any] | None = None,
     conventions: str | Conventions = "next_location",
     allow_mismatch: bool = False,
 ) -> list[PredictionResult]:
-    """Majority class from training labels; with `previous` also last-location and Markov-1.
+    """Every baseline that can be made of what is given, the simplest first.
 
     `train` are labels in order of time, of several `users` if these are given; `previous` is the
-    class before each sample, or None. Integers below `n_classes` are class numbers as they are.
-    Classes that are written differently are refused unless `allow_mismatch`.
+    class before each sample, or None; instead of it, `history` holds all classes before it, the
+    latest last. `sample_users` says whose the samples are. Integers below `n_classes` are class
+    numbers as they are. Classes that are written differently are refused unless `allow_mismatch`.
 
     >>> found = evaluate_baselines(["home", "work", "home"], ["work"], measures="RR")
     >>> found[0].name, found[0].mean()["RR"]
     ('majority', 0.5)
     """
-    names, (labels, wanted, before) = _as_numbers(n_classes, train, targets, previous)
+    if history is not None and previous is not None:
+        raise UsageError("Give previous or history, not both: the last of a history is previous.")
+    older = None
+    if history is not None:
+        previous, older = last_classes(history)
+    names, (labels, wanted, before, twice) = _as_numbers(n_classes, train, targets, previous, older)
     training = Training.of(labels, n_classes=len(names), users=users)
     known = wanted >= 0
     for what, some in (("true classes", wanted[known]), ("previous classes", before[before >= 0])):
@@ -219,7 +368,11 @@ def evaluate_baselines(
             none=len(np.unique(some)) >= _FEW,
         )
     results = []
-    for baseline in training.all(wanted, None if previous is None else before):
+    past = (
+        None if column is None else codes for column, codes in ((previous, before), (older, twice))
+    )
+    last, before_last = past
+    for baseline in training.all(wanted, last, sample_users, before_last):
         counts = Confusion.count(wanted[known], baseline.best[known])
         counts = Confusion(names[counts.classes], counts.right, counts.predicted, counts.actual)
         hits = baseline.ranks.hits(query_ids)
@@ -228,6 +381,7 @@ def evaluate_baselines(
                 hits,
                 counts,
                 targets=name_targets(wanted, names),
+                predicted=name_targets(baseline.best, names),
                 query_ids=query_ids,
                 measures=measures,
                 name=baseline.name,
@@ -238,11 +392,25 @@ def evaluate_baselines(
     return results
 
 
+def last_classes(history: Any) -> tuple[list[Any], list[Any]]:
+    """The last class of each history, and the one before it; None where there is none.
+
+    >>> last_classes([["home", "work"], ["gym"], []])
+    (['work', 'gym', None], ['home', None, None])
+    """
+    rows = [checks.as_list(row, "a history") for row in checks.as_list(history, "history")]
+    one, two = ([row[-n] if len(row) >= n else None for row in rows] for n in (1, 2))
+    return one, two
+
+
+_COLUMNS: Final = ("training labels", "targets", "previous", "history")
+
+
 def _as_numbers(n_classes: int | None, *columns: Any) -> tuple[NDArray[Any], list[Ints]]:
     """The vocabulary, and each column of labels as numbers into it; −1 for none."""
     size = 0 if n_classes is None else checks.check_cutoff(n_classes, "n_classes")
     given, places = [], []
-    for what, column in zip(("training labels", "targets", "previous"), columns, strict=True):
+    for what, column in zip(_COLUMNS, columns, strict=True):
         values = [] if column is None else checks.as_list(as_array(column), what)
         has = np.array([value is not None and value != -1 for value in values], bool)
         kept = [value for value, one in zip(values, has, strict=True) if one]

@@ -110,6 +110,7 @@ def evaluate_candidates(
         found.hits,
         found.confusion,
         targets=found.targets,
+        predicted=found.predicted,
         query_ids=query_ids,
         measures=list_measures(found) if measures is None else measures,
         name=name,
@@ -215,6 +216,7 @@ class Accumulator:
             whole.hits(ids),
             confusion if names is None else _rename_classes(confusion, names),
             targets=true if names is None else name_targets(true, names),
+            predicted=best if names is None else name_targets(best, names),
             query_ids=ids,
             measures=full_measures() if measures is None else measures,
             name=name,
@@ -262,10 +264,13 @@ _FEW = 10  # of so few classes, lists may well name none
 
 @dataclass(frozen=True, eq=False)
 class ListRanks:
-    """Hits, targets by name, top-1 counts, the longest list, counts of what is remarkable."""
+    """Hits, targets and first candidates by name, counts by class, the longest list, and counts
+    of what is remarkable.
+    """
 
     hits: Hits
     targets: NDArray[Any]
+    predicted: NDArray[Any]
     confusion: Confusion
     depth: int
     counts: dict[str, int]
@@ -281,9 +286,9 @@ def rank_in_lists(
 ) -> ListRanks:
     """Find each target in its list. −1 marks an unused place or, as None does, no target."""
     lists = _candidate_rows(as_array(candidates))
-    wanted = checks.as_list(as_array(targets), "targets")
-    checks.check_lengths(candidates=len(lists), targets=len(wanted))
-    names, codes, true = _number_classes(lists, wanted)
+    given = checks.as_list(as_array(targets), "targets")
+    checks.check_lengths(candidates=len(lists), targets=len(given))
+    names, codes, true = _number_classes(lists, given)
     if not codes.shape[1]:
         raise ShapeError("All candidate lists are empty: there is nothing to evaluate.")
     known = true >= 0
@@ -309,7 +314,8 @@ def rank_in_lists(
         "empty": int((known & (codes == _UNUSED).all(axis=1)).sum()),
     }
     hits = replace(hits, remarks=(*hits.remarks, *remarks))
-    return ListRanks(hits, name_targets(true, names), confusion, codes.shape[1], counts)
+    wanted, first = (name_targets(column, names) for column in (true, codes[:, 0]))
+    return ListRanks(hits, wanted, first, confusion, codes.shape[1], counts)
 
 
 def _repeats(codes: Ints) -> int:

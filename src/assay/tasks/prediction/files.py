@@ -25,7 +25,7 @@ from assay.io.parquet import open_parquet, read_columns
 from assay.io.streams import FilePath, read_lines, split_array
 from assay.io.tables import numbered_rows
 
-__all__ = ["PredictionFile", "read_labels", "read_prediction_file"]
+__all__ = ["PredictionFile", "as_lists", "read_labels", "read_prediction_file"]
 
 SCORE_NAMES = ("scores", "logits")
 TARGET_NAMES = ("targets", "target", "true_y", "ground_truth", "label", "labels")
@@ -178,7 +178,7 @@ def _from_table(
     ids: str | None,
 ) -> PredictionFile:
     wanted = candidates or ("candidates",)
-    lists = {key: _lists(_one_of(table, (key,), name, "candidates"), key, name) for key in wanted}
+    lists = {key: as_lists(_one_of(table, (key,), name, "candidates"), key, name) for key in wanted}
     own = _one_of(table, (target,) if target else TARGET_NAMES, name, "targets", targets)
     own = [None if isinstance(label, str) and not label else label for label in own]
     names = _ids(table, ids, name)
@@ -193,18 +193,16 @@ def _ids(table: dict[str, list[Any]], ids: str | None, name: str) -> list[Any] |
     return table[present[0]] if present else None
 
 
-def _lists(cells: list[Any], column: str, name: str) -> list[list[Any]]:
+def as_lists(cells: list[Any], column: str, name: str) -> list[list[Any]]:
     """Lists as they are; text is cut into its items."""
     found = []
     for row, cell in enumerate(cells):
         if not isinstance(cell, str | list):
-            raise FormatError(
-                f"{name}, row {row}: column {column!r} holds {cell!r}, not a list of candidates."
-            )
+            raise FormatError(f"{name}, row {row}: column {column!r} holds {cell!r}, not a list.")
         if isinstance(cell, str) and _is_cut_off(cell.strip()):
             raise FormatError(
                 f"{name}, row {row}: the list {cell!r:.60} in column {column!r} is not complete. "
-                "Write all candidates, and the closing bracket."
+                "Write all of it, and the closing bracket."
             )
         found.append(_items(cell.strip()) if isinstance(cell, str) else cell)
     return found

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from assay.core.checks import check_choice
@@ -20,6 +20,15 @@ from assay.errors import AssayError, FormatError, StorageError, UsageError
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
 from assay.tasks.prediction.imported import ImportedResult, ImportedResults
+from assay.tasks.prediction.result_names import (
+    SPLITS,
+    Configurations,
+    PathPattern,
+    ResultName,
+    known_split,
+    name_result,
+    tell_models_apart,
+)
 from assay.tasks.prediction.units import (
     CUTS,
     MEASURES,
@@ -44,73 +53,116 @@ _ALIASES = {
     **dict.fromkeys(("n", "total_samples", "num_samples", "n_samples", "samples"), "total"),
 }
 _COUNTS = {**{f"correct@{k}": f"Success@{k}" for k in CUTS}, "rr": "RR"}
-_SPLITS = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("val", "valid", "validation", "dev"), "validation"),
-    **dict.fromkeys(("test", "testing"), "test"),
-}
-_SPLIT = re.compile(rf"(?<![A-Za-z])(?i:{'|'.join(_SPLITS)})(?![a-z])")
-_SEED = re.compile(
-    r"(?<!fold)(?:(?:^|[-_. ]+)(?:s|r|rep|trial)?|seed|run)[-_. ]*\d{1,5}$", re.IGNORECASE
-)
-_RESULTS = {"", "result", "results", "metrics", "scores", "performance"}
 
 
 @dataclass
 class _Findings:
     unit: str | None
     f1_unit: str | None
+    split: str | None
+    others: Counter[str] = field(default_factory=Counter)
     results: list[ImportedResult] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
     duplicates: list[tuple[str, str]] = field(default_factory=list)
     contradictions: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     seen: dict[str, str] = field(default_factory=dict)
+    names: list[ResultName] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    configurations: Configurations = field(default_factory=Configurations)
 
 
 def import_results(
-    folder: str | os.PathLike[str], *, unit: str | None = None, f1_unit: str | None = None
+    folder: str | os.PathLike[str],
+    *,
+    unit: str | None = None,
+    f1_unit: str | None = None,
+    pattern: str | Sequence[str] = (),
+    split: str | None = None,
+    baseline: str | None = None,
+    pairs: Iterable[tuple[str, str]] = (),
 ) -> ImportedResults:
-    """Read all .json files of a folder and its folders; keys are acc@k, mrr, ndcg, f1 or counts.
+    """Read the .json files of a folder and its folders; keys are acc@k, mrr, ndcg, f1 or counts.
 
     `unit`, percent or fraction, is that of values of which no file shows it; `f1_unit` that of F1,
-    which is often in the other one. Splits and datasets are told by keys, file and folder names;
-    files whose names differ by a number at the end, or in that of their folder, are seeds.
+    which is often in the other one. `pattern` chooses files by the end of their path, with wild
+    cards and {model}, {seed}, {split}, {dataset}; `split` results by what was predicted. Models are
+    compared with `baseline`, or in `pairs`; without either all of them, if they are few.
     """
     for name, value in (("unit", unit), ("f1_unit", f1_unit)):
         if value is not None:
             check_choice(value, UNITS, name)
-    found = _Findings(unit, f1_unit or unit)
-    files = list(_json_files(os.fspath(folder)))
-    if not files:
-        raise FormatError(f"{os.fspath(folder)} holds no .json files. Is it the right folder?")
-    for path in files:
+    if split is not None:
+        split = SPLITS[check_choice(split, tuple(SPLITS), "split")]
+    found = _Findings(unit, f1_unit or unit, split)
+    patterns = [pattern] if isinstance(pattern, str) else list(pattern)
+    for path, said in _result_files(os.fspath(folder), patterns, found.configurations):
         try:
-            _add_file(found, os.fspath(folder), path)
+            _add_file(found, os.fspath(folder), path, said)
         except StorageError:
             raise
         except AssayError as error:
             found.unreadable.append(str(error))
-    return ImportedResults(
-        tuple(found.results),
+    _check_split(found)
+    imported = ImportedResults(
+        tuple(_named_results(found)),
         tuple(found.empty),
         tuple(found.duplicates),
         tuple(found.contradictions),
         tuple(found.unreadable),
         found.unit,
         found.f1_unit,
+        found.others.total(),
     )
+    return imported.compare(baseline=baseline, pairs=pairs)
 
 
-def _json_files(folder: str) -> Iterator[str]:
+def _result_files(
+    folder: str, patterns: Sequence[str], configurations: Configurations
+) -> list[tuple[str, dict[str, str]]]:
+    """The files to read, and what a pattern says of each; what is hidden are copies of editors."""
     if not os.path.isdir(folder):
         raise UsageError(f"{folder} is not a folder. Give the folder that holds the result files.")
+    compiled = [PathPattern(pattern) for pattern in patterns] or [PathPattern("*.json")]
+    found, n_files = [], 0
     for place, folders, names in os.walk(folder):
-        folders.sort()
-        yield from (os.path.join(place, name) for name in sorted(names) if name.endswith(".json"))
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        configurations.note(place, names)
+        for name in sorted(name for name in names if name.endswith(".json")):
+            n_files += 1
+            path = os.path.join(place, name)
+            inside = os.path.relpath(path, folder).replace(os.sep, "/")
+            said = next((m for one in compiled if (m := one.match(inside)) is not None), None)
+            found += [] if said is None else [(path, said)]
+    if n_files and not found:
+        raise UsageError(
+            f"None of the {n_files} .json files in {folder} matches {' or '.join(patterns)}. The "
+            "pattern is compared with the end of each path: 'test_*.json', '{model}_{seed}/*.json'."
+        )
+    if not found:
+        raise FormatError(f"{folder} holds no .json files. Is it the right folder?")
+    return found
 
 
-def _add_file(found: _Findings, folder: str, path: str) -> None:
+def _named_results(found: _Findings) -> list[ImportedResult]:
+    """The results under names that tell apart what is no repetition of one model."""
+    names = tell_models_apart(found.names, found.folders, found.configurations)
+    return [
+        replace(one, model=name.model, seed=name.seed)
+        for one, name in zip(found.results, names, strict=True)
+    ]
+
+
+def _check_split(found: _Findings) -> None:
+    if found.others and not found.results:
+        known = (split or "of unknown split" for split in sorted(found.others))
+        raise UsageError(
+            f"No result is of the split {found.split}; they are {', '.join(known)}. Splits are "
+            "told by a key split, or by test, val or train in names of files and folders."
+        )
+
+
+def _add_file(found: _Findings, folder: str, path: str, said: Mapping[str, str]) -> None:
     data = parse_json(read_text(path), path)
     if not isinstance(data, dict):
         raise FormatError(f"{path}: expected a JSON object of results, found {repr(data)[:40]}.")
@@ -124,7 +176,30 @@ def _add_file(found: _Findings, folder: str, path: str) -> None:
         return
     found.seen[print_of] = path
     shown = _shown_in_file(parts)
-    found.results.extend(_result(found, folder, path, part, shown) for part in parts)
+    for part in parts:
+        name = _name(folder, path, part, said)
+        if found.split not in (None, name.split):
+            found.others[name.split] += 1
+            continue
+        found.names.append(name)
+        found.folders.append(os.path.dirname(path))
+        found.results.append(_result(found, path, part, shown, name))
+
+
+def _name(folder: str, path: str, part: _ResultPart, said: Mapping[str, str]) -> ResultName:
+    """By the path, and by what the pattern or the file itself says of it."""
+    inside = os.path.relpath(path, folder).removesuffix(".json").replace(os.sep, "/")
+    name = name_result(inside, part.keys, os.path.basename(os.path.abspath(folder)))
+    if model := said.get("model"):
+        keys = [key for key in part.keys if key.lower() not in SPLITS]
+        name = replace(name, model=(whole := "/".join((model, *keys))), run=whole)
+    told = {**said, **part.said}
+    return replace(
+        name,
+        seed=told.get("seed") or name.seed,
+        split=known_split(told.get("split") or name.split),
+        dataset=told.get("dataset", ""),
+    )
 
 
 @dataclass(frozen=True)
@@ -139,12 +214,14 @@ class _ResultPart:
 def _parts(
     data: Any, keys: tuple[str, ...], said: dict[str, str], place: str
 ) -> Iterator[_ResultPart]:
-    """Each object with results; `dataset` and `split` hold for all that is inside."""
+    """Each object with results; `dataset`, `split` and `seed` hold for all that is inside."""
     if isinstance(data, list):
         data = {str(number): value for number, value in enumerate(data)}
     if not isinstance(data, dict):
         return
     own = {key: data[key] for key in ("dataset", "split") if isinstance(data.get(key), str)}
+    if isinstance(data.get("seed"), int | str):
+        own["seed"] = str(data["seed"])
     said = {**said, **own}
     if numbers := _numbers(data, place):
         yield _ResultPart(numbers, keys, said)
@@ -177,10 +254,9 @@ def _shown_in_file(parts: list[_ResultPart]) -> dict[str, str]:
 
 
 def _result(
-    found: _Findings, folder: str, path: str, part: _ResultPart, shown: Mapping[str, str]
+    found: _Findings, path: str, part: _ResultPart, shown: Mapping[str, str], name: ResultName
 ) -> ImportedResult:
     place = f"{path}, {'/'.join(part.keys)!r}" if part.keys else path
-    model, split = _model_and_split(folder, path, part.keys)
     rates, counted = _possible(place, part.numbers, found.contradictions)
     units = _chosen_units(place, rates, counted, found, shown)
     values = {
@@ -188,42 +264,23 @@ def _result(
         for key, value in rates.items()
         if RATES[key][1] in units
     }
-    for name, value in counted.items():
-        stated = values.setdefault(name, value)
+    for measure, value in counted.items():
+        stated = values.setdefault(measure, value)
         if abs(stated - value) > ROUNDED:
             found.contradictions.append(
-                f"{place}: {name} is {stated:.6g} as stated and {value:.6g} by its counts"
+                f"{place}: {measure} is {stated:.6g} as stated and {value:.6g} by its counts"
             )
     found.contradictions.extend(f"{place}: {words}" for words in broken_laws(values))
     total = part.numbers.get("total", 0.0)
     return ImportedResult(
         place,
-        model,
-        {name: values[name] for name in MEASURES if name in values},
+        name.model,
+        {measure: values[measure] for measure in MEASURES if measure in values},
         int(total) if total > 0 else None,
-        _known_split(part.said.get("split") or split),
-        part.said.get("dataset", ""),
+        name.split,
+        name.dataset,
         units,
     )
-
-
-def _model_and_split(folder: str, path: str, keys: tuple[str, ...]) -> tuple[str, str]:
-    """The model by folders, file and keys, without its split and seed; the innermost split."""
-    inside = os.path.relpath(path, folder).removesuffix(".json")
-    *folders, stem = inside.split(os.sep)
-    splits = [match.group() for name in (*folders, stem) for match in _SPLIT.finditer(name)]
-    splits += [key for key in keys if key.lower() in _SPLITS]
-    plain = _SEED.sub("", _SPLIT.sub("", stem).strip("-_. "))
-    names = [name for name in folders if name.lower() not in _SPLITS]
-    names = [name for name in names if _SEED.sub("", name)]
-    names += [plain] if plain.lower() not in _RESULTS else []
-    names += [key for key in keys if key.lower() not in _SPLITS]
-    model = "/".join(names) or os.path.basename(os.path.abspath(folder))
-    return model, splits[-1] if splits else ""
-
-
-def _known_split(text: str) -> str:
-    return _SPLITS.get(text.lower(), text)
 
 
 def _possible(

@@ -35,7 +35,20 @@ from assay.tables.table import Table
 from assay.tasks.prediction import tables
 from assay.tasks.prediction.baselines import evaluate_baselines
 from assay.tasks.prediction.evaluate import Accumulator, evaluate_candidates
-from assay.tasks.prediction.files import PredictionFile, read_labels, read_prediction_file
+from assay.tasks.prediction.files import (
+    PredictionFile,
+    as_lists,
+    read_labels,
+    read_prediction_file,
+)
+from assay.tasks.prediction.further import (
+    Further,
+    confidence_of_file,
+    distances_of,
+    mark_new_places,
+    read_coordinates,
+)
+from assay.tasks.prediction.places import DistanceResult, Predictability, measure_predictability
 from assay.tasks.prediction.result import PredictionResult, model_records
 from assay.tasks.prediction.seeds import SeedReport, compare_models
 
@@ -53,9 +66,12 @@ class PredictionRequest:
 
     `files` are `FILE` or `NAME=FILE`; the same name before several files makes them seeds of one
     model. `targets` is a .npy of true classes for files that hold scores only. `candidates`,
-    `target` and `ids` name columns or arrays, `by` a column of the table or `FILE:COLUMN` whose
-    values group the samples. With `train`, labels in order of time (`FILE` or `FILE:COLUMN`),
-    baselines are evaluated beside the models.
+    `target` and `ids` name columns or arrays, `by` columns of the table or `FILE:COLUMN` whose
+    values group the samples; `new_places` groups them by whether the true class was in training.
+    `confidence` looks at the scores themselves, `coordinates` (a file) at metres, and
+    `predictability` at the training labels. With `train`, labels in order of time (`FILE` or
+    `FILE:COLUMN`), baselines are evaluated beside the models; `users` are those of the samples,
+    `previous` is the class before each sample and `history` the list of all before it.
     """
 
     files: tuple[str, ...]
@@ -65,10 +81,16 @@ class PredictionRequest:
     ids: str | None = None
     measures: tuple[str, ...] = ()
     ks: tuple[int, ...] = ()
-    by: str | None = None
+    by: tuple[str, ...] = ()
+    new_places: bool = False
+    confidence: bool = False
+    coordinates: str | None = None
+    predictability: bool = False
     train: str | None = None
     train_users: str | None = None
+    users: str | None = None
     previous: str | None = None
+    history: str | None = None
     n_classes: int | None = None
     per_class: bool = False
     histogram: bool = False
@@ -84,10 +106,15 @@ class PredictionRequest:
                     f"-m {name}: Accuracy, F1, precision and recall over classes are always "
                     "reported, with every average. Leave it out."
                 )
-        for name in ("train_users", "previous"):
+        needing = ("train_users", "users", "previous", "history", "new_places", "predictability")
+        for name in needing:
             if getattr(self, name) and not self.train:
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} has no effect without --train. Add it.")
+        if self.users and not self.train_users:
+            raise UsageError("--users needs --train-users: whose the training labels are.")
+        if self.previous and self.history:
+            raise UsageError("Give --previous or --history, not both.")
 
     @property
     def rules(self) -> Conventions:
@@ -104,10 +131,11 @@ class PredictionRequest:
 
     def paths(self) -> list[str | None]:
         """All files that are read."""
-        others = (self.train, self.train_users, self.previous, self.by)
+        others = (self.train, self.train_users, self.users, self.previous, self.history, *self.by)
         return [
             *(path for _, path in self.named_files()),
             self.targets,
+            self.coordinates,
             *(None if text is None else groups_path(text) for text in others),
         ]
 
@@ -125,8 +153,9 @@ class ModelResults:
     request: PredictionRequest
     models: dict[str, list[PredictionResult]]
     baselines: list[PredictionResult]
-    column: str | None = None
+    columns: tuple[str, ...] = ()
     comparison: SeedReport | None = None
+    further: Further = field(default_factory=Further)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -138,7 +167,7 @@ class ModelResults:
     def signature(self) -> str:
         """The conventions and the settings of all models, listed where they differ."""
         seeds = [one.scores for results in self.models.values() for one in results]
-        return signature_of(seeds, {"by": self.column})
+        return signature_of(seeds, {"by": ",".join(self.columns) or None})
 
     @property
     def remarks(self) -> Iterator[str]:
@@ -158,24 +187,24 @@ class ModelResults:
             page += [Words(words) for words in report.paired.remarks]
         if report is not None and self._has_seeds:
             page.append(Words(report.advice))
-        page += self._more_tables()
+        page += [*self._more_tables(), *self.further.page()]
         return [*page, Words(self.signature, "signature")]
 
     def tables(self) -> list[Table]:
         """The summary and every further table of the request."""
-        return [tables.summary_table(self.models, self.baselines), *self._more_tables()]
+        first = tables.summary_table(self.models, self.baselines)
+        return [first, *self._more_tables(), *self.further.tables()]
 
     def _more_tables(self) -> list[Table]:
-        found = []
-        if self.column is not None:
-            found.append(tables.group_table(self.firsts, self.column))
+        found = [tables.group_table(self.firsts, column) for column in self.columns]
         if self.comparison is not None and self._has_seeds:
             found.append(tables.seed_table(self.comparison))
             found += [tables.welch_table(self.comparison)] if self.comparison.welch else []
         if self.comparison is not None and self.comparison.paired is not None:
             found.append(self.comparison.paired.pair_table())
         found += [tables.rank_table(self.firsts)] if self.request.histogram else []
-        found += [tables.class_table(self.firsts)] if self.request.per_class else []
+        if self.request.per_class:
+            found += [tables.class_table(self.firsts), tables.mistake_table(self.firsts)]
         return found
 
     @property
@@ -203,6 +232,7 @@ class ModelResults:
             },
             "baselines": [one.to_dict() for one in self.baselines],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
+            **self.further.to_dict(),
             "remarks": list(self.remarks),
         }
 
@@ -216,7 +246,8 @@ def evaluate_files(
     models: dict[str, list[PredictionResult]] = {}
     notes: list[str] = []
     first: PredictionFile | None = None
-    column = None
+    columns: tuple[str, ...] = ()
+    confidence = {}
     for model, path in _without_duplicates(request.named_files(), notes):
         read = read_prediction_file(
             path,
@@ -227,16 +258,35 @@ def evaluate_files(
         )
         first = first or read
         groups = _groups(request, read)
-        column = next(iter(groups), None)
+        columns = tuple(groups)
         for name, result in _results(request, model, read, groups, bar):
             models.setdefault(name, []).append(result)
+        if request.confidence and model not in confidence:
+            confidence[model] = confidence_of_file(read, _numbers(read.targets), model)
     if first is None:
         raise UsageError("No file is left to evaluate.")
     found = next(iter(models.values()))[0]
     baselines = _baselines(request, first, found)
     several = len(models) > 1 or any(len(results) > 1 for results in models.values())
     comparison = compare_models(models) if several else None
-    return ModelResults(request, models, baselines, column, comparison, notes)
+    firsts = [results[0] for results in models.values()]
+    further = Further(confidence, _distances(request, firsts), _predictability(request))
+    return ModelResults(request, models, baselines, columns, comparison, further, notes)
+
+
+def _distances(
+    request: PredictionRequest, results: list[PredictionResult]
+) -> dict[str, DistanceResult]:
+    if request.coordinates is None:
+        return {}
+    return distances_of(results, read_coordinates(request.coordinates))
+
+
+def _predictability(request: PredictionRequest) -> Predictability | None:
+    if not request.predictability or request.train is None:
+        return None
+    users = None if request.train_users is None else read_labels(request.train_users)
+    return measure_predictability(read_labels(request.train), users)
 
 
 def _no_bar(title: str) -> AbstractContextManager[None]:
@@ -350,20 +400,36 @@ def _measures(request: PredictionRequest, lists: bool) -> Any:
 
 
 def _groups(request: PredictionRequest, read: PredictionFile) -> dict[str, Any]:
-    if request.by is None:
-        return {}
-    if request.by in read.columns:
-        values = read.columns[request.by]
-        ids = range(len(values)) if read.query_ids is None else read.query_ids
-        return {request.by: dict(zip(ids, values, strict=True))}
-    if not os.path.exists(groups_path(request.by)):
+    """{column: {sample id: group}} of every column that was asked for."""
+    found: dict[str, Any] = {}
+    for wanted in request.by:
+        found |= _group_column(wanted, read)
+    if request.new_places and request.train is not None:
+        users = _users(request, read)
+        train = _like(read_labels(request.train), read.targets)
+        marks = mark_new_places(
+            list(read.targets), train, users.get("users"), users.get("sample_users")
+        )
+        found["place"] = _by_id(marks, read)
+    return found
+
+
+def _by_id(values: list[Any], read: PredictionFile) -> dict[Any, Any]:
+    ids = range(len(values)) if read.query_ids is None else read.query_ids
+    return dict(zip(ids, values, strict=True))
+
+
+def _group_column(wanted: str, read: PredictionFile) -> dict[str, Any]:
+    if wanted in read.columns:
+        return {wanted: _by_id(read.columns[wanted], read)}
+    if not os.path.exists(groups_path(wanted)):
         have = name_few(list(read.columns)) if read.columns else "none"
         raise UsageError(
-            f"--by {request.by}: not a column of {read.name} (it has: {have}), and not a file."
+            f"--by {wanted}: not a column of {read.name} (it has: {have}), and not a file."
         )
     count = len(read.targets)
     ids = Ids.count(count) if read.query_ids is None else Ids.of(read.query_ids, what="sample")
-    column, groups = read_groups(request.by, ids)
+    column, groups = read_groups(wanted, ids)
     return {column: groups}
 
 
@@ -378,21 +444,41 @@ def _baselines(
         measures=result.scores.measures,
         n_classes=result.n_classes or None,
         previous=_previous(request, read),
-        users=None if request.train_users is None else read_labels(request.train_users),
+        history=_history(request, read),
+        **_users(request, read),
         query_ids=read.query_ids,
         conventions=request.rules,
         allow_mismatch=request.allow_mismatch,
     )
 
 
+def _users(request: PredictionRequest, read: PredictionFile) -> dict[str, Any]:
+    """Users of the training labels and of the samples, as text: a CSV holds nothing else."""
+    if request.train_users is None:
+        return {}
+    found = {"users": read_labels(request.train_users)}
+    if request.users is not None:
+        found["sample_users"] = _column(request.users, read)
+    return {name: [str(user) for user in users] for name, users in found.items()}
+
+
+def _column(name: str, read: PredictionFile) -> list[Any]:
+    """A column of the predictions, or one of another file."""
+    return read.columns[name] if name in read.columns else read_labels(name)
+
+
 def _previous(request: PredictionRequest, read: PredictionFile) -> Any:
     if request.previous is None:
         return None
-    if request.previous in read.columns:
-        labels = read.columns[request.previous]
-    else:
-        labels = read_labels(request.previous)
-    return [None if label in ("", None) else label for label in _like(labels, read.targets)]
+    labels = _like(_column(request.previous, read), read.targets)
+    return [None if label in ("", None) else label for label in labels]
+
+
+def _history(request: PredictionRequest, read: PredictionFile) -> Any:
+    if request.history is None:
+        return None
+    rows = as_lists(_column(request.history, read), request.history, read.name)
+    return [_like(row, read.targets) if row else [] for row in rows]
 
 
 def _like(labels: list[Any], targets: Any) -> list[Any]:

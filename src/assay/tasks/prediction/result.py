@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,17 +62,19 @@ class RankBin:
 class PredictionResult:
     """One model on one set of samples, in the order of their ids.
 
-    `scores` holds a value per measure and sample; `targets` the true class of each sample, −1 or
-    an empty text where there is none; `confusion` counts top-1 predictions by class;
-    `depth` is the length of the candidate lists, 0 where all classes were ranked; `repeated` is how
-    often a list named a class again. `masked` samples have a score of −inf at their true class,
-    `unlisted` ones a true class that no list of any sample names, `empty` ones an empty list.
+    `scores` holds a value per measure and sample; `targets` the true class of each sample and
+    `predicted` its first one, −1 or an empty text where there is none; `confusion` counts top-1
+    predictions by class; `depth` is the length of the candidate lists, 0 where all classes were
+    ranked; `repeated` is how often a list named a class again. `masked` samples have a score of
+    −inf at their true class, `unlisted` ones a true class that no list of any sample names,
+    `empty` ones an empty list.
     """
 
     name: str
     hits: Hits
     scores: Scores
     targets: NDArray[Any]
+    predicted: NDArray[Any]
     confusion: Confusion
     depth: int = 0
     repeated: int = 0
@@ -195,6 +198,13 @@ class PredictionResult:
         keys = ("class", "support", "predicted", "right", "precision", "recall", "f1")
         return [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]
 
+    def mistakes(self, limit: int = 20) -> list[tuple[Any, Any, int]]:
+        """The most frequent pairs of a true class and another one that was predicted for it."""
+        pairs = zip(self.targets.tolist(), self.predicted.tolist(), strict=True)
+        counts = Counter(pair for pair in pairs if pair[0] not in (-1, "") and pair[0] != pair[1])
+        ordered = sorted(counts.items(), key=lambda one: (-one[1], str(one[0])))
+        return [(*pair, n) for pair, n in ordered[:limit]]
+
     def to_dict(self, *, per_class: bool = False) -> dict[str, Any]:
         """Plain data for JSON; undefined numbers are None."""
         data = self.scores.to_dict(per_query=False)
@@ -225,6 +235,10 @@ class PredictionResult:
             found.setdefault("by", {})[column] = shown
         if per_class:
             found["per_class"] = self.by_class()
+            found["mistakes"] = [
+                {"class": true, "predicted": wrong, "samples": n}
+                for true, wrong, n in self.mistakes()
+            ]
         return found
 
     def records(self, *, name: str | None = None, number: int = 1) -> list[RunRecord]:
@@ -273,6 +287,7 @@ def make_result(
     confusion: Confusion,
     *,
     targets: NDArray[Any],
+    predicted: NDArray[Any],
     query_ids: Any,
     measures: str | Measure | Iterable[str | Measure],
     name: str,
@@ -281,7 +296,7 @@ def make_result(
     depth: int = 0,
     **counts: int,
 ) -> PredictionResult:
-    """Score the hits; `targets` are in the order of `query_ids`.
+    """Score the hits; `targets` and `predicted` are in the order of `query_ids`.
 
     Groups are {column: {sample id: group}}, or lists where samples have no id.
     A rank beyond the end of a list is not known, so a cut-off must not lie there. `counts` are
@@ -301,8 +316,10 @@ def make_result(
         checks.require(groups, Mapping, "groups", "{column: {sample id: group}}")
         scores = scores.with_groups(**groups)
     ids = Ids.count(len(targets)) if query_ids is None else Ids.of(query_ids, what="query")
-    in_order = targets[ids.order()]  # as hits are
-    return PredictionResult(name, hits, scores, in_order, confusion, depth, **counts)
+    order = ids.order()  # as hits are
+    return PredictionResult(
+        name, hits, scores, targets[order], predicted[order], confusion, depth, **counts
+    )
 
 
 def model_records(models: Mapping[str, Sequence[PredictionResult]]) -> list[RunRecord]:

@@ -7,7 +7,7 @@ mean over seeds of each sample. The second is the one to prefer, and `ADVICE` sa
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -21,7 +21,16 @@ from assay.scoring.scores import Scores
 from assay.stats import Interval, TestResult, interval, welch_test
 from assay.tasks.prediction.result import PredictionResult
 
-__all__ = ["ADVICE", "SeedReport", "SeedRow", "WelchRow", "compare_models", "compare_seed_means"]
+__all__ = [
+    "ADVICE",
+    "SeedReport",
+    "SeedRow",
+    "WelchRow",
+    "compare_models",
+    "compare_pairs",
+    "compare_seed_means",
+    "spread_over_seeds",
+]
 
 ADVICE = (
     "Prefer the paired test over samples: it compares the models on the same samples, of which "
@@ -120,18 +129,29 @@ def compare_seed_means(means: Means, *, level: float = 0.95, data: str = "") -> 
     >>> round(report.rows[0].mean, 4), round(report.rows[0].sd, 4)
     (0.42, 0.01)
     """
-    rows = [
+    pairs = combinations(means, 2)
+    return SeedReport(spread_over_seeds(means, level, data), compare_pairs(means, pairs, data))
+
+
+def spread_over_seeds(means: Means, level: float, data: str) -> tuple[SeedRow, ...]:
+    """A row for each model and measure."""
+    return tuple(
         _row(model, measure, values, level, data)
         for model, by_measure in means.items()
         for measure, values in by_measure.items()
-    ]
-    tests = [
+    )
+
+
+def compare_pairs(
+    means: Means, pairs: Iterable[tuple[str, str]], data: str
+) -> tuple[WelchRow, ...]:
+    """Welch's test of these pairs of models, on every measure that both have."""
+    return tuple(
         _welch(a, b, measure, means, data)
-        for a, b in combinations(means, 2)
+        for a, b in pairs
         for measure in means[a]
         if measure in means[b]
-    ]
-    return SeedReport(tuple(rows), tuple(tests))
+    )
 
 
 def _row(model: str, measure: str, values: Sequence[float], level: float, data: str) -> SeedRow:

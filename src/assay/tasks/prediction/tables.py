@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from assay.stats import Interval
 from assay.tables.table import Cell, Table
 from assay.tasks.prediction.result import PredictionResult
-from assay.tasks.prediction.seeds import SeedReport
+from assay.tasks.prediction.seeds import SeedReport, SeedRow, WelchRow
 
 if TYPE_CHECKING:
     from assay.tasks.prediction.imported import ImportedResults
@@ -18,6 +18,7 @@ __all__ = [
     "class_table",
     "group_table",
     "import_table",
+    "mistake_table",
     "rank_table",
     "seed_table",
     "summary_table",
@@ -96,6 +97,16 @@ def class_table(models: Sequence[PredictionResult]) -> Table:
     return Table((*_front_names(models), *columns), tuple(rows))
 
 
+def mistake_table(models: Sequence[PredictionResult]) -> Table:
+    """The classes that are most often predicted for another one."""
+    rows = [
+        (*_front(one, models), Cell(str(true)), Cell(str(wrong)), Cell(n, "count"))
+        for one in models
+        for true, wrong, n in one.mistakes()
+    ]
+    return Table((*_front_names(models), "class", "predicted instead", "samples"), tuple(rows))
+
+
 def _front(one: PredictionResult, models: Sequence[PredictionResult]) -> tuple[Cell, ...]:
     """The model's name in front of its rows, where there are several."""
     return (Cell(one.name),) if len(models) > 1 else ()
@@ -140,9 +151,12 @@ def group_table(models: Sequence[PredictionResult], column: str) -> Table:
 
 def seed_table(report: SeedReport) -> Table:
     """Mean, standard deviation and interval over seeds, a row for each model and measure."""
+    measures = dict.fromkeys(row.measure for row in report.rows)
+    title = _data_title(report.rows)
+    order = {measure: place for place, measure in enumerate(measures)}
     rows = tuple(
         (
-            *_data_cell(report, row.data),
+            *(Cell(row.data) for _ in title),
             Cell(row.measure),
             Cell(row.model),
             Cell(row.n_seeds, "count"),
@@ -151,31 +165,24 @@ def seed_table(report: SeedReport) -> Table:
             Cell(row.interval.low, "fraction"),
             Cell(row.interval.high, "fraction"),
         )
-        for row in sorted(report.rows, key=lambda row: _place(report, row.measure))
+        for row in sorted(report.rows, key=lambda row: order[row.measure])
     )
     level = f"{report.rows[0].interval.level * 100:g} %" if report.rows else ""
     columns = ("measure", "model", "seeds", "mean", "sd", f"{level} from", "to")
-    return Table((*_data_title(report), *columns), rows)
+    return Table((*title, *columns), rows)
 
 
-def _data_title(report: SeedReport) -> tuple[str, ...]:
-    return ("samples",) if any(row.data for row in report.rows) else ()
-
-
-def _data_cell(report: SeedReport, data: str) -> tuple[Cell, ...]:
-    """The set of samples in front of its rows, where it is known."""
-    return (Cell(data),) if _data_title(report) else ()
-
-
-def _place(report: SeedReport, measure: str) -> int:
-    return list(dict.fromkeys(row.measure for row in report.rows)).index(measure)
+def _data_title(rows: Sequence[SeedRow | WelchRow]) -> tuple[str, ...]:
+    """The set of samples stands in front of its rows, where it is known."""
+    return ("samples",) if any(row.data for row in rows) else ()
 
 
 def welch_table(report: SeedReport) -> Table:
     """Welch's test between models, over seeds."""
+    title = _data_title(report.welch)
     rows = tuple(
         (
-            *_data_cell(report, row.data),
+            *(Cell(row.data) for _ in title),
             Cell(row.measure),
             Cell(f"{row.a} − {row.b}"),
             Cell(row.difference, "fraction"),
@@ -185,20 +192,21 @@ def welch_table(report: SeedReport) -> Table:
         for row in report.welch
     )
     columns = ("measure", "models", "difference", "p (Welch)", "note")
-    return Table((*_data_title(report), *columns), rows)
+    return Table((*title, *columns), rows)
 
 
 def import_table(imported: ImportedResults) -> Table:
     """A row for each result file, values as fractions; dataset and split where any is known."""
     told = [key for key in ("dataset", "split") if any(getattr(r, key) for r in imported.results)]
+    measures = imported.measures
     rows = tuple(
         (
             Cell(one.path),
             Cell(one.model),
             *(Cell(getattr(one, key)) for key in told),
-            *(Cell(one.values.get(name, math.nan), "fraction") for name in imported.measures),
+            *(Cell(one.values.get(name, math.nan), "fraction") for name in measures),
             Cell(one.total, "count"),
         )
         for one in imported.results
     )
-    return Table(("file", "model", *told, *imported.measures, "samples"), rows)
+    return Table(("file", "model", *told, *measures, "samples"), rows)

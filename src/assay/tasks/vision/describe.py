@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -37,6 +38,7 @@ __all__ = ["DESCRIPTORS", "Described", "by_function", "describe", "from_file", "
 
 
 _KEYS: Final = ("vectors", "codes", "ids")
+_OTHERS_CODE: Final = Lock()  # a function of others need not bear being called by two threads
 
 
 def is_file(spec: str) -> bool:
@@ -71,7 +73,8 @@ def by_function(
     """
     function = named_callable(spec, "module:function")
     try:
-        values = np.asarray(function(image.copy(), keypoints, **options))
+        with _OTHERS_CODE:
+            values = np.asarray(function(image.copy(), keypoints, **options))
     except Exception as error:  # the function is not ours: it can fail in any way
         raise InputError(f"The descriptor {spec!r} failed: {error_text(error)}.") from error
     _check_matrix(values, f"The descriptor {spec!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -27,18 +28,42 @@ def opencv() -> Any:
 def steady() -> Iterator[Any]:
     """OpenCV on one thread, and silent: keypoints and sums in one order, errors only as errors.
 
-    Scenes are the unit to run side by side, in processes. What was set before is put back.
+    These settings are the whole process's: the first of several threads makes them, and the last
+    to leave puts back what was set before. Scenes are the unit to run side by side.
     """
     cv2 = opencv()
-    log = cv2.utils.logging
-    threads, level = cv2.getNumThreads(), log.getLogLevel()
-    cv2.setNumThreads(1)
-    log.setLogLevel(log.LOG_LEVEL_SILENT)
+    with _SETTINGS.lock:
+        if not _SETTINGS.users:
+            _SETTINGS.make(cv2)
+        _SETTINGS.users += 1
     try:
         yield cv2
     finally:
-        cv2.setNumThreads(threads)
-        log.setLogLevel(level)
+        with _SETTINGS.lock:
+            _SETTINGS.users -= 1
+            if not _SETTINGS.users:
+                _SETTINGS.put_back(cv2)
+
+
+class _OpenCVSettings:
+    """What OpenCV was set to, and how many blocks need it otherwise."""
+
+    def __init__(self) -> None:
+        self.lock, self.users = Lock(), 0
+        self.threads = self.level = 0
+
+    def make(self, cv2: Any) -> None:
+        log = cv2.utils.logging
+        self.threads, self.level = cv2.getNumThreads(), log.getLogLevel()
+        cv2.setNumThreads(1)
+        log.setLogLevel(log.LOG_LEVEL_SILENT)
+
+    def put_back(self, cv2: Any) -> None:
+        cv2.setNumThreads(self.threads)
+        cv2.utils.logging.setLogLevel(self.level)
+
+
+_SETTINGS = _OpenCVSettings()
 
 
 Image = NDArray[np.uint8]

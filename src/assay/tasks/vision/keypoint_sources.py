@@ -10,8 +10,9 @@ import csv
 import io
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from assay.core.ids import Ids
 from assay.core.numbers import parse_number, parse_whole
+from assay.core.once import Once
 from assay.errors import FormatError, InputError, UsageError
 from assay.io.arrays import load_npz
 from assay.io.atomic import atomic_write
@@ -38,6 +40,7 @@ from assay.tasks.vision.opencv_features import detect
 from assay.tasks.vision.scenes import Scene
 
 __all__ = [
+    "Detections",
     "KeypointSettings",
     "fill_path",
     "keypoints_of",
@@ -221,10 +224,38 @@ class KeypointSettings:
             raise UsageError("A path of keypoints needs the source file or project, not detect.")
 
 
-def keypoints_of(scene: Scene, k: int, image: Image, settings: KeypointSettings) -> Keypoints:
+class Detections:
+    """What detectors found in images, so that each is asked once, whoever describes it."""
+
+    def __init__(self) -> None:
+        self._found: Once[tuple[str, int, str], Keypoints] = Once()
+
+    def detect(
+        self, scene: Scene, k: int, image: Image, detector: str, options: Mapping[str, Any]
+    ) -> Keypoints:
+        """The keypoints of image k of a scene, all of them."""
+        key = scene.name, k, f"{detector.lower()} {sorted(options.items())!r}"
+        return self._found.get(key, lambda: detect(image, detector, options=options))
+
+    def forget(self, scene: Scene) -> None:
+        """All of a scene but its first image, which is a distractor in others."""
+        self._found.forget(lambda key: key[0] == scene.name and key[1] > 1)
+
+
+def keypoints_of(
+    scene: Scene,
+    k: int,
+    image: Image,
+    settings: KeypointSettings,
+    detections: Detections | None = None,
+) -> Keypoints:
     """The keypoints of image k of a scene; an image without any is refused."""
-    found = _load_keypoints(scene, k, image, settings)
-    chosen = _chosen(found, image, settings)
+    ask = partial((detections or Detections()).detect, scene, k, image)
+    if settings.path is None:
+        found = ask(settings.detector, settings.options)
+    else:
+        found = read_keypoints(fill_path(settings.path, {"scene": scene.name, "image": k}))
+    chosen = _chosen(found, image, settings, ask)
     if not len(chosen):
         raise InputError(
             f"Image {k} of scene {scene.name!r} has no keypoints left: {len(found)} found, none "
@@ -248,17 +279,16 @@ def project_keypoints(
     return ahead
 
 
-def _load_keypoints(scene: Scene, k: int, image: Image, settings: KeypointSettings) -> Keypoints:
-    if settings.path is None:
-        return detect(image, settings.detector, options=settings.options)
-    return read_keypoints(fill_path(settings.path, {"scene": scene.name, "image": k}))
-
-
-def _chosen(found: Keypoints, image: Image, settings: KeypointSettings) -> Keypoints:
+def _chosen(
+    found: Keypoints,
+    image: Image,
+    settings: KeypointSettings,
+    ask: Callable[[str, Mapping[str, Any]], Keypoints],
+) -> Keypoints:
     ours = _limit(found, image, settings)
     if settings.shared_with is None:
         return _cut(ours, settings)
-    theirs = _limit(detect(image, settings.shared_with), image, settings)
+    theirs = _limit(ask(settings.shared_with, {}), image, settings)
     left, right = shared(ours, theirs, tolerance=settings.tolerance)
     kept = _cut(left, settings)
     return kept if settings.shared_side == "left" else right.take(kept.ids.match(right.ids))

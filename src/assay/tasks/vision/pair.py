@@ -19,8 +19,12 @@ from assay.search.engine.codes import Codes
 from assay.tasks.vision.describe import Described, Kind, describe
 from assay.tasks.vision.ground_truth import Status, Truth, check_taus, match_truths
 from assay.tasks.vision.homography import inside, project_points
-from assay.tasks.vision.images import Image
-from assay.tasks.vision.keypoint_sources import KeypointSettings, keypoints_of, project_keypoints
+from assay.tasks.vision.keypoint_sources import (
+    Detections,
+    KeypointSettings,
+    keypoints_of,
+    project_keypoints,
+)
 from assay.tasks.vision.keypoints import Keypoints
 from assay.tasks.vision.scenes import Scene
 
@@ -207,26 +211,25 @@ def describe_image(
     descriptor: str = "SIFT",
     options: Mapping[str, Any] | None = None,
     projected: Keypoints | None = None,
+    detections: Detections | None = None,
 ) -> Side:
-    """Read image k, find its keypoints (or project those of image 1) and describe them."""
+    """Read image k, find its keypoints (or project those of image 1) and describe them.
+
+    `detections`, shared by several descriptors, finds keypoints once for all of them.
+    """
     settings = keypoints or KeypointSettings()
     seconds: Seconds = {}
     with timed(seconds, "read"):
         image = scene.image(k)
     with timed(seconds, "keypoints"):
-        found = _keypoints(scene, k, image, settings, projected)
+        if projected is None:
+            found = keypoints_of(scene, k, image, settings, detections)
+        else:
+            found = project_keypoints(scene, k, projected, image.shape, border=settings.border)
     with timed(seconds, "describe"):
         names = {"scene": scene.name, "image": k}
         described = describe(image, found, descriptor, options=options, names=names)
     return Side(image.shape, found, described, seconds)
-
-
-def _keypoints(
-    scene: Scene, k: int, image: Image, settings: KeypointSettings, projected: Keypoints | None
-) -> Keypoints:
-    if projected is None:
-        return keypoints_of(scene, k, image, settings)
-    return project_keypoints(scene, k, projected, image.shape, border=settings.border)
 
 
 @contextmanager

@@ -1,0 +1,28 @@
+// What compilers other than GCC and Clang have no word for, in one place.
+#pragma once
+
+#include <cstdint>
+
+namespace assay {
+
+// This memory will be needed soon.
+inline void prefetch(const void* address) {
+#if defined(__GNUC__)
+    __builtin_prefetch(address);
+#else
+    (void)address;
+#endif
+}
+
+// The number of the lowest bit that is set; there must be one.
+inline int lowest_bit(uint64_t word) {
+#if defined(__GNUC__)
+    return __builtin_ctzll(word);
+#else
+    int bit = 0;
+    while ((word >> bit & 1) == 0) ++bit;
+    return bit;
+#endif
+}
+
+}  // namespace assay
