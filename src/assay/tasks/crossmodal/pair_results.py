@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -140,7 +140,6 @@ class PairedResult:
     folds: int
     n_images: int
     expected_images: int | None = None
-    name: str = field(default="this model")
 
     def direction(self, name: str, level: str = "pair") -> PairedDirection:
         """One direction, such as `image2text`."""
