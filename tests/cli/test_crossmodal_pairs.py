@@ -58,6 +58,18 @@ def test_a_protocol_prints_the_row_of_papers(here, assay):
     assert len(table.splitlines()) == 12
 
 
+def test_pairs_by_id_are_those_of_the_layout(here, assay):
+    np.save("pair-of-image.npy", np.arange(200))
+    order = np.random.default_rng(0).permutation(1000)
+    np.savez("mixed.npz", text_embeddings=here["texts"][order], sample_ids=order + 5000)
+    np.savez("pair-of-text.npz", labels=np.arange(1000) // 5, sample_ids=np.arange(5000, 6000))
+    mixed = ("--modality", "image=images.npy", "--modality", "text=mixed.npz", "--modality-labels")
+    pairs = ("image=pair-of-image.npy", "text=pair-of-text.npz", "--protocol", "pairs", "--json")
+    found = data(assay("crossmodal", *mixed, *pairs))
+    plain = data(assay("crossmodal", *PAIRS, "--protocol", "pairs", "--json"))
+    assert found["levels"]["pair"]["rSum"] == plain["levels"]["pair"]["rSum"]
+
+
 def test_qrels_and_ids_of_samples(here, assay, tmp_path):
     (tmp_path / "image-ids.txt").write_text("".join(f"img{i}\n" for i in range(200)))
     lines = (tmp_path / "positives.txt").read_text().splitlines()
@@ -78,6 +90,37 @@ def test_qrels_and_ids_of_samples(here, assay, tmp_path):
         one["measures"]["Success@5"]["value"]
         > plain["levels"]["pair"]["text2image"]["measures"]["Success@5"]["chance"]
     )
+
+
+def test_positives_in_the_layout_of_eccv_caption(here, assay, tmp_path):
+    """{query id: [ids of positives]} in each direction, of some queries only."""
+    image_ids = [391895 + 7 * image for image in range(200)]
+    text_ids = [770337 + text for text in range(1000)]
+    for name, ids in (("image", image_ids), ("text", text_ids)):
+        (tmp_path / f"{name}-ids.txt").write_text("".join(f"{one}\n" for one in ids))
+    to_image = {str(text_ids[3]): [image_ids[0], image_ids[7]], str(text_ids[9]): [image_ids[1]]}
+    to_text = {str(image_ids[0]): [text_ids[0], text_ids[3], text_ids[40]]}
+    (tmp_path / "eccv_caption_to_image.json").write_text(json.dumps(to_image))
+    (tmp_path / "eccv_image_to_caption.json").write_text(json.dumps(to_text))
+    answer = data(
+        assay(
+            *("crossmodal", *PAIRS, "--protocol", "pairs", "--json", "-m", "MAP@R", "-m", "Rprec"),
+            *("--modality-ids", "image=image-ids.txt", "text=text-ids.txt"),
+            *("-r", "text2image=eccv_caption_to_image.json"),
+            *("-r", "image2text=eccv_image_to_caption.json"),
+        )
+    )
+    found = answer["levels"]["qrels"]
+    assert (found["text2image"]["queries"], found["image2text"]["queries"]) == (2, 1)
+    images, texts = (here[name].astype(float) for name in ("images", "texts"))
+    images /= np.linalg.norm(images, axis=1, keepdims=True)
+    texts /= np.linalg.norm(texts, axis=1, keepdims=True)
+    first = np.argsort(-(texts @ images[0]), kind="stable")[:3]
+    hits = [text in (0, 3, 40) for text in first]
+    measures = found["image2text"]["measures"]
+    assert measures["Rprec"]["value"] == pytest.approx(np.mean(hits))
+    precisions = [hits[i] * sum(hits[: i + 1]) / (i + 1) for i in range(3)]
+    assert measures["MAP@R"]["value"] == pytest.approx(sum(precisions) / 3)
 
 
 def test_test_queries_search_a_training_gallery(here, assay):

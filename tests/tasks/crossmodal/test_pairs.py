@@ -115,6 +115,15 @@ def test_chance_of_first_ranks_is_that_of_all_orders(n, relevant):
     assert one.chance_median() == half
 
 
+def test_a_positive_that_no_list_holds_stands_at_the_end():
+    images = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]])  # the second has no direction
+    texts = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    found = paired_retrieval({"image": images, "text": texts}, zero="drop")
+    assert found.direction("text2image").ranks[0].values.tolist() == [1, 3, 1]
+    assert found.direction("image2text").ranks[0].values.tolist() == [1, 3, 1]
+    assert any("zero" in words for words in found.remarks)
+
+
 def test_pairs_by_id_need_no_order():
     rng = np.random.default_rng(1)
     images, texts = rng.normal(size=(12, 4)), rng.normal(size=(36, 4))
@@ -235,6 +244,9 @@ def test_senseless_pairs():
         paired_retrieval({"image": images, "text": texts}, folds=4)
     with pytest.raises(UsageError, match="'text' has no labels of its own"):
         paired_retrieval({"image": images, "text": texts}, modality_labels={"image": range(6)})
+    both = {"image": range(6), "text": {"a": range(12), "b": range(12)}}
+    with pytest.raises(UsageError, match="one level, found 2"):
+        paired_retrieval({"image": images, "text": texts}, modality_labels=both)
     with pytest.raises(UsageError, match="rSum needs both"):
         paired_retrieval(
             {"image": images, "text": texts}, qrels={"image2text": {"0": {"1": 1}}}

@@ -9,10 +9,33 @@ import numpy as np
 
 from assay.arrays import Floats
 
-__all__ = ["write_demo"]
+__all__ = ["STEPS", "write_demo"]
 
 N_IMAGES, N_TEST, N_CLASSES, CAPTIONS, SIZE, SEED = 200, 40, 8, 5, 24, 18
 _CLASSES: Final = ("beach", "bicycle", "cat", "kitchen", "market", "snow", "street", "train")
+
+_PAIRS: Final = "--modality image=images.npy --modality text=texts.npy --protocol pairs"
+_CLASSES_OF: Final = "--labels classes.npy --prototype-embeddings prompts.npz"
+_SIDES: Final = "--modality test=test.npy --modality train=images.npy --modality-labels"
+
+# Questions, and the options of the commands that answer them on the demo's files.
+STEPS: Final = {
+    title: [options.split()]
+    for title, options in {
+        "Five captions an image, both ways, as papers print it": _PAIRS,
+        "The same as the mean over four small galleries": f"{_PAIRS} --folds 4 --format latex",
+        "Captions that also fit other images count, too": (
+            f"{_PAIRS} -r text2image=positives.txt -m MAP@R"
+        ),
+        "Which class is nearest to an image?": (
+            f"--modality image=images.npy {_CLASSES_OF} --zero-shot"
+        ),
+        "Do the images nearest to a new one have its class?": (
+            f"{_SIDES} test=test-classes.npy train=classes.npy --directions test2train"
+            " -m RR -m MAP@R"
+        ),
+    }.items()
+}
 
 
 def write_demo(folder: Path, *, seed: int = SEED) -> None:

@@ -68,15 +68,6 @@ class FirstRanks:
         ]
         return cls(ids.take(by_id), *columns)
 
-    def take(self, rows: Ints) -> FirstRanks:
-        """Those of some queries."""
-        return FirstRanks(
-            self.query_ids.take(rows),
-            self.values[rows],
-            self.n_relevant[rows],
-            self.n_docs[rows],
-        )
-
     @property
     def mean(self) -> float:
         """The mean rank; NaN without queries."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -140,7 +140,6 @@ class PairedResult:
     folds: int
     n_images: int
     expected_images: int | None = None
-    name: str = field(default="this model")
 
     def direction(self, name: str, level: str = "pair") -> PairedDirection:
         """One direction, such as `image2text`."""
@@ -313,8 +312,13 @@ _NO_TIES: Final = ("MedR", "MeanR", "rSum")
 
 
 def _short(measure: str) -> str:
-    """The field's name of a measure: its Recall@K is Success@K."""
-    return measure.replace("Success@", "R@")
+    """The field's name of a measure: its R@K is Success@K, so that R@K has another one.
+
+    >>> _short("Success@5"), _short("R@5")
+    ('R@5', 'recall@5')
+    """
+    kind, at, cutoff = measure.partition("@")
+    return {"Success": "R", "R": "recall"}.get(kind, kind) + at + cutoff
 
 
 def _paper_cell(number: Aggregate) -> Cell:

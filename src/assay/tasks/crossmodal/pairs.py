@@ -33,7 +33,7 @@ from assay.tasks.crossmodal.directions import Metric, Zero
 from assay.tasks.crossmodal.evaluate import label_retrieval
 from assay.tasks.crossmodal.pair_results import PairedDirection, PairedResult
 from assay.tasks.crossmodal.results import DirectionResult
-from assay.tasks.crossmodal.samples import SampleRows
+from assay.tasks.crossmodal.samples import SampleRows, align
 
 __all__ = ["PROTOCOLS", "Protocol", "paired_retrieval"]
 
@@ -153,12 +153,17 @@ class _PairedRows:
         return _PairedRows(self.name, self.vectors[rows], self.ids.take(rows), self.labels[rows])
 
     def labelled(self, labels: Any) -> _PairedRows:
+        """The same rows with the ids of their pairs, matched by sample id where both have these."""
         if labels is None:
             raise UsageError(f"The modality {self.name!r} has no labels of its own.")
-        given = labels.values if isinstance(labels, SampleRows) else labels
-        names = checks.check_labels(given, f"The pair ids of {self.name!r}")
-        checks.check_lengths(**{f"embeddings {self.name!r}": len(self.ids), "pair ids": len(names)})
-        return _PairedRows(self.name, self.vectors, self.ids, names)
+        levels = dict(labels) if isinstance(labels, Mapping) else {"pair": labels}
+        if len(levels) != 1:
+            raise UsageError(f"Pairs of {self.name!r} have one level, found {len(levels)}.")
+        (given,) = levels.values()
+        rows = given if isinstance(given, SampleRows) else SampleRows(given)
+        own = SampleRows(self.vectors, None if self.ids.numbered else self.ids)
+        found = align({self.name: own}, {"pair": rows})
+        return _PairedRows(self.name, found.modalities[self.name], found.ids, found.levels["pair"])
 
 
 def _as_part(name: str, rows: Any) -> _PairedRows:

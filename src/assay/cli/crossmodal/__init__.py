@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
+from assay.cli.crossmodal.choices import input_options, prototype_options, search_options
 from assay.cli.options import MultiOptionCommand
 from assay.cli.progress import progress_bar
 from assay.cli.walking import walk
 from assay.compat.label_retrieval import save_results, summary
 from assay.core.checks import check_labels
-from assay.core.conventions import CHOICES
 from assay.scoring.scores import signature_of
 from assay.tables.page import Page, Words
-from assay.tasks.crossmodal.demo import write_demo
+from assay.tasks.crossmodal.demo import STEPS, write_demo
 from assay.tasks.crossmodal.evaluate import LabelRetrievalResult, label_retrieval
 from assay.tasks.crossmodal.inputs import (
     map_prototypes,
@@ -28,7 +28,7 @@ from assay.tasks.crossmodal.inputs import (
     split_names,
 )
 from assay.tasks.crossmodal.pair_results import PairedResult
-from assay.tasks.crossmodal.pairs import PROTOCOLS, paired_retrieval
+from assay.tasks.crossmodal.pairs import paired_retrieval
 from assay.tasks.crossmodal.tables import confusion_picture, confusion_table
 from assay.tasks.crossmodal.zero_shot import ZeroShotResult, zero_shot_classification
 
@@ -43,194 +43,10 @@ __all__ = ["command"]
 _FORMATS = ("text", "markdown", "latex", "csv", "tsv", "json")
 
 
-# The files with embeddings and labels, and which part of them is used.
-_input_options = options.add_options(
-    click.option("--sensor-embeddings", metavar="FILE", help="Vectors of the sensors."),
-    click.option("--sensor-key", metavar="KEY", help="Their array, where FILE is a .npz."),
-    click.option("--text-embeddings", metavar="FILE", help="Vectors of the texts."),
-    click.option("--text-key", metavar="KEY", help="Their array, where FILE is a .npz."),
-    click.option(
-        "--modality",
-        "modalities",
-        multiple=True,
-        metavar="NAME=FILE",
-        help="Vectors of any other modality. May be repeated.",
-    ),
-    click.option(
-        "--modality-key",
-        "modality_keys",
-        multiple=True,
-        metavar="NAME=KEY",
-        help="Its array, where FILE is a .npz.",
-    ),
-    click.option(
-        "--labels",
-        multiple=True,
-        metavar="[LEVEL=]FILE",
-        help="A label for each row: .npy, .npz or .json. Several levels may be "
-        "named: --labels l1=a.npy --labels l2=b.npy.",
-    ),
-    click.option(
-        "--labels-key",
-        "labels_keys",
-        multiple=True,
-        metavar="[LEVEL=]KEY",
-        help="Their array, where FILE is a .npz.",
-    ),
-    click.option(
-        "--modality-labels",
-        multiple=True,
-        metavar="NAME=[LEVEL=]FILE",
-        help="Labels, or ids of pairs, of one modality, where modalities are not in step: test "
-        "queries and a training gallery, captions and images.",
-    ),
-    click.option(
-        "--modality-ids",
-        multiple=True,
-        metavar="NAME=FILE",
-        help="Ids of its samples, one a line, unless the .npz has sample_ids.",
-    ),
-    click.option(
-        "-r",
-        "--qrels",
-        multiple=True,
-        metavar="A2B=FILE",
-        help="Judged pairs of a direction, as a further level: several positives a query.",
-    ),
-    click.option(
-        "--label-map",
-        "label_maps",
-        multiple=True,
-        metavar="LEVEL=FILE",
-        help="A further level made from the first by JSON {label: coarser}.",
-    ),
-    click.option(
-        "--drop-labels",
-        multiple=True,
-        metavar="LABEL,...",
-        help="Leave out samples (and prototypes) with these labels.",
-    ),
-)
-
-
-# Where prototypes come from.
-_prototype_options = options.add_options(
-    click.option("--use-prototypes", is_flag=True, help="Label descriptions are the queries."),
-    click.option(
-        "--zero-shot",
-        is_flag=True,
-        help="Classify samples by the nearest label description: accuracy, classes, confusion.",
-    ),
-    click.option(
-        "--metadata",
-        metavar="FILE",
-        help="JSON with the fields label_to_text_STYLE of each dataset.",
-    ),
-    click.option("--dataset-name", metavar="NAME", help="Dataset in the metadata."),
-    click.option(
-        "--caption-style",
-        default="sourish",
-        show_default=True,
-        metavar="STYLE",
-        help="Caption style in the metadata.",
-    ),
-    click.option(
-        "--encoder",
-        metavar="SPEC",
-        help="Text model: wordllama, st:MODEL, model2vec:MODEL or py:MODULE:FUNCTION.",
-    ),
-    click.option(
-        "--checkpoint",
-        metavar="FILE",
-        help="Text tower of a trained model, .pt or .safetensors.",
-    ),
-    click.option(
-        "--text-encoder-factory",
-        "factory",
-        metavar="MODULE:FACTORY",
-        help="Function that makes a text encoder of the checkpoint.",
-    ),
-    click.option("--device", metavar="NAME", help="Device of the text model."),
-    click.option(
-        "--prototype-embeddings", metavar="FILE", help="Embeddings of ready-made prototypes."
-    ),
-    click.option("--prototype-key", metavar="KEY", help="Their array, where FILE is a .npz."),
-    click.option(
-        "--prototype-labels",
-        metavar="FILE",
-        help="Their labels, unless the .npz holds them as 'labels'.",
-    ),
-    click.option(
-        "--truncate",
-        is_flag=True,
-        help="Divide by min(K, items of the label) in prototype directions.",
-    ),
-)
-
-
-# What is searched, and how it is counted.
-_search_options = options.add_options(
-    click.option(
-        "--directions",
-        multiple=True,
-        metavar="A2B...",
-        help="Such as text2sensor sensor2sensor prototype2text. "
-        "[from each modality to each other, or from prototypes]",
-    ),
-    click.option(
-        "--k-values",
-        multiple=True,
-        type=int,
-        default=(10, 50, 100),
-        show_default=True,
-        metavar="K...",
-        help="Cut-offs.",
-    ),
-    options.measures_option("A measure instead of P@k. May be repeated."),
-    click.option(
-        "--protocol",
-        type=click.Choice(list(PROTOCOLS)),
-        help="Image-text retrieval as papers report it: R@1/5/10 both ways, rSum, median and mean "
-        "rank of the first positive.",
-    ),
-    click.option(
-        "--folds",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="With --protocol: the mean over N galleries. [coco-1k: 5]",
-    ),
-    click.option(
-        "--normalize/--no-normalize", default=None, help="Cosine (default) or dot product."
-    ),
-    options.metric_option("Similarity."),
-    click.option(
-        "--exclude-paired",
-        is_flag=True,
-        help="Exclude the paired item of a sample in the other modality.",
-    ),
-    click.option(
-        "--ties",
-        type=click.Choice(CHOICES["ties"]),
-        default="order",
-        show_default=True,
-        help="How tied items count.",
-    ),
-    options.zero_option,
-    options.mismatch_option,
-    click.option(
-        "--depth",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Depth of the lists for MAP@R. [1000]",
-    ),
-    options.threads_option,
-)
-
-
 @click.command("crossmodal", cls=MultiOptionCommand)
-@_input_options
-@_search_options
-@_prototype_options
+@input_options
+@search_options
+@prototype_options
 @click.option(
     "--full",
     is_flag=True,
@@ -287,7 +103,8 @@ def command(*, saving: Saving, demo: str | None, **chosen: Any) -> None:
           test=la.npy train=lb.npy --directions test2train -m RR -m MAP@R
     """
     if demo is not None:
-        _walk_through(Path(demo))
+        write_demo(Path(demo))
+        walk(Path(demo), STEPS, "crossmodal")
         return
     whole = chosen["full"] or chosen["json_wanted"] or chosen["named"] is not None
     rich = whole or bool(chosen["measures"] or chosen["protocol"] or chosen["zero_shot"])
@@ -558,35 +375,3 @@ def _write_confusion(found: list[DirectionResult], path: str) -> None:
     signature = signature_of([one.scores for one in found])
     result = output.TableResult(confusion_table(found), {"confusion": pairs}, signature=signature)
     output.emit(result, output.choose_format(None, False, path, known=_FORMATS), path)
-
-
-def _walk_through(folder: Path) -> None:
-    """Made-up images and captions, and the commands of their field at work on them."""
-    write_demo(folder)
-    pairs = ("--modality", "image=images.npy", "--modality", "text=texts.npy")
-    classes = ("--labels", "classes.npy", "--prototype-embeddings", "prompts.npz")
-    walk(
-        folder,
-        {
-            "Five captions an image, both ways, as papers print it": [
-                (*pairs, "--protocol", "pairs")
-            ],
-            "The same as the mean over four small galleries": [
-                (*pairs, "--protocol", "pairs", "--folds", "4", "--format", "latex")
-            ],
-            "Captions that also fit other images count, too": [
-                (*pairs, "--protocol", "pairs", "-r", "text2image=positives.txt", "-m", "MAP@R")
-            ],
-            "Which class is nearest to an image?": [
-                ("--modality", "image=images.npy", *classes, "--zero-shot")
-            ],
-            "Do the images nearest to a new one have its class?": [
-                (
-                    *("--modality", "test=test.npy", "--modality", "train=images.npy"),
-                    *("--modality-labels", "test=test-classes.npy", "train=classes.npy"),
-                    *("--directions", "test2train", "-m", "RR", "-m", "MAP@R"),
-                )
-            ],
-        },
-        "crossmodal",
-    )
