@@ -253,3 +253,64 @@ def test_judgments_name_rows_by_number_where_there_are_no_ids(assay, vectors):
     assert (bare.code, bare.err) == (0, "")
     judged = [[one["judgments"] for one in json.loads(a.out)["codes"]] for a in (named, bare)]
     assert judged[0] == judged[1]
+
+
+@pytest.fixture
+def labels(vectors) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(8)
+    made = {"docs": rng.integers(0, 3, 50), "queries": rng.integers(0, 3, 12)}
+    np.save("labels.npy", made["docs"])
+    np.savez("labels.npz", doc_labels=made["docs"], query_labels=made["queries"])
+    np.savez("strange.npz", labels=made["docs"], sample_ids=[f"x{i}" for i in range(50)])
+    return made
+
+
+LABELLED = ("--labels", "labels.npy", "--query-labels", "labels.npz", "--hashing", "imagenet")
+
+
+def test_hashing_by_labels_in_every_format(assay, vectors, labels):
+    files = ("codes", "--embeddings", "docs.npy", "--queries", "queries.npy", *FEW, *LABELLED)
+    answer = assay(*files, "--json")
+    assert (answer.code, answer.err) == (0, "")
+    want = evaluate_codes(
+        vectors["docs"],
+        vectors["queries"],
+        methods=["gaussian"],
+        bits=[8, 32],
+        k=[2, 5],
+        resamples=200,
+        labels=labels["docs"],
+        query_labels=labels["queries"],
+        hashing="imagenet",
+    ).to_dict()
+    for found, one in zip(json.loads(answer.out)["codes"], want["codes"], strict=True):
+        assert found["judgments"] == one["judgments"]
+        assert found["judgments"]["AP@1000"]["mean"] > 0
+        assert found.get("radius") == one.get("radius")
+    for layout, words in (("text", "P@radius 2"), ("latex", "8 bits"), ("csv", "R@radius 32")):
+        assert words in assay(*files, "--format", layout).out
+    assert assay(*files, "--chart", "curve.svg").code == 0
+    assert "By Hamming radius" in Path("curve.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("--hashing", "all"), "give labels or qrels"),
+        (("--labels", "labels.npy"), "Labels are needed"),
+        (("--labels", "labels.npz", "--query-labels", "labels.npy"), "12"),
+        ((*LABELLED, "--rerank", "10"), "leave rerank out"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(assay, labels, change, words):
+    files = ("codes", "--embeddings", "docs.npy", "--queries", "queries.npy", *FEW)
+    answer = assay(*files, *change)
+    assert answer.code != 0
+    assert words in answer.err
+
+
+def test_labels_of_other_rows_are_refused(assay, labels):
+    files = ("codes", "--embeddings", "all.npz", *FEW, "--labels", "strange.npz")
+    answer = assay(*files)
+    assert answer.code != 0
+    assert "not those of the vectors" in answer.err

@@ -9,10 +9,11 @@ import click
 from assay.cli import options, output
 from assay.cli.options import MultiOptionCommand
 from assay.cli.progress import status_line
-from assay.errors import InputError
-from assay.io.arrays import read_ids, read_vectors
+from assay.core.ids import Ids
+from assay.errors import InputError, MismatchError
+from assay.io.arrays import load_keyed, read_ids, read_vectors
 from assay.search.engine import Codes, pack_codes
-from assay.tasks.codes import evaluate_codes
+from assay.tasks.codes import HASHING, evaluate_codes
 
 if TYPE_CHECKING:
     from assay.cli.saving import Saving
@@ -48,6 +49,13 @@ _file_options = options.add_options(
     ),
     click.option("--query-ids", metavar="FILE", help="Ids of the queries, likewise."),
     click.option("-r", "--qrels", metavar="QRELS", help="Judgments, to score the codes against."),
+    click.option(
+        "--labels",
+        metavar="FILE",
+        help="Labels of the documents, instead of QRELS: .npy or .npz (labels), one a row, or 0 "
+        "and 1 for each class; what shares a label is relevant.",
+    ),
+    click.option("--query-labels", metavar="FILE", help="Labels of the queries, likewise."),
     options.mismatch_option,
     click.option(
         "--codes",
@@ -100,6 +108,12 @@ _code_options = options.add_options(
         show_default=True,
         metavar="K...",
         help="Cut-offs.",
+    ),
+    click.option(
+        "--hashing",
+        type=click.Choice(tuple(HASHING)),
+        help="mAP by the rule of learning to hash, cut as on this collection, and precision and "
+        "recall by Hamming radius; needs labels or QRELS.",
     ),
     click.option(
         "--rerank",
@@ -183,12 +197,15 @@ def command(
       assay codes --embeddings vectors.npz --queries vectors.npz --qrels qrels.txt \\
           --doc-ids docs.txt --query-ids queries.txt --k 10 50 --chart curve.svg
       assay codes --embeddings docs.npy --queries queries.npy --method itq --rerank 100
+      assay codes --embeddings docs.npy --queries queries.npy --labels l.npy \\
+          --query-labels ql.npy --hashing nuswide --method itq --bits 16 32 64
       assay codes --embeddings docs.npy --queries queries.npy --packed 256 \\
           --codes mine=doc-codes.npy --query-codes mine=query-codes.npy --json
     """
     if chart is not None and not chart.lower().endswith(".svg"):
         raise click.UsageError(f"--chart writes SVG; {chart} should end in .svg.")
-    inputs = [chosen[name] for name in ("embeddings", "queries", "doc_ids", "query_ids", "qrels")]
+    names = ("embeddings", "queries", "doc_ids", "query_ids", "qrels", "labels", "query_labels")
+    inputs = [chosen[name] for name in names]
     inputs += [path for _, path in _split_names(chosen)]
     for written in (file, chart):
         output.refuse_input(written, *inputs)
@@ -213,6 +230,7 @@ def _evaluate(chosen: dict[str, Any]) -> CodesReport:
         "ties",
         "p",
         "rerank",
+        "hashing",
         "zero",
         "exclude_self",
         "level",
@@ -232,6 +250,8 @@ def _evaluate(chosen: dict[str, Any]) -> CodesReport:
             k=chosen["cutoffs"],
             doc_ids=_read_ids(chosen["doc_ids"], docs, "doc", chosen["qrels"]),
             query_ids=_read_ids(chosen["query_ids"], queries, "query", chosen["qrels"]),
+            labels=_read_labels(chosen["labels"], "doc", docs),
+            query_labels=_read_labels(chosen["query_labels"], "query", queries),
             progress=progress,
             **{name: chosen[name] for name in same},
         )
@@ -244,6 +264,17 @@ def _read_ids(path: str | None, given: VectorFile | None, side: str, qrels: str 
     if given is None or given.ids is not None or qrels is None:
         return None if given is None else given.ids
     return [str(row) for row in range(len(given.vectors))]
+
+
+def _read_labels(path: str | None, side: str, vectors: VectorFile | None) -> Any:
+    """Labels in the order of the vectors; ids beside them must be those of the vectors."""
+    if path is None:
+        return None
+    labels, ids = load_keyed(path, usual=(f"{side}_labels", "labels"))
+    known = None if vectors is None else vectors.ids
+    if ids is not None and known is not None and Ids.of(ids, what=side) != known:
+        raise MismatchError(f"{path}: the ids beside the labels are not those of the vectors.")
+    return labels
 
 
 def _split_names(chosen: dict[str, Any]) -> list[tuple[str, str]]:

@@ -20,6 +20,7 @@ from assay.tables.svg import (
     svg_text,
 )
 from assay.tasks.codes.encoders import FLOAT
+from assay.tasks.codes.hashing import RADIUS
 
 if TYPE_CHECKING:
     from assay.tasks.codes.result import CodesReport
@@ -65,12 +66,15 @@ def report_chart(report: CodesReport) -> str:
     colours = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(methods)}
     powers = [math.log2(point.size) for point in panels[0].points]
     x = Scale(min(powers) - 0.5, max(powers) + 0.5, start=_LEFT, end=_WIDTH - _RIGHT)
-    width = _WIDTH * len(panels)
+    curves = [one for one in report.codes if one.curve is not None]
+    width = _WIDTH * (len(panels) + bool(curves))
     height = _HEIGHT + 26 + 20 * ((len(methods) - 1) // _LEGEND_COLUMNS)
     marks = [
         group(_WIDTH * i, 0, "".join(_panel_marks(panel, x, colours)))
         for i, panel in enumerate(panels)
     ]
+    if curves:
+        marks.append(group(_WIDTH * len(panels), 0, "".join(_radius_marks(report, colours))))
     inside = tag("g", "\n".join([*marks, *_legend(colours, width)]), fill=_INK)
     return Drawing(width, height, inside).to_svg(font_size=12)
 
@@ -112,6 +116,35 @@ def _axes(x: Scale) -> Iterator[str]:
         yield line(at, bottom, at, bottom + 5, stroke=GREY)
         yield svg_text(at, bottom + 18, 2**power, text_anchor="middle")
     yield svg_text((_LEFT + right) / 2, _HEIGHT - 8, "bytes per vector", text_anchor="middle")
+
+
+def _radius_marks(report: CodesReport, colours: dict[str, str]) -> Iterator[str]:
+    """Precision over recall, a point of the line for each Hamming radius."""
+    yield svg_text(_LEFT, 22, "By Hamming radius", font_size=14, font_weight="bold")
+    x = Scale(0.0, 1.0, start=_LEFT, end=_WIDTH - _RIGHT)
+    yield from _shares(x)
+    for one in report.codes:
+        if one.curve is None:
+            continue
+        colour = colours[_method(report, one.name)]
+        places = [
+            (x.at(r), _Y.at(p), radius)
+            for radius, (r, p) in enumerate(zip(one.curve.recall, one.curve.precision, strict=True))
+            if one.curve.filled[radius] > 0
+        ]
+        path = " ".join(f"{at:g},{y:g}" for at, y, _ in places)
+        yield tag("polyline", points=path, fill="none", stroke=colour, stroke_width=1.5)
+        for at, y, radius in places[:1] + [p for p in places[1:] if p[2] == RADIUS]:
+            yield circle(at, y, 2.5, tip=f"{one.name}, radius {radius}", fill=colour)
+
+
+def _shares(x: Scale) -> Iterator[str]:
+    for step in range(0, 11, 2):
+        yield line(_LEFT, _Y.at(step / 10), x.end, _Y.at(step / 10), stroke=_GRID)
+        yield svg_text(_LEFT - 8, _Y.at(step / 10) + 4, f"{step / 10:.1f}", text_anchor="end")
+        yield svg_text(x.at(step / 10), _Y.at(0) + 18, f"{step / 10:.1f}", text_anchor="middle")
+    middle = (_LEFT + x.end) / 2
+    yield svg_text(middle, _HEIGHT - 8, "recall; upwards: precision", text_anchor="middle")
 
 
 def _reference_line(level: float, name: str) -> Iterator[str]:

@@ -12,14 +12,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from assay.arrays import Ints
 from assay.comparison.compare import Comparison, compare
 from assay.core import checks
 from assay.core.conventions import Conventions, preset
 from assay.core.hits import judge
 from assay.core.id_hints import check_match
+from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.ranking import Ranking
-from assay.core.settings import as_settings
+from assay.core.settings import Settings, as_settings
 from assay.errors import MismatchError, UsageError
 from assay.io.formats import as_judgments
 from assay.measures.neighbours import TIES, correlations, ranking_similarity
@@ -30,13 +32,23 @@ from assay.search.engine import Codes, pack_codes
 from assay.search.engine.codes import MOST_BITS
 from assay.stats import Interval, intervals
 from assay.tasks.codes.encoders import BINARY, FLOAT, METHODS, SEEDED, make_encoder
+from assay.tasks.codes.hashing import (
+    HASHING,
+    LabelRelevance,
+    PairRelevance,
+    RadiusCurve,
+    Relevance,
+    map_measure,
+    random_map,
+    score_rows,
+)
 from assay.tasks.codes.result import (
     CodeCost,
     CodesReport,
     CodesSettings,
     QuantizationResult,
 )
-from assay.tasks.codes.search import Metric, Sample, VectorSearch, Zero, make_search
+from assay.tasks.codes.search import Metric, Sample, Vectors, VectorSearch, Zero, make_search
 
 __all__ = ["BITS", "evaluate_codes"]
 
@@ -57,6 +69,9 @@ def evaluate_codes(
     codes: Mapping[str, Any] | None = None,
     k: Iterable[int] = (10, 50),
     qrels: Any = None,
+    labels: Any = None,
+    query_labels: Any = None,
+    hashing: str | None = None,
     rerank: int | None = None,
     metric: Metric = "cosine",
     ties: str = "expected",
@@ -72,14 +87,16 @@ def evaluate_codes(
     allow_mismatch: bool = False,
     progress: CodesProgress | None = None,
 ) -> CodesReport:
-    """What shorter vectors lose, against the float ranking and, with `qrels`, against judgments.
+    """What shorter vectors lose, against the float ranking and against `qrels` or `labels`.
 
     Without `queries` the documents are their own queries, self left out. `bits` are the lengths of
     the codes that the `methods` gaussian and itq make; sign has one bit per dimension. `codes`
     adds ready ones by name: (documents, queries), or the documents alone where they are their own
     queries, each packed `Codes` or an array of 0 and 1. `rerank` orders the first n documents of
     each binary code again by the float vectors. `ties` is how all means count tied
-    documents: order, expected, best or worst. `progress` is called with a step, done and total.
+    documents: order, expected, best or worst. By `labels`, one a row or 0 and 1 for each class,
+    a document is relevant that shares one with the query. `hashing` adds mAP by the rule of
+    learning to hash, for the collection named, and precision and recall by Hamming radius.
 
     >>> vectors = np.random.default_rng(0).normal(size=(200, 16))
     >>> report = evaluate_codes(vectors, bits=[8, 64], methods=["gaussian"], k=[5])
@@ -110,12 +127,20 @@ def evaluate_codes(
         resamples,
         seed,
         zero,
+        hashing,
     )
+    if hashing is not None:
+        given = (qrels, labels, query_labels)
+        _check_hashing(hashing, rerank, any(one is not None for one in given))
     plan, remarks = _plan(task, bits, methods)
-    ready = _read_ready(codes or {}, task, queries is None)
+    own = queries is None
+    ready = _read_ready(codes or {}, task, own)
     _check_names([_name(*one) for one in plan], list(ready), remarks)
     tell = progress or (lambda step, done, total: None)
-    baseline = FloatBaseline.of(task, settings, qrels, allow_mismatch, tell)
+    relevance, notes = _relevance(
+        task, qrels, labels, query_labels, queries is None, allow_mismatch
+    )
+    baseline = FloatBaseline.of(task, settings, relevance, notes, tell)
     found = [baseline.float_result()]
     found += [_measure_method(task, baseline, *one, seed, tell) for one in plan]
     found += [_measure_ready(task, baseline, name, *one, tell) for name, one in ready.items()]
@@ -127,6 +152,8 @@ def evaluate_codes(
         n_docs=task.n_candidates,
         intervals={one.name: _intervals(one, settings) for one in found},
         comparison=comparison,
+        chance_map=baseline.chance_map,
+        radius_intervals=_radius_intervals(found, settings),
         remarks=(*remarks, *baseline.remarks, *(comparison.remarks if comparison else ())),
     )
 
@@ -149,6 +176,32 @@ def _check_length(bits: Any) -> int:
     if length > MOST_BITS:
         raise UsageError(f"Codes hold up to {MOST_BITS} bits, found {length}.")
     return length
+
+
+def _check_hashing(preset: str, rerank: int | None, judged: bool) -> None:
+    map_measure(preset)
+    if not judged:
+        raise UsageError("hashing needs to know what is relevant: give labels or qrels.")
+    if rerank is not None:
+        raise UsageError("hashing orders the documents by the codes alone: leave rerank out.")
+
+
+def _relevance(
+    task: VectorSearch, qrels: Any, labels: Any, query_labels: Any, own: bool, allow: bool
+) -> tuple[Relevance | None, tuple[str, ...]]:
+    """What is relevant, and remarks about it."""
+    if labels is not None or query_labels is not None:
+        if qrels is not None:
+            raise UsageError("Give labels or qrels, not both: each says what is relevant.")
+        return LabelRelevance.of(task, labels, query_labels, own), ()
+    if qrels is None:
+        return None, ()
+    judged = as_judgments(qrels)
+    if not isinstance(judged, Qrels | Labels):
+        raise UsageError("qrels must be graded pairs or labels.")
+    query_ids = task.query_ids or Ids.count(len(task.queries))
+    doc_ids = task.doc_ids or Ids.count(len(task.docs))
+    return PairRelevance(query_ids, judged), _check_judgments(judged, query_ids, doc_ids, allow)
 
 
 def _plan(
@@ -237,7 +290,7 @@ class FloatBaseline:
     sample: Sample
     whole: Ranking
     nearest: Judgments
-    qrels: Judgments | None
+    relevance: Relevance | None
     remarks: tuple[str, ...]
 
     @classmethod
@@ -245,16 +298,14 @@ class FloatBaseline:
         cls,
         task: VectorSearch,
         settings: CodesSettings,
-        qrels: Any,
-        allow: bool,
+        relevance: Relevance | None,
+        remarks: tuple[str, ...],
         tell: CodesProgress,
     ) -> FloatBaseline:
         """Rank by the float vectors."""
         ranking, seconds = _time(
             lambda: task.search(task.queries, task.docs, lambda *at: tell(FLOAT, *at))
         )
-        judgments = None if qrels is None else as_judgments(qrels)
-        remarks = () if judgments is None else _check_judgments(judgments, ranking, allow)
         nearest = _top_as_relevant(ranking, settings.k[0])
         sample = task.sample(settings.seed)
         whole = task.rank_sample(sample, task.queries, task.docs)
@@ -266,25 +317,47 @@ class FloatBaseline:
             sample,
             whole,
             nearest,
-            judgments,
+            relevance,
             (*remarks, *_note_zeros(ranking), *_note_sample(sample, task)),
         )
+
+    @property
+    def rules(self) -> Conventions:
+        """How everything is scored."""
+        base = preset("hashing" if self.settings.hashing else "binary_codes")
+        match = "exclude" if self.settings.exclude_self else "keep"
+        return base.but(ties=self.settings.ties, self_match=match)
+
+    @property
+    def chance_map(self) -> float | None:
+        """mAP of a random order, where it is asked for."""
+        preset, relevance = self.settings.hashing, self.relevance
+        if preset is None or relevance is None:
+            return None
+        blocks, measure = self.task.row_blocks(), map_measure(preset)
+        return random_map(relevance, blocks, self.ranking, measure, self.rules)
 
     def float_result(self) -> QuantizationResult:
         """The float vectors measured against themselves."""
         docs = self.task.docs
         width = docs.shape[1] * docs.dtype.itemsize
         cost = CodeCost(8 * width, width, 0.0, self.seconds)
-        return self.measure(FLOAT, str(docs.dtype), cost, self.ranking, self.whole)
+        vectors = self.task.queries, docs
+        return self.measure(FLOAT, str(docs.dtype), cost, self.ranking, self.whole, vectors)
 
     def measure(
-        self, name: str, method: str, cost: CodeCost, ranking: Ranking, whole: Ranking
+        self,
+        name: str,
+        method: str,
+        cost: CodeCost,
+        ranking: Ranking,
+        whole: Ranking,
+        vectors: tuple[Vectors, Vectors],
     ) -> QuantizationResult:
         """A code measured by the ranking it gives, and by its whole order of the sample."""
         cuts = self.settings.k
         names = [f"{measure}@{k}" for measure in ("R", "nDCG") for k in cuts]
-        match = "exclude" if self.settings.exclude_self else "keep"
-        rules = preset("binary_codes").but(ties=self.settings.ties, self_match=match)
+        rules = self.rules
         made = as_settings(
             code=name,
             rerank=self.settings.rerank if method in (*BINARY, GIVEN) else None,
@@ -292,6 +365,7 @@ class FloatBaseline:
         )
         placed = replace(ranking, settings={**ranking.settings, **made})
         near = _scores(placed, self.nearest, names, rules)
+        judged, curve = self._judge(placed, vectors, names, rules, made)
         return QuantizationResult(
             name,
             method,
@@ -301,8 +375,39 @@ class FloatBaseline:
             ),
             *correlations(self.whole, whole),
             near.but_settings(relevant=f"float@{cuts[0]}"),
-            None if self.qrels is None else _scores(placed, self.qrels, names, rules),
+            judged,
+            curve,
         )
+
+    def _judge(
+        self,
+        placed: Ranking,
+        vectors: tuple[Vectors, Vectors],
+        names: list[str],
+        rules: Conventions,
+        made: Settings,
+    ) -> tuple[Scores | None, RadiusCurve | None]:
+        """Scores by what is relevant; the lists of hashing are searched again, and whole."""
+        task, preset = self.task, self.settings.hashing
+        if self.relevance is None:
+            return None, None
+        if preset is None:
+            blocks = (
+                task.row_blocks()
+                if isinstance(self.relevance, LabelRelevance)
+                else (iter([np.arange(len(task.queries))]))
+            )
+            return score_rows(self.relevance, blocks, placed.rows, names, rules)
+        docs = vectors[1]
+        bits = docs.bits if isinstance(docs, Codes) else None
+        depth = HASHING[preset] if bits is None else None
+
+        def rank_rows(rows: Ints) -> Ranking:
+            found = task.rank_rows(*vectors, rows, depth)
+            return replace(found, settings={**found.settings, **made})
+
+        names = [*names, map_measure(preset)]
+        return score_rows(self.relevance, task.row_blocks(), rank_rows, names, rules, bits)
 
 
 def _note_zeros(ranking: Ranking) -> list[str]:
@@ -333,12 +438,15 @@ def _top_as_relevant(ranking: Ranking, k: int) -> Qrels:
     return Judgments.from_pairs(ranking.query_ids, ranking.doc_ids, rows, docs, np.ones(len(docs)))
 
 
-def _check_judgments(judgments: Judgments, ranking: Ranking, allow: bool) -> tuple[str, ...]:
+def _check_judgments(
+    judgments: Qrels | Labels, query_ids: Ids, doc_ids: Ids, allow: bool
+) -> tuple[str, ...]:
     """Refuse judgments of other queries or documents; remark on those without a vector."""
     remarks: list[str] = []
-    sides = [("queries", judgments.query_ids, ranking.query_ids)]
-    if isinstance(judgments, Qrels | Labels):
-        sides.append(("documents", judgments.doc_ids, ranking.doc_ids))
+    sides = [
+        ("queries", judgments.query_ids, query_ids),
+        ("documents", judgments.doc_ids, doc_ids),
+    ]
     for what, judged, known in sides:
         if known.numbered and judged.kind == "text" and len(judged):
             raise MismatchError(
@@ -379,7 +487,7 @@ def _measure_method(
     encoding = fitted + of_docs + of_queries
     cost = CodeCost(encoder.bits, encoder.bytes_per_vector, encoding, seconds)
     whole = task.rank_sample(baseline.sample, queries, docs)
-    return baseline.measure(name, method, cost, ranking, whole)
+    return baseline.measure(name, method, cost, ranking, whole, (queries, docs))
 
 
 def _measure_ready(
@@ -393,7 +501,7 @@ def _measure_ready(
     ranking, seconds = _time(lambda: task.search(queries, docs, lambda *at: tell(name, *at)))
     cost = CodeCost(docs.bits, -(-docs.bits // 8), 0.0, seconds)
     whole = task.rank_sample(baseline.sample, queries, docs)
-    return baseline.measure(name, GIVEN, cost, ranking, whole)
+    return baseline.measure(name, GIVEN, cost, ranking, whole, (queries, docs))
 
 
 def _intervals(one: QuantizationResult, settings: CodesSettings) -> dict[str, Interval]:
@@ -406,6 +514,23 @@ def _intervals(one: QuantizationResult, settings: CodesSettings) -> dict[str, In
     *tops, tau, rho = values.values()  # correlations may be of fewer queries
     found = [*intervals(np.array(tops), **how), *intervals(np.array([tau, rho]), **how)]
     return dict(zip(values, found, strict=True))
+
+
+def _radius_intervals(
+    found: list[QuantizationResult], settings: CodesSettings
+) -> dict[str, Interval]:
+    """Intervals of precision within radius 2, by code."""
+    curves = {one.name: one.curve for one in found if one.curve is not None}
+    spans = (
+        intervals(
+            curve.near[None],
+            level=1 - settings.level,
+            resamples=settings.resamples,
+            seed=settings.seed,
+        )[0]
+        for curve in curves.values()
+    )
+    return dict(zip(curves, spans, strict=True))
 
 
 def _compare(found: list[QuantizationResult], settings: CodesSettings) -> Comparison | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from assay.arrays import Floats
@@ -17,6 +17,7 @@ from assay.stats import Interval
 from assay.tables.page import Page, text_page
 from assay.tables.table import Table
 from assay.tasks.codes.chart import report_chart
+from assay.tasks.codes.hashing import RadiusCurve
 from assay.tasks.codes.tables import data_table, report_data, report_page
 
 __all__ = ["CodeCost", "CodesReport", "CodesSettings", "QuantizationResult"]
@@ -36,6 +37,7 @@ class CodesSettings:
     resamples: int
     seed: int
     zero: str = "error"
+    hashing: str | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class QuantizationResult:
     Values are in the order of query ids, that of rows where there are none.
     `kendall` and `spearman` compare whole orders, of a sample of queries and documents where there
     are many. `near` scores its ranking with the first documents of the float ranking as the
-    relevant ones, `judged` with the judgments.
+    relevant ones, `judged` with the judgments; `curve` is what lies within each Hamming radius.
     """
 
     name: str
@@ -66,6 +68,7 @@ class QuantizationResult:
     spearman: Floats
     near: Scores
     judged: Scores | None
+    curve: RadiusCurve | None = None
 
     def neighbour_values(self, settings: CodesSettings) -> dict[str, Floats]:
         """Values per query of every measure of similarity to the float ranking, by its name."""
@@ -80,8 +83,8 @@ class CodesReport:
     """Codes compared with the vectors they were made from; made by `evaluate_codes`.
 
     `codes` has the float vectors first. `intervals` are of the means of `neighbour_values`, by
-    code and measure. `comparison` tests every code against float on the judgments. `remarks` say
-    what was left out and what to know.
+    code and measure, `radius_intervals` of precision within radius 2. `comparison` tests every
+    code against float on the judgments; `chance_map` is mAP of a random order. `remarks` say what was left out and what to know.
     """
 
     codes: tuple[QuantizationResult, ...]
@@ -91,6 +94,8 @@ class CodesReport:
     intervals: dict[str, dict[str, Interval]]
     comparison: Comparison | None
     remarks: tuple[str, ...]
+    radius_intervals: dict[str, Interval] = field(default_factory=dict)
+    chance_map: float | None = None
 
     @property
     def signature(self) -> str:

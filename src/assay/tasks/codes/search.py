@@ -5,7 +5,7 @@ All go through the engine's exact search and keep every document that ties with 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
@@ -22,7 +22,7 @@ from assay.search.engine import Codes, rank, rank_codes
 from assay.search.engine.search import rerank
 from assay.search.engine.vectors import matrix_of
 
-__all__ = ["Metric", "Progress", "Sample", "VectorSearch", "Zero", "make_search"]
+__all__ = ["Metric", "Progress", "Sample", "VectorSearch", "Vectors", "Zero", "make_search"]
 
 Metric = Literal["cosine", "dot", "l2"]
 Zero = Literal["error", "drop", "last"]
@@ -31,6 +31,7 @@ Vectors = NDArray[Any] | Codes
 
 _DOCS: Final = 1000
 _QUERIES: Final = 1000
+_CELLS: Final = 1 << 23  # queries × documents that are ranked at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +89,23 @@ class VectorSearch:
             zero=self.zero,
             threads=self.threads,
         )
+
+    def rank_rows(self, queries: Vectors, docs: Vectors, rows: Ints, depth: int | None) -> Ranking:
+        """The order of all documents for some queries, or of the first `depth` and what ties."""
+        ids = Ids.count(len(self.queries)) if self.query_ids is None else self.query_ids
+        names = Ids.count(len(self.docs)) if self.doc_ids is None else self.doc_ids
+        how: dict[str, Any] = {**self._common, "query_ids": ids.take(rows), "doc_ids": names}
+        first = min(depth or len(self.docs), len(self.docs))
+        left = _rows(queries, rows)
+        if isinstance(docs, Codes):
+            return rank_codes(left, docs, first, keep_ties=True, **how)
+        return rank(left, docs, first, metric=self.metric, zero=self.zero, keep_ties=True, **how)
+
+    def row_blocks(self) -> Iterator[Ints]:
+        """Rows of the queries, so few at a time that all their documents fit."""
+        step = max(1, _CELLS // len(self.docs))
+        for start in range(0, len(self.queries), step):
+            yield np.arange(start, min(start + step, len(self.queries)))
 
     def rank_sample(self, sample: Sample, queries: Vectors, docs: Vectors) -> Ranking:
         """The whole order of some documents for some queries, without any re-ranking."""
