@@ -84,7 +84,8 @@ class CodesReport:
 
     `codes` has the float vectors first. `intervals` are of the means of `neighbour_values`, by
     code and measure, `radius_intervals` of precision within radius 2. `comparison` tests every
-    code against float on the judgments; `chance_map` is mAP of a random order. `remarks` say what was left out and what to know.
+    code against float on the judgments; `chance_map` is mAP of a random order.
+    `remarks` say what was left out and what to know.
     """
 
     codes: tuple[QuantizationResult, ...]
