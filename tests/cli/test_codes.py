@@ -314,3 +314,18 @@ def test_labels_of_other_rows_are_refused(assay, labels):
     answer = assay(*files)
     assert answer.code != 0
     assert "not those of the vectors" in answer.err
+
+
+def test_methods_with_a_number_in_their_name(assay, vectors):
+    files = ("codes", "--embeddings", "docs.npy", "--queries", "queries.npy", "--k", "2")
+    methods = ("--method", "int4", "mrl:4", "mrl:4+sign", "rabitq:2", "--resamples", "200")
+    data = json.loads(assay(*files, *methods, "--json").out)
+    found = {one["name"]: (one["method"], one["bytes_per_vector"]) for one in data["codes"]}
+    assert found["int4"] == ("int4", 3)
+    assert found["mrl:4"] == ("mrl", 32)
+    assert found["mrl:4+sign"] == ("mrl+sign", 1)
+    assert found["rabitq:2"] == ("rabitq", 6)
+    assert "learnt from 50 documents, none of them a query" in data["remarks"][0]
+    answer = assay(*files, "--method", "mrl")
+    assert answer.code == 2
+    assert "mrl:D" in answer.err

@@ -95,9 +95,9 @@ _code_options = options.add_options(
         "--method",
         "methods",
         multiple=True,
-        type=click.Choice(_METHODS),
         metavar="NAME...",
-        help="sign, gaussian, itq, int8, float16. [all of them; with --codes none]",
+        help="sign, gaussian, itq, int8, float16 [all of them; with --codes none]; int4, "
+        "asymmetric, mrl:D, mrl:D+sign (or another), pq:M, rabitq:B.",
     ),
     click.option(
         "--k",
@@ -199,6 +199,8 @@ def command(
       assay codes --embeddings docs.npy --queries queries.npy --method itq --rerank 100
       assay codes --embeddings docs.npy --queries queries.npy --labels l.npy \\
           --query-labels ql.npy --hashing nuswide --method itq --bits 16 32 64
+      assay codes --embeddings docs.npy --queries queries.npy --method sign asymmetric \\
+          int4 mrl:64 mrl:128+sign pq:48 rabitq:1 rabitq:4
       assay codes --embeddings docs.npy --queries queries.npy --packed 256 \\
           --codes mine=doc-codes.npy --query-codes mine=query-codes.npy --json
     """

@@ -6,9 +6,9 @@ Every ranking comes from the engine's exact search, so that no matrix of all pai
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -31,7 +31,14 @@ from assay.scoring.scores import Scores
 from assay.search.engine import Codes, pack_codes
 from assay.search.engine.codes import MOST_BITS
 from assay.stats import Interval, intervals
-from assay.tasks.codes.encoders import BINARY, FLOAT, METHODS, SEEDED, make_encoder
+from assay.tasks.codes.encoders import (
+    FLOAT,
+    METHODS,
+    ON_REQUEST,
+    SEEDED,
+    make_encoder,
+    sample_size,
+)
 from assay.tasks.codes.hashing import (
     HASHING,
     LabelRelevance,
@@ -41,6 +48,14 @@ from assay.tasks.codes.hashing import (
     map_measure,
     random_map,
     score_rows,
+)
+from assay.tasks.codes.quantisers import (
+    EPSILON,
+    FITTED,
+    SPECS,
+    parse_spec,
+    rabitq_of,
+    spec_encoder,
 )
 from assay.tasks.codes.result import (
     CodeCost,
@@ -154,7 +169,12 @@ def evaluate_codes(
         comparison=comparison,
         chance_map=baseline.chance_map,
         radius_intervals=_radius_intervals(found, settings),
-        remarks=(*remarks, *baseline.remarks, *(comparison.remarks if comparison else ())),
+        remarks=(
+            *remarks,
+            *_learning_remarks(plan, task, seed),
+            *baseline.remarks,
+            *(comparison.remarks if comparison else ()),
+        ),
     )
 
 
@@ -209,9 +229,11 @@ def _plan(
 ) -> tuple[list[tuple[str, int | None]], tuple[str, ...]]:
     """The codes to make, and a remark about each that cannot be or need not be made."""
     names = [methods] if isinstance(methods, str) else checks.as_list(methods, "methods")
-    unknown = next((name for name in names if name not in METHODS), None)
+    known = (*METHODS, *ON_REQUEST)
+    others = [str(name) for name in dict.fromkeys(names) if name not in METHODS]
+    unknown = next((n for n in others if n not in known and parse_spec(n) is None), None)
     if unknown is not None:
-        raise UsageError(f"Unknown method {unknown!r}. Known: {', '.join(METHODS)}.")
+        raise UsageError(f"Unknown method {unknown!r}. Known: {', '.join((*known, *SPECS))}.")
     given = [bits] if isinstance(bits, int) else checks.as_list(bits, "bits")
     lengths = sorted({_check_length(one) for one in given})
     plan: list[tuple[str, int | None]] = []
@@ -230,7 +252,33 @@ def _plan(
     if ("float16", None) in plan and task.docs.dtype == np.float16:
         plan.remove(("float16", None))
         remarks.append("float16 is what the vectors already are: left out")
-    return plan, tuple(remarks)
+    return [*plan, *((name, None) for name in others)], tuple(remarks)
+
+
+def _learning_remarks(
+    plan: list[tuple[str, int | None]], task: VectorSearch, seed: int
+) -> Iterator[str]:
+    """What codes were learnt from, and how well RaBitQ keeps its bound."""
+    specs = {name: spec for name, _ in plan if (spec := parse_spec(name)) is not None}
+    learnt = [name for name, spec in specs.items() if spec.kind in FITTED]
+    if not learnt:
+        return
+    rows = task.rows_to_learn_from()
+    size = sample_size(len(task.docs) if rows is None else len(rows))
+    own = task.queries is task.docs or (rows is None and (task.own_docs() >= 0).any())
+    whose = "which are the queries as well" if own else "none of them a query"
+    yield f"{', '.join(learnt)}: learnt from {size} documents, {whose}"
+    sample = task.sample(seed)
+    docs = np.asarray(task.docs[sample.docs][:], np.float64)
+    queries = np.asarray(task.queries[sample.queries][:], np.float64)
+    for name, spec in specs.items():
+        if spec.kind == "rabitq":
+            made = rabitq_of(spec.number, task.docs, rows=rows, seed=seed, metric=task.metric)
+            bound, kept = made.check_bound(docs, queries)
+            yield (
+                f"{name}: the error of a product with a query is within {bound:.4g} on average "
+                f"(ε₀ = {EPSILON:g}), for {kept:.1%} of {len(docs)} × {len(queries)} pairs"
+            )
 
 
 def _name(method: str, bits: int | None) -> str:
@@ -342,7 +390,7 @@ class FloatBaseline:
         docs = self.task.docs
         width = docs.shape[1] * docs.dtype.itemsize
         cost = CodeCost(8 * width, width, 0.0, self.seconds)
-        vectors = self.task.queries, docs
+        vectors = self.task.queries, docs, None
         return self.measure(FLOAT, str(docs.dtype), cost, self.ranking, self.whole, vectors)
 
     def measure(
@@ -352,7 +400,7 @@ class FloatBaseline:
         cost: CodeCost,
         ranking: Ranking,
         whole: Ranking,
-        vectors: tuple[Vectors, Vectors],
+        vectors: tuple[Vectors, Vectors, Metric | None],
     ) -> QuantizationResult:
         """A code measured by the ranking it gives, and by its whole order of the sample."""
         cuts = self.settings.k
@@ -360,7 +408,7 @@ class FloatBaseline:
         rules = self.rules
         made = as_settings(
             code=name,
-            rerank=self.settings.rerank if method in (*BINARY, GIVEN) else None,
+            rerank=self.settings.rerank if isinstance(vectors[1], Codes) else None,
             seed=self.settings.seed if method in SEEDED else None,
         )
         placed = replace(ranking, settings={**ranking.settings, **made})
@@ -382,7 +430,7 @@ class FloatBaseline:
     def _judge(
         self,
         placed: Ranking,
-        vectors: tuple[Vectors, Vectors],
+        vectors: tuple[Vectors, Vectors, Metric | None],
         names: list[str],
         rules: Conventions,
         made: Settings,
@@ -473,21 +521,30 @@ def _measure_method(
     seed: int,
     tell: CodesProgress,
 ) -> QuantizationResult:
-    name = _name(method, bits)
+    name, spec = _name(method, bits), parse_spec(method)
     tell(name, 0, 1)
+    how: dict[str, Any] = {"seed": seed, "metric": task.metric, "rows": task.rows_to_learn_from()}
+    if spec is not None and spec.kind in FITTED and any(baseline.ranking.zero_rows):
+        raise UsageError(f"{method} has no code for a vector of zeros; leave such vectors out.")
     encoder, fitted = _time(
-        lambda: make_encoder(method, task.docs, bits=bits, seed=seed, metric=task.metric)
+        lambda: (
+            make_encoder(method, task.docs, bits=bits, **how)
+            if spec is None
+            else spec_encoder(spec, task.docs, **how)
+        )
     )
+    by = cast("Metric | None", encoder.metric)
     docs, of_docs = _time(lambda: encoder.encode(task.docs))
     same = task.queries is task.docs and encoder.doc_block is encoder.query_block
     queries, of_queries = (
         (docs, 0.0) if same else _time(lambda: encoder.encode_queries(task.queries))
     )
-    ranking, seconds = _time(lambda: task.search(queries, docs, lambda *at: tell(name, *at)))
+    ranking, seconds = _time(lambda: task.search(queries, docs, lambda *at: tell(name, *at), by))
     encoding = fitted + of_docs + of_queries
     cost = CodeCost(encoder.bits, encoder.bytes_per_vector, encoding, seconds)
-    whole = task.rank_sample(baseline.sample, queries, docs)
-    return baseline.measure(name, method, cost, ranking, whole, (queries, docs))
+    whole = task.rank_sample(baseline.sample, queries, docs, by)
+    family = method if spec is None else spec.family
+    return baseline.measure(name, family, cost, ranking, whole, (queries, docs, by))
 
 
 def _measure_ready(
@@ -501,7 +558,7 @@ def _measure_ready(
     ranking, seconds = _time(lambda: task.search(queries, docs, lambda *at: tell(name, *at)))
     cost = CodeCost(docs.bits, -(-docs.bits // 8), 0.0, seconds)
     whole = task.rank_sample(baseline.sample, queries, docs)
-    return baseline.measure(name, GIVEN, cost, ranking, whole, (queries, docs))
+    return baseline.measure(name, GIVEN, cost, ranking, whole, (queries, docs, None))
 
 
 def _intervals(one: QuantizationResult, settings: CodesSettings) -> dict[str, Interval]:

@@ -63,14 +63,20 @@ class VectorSearch:
         """Number of documents that a query can retrieve."""
         return len(self.docs) - (self.exclude is not None)
 
-    def search(self, queries: Vectors, docs: Vectors, progress: Progress | None = None) -> Ranking:
+    def search(
+        self,
+        queries: Vectors,
+        docs: Vectors,
+        progress: Progress | None = None,
+        metric: Metric | None = None,
+    ) -> Ranking:
         """Rank encoded documents for encoded queries; binary codes are re-ranked with `rerank`."""
         if not isinstance(docs, Codes):
             return rank(
                 queries,
                 docs,
                 self.depth,
-                metric=self.metric,
+                metric=metric or self.metric,
                 zero=self.zero,
                 keep_ties=True,
                 progress=progress,
@@ -90,7 +96,14 @@ class VectorSearch:
             threads=self.threads,
         )
 
-    def rank_rows(self, queries: Vectors, docs: Vectors, rows: Ints, depth: int | None) -> Ranking:
+    def rank_rows(
+        self,
+        queries: Vectors,
+        docs: Vectors,
+        metric: Metric | None,
+        rows: Ints,
+        depth: int | None,
+    ) -> Ranking:
         """The order of all documents for some queries, or of the first `depth` and what ties."""
         ids = Ids.count(len(self.queries)) if self.query_ids is None else self.query_ids
         names = Ids.count(len(self.docs)) if self.doc_ids is None else self.doc_ids
@@ -99,7 +112,8 @@ class VectorSearch:
         left = _rows(queries, rows)
         if isinstance(docs, Codes):
             return rank_codes(left, docs, first, keep_ties=True, **how)
-        return rank(left, docs, first, metric=self.metric, zero=self.zero, keep_ties=True, **how)
+        by = metric or self.metric
+        return rank(left, docs, first, metric=by, zero=self.zero, keep_ties=True, **how)
 
     def row_blocks(self) -> Iterator[Ints]:
         """Rows of the queries, so few at a time that all their documents fit."""
@@ -107,7 +121,9 @@ class VectorSearch:
         for start in range(0, len(self.queries), step):
             yield np.arange(start, min(start + step, len(self.queries)))
 
-    def rank_sample(self, sample: Sample, queries: Vectors, docs: Vectors) -> Ranking:
+    def rank_sample(
+        self, sample: Sample, queries: Vectors, docs: Vectors, metric: Metric | None = None
+    ) -> Ranking:
         """The whole order of some documents for some queries, without any re-ranking."""
         left, right = _rows(queries, sample.queries), _rows(docs, sample.docs)
         depth, pairs = len(sample.docs), sample.own
@@ -118,7 +134,7 @@ class VectorSearch:
             right,
             depth,
             exclude=pairs,
-            metric=self.metric,
+            metric=metric or self.metric,
             zero=self.zero,
             threads=self.threads,
         )
@@ -148,6 +164,12 @@ class VectorSearch:
         if self.query_ids is None or self.doc_ids is None:
             return np.full(len(self.queries), -1)
         return self.query_ids.match(self.doc_ids)
+
+    def rows_to_learn_from(self) -> Ints | None:
+        """Documents that are no query's own; None where that is all of them, or none."""
+        own = self.own_docs()
+        rest = np.setdiff1d(np.arange(len(self.docs)), own[own >= 0])
+        return rest if 0 < len(rest) < len(self.docs) else None
 
     @property
     def _common(self) -> dict[str, Any]:
