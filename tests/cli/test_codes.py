@@ -329,3 +329,14 @@ def test_methods_with_a_number_in_their_name(assay, vectors):
     answer = assay(*files, "--method", "mrl")
     assert answer.code == 2
     assert "mrl:D" in answer.err
+
+
+def test_oversampling_takes_several_factors(assay, vectors):
+    files = ("codes", "--embeddings", "docs.npy", "--queries", "queries.npy", "--k", "3")
+    more = ("--method", "sign", "--oversample", "2", "4", "--resamples", "200", "--chart", "c.svg")
+    answer = assay(*files, *more, "--json")
+    assert (answer.code, answer.err) == (0, "")
+    names = [one["name"] for one in json.loads(answer.out)["codes"]]
+    assert names == ["float", "sign", "sign ×2", "sign ×4"]
+    assert "re-ranked ×4" in Path("c.svg").read_text()
+    assert assay(*files, *more, "--rerank", "10").code == 2

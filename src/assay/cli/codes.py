@@ -121,6 +121,14 @@ _code_options = options.add_options(
         metavar="N",
         help="Rerank the first N documents of a binary code by the float vectors.",
     ),
+    click.option(
+        "--oversample",
+        multiple=True,
+        type=click.IntRange(min=1),
+        metavar="N...",
+        help="Show every code also with its first N times the largest K documents reranked by the "
+        "float vectors.",
+    ),
     options.metric_option("Similarity of the float vectors.", "cosine"),
     click.option(
         "--ties",
@@ -200,7 +208,7 @@ def command(
       assay codes --embeddings docs.npy --queries queries.npy --labels l.npy \\
           --query-labels ql.npy --hashing nuswide --method itq --bits 16 32 64
       assay codes --embeddings docs.npy --queries queries.npy --method sign asymmetric \\
-          int4 mrl:64 mrl:128+sign pq:48 rabitq:1 rabitq:4
+          int4 mrl:64 mrl:128+sign pq:48 rabitq:1 rabitq:4 --oversample 2 4 10
       assay codes --embeddings docs.npy --queries queries.npy --packed 256 \\
           --codes mine=doc-codes.npy --query-codes mine=query-codes.npy --json
     """
@@ -233,6 +241,7 @@ def _evaluate(chosen: dict[str, Any]) -> CodesReport:
         "p",
         "rerank",
         "hashing",
+        "oversample",
         "zero",
         "exclude_self",
         "level",

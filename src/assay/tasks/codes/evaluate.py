@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, cast
 
 import numpy as np
@@ -62,6 +63,7 @@ from assay.tasks.codes.result import (
     CodesReport,
     CodesSettings,
     QuantizationResult,
+    rescored_name,
 )
 from assay.tasks.codes.search import Metric, Sample, Vectors, VectorSearch, Zero, make_search
 
@@ -88,6 +90,7 @@ def evaluate_codes(
     query_labels: Any = None,
     hashing: str | None = None,
     rerank: int | None = None,
+    oversample: Iterable[int] = (),
     metric: Metric = "cosine",
     ties: str = "expected",
     p: float = 0.9,
@@ -108,7 +111,8 @@ def evaluate_codes(
     the codes that the `methods` gaussian and itq make; sign has one bit per dimension. `codes`
     adds ready ones by name: (documents, queries), or the documents alone where they are their own
     queries, each packed `Codes` or an array of 0 and 1. `rerank` orders the first n documents of
-    each binary code again by the float vectors. `ties` is how all means count tied
+    each binary code again by the float vectors; `oversample` does so for every code, beside the
+    code itself, with the first n times the largest k documents. `ties` is how all means count tied
     documents: order, expected, best or worst. By `labels`, one a row or 0 and 1 for each class,
     a document is relevant that shares one with the query. `hashing` adds mAP by the rule of
     learning to hash, for the collection named, and precision and recall by Hamming radius.
@@ -143,22 +147,26 @@ def evaluate_codes(
         seed,
         zero,
         hashing,
+        _factors(oversample, rerank),
     )
     if hashing is not None:
-        given = (qrels, labels, query_labels)
-        _check_hashing(hashing, rerank, any(one is not None for one in given))
+        given = any(one is not None for one in (qrels, labels, query_labels))
+        _check_hashing(hashing, rerank is not None or bool(settings.oversample), given)
     plan, remarks = _plan(task, bits, methods)
     own = queries is None
     ready = _read_ready(codes or {}, task, own)
-    _check_names([_name(*one) for one in plan], list(ready), remarks)
+    _check_names([_name(*one) for one in plan], list(ready), remarks, settings.oversample)
     tell = progress or (lambda step, done, total: None)
     relevance, notes = _relevance(
         task, qrels, labels, query_labels, queries is None, allow_mismatch
     )
     baseline = FloatBaseline.of(task, settings, relevance, notes, tell)
     found = [baseline.float_result()]
-    found += [_measure_method(task, baseline, *one, seed, tell) for one in plan]
-    found += [_measure_ready(task, baseline, name, *one, tell) for name, one in ready.items()]
+    for one in plan:
+        found += _measure_method(task, baseline, *one, seed, tell)
+    for name, (of_docs, of_queries) in ready.items():
+        cost = CodeCost(of_docs.bits, -(-of_docs.bits // 8))
+        found += _measure_code(baseline, name, GIVEN, cost, (of_queries, of_docs, None), tell)
     comparison = _compare(found, settings)
     return CodesReport(
         codes=tuple(found),
@@ -198,12 +206,24 @@ def _check_length(bits: Any) -> int:
     return length
 
 
-def _check_hashing(preset: str, rerank: int | None, judged: bool) -> None:
+def _factors(oversample: Any, rerank: int | None) -> tuple[int, ...]:
+    given = (
+        [oversample] if isinstance(oversample, int) else checks.as_list(oversample, "oversample")
+    )
+    factors = tuple(sorted({checks.check_cutoff(one, "oversample") for one in given}))
+    if factors and rerank is not None:
+        raise UsageError("rerank and oversample both say how many documents to re-rank: give one.")
+    return factors
+
+
+def _check_hashing(preset: str, again: bool, judged: bool) -> None:
     map_measure(preset)
     if not judged:
         raise UsageError("hashing needs to know what is relevant: give labels or qrels.")
-    if rerank is not None:
-        raise UsageError("hashing orders the documents by the codes alone: leave rerank out.")
+    if again:
+        raise UsageError(
+            "hashing orders the documents by the codes alone: leave rerank out, and oversample."
+        )
 
 
 def _relevance(
@@ -285,11 +305,14 @@ def _name(method: str, bits: int | None) -> str:
     return method if bits is None else f"{method}-{bits}"
 
 
-def _check_names(made: list[str], given: list[str], remarks: tuple[str, ...]) -> None:
+def _check_names(
+    made: list[str], given: list[str], remarks: tuple[str, ...], factors: tuple[int, ...]
+) -> None:
     if not made and not given:
         why = f" ({'; '.join(remarks)})" if remarks else ""
         raise UsageError(f"Nothing to compare with float{why}: name a method, or give codes.")
-    twice = next((name for name in given if name in made), None)
+    again = [rescored_name(name, factor) for name in (*made, *given) for factor in factors]
+    twice = next((name for name in given if name in (*made, *again)), None)
     if twice is not None:
         raise UsageError(f"Two codes are called {twice!r}. Give yours another name.")
 
@@ -325,6 +348,10 @@ def _read_ready(codes: Any, task: VectorSearch, own: bool) -> dict[str, tuple[Co
 def _time(work: Callable[[], Any]) -> tuple[Any, float]:
     start = time.perf_counter()
     return work(), time.perf_counter() - start
+
+
+# Encoded queries and documents, and what compares them where it is not the vectors' metric.
+Coded = tuple[Vectors, Vectors, Metric | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -400,15 +427,17 @@ class FloatBaseline:
         cost: CodeCost,
         ranking: Ranking,
         whole: Ranking,
-        vectors: tuple[Vectors, Vectors, Metric | None],
+        vectors: Coded,
+        factor: int | None = None,
     ) -> QuantizationResult:
         """A code measured by the ranking it gives, and by its whole order of the sample."""
         cuts = self.settings.k
         names = [f"{measure}@{k}" for measure in ("R", "nDCG") for k in cuts]
         rules = self.rules
+        again = self.settings.rerank if isinstance(vectors[1], Codes) else None
         made = as_settings(
             code=name,
-            rerank=self.settings.rerank if isinstance(vectors[1], Codes) else None,
+            rerank=again if factor is None else self.candidates(factor),
             seed=self.settings.seed if method in SEEDED else None,
         )
         placed = replace(ranking, settings={**ranking.settings, **made})
@@ -425,12 +454,17 @@ class FloatBaseline:
             near.but_settings(relevant=f"float@{cuts[0]}"),
             judged,
             curve,
+            factor,
         )
+
+    def candidates(self, factor: int) -> int:
+        """How many documents are re-ranked by float: so many times the largest k."""
+        return min(factor * self.settings.k[-1], self.task.n_candidates)
 
     def _judge(
         self,
         placed: Ranking,
-        vectors: tuple[Vectors, Vectors, Metric | None],
+        vectors: Coded,
         names: list[str],
         rules: Conventions,
         made: Settings,
@@ -520,7 +554,7 @@ def _measure_method(
     bits: int | None,
     seed: int,
     tell: CodesProgress,
-) -> QuantizationResult:
+) -> list[QuantizationResult]:
     name, spec = _name(method, bits), parse_spec(method)
     tell(name, 0, 1)
     how: dict[str, Any] = {"seed": seed, "metric": task.metric, "rows": task.rows_to_learn_from()}
@@ -539,26 +573,32 @@ def _measure_method(
     queries, of_queries = (
         (docs, 0.0) if same else _time(lambda: encoder.encode_queries(task.queries))
     )
-    ranking, seconds = _time(lambda: task.search(queries, docs, lambda *at: tell(name, *at), by))
-    encoding = fitted + of_docs + of_queries
-    cost = CodeCost(encoder.bits, encoder.bytes_per_vector, encoding, seconds)
-    whole = task.rank_sample(baseline.sample, queries, docs, by)
+    cost = CodeCost(encoder.bits, encoder.bytes_per_vector, fitted + of_docs + of_queries)
     family = method if spec is None else spec.family
-    return baseline.measure(name, family, cost, ranking, whole, (queries, docs, by))
+    return _measure_code(baseline, name, family, cost, (queries, docs, by), tell)
 
 
-def _measure_ready(
-    task: VectorSearch,
+def _measure_code(
     baseline: FloatBaseline,
     name: str,
-    docs: Codes,
-    queries: Codes,
+    method: str,
+    cost: CodeCost,
+    vectors: Coded,
     tell: CodesProgress,
-) -> QuantizationResult:
-    ranking, seconds = _time(lambda: task.search(queries, docs, lambda *at: tell(name, *at)))
-    cost = CodeCost(docs.bits, -(-docs.bits // 8), 0.0, seconds)
-    whole = task.rank_sample(baseline.sample, queries, docs)
-    return baseline.measure(name, GIVEN, cost, ranking, whole, (queries, docs, None))
+) -> list[QuantizationResult]:
+    """The code by itself and, where asked for, with its first documents re-ranked by float."""
+    task, (queries, docs, by) = baseline.task, vectors
+    ranking, seconds = _time(lambda: task.search(queries, docs, lambda *at: tell(name, *at), by))
+    whole = task.rank_sample(baseline.sample, queries, docs, by)
+    timed = replace(cost, search_seconds=seconds)
+    found = [baseline.measure(name, method, timed, ranking, whole, vectors)]
+    for factor in baseline.settings.oversample:
+        again = rescored_name(name, factor)
+        depth = baseline.candidates(factor)
+        ranking, seconds = _time(partial(task.rescore, queries, docs, by, depth))
+        timed = replace(cost, search_seconds=seconds)
+        found.append(baseline.measure(again, method, timed, ranking, whole, vectors, factor))
+    return found
 
 
 def _intervals(one: QuantizationResult, settings: CodesSettings) -> dict[str, Interval]:

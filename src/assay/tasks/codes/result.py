@@ -23,6 +23,11 @@ from assay.tasks.codes.tables import data_table, report_data, report_page
 __all__ = ["CodeCost", "CodesReport", "CodesSettings", "QuantizationResult"]
 
 
+def rescored_name(name: str, factor: int) -> str:
+    """What a code is called whose first documents are re-ranked by float."""
+    return f"{name} ×{factor}"
+
+
 @dataclass(frozen=True)
 class CodesSettings:
     """How codes were compared."""
@@ -38,6 +43,7 @@ class CodesSettings:
     seed: int
     zero: str = "error"
     hashing: str | None = None
+    oversample: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,7 @@ class QuantizationResult:
     `kendall` and `spearman` compare whole orders, of a sample of queries and documents where there
     are many. `near` scores its ranking with the first documents of the float ranking as the
     relevant ones, `judged` with the judgments; `curve` is what lies within each Hamming radius.
+    `oversample` says how many times the largest k documents were re-ranked by float.
     """
 
     name: str
@@ -69,6 +76,7 @@ class QuantizationResult:
     near: Scores
     judged: Scores | None
     curve: RadiusCurve | None = None
+    oversample: int | None = None
 
     def neighbour_values(self, settings: CodesSettings) -> dict[str, Floats]:
         """Values per query of every measure of similarity to the float ranking, by its name."""
@@ -137,6 +145,7 @@ class CodesReport:
                     "method": one.method,
                     "bits": one.cost.bits,
                     "bytes_per_vector": one.cost.bytes_per_vector,
+                    **({} if one.oversample is None else {"oversample": one.oversample}),
                     "relevant": "float neighbours" if one.judged is None else "judged",
                 },
                 seeds={"seed": self.settings.seed},

@@ -86,7 +86,23 @@ class VectorSearch:
             return rank_codes(
                 queries, docs, self.depth, keep_ties=True, progress=progress, **self._common
             )
-        first = rank_codes(queries, docs, self.rerank, progress=progress, **self._common)
+        return self.rescore(queries, docs, None, self.rerank, progress)
+
+    def rescore(
+        self,
+        queries: Vectors,
+        docs: Vectors,
+        metric: Metric | None,
+        depth: int,
+        progress: Progress | None = None,
+    ) -> Ranking:
+        """The first documents of a code, ordered again by the float vectors."""
+        how: dict[str, Any] = {"progress": progress, **self._common}
+        first = (
+            rank_codes(queries, docs, depth, **how)
+            if isinstance(docs, Codes)
+            else rank(queries, docs, depth, metric=metric or self.metric, zero=self.zero, **how)
+        )
         return rerank(
             first,
             self.queries,

@@ -48,6 +48,9 @@ def report_page(report: CodesReport) -> Page:
 def _title(report: CodesReport) -> str:
     settings = report.settings
     again = f"; the first {settings.rerank} of codes re-ranked by float" if settings.rerank else ""
+    if settings.oversample:
+        times = ", ".join(f"×{factor}" for factor in settings.oversample)
+        again = f"; {times}: the first so many times {settings.k[-1]} documents re-ranked by float"
     found = "other documents" if settings.exclude_self else "documents"
     return (
         f"{report.n_queries} queries, {report.n_docs} {found} to find, {settings.metric}; "
@@ -315,8 +318,9 @@ def report_data(report: CodesReport) -> dict[str, Any]:
 
 
 def _chosen(settings: CodesSettings) -> dict[str, Any]:
-    """The settings; those of hashing only where it was asked for."""
-    return {key: v for key, v in vars(settings).items() if key != "hashing" or v is not None}
+    """The settings; hashing and oversampling only where they were asked for."""
+    chosen = vars(settings) | {"oversample": list(settings.oversample)}
+    return {key: v for key, v in chosen.items() if v or key not in ("hashing", "oversample")}
 
 
 def _radius_data(report: CodesReport, one: QuantizationResult) -> dict[str, Any]:
@@ -338,6 +342,7 @@ def _code_data(report: CodesReport, one: QuantizationResult) -> dict[str, Any]:
         "method": one.method,
         "bits": one.cost.bits,
         "bytes_per_vector": one.cost.bytes_per_vector,
+        **({} if one.oversample is None else {"oversample": one.oversample}),
         "encode_seconds": one.cost.encode_seconds,
         "search_seconds": one.cost.search_seconds,
         "float_ranking": _similarity_data(report, one),
