@@ -20,14 +20,14 @@ from assay.tables.svg import (
     svg_text,
 )
 from assay.tasks.codes.encoders import FLOAT
-from assay.tasks.codes.hashing import RADIUS
+from assay.tasks.codes.hashing import RADIUS, map_measure
 
 if TYPE_CHECKING:
     from assay.tasks.codes.result import CodesReport, QuantizationResult
 
 __all__ = ["report_chart"]
 
-_COLOURS: Final = (*COLOURS, "#555555")
+_COLOURS: Final = (*COLOURS, "#555555", "#8c564b", "#9a9a00", "#17a2b8")
 _INK, _SOFT, _GRID = "#222222", "#666666", "#e4e4e4"
 _WIDTH, _HEIGHT = 460, 330
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 16, 40, 46
@@ -64,9 +64,12 @@ def report_chart(report: CodesReport) -> str:
     title = f"Overlap@{k} with the float ranking"
     panels = [_Panel(title, _code_points(report, overlap), report.chance(k))]
     if report.comparison is not None:
-        judged = {one.name: one.mean for one in report.comparison.standings_on(f"nDCG@{k}")}
-        title = f"nDCG@{k} against the judgments"
-        panels.append(_Panel(title, _code_points(report, judged), math.nan))
+        preset, chance = report.settings.hashing, report.chance_map
+        measure = f"nDCG@{k}" if preset is None else map_measure(preset)
+        judged = {one.name: one.mean for one in report.comparison.standings_on(measure)}
+        title = f"{measure} against the judgments"
+        points = _code_points(report, judged)
+        panels.append(_Panel(title, points, math.nan if chance is None else chance))
     methods = list(dict.fromkeys(point.method for panel in panels for point in panel.points))
     colours = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(methods)}
     powers = [math.log2(point.size) for point in panels[0].points]
@@ -138,7 +141,7 @@ def _axes(x: Scale) -> Iterator[str]:
 
 
 def _radius_marks(report: CodesReport, colours: dict[str, str]) -> Iterator[str]:
-    """Precision over recall, a point of the line for each Hamming radius."""
+    """Precision over recall by Hamming radius; the number at a line is that of its bits."""
     yield svg_text(_LEFT, 22, "By Hamming radius", font_size=14, font_weight="bold")
     x = Scale(0.0, 1.0, start=_LEFT, end=_WIDTH - _RIGHT)
     yield from _shares(x)
@@ -153,6 +156,8 @@ def _radius_marks(report: CodesReport, colours: dict[str, str]) -> Iterator[str]
         ]
         path = " ".join(f"{at:g},{y:g}" for at, y, _ in places)
         yield tag("polyline", points=path, fill="none", stroke=colour, stroke_width=1.5)
+        at, y, _ = min(places, key=lambda place: abs(place[0] - x.at(0.4)))
+        yield svg_text(at + 3, y - 3, one.cost.bits, font_size=10, fill=colour)
         for at, y, radius in places[:1] + [p for p in places[1:] if p[2] == RADIUS]:
             yield circle(at, y, 2.5, tip=f"{one.name}, radius {radius}", fill=colour)
 
