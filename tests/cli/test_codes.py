@@ -310,10 +310,10 @@ def test_labels_that_do_not_fit_are_refused(assay, labels, change, words):
 
 
 def test_labels_of_other_rows_are_refused(assay, labels):
-    files = ("codes", "--embeddings", "all.npz", *FEW, "--labels", "strange.npz")
-    answer = assay(*files)
-    assert answer.code != 0
-    assert "not those of the vectors" in answer.err
+    for files in (("all.npz",), ("docs.npy", "--doc-ids", "docs.txt")):
+        answer = assay("codes", "--embeddings", *files, *FEW, "--labels", "strange.npz")
+        assert answer.code != 0
+        assert "not those of the vectors" in answer.err
 
 
 def test_methods_with_a_number_in_their_name(assay, vectors):

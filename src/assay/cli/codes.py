@@ -252,6 +252,8 @@ def _evaluate(chosen: dict[str, Any]) -> CodesReport:
         "qrels",
         "allow_mismatch",
     )
+    doc_ids = _read_ids(chosen["doc_ids"], docs, "doc", chosen["qrels"])
+    query_ids = _read_ids(chosen["query_ids"], queries, "query", chosen["qrels"])
     with status_line("float") as progress:
         return evaluate_codes(
             docs.vectors,
@@ -259,10 +261,10 @@ def _evaluate(chosen: dict[str, Any]) -> CodesReport:
             methods=methods,
             codes=_read_all_codes(chosen, queries is None),
             k=chosen["cutoffs"],
-            doc_ids=_read_ids(chosen["doc_ids"], docs, "doc", chosen["qrels"]),
-            query_ids=_read_ids(chosen["query_ids"], queries, "query", chosen["qrels"]),
-            labels=_read_labels(chosen["labels"], "doc", docs),
-            query_labels=_read_labels(chosen["query_labels"], "query", queries),
+            doc_ids=doc_ids,
+            query_ids=query_ids,
+            labels=_read_labels(chosen["labels"], "doc", doc_ids),
+            query_labels=_read_labels(chosen["query_labels"], "query", query_ids),
             progress=progress,
             **{name: chosen[name] for name in same},
         )
@@ -277,12 +279,11 @@ def _read_ids(path: str | None, given: VectorFile | None, side: str, qrels: str 
     return [str(row) for row in range(len(given.vectors))]
 
 
-def _read_labels(path: str | None, side: str, vectors: VectorFile | None) -> Any:
+def _read_labels(path: str | None, side: str, known: Ids | None) -> Any:
     """Labels in the order of the vectors; ids beside them must be those of the vectors."""
     if path is None:
         return None
     labels, ids = load_keyed(path, usual=(f"{side}_labels", "labels"))
-    known = None if vectors is None else vectors.ids
     if ids is not None and known is not None and Ids.of(ids, what=side) != known:
         raise MismatchError(f"{path}: the ids beside the labels are not those of the vectors.")
     return labels

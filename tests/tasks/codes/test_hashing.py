@@ -178,6 +178,7 @@ def test_the_tables_name_the_rule(made):
         ({"labels": [1, 2]}, "labels"),
         ({"labels": np.full((40, 2), 3), "query_labels": np.ones((9, 2))}, "0 or 1"),
         ({"labels": np.ones((40, 2)), "query_labels": np.ones((9, 3))}, "same classes"),
+        ({"labels": [[1, 0], [1]]}, "different lengths"),
         ({"qrels": {"0": {"1": 1}}}, "not both"),
         ({"hashing": "nuswid"}, "nuswide"),
         ({"rerank": 10}, "leave rerank out"),

@@ -17,17 +17,27 @@ from assay.arrays import Floats, Ints, offsets_of
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.hits import Hits, judge
+from assay.core.id_hints import check_match
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.ranking import Ranking
 from assay.core.text import did_you_mean
-from assay.errors import ShapeError, UsageError, ValueRangeError
+from assay.errors import MismatchError, ShapeError, UsageError, ValueRangeError
+from assay.io.formats import as_judgments
 from assay.scoring.chance import chance
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
 from assay.tasks.codes.search import VectorSearch
 
-__all__ = ["HASHING", "RADIUS", "LabelRelevance", "PairRelevance", "RadiusCurve", "map_measure"]
+__all__ = [
+    "HASHING",
+    "RADIUS",
+    "LabelRelevance",
+    "PairRelevance",
+    "RadiusCurve",
+    "map_measure",
+    "read_relevance",
+]
 
 # How deep the field cuts the list on each collection; None is the whole list.
 HASHING: Final[dict[str, int | None]] = {
@@ -53,7 +63,10 @@ def map_measure(preset: str) -> str:
 
 def as_label_rows(labels: Any, n_rows: int, what: str) -> NDArray[Any]:
     """One label for each row or, with two dimensions, 0 or 1 for each row and class."""
-    array = checks.plain_array(labels, what) if np.ndim(labels) == 2 else None
+    nested = isinstance(labels, list | tuple) and isinstance((*labels, None)[0], list | tuple)
+    array = None
+    if nested or getattr(labels, "ndim", 1) == 2:
+        array = checks.plain_array(labels, what)
     if array is None:
         array = checks.check_labels(labels, what)
     elif array.dtype.kind not in "biuf" or not ((array == 0) | (array == 1)).all():
@@ -178,6 +191,51 @@ def count_balls(ranking: Ranking, hits: Hits, bits: int) -> tuple[Ints, Ints, In
 def _count(rows: Ints, distances: Floats, n_rows: int, width: int) -> Ints:
     cells = np.bincount(rows * width + distances.astype(np.int64), minlength=n_rows * width)
     return np.asarray(cells.reshape(n_rows, width).cumsum(axis=1), np.int64)
+
+
+def read_relevance(
+    task: VectorSearch, qrels: Any, labels: Any, query_labels: Any, own: bool, allow: bool
+) -> tuple[Relevance | None, tuple[str, ...]]:
+    """What is relevant, and remarks about it."""
+    if labels is not None or query_labels is not None:
+        if qrels is not None:
+            raise UsageError("Give labels or qrels, not both: each says what is relevant.")
+        return LabelRelevance.of(task, labels, query_labels, own), ()
+    if qrels is None:
+        return None, ()
+    judged = as_judgments(qrels)
+    if not isinstance(judged, Qrels | Labels):
+        raise UsageError("qrels must be graded pairs or labels.")
+    query_ids = task.query_ids or Ids.count(len(task.queries))
+    doc_ids = task.doc_ids or Ids.count(len(task.docs))
+    return PairRelevance(query_ids, judged), _check_judgments(judged, query_ids, doc_ids, allow)
+
+
+def _check_judgments(
+    judgments: Qrels | Labels, query_ids: Ids, doc_ids: Ids, allow: bool
+) -> tuple[str, ...]:
+    """Refuse judgments of other queries or documents; remark on those without a vector."""
+    remarks: list[str] = []
+    sides = [
+        ("queries", judgments.query_ids, query_ids),
+        ("documents", judgments.doc_ids, doc_ids),
+    ]
+    for what, judged, known in sides:
+        if known.numbered and judged.kind == "text" and len(judged):
+            raise MismatchError(
+                f"The judgments name {what} by ids such as {judged[0]!r}, and the vectors are only "
+                "numbered. Give the ids of the vectors."
+            )
+        found = judged.match(known) >= 0
+        absent = np.flatnonzero(~found)
+        place = f"the {len(known)} vectors"
+        remarks += check_match(judged, known, f"judged {what}", place, allow=allow, found=found)
+        if len(absent):
+            remarks.append(
+                f"{len(absent)} of {len(judged)} judged {what} have no vector: "
+                f"{checks.name_few(judged.take(absent))}"
+            )
+    return tuple(remarks)
 
 
 def score_rows(

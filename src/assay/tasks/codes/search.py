@@ -182,10 +182,10 @@ class VectorSearch:
         return self.query_ids.match(self.doc_ids)
 
     def rows_to_learn_from(self) -> Ints | None:
-        """Documents that are no query's own; None where that is all of them, or none."""
+        """Documents that are no query's own; None where that is all of them, or less than half."""
         own = self.own_docs()
         rest = np.setdiff1d(np.arange(len(self.docs)), own[own >= 0])
-        return rest if 0 < len(rest) < len(self.docs) else None
+        return rest if len(self.docs) / 2 <= len(rest) < len(self.docs) else None
 
     @property
     def _common(self) -> dict[str, Any]:
