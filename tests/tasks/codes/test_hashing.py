@@ -170,6 +170,15 @@ def test_the_tables_name_the_rule(made):
     assert evaluated(made).svg().count("By Hamming radius") == 1
 
 
+def test_records_hold_map_and_precision_at_the_radius(made):
+    report = evaluated(made)
+    float_record, record = report.records()
+    assert "AP" in map(str, record.scores.measures)
+    kept = {one.measure: one for one in record.aggregates}
+    assert kept["P@radius 2"].value == report.radius_intervals["mine"].estimate
+    assert "P@radius 2" not in {one.measure for one in float_record.aggregates}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

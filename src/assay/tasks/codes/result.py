@@ -17,7 +17,7 @@ from assay.stats import Interval
 from assay.tables.page import Page, text_page
 from assay.tables.table import Table
 from assay.tasks.codes.chart import report_chart
-from assay.tasks.codes.hashing import RadiusCurve
+from assay.tasks.codes.hashing import RADIUS, RadiusCurve
 from assay.tasks.codes.tables import data_table, report_data, report_page
 
 __all__ = ["CodeCost", "CodesReport", "CodesSettings", "QuantizationResult"]
@@ -160,6 +160,13 @@ class CodesReport:
         chance = {f"Overlap@{k}": self.chance(k) for k in self.settings.k}
         chance[f"RBO(p={self.settings.p:g})"] = self.chance_rbo
         near = set(map(str, one.near.measures))
+        spans = {
+            name: span
+            for name, span in self.intervals[one.name].items()
+            if one.judged is not None or name not in near
+        }
+        if one.name in self.radius_intervals:
+            spans[f"P@radius {RADIUS}"] = self.radius_intervals[one.name]
         return [
             Aggregate(
                 name,
@@ -173,8 +180,7 @@ class CodesReport:
                 chance=chance.get(name),
                 n=span.n,
             )
-            for name, span in self.intervals[one.name].items()
-            if one.judged is not None or name not in near
+            for name, span in spans.items()
         ]
 
     def to_dict(self) -> dict[str, Any]:
