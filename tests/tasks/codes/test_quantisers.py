@@ -115,7 +115,9 @@ def test_rabitq_of_one_bit_estimates_what_faiss_does(docs, queries):
     far, found = index.search(turned[1], len(docs))
     encoder = made.encoder()
     of_docs, of_queries = encoder.encode(docs), encoder.encode_queries(queries)
-    own = ((queries - made.centre) ** 2).sum(axis=1)[:, None] - of_queries @ of_docs.T
+    centre = made.centre * made.unit
+    own = made.unit**2 * (of_queries @ of_docs.T)
+    own = ((queries - centre) ** 2).sum(axis=1)[:, None] - own
     own = np.maximum(np.take_along_axis(own, found, 1), 0)  # faiss has no squares below 0
     np.testing.assert_allclose(own, far, rtol=1e-3, atol=1e-3)
 
@@ -137,13 +139,26 @@ def test_rabitq_keeps_its_bound_and_gains_by_bits(docs, queries, metric):
 def test_rabitq_rounds_to_nearly_the_best_direction():
     vectors = np.random.default_rng(4).normal(size=(50, 3))
     made = rabitq_of(2, vectors, rows=None, seed=0, metric="dot")
-    turned = (vectors - made.centre) @ made.rotation
+    turned = (vectors / made.unit - made.centre) @ made.rotation
     grid = unit(np.array(list(product((-1.5, -0.5, 0.5, 1.5), repeat=3))))
     best = (unit(turned) @ grid.T).max(axis=1)
     near = made.decode(vectors)[2]
     assert (near <= best + 1e-12).all()
     assert (best - near).max() < 0.01
-    assert made.decode(made.centre[None])[0].tolist() == made.centre[None].tolist()
+    own = made.decode(made.centre[None] * made.unit)[0]
+    np.testing.assert_allclose(own, made.centre[None], rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["pq:4", "rabitq:1", "rabitq:3", "asymmetric", "int4", "mrl:6"])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("power", [-400, 100, 400])
+def test_the_size_of_the_numbers_changes_nothing(docs, queries, metric, method, power):
+    if method == "pq:4":
+        pytest.importorskip("faiss")
+    left, right = docs.astype(float), queries.astype(float)
+    far = 2.0**power
+    large = left * far, right * (far if metric == "l2" else 1.0)
+    assert measured(*large, method, metric) == measured(left, right, method, metric)
 
 
 def test_codes_are_learnt_from_documents_that_are_no_query(docs):

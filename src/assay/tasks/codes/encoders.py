@@ -184,11 +184,17 @@ def unit_rows(block: Floats) -> Floats:
     return scaled
 
 
-def _one_scale(docs: NDArray[Any]) -> Callable[[Floats], Floats]:
-    """All numbers by one factor: the largest of the documents becomes 1."""
+def largest_number(docs: NDArray[Any]) -> float:
+    """The largest number of the documents, of either sign."""
     largest = max((float(np.abs(block).max(initial=0.0)) for block in _blocks(docs)), default=0.0)
     if not largest:
         raise ValueRangeError("All documents are zero, so there is no scale for their codes.")
+    return largest
+
+
+def _one_scale(docs: NDArray[Any]) -> Callable[[Floats], Floats]:
+    """All numbers by one factor: the largest of the documents becomes 1."""
+    largest = largest_number(docs)
 
     @np.errstate(over="ignore")  # queries that are too large by far are refused by the search
     def scale(block: Floats) -> Floats:

@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 from assay.arrays import Floats, Ints
 from assay.errors import UsageError, need
 from assay.search.engine.blas_scan import one_blas_thread
-from assay.tasks.codes.encoders import CodeEncoder, draw_sample, make_encoder, unit_rows
+from assay.tasks.codes.encoders import (
+    CodeEncoder,
+    draw_sample,
+    largest_number,
+    make_encoder,
+    unit_rows,
+)
 
 __all__ = ["FITTED", "SPECS", "CodeSpec", "RaBitQ", "parse_spec", "rabitq_of", "spec_encoder"]
 
@@ -66,7 +72,9 @@ def spec_encoder(
     if spec.kind == "rabitq":
         return rabitq_of(spec.number, docs, rows=rows, seed=seed, metric=metric).encoder()
     with one_blas_thread():
-        return _product_quantiser(spec.number, draw_sample(docs, seed, rows), seed, metric)
+        scale = _scale_of(docs, metric)[0]
+        sample = scale(draw_sample(docs, seed, rows))
+        return _product_quantiser(spec.number, sample, scale, seed, metric)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +124,17 @@ def _as_is(block: Floats) -> Floats:
     return block
 
 
-def _product_quantiser(n_bytes: int, sample: Floats, seed: int, metric: str) -> CodeEncoder:
+def _scale_of(docs: NDArray[Any], metric: str) -> tuple[Callable[[Floats], Floats], float]:
+    """Unit vectors under cosine; else the largest number of the documents becomes 1."""
+    if metric == "cosine":
+        return unit_rows, 1.0
+    largest = largest_number(docs)
+    return lambda block: block / largest, largest
+
+
+def _product_quantiser(
+    n_bytes: int, sample: Floats, scale: Callable[[Floats], Floats], seed: int, metric: str
+) -> CodeEncoder:
     """One of 256 centroids for each of `n_bytes` parts of a vector (Jégou et al. 2011)."""
     faiss: Any = need("faiss", "pq", "faiss")
     dimensions = sample.shape[1]
@@ -124,13 +142,12 @@ def _product_quantiser(n_bytes: int, sample: Floats, seed: int, metric: str) -> 
         raise UsageError(f"pq:{n_bytes}: {dimensions} dimensions cannot be cut into equal parts.")
     if len(sample) < 256:
         raise UsageError(f"pq:{n_bytes} learns 256 centroids; there are {len(sample)} documents.")
-    scale = unit_rows if metric == "cosine" else _as_is
     made = faiss.ProductQuantizer(dimensions, n_bytes, 8)
     made.cp.seed, made.cp.min_points_per_centroid = 1 + seed % (2**31 - 1), 1
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(1)  # how many there are would change the last bits of centroids
     try:
-        made.train(np.ascontiguousarray(scale(sample), np.float32))
+        made.train(np.ascontiguousarray(sample, np.float32))
     finally:
         faiss.omp_set_num_threads(before)
 
@@ -138,13 +155,16 @@ def _product_quantiser(n_bytes: int, sample: Floats, seed: int, metric: str) -> 
         codes = made.compute_codes(np.ascontiguousarray(scale(block), np.float32))
         return np.asarray(made.decode(codes), np.float32)
 
-    by = "dot" if metric == "cosine" else metric
-    return CodeEncoder("pq", 8 * n_bytes, decoded, _as_is, metric=by)
+    if metric == "l2":
+        return CodeEncoder("pq", 8 * n_bytes, decoded, scale)
+    return CodeEncoder("pq", 8 * n_bytes, decoded, _as_is, metric="dot")
 
 
 @dataclass(frozen=True, eq=False)
 class RaBitQ:
     """Vectors from a centre, turned at random, each number one of 2^bits steps (Gao et al. 2024).
+
+    `scale` puts vectors on the scale of the codes, where `unit` becomes 1.
 
     `decode` gives c + |o − c| x / ⟨o, x⟩, where x is the rounded direction of o − c: its product
     with a query is the estimate of the paper, whose error has a bound for each document.
@@ -154,6 +174,7 @@ class RaBitQ:
     centre: Floats
     rotation: Floats
     scale: Callable[[Floats], Floats]
+    unit: float
     metric: str
 
     def decode(self, block: Floats) -> tuple[Floats, Floats, Floats]:
@@ -209,7 +230,7 @@ class RaBitQ:
         root = math.sqrt(max(len(self.centre) - 1, 1))
         bound = EPSILON / root * np.linalg.norm(asked, axis=1)[:, None] * spread
         error = np.abs(asked @ (made - self.scale(docs)).T)
-        return float(bound.mean()), float((error <= bound + 1e-12).mean())
+        return float(bound.mean()) * self.unit * self.unit, float((error <= bound + 1e-12).mean())
 
 
 def rabitq_of(
@@ -218,9 +239,9 @@ def rabitq_of(
     """RaBitQ around the mean of a sample of the documents, under a random rotation."""
     if bits > 8:
         raise UsageError(f"rabitq:{bits}: RaBitQ has 1 to 8 bits per dimension.")
-    scale = unit_rows if metric == "cosine" else _as_is
+    scale, unit = _scale_of(docs, metric)
     with one_blas_thread():
         centre = scale(draw_sample(docs, seed, rows)).mean(axis=0)
         drawn = np.random.default_rng(seed).standard_normal((len(centre), len(centre)))
         rotation, upper = np.linalg.qr(drawn)
-    return RaBitQ(bits, centre, rotation * np.sign(np.diag(upper)), scale, metric)
+    return RaBitQ(bits, centre, rotation * np.sign(np.diag(upper)), scale, unit, metric)
