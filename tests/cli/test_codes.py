@@ -253,3 +253,90 @@ def test_judgments_name_rows_by_number_where_there_are_no_ids(assay, vectors):
     assert (bare.code, bare.err) == (0, "")
     judged = [[one["judgments"] for one in json.loads(a.out)["codes"]] for a in (named, bare)]
     assert judged[0] == judged[1]
+
+
+@pytest.fixture
+def labels(vectors) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(8)
+    made = {"docs": rng.integers(0, 3, 50), "queries": rng.integers(0, 3, 12)}
+    np.save("labels.npy", made["docs"])
+    np.savez("labels.npz", doc_labels=made["docs"], query_labels=made["queries"])
+    np.savez("strange.npz", labels=made["docs"], sample_ids=[f"x{i}" for i in range(50)])
+    return made
+
+
+LABELLED = ("--labels", "labels.npy", "--query-labels", "labels.npz", "--hashing", "imagenet")
+
+
+def test_hashing_by_labels_in_every_format(assay, vectors, labels):
+    files = ("codes", "--embeddings", "docs.npy", "--queries", "queries.npy", *FEW, *LABELLED)
+    answer = assay(*files, "--json")
+    assert (answer.code, answer.err) == (0, "")
+    want = evaluate_codes(
+        vectors["docs"],
+        vectors["queries"],
+        methods=["gaussian"],
+        bits=[8, 32],
+        k=[2, 5],
+        resamples=200,
+        labels=labels["docs"],
+        query_labels=labels["queries"],
+        hashing="imagenet",
+    ).to_dict()
+    for found, one in zip(json.loads(answer.out)["codes"], want["codes"], strict=True):
+        assert found["judgments"] == one["judgments"]
+        assert found["judgments"]["AP@1000"]["mean"] > 0
+        assert found.get("radius") == one.get("radius")
+    for layout, words in (("text", "P@radius 2"), ("latex", "8 bits"), ("csv", "R@radius 32")):
+        assert words in assay(*files, "--format", layout).out
+    assert assay(*files, "--chart", "curve.svg").code == 0
+    assert "By Hamming radius" in Path("curve.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("--hashing", "all"), "give labels or qrels"),
+        (("--labels", "labels.npy"), "Labels are needed"),
+        (("--labels", "labels.npz", "--query-labels", "labels.npy"), "12"),
+        ((*LABELLED, "--rerank", "10"), "leave rerank out"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(assay, labels, change, words):
+    files = ("codes", "--embeddings", "docs.npy", "--queries", "queries.npy", *FEW)
+    answer = assay(*files, *change)
+    assert answer.code != 0
+    assert words in answer.err
+
+
+def test_labels_of_other_rows_are_refused(assay, labels):
+    for files in (("all.npz",), ("docs.npy", "--doc-ids", "docs.txt")):
+        answer = assay("codes", "--embeddings", *files, *FEW, "--labels", "strange.npz")
+        assert answer.code != 0
+        assert "not those of the vectors" in answer.err
+
+
+def test_methods_with_a_number_in_their_name(assay, vectors):
+    files = ("codes", "--embeddings", "docs.npy", "--queries", "queries.npy", "--k", "2")
+    methods = ("--method", "int4", "mrl:4", "mrl:4+sign", "rabitq:2", "--resamples", "200")
+    data = json.loads(assay(*files, *methods, "--json").out)
+    found = {one["name"]: (one["method"], one["bytes_per_vector"]) for one in data["codes"]}
+    assert found["int4"] == ("int4", 3)
+    assert found["mrl:4"] == ("mrl", 32)
+    assert found["mrl:4+sign"] == ("mrl+sign", 1)
+    assert found["rabitq:2"] == ("rabitq", 6)
+    assert "learnt from 50 documents, none of them a query" in data["remarks"][0]
+    answer = assay(*files, "--method", "mrl")
+    assert answer.code == 2
+    assert "mrl:D" in answer.err
+
+
+def test_oversampling_takes_several_factors(assay, vectors):
+    files = ("codes", "--embeddings", "docs.npy", "--queries", "queries.npy", "--k", "3")
+    more = ("--method", "sign", "--oversample", "2", "4", "--resamples", "200", "--chart", "c.svg")
+    answer = assay(*files, *more, "--json")
+    assert (answer.code, answer.err) == (0, "")
+    names = [one["name"] for one in json.loads(answer.out)["codes"]]
+    assert names == ["float", "sign", "sign ×2", "sign ×4"]
+    assert "re-ranked ×4" in Path("c.svg").read_text()
+    assert assay(*files, *more, "--rerank", "10").code == 2

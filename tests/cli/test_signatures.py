@@ -272,6 +272,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
         **_SAVED,
         **dict.fromkeys(("--embeddings", "--embeddings-key", "--queries", "--queries-key"), DATA),
         **dict.fromkeys(("--doc-ids", "--query-ids", "-r", "--codes", "--query-codes"), DATA),
+        **dict.fromkeys(("--labels", "--query-labels"), DATA),
+        "--hashing": SHOWN,  # adds AP, with its cut-off in its name
+        "--oversample": Moved("--oversample 2"),
         "--packed": DATA,
         "--bits": Moved("--bits 16"),
         "--method": Moved("--method itq"),

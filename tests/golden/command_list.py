@@ -453,6 +453,12 @@ def _codes() -> Found:
             f" --queries-key text_embeddings {few} --threads 1 --json",
             "ids in files": f"{pair} --doc-ids codes-docs.ids --query-ids codes-queries.ids -r"
             f" codes.qrels {few} --json",
+            "hashing": f"{pair} {few} --labels codes-labels.npz --query-labels codes-labels.npz"
+            " --hashing nuswide --json",
+            "hashing latex": f"{both} -r codes.qrels {few} --hashing all --ties order"
+            " --format latex",
+            "oversample": f"{both} -r codes.qrels --k 3 --resamples 200 --method asymmetric int4"
+            " mrl:6 mrl:6+sign rabitq:1 rabitq:3 --oversample 2 4 --json",
             "text": f"{both} -r codes.qrels {few}",
             "markdown": f"{both} -r codes.qrels {few} --format markdown",
             "csv": f"{both} -r codes.qrels {few} --format csv",

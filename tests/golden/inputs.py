@@ -333,6 +333,8 @@ def _codes(folder: Path) -> None:
     near = np.argsort(-(queries @ docs.T), axis=1, kind="stable")[:, :3]
     lines = [f"q{i} 0 d{doc} {3 - n}\n" for i, row in enumerate(near) for n, doc in enumerate(row)]
     (folder / "codes.qrels").write_text("".join(lines))
+    labels = np.random.default_rng(17).random((64, 4)) < 0.4
+    np.savez(folder / "codes-labels.npz", doc_labels=labels[:50], query_labels=labels[50:])
 
 
 # A collection of texts

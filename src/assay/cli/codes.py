@@ -9,10 +9,11 @@ import click
 from assay.cli import options, output
 from assay.cli.options import MultiOptionCommand
 from assay.cli.progress import status_line
-from assay.errors import InputError
-from assay.io.arrays import read_ids, read_vectors
+from assay.core.ids import Ids
+from assay.errors import InputError, MismatchError
+from assay.io.arrays import load_keyed, read_ids, read_vectors
 from assay.search.engine import Codes, pack_codes
-from assay.tasks.codes import evaluate_codes
+from assay.tasks.codes import HASHING, evaluate_codes
 
 if TYPE_CHECKING:
     from assay.cli.saving import Saving
@@ -48,6 +49,13 @@ _file_options = options.add_options(
     ),
     click.option("--query-ids", metavar="FILE", help="Ids of the queries, likewise."),
     click.option("-r", "--qrels", metavar="QRELS", help="Judgments, to score the codes against."),
+    click.option(
+        "--labels",
+        metavar="FILE",
+        help="Labels of the documents, instead of QRELS: .npy or .npz (labels), one a row, or 0 "
+        "and 1 for each class; what shares a label is relevant.",
+    ),
+    click.option("--query-labels", metavar="FILE", help="Labels of the queries, likewise."),
     options.mismatch_option,
     click.option(
         "--codes",
@@ -87,9 +95,9 @@ _code_options = options.add_options(
         "--method",
         "methods",
         multiple=True,
-        type=click.Choice(_METHODS),
         metavar="NAME...",
-        help="sign, gaussian, itq, int8, float16. [all of them; with --codes none]",
+        help="sign, gaussian, itq, int8, float16 [all of them; with --codes none]; int4, "
+        "asymmetric, mrl:D, mrl:D+sign (or another), pq:M, rabitq:B.",
     ),
     click.option(
         "--k",
@@ -102,10 +110,24 @@ _code_options = options.add_options(
         help="Cut-offs.",
     ),
     click.option(
+        "--hashing",
+        type=click.Choice(tuple(HASHING)),
+        help="mAP by the rule of learning to hash, cut as on this collection, and precision and "
+        "recall by Hamming radius; needs labels or QRELS.",
+    ),
+    click.option(
         "--rerank",
         type=click.IntRange(min=1),
         metavar="N",
         help="Rerank the first N documents of a binary code by the float vectors.",
+    ),
+    click.option(
+        "--oversample",
+        multiple=True,
+        type=click.IntRange(min=1),
+        metavar="N...",
+        help="Show every code also with its first N times the largest K documents reranked by the "
+        "float vectors.",
     ),
     options.metric_option("Similarity of the float vectors.", "cosine"),
     click.option(
@@ -183,12 +205,17 @@ def command(
       assay codes --embeddings vectors.npz --queries vectors.npz --qrels qrels.txt \\
           --doc-ids docs.txt --query-ids queries.txt --k 10 50 --chart curve.svg
       assay codes --embeddings docs.npy --queries queries.npy --method itq --rerank 100
+      assay codes --embeddings docs.npy --queries queries.npy --labels l.npy \\
+          --query-labels ql.npy --hashing nuswide --method itq --bits 16 32 64
+      assay codes --embeddings docs.npy --queries queries.npy --method sign asymmetric \\
+          int4 mrl:64 mrl:128+sign pq:48 rabitq:1 rabitq:4 --oversample 2 4 10
       assay codes --embeddings docs.npy --queries queries.npy --packed 256 \\
           --codes mine=doc-codes.npy --query-codes mine=query-codes.npy --json
     """
     if chart is not None and not chart.lower().endswith(".svg"):
         raise click.UsageError(f"--chart writes SVG; {chart} should end in .svg.")
-    inputs = [chosen[name] for name in ("embeddings", "queries", "doc_ids", "query_ids", "qrels")]
+    names = ("embeddings", "queries", "doc_ids", "query_ids", "qrels", "labels", "query_labels")
+    inputs = [chosen[name] for name in names]
     inputs += [path for _, path in _split_names(chosen)]
     for written in (file, chart):
         output.refuse_input(written, *inputs)
@@ -213,6 +240,8 @@ def _evaluate(chosen: dict[str, Any]) -> CodesReport:
         "ties",
         "p",
         "rerank",
+        "hashing",
+        "oversample",
         "zero",
         "exclude_self",
         "level",
@@ -223,6 +252,8 @@ def _evaluate(chosen: dict[str, Any]) -> CodesReport:
         "qrels",
         "allow_mismatch",
     )
+    doc_ids = _read_ids(chosen["doc_ids"], docs, "doc", chosen["qrels"])
+    query_ids = _read_ids(chosen["query_ids"], queries, "query", chosen["qrels"])
     with status_line("float") as progress:
         return evaluate_codes(
             docs.vectors,
@@ -230,8 +261,10 @@ def _evaluate(chosen: dict[str, Any]) -> CodesReport:
             methods=methods,
             codes=_read_all_codes(chosen, queries is None),
             k=chosen["cutoffs"],
-            doc_ids=_read_ids(chosen["doc_ids"], docs, "doc", chosen["qrels"]),
-            query_ids=_read_ids(chosen["query_ids"], queries, "query", chosen["qrels"]),
+            doc_ids=doc_ids,
+            query_ids=query_ids,
+            labels=_read_labels(chosen["labels"], "doc", doc_ids),
+            query_labels=_read_labels(chosen["query_labels"], "query", query_ids),
             progress=progress,
             **{name: chosen[name] for name in same},
         )
@@ -244,6 +277,16 @@ def _read_ids(path: str | None, given: VectorFile | None, side: str, qrels: str 
     if given is None or given.ids is not None or qrels is None:
         return None if given is None else given.ids
     return [str(row) for row in range(len(given.vectors))]
+
+
+def _read_labels(path: str | None, side: str, known: Ids | None) -> Any:
+    """Labels in the order of the vectors; ids beside them must be those of the vectors."""
+    if path is None:
+        return None
+    labels, ids = load_keyed(path, usual=(f"{side}_labels", "labels"))
+    if ids is not None and known is not None and Ids.of(ids, what=side) != known:
+        raise MismatchError(f"{path}: the ids beside the labels are not those of the vectors.")
+    return labels
 
 
 def _split_names(chosen: dict[str, Any]) -> list[tuple[str, str]]:

@@ -209,6 +209,7 @@ def _presets() -> dict[str, Conventions]:
         "label_retrieval": rows,
         "next_location": rows,
         "binary_codes": replace(rows, empty="zero"),
+        "hashing": replace(rows, ap="hits", empty="zero"),
         "keypoints": replace(rows, ties="best"),
         "keypoints_program": replace(rows, ties="midrank-up"),
         "model_bench": replace(rows, empty="zero"),
@@ -268,6 +269,11 @@ PRESET_NOTES: Final[dict[str, str]] = {
     "binary_codes": (
         "Codes and neighbours: ties to the lower index, empty queries count 0. There is no program "
         "to test against."
+    ),
+    "hashing": (
+        "Learning to hash, CalcTopMap of the public code: AP over the relevant documents among the "
+        "first R, a query without one counts 0, ties to the lower index. Tested against the rule; "
+        "the code's own argsort does not define an order among ties."
     ),
     "keypoints": (
         "Keypoint matching by the formula: a target's rank is 1 + how many score above it. There "

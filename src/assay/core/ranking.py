@@ -307,6 +307,19 @@ class Ranking:
         cut = ordered._keep(self._places() < depth)
         return replace(cut, tie_split=ordered._tie_split_at(depth), settings=settings)
 
+    def rows(self, numbers: Ints) -> Ranking:
+        """Some queries, by the numbers of their rows, which must rise by one."""
+        first, last = int(numbers[0]), int(numbers[-1]) + 1
+        inside = slice(int(self.offsets[first]), int(self.offsets[last]))
+        return replace(
+            self,
+            query_ids=self.query_ids.take(numbers),
+            offsets=self.offsets[first : last + 1] - self.offsets[first],
+            given_docs=self.given_docs[inside],
+            given_scores=self.given_scores[inside],
+            tie_split=None if self.tie_split is None else self.tie_split[first:last],
+        )
+
     def _tie_split_at(self, depth: int) -> NDArray[np.bool_]:
         """Rows in which the documents at ranks `depth` and `depth` + 1 tie."""
         longer = np.flatnonzero(self.lengths > depth)

@@ -351,3 +351,45 @@ def test_the_curve_names_every_code_and_nothing_runs(docs, queries):
     from xml.dom.minidom import parseString
 
     parseString(drawn)
+
+
+def rescored(near, far, n) -> np.ndarray:
+    """Float scores of the first n documents of the code; the others are not there."""
+    kept = np.full(near.shape, -np.inf)
+    rows = np.arange(len(near))[:, None]
+    first = top(-far, n)
+    kept[rows, first] = near[rows, first]
+    return kept
+
+
+def test_oversampling_reranks_the_first_documents_by_float(docs, queries):
+    report = evaluate_codes(
+        docs, queries, **{**FEW, "methods": ["gaussian", "int4"]}, oversample=[2, 4, 100]
+    )
+    names = [one.name for one in report.codes]
+    assert names[2:5] == ["gaussian-16 ×2", "gaussian-16 ×4", "gaussian-16 ×100"]
+    assert names[6:] == ["int4 ×2", "int4 ×4", "int4 ×100"]
+    near, far = cosines(queries, docs), distances(*unpacked(docs, queries)[::-1])
+    for factor in (2, 4, 100):
+        one = report[f"gaussian-16 ×{factor}"]
+        want = mean_overlap(near, rescored(near, far, min(5 * factor, 60)), 3)
+        assert one.similarity.overlap[3]["order"].mean() == pytest.approx(want)
+        assert one.cost.bytes_per_vector == 2
+        assert f"rerank:{min(5 * factor, 60)}|" in one.near.signature + "|"
+    assert report["int4 ×100"].similarity.overlap[3]["order"].mean() == 1.0
+    assert report.to_dict()["settings"]["oversample"] == [2, 4, 100]
+    assert report.to_dict()["codes"][2]["oversample"] == 2
+    assert "the first so many times 5 documents" in repr(report)
+    picture = report.svg()
+    assert picture.count("re-ranked ×") == 3
+    assert "gaussian-16 ×4: " in picture
+
+
+def test_oversampling_and_reranking_are_not_asked_for_together(docs, queries):
+    with pytest.raises(UsageError, match="give one"):
+        evaluate_codes(docs, queries, **FEW, oversample=[2], rerank=10)
+    with pytest.raises(UsageError, match="oversample"):
+        evaluate_codes(docs, queries, **FEW, oversample=[0])
+    bits = docs > 0, queries > 0
+    with pytest.raises(UsageError, match="another name"):
+        evaluate_codes(docs, queries, **FEW, oversample=[2], codes={"gaussian-16 ×2": bits})

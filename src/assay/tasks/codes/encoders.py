@@ -15,26 +15,30 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats
+from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.errors import UsageError, ValueRangeError
 from assay.search.engine import Codes
 from assay.search.engine.blas_scan import one_blas_thread
 
-__all__ = ["BINARY", "FLOAT", "METHODS", "SEEDED", "CodeEncoder", "make_encoder"]
+__all__ = ["BINARY", "FLOAT", "METHODS", "ON_REQUEST", "SEEDED", "CodeEncoder", "make_encoder"]
 
 
 FLOAT: Final = "float"  # the vectors themselves, beside their codes
-METHODS: Final[dict[str, str]] = {
+METHODS: Final[dict[str, str]] = {  # what is made unless methods are named
     "sign": "one bit per dimension: is it above 0?",
     "gaussian": "one bit per random direction: which side of it?",
     "itq": "one bit per principal direction, rotated to fit the bits (iterative quantisation)",
     "int8": "one byte per dimension",
     "float16": "two bytes per dimension",
 }
+ON_REQUEST: Final[dict[str, str]] = {
+    "int4": "half a byte per dimension",
+    "asymmetric": "one bit per dimension of a document, compared with the numbers of the query",
+}
 
 BINARY: Final = ("sign", "gaussian", "itq")  # compared by Hamming distance
-SEEDED: Final = ("gaussian", "itq")  # these draw directions at random
+SEEDED: Final = ("gaussian", "itq", "pq", "rabitq")  # these draw directions at random
 
 _BLOCK: Final = 1 << 22  # numbers to encode at once
 _SAMPLE: Final = 50_000  # documents that itq learns from
@@ -49,13 +53,15 @@ Encode = Callable[[Floats], NDArray[Any]]
 class CodeEncoder:
     """A way to shorten vectors; `bits` is the length of what it makes of a document.
 
-    Under dot and l2 queries are encoded in their own way, `query_block`.
+    Under dot and l2 queries are encoded in their own way, `query_block`. `metric` is what
+    compares the two, where it is not that of the vectors.
     """
 
     method: str
     bits: int
     doc_block: Encode
     query_block: Encode
+    metric: str | None = None
 
     @property
     def is_binary(self) -> bool:
@@ -110,30 +116,31 @@ def make_encoder(
     bits: int | None = None,
     seed: int = 0,
     metric: str = "cosine",
+    rows: Ints | None = None,
 ) -> CodeEncoder:
     """An encoder for vectors like these; `bits` is for gaussian and itq, the others fix it.
+
+    `rows` are the documents that itq may learn from, by default all.
 
     Under cosine every vector has a scale of its own. Under dot all documents are on one scale,
     that of their largest number, and every query on its own; under l2 the documents' scale is
     that of the queries, too, whose numbers may then lie beyond the codes' range and are not cut.
     """
-    if method not in METHODS:
-        raise UsageError(f"Unknown method {method!r}. Known: {', '.join(METHODS)}.")
+    if method not in METHODS and method not in ON_REQUEST:
+        known = ", ".join((*METHODS, *ON_REQUEST))
+        raise UsageError(f"Unknown method {method!r}. Known: {known}.")
     if metric not in _METRICS:
         raise UsageError(f"Unknown metric {metric!r}. Known: {', '.join(_METRICS)}.")
+    if method not in ("gaussian", "itq"):
+        return _plain_encoder(method, docs, metric)
     dimensions = docs.shape[1]
-    if method == "sign":
-        return CodeEncoder(method, dimensions, _is_positive, _is_positive)
-    if method in ("int8", "float16"):
-        width, makers = (8, _int8_makers) if method == "int8" else (16, _float16_makers)
-        return CodeEncoder(method, width * dimensions, *makers(docs, metric))
     length = checks.check_cutoff(bits, "bits")
     if method == "gaussian":
         sides = Hyperplanes(_row_scale, *_random_directions(dimensions, length, seed))
         return CodeEncoder(method, length, sides, sides)
     scale = unit_rows if metric == "cosine" else _one_scale(docs)
     with one_blas_thread():
-        centre, directions = _learned_directions(docs, scale, length, seed)
+        centre, directions = _learned_directions(docs, scale, length, seed, rows)
     sides = Hyperplanes(scale, centre, directions)
     if metric != "dot":
         return CodeEncoder(method, length, sides, sides)
@@ -141,6 +148,20 @@ def make_encoder(
     return CodeEncoder(
         method, length, sides, Hyperplanes(_row_scale, np.zeros_like(centre), directions)
     )
+
+
+def _plain_encoder(method: str, docs: NDArray[Any], metric: str) -> CodeEncoder:
+    """The methods whose length the vectors fix."""
+    dimensions = docs.shape[1]
+    if method == "sign":
+        return CodeEncoder(method, dimensions, _is_positive, _is_positive)
+    if method == "asymmetric":  # bits have one length, so that cosine ranks as the product does
+        by = None if metric == "cosine" else "dot"
+        return CodeEncoder(method, dimensions, _as_signs, _as_numbers, by)
+    if method == "float16":
+        return CodeEncoder(method, 16 * dimensions, *_float16_makers(docs, metric))
+    width = int(method.removeprefix("int"))
+    return CodeEncoder(method, width * dimensions, *_integer_makers(docs, metric, width))
 
 
 def _is_positive(block: Floats) -> NDArray[np.bool_]:
@@ -163,11 +184,17 @@ def unit_rows(block: Floats) -> Floats:
     return scaled
 
 
-def _one_scale(docs: NDArray[Any]) -> Callable[[Floats], Floats]:
-    """All numbers by one factor: the largest of the documents becomes 1."""
+def largest_number(docs: NDArray[Any]) -> float:
+    """The largest number of the documents, of either sign."""
     largest = max((float(np.abs(block).max(initial=0.0)) for block in _blocks(docs)), default=0.0)
     if not largest:
         raise ValueRangeError("All documents are zero, so there is no scale for their codes.")
+    return largest
+
+
+def _one_scale(docs: NDArray[Any]) -> Callable[[Floats], Floats]:
+    """All numbers by one factor: the largest of the documents becomes 1."""
+    largest = largest_number(docs)
 
     @np.errstate(over="ignore")  # queries that are too large by far are refused by the search
     def scale(block: Floats) -> Floats:
@@ -203,7 +230,11 @@ def _random_directions(dimensions: int, bits: int, seed: int) -> tuple[Floats, F
 
 
 def _learned_directions(
-    docs: NDArray[Any], scale: Callable[[Floats], Floats], bits: int, seed: int
+    docs: NDArray[Any],
+    scale: Callable[[Floats], Floats],
+    bits: int,
+    seed: int,
+    rows: Ints | None,
 ) -> tuple[Floats, Floats]:
     """Principal directions, turned so that vectors lie near the corners of a cube.
 
@@ -217,7 +248,7 @@ def _learned_directions(
             f"found bits = {bits}."
         )
     rng = np.random.default_rng(seed)
-    sample = scale(_sample(docs, rng))
+    sample = scale(_sample(docs, rng, rows))
     centre = sample.mean(axis=0)
     sample -= centre
     principal = _signed(np.linalg.eigh(sample.T @ sample)[1][:, ::-1][:, :bits])
@@ -237,29 +268,51 @@ def _signed(columns: Floats) -> Floats:
     return np.asarray(columns * signs, np.float64)
 
 
-def _sample(docs: NDArray[Any], rng: np.random.Generator) -> Floats:
-    if len(docs) <= _SAMPLE:
+def _sample(docs: NDArray[Any], rng: np.random.Generator, rows: Ints | None) -> Floats:
+    size = len(docs) if rows is None else len(rows)
+    if rows is None and size <= _SAMPLE:
         return np.array(docs, np.float64)
-    return np.array(docs[np.sort(rng.choice(len(docs), _SAMPLE, replace=False))][:], np.float64)
+    chosen = np.arange(size) if size <= _SAMPLE else rng.choice(size, _SAMPLE, replace=False)
+    return np.array(docs[np.sort(chosen if rows is None else rows[chosen])][:], np.float64)
 
 
-def _int8_makers(docs: NDArray[Any], metric: str) -> tuple[Encode, Encode]:
-    """Steps of 1/127 of the largest number: of each vector, or of all documents."""
+def draw_sample(docs: NDArray[Any], seed: int, rows: Ints | None) -> Floats:
+    """The documents, or those of `rows`, that a code is learnt from: at most 50,000."""
+    return _sample(docs, np.random.default_rng(seed), rows)
+
+
+def sample_size(n_rows: int) -> int:
+    """How many of so many documents a code is learnt from."""
+    return min(n_rows, _SAMPLE)
+
+
+def _as_signs(block: Floats) -> NDArray[np.int8]:
+    return np.asarray(np.where(block > 0, 1, -1), np.int8)
+
+
+def _as_numbers(block: Floats) -> Floats:
+    return block
+
+
+def _integer_makers(docs: NDArray[Any], metric: str, bits: int) -> tuple[Encode, Encode]:
+    """Steps of 1/127 (int4: 1/7) of the largest number: of each vector, or of all documents."""
+    top = 2 ** (bits - 1) - 1
 
     def each(block: Floats) -> NDArray[np.int8]:
         scaled = _row_scale(block)
         largest = np.abs(scaled).max(axis=1, keepdims=True)
-        return np.rint(127 * scaled / np.where(largest > 0, largest, 1.0)).astype(np.int8)
+        made = np.rint(top * scaled / np.where(largest > 0, largest, 1.0))
+        return np.asarray(made, np.int8)
 
     if metric == "cosine":
         return each, each
     scale = _one_scale(docs)
 
     def steps(block: Floats) -> Floats:
-        return np.asarray(np.rint(127 * scale(block)))
+        return np.asarray(np.rint(top * scale(block)))
 
     def cut(block: Floats) -> NDArray[np.int8]:
-        return np.clip(steps(block), -127, 127).astype(np.int8)
+        return np.clip(steps(block), -top, top).astype(np.int8)
 
     return cut, each if metric == "dot" else steps
 

@@ -5,44 +5,40 @@ Every ranking comes from the engine's exact search, so that no matrix of all pai
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from assay.comparison.compare import Comparison, compare
 from assay.core import checks
-from assay.core.conventions import Conventions, preset
-from assay.core.hits import judge
-from assay.core.id_hints import check_match
-from assay.core.judgments import Judgments, Labels, Qrels
-from assay.core.ranking import Ranking
-from assay.core.settings import as_settings
-from assay.errors import MismatchError, UsageError
-from assay.io.formats import as_judgments
-from assay.measures.neighbours import TIES, correlations, ranking_similarity
-from assay.scoring.evaluate import score
-from assay.scoring.output import zero_remark
-from assay.scoring.scores import Scores
+from assay.errors import UsageError
+from assay.measures.neighbours import TIES
 from assay.search.engine import Codes, pack_codes
 from assay.search.engine.codes import MOST_BITS
 from assay.stats import Interval, intervals
-from assay.tasks.codes.encoders import BINARY, FLOAT, METHODS, SEEDED, make_encoder
+from assay.tasks.codes.encoders import FLOAT, METHODS, ON_REQUEST
+from assay.tasks.codes.hashing import map_measure, read_relevance
+from assay.tasks.codes.measuring import (
+    CodesProgress,
+    FloatBaseline,
+    code_name,
+    learning_remarks,
+    measure_code,
+    measure_method,
+)
+from assay.tasks.codes.quantisers import SPECS, parse_spec
 from assay.tasks.codes.result import (
     CodeCost,
     CodesReport,
     CodesSettings,
     QuantizationResult,
+    rescored_name,
 )
-from assay.tasks.codes.search import Metric, Sample, VectorSearch, Zero, make_search
+from assay.tasks.codes.search import Metric, VectorSearch, Zero, make_search
 
 __all__ = ["BITS", "evaluate_codes"]
 
-
-# Called with a step, how much of it is done, and how much there is to do.
-CodesProgress = Callable[[str, int, int | None], object]
 
 BITS: Final = (64, 128, 256, 512, 1024)
 GIVEN: Final = "given"  # the method of codes that were made elsewhere
@@ -57,7 +53,11 @@ def evaluate_codes(
     codes: Mapping[str, Any] | None = None,
     k: Iterable[int] = (10, 50),
     qrels: Any = None,
+    labels: Any = None,
+    query_labels: Any = None,
+    hashing: str | None = None,
     rerank: int | None = None,
+    oversample: Iterable[int] = (),
     metric: Metric = "cosine",
     ties: str = "expected",
     p: float = 0.9,
@@ -72,14 +72,17 @@ def evaluate_codes(
     allow_mismatch: bool = False,
     progress: CodesProgress | None = None,
 ) -> CodesReport:
-    """What shorter vectors lose, against the float ranking and, with `qrels`, against judgments.
+    """What shorter vectors lose, against the float ranking and against `qrels` or `labels`.
 
     Without `queries` the documents are their own queries, self left out. `bits` are the lengths of
     the codes that the `methods` gaussian and itq make; sign has one bit per dimension. `codes`
     adds ready ones by name: (documents, queries), or the documents alone where they are their own
     queries, each packed `Codes` or an array of 0 and 1. `rerank` orders the first n documents of
-    each binary code again by the float vectors. `ties` is how all means count tied
-    documents: order, expected, best or worst. `progress` is called with a step, done and total.
+    each binary code again by the float vectors; `oversample` does so for every code, beside the
+    code itself, with the first n times the largest k documents. `ties` is how all means count tied
+    documents: order, expected, best or worst. By `labels`, one a row or 0 and 1 for each class,
+    a document is relevant that shares one with the query. `hashing` adds mAP by the rule of
+    learning to hash, for the collection named, and precision and recall by Hamming radius.
 
     >>> vectors = np.random.default_rng(0).normal(size=(200, 16))
     >>> report = evaluate_codes(vectors, bits=[8, 64], methods=["gaussian"], k=[5])
@@ -110,15 +113,27 @@ def evaluate_codes(
         resamples,
         seed,
         zero,
+        hashing,
+        _factors(oversample, rerank),
     )
+    if hashing is not None:
+        given = any(one is not None for one in (qrels, labels, query_labels))
+        _check_hashing(hashing, rerank is not None or bool(settings.oversample), given)
     plan, remarks = _plan(task, bits, methods)
-    ready = _read_ready(codes or {}, task, queries is None)
-    _check_names([_name(*one) for one in plan], list(ready), remarks)
+    own = queries is None
+    ready = _read_ready(codes or {}, task, own)
+    _check_names([code_name(*one) for one in plan], list(ready), remarks, settings.oversample)
     tell = progress or (lambda step, done, total: None)
-    baseline = FloatBaseline.of(task, settings, qrels, allow_mismatch, tell)
+    relevance, notes = read_relevance(
+        task, qrels, labels, query_labels, queries is None, allow_mismatch
+    )
+    baseline = FloatBaseline.of(task, settings, relevance, notes, tell)
     found = [baseline.float_result()]
-    found += [_measure_method(task, baseline, *one, seed, tell) for one in plan]
-    found += [_measure_ready(task, baseline, name, *one, tell) for name, one in ready.items()]
+    for one in plan:
+        found += measure_method(task, baseline, *one, seed, tell)
+    for name, (of_docs, of_queries) in ready.items():
+        cost = CodeCost(of_docs.bits, -(-of_docs.bits // 8))
+        found += measure_code(baseline, name, GIVEN, cost, (of_queries, of_docs, None), tell)
     comparison = _compare(found, settings)
     return CodesReport(
         codes=tuple(found),
@@ -127,7 +142,14 @@ def evaluate_codes(
         n_docs=task.n_candidates,
         intervals={one.name: _intervals(one, settings) for one in found},
         comparison=comparison,
-        remarks=(*remarks, *baseline.remarks, *(comparison.remarks if comparison else ())),
+        chance_map=baseline.chance_map,
+        radius_intervals=_radius_intervals(found, settings),
+        remarks=(
+            *remarks,
+            *learning_remarks(plan, task, seed),
+            *baseline.remarks,
+            *(comparison.remarks if comparison else ()),
+        ),
     )
 
 
@@ -151,14 +173,36 @@ def _check_length(bits: Any) -> int:
     return length
 
 
+def _factors(oversample: Any, rerank: int | None) -> tuple[int, ...]:
+    given = (
+        [oversample] if isinstance(oversample, int) else checks.as_list(oversample, "oversample")
+    )
+    factors = tuple(sorted({checks.check_cutoff(one, "oversample") for one in given}))
+    if factors and rerank is not None:
+        raise UsageError("rerank and oversample both say how many documents to re-rank: give one.")
+    return factors
+
+
+def _check_hashing(preset: str, again: bool, judged: bool) -> None:
+    map_measure(preset)
+    if not judged:
+        raise UsageError("hashing needs to know what is relevant: give labels or qrels.")
+    if again:
+        raise UsageError(
+            "hashing orders the documents by the codes alone: leave rerank out, and oversample."
+        )
+
+
 def _plan(
     task: VectorSearch, bits: Any, methods: Any
 ) -> tuple[list[tuple[str, int | None]], tuple[str, ...]]:
     """The codes to make, and a remark about each that cannot be or need not be made."""
     names = [methods] if isinstance(methods, str) else checks.as_list(methods, "methods")
-    unknown = next((name for name in names if name not in METHODS), None)
+    known = (*METHODS, *ON_REQUEST)
+    others = [str(name) for name in dict.fromkeys(names) if name not in METHODS]
+    unknown = next((n for n in others if n not in known and parse_spec(n) is None), None)
     if unknown is not None:
-        raise UsageError(f"Unknown method {unknown!r}. Known: {', '.join(METHODS)}.")
+        raise UsageError(f"Unknown method {unknown!r}. Known: {', '.join((*known, *SPECS))}.")
     given = [bits] if isinstance(bits, int) else checks.as_list(bits, "bits")
     lengths = sorted({_check_length(one) for one in given})
     plan: list[tuple[str, int | None]] = []
@@ -177,18 +221,17 @@ def _plan(
     if ("float16", None) in plan and task.docs.dtype == np.float16:
         plan.remove(("float16", None))
         remarks.append("float16 is what the vectors already are: left out")
-    return plan, tuple(remarks)
+    return [*plan, *((name, None) for name in others)], tuple(remarks)
 
 
-def _name(method: str, bits: int | None) -> str:
-    return method if bits is None else f"{method}-{bits}"
-
-
-def _check_names(made: list[str], given: list[str], remarks: tuple[str, ...]) -> None:
+def _check_names(
+    made: list[str], given: list[str], remarks: tuple[str, ...], factors: tuple[int, ...]
+) -> None:
     if not made and not given:
         why = f" ({'; '.join(remarks)})" if remarks else ""
         raise UsageError(f"Nothing to compare with float{why}: name a method, or give codes.")
-    twice = next((name for name in given if name in made), None)
+    again = [rescored_name(name, factor) for name in (*made, *given) for factor in factors]
+    twice = next((name for name in given if name in (*made, *again)), None)
     if twice is not None:
         raise UsageError(f"Two codes are called {twice!r}. Give yours another name.")
 
@@ -221,181 +264,6 @@ def _read_ready(codes: Any, task: VectorSearch, own: bool) -> dict[str, tuple[Co
     return made
 
 
-def _time(work: Callable[[], Any]) -> tuple[Any, float]:
-    start = time.perf_counter()
-    return work(), time.perf_counter() - start
-
-
-@dataclass(frozen=True, eq=False)
-class FloatBaseline:
-    """The float ranking and the judgments, against which every code is measured."""
-
-    task: VectorSearch
-    settings: CodesSettings
-    ranking: Ranking
-    seconds: float
-    sample: Sample
-    whole: Ranking
-    nearest: Judgments
-    qrels: Judgments | None
-    remarks: tuple[str, ...]
-
-    @classmethod
-    def of(
-        cls,
-        task: VectorSearch,
-        settings: CodesSettings,
-        qrels: Any,
-        allow: bool,
-        tell: CodesProgress,
-    ) -> FloatBaseline:
-        """Rank by the float vectors."""
-        ranking, seconds = _time(
-            lambda: task.search(task.queries, task.docs, lambda *at: tell(FLOAT, *at))
-        )
-        judgments = None if qrels is None else as_judgments(qrels)
-        remarks = () if judgments is None else _check_judgments(judgments, ranking, allow)
-        nearest = _top_as_relevant(ranking, settings.k[0])
-        sample = task.sample(settings.seed)
-        whole = task.rank_sample(sample, task.queries, task.docs)
-        return cls(
-            task,
-            settings,
-            ranking,
-            seconds,
-            sample,
-            whole,
-            nearest,
-            judgments,
-            (*remarks, *_note_zeros(ranking), *_note_sample(sample, task)),
-        )
-
-    def float_result(self) -> QuantizationResult:
-        """The float vectors measured against themselves."""
-        docs = self.task.docs
-        width = docs.shape[1] * docs.dtype.itemsize
-        cost = CodeCost(8 * width, width, 0.0, self.seconds)
-        return self.measure(FLOAT, str(docs.dtype), cost, self.ranking, self.whole)
-
-    def measure(
-        self, name: str, method: str, cost: CodeCost, ranking: Ranking, whole: Ranking
-    ) -> QuantizationResult:
-        """A code measured by the ranking it gives, and by its whole order of the sample."""
-        cuts = self.settings.k
-        names = [f"{measure}@{k}" for measure in ("R", "nDCG") for k in cuts]
-        match = "exclude" if self.settings.exclude_self else "keep"
-        rules = preset("binary_codes").but(ties=self.settings.ties, self_match=match)
-        made = as_settings(
-            code=name,
-            rerank=self.settings.rerank if method in (*BINARY, GIVEN) else None,
-            seed=self.settings.seed if method in SEEDED else None,
-        )
-        placed = replace(ranking, settings={**ranking.settings, **made})
-        near = _scores(placed, self.nearest, names, rules)
-        return QuantizationResult(
-            name,
-            method,
-            cost,
-            ranking_similarity(self.ranking, ranking, k=cuts, p=self.settings.p).take(
-                self.task.query_order
-            ),
-            *correlations(self.whole, whole),
-            near.but_settings(relevant=f"float@{cuts[0]}"),
-            None if self.qrels is None else _scores(placed, self.qrels, names, rules),
-        )
-
-
-def _note_zeros(ranking: Ranking) -> list[str]:
-    policy = ranking.settings.get("zero")
-    return [remark] if policy and (remark := zero_remark(policy, *ranking.zero_rows)) else []
-
-
-def _note_sample(sample: Sample, task: VectorSearch) -> tuple[str, ...]:
-    if (len(sample.queries), len(sample.docs)) == (len(task.queries), len(task.docs)):
-        return ()
-    return (
-        f"Kendall and Spearman are of {len(sample.docs)} documents drawn at random for "
-        f"{len(sample.queries)} queries",
-    )
-
-
-def _scores(ranking: Ranking, judgments: Judgments, names: list[str], rules: Conventions) -> Scores:
-    hits = judge(ranking, judgments, conventions=rules, allow_mismatch=True)  # was looked at
-    return score(hits, names, conventions=rules)
-
-
-def _top_as_relevant(ranking: Ranking, k: int) -> Qrels:
-    """The first k documents of each row are the relevant ones."""
-    place = np.arange(len(ranking.docs)) - np.repeat(ranking.offsets[:-1], ranking.lengths)
-    chosen = place < k
-    rows = np.repeat(np.arange(len(ranking)), ranking.lengths)[chosen]
-    docs = ranking.docs[chosen].astype(np.int64)
-    return Judgments.from_pairs(ranking.query_ids, ranking.doc_ids, rows, docs, np.ones(len(docs)))
-
-
-def _check_judgments(judgments: Judgments, ranking: Ranking, allow: bool) -> tuple[str, ...]:
-    """Refuse judgments of other queries or documents; remark on those without a vector."""
-    remarks: list[str] = []
-    sides = [("queries", judgments.query_ids, ranking.query_ids)]
-    if isinstance(judgments, Qrels | Labels):
-        sides.append(("documents", judgments.doc_ids, ranking.doc_ids))
-    for what, judged, known in sides:
-        if known.numbered and judged.kind == "text" and len(judged):
-            raise MismatchError(
-                f"The judgments name {what} by ids such as {judged[0]!r}, and the vectors are only "
-                "numbered. Give the ids of the vectors."
-            )
-        found = judged.match(known) >= 0
-        absent = np.flatnonzero(~found)
-        place = f"the {len(known)} vectors"
-        remarks += check_match(judged, known, f"judged {what}", place, allow=allow, found=found)
-        if len(absent):
-            remarks.append(
-                f"{len(absent)} of {len(judged)} judged {what} have no vector: "
-                f"{checks.name_few(judged.take(absent))}"
-            )
-    return tuple(remarks)
-
-
-def _measure_method(
-    task: VectorSearch,
-    baseline: FloatBaseline,
-    method: str,
-    bits: int | None,
-    seed: int,
-    tell: CodesProgress,
-) -> QuantizationResult:
-    name = _name(method, bits)
-    tell(name, 0, 1)
-    encoder, fitted = _time(
-        lambda: make_encoder(method, task.docs, bits=bits, seed=seed, metric=task.metric)
-    )
-    docs, of_docs = _time(lambda: encoder.encode(task.docs))
-    same = task.queries is task.docs and encoder.doc_block is encoder.query_block
-    queries, of_queries = (
-        (docs, 0.0) if same else _time(lambda: encoder.encode_queries(task.queries))
-    )
-    ranking, seconds = _time(lambda: task.search(queries, docs, lambda *at: tell(name, *at)))
-    encoding = fitted + of_docs + of_queries
-    cost = CodeCost(encoder.bits, encoder.bytes_per_vector, encoding, seconds)
-    whole = task.rank_sample(baseline.sample, queries, docs)
-    return baseline.measure(name, method, cost, ranking, whole)
-
-
-def _measure_ready(
-    task: VectorSearch,
-    baseline: FloatBaseline,
-    name: str,
-    docs: Codes,
-    queries: Codes,
-    tell: CodesProgress,
-) -> QuantizationResult:
-    ranking, seconds = _time(lambda: task.search(queries, docs, lambda *at: tell(name, *at)))
-    cost = CodeCost(docs.bits, -(-docs.bits // 8), 0.0, seconds)
-    whole = task.rank_sample(baseline.sample, queries, docs)
-    return baseline.measure(name, GIVEN, cost, ranking, whole)
-
-
 def _intervals(one: QuantizationResult, settings: CodesSettings) -> dict[str, Interval]:
     how: dict[str, Any] = {
         "level": 1 - settings.level,
@@ -406,6 +274,23 @@ def _intervals(one: QuantizationResult, settings: CodesSettings) -> dict[str, In
     *tops, tau, rho = values.values()  # correlations may be of fewer queries
     found = [*intervals(np.array(tops), **how), *intervals(np.array([tau, rho]), **how)]
     return dict(zip(values, found, strict=True))
+
+
+def _radius_intervals(
+    found: list[QuantizationResult], settings: CodesSettings
+) -> dict[str, Interval]:
+    """Intervals of precision within radius 2, by code."""
+    curves = {one.name: one.curve for one in found if one.curve is not None}
+    spans = (
+        intervals(
+            curve.near[None],
+            level=1 - settings.level,
+            resamples=settings.resamples,
+            seed=settings.seed,
+        )[0]
+        for curve in curves.values()
+    )
+    return dict(zip(curves, spans, strict=True))
 
 
 def _compare(found: list[QuantizationResult], settings: CodesSettings) -> Comparison | None:

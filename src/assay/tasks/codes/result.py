@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from assay.arrays import Floats
@@ -17,9 +17,15 @@ from assay.stats import Interval
 from assay.tables.page import Page, text_page
 from assay.tables.table import Table
 from assay.tasks.codes.chart import report_chart
+from assay.tasks.codes.hashing import RADIUS, RadiusCurve
 from assay.tasks.codes.tables import data_table, report_data, report_page
 
 __all__ = ["CodeCost", "CodesReport", "CodesSettings", "QuantizationResult"]
+
+
+def rescored_name(name: str, factor: int) -> str:
+    """What a code is called whose first documents are re-ranked by float."""
+    return f"{name} ×{factor}"
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,8 @@ class CodesSettings:
     resamples: int
     seed: int
     zero: str = "error"
+    hashing: str | None = None
+    oversample: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,8 @@ class QuantizationResult:
     Values are in the order of query ids, that of rows where there are none.
     `kendall` and `spearman` compare whole orders, of a sample of queries and documents where there
     are many. `near` scores its ranking with the first documents of the float ranking as the
-    relevant ones, `judged` with the judgments.
+    relevant ones, `judged` with the judgments; `curve` is what lies within each Hamming radius.
+    `oversample` says how many times the largest k documents were re-ranked by float.
     """
 
     name: str
@@ -66,6 +75,8 @@ class QuantizationResult:
     spearman: Floats
     near: Scores
     judged: Scores | None
+    curve: RadiusCurve | None = None
+    oversample: int | None = None
 
     def neighbour_values(self, settings: CodesSettings) -> dict[str, Floats]:
         """Values per query of every measure of similarity to the float ranking, by its name."""
@@ -80,8 +91,9 @@ class CodesReport:
     """Codes compared with the vectors they were made from; made by `evaluate_codes`.
 
     `codes` has the float vectors first. `intervals` are of the means of `neighbour_values`, by
-    code and measure. `comparison` tests every code against float on the judgments. `remarks` say
-    what was left out and what to know.
+    code and measure, `radius_intervals` of precision within radius 2. `comparison` tests every
+    code against float on the judgments; `chance_map` is mAP of a random order.
+    `remarks` say what was left out and what to know.
     """
 
     codes: tuple[QuantizationResult, ...]
@@ -91,6 +103,8 @@ class CodesReport:
     intervals: dict[str, dict[str, Interval]]
     comparison: Comparison | None
     remarks: tuple[str, ...]
+    radius_intervals: dict[str, Interval] = field(default_factory=dict)
+    chance_map: float | None = None
 
     @property
     def signature(self) -> str:
@@ -131,6 +145,7 @@ class CodesReport:
                     "method": one.method,
                     "bits": one.cost.bits,
                     "bytes_per_vector": one.cost.bytes_per_vector,
+                    **({} if one.oversample is None else {"oversample": one.oversample}),
                     "relevant": "float neighbours" if one.judged is None else "judged",
                 },
                 seeds={"seed": self.settings.seed},
@@ -145,6 +160,13 @@ class CodesReport:
         chance = {f"Overlap@{k}": self.chance(k) for k in self.settings.k}
         chance[f"RBO(p={self.settings.p:g})"] = self.chance_rbo
         near = set(map(str, one.near.measures))
+        spans = {
+            name: span
+            for name, span in self.intervals[one.name].items()
+            if one.judged is not None or name not in near
+        }
+        if one.name in self.radius_intervals:
+            spans[f"P@radius {RADIUS}"] = self.radius_intervals[one.name]
         return [
             Aggregate(
                 name,
@@ -158,8 +180,7 @@ class CodesReport:
                 chance=chance.get(name),
                 n=span.n,
             )
-            for name, span in self.intervals[one.name].items()
-            if one.judged is not None or name not in near
+            for name, span in spans.items()
         ]
 
     def to_dict(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ All go through the engine's exact search and keep every document that ties with 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Literal, cast, get_args
@@ -23,7 +23,7 @@ from assay.search.engine import Codes, prepare, rank, rank_codes
 from assay.search.engine.search import rerank
 from assay.search.engine.vectors import matrix_of
 
-__all__ = ["Metric", "Progress", "Sample", "VectorSearch", "Zero", "make_search"]
+__all__ = ["Metric", "Progress", "Sample", "VectorSearch", "Vectors", "Zero", "make_search"]
 
 Metric = Literal["cosine", "dot", "l2"]
 Zero = Literal["error", "drop", "last"]
@@ -32,6 +32,7 @@ Vectors = NDArray[Any] | Codes
 
 _DOCS: Final = 1000
 _QUERIES: Final = 1000
+_CELLS: Final = 1 << 23  # queries × documents that are ranked at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +70,20 @@ class VectorSearch:
         in_memory = type(self.docs) is np.ndarray
         return prepare(self.docs, threads=self.threads) if self.rerank and in_memory else self.docs
 
-    def search(self, queries: Vectors, docs: Vectors, progress: Progress | None = None) -> Ranking:
+    def search(
+        self,
+        queries: Vectors,
+        docs: Vectors,
+        progress: Progress | None = None,
+        metric: Metric | None = None,
+    ) -> Ranking:
         """Rank encoded documents for encoded queries; binary codes are re-ranked with `rerank`."""
         if not isinstance(docs, Codes):
             return rank(
                 queries,
                 self._corpus if docs is self.docs else docs,
                 self.depth,
-                metric=self.metric,
+                metric=metric or self.metric,
                 zero=self.zero,
                 keep_ties=True,
                 progress=progress,
@@ -86,7 +93,23 @@ class VectorSearch:
             return rank_codes(
                 queries, docs, self.depth, keep_ties=True, progress=progress, **self._common
             )
-        first = rank_codes(queries, docs, self.rerank, progress=progress, **self._common)
+        return self.rescore(queries, docs, None, self.rerank, progress)
+
+    def rescore(
+        self,
+        queries: Vectors,
+        docs: Vectors,
+        metric: Metric | None,
+        depth: int,
+        progress: Progress | None = None,
+    ) -> Ranking:
+        """The first documents of a code, ordered again by the float vectors."""
+        how: dict[str, Any] = {"progress": progress, **self._common}
+        first = (
+            rank_codes(queries, docs, depth, **how)
+            if isinstance(docs, Codes)
+            else rank(queries, docs, depth, metric=metric or self.metric, zero=self.zero, **how)
+        )
         return rerank(
             first,
             self.queries,
@@ -96,7 +119,34 @@ class VectorSearch:
             threads=self.threads,
         )
 
-    def rank_sample(self, sample: Sample, queries: Vectors, docs: Vectors) -> Ranking:
+    def rank_rows(
+        self,
+        queries: Vectors,
+        docs: Vectors,
+        metric: Metric | None,
+        rows: Ints,
+        depth: int | None,
+    ) -> Ranking:
+        """The order of all documents for some queries, or of the first `depth` and what ties."""
+        ids = Ids.count(len(self.queries)) if self.query_ids is None else self.query_ids
+        names = Ids.count(len(self.docs)) if self.doc_ids is None else self.doc_ids
+        how: dict[str, Any] = {**self._common, "query_ids": ids.take(rows), "doc_ids": names}
+        first = min(depth or len(self.docs), len(self.docs))
+        left = _rows(queries, rows)
+        if isinstance(docs, Codes):
+            return rank_codes(left, docs, first, keep_ties=True, **how)
+        by = metric or self.metric
+        return rank(left, docs, first, metric=by, zero=self.zero, keep_ties=True, **how)
+
+    def row_blocks(self) -> Iterator[Ints]:
+        """Rows of the queries, so few at a time that all their documents fit."""
+        step = max(1, _CELLS // len(self.docs))
+        for start in range(0, len(self.queries), step):
+            yield np.arange(start, min(start + step, len(self.queries)))
+
+    def rank_sample(
+        self, sample: Sample, queries: Vectors, docs: Vectors, metric: Metric | None = None
+    ) -> Ranking:
         """The whole order of some documents for some queries, without any re-ranking."""
         left, right = _rows(queries, sample.queries), _rows(docs, sample.docs)
         depth, pairs = len(sample.docs), sample.own
@@ -107,7 +157,7 @@ class VectorSearch:
             right,
             depth,
             exclude=pairs,
-            metric=self.metric,
+            metric=metric or self.metric,
             zero=self.zero,
             threads=self.threads,
         )
@@ -137,6 +187,12 @@ class VectorSearch:
         if self.query_ids is None or self.doc_ids is None:
             return np.full(len(self.queries), -1)
         return self.query_ids.match(self.doc_ids)
+
+    def rows_to_learn_from(self) -> Ints | None:
+        """Documents that are no query's own; None where that is all of them, or less than half."""
+        own = self.own_docs()
+        rest = np.setdiff1d(np.arange(len(self.docs)), own[own >= 0])
+        return rest if len(self.docs) / 2 <= len(rest) < len(self.docs) else None
 
     @property
     def _common(self) -> dict[str, Any]:

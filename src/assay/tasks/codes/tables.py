@@ -13,9 +13,10 @@ from assay.stats import Interval
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
 from assay.tasks.codes.encoders import FLOAT
+from assay.tasks.codes.hashing import HASHING, RADIUS, map_measure
 
 if TYPE_CHECKING:
-    from assay.tasks.codes.result import CodesReport, QuantizationResult
+    from assay.tasks.codes.result import CodesReport, CodesSettings, QuantizationResult
 
 __all__ = ["data_table", "report_data", "report_page"]
 
@@ -36,6 +37,8 @@ def report_page(report: CodesReport) -> Page:
         for measure, verdict in report.comparison.verdicts.items():
             page.append(Words(verdict, "verdict"))
             page.append(judged_table(report, report.comparison, measure))
+    if settings.hashing is not None:
+        page += _hashing_part(report, settings.hashing)
     page += [cost_table(report), *(Words(remark) for remark in report.remarks)]
     if report.comparison is not None:
         page.append(Words(method_note(report.comparison)))
@@ -45,6 +48,9 @@ def report_page(report: CodesReport) -> Page:
 def _title(report: CodesReport) -> str:
     settings = report.settings
     again = f"; the first {settings.rerank} of codes re-ranked by float" if settings.rerank else ""
+    if settings.oversample:
+        times = ", ".join(f"×{factor}" for factor in settings.oversample)
+        again = f"; {times}: the first so many times {settings.k[-1]} documents re-ranked by float"
     found = "other documents" if settings.exclude_self else "documents"
     return (
         f"{report.n_queries} queries, {report.n_docs} {found} to find, {settings.metric}; "
@@ -172,6 +178,63 @@ def judged_table(report: CodesReport, comparison: Comparison, measure: str) -> T
     return Table(("code", measure, head, f"− {FLOAT}", head, "p"), tuple(rows))
 
 
+def _hashing_part(report: CodesReport, preset: str) -> Page:
+    measure = map_measure(preset)
+    note = (
+        f"mAP@{HASHING[preset] or 'all'} as learning to hash prints it: AP over the relevant "
+        "documents among those that count, 0 where there are none. Within a Hamming radius a query "
+        "without any document has precision 0; 'found' is the share of queries with one."
+    )
+    return [Words(note), paper_table(report, measure), radius_table(report)]
+
+
+def paper_table(report: CodesReport, measure: str) -> Table:
+    """mAP by method and length of the code, as papers print it; float stands below."""
+    means = {one.name: one.judged.mean()[measure] for one in report.codes if one.judged is not None}
+    binary = [one for one in report.codes if one.curve is not None]
+    lengths = sorted({one.cost.bits for one in binary})
+    by_method: dict[str, dict[int, float]] = {}
+    for one in binary:
+        row = by_method.setdefault(one.name if one.method == "given" else one.method, {})
+        row[one.cost.bits] = means[one.name]
+    for one in report.codes:
+        if one.curve is None:
+            by_method[one.name] = {}
+    rows = (
+        (
+            Cell(name),
+            *(Cell(values.get(bits), "fraction") for bits in lengths),
+            Cell(None if values else means[name], "fraction"),
+        )
+        for name, values in by_method.items()
+    )
+    blank = [Cell(None, "fraction")] * len(lengths)
+    chance = (Cell("chance"), *blank, Cell(report.chance_map, "fraction"))
+    columns = ("method", *(f"{bits} bits" for bits in lengths), "no bits")
+    return Table(columns, (*rows, chance))
+
+
+def radius_table(report: CodesReport) -> Table:
+    """Precision, recall and filled balls at radius 2, and the precision nearer to the query."""
+    rows = []
+    for one in report.codes:
+        if (curve := one.curve) is None:
+            continue
+        at = min(RADIUS, curve.bits)
+        rows.append(
+            (
+                Cell(one.name),
+                *_mean_cells(report.radius_intervals[one.name]),
+                Cell(float(curve.recall[at]), "fraction"),
+                Cell(f"{curve.filled[at]:.0%}", "figure"),
+                Cell(float(curve.precision[0]), "fraction"),
+                Cell(float(curve.precision[min(1, at)]), "fraction"),
+            )
+        )
+    head = (f"P@radius {RADIUS}", _interval_head(report), f"R@radius {RADIUS}", "found")
+    return Table(("code", *head, "P@radius 0", "P@radius 1"), tuple(rows))
+
+
 def cost_table(report: CodesReport) -> Table:
     """Bits, bytes and seconds."""
     rows = [
@@ -224,7 +287,7 @@ def data_table(report: CodesReport) -> Table:
             Cell(one["bits"], "count"),
             Cell(one["bytes_per_vector"], "count"),
         )
-        for against in ("float_ranking", "judgments"):
+        for against in ("float_ranking", "judgments", "radius"):
             for name, data in one.get(against, {}).items():
                 numbers = (_number_cell(key, data.get(key)) for key in columns[6:])
                 rows.append((*front, Cell(against), Cell(name), *numbers))
@@ -242,13 +305,34 @@ def report_data(report: CodesReport) -> dict[str, Any]:
         "signature": report.signature,
         "queries": report.n_queries,
         "docs": report.n_docs,
-        "settings": {**vars(settings), "k": list(settings.k)},
+        "settings": {**_chosen(settings), "k": list(settings.k)},
         "codes": [_code_data(report, one) for one in report.codes],
         "remarks": list(report.remarks),
     }
+    if report.chance_map is not None:
+        data["chance_map"] = report.chance_map
     if report.comparison is not None:
         data["verdicts"] = dict(report.comparison.verdicts)
         data["comparison"] = report.comparison.to_dict()["measures"]
+    return data
+
+
+def _chosen(settings: CodesSettings) -> dict[str, Any]:
+    """The settings; hashing and oversampling only where they were asked for."""
+    chosen = vars(settings) | {"oversample": list(settings.oversample)}
+    return {key: v for key, v in chosen.items() if v or key not in ("hashing", "oversample")}
+
+
+def _radius_data(report: CodesReport, one: QuantizationResult) -> dict[str, Any]:
+    """Precision, recall and the share of filled balls, by measure name."""
+    curve = one.curve
+    assert curve is not None
+    data: dict[str, Any] = {}
+    for radius in range(curve.bits + 1):
+        data[f"P@radius {radius}"] = {"mean": float(curve.precision[radius])}
+        data[f"R@radius {radius}"] = {"mean": float(curve.recall[radius])}
+        data[f"filled@radius {radius}"] = {"mean": float(curve.filled[radius])}
+    data[f"P@radius {min(RADIUS, curve.bits)}"] = _mean_data(report.radius_intervals[one.name])
     return data
 
 
@@ -258,12 +342,15 @@ def _code_data(report: CodesReport, one: QuantizationResult) -> dict[str, Any]:
         "method": one.method,
         "bits": one.cost.bits,
         "bytes_per_vector": one.cost.bytes_per_vector,
+        **({} if one.oversample is None else {"oversample": one.oversample}),
         "encode_seconds": one.cost.encode_seconds,
         "search_seconds": one.cost.search_seconds,
         "float_ranking": _similarity_data(report, one),
     }
     if report.comparison is not None:
         data["judgments"] = _judged_data(report.comparison, one)
+    if one.curve is not None:
+        data["radius"] = _radius_data(report, one)
     return data
 
 
