@@ -37,7 +37,14 @@ from assay.tasks.vision.keypoint_sources import Detections, KeypointSettings
 from assay.tasks.vision.pair import Side, describe_image, timed, true_matches
 from assay.tasks.vision.scenes import Scene
 
-__all__ = ["SceneContext", "ScenePart", "evaluate_scene"]
+__all__ = [
+    "SceneContext",
+    "ScenePart",
+    "evaluate_scene",
+    "usable_rows",
+    "wanted_pairs",
+    "whole_rows",
+]
 
 
 _BROKEN = (InputError, StorageError)
@@ -129,7 +136,7 @@ def usable_rows(side: Side) -> Array:
 
 def evaluate_scene(scene: Scene, context: SceneContext) -> ScenePart:
     """Evaluate all pairs of a scene; what cannot be evaluated is listed, never dropped."""
-    pairs = _wanted_pairs(scene, context.evaluation)
+    pairs = wanted_pairs(scene, context.evaluation)
     seconds: dict[str, float] = {}
     try:
         first = context.first(scene)
@@ -145,7 +152,8 @@ def evaluate_scene(scene: Scene, context: SceneContext) -> ScenePart:
     return done.part()
 
 
-def _wanted_pairs(scene: Scene, evaluation: EvaluationSettings) -> tuple[int, ...]:
+def wanted_pairs(scene: Scene, evaluation: EvaluationSettings) -> tuple[int, ...]:
+    """The images that image 1 is compared with; one that the scene lacks is refused."""
     absent = [k for k in evaluation.pairs if k not in scene.pairs]
     if absent:
         raise UsageError(
