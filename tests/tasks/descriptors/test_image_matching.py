@@ -24,12 +24,12 @@ from assay.tasks.descriptors import (
     experiment_from,
     match_images,
 )
+from assay.tasks.descriptors.distances import nearest_two
 from assay.tasks.descriptors.image_matching import (
     PIXELS,
     choose_matches,
     corner_error,
     match_pair,
-    nearest_two,
 )
 from assay.tasks.descriptors.scene import usable_rows
 from assay.tasks.vision import KeypointSettings, Scene, describe_image, find_scenes

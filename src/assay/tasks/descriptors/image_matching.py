@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from assay.arrays import Floats, Ints
 from assay.core.numbers import parse_number
 from assay.core.text import did_you_mean
 from assay.errors import UsageError
-from assay.tasks.descriptors.distances import largest_distance, pair_distances
+from assay.tasks.descriptors.distances import Neighbours, nearest_two
 from assay.tasks.descriptors.scene import usable_rows
 from assay.tasks.vision.homography import image_size, inside, project_points
 from assay.tasks.vision.images import steady
@@ -34,12 +34,10 @@ __all__ = [
     "Estimator",
     "MatchedPair",
     "Matcher",
-    "Neighbours",
     "choose_matches",
     "corner_error",
     "error_auc",
     "match_pair",
-    "nearest_two",
 ]
 
 PIXELS: Final = tuple(range(1, 11))  # tolerances of D2-Net's curve
@@ -51,7 +49,6 @@ MATCHERS: Final = {
     "mutual-ratio": (True, True),
 }
 ESTIMATORS: Final = {"ransac": "RANSAC", "magsac": "USAC_MAGSAC"}
-_BLOCK: Final = 1 << 22  # distances at a time
 
 
 @dataclass(frozen=True)
@@ -81,34 +78,6 @@ class Matcher:
                 f"mutual-ratio, such as ratio:{RATIO}."
             )
         return cls(text, mutual, ratio if tested else None)
-
-
-class Neighbours(NamedTuple):
-    """For each row of one side the nearest of the other, its distance and that of the second."""
-
-    nearest: Ints
-    best: Floats
-    second: Floats  # inf where there is no second
-
-
-def nearest_two(left: NDArray[Any], right: NDArray[Any], metric: str) -> Neighbours:
-    """The two nearest on the right of each row on the left; L2 distances are squared.
-
-    >>> nearest_two(np.eye(2), np.array([[1.0, 0.0], [1.0, 1.0]]), "l2").nearest.tolist()
-    [0, 1]
-    """
-    nearest = np.zeros(len(left), np.int64)
-    best, second = np.full((2, len(left)), np.inf)
-    scale = largest_distance(left, right, metric=metric)
-    step = max(1, _BLOCK // max(1, len(right)))
-    for start in range(0, len(left) if len(right) else 0, step):
-        rows = slice(start, start + step)
-        apart = pair_distances(left[rows], right, metric, scale)
-        nearest[rows] = apart.argmin(axis=1)
-        two = np.partition(apart, 1, axis=1) if len(right) > 1 else apart
-        best[rows] = two[:, 0]
-        second[rows] = two[:, 1] if len(right) > 1 else np.inf
-    return Neighbours(nearest, best, second)
 
 
 def choose_matches(ahead: Neighbours, back: Neighbours, matcher: Matcher, metric: str) -> Ints:

@@ -19,7 +19,8 @@ from assay.core.ranking import Ranking
 from assay.errors import UsageError
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
-from assay.tasks.descriptors.image_matching import RATIO, Matcher, choose_matches, nearest_two
+from assay.tasks.descriptors.distances import nearest_two
+from assay.tasks.descriptors.image_matching import RATIO, Matcher, choose_matches
 from assay.tasks.descriptors.sampling import as_id
 
 __all__ = ["count_matches", "evaluate_image_retrieval"]

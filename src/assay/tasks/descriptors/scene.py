@@ -16,6 +16,7 @@ from assay.core.once import Once
 from assay.errors import InputError, StorageError, UsageError
 from assay.search.engine.codes import Codes
 from assay.search.engine.workers import Control
+from assay.tasks.descriptors.author_matches import PlacedRows, match_like_authors
 from assay.tasks.descriptors.experiment import (
     DescriptorSettings,
     DistractorSettings,
@@ -33,6 +34,7 @@ from assay.tasks.descriptors.ranks import OUTSIDE, PairRanks, choose_metric, ran
 from assay.tasks.descriptors.result import Failure
 from assay.tasks.descriptors.sampling import choose_names, choose_rows
 from assay.tasks.vision.ground_truth import Truth
+from assay.tasks.vision.homography import project_points
 from assay.tasks.vision.keypoint_sources import Detections, KeypointSettings
 from assay.tasks.vision.pair import Side, describe_image, timed, true_matches
 from assay.tasks.vision.scenes import Scene
@@ -174,6 +176,7 @@ class _SceneEvaluation:
         self.vectors, self.lost = whole_rows(first)
         self.ranks: dict[float, list[PairRanks]] = {tau: [] for tau in context.evaluation.tau}
         self.images: list[Candidates] = []
+        self.placed: list[PlacedRows] = []
         self.samples = [self._sample(first, 1)]
         self.failures: list[Failure] = []
         self.notes = list(_notes(scene, 1, context.descriptor, first))
@@ -196,6 +199,8 @@ class _SceneEvaluation:
         self.samples.append(self._sample(side, k))
         headline = truths[self.context.evaluation.tau[0]]
         self.images.append(_candidates(headline, side))
+        projected = project_points(self.first.keypoints.xy, self.scene.homographies[k])
+        self.placed.append(PlacedRows(usable_rows(side), side.described.keypoints.xy, projected))
 
     def _truths(self, k: int, side: Side) -> dict[float, Truth]:
         how = self.context.evaluation
@@ -268,20 +273,29 @@ class _SceneEvaluation:
             )
         if not rows:
             return []
+        counted = count_candidates(
+            self.vectors,
+            self.images,
+            np.concatenate(list(rows.values())),
+            task=task,
+            scene=self.scene.name,
+            category=self.scene.category,
+            metric=self.metric,
+            query_ids=[str(one) for one in self.first.keypoints.ids],
+            chosen=list(rows),
+            seed=chosen.seed,
+            failed=self.lost,
+        )
+        judged = match_like_authors(
+            task,
+            self.vectors,
+            self.placed,
+            list(rows.values()),
+            metric=self.metric,
+            failed=self.lost,
+        )
         return [
-            count_candidates(
-                self.vectors,
-                self.images,
-                np.concatenate(list(rows.values())),
-                task=task,
-                scene=self.scene.name,
-                category=self.scene.category,
-                metric=self.metric,
-                query_ids=[str(one) for one in self.first.keypoints.ids],
-                chosen=list(rows),
-                seed=chosen.seed,
-                failed=self.lost,
-            )
+            replace(counted, **{f"author_{key}": value for key, value in judged._asdict().items()})
         ]
 
 
