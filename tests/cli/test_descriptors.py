@@ -351,3 +351,26 @@ def test_results_never_replace_the_experiment(assay: Assay, there: Path) -> None
         assert assay("descriptors", "run", "e.yaml", option, "e.yaml").code == 2
     assert assay("descriptors", "run", "e.yaml", "-o", "x.csv", "--csv", "x.csv").code == 2
     assert (there / "e.yaml").read_text() == before
+
+
+def test_match_prints_both_tables_and_saves(assay: Assay, there: Path, tmp_path: Path) -> None:
+    words = ("descriptors", "match", "e.yaml", "--matcher", "mutual", "--matcher", "ratio:0.9")
+    text = assay(*words, "--scenes")
+    assert text.code == 0, text.err
+    for head in ("repeatability@3", "matching score@3", "MMA@10", "accuracy@5", "AUC@1", "v_brick"):
+        assert head in text.out
+    store = str(tmp_path / "runs.db")
+    data = json.loads(assay(*words, "--json", "--save", "--store", store).out)
+    first = data["results"][0]
+    assert (first["descriptor"], first["matcher"], first["category"]) == ("ORB", "mutual", "all")
+    assert 0 < first["measures"]["MMA@3"]["low"] < first["measures"]["MMA@3"]["mean"] <= 1
+    assert len(json.loads(assay("runs", "list", "--store", store, "--json").out)["runs"]) == 4
+    rows = list(csv.DictReader(assay(*words, "--format", "csv").out.splitlines()))
+    own = [row for row in rows if row["measure"] == "MMA@3" and row["category"] == "all"]
+    assert float(own[0]["mean"]) == first["measures"]["MMA@3"]["mean"]
+
+
+def test_match_refuses_unknown_matchers(assay: Assay, there: Path) -> None:
+    answer = assay("descriptors", "match", "e.yaml", "--matcher", "mutal")
+    assert answer.code == 2
+    assert "Did you mean" in answer.err

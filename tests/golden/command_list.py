@@ -581,6 +581,15 @@ def _descriptors() -> Found:
         (*VISION, "skimage"),
     )
     yield from _named(
+        "descriptors match",
+        {
+            "json": "whole.yaml --matcher mutual --matcher ratio:0.9 --json",
+            "text": "rules.yaml --matcher nn --matcher mutual-ratio --scenes",
+            "csv": "two.yaml --matcher mutual --estimator magsac --inlier 2 --format csv",
+        },
+        VISION,
+    )
+    yield from _named(
         "descriptors patches",
         {
             "floats": "floats --json",

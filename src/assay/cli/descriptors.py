@@ -15,7 +15,9 @@ from assay.cli.saving import Saving, repeated_batch
 from assay.errors import UsageError
 from assay.tables.table import as_csv
 from assay.tasks.descriptors.experiment import experiment_from, read_experiment
+from assay.tasks.descriptors.image_matching import ESTIMATORS, Estimator
 from assay.tasks.descriptors.imports import report_import
+from assay.tasks.descriptors.match_report import match_images
 from assay.tasks.descriptors.patches import (
     describe_patch_scenes,
     evaluate_patches,
@@ -46,6 +48,7 @@ def command() -> None:
       assay descriptors demo
       assay descriptors run experiment.yaml
       assay descriptors run experiment.yaml --show v_wall/1-4 --save
+      assay descriptors match experiment.yaml --matcher mutual --matcher ratio
       assay descriptors patches hpatches-descriptors/sift
       assay descriptors import experiments.db --unit fraction
     """
@@ -179,6 +182,87 @@ def demo(
     if folder is not None:
         write_scenes(make_demo_scenes(), folder)
     return _evaluate(read, None, saving, inputs=[], **chosen)
+
+
+@command.command("match")
+@click.argument("experiment", metavar="[EXPERIMENT]", required=False)
+@click.option(
+    "--matcher",
+    "matchers",
+    multiple=True,
+    default=("nn", "mutual", "ratio"),
+    show_default=True,
+    metavar="NAME",
+    help="nn, mutual, ratio or mutual-ratio; ratio:0.9 sets the limit. May be repeated.",
+)
+@click.option(
+    "--estimator",
+    type=click.Choice(list(ESTIMATORS)),
+    default="ransac",
+    show_default=True,
+    help="How OpenCV estimates homographies.",
+)
+@click.option(
+    "--inlier",
+    type=click.FloatRange(min=0, min_open=True),
+    default=3.0,
+    show_default=True,
+    metavar="PIXELS",
+    help="Largest error of an inlier.",
+)
+@click.option("--scenes", "per_scene", is_flag=True, help="A row for each scene.")
+@click.option("--allow-code", is_flag=True, help="EXPERIMENT may name functions that are run.")
+@options.threads_option
+@options.result_options(*_FORMATS)
+@options.save_options("matching")
+def match(
+    *,
+    saving: Saving,
+    experiment: str | None,
+    matchers: tuple[str, ...],
+    estimator: str,
+    inlier: float,
+    per_scene: bool,
+    allow_code: bool,
+    threads: int | None,
+    layout: str,
+    file: str | None,
+) -> int:
+    """Match images by descriptors and matchers: repeatability, MMA, homographies.
+
+    EXPERIMENT is a file as for `run`; without it, small scenes are made on the spot. Prints
+    repeatability, matching score and mean matching accuracy (MMA), and how well the homography
+    is estimated from the matches. The exit code is 1 if a pair of images could not be matched.
+    """
+    inputs = [experiment] if experiment else []
+    output.refuse_input(file, *inputs)
+    read = _matching_experiment(experiment, allow_code)
+    with progress_bar(f"{read.name}: scenes", saving.listener) as progress:
+        report = match_images(
+            read,
+            matchers=matchers,
+            estimator=Estimator(estimator, inlier),
+            threads=threads,
+            progress=progress,
+            per_scene=per_scene,
+        )
+    saving.save(report.records(), *inputs)
+    output.emit(report, layout, file, command="descriptors")
+    return 1 if report.failures else 0
+
+
+def _matching_experiment(path: str | None, allow_code: bool) -> Experiment:
+    if path is not None:
+        repeated = options.repeated_consent.get()
+        return read_experiment(path, allow_code=repeated.code if repeated else allow_code)
+    return experiment_from(
+        {
+            "name": "demo",
+            "dataset": {"path": "demo"},
+            "keypoints": {"strongest": 200},
+            "descriptors": ["SIFT", "ORB"],
+        }
+    )
 
 
 @command.command("patches")

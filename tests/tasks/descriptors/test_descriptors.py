@@ -331,7 +331,10 @@ def test_patches_give_a_record_with_their_error_rates() -> None:
     scenes = [PatchScene(name, "viewpoint", {"ref": rows, "e1": rows}) for name in ("v_a", "v_b")]
     found = evaluate_patches(scenes, name="eye")
     (one,) = found.records()
-    assert (one.name, one.details) == ("eye", {"fpr95": found.fpr95})
+    assert (one.name, one.details) == (
+        "eye",
+        {"fpr95": found.fpr95, "by_difficulty": found.by_difficulty},
+    )
     assert found.to_dict()["fpr95"] == found.fpr95
 
 

@@ -187,3 +187,31 @@ def test_patch_files(tmp_path: Any) -> None:
     assert [scene.category for scene in read] == ["illumination", "viewpoint"]
     wanted = evaluate_patches(_patch_scenes(np.random.default_rng(0)))
     assert evaluate_patches(read).patch_map == pytest.approx(wanted.patch_map)
+
+
+def test_patches_by_difficulty_are_those_of_its_files_alone() -> None:
+    rng = np.random.default_rng(4)
+    scenes = []
+    for name in ("v_a", "i_b"):
+        ref = rng.normal(size=(30, 6)).astype(np.float32)
+        noise = {"e1": 0.3, "e2": 0.3, "h1": 0.8, "t1": 1.6}
+        moved = {key: ref + n * rng.normal(size=ref.shape) for key, n in noise.items()}
+        rows = {"ref": ref, **{key: own.astype(np.float32) for key, own in moved.items()}}
+        scenes.append(PatchScene(name, "", rows))
+    found = evaluate_patches(scenes).by_difficulty
+    assert list(found) == ["patch mAP", "matching mAP"]
+    for letter, difficulty in (("e", "easy"), ("h", "hard"), ("t", "tough")):
+        some = [
+            PatchScene(
+                one.name,
+                "",
+                {key: own for key, own in one.vectors.items() if key[0] in ("r", letter)},
+            )
+            for one in scenes
+        ]
+        alone = evaluate_patches(some)
+        assert found["patch mAP"][difficulty] == alone.patch_map
+        assert alone.result.matching is not None
+        matching = alone.result.matching.mean(empty="skip")["AP"]
+        assert found["matching mAP"][difficulty] == matching
+    assert found["patch mAP"]["easy"] > found["patch mAP"]["hard"] > found["patch mAP"]["tough"]

@@ -23,7 +23,7 @@ from assay.tasks.descriptors import (
     wide_row,
 )
 from assay.tasks.descriptors.experiment import DistractorSettings
-from assay.tasks.vision import describe_image, make_pair
+from assay.tasks.vision import KeypointSettings, describe_image, make_pair
 from assay.tasks.vision.opencv_features import detect
 
 from .small_scenes import experiment_text, scene_folders, small_scenes
@@ -389,3 +389,33 @@ def test_unknown_scenes_and_pairs_are_named(tmp_path: Path) -> None:
         run_experiment(_experiment(dataset=data))
     with pytest.raises(ValueError, match="has no image 7; it has 1 to 3"):
         _run(evaluation={"pairs": [7]})
+
+
+def test_learned_features_run_from_their_files_alone(tmp_path: Path) -> None:
+    """SIFT's keypoints and descriptors in files as networks write them give SIFT's numbers."""
+    scene_folders(tmp_path / "data")
+    settings = KeypointSettings(detector="orb", border=20, strongest=60)
+    for scene in small_scenes():
+        (tmp_path / scene.name).mkdir()
+        for k in (1, 2, 3):
+            side = describe_image(scene, k, keypoints=settings, descriptor="SIFT")
+            np.savez(
+                tmp_path / scene.name / f"{k}.npz",
+                keypoints=side.keypoints.xy,
+                scores=side.keypoints.response,
+                descriptors=np.asarray(side.described.vectors),
+            )
+    files = "'{scene}/{image}.npz'"
+    (tmp_path / "e.yaml").write_text(
+        experiment_text(
+            "data",
+            keypoints=f"{{source: file, path: {files}, border: 0}}",
+            descriptors=f"[{{name: net, type: {files}}}, {{name: own, type: {files}, "
+            f"keypoints: {{source: file, path: {files}, border: 0}}}}]",
+            evaluation="{tau: [3]}",
+        )
+    )
+    [found, again] = run_experiment(read_experiment(tmp_path / "e.yaml")).results
+    [own] = _run(descriptors=["SIFT"]).results
+    assert found.n_queries == own.n_queries > 300
+    assert found.scene_means() == again.scene_means() == own.scene_means()

@@ -18,7 +18,7 @@ from assay.errors import (
     ValueRangeError,
 )
 from assay.search.engine import Codes
-from assay.tasks.vision import DESCRIPTORS, Keypoints
+from assay.tasks.vision import DESCRIPTORS, Keypoints, read_keypoints, strongest
 from assay.tasks.vision.demo_scenes import make_demo_scenes
 from assay.tasks.vision.describe import describe
 from assay.tasks.vision.opencv_features import POOLED_SIZES, detect
@@ -287,6 +287,69 @@ def test_bits_of_a_npy_are_packed(tmp_path):
     np.save(tmp_path / "b.npy", bits)
     found = describe(PIXELS, FIVE, str(tmp_path / "b.npy")).vectors
     np.testing.assert_array_equal(found.packed, np.packbits(bits, axis=1))
+
+
+def _features(path, **changes):
+    """A file as learned features are stored, with seven keypoints."""
+    rng = np.random.default_rng(5)
+    arrays = {
+        "keypoints": rng.uniform(10, 80, (7, 2)).astype(np.float32),
+        "scores": np.array([3, 1, 4, 1.5, 9, 2, 6], np.float32),
+        "descriptors": rng.normal(size=(7, 4)).astype(np.float32),
+        "imsize": np.array([99, 99]),
+    }
+    np.savez(path, **{**arrays, **changes})
+    return arrays
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_learned_features_bring_keypoints_and_descriptors(tmp_path, turned):
+    path = tmp_path / "1.npz"
+    arrays = _features(path)
+    if turned:
+        _features(path, descriptors=arrays["descriptors"].T)
+    whole = read_keypoints(path)
+    np.testing.assert_array_equal(whole.xy, arrays["keypoints"].astype(np.float64))
+    np.testing.assert_array_equal(whole.response, arrays["scores"].astype(np.float64))
+    chosen = strongest(whole, 3)
+    described = describe(PIXELS, chosen, str(path))
+    rows = [int(one) for one in described.keypoints.ids]
+    assert sorted(rows) == [2, 4, 6]
+    np.testing.assert_array_equal(described.vectors, arrays["descriptors"][rows])
+
+
+def test_learned_keypoints_may_have_a_size_and_no_score(tmp_path):
+    places = np.array([[10.0, 20, 3], [30, 40, 5]])
+    np.savez(tmp_path / "1.npz", keypoints=places, descriptors=np.eye(2) > 0)
+    found = read_keypoints(tmp_path / "1.npz")
+    assert (found.size.tolist(), found.response.tolist()) == ([3, 5], [0, 0])
+    bits = describe(PIXELS, found, str(tmp_path / "1.npz"))
+    assert (bits.kind, bits.vectors.packed.tolist()) == ("binary", [[128], [64]])
+
+
+def test_learned_descriptors_of_other_keypoints_are_refused(tmp_path):
+    path = tmp_path / "1.npz"
+    _features(path)
+    moved = Keypoints.of(np.full((7, 2), 50.0), size=9)
+    for others in (FIVE, moved):
+        with pytest.raises(MismatchError, match="keypoints of its own"):
+            describe(PIXELS, others, str(path))
+    whole = read_keypoints(path)
+    for changes, error, words in (
+        ({"descriptors": np.ones((6, 4), np.float32)}, MismatchError, "same length"),
+        ({"descriptors": np.ones((7, 4), np.uint8)}, FormatError, "packed bits"),
+        ({"keypoints": np.ones(7)}, ShapeError, r"\(7,\)"),
+    ):
+        _features(path, **changes)
+        with pytest.raises(error, match=words):
+            describe(PIXELS, whole, str(path))
+    for changes, error in (
+        ({"keypoints": np.ones((7, 1))}, ShapeError),
+        ({"scores": np.ones(3)}, InputError),
+    ):
+        _features(path, **changes)
+        with pytest.raises(error):
+            read_keypoints(path)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from assay.tasks.descriptors.compare import CategorySummary, compare_descriptors, summarize
 from assay.tasks.descriptors.experiment import Experiment, experiment_from, read_experiment
+from assay.tasks.descriptors.image_matching import Estimator, MatchedPair, Matcher, error_auc
 from assay.tasks.descriptors.image_retrieval import evaluate_image_retrieval
 from assay.tasks.descriptors.imports import ImportReport, import_results, report_import
+from assay.tasks.descriptors.match_report import MatchingReport, MatchingResult, match_images
 from assay.tasks.descriptors.patches import (
     PatchResult,
     PatchScene,
@@ -33,10 +35,15 @@ __all__ = [
     "Candidates",
     "CategorySummary",
     "DescriptorResult",
+    "Estimator",
     "Experiment",
     "ExperimentReport",
     "ExperimentResult",
     "ImportReport",
+    "MatchedPair",
+    "Matcher",
+    "MatchingReport",
+    "MatchingResult",
     "PairRanks",
     "PatchResult",
     "PatchScene",
@@ -45,10 +52,12 @@ __all__ = [
     "count_candidates",
     "describe_patch_scenes",
     "draw_matches",
+    "error_auc",
     "evaluate_image_retrieval",
     "evaluate_patches",
     "experiment_from",
     "import_results",
+    "match_images",
     "metadata_text",
     "rank_pair",
     "read_experiment",

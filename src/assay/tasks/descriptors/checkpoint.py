@@ -35,7 +35,7 @@ from assay.tasks.vision.scenes import Scene
 
 __all__ = ["SceneCheckpoint", "fingerprint"]
 
-_LAYOUT: Final = 1  # of these files; a new number makes all old ones useless
+_LAYOUT: Final = 2  # of these files; a new number makes all old ones useless
 _IN_JSON: Final = (str, int, float, tuple)
 
 

@@ -7,7 +7,7 @@ Ranks come from how many documents stand at each distance. All distances of a ta
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,13 @@ from assay.search.engine.code_search import distance_histogram, rank_codes
 from assay.search.engine.codes import Codes
 
 __all__ = [
+    "Neighbours",
     "hamming_apart",
     "hamming_distances",
     "hamming_nearest",
     "hamming_target_ranks",
     "largest_distance",
+    "nearest_two",
     "pair_distances",
     "row_distances",
 ]
@@ -166,3 +168,31 @@ def largest_distance(*sets: NDArray[Any], metric: str) -> float:
 def _unit(vectors: NDArray[Any]) -> Floats:
     wide = vectors.astype(np.float64)
     return np.asarray(wide / np.linalg.norm(wide, axis=1, keepdims=True), np.float64)
+
+
+class Neighbours(NamedTuple):
+    """For each row of one side the nearest of the other, its distance and that of the second."""
+
+    nearest: Ints
+    best: Floats
+    second: Floats  # inf where there is no second
+
+
+def nearest_two(left: NDArray[Any], right: NDArray[Any], metric: str) -> Neighbours:
+    """The two nearest on the right of each row on the left; L2 distances are squared.
+
+    >>> nearest_two(np.eye(2), np.array([[1.0, 0.0], [1.0, 1.0]]), "l2").nearest.tolist()
+    [0, 1]
+    """
+    nearest = np.zeros(len(left), np.int64)
+    best, second = np.full((2, len(left)), np.inf)
+    scale = largest_distance(left, right, metric=metric)
+    step = max(1, _BLOCK // max(1, len(right)))
+    for start in range(0, len(left) if len(right) else 0, step):
+        rows = slice(start, start + step)
+        apart = pair_distances(left[rows], right, metric, scale)
+        nearest[rows] = apart.argmin(axis=1)
+        two = np.partition(apart, 1, axis=1) if len(right) > 1 else apart
+        best[rows] = two[:, 0]
+        second[rows] = two[:, 1] if len(right) > 1 else np.inf
+    return Neighbours(nearest, best, second)

@@ -293,7 +293,11 @@ def _resolve_paths(experiment: Experiment, folder: Path) -> Experiment:
     if isinstance(categories, str):
         categories = str(folder / categories)
     descriptors = tuple(
-        replace(one, type=str(folder / one.type)) if _is_file(one.type) else one
+        replace(
+            one,
+            type=str(folder / one.type) if _is_file(one.type) else one.type,
+            keypoints=_resolve_keypoints(one.keypoints, folder),
+        )
         for one in experiment.descriptors
     )
     return replace(
@@ -311,6 +315,6 @@ def _is_file(spec: str) -> bool:
 def _resolve_keypoints(keypoints: Any, folder: Path) -> Any:
     return (
         keypoints
-        if keypoints.path is None
+        if keypoints is None or keypoints.path is None
         else replace(keypoints, path=str(folder / keypoints.path))
     )

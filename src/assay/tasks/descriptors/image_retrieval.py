@@ -19,12 +19,11 @@ from assay.core.ranking import Ranking
 from assay.errors import UsageError
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
-from assay.tasks.descriptors.distances import largest_distance, pair_distances
+from assay.tasks.descriptors.distances import nearest_two
+from assay.tasks.descriptors.image_matching import RATIO, Matcher, choose_matches
 from assay.tasks.descriptors.sampling import as_id
 
-__all__ = ["RATIO", "count_matches", "evaluate_image_retrieval"]
-
-RATIO = 0.8
+__all__ = ["count_matches", "evaluate_image_retrieval"]
 
 
 def count_matches(
@@ -36,17 +35,9 @@ def count_matches(
     >>> count_matches(rows, rows[::-1]), count_matches(rows, np.ones((4, 4), np.float32))
     (4, 0)
     """
-    if not len(left) or not len(right):
-        return 0
-    scale = largest_distance(left, right, metric=metric)
-    apart = pair_distances(left, right, metric, scale)
-    nearest = apart.argmin(axis=1)
-    mutual = apart.argmin(axis=0)[nearest] == np.arange(len(left))
-    if len(right) == 1:
-        return int(mutual.sum())
-    two = np.partition(apart, 1, axis=1)
-    limit = ratio if metric == "hamming" else ratio**2  # other distances are squared
-    return int((mutual & (two[:, 0] < limit * two[:, 1])).sum())
+    matcher = Matcher("mutual-ratio", mutual=True, ratio=ratio)
+    ahead, back = nearest_two(left, right, metric), nearest_two(right, left, metric)
+    return len(choose_matches(ahead, back, matcher, metric))
 
 
 def evaluate_image_retrieval(

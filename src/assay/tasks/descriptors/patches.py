@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -122,11 +122,31 @@ class PatchResult:
         """Patch mAP by category; then patch mAP, matching mAP and FPR@95."""
         return [category_table(self.summaries), self._task_table()]
 
+    @cached_property
+    def by_difficulty(self) -> dict[str, dict[str, float]]:
+        """Patch mAP and matching mAP of easy, hard and tough patches, as far as there are any."""
+        keys = dict.fromkeys(_difficulty(pair.pair) for pair in self.result.pairs)
+        chosen = {
+            key: replace(
+                self.result,
+                pairs=tuple(pair for pair in self.result.pairs if _difficulty(pair.pair) == key),
+            )
+            for key in sorted(keys)
+        }
+        return {
+            name: {key: _means(own)[name] for key, own in chosen.items()}
+            for name in _means(self.result)
+        }
+
     def _task_table(self) -> Table:
-        rows = [(Cell("patch mAP"), Cell(self.patch_map, "fraction"))]
-        if self.result.matching is not None:
-            matching = self.result.matching.mean(empty="skip")["AP"]
-            rows.append((Cell("matching mAP"), Cell(matching, "fraction")))
+        rows = []
+        for name, value in _means(self.result).items():
+            rows.append((Cell(name), Cell(value, "fraction")))
+            if len(self.by_difficulty[name]) > 1:
+                rows += [
+                    (Cell(f"{name}, {key}"), Cell(own, "fraction"))
+                    for key, own in self.by_difficulty[name].items()
+                ]
         for kind, value in self.fpr95.items():
             name = f"FPR@95, wrong pairs of {_describe_pairs(kind)}"
             rows.append((Cell(name), Cell(value, "fraction")))
@@ -137,6 +157,7 @@ class PatchResult:
         return {
             "signature": self.signature,
             "fpr95": self.fpr95,
+            "by_difficulty": self.by_difficulty,
             "seed": self.seed,
             "result": result_data(self.result, self.summaries, rule="paper"),
         }
@@ -144,9 +165,21 @@ class PatchResult:
     def records(self) -> list[RunRecord]:
         """The record of the descriptor; its scenes are resampled as a whole."""
         return [
-            record.but(details={"fpr95": self.fpr95})
+            record.but(details={"fpr95": self.fpr95, "by_difficulty": self.by_difficulty})
             for record in self.result.records(seeds={"wrong pairs": self.seed})
         ]
+
+
+def _difficulty(pair: str) -> str:
+    """Easy, hard or tough, by the name of a pair such as `ref-h2`."""
+    return _DIFFICULTY[pair.removeprefix(f"{REFERENCE}-")[0]]
+
+
+def _means(result: DescriptorResult) -> dict[str, float]:
+    found = {"patch mAP": float(result.mean(empty="skip")["AP"])}
+    if result.matching is not None:
+        found["matching mAP"] = float(result.matching.mean(empty="skip")["AP"])
+    return found
 
 
 def _describe_pairs(kind: str) -> str:

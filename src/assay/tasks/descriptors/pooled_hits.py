@@ -24,6 +24,7 @@ from assay.core.ids import Ids
 from assay.errors import UsageError
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
+from assay.tasks.descriptors.author_matches import grouped_ap
 from assay.tasks.descriptors.distances import largest_distance, pair_distances, row_distances
 from assay.tasks.descriptors.sampling import as_id, as_ids
 
@@ -164,6 +165,11 @@ class CandidateCounts:
     query_lost: Ints
     chosen: tuple[str, ...] = ()
     seed: int = 0
+    # The judged nearest neighbours of the authors' own program; see `author_matches`.
+    author_query: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    author_distance: Floats = field(default_factory=lambda: np.zeros(0))
+    author_right: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+    author_missed: int = 0
 
     @property
     def n_matches(self) -> int:
@@ -385,6 +391,23 @@ class PooledResult:
         """The mean over scenes of the mean over their queries."""
         return _scene_mean(self.per_query(rule), category)
 
+    def author_mean(self, category: str | None = None) -> float:
+        """The number of the authors' program: AP of one list, or the mean AP of keypoints."""
+        some = [one for one in self.scenes if category in (None, one.category)]
+        if self.scenes[0].task == "verification":
+            return grouped_ap(
+                np.concatenate([one.author_distance for one in some]),
+                np.concatenate([one.author_right for one in some]),
+                sum(one.author_missed for one in some),
+            )
+        values = [value for one in some for value in _author_aps(one)]
+        return math.fsum(values) / len(values) if values else math.nan
+
+    def author_counts(self) -> tuple[int, int]:
+        """How many judged nearest neighbours are right, found or missed, and how many wrong."""
+        right = sum(int(one.author_right.sum()) + one.author_missed for one in self.scenes)
+        return right, sum(int((~one.author_right).sum()) for one in self.scenes)
+
     @cached_property
     def _categories(self) -> dict[str, str]:
         return {one.scene: one.category for one in self.scenes}
@@ -411,6 +434,17 @@ class PooledResult:
         return scores.with_groups(
             scene=scene, category={one: known[name] for one, name in scene.items()}
         )
+
+
+def _author_aps(scene: CandidateCounts) -> list[float]:
+    """AP of each keypoint that has a right match; 0 for those without a descriptor."""
+    order = np.argsort(scene.author_query, kind="stable")
+    ends = np.flatnonzero(np.diff(scene.author_query[order])) + 1
+    found = [
+        grouped_ap(scene.author_distance[rows], scene.author_right[rows])
+        for rows in np.split(order, ends)
+    ]
+    return [ap for ap in found if not math.isnan(ap)] + [0.0] * scene.author_missed
 
 
 def _labels_of(rule: str) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from assay.core.once import Once
 from assay.errors import InputError, StorageError, UsageError
 from assay.search.engine.codes import Codes
 from assay.search.engine.workers import Control
+from assay.tasks.descriptors.author_matches import PlacedRows, match_like_authors
 from assay.tasks.descriptors.experiment import (
     DescriptorSettings,
     DistractorSettings,
@@ -33,11 +34,19 @@ from assay.tasks.descriptors.ranks import OUTSIDE, PairRanks, choose_metric, ran
 from assay.tasks.descriptors.result import Failure
 from assay.tasks.descriptors.sampling import choose_names, choose_rows
 from assay.tasks.vision.ground_truth import Truth
+from assay.tasks.vision.homography import project_points
 from assay.tasks.vision.keypoint_sources import Detections, KeypointSettings
 from assay.tasks.vision.pair import Side, describe_image, timed, true_matches
 from assay.tasks.vision.scenes import Scene
 
-__all__ = ["SceneContext", "ScenePart", "evaluate_scene"]
+__all__ = [
+    "SceneContext",
+    "ScenePart",
+    "evaluate_scene",
+    "usable_rows",
+    "wanted_pairs",
+    "whole_rows",
+]
 
 
 _BROKEN = (InputError, StorageError)
@@ -129,7 +138,7 @@ def usable_rows(side: Side) -> Array:
 
 def evaluate_scene(scene: Scene, context: SceneContext) -> ScenePart:
     """Evaluate all pairs of a scene; what cannot be evaluated is listed, never dropped."""
-    pairs = _wanted_pairs(scene, context.evaluation)
+    pairs = wanted_pairs(scene, context.evaluation)
     seconds: dict[str, float] = {}
     try:
         first = context.first(scene)
@@ -145,7 +154,8 @@ def evaluate_scene(scene: Scene, context: SceneContext) -> ScenePart:
     return done.part()
 
 
-def _wanted_pairs(scene: Scene, evaluation: EvaluationSettings) -> tuple[int, ...]:
+def wanted_pairs(scene: Scene, evaluation: EvaluationSettings) -> tuple[int, ...]:
+    """The images that image 1 is compared with; one that the scene lacks is refused."""
     absent = [k for k in evaluation.pairs if k not in scene.pairs]
     if absent:
         raise UsageError(
@@ -166,6 +176,7 @@ class _SceneEvaluation:
         self.vectors, self.lost = whole_rows(first)
         self.ranks: dict[float, list[PairRanks]] = {tau: [] for tau in context.evaluation.tau}
         self.images: list[Candidates] = []
+        self.placed: list[PlacedRows] = []
         self.samples = [self._sample(first, 1)]
         self.failures: list[Failure] = []
         self.notes = list(_notes(scene, 1, context.descriptor, first))
@@ -188,6 +199,8 @@ class _SceneEvaluation:
         self.samples.append(self._sample(side, k))
         headline = truths[self.context.evaluation.tau[0]]
         self.images.append(_candidates(headline, side))
+        projected = project_points(self.first.keypoints.xy, self.scene.homographies[k])
+        self.placed.append(PlacedRows(usable_rows(side), side.described.keypoints.xy, projected))
 
     def _truths(self, k: int, side: Side) -> dict[float, Truth]:
         how = self.context.evaluation
@@ -260,20 +273,29 @@ class _SceneEvaluation:
             )
         if not rows:
             return []
+        counted = count_candidates(
+            self.vectors,
+            self.images,
+            np.concatenate(list(rows.values())),
+            task=task,
+            scene=self.scene.name,
+            category=self.scene.category,
+            metric=self.metric,
+            query_ids=[str(one) for one in self.first.keypoints.ids],
+            chosen=list(rows),
+            seed=chosen.seed,
+            failed=self.lost,
+        )
+        judged = match_like_authors(
+            task,
+            self.vectors,
+            self.placed,
+            list(rows.values()),
+            metric=self.metric,
+            failed=self.lost,
+        )
         return [
-            count_candidates(
-                self.vectors,
-                self.images,
-                np.concatenate(list(rows.values())),
-                task=task,
-                scene=self.scene.name,
-                category=self.scene.category,
-                metric=self.metric,
-                query_ids=[str(one) for one in self.first.keypoints.ids],
-                chosen=list(rows),
-                seed=chosen.seed,
-                failed=self.lost,
-            )
+            replace(counted, **{f"author_{key}": value for key, value in judged._asdict().items()})
         ]
 
 

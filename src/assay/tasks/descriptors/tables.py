@@ -139,6 +139,10 @@ def _task_rows(result: DescriptorResult, rule: str) -> list[tuple[Cell, ...]]:
         for kind, value in kinds.items():
             name = f"keypoint {task}, {kind} ({rule})"
             rows.append((Cell(result.name), Cell(name), Cell(value, "fraction"), *counts))
+        right, wrong = found.author_counts()
+        judged = [Cell(n, "count") for n in (right, None, wrong)]
+        mean = Cell(found.author_mean(), "fraction")
+        rows.append((Cell(result.name), Cell(f"keypoint {task} (authors)"), mean, *judged))
     for name, scores in (
         ("image matching", result.matching),
         ("image retrieval", result.image_retrieval),
@@ -252,9 +256,11 @@ def _task_data(result: DescriptorResult, found: PooledResult) -> dict[str, Any]:
         for rule in RULES
     }
     per_query = {rule: found.query_mean(rule) for rule in RULES}
+    authors = {name or "all": found.author_mean(name or None) for name in names}
     return {
         "pooled": means,
         "per_query": _plain_numbers(per_query),
+        "authors": _plain_numbers(authors),
         "labels": found.counts(),
         "distractors": {
             one.scene: {
@@ -321,6 +327,8 @@ def _aggregates(result: DescriptorResult, rule: str, row: Mapping[str, Any]) -> 
             found.append(
                 Aggregate("PooledAP", value, average="pooled", subset=subset, note=f"rule {rule}")
             )
+            value = pooled.author_mean(name or None) if pooled else math.nan
+            found.append(Aggregate("PooledAP", value, average="authors", subset=subset))
     for name, scores in (
         ("image_matching_map", result.matching),
         ("image_retrieval_map", result.image_retrieval),

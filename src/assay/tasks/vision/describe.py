@@ -30,14 +30,14 @@ from assay.models.adapters.python_function import named_callable
 from assay.search.engine.codes import Codes
 from assay.tasks.vision import opencv_features
 from assay.tasks.vision.images import Image, as_bgr
-from assay.tasks.vision.keypoint_sources import fill_path
+from assay.tasks.vision.keypoint_sources import FEATURES, fill_path
 from assay.tasks.vision.keypoints import Keypoints
 from assay.tasks.vision.opencv_features import DescribedRows
 
 __all__ = ["DESCRIPTORS", "Described", "by_function", "describe", "from_file", "is_file"]
 
 
-_KEYS: Final = ("vectors", "codes", "ids")
+_KEYS: Final = ("vectors", "codes", "ids", *FEATURES)
 _OTHERS_CODE: Final = Lock()  # a function of others need not bear being called by two threads
 
 
@@ -49,12 +49,13 @@ def is_file(spec: str) -> bool:
 def from_file(spec: str, keypoints: Keypoints, names: Mapping[str, object]) -> DescribedRows:
     """Descriptors from .npz (`vectors`, or `codes` of packed bits, and `ids`) or .npy.
 
-    `{scene}` and `{image}` in the path stand for the scene's name and the image's number. With ids
-    the rows are found by them, and keypoints without a row fail; without, there must be one row a
-    keypoint, in their order.
+    A .npz may also hold `keypoints` and `descriptors`, as learned features are stored; then the
+    keypoints must have been read from it. `{scene}` and `{image}` in the path stand for the scene's
+    name and the image's number. With ids the rows are found by them, and keypoints without a row
+    fail; without, there must be one row a keypoint, in their order.
     """
     path = fill_path(spec, names)
-    values, ids = _arrays(path)
+    values, ids = _arrays(path, keypoints)
     _check_matrix(values, path)
     if ids is None:
         _check_count(values, keypoints, path)
@@ -82,10 +83,12 @@ def by_function(
     return DescribedRows(np.arange(len(keypoints)), _pack_bits(values))
 
 
-def _arrays(path: str) -> tuple[Array, Ids | None]:
+def _arrays(path: str, keypoints: Keypoints) -> tuple[Array, Ids | None]:
     if path.lower().endswith(".npy"):
         return _not_bytes(load_npy(path), path), None
     arrays = load_npz(path, _KEYS)
+    if {"keypoints", "descriptors"} <= arrays.keys() and not arrays.keys() & {"vectors", "codes"}:
+        return _learned(arrays["keypoints"], arrays["descriptors"], keypoints, path)
     if ("vectors" in arrays) == ("codes" in arrays):
         raise FormatError(f"{path} must hold either 'vectors' or 'codes', found {list(arrays)}.")
     codes, ids = arrays.get("codes"), arrays.get("ids")
@@ -97,6 +100,23 @@ def _arrays(path: str) -> tuple[Array, Ids | None]:
     checks.check_lengths(ids=len(ids), descriptors=len(values))
     named = Ids.of(ids if ids.dtype.kind in "iu" else ids.tolist(), "keypoint")
     return values, named
+
+
+def _learned(points: Array, values: Array, keypoints: Keypoints, path: str) -> tuple[Array, Ids]:
+    """Descriptors beside their keypoints, one a row, or (as SuperPoint has them) one a column."""
+    _check_matrix(_not_bytes(values, path), path)
+    _check_matrix(points, f"{path}, keypoints")
+    if len(values) != len(points) and values.shape[1] == len(points):
+        values = values.T
+    checks.check_lengths(keypoints=len(points), descriptors=len(values))
+    ids = Ids.count(len(points))
+    at = keypoints.ids.match(ids) if keypoints.ids.kind == "integer" else np.full(1, -1)
+    if (at < 0).any() or not np.array_equal(points[at, :2].astype(np.float64), keypoints.xy):
+        raise MismatchError(
+            f"{path} describes keypoints of its own, and these are others. Read them from there: "
+            "keypoints: {source: file, path: …}."
+        )
+    return _pack_bits(values), ids
 
 
 def _as_floats(vectors: Array, path: str) -> Array:

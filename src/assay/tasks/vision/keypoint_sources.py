@@ -1,7 +1,8 @@
 """Keypoints in files, with their ids, so that every descriptor is evaluated on the same ones.
 
 .csv    id, x, y, size and, if known, angle, response, octave, level, detector
-.npz    ids, xy, size and, if known, angle, response, octave, level, detector
+.npz    ids, xy, size and, if known, angle, response, octave, level, detector; or what learned
+        features are stored as: keypoints (x, y and perhaps size), scores, descriptors
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from assay.arrays import Array
 from assay.core.ids import Ids
 from assay.core.numbers import parse_number, parse_whole
 from assay.core.once import Once
-from assay.errors import FormatError, InputError, UsageError
+from assay.errors import FormatError, InputError, ShapeError, UsageError
 from assay.io.arrays import load_npz
 from assay.io.atomic import atomic_write
 from assay.io.tables import numbered_rows
@@ -40,6 +42,7 @@ from assay.tasks.vision.opencv_features import detect
 from assay.tasks.vision.scenes import Scene
 
 __all__ = [
+    "FEATURES",
     "Detections",
     "KeypointSettings",
     "fill_path",
@@ -69,6 +72,7 @@ _WHOLE: Final = ("octave", "level")
 _COLUMNS: Final = ("id", "x", "y", *_FLOATS, *_WHOLE, "detector")
 _NEEDED: Final = ("id", "x", "y", "size")
 _ARRAYS: Final = ("ids", "xy", *_FLOATS, *_WHOLE, "detector")
+FEATURES: Final = ("keypoints", "scores", "descriptors")  # D2-Net's, R2D2's, SuperPoint's files
 _NUMBER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
@@ -96,7 +100,11 @@ def _ending(path: str | os.PathLike[str]) -> str:
 
 def _read_npz(path: str | os.PathLike[str]) -> Keypoints:
     name = os.fspath(path)
-    arrays = load_npz(path, _ARRAYS)
+    arrays = load_npz(path, (*_ARRAYS, *FEATURES))
+    if "keypoints" in arrays and "xy" not in arrays:
+        return _of_features(arrays["keypoints"], arrays.get("scores"), name)
+    for key in FEATURES:
+        arrays.pop(key, None)
     missing = [key for key in ("ids", "xy", "size") if key not in arrays]
     if missing:
         raise FormatError(f"{name} lacks {', '.join(missing)}.")
@@ -107,6 +115,18 @@ def _read_npz(path: str | os.PathLike[str]) -> Keypoints:
     xy = arrays.pop("xy")
     columns: dict[str, Any] = {"size": arrays.pop("size"), **arrays}
     return Keypoints.of(xy, named, **columns, detector=str(detector), what=name)
+
+
+def _of_features(points: Array, scores: Array | None, name: str) -> Keypoints:
+    """Keypoints of a learned detector, upright; their ids are the rows."""
+    if points.ndim != 2 or points.shape[1] < 2 or points.dtype.kind not in "iuf":
+        raise ShapeError(
+            f"{name}: keypoints are rows of x, y and perhaps a size, found shape {points.shape} of "
+            f"{points.dtype}."
+        )
+    size = points[:, 2] if points.shape[1] > 2 else 1.0
+    response = 0.0 if scores is None else np.asarray(scores).reshape(-1)
+    return Keypoints.of(points[:, :2], size=size, response=response, what=name)
 
 
 def _npz_bytes(keypoints: Keypoints) -> bytes:
