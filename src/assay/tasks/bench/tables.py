@@ -57,9 +57,7 @@ def leaderboard(result: BenchResult, board: Leaderboard) -> Table:
     chances = [Cell(board.chance_on(measure), "fraction") for measure in (first, *others)]
     rows.append((Cell("chance"), chances[0], Cell("", "figure"), Cell(""), *chances[1:]))
     level = f"{100 * (1 - board.settings.level):g} % interval"
-    comparison = board.comparison
-    versus = None if comparison is None else comparison.baseline
-    last = "group letters" if versus is None else f"vs {versus}"
+    last = "group letters" if board.baseline is None else f"vs {board.baseline}"
     return Table(("model", first, level, last, *others), tuple(rows))
 
 
