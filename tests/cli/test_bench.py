@@ -608,3 +608,11 @@ def test_gates_that_make_no_sense(
 ) -> None:
     done = assay(*ONE, *words)
     assert (done.code, message in done.err) == (2, True)
+
+
+def test_two_stages(home: Path, assay: Callable[..., Any]) -> None:
+    two = "two=rerank/9:letters>py:tests.tasks.bench.samples:shared_words"
+    done = assay(*TWO, "--rerank", two, "-m", "RR", "--fail-if", "RR < baseline", "-b", "letters")
+    assert "Gain over letters: two is better than letters on RR" in done.out
+    assert "two takes " in done.out
+    assert done.code == 0, done.err

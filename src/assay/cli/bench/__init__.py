@@ -112,6 +112,13 @@ _model_options = options.add_options(
         "combsum/zscore:0.3*bm25+0.7*mini. May be repeated.",
     ),
     click.option(
+        "--rerank",
+        multiple=True,
+        metavar="[NAME=]A>RERANKER",
+        help="Put what A, a model or fusion, retrieves in another order: "
+        "'rerank/50:bm25>st:MODEL', 'bm25>py:MODULE:FUNCTION'. May be repeated.",
+    ),
+    click.option(
         "--index",
         multiple=True,
         metavar="SPEC",
@@ -313,6 +320,7 @@ _REQUEST = (
     "judged",
     "model",
     "fusion",
+    "rerank",
     "index",
     "query_prefix",
     "doc_prefix",

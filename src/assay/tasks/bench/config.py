@@ -20,7 +20,15 @@ from assay.models.settings import DTYPES
 from assay.models.specs import find_kind
 from assay.search.indexes.specs import allow_index, parse_spec
 from assay.tasks.bench.evaluate import MEASURES, run_bench
-from assay.tasks.bench.plan import BenchPlan, Fusion, Model, as_fusions, as_models
+from assay.tasks.bench.plan import (
+    BenchPlan,
+    Fusion,
+    Model,
+    Rerank,
+    as_fusions,
+    as_models,
+    as_reranks,
+)
 
 if TYPE_CHECKING:
     from assay.models import EmbeddingCache
@@ -82,6 +90,21 @@ _FUSION: Final = {
         "rrf_k": {"type": "integer", "minimum": 0},
     },
 }
+_RERANK: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["of", "spec"],
+    "properties": {
+        "name": _describe(_TEXT, "Its name in results."),
+        "of": _describe(_TEXT, "Name of the model or fusion that retrieves."),
+        "spec": _describe(_TEXT, "What puts documents in order: py:MODULE:FUNCTION, st:MODEL."),
+        "depth": _describe(_WHOLE, "How many documents of each query; 100 by default."),
+        **{
+            key: _MODEL["properties"][key]  # type: ignore[index]
+            for key in ("max_length", "revision", "dtype", "trust_remote_code", "batch_size")
+        },
+    },
+}
 SCHEMA: Final[dict[str, Any]] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "assay bench",
@@ -112,6 +135,7 @@ SCHEMA: Final[dict[str, Any]] = {
         ),
         "model": {"type": "array", "items": _MODEL, "minItems": 1},
         "fusion": {"type": "array", "items": _FUSION},
+        "rerank": {"type": "array", "items": _RERANK},
         "index": _describe(
             {"type": "array", "items": _TEXT},
             "Indexes that search vectors too, e.g. faiss:HNSW32.",
@@ -207,6 +231,7 @@ class BenchRequest:
             self.plan.models,
             fusions=self.plan.fusions,
             indexes=self.plan.indexes,
+            reranks=self.plan.reranks,
             measures=self.measures or MEASURES,
             chunk=None if self.judged == "chunks" else self.chunk,
             cache=cache,
@@ -241,7 +266,12 @@ def make_request(
         if "fusion" in said
         else tuple(_fusion(one) for one in config.get("fusion", ()))
     )
-    plan = BenchPlan.of(models, fusions, both.get("index", ()))
+    reranks = (
+        as_reranks(said["rerank"])
+        if "rerank" in said
+        else tuple(_rerank(one, consent) for one in config.get("rerank", ()))
+    )
+    plan = BenchPlan.of(models, fusions, both.get("index", ()), reranks)
     chunk = both.get("chunk")
     judged = both.get("judged", "documents")
     if chunk is None and (judged == "chunks" or "fold" in both):
@@ -319,3 +349,12 @@ def _fusion(entry: Mapping[str, Any]) -> Fusion:
         tuple(map(float, entry["weights"])) if "weights" in entry else None,
         entry.get("rrf_k", 60),
     )
+
+
+def _rerank(entry: Mapping[str, Any], consent: Consent) -> Rerank:
+    """Two stages of a config, whose reranker needs the consent that a model needs."""
+    settings = {key: entry[key] for key in _ENCODER if key in entry}
+    name = entry.get("name") or f"{entry['of']}>{entry['spec']}"
+    made = Rerank(name, entry["of"], entry["spec"], entry.get("depth"), settings)
+    allow_model(made.reranker, settings, consent, _CONFIG)
+    return made
