@@ -276,3 +276,30 @@ def test_imports_are_not_among_the_costs(monkeypatch: pytest.MonkeyPatch, spec: 
 def test_a_model_that_finds_none_of_the_words_of_a_warm_up_runs() -> None:
     model = Model("tfidf", "tfidf", {"pattern": r"k[a-z]+"})
     assert run_bench(small(), [model])["tfidf"].scores.mean()["nDCG@10"] > 0.1
+
+
+def test_a_model_may_have_a_metric_of_its_own() -> None:
+    spec = LETTERS.partition("=")[2]
+    models = [Model("cosine", spec), Model("dot", spec, metric="dot")]
+    result = run_bench(small(), models)
+    alone = run_bench(small(), [LETTERS], metric="dot")["letters"]
+    assert np.array_equal(result["dot"].scores.values, alone.scores.values)
+    assert not np.array_equal(result["cosine"].scores.values, alone.scores.values)
+    assert "metric:dot" in result["dot"].scores.signature
+    assert "metric:cosine" in result["cosine"].scores.signature
+    assert "vectors by cosine, dot by dot." in repr(result)
+
+
+def test_a_metric_of_a_model_is_checked() -> None:
+    with pytest.raises(UsageError, match="known: cosine, dot, l2"):
+        Model("a", "wordllama", metric="hamming")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="is lexical, so that metric does not apply"):
+        Model("a", "bm25", metric="dot")
+
+
+def test_a_config_gives_a_model_its_metric() -> None:
+    from assay.tasks.bench import make_request
+
+    config = {"corpus": "made", "model": [{"spec": "wordllama", "metric": "l2"}]}
+    (model,) = make_request(config, dimensions=8).plan.models
+    assert (model.metric, model.settings) == ("l2", {"dimensions": 8})

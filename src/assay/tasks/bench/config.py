@@ -21,6 +21,7 @@ from assay.models.specs import find_kind
 from assay.search.indexes.specs import allow_index, parse_spec
 from assay.tasks.bench.evaluate import MEASURES, run_bench
 from assay.tasks.bench.plan import (
+    METRICS,
     BenchPlan,
     Fusion,
     Model,
@@ -70,6 +71,9 @@ _MODEL: Final = {
             {"type": "boolean"}, "Run code that a st: model brings along; it needs --allow-code."
         ),
         "batch_size": _describe(_WHOLE, "Texts that are encoded at once."),
+        "metric": _describe(
+            {"type": "string", "enum": list(METRICS)}, "Similarity of its vectors, if another."
+        ),
         "settings": _describe(
             {"type": "object"}, "Settings of bm25, tfidf and lsa, such as k1, b, stemmer."
         ),
@@ -311,7 +315,7 @@ def _models(
     if "model" not in said:
         models = tuple(_allow(one, shared, consent) for one in models)
     return tuple(
-        one if one.is_lexical else Model(one.name, one.spec, {**one.settings, **shared})
+        one if one.is_lexical else replace(one, settings={**one.settings, **shared})
         for one in models
     )
 
@@ -322,14 +326,14 @@ def _allow(model: Model, shared: Mapping[str, Any], consent: Consent) -> Model:
     """
     gone = ("base_url", "key_env") if "base_url" in shared else ()
     own = {key: value for key, value in model.settings.items() if key not in gone}
-    return Model(model.name, model.spec, allow_model(model.spec, own, consent, _CONFIG))
+    return replace(model, settings=allow_model(model.spec, own, consent, _CONFIG))
 
 
 def _model(entry: Mapping[str, Any]) -> Model:
     spec = entry["spec"]
     settings = {key: entry[key] for key in _ENCODER if key in entry}
     own = dict(entry.get("settings", {}))
-    model = Model(entry.get("name", spec), spec, {**settings, **own})
+    model = Model(entry.get("name", spec), spec, {**settings, **own}, entry.get("metric"))
     odd = settings if model.is_lexical else own
     if odd:
         words = "is lexical" if model.is_lexical else "is not a lexical model"

@@ -39,13 +39,12 @@ from assay.search.fusion import fuse
 from assay.tasks.bench.checkpoint import BenchCheckpoint
 from assay.tasks.bench.chunk_aggregation import ChunkAggregation
 from assay.tasks.bench.collection import PreparedCollection, prepare
-from assay.tasks.bench.plan import BenchPlan, Fusion, Model, Rerank, indexed_name
+from assay.tasks.bench.plan import BenchPlan, Fusion, Metric, Model, Rerank, indexed_name
 from assay.tasks.bench.rerank import check_depth, rerank
 from assay.tasks.bench.result import BenchResult, System
 from assay.tasks.bench.search import (
     BenchProgress,
     Costs,
-    Metric,
     ModelSearch,
     SearchOptions,
     SearchResult,

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from assay.core.text import did_you_mean, mask_secrets
 from assay.errors import UsageError
@@ -16,6 +16,7 @@ from assay.models.specs import is_lexical
 __all__ = [
     "BenchPlan",
     "Fusion",
+    "Metric",
     "Model",
     "Rerank",
     "as_fusions",
@@ -27,6 +28,8 @@ __all__ = [
 _NAME: Final = re.compile(r"([\w.-]+)=(.+)", re.S)
 _RERANK: Final = re.compile(r"(?:rerank(?:/([1-9][0-9]{0,8}))?:)?([^>]+)>(.+)", re.S)
 _WEIGHTED: Final = re.compile(r"(?:(\d+(?:\.\d+)?)\*)?(.+)")
+Metric = Literal["cosine", "dot", "l2"]
+METRICS: Final = get_args(Metric)
 METHODS: Final = ("rrf", "combsum", "combmnz")
 NORMALIZATIONS: Final = ("minmax", "zscore")
 
@@ -35,13 +38,28 @@ NORMALIZATIONS: Final = ("minmax", "zscore")
 class Model:
     """One model under a name; `settings` are those of its adapter: prefixes, lengths, k1, …
 
+    `metric` is that of its vectors, where it is not the one of the bench.
+
     >>> Model.parse("mini=st:all-MiniLM-L6-v2")
-    Model(name='mini', spec='st:all-MiniLM-L6-v2', settings={})
+    Model(name='mini', spec='st:all-MiniLM-L6-v2', settings={}, metric=None)
     """
 
     name: str
     spec: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    metric: Metric | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a metric that there is not, or that nothing is compared by."""
+        if self.metric is None:
+            return
+        if self.metric not in METRICS:
+            raise UsageError(
+                f"The model {self.name!r} has the metric {self.metric!r}; known: "
+                f"{', '.join(METRICS)}."
+            )
+        if self.is_lexical:
+            raise UsageError(f"The model {self.name!r} is lexical, so that metric does not apply.")
 
     @classmethod
     def parse(cls, text: str, settings: Mapping[str, Any] | None = None) -> Model:

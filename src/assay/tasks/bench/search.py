@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from assay.search.engine import prepare, rank
 from assay.search.indexes import build_index, measure_index
 from assay.tasks.bench.chunk_aggregation import ChunkAggregation, SearchUnits, rank_documents
 from assay.tasks.bench.collection import PreparedCollection
-from assay.tasks.bench.plan import Model
+from assay.tasks.bench.plan import Metric, Model
 
 if TYPE_CHECKING:
     from assay.cluster import Cluster
@@ -35,14 +35,12 @@ __all__ = [
     "Costs",
     "EncodedTexts",
     "FittedModel",
-    "Metric",
     "ModelSearch",
     "SearchOptions",
     "SearchResult",
     "Timer",
 ]
 
-Metric = Literal["cosine", "dot", "l2"]
 # Called with the name of a system, what it is doing, how much of that is done, and how much there
 # is to do.
 BenchProgress = Callable[[str, str, int, int | None], None]
@@ -188,6 +186,7 @@ class ModelSearch:
     """One model on one collection; vectors are made when they are first needed."""
 
     def __init__(self, model: Model, data: PreparedCollection, options: SearchOptions) -> None:
+        options = replace(options, metric=model.metric or options.metric)
         self.model, self._data, self._options = model, data, options
         self._maker: Any
         if model.is_lexical:
@@ -197,8 +196,9 @@ class ModelSearch:
 
     @property
     def fingerprint(self) -> str:
-        """Of the model, before anything is computed."""
-        return str(self._maker.fingerprint)
+        """Of the model and a metric of its own, before anything is computed."""
+        own = "" if self.model.metric is None else f" {self.model.metric}"
+        return f"{self._maker.fingerprint}{own}"
 
     @property
     def repeatable(self) -> bool:

@@ -300,7 +300,9 @@ def describe_search(result: BenchResult) -> Iterator[str]:
         f"{collection.fingerprint}."
     )
     first = f"The first {result.depth:,} documents of each query count"
-    yield f"{first}; vectors by {result.metric}.{_cutting(result)}"
+    own = [(one.name, one.ranking.settings.get("metric", "")) for one in result.systems]
+    others = [f", {name} by {metric}" for name, metric in own if metric not in ("", result.metric)]
+    yield f"{first}; vectors by {result.metric}{''.join(others)}.{_cutting(result)}"
 
 
 def _cutting(result: BenchResult) -> str:
