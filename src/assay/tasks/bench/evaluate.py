@@ -253,9 +253,10 @@ def _run_systems(
 
 def _settings(model: Model, data: PreparedCollection, options: SearchOptions) -> dict[str, str]:
     """What decides a model's ranking, for the signature."""
-    own = as_settings(own={k: v for k, v in model.settings.items() if k != "key_env"})
+    deciding = {k: v for k, v in model.settings.items() if k not in ("key_env", "batch_size")}
+    own = as_settings(own=deciding)
     return as_settings(
-        model=mask_secrets(model.spec + (f"({own['own']})" if model.settings else "")),
+        model=mask_secrets(model.spec + (f"({own['own']})" if deciding else "")),
         chunk=data.chunk,
         fold=options.aggregation if data.chunked else None,
         n_docs=len(data.doc_ids),
