@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -25,7 +26,7 @@ from assay.io.formats import as_judgments, ending_of, read_qrels
 from assay.io.json_text import parse_json
 from assay.io.lines import number_ids, pack_ids, pick_column
 from assay.io.streams import read_lines, read_text
-from assay.io.texts import Texts, as_text_ids, read_texts
+from assay.io.texts import Texts, as_text_ids, parquet_parts, read_texts
 
 __all__ = [
     "Collection",
@@ -49,7 +50,11 @@ class Layout(NamedTuple):
 
 
 def find_layout(folder: str | os.PathLike[str], split: str) -> Layout:
-    """The files of a collection in a folder; `split` names the judgments."""
+    """The files of a collection in a folder; `split` names the judgments.
+
+    That is BEIR's layout, or the one of data sets of Hugging Face's hub: parquet files in the
+    folders corpus, queries and qrels (or data, default), each part of the last named by its split.
+    """
     home = Path(folder)
     if not home.is_dir():
         raise UsageError(
@@ -64,11 +69,32 @@ def find_layout(folder: str | os.PathLike[str], split: str) -> Layout:
         "qrels.txt",
         "qrels.json",
     ]
+    names += [f"qrels/{split}.parquet", "qrels.parquet"]
+    queries = ["queries.jsonl", "queries.tsv", "queries.csv", "queries.parquet"]
     return Layout(
-        _first(home, ["corpus.jsonl"], "documents"),
-        _first(home, ["queries.jsonl", "queries.tsv", "queries.csv"], "queries"),
-        _first(home, names, f"judgments of the split {split!r}"),
+        _of_hub(home, "corpus") or _first(home, ["corpus.jsonl", "corpus.parquet"], "documents"),
+        _of_hub(home, "queries") or _first(home, queries, "queries"),
+        _qrels_of_hub(home, split) or _first(home, names, f"judgments of the split {split!r}"),
     )
+
+
+def _of_hub(home: Path, name: str) -> Path | None:
+    """The folder with the parts of a table, if there is one."""
+    return home / name if parquet_parts(home / name) else None
+
+
+def _qrels_of_hub(home: Path, split: str) -> Path | None:
+    found = [
+        part
+        for folder in ("qrels", "data", "default")
+        for part in parquet_parts(home / folder, f"{glob.escape(split)}-*-of-*")
+    ]
+    if len(found) > 1:
+        raise UsageError(
+            f"{home} has the judgments of the split {split!r} in {len(found)} parquet files. Join "
+            "them to one, and name it as qrels (on the command line --qrels)."
+        )
+    return found[0] if found else None
 
 
 def _first(home: Path, names: list[str], what: str) -> Path:
@@ -292,12 +318,13 @@ def load_collection(
 ) -> Collection:
     """A collection from files.
 
-    `corpus` alone is a folder in BEIR's layout, `split` names its judgments. Otherwise `corpus` is
-    JSON lines, JSON, CSV, TSV or a folder of .txt and .md files; `queries` likewise a file; `qrels`
-    a file of judgments (TREC, TSV, CSV, JSON, parquet), a JSON list of (query, relevant ids), or
-    what `assay.evaluate` takes. Where such a list holds the texts of the queries, `queries` may be
-    left out. With `chunks`, judgments name chunks: documents are cut by this rule, and the
-    documents of the collection are the chunks `ID#1`, `ID#2`, ….
+    `corpus` alone is a folder in BEIR's layout or that of a data set of Hugging Face's hub, `split`
+    names its judgments. Otherwise `corpus` is JSON lines, JSON, CSV, TSV, parquet or a folder of
+    .txt and .md (or parquet) files; `queries` likewise a file; `qrels` a file of judgments (TREC,
+    TSV, CSV, JSON, parquet), a JSON list of (query, relevant ids), or what `assay.evaluate` takes.
+    Where such a list holds the texts of the queries, `queries` may be left out. With `chunks`,
+    judgments name chunks: documents are cut by this rule, and the documents of the collection are
+    the chunks `ID#1`, `ID#2`, ….
     """
     if queries is None and qrels is None:
         layout = find_layout(corpus, split)

@@ -1,4 +1,4 @@
-"""Texts with their ids from a file: JSON lines, JSON, CSV, TSV, or a folder of text files.
+"""Texts with their ids from files: JSON lines, JSON, CSV, TSV, parquet, or a folder of texts.
 
 Ids of a collection are text: a file may number its rows with JSON integers, and 7 is then '7', as
 it is in every CSV. A file that mixes 7 and '7' is refused.
@@ -20,6 +20,7 @@ from assay.errors import FormatError, IdError, StorageError, UsageError
 from assay.io.formats import ending_of
 from assay.io.json_text import parse_json
 from assay.io.lines import Where, pack_ids, pick_column
+from assay.io.parquet import read_columns
 from assay.io.streams import FilePath, read_lines, read_text
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "as_text_ids",
     "find_text_columns",
     "join_title",
+    "parquet_parts",
     "read_folder",
     "read_texts",
 ]
@@ -111,7 +113,8 @@ def _read(path: Path) -> str:
 
 
 _LONGEST: Final = 256 << 20  # a line holds a whole document
-_ENDINGS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
+_ENDINGS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
+_PARQUET: Final = (".parquet", ".pq")
 
 
 class Texts(NamedTuple):
@@ -125,9 +128,12 @@ def read_texts(path: FilePath, role: Role) -> Texts:
     """Texts of documents or queries; the ending of the name says how they are written.
 
     A title, where there is one, comes before the text, with a space between. Records without an
-    id are numbered from 0.
+    id are numbered from 0. A folder of parquet files, without texts, is one table.
     """
     if os.path.isdir(path):
+        parts = parquet_parts(path)
+        if parts and not _files(Path(path)):
+            return _read_parquet(parts, role, os.fspath(path))
         return _check_texts(*read_folder(path), role, f"{os.fspath(path)}, file {{}}".format)
     ending = ending_of(path)
     if ending in (".jsonl", ".ndjson"):
@@ -136,6 +142,8 @@ def read_texts(path: FilePath, role: Role) -> Texts:
         return _read_json(path, role)
     if ending in (".csv", ".tsv"):
         return _read_table(path, role, "," if ending == ".csv" else "\t")
+    if ending in _PARQUET:
+        return _read_parquet([Path(path)], role, os.fspath(path))
     raise UsageError(
         f"{os.fspath(path)}: texts are read from {', '.join(_ENDINGS)} (also .gz, .zst) or from a "
         "folder of .txt and .md files. Rename or convert it."
@@ -224,6 +232,35 @@ def _join_titles(titles: Sequence[Any] | None, texts: Sequence[Any]) -> list[Any
         join_title(title, text) if isinstance(title, str) and isinstance(text, str) else text
         for title, text in zip(titles, texts, strict=True)
     ]
+
+
+def parquet_parts(folder: str | os.PathLike[str], name: str = "*") -> list[Path]:
+    """The parquet files in a folder whose names match, by name."""
+    found = [one for ending in _PARQUET for one in Path(folder).glob(f"{name}{ending}")]
+    return sorted(one for one in found if one.is_file() and not one.name.startswith("."))
+
+
+def _read_parquet(parts: Sequence[Path], role: Role, name: str) -> Texts:
+    """One table in one or more files; all have the columns of the first."""
+    ids: list[Any] = []
+    texts: list[Any] = []
+    for part in parts:
+        columns: list[TextColumns] = []
+
+        def choose(names: Sequence[str], part: Path = part, into: Any = columns) -> list[str]:
+            into.append(find_text_columns(names, role, os.fspath(part)))
+            return [one for one in into[0] if one is not None]
+
+        table = read_columns(part, choose)
+        found = columns[0]
+        values = {one: table.column(one).to_pylist() for one in table.column_names}
+        rows = range(len(ids), len(ids) + table.num_rows)
+        titles = [one or "" for one in values[found.title]] if found.title else None
+        ids += rows if found.id is None else values[found.id]
+        texts += _join_titles(titles, values[found.text])
+    if not texts:
+        raise FormatError(f"{name} holds no {role}.")
+    return _check_texts(ids, texts, role, f"{name}, row {{}}".format)
 
 
 def _read_table(path: FilePath, role: Role, delimiter: str) -> Texts:

@@ -44,10 +44,10 @@ _input_options = options.add_options(
     click.option(
         "--corpus",
         metavar="PATH",
-        help="Documents: .jsonl, .json, .csv, .tsv (also .gz, .zst), a folder of "
-        ".txt and .md files, or a folder in BEIR's layout.",
+        help="Documents: .jsonl, .json, .csv, .tsv (also .gz, .zst), .parquet, a folder of "
+        ".txt and .md files, or a folder in the layout of BEIR or Hugging Face.",
     ),
-    click.option("--queries", metavar="FILE", help="Queries: .jsonl, .json, .csv, .tsv."),
+    click.option("--queries", metavar="FILE", help="Queries: .jsonl, .json, .csv, .tsv, .parquet."),
     click.option(
         "-r",
         "--qrels",

@@ -120,10 +120,10 @@ SCHEMA: Final[dict[str, Any]] = {
         "name": _describe(_TEXT, "Name of the collection."),
         "corpus": _describe(
             _TEXT,
-            "Documents: .jsonl, .json, .csv, .tsv, a folder of .txt and .md files, or a "
-            "folder in BEIR's layout.",
+            "Documents: .jsonl, .json, .csv, .tsv, .parquet, a folder of .txt and .md files, or a "
+            "folder in the layout of BEIR or Hugging Face.",
         ),
-        "queries": _describe(_TEXT, "Queries: .jsonl, .json, .csv or .tsv."),
+        "queries": _describe(_TEXT, "Queries: .jsonl, .json, .csv, .tsv or .parquet."),
         "qrels": _describe(_TEXT, "Judgments: TREC, .tsv, .csv, .json, .parquet."),
         "split": _describe(_TEXT, "Which judgments of a folder in BEIR's layout.", default="test"),
         "judged": {
