@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -318,3 +320,56 @@ def test_a_folder_with_texts_and_a_parquet_file_is_one_of_texts(tmp_path: Path) 
         tmp_path / "notes", queries, written(tmp_path, "r.txt", "q1 0 a.md 1\n")
     )
     assert found.doc_ids.to_list() == ["a.md"]
+
+
+class FakeData:
+    """A data set as ir_datasets has them."""
+
+    def __init__(self, judged: bool = True) -> None:
+        self.judged = judged
+
+    def has_docs(self) -> bool:
+        return True
+
+    has_queries = has_docs
+
+    def has_qrels(self) -> bool:
+        return self.judged
+
+    def docs_iter(self) -> list[SimpleNamespace]:
+        first = SimpleNamespace(doc_id="d1", default_text=lambda: DOCS["d1"])
+        return [first, *(SimpleNamespace(doc_id=id, text=DOCS[id]) for id in ("d2", "d3"))]
+
+    def queries_iter(self) -> list[SimpleNamespace]:
+        return [SimpleNamespace(query_id=id, text=text) for id, text in QUERIES.items()]
+
+    def qrels_iter(self) -> list[SimpleNamespace]:
+        rows = [line.split() for line in QRELS.splitlines()]
+        return [SimpleNamespace(query_id=q, doc_id=d, relevance=int(g)) for q, _, d, g in rows]
+
+
+@pytest.fixture
+def ir_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"beir/made/test": FakeData(), "beir/made": FakeData(judged=False)}
+    module = SimpleNamespace(load=known.__getitem__)
+    monkeypatch.setitem(sys.modules, "ir_datasets", module)
+
+
+@pytest.mark.usefixtures("ir_datasets")
+def test_a_collection_of_ir_datasets(tmp_path: Path) -> None:
+    found = load_collection("ir:beir/made/test")
+    docs = written(tmp_path, "c.jsonl", json_lines(DOCS))
+    queries = written(tmp_path, "q.jsonl", json_lines(QUERIES))
+    plain = load_collection(docs, queries, written(tmp_path, "qrels.txt", QRELS))
+    assert found.fingerprint == plain.fingerprint
+    assert found.name == "ir:beir/made/test"
+
+
+@pytest.mark.usefixtures("ir_datasets")
+def test_collections_that_ir_datasets_does_not_have(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="knows no collection 'beir/other'"):
+        load_collection("ir:beir/other")
+    with pytest.raises(UsageError, match="has no judgments"):
+        load_collection("ir:beir/made")
+    with pytest.raises(UsageError, match="of its own"):
+        load_collection("ir:beir/made/test", written(tmp_path, "q.jsonl", json_lines(QUERIES)))

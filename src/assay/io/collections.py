@@ -23,6 +23,7 @@ from assay.errors import FormatError, MismatchError, StorageError, UsageError
 from assay.io.atomic import atomic_write
 from assay.io.chunking import ChunkRule, chunk_docs
 from assay.io.formats import as_judgments, ending_of, read_qrels
+from assay.io.ir_data import is_ir, read_ir
 from assay.io.json_text import parse_json
 from assay.io.lines import number_ids, pack_ids, pick_column
 from assay.io.streams import read_lines, read_text
@@ -324,22 +325,33 @@ def load_collection(
     TSV, CSV, JSON, parquet), a JSON list of (query, relevant ids), or what `assay.evaluate` takes.
     Where such a list holds the texts of the queries, `queries` may be left out. With `chunks`,
     judgments name chunks: documents are cut by this rule, and the documents of the collection are
-    the chunks `ID#1`, `ID#2`, ….
+    the chunks `ID#1`, `ID#2`, …. `ir:ID` is a collection of the package ir_datasets.
     """
+    if is_ir(corpus):
+        if queries is not None or qrels is not None:
+            raise UsageError(f"{corpus} has queries and judgments of its own.")
+        found, asked, pairs = read_ir(os.fspath(corpus))
+        docs = _cut(found, chunks)
+        known = name or os.fspath(corpus)
+        return Collection(docs.ids, docs.texts, asked.ids, asked.texts, pairs, known)
     if queries is None and qrels is None:
         layout = find_layout(corpus, split)
         name = name or Path(corpus).resolve().name
         return load_collection(*layout, name=name, chunks=chunks)
     if qrels is None:
         raise UsageError("A collection needs judgments: give qrels (on the command line --qrels).")
-    docs = read_texts(corpus, "doc")
-    if chunks is not None:
-        cut = chunk_docs(docs.ids, docs.texts, chunks)
-        docs = Texts(cut.ids, cut.texts)
+    docs = _cut(read_texts(corpus, "doc"), chunks)
     judged = read_judgments(qrels) if isinstance(qrels, str | os.PathLike) else as_judgments(qrels)
     given = None if queries is None else read_texts(queries, "query")
     given, truth = _match_queries(given, judged)
     return Collection(docs.ids, docs.texts, given.ids, given.texts, truth, name or _name_of(corpus))
+
+
+def _cut(docs: Texts, chunks: ChunkRule | None) -> Texts:
+    if chunks is None:
+        return docs
+    cut = chunk_docs(docs.ids, docs.texts, chunks)
+    return Texts(cut.ids, cut.texts)
 
 
 def _match_queries(given: Texts | None, judged: Any) -> tuple[Texts, Qrels]:

@@ -28,6 +28,7 @@ __all__ = [
     "TextColumns",
     "Texts",
     "as_text_ids",
+    "check_texts",
     "find_text_columns",
     "join_title",
     "parquet_parts",
@@ -134,7 +135,7 @@ def read_texts(path: FilePath, role: Role) -> Texts:
         parts = parquet_parts(path)
         if parts and not _files(Path(path)):
             return _read_parquet(parts, role, os.fspath(path))
-        return _check_texts(*read_folder(path), role, f"{os.fspath(path)}, file {{}}".format)
+        return check_texts(*read_folder(path), role, f"{os.fspath(path)}, file {{}}".format)
     ending = ending_of(path)
     if ending in (".jsonl", ".ndjson"):
         return _read_json_lines(path, role)
@@ -165,7 +166,8 @@ def as_text_ids(ids: Sequence[Any]) -> list[Any]:
     return [str(one) for one in ids] if whole else list(ids)
 
 
-def _check_texts(ids: Sequence[Any], texts: Sequence[Any], role: Role, where: Where) -> Texts:
+def check_texts(ids: Sequence[Any], texts: Sequence[Any], role: Role, where: Where) -> Texts:
+    """Ids and texts as they are, each id once; `where` names a row in messages."""
     packed = pack_ids(as_text_ids(ids), role, where)
     pair = packed.first_duplicate()
     if pair is not None:
@@ -196,7 +198,7 @@ def _read_json(path: FilePath, role: Role) -> Texts:
     data = parse_json(read_text(path), name)
     where = f"{name}, entry {{}}".format
     if isinstance(data, Mapping):
-        return _check_texts(list(data), list(data.values()), role, where)
+        return check_texts(list(data), list(data.values()), role, where)
     if not isinstance(data, list):
         raise FormatError(f"{name}: expected a JSON object or array, found {data!r:.40}.")
     return _read_records(data, role, name, where)
@@ -206,14 +208,14 @@ def _read_records(records: list[Any], role: Role, name: str, where: Where) -> Te
     if not records:
         raise FormatError(f"{name} holds no {role}.")
     if all(isinstance(one, str) for one in records):
-        return _check_texts(range(len(records)), records, role, where)
+        return check_texts(range(len(records)), records, role, where)
     odd = next((i for i, one in enumerate(records) if not isinstance(one, Mapping)), None)
     if odd is not None:
         raise FormatError(f"{where(odd)}: expected an object, found {records[odd]!r:.60}.")
     columns = find_text_columns(list(records[0]), role, where(0))
     ids = range(len(records)) if columns.id is None else _fields(records, columns.id, where)
     titles = [one.get(columns.title) or "" for one in records] if columns.title else None
-    return _check_texts(
+    return check_texts(
         ids, _join_titles(titles, _fields(records, columns.text, where)), role, where
     )
 
@@ -260,7 +262,7 @@ def _read_parquet(parts: Sequence[Path], role: Role, name: str) -> Texts:
         texts += _join_titles(titles, values[found.text])
     if not texts:
         raise FormatError(f"{name} holds no {role}.")
-    return _check_texts(ids, texts, role, f"{name}, row {{}}".format)
+    return check_texts(ids, texts, role, f"{name}, row {{}}".format)
 
 
 def _read_table(path: FilePath, role: Role, delimiter: str) -> Texts:
@@ -283,7 +285,7 @@ def _read_table(path: FilePath, role: Role, delimiter: str) -> Texts:
     place = {key: names.index(key) for key in filter(None, columns)}
     ids = range(len(body)) if columns.id is None else [row[place[columns.id]] for row in body]
     titles = [row[place[columns.title]] for row in body] if columns.title else None
-    return _check_texts(
+    return check_texts(
         ids, _join_titles(titles, [row[place[columns.text]] for row in body]), role, where
     )
 

@@ -303,3 +303,12 @@ def test_a_config_gives_a_model_its_metric() -> None:
     config = {"corpus": "made", "model": [{"spec": "wordllama", "metric": "l2"}]}
     (model,) = make_request(config, dimensions=8).plan.models
     assert (model.metric, model.settings) == ("l2", {"dimensions": 8})
+
+
+def test_a_config_names_a_collection_of_ir_datasets(tmp_path: Path) -> None:
+    from assay.tasks.bench import make_request, read_config
+
+    text = 'corpus = "ir:beir/scifact/test"\n[[model]]\nspec = "bm25"\n'
+    (tmp_path / "bench.toml").write_text(text, "utf-8")
+    request = make_request(read_config(tmp_path / "bench.toml"))
+    assert (request.corpus, request.files) == ("ir:beir/scifact/test", [])

@@ -45,7 +45,8 @@ _input_options = options.add_options(
         "--corpus",
         metavar="PATH",
         help="Documents: .jsonl, .json, .csv, .tsv (also .gz, .zst), .parquet, a folder of "
-        ".txt and .md files, or a folder in the layout of BEIR or Hugging Face.",
+        ".txt and .md files, a folder in the layout of BEIR or Hugging Face, or ir:ID of "
+        "ir_datasets.",
     ),
     click.option("--queries", metavar="FILE", help="Queries: .jsonl, .json, .csv, .tsv, .parquet."),
     click.option(

@@ -13,6 +13,7 @@ from assay.errors import UsageError
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection, find_layout, load_collection
 from assay.io.config_text import parse_toml, read_config_text
+from assay.io.ir_data import is_ir
 from assay.io.json_text import check_against
 from assay.measures import parse_many
 from assay.models.from_file import allow_model
@@ -120,8 +121,8 @@ SCHEMA: Final[dict[str, Any]] = {
         "name": _describe(_TEXT, "Name of the collection."),
         "corpus": _describe(
             _TEXT,
-            "Documents: .jsonl, .json, .csv, .tsv, .parquet, a folder of .txt and .md files, or a "
-            "folder in the layout of BEIR or Hugging Face.",
+            "Documents: .jsonl, .json, .csv, .tsv, .parquet, a folder of .txt and .md files, a "
+            "folder in the layout of BEIR or Hugging Face, or ir:ID of ir_datasets.",
         ),
         "queries": _describe(_TEXT, "Queries: .jsonl, .json, .csv, .tsv or .parquet."),
         "qrels": _describe(_TEXT, "Judgments: TREC, .tsv, .csv, .json, .parquet."),
@@ -167,7 +168,10 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     data = parse_toml(read_config_text(path), name)
     check_against(data, SCHEMA, name)
     home = Path(path).resolve().parent
-    return {key: str(home / value) if key in _PATHS else value for key, value in data.items()}
+    return {
+        key: str(home / value) if key in _PATHS and not is_ir(value) else value
+        for key, value in data.items()
+    }
 
 
 _ENCODER: Final = (
@@ -205,6 +209,8 @@ class BenchRequest:
     @property
     def files(self) -> list[str]:
         """What is read; of a folder in BEIR's layout, the three files."""
+        if is_ir(self.corpus):
+            return []
         if self.queries is None and self.qrels is None:
             return list(map(str, find_layout(self.corpus, self.split)))
         return [path for path in (self.corpus, self.queries, self.qrels) if path]
