@@ -556,3 +556,63 @@ def test_a_store_that_cannot_be_told_does_not_stop_the_work(
     monkeypatch.setattr(OpenRun, "progress", locked)
     done = assay(*TWO, "--save")
     assert (done.code, "saved as runs 1 to 2" in done.err) == (0, True)
+
+
+def gated(assay: Callable[..., Any], *words: str) -> tuple[int, str]:
+    """The exit code and why the gate failed, for letters against bm25."""
+    done = assay(*TWO, "--no-cache", "-b", "bm25", *words)
+    why = [line for line in done.err.splitlines() if "failed" in line]
+    return done.code, "".join(why)
+
+
+def test_the_gate(home: Path, assay: Callable[..., Any]) -> None:
+    data = json.loads(assay(*TWO, "--no-cache", "-b", "bm25", "-m", "RR", "--json").out)
+    bm25, letters = (one["measures"]["RR"]["mean"] for one in data["systems"])
+    loss = bm25 - letters
+    assert loss > 0.01
+    code, why = gated(assay, "--fail-if", f"RR < baseline - {loss - 0.001:.6f}")
+    assert (code, f"letters has RR {letters:.4f} < " in why) == (1, True)
+    assert gated(assay, "--fail-if", f"RR < baseline - {loss + 0.001:.6f}") == (0, "")
+    code, why = gated(assay, "--fail-if-worse", "-m", "RR", "--level", "0.5")
+    assert (code, "letters is worse than bm25 on RR" in why) == (1, True)
+
+
+def test_the_gate_brings_its_measure_and_is_in_the_data(
+    home: Path, assay: Callable[..., Any]
+) -> None:
+    done = assay(*ONE, "-m", "RR", "--fail-if", "P@5 < 2", "--json")
+    data = json.loads(done.out)
+    assert (done.code, list(data["systems"][0]["measures"])) == (1, ["RR", "P@5"])
+    assert data["gate"]["failed"] is True
+    assert "bm25 has P@5" in data["gate"]["reasons"][0]
+    assert "gate" not in json.loads(assay(*ONE, "--json").out)
+
+
+def test_the_gate_counts_its_looks(home: Path, assay: Callable[..., Any]) -> None:
+    words = (*TWO, "-b", "bm25", "-m", "RR", "--fail-if-worse", "--look-file", "looks.json")
+    look = json.loads(assay(*words, "--json").out)["gate"]["look"]
+    assert (look["number"], (home / "looks.json").exists()) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--fail-if-worse"], "needs a baseline"),
+        (["--fail-if", "RR < baseline"], "needs a baseline"),
+        (["--fail-if", "RR < 0.5", "-b", "bm25"], "There is one system, the baseline"),
+        (["--look", "2"], "add that"),
+    ],
+)
+def test_gates_that_make_no_sense(
+    home: Path, assay: Callable[..., Any], words: list[str], message: str
+) -> None:
+    done = assay(*ONE, *words)
+    assert (done.code, message in done.err) == (2, True)
+
+
+def test_two_stages(home: Path, assay: Callable[..., Any]) -> None:
+    two = "two=rerank/9:letters>py:tests.tasks.bench.samples:shared_words"
+    done = assay(*TWO, "--rerank", two, "-m", "RR", "--fail-if", "RR < baseline", "-b", "letters")
+    assert "Gain over letters: two is better than letters on RR" in done.out
+    assert "two takes " in done.out
+    assert done.code == 0, done.err

@@ -311,6 +311,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--model": Moved(f"--model {_LETTERS.replace('bag', 'short_bag')}"),
         "--fusion": Moved("--fusion f=combsum:bm25+letters", "{base} --fusion f=rrf:bm25+letters"),
         "--index": SHOWN,  # adds systems
+        "--rerank": SHOWN,  # the same
+        **dict.fromkeys(("--fail-if", "--fail-if-worse", "--look", "--look-file"), SHOWN),
+        **dict.fromkeys(("--revision", "--dtype", "--trust-remote-code"), DATA),  # other models
+        "--batch-size": Still("--batch-size 3"),
         "--query-prefix": Moved("--query-prefix 'stone '"),
         "--doc-prefix": Moved("--doc-prefix 'river '"),
         "--max-length": DATA,

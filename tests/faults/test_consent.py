@@ -18,7 +18,7 @@ from assay import evaluate
 from assay import store as run_store
 from assay.cli.main import COMMANDS
 from assay.cli.main import assay as group
-from assay.cli.repeating import WRITES
+from assay.cli.repeating import WRITES, StoredCommand
 from assay.cluster.shards import open_shard, open_shards
 from assay.core.consent import Consent, host_of
 from assay.errors import AssayError, FormatError, UsageError
@@ -547,3 +547,17 @@ def test_the_command_takes_no_module_from_the_current_folder(home):
     for words in (["bench", "bench.toml"], ["descriptors", "run", "e.yaml"]):
         subprocess.run([script, *words], check=False, capture_output=True)
     assert not (home / "imported").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--model", "bm25", "--rerank", "bm25>py:subprocess:check_output"),
+        ("--model", "bm25", "--rerank", "two=rerank/5:bm25>st:anybody/cross"),
+        ("--model", "st:all-MiniLM-L6-v2", "--trust-remote-code"),
+    ],
+)
+def test_a_stored_command_reranks_and_trusts_with_consent_only(words: tuple[str, ...]) -> None:
+    command = StoredCommand(["bench", "--corpus", "made", *words])
+    with pytest.raises(UsageError, match="--allow-code"):
+        command.check(Consent.of(False, ()), "The run")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -243,3 +245,131 @@ def test_quotes_in_tsv_are_text(tmp_path: Path, parts: tuple[Path, Path, Path]) 
     queries = written(tmp_path, "q.tsv", 'q1\t"half open\nq2\tsay "hi"\n')
     found = load_collection(parts[0], queries, parts[2])
     assert list(found.query_texts) == ['"half open', 'say "hi"']
+
+
+def table(path: Path, **columns: list[object]) -> Path:
+    arrow = pytest.importorskip("pyarrow")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pytest.importorskip("pyarrow.parquet").write_table(arrow.table(columns), path)
+    return path
+
+
+def of_hub(home: Path, judgments: str = "data/test-00000-of-00001.parquet") -> Path:
+    """The collection of this file as data sets of the hub have it, documents in two parts."""
+    ids, texts = list(DOCS), list(DOCS.values())
+    for number, rows in enumerate((slice(0, 2), slice(2, 3))):
+        columns = {"_id": ids[rows], "title": [""] * len(ids[rows]), "text": texts[rows]}
+        table(home / f"corpus/corpus-0000{number}-of-00002.parquet", **columns)
+    queries = {"_id": list(QUERIES), "text": list(QUERIES.values())}
+    table(home / "queries/queries-00000-of-00001.parquet", **queries)
+    pairs = {"query-id": ["q1", "q2", "q2"], "corpus-id": ["d1", "d2", "d1"], "score": [2, 1, 0]}
+    table(home / judgments, **pairs)
+    written(home, "README.md", "# A data set")
+    return home
+
+
+@pytest.mark.parametrize(
+    "judgments",
+    ["data/test-00000-of-00001.parquet", "qrels/test-00000-of-00001.parquet", "qrels/test.parquet"],
+)
+def test_a_folder_of_the_hub(tmp_path: Path, judgments: str) -> None:
+    found = load_collection(of_hub(tmp_path / "mine", judgments))
+    files = (
+        written(tmp_path, "c.jsonl", json_lines(DOCS)),
+        written(tmp_path, "q.jsonl", json_lines(QUERIES)),
+    )
+    plain = load_collection(*files, written(tmp_path, "qrels.txt", QRELS))
+    assert found.fingerprint == plain.fingerprint
+    assert found.name == "mine"
+
+
+def test_judgments_of_the_hub_in_many_parts_are_refused(tmp_path: Path) -> None:
+    home = of_hub(tmp_path, "data/test-00000-of-00002.parquet")
+    of_hub(home, "data/test-00001-of-00002.parquet")
+    with pytest.raises(UsageError, match="in 2 parquet files"):
+        load_collection(home)
+    with pytest.raises(StorageError, match="no judgments of the split 'dev'"):
+        load_collection(home, split="dev")
+
+
+def test_parquet_texts_with_titles_and_without_ids(tmp_path: Path) -> None:
+    docs = table(tmp_path / "c.parquet", title=["Wings", None], text=["lift.", "Engines push."])
+    queries = table(tmp_path / "q.parquet", qid=[7], question=["what lifts?"])
+    found = load_collection(docs, queries, written(tmp_path, "qrels.txt", "7 0 0 1\n"))
+    assert list(found.doc_texts) == ["Wings lift.", "Engines push."]
+    assert (found.doc_ids.to_list(), found.query_ids.to_list()) == (["0", "1"], ["7"])
+
+
+def test_parquet_texts_that_are_none_are_named(tmp_path: Path) -> None:
+    queries = table(tmp_path / "q.parquet", qid=["a"], question=["x"])
+    qrels = written(tmp_path, "qrels.txt", "a 0 d1 1\n")
+    for columns, message in (
+        ({"_id": ["d1"], "text": [None]}, "row 0: the text of 'd1'"),
+        ({"_id": ["d1", "d1"], "text": ["a", "b"]}, "a second time"),
+        ({"_id": ["d1"], "words": ["a"]}, "cannot tell which field holds the text"),
+    ):
+        with pytest.raises((FormatError, IdError), match=message):
+            load_collection(table(tmp_path / "c.parquet", **columns), queries, qrels)
+
+
+def test_a_folder_with_texts_and_a_parquet_file_is_one_of_texts(tmp_path: Path) -> None:
+    written(tmp_path, "notes/a.md", "Wings lift.")
+    table(tmp_path / "notes/scratch.parquet", x=[1])
+    queries = written(tmp_path, "q.jsonl", json_lines(QUERIES))
+    found = load_collection(
+        tmp_path / "notes", queries, written(tmp_path, "r.txt", "q1 0 a.md 1\n")
+    )
+    assert found.doc_ids.to_list() == ["a.md"]
+
+
+class FakeData:
+    """A data set as ir_datasets has them."""
+
+    def __init__(self, judged: bool = True) -> None:
+        self.judged = judged
+
+    def has_docs(self) -> bool:
+        return True
+
+    has_queries = has_docs
+
+    def has_qrels(self) -> bool:
+        return self.judged
+
+    def docs_iter(self) -> list[SimpleNamespace]:
+        first = SimpleNamespace(doc_id="d1", default_text=lambda: DOCS["d1"])
+        return [first, *(SimpleNamespace(doc_id=id, text=DOCS[id]) for id in ("d2", "d3"))]
+
+    def queries_iter(self) -> list[SimpleNamespace]:
+        return [SimpleNamespace(query_id=id, text=text) for id, text in QUERIES.items()]
+
+    def qrels_iter(self) -> list[SimpleNamespace]:
+        rows = [line.split() for line in QRELS.splitlines()]
+        return [SimpleNamespace(query_id=q, doc_id=d, relevance=int(g)) for q, _, d, g in rows]
+
+
+@pytest.fixture
+def ir_datasets(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"beir/made/test": FakeData(), "beir/made": FakeData(judged=False)}
+    module = SimpleNamespace(load=known.__getitem__)
+    monkeypatch.setitem(sys.modules, "ir_datasets", module)
+
+
+@pytest.mark.usefixtures("ir_datasets")
+def test_a_collection_of_ir_datasets(tmp_path: Path) -> None:
+    found = load_collection("ir:beir/made/test")
+    docs = written(tmp_path, "c.jsonl", json_lines(DOCS))
+    queries = written(tmp_path, "q.jsonl", json_lines(QUERIES))
+    plain = load_collection(docs, queries, written(tmp_path, "qrels.txt", QRELS))
+    assert found.fingerprint == plain.fingerprint
+    assert found.name == "ir:beir/made/test"
+
+
+@pytest.mark.usefixtures("ir_datasets")
+def test_collections_that_ir_datasets_does_not_have(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="knows no collection 'beir/other'"):
+        load_collection("ir:beir/other")
+    with pytest.raises(UsageError, match="has no judgments"):
+        load_collection("ir:beir/made")
+    with pytest.raises(UsageError, match="of its own"):
+        load_collection("ir:beir/made/test", written(tmp_path, "q.jsonl", json_lines(QUERIES)))

@@ -223,3 +223,45 @@ def test_wordllama_on_scifact(data_dir):
     found = rank(queries.vectors, docs.vectors, 10)
     places, scores = found.docs.reshape(-1, 10), found.scores.reshape(-1, 10)
     assert ndcg_at_10(data, places, scores) == pytest.approx(0.513, abs=0.0015)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that pass only when somebody lets them: clock[0]."""
+    now = [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    return now
+
+
+def slow_at_first(clock):
+    """A function of texts that loads for 100 seconds, then takes one for each batch."""
+    loaded = []
+
+    def encode(texts):
+        clock[0] += 1 if loaded else 100
+        loaded.append(True)
+        return [[len(text), 1] for text in texts]
+
+    return encode
+
+
+@pytest.mark.parametrize(("warm_up", "seconds"), [(True, 2), (False, 101)])
+def test_what_a_model_loads_at_its_first_call_is_not_timed(monkeypatch, clock, warm_up, seconds):
+    module = types.ModuleType("slow")
+    module.encode = slow_at_first(clock)
+    monkeypatch.setitem(sys.modules, "slow", module)
+    settings = EncoderSettings(batch_size=2)
+    made = text_model("py:slow:encode", settings=settings, warm_up=warm_up).encode_docs(
+        list("abcd")
+    )
+    assert (made.seconds, made.n_computed) == (seconds, 4)
+
+
+def test_what_has_a_price_is_not_warmed_up(calls):
+    from dataclasses import replace
+
+    from assay.models.text_model import ComputedModel
+
+    priced = replace(encoder("py:counted:encode"), warm_up=False)
+    ComputedModel(priced, EncoderSettings(), warm_up=True).encode_docs(["bb"])
+    assert calls == ["bb"]

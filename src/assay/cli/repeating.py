@@ -18,14 +18,14 @@ from assay.models.adapters.openai import KEY, own_address
 from assay.models.adapters.python_function import own_callable
 from assay.models.from_file import allow_model
 from assay.search.indexes.specs import allow_index
-from assay.tasks.bench.plan import Model
+from assay.tasks.bench.plan import Model, Rerank
 from assay.tasks.descriptors.experiment import allow_descriptor
 
 __all__ = ["StoredCommand"]
 
 # What each command writes to beside the store; every other option is read, or is no file.
 WRITES: Final[dict[str, tuple[str, ...]]] = {
-    "bench": ("file", "html", "runs", "per_query", "cache"),
+    "bench": ("file", "html", "runs", "per_query", "cache", "look_file"),
     "eval": ("file",),
     "compare": ("file", "look_file"),
     "rank": ("target", "checkpoint", "timings", "prepare"),
@@ -55,7 +55,9 @@ class StoredCommand:
         if params.get("save") or params.get("store"):
             raise UsageError(f"{place} names its own store, which no stored command does.")
         for spec in (*_texts(params.get("model")), *_texts(params.get("encoder"))):
-            _check_model(Model.parse(spec).spec, params.get("base_url"), consent, place)
+            _check_model(Model.parse(spec).spec, params, consent, place)
+        for two in map(Rerank.parse, _texts(params.get("rerank"))):
+            _check_model(two.reranker, params, consent, place)
         for spec in _texts(params.get("index")):
             allow_index(spec, consent, place)
         for spec in _texts(params.get("descriptors")):
@@ -101,9 +103,11 @@ def _texts(value: Any) -> list[str]:
     return []
 
 
-def _check_model(spec: str, base_url: str | None, consent: Consent, place: str) -> None:
+def _check_model(spec: str, params: Mapping[str, Any], consent: Consent, place: str) -> None:
+    base_url = params.get("base_url")
     if spec.partition(":")[0] == "openai":
         url, variable = (base_url, KEY) if base_url else (own_address(), "")
         consent.check_endpoint(url, f"{place}: the model {spec!r}", variable)
     else:
-        allow_model(spec, {}, consent, place)
+        code = {"trust_remote_code": params.get("trust_remote_code")}
+        allow_model(spec, code, consent, place)

@@ -10,16 +10,16 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from assay.comparison.compare import Comparison
+from assay.comparison.compare import Comparison, Standing
 from assay.comparison.pairs import Pair
 from assay.comparison.verdict import describe_difference, describe_p
 from assay.core.text import fixed, signed
 from assay.errors import UsageError
 from assay.measures import Measure, parse
 
-__all__ = ["Condition", "failures", "not_shown", "parse_condition", "worse_than_baseline"]
+__all__ = ["Condition", "Means", "failures", "not_shown", "parse_condition", "worse_than_baseline"]
 
 _NUMBER: Final = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _CONDITION: Final = re.compile(
@@ -85,7 +85,22 @@ def parse_condition(text: str) -> Condition:
     return Condition(measure, found["relation"], None, sign, amount)
 
 
-def failures(comparison: Comparison, conditions: Iterable[Condition]) -> Iterator[str]:
+class Means(Protocol):
+    """Systems with their means: a comparison, or a leaderboard."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all systems."""
+
+    @property
+    def baseline(self) -> str | None:
+        """The name of the one that the others are compared with."""
+
+    def standings_on(self, measure: str | Measure) -> tuple[Standing, ...]:
+        """The systems on one measure."""
+
+
+def failures(comparison: Means, conditions: Iterable[Condition]) -> Iterator[str]:
     """Say of each system but the baseline which conditions it meets."""
     for condition in conditions:
         if condition.limit is None and comparison.baseline is None:

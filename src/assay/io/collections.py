@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -22,10 +23,11 @@ from assay.errors import FormatError, MismatchError, StorageError, UsageError
 from assay.io.atomic import atomic_write
 from assay.io.chunking import ChunkRule, chunk_docs
 from assay.io.formats import as_judgments, ending_of, read_qrels
+from assay.io.ir_data import is_ir, read_ir
 from assay.io.json_text import parse_json
 from assay.io.lines import number_ids, pack_ids, pick_column
 from assay.io.streams import read_lines, read_text
-from assay.io.texts import Texts, as_text_ids, read_texts
+from assay.io.texts import Texts, as_text_ids, parquet_parts, read_texts
 
 __all__ = [
     "Collection",
@@ -49,7 +51,11 @@ class Layout(NamedTuple):
 
 
 def find_layout(folder: str | os.PathLike[str], split: str) -> Layout:
-    """The files of a collection in a folder; `split` names the judgments."""
+    """The files of a collection in a folder; `split` names the judgments.
+
+    That is BEIR's layout, or the one of data sets of Hugging Face's hub: parquet files in the
+    folders corpus, queries and qrels (or data, default), each part of the last named by its split.
+    """
     home = Path(folder)
     if not home.is_dir():
         raise UsageError(
@@ -64,11 +70,32 @@ def find_layout(folder: str | os.PathLike[str], split: str) -> Layout:
         "qrels.txt",
         "qrels.json",
     ]
+    names += [f"qrels/{split}.parquet", "qrels.parquet"]
+    queries = ["queries.jsonl", "queries.tsv", "queries.csv", "queries.parquet"]
     return Layout(
-        _first(home, ["corpus.jsonl"], "documents"),
-        _first(home, ["queries.jsonl", "queries.tsv", "queries.csv"], "queries"),
-        _first(home, names, f"judgments of the split {split!r}"),
+        _of_hub(home, "corpus") or _first(home, ["corpus.jsonl", "corpus.parquet"], "documents"),
+        _of_hub(home, "queries") or _first(home, queries, "queries"),
+        _qrels_of_hub(home, split) or _first(home, names, f"judgments of the split {split!r}"),
     )
+
+
+def _of_hub(home: Path, name: str) -> Path | None:
+    """The folder with the parts of a table, if there is one."""
+    return home / name if parquet_parts(home / name) else None
+
+
+def _qrels_of_hub(home: Path, split: str) -> Path | None:
+    found = [
+        part
+        for folder in ("qrels", "data", "default")
+        for part in parquet_parts(home / folder, f"{glob.escape(split)}-*-of-*")
+    ]
+    if len(found) > 1:
+        raise UsageError(
+            f"{home} has the judgments of the split {split!r} in {len(found)} parquet files. Join "
+            "them to one, and name it as qrels (on the command line --qrels)."
+        )
+    return found[0] if found else None
 
 
 def _first(home: Path, names: list[str], what: str) -> Path:
@@ -292,27 +319,39 @@ def load_collection(
 ) -> Collection:
     """A collection from files.
 
-    `corpus` alone is a folder in BEIR's layout, `split` names its judgments. Otherwise `corpus` is
-    JSON lines, JSON, CSV, TSV or a folder of .txt and .md files; `queries` likewise a file; `qrels`
-    a file of judgments (TREC, TSV, CSV, JSON, parquet), a JSON list of (query, relevant ids), or
-    what `assay.evaluate` takes. Where such a list holds the texts of the queries, `queries` may be
-    left out. With `chunks`, judgments name chunks: documents are cut by this rule, and the
-    documents of the collection are the chunks `ID#1`, `ID#2`, ….
+    `corpus` alone is a folder in BEIR's layout or that of a data set of Hugging Face's hub, `split`
+    names its judgments. Otherwise `corpus` is JSON lines, JSON, CSV, TSV, parquet or a folder of
+    .txt and .md (or parquet) files; `queries` likewise a file; `qrels` a file of judgments (TREC,
+    TSV, CSV, JSON, parquet), a JSON list of (query, relevant ids), or what `assay.evaluate` takes.
+    Where such a list holds the texts of the queries, `queries` may be left out. With `chunks`,
+    judgments name chunks: documents are cut by this rule, and the documents of the collection are
+    the chunks `ID#1`, `ID#2`, …. `ir:ID` is a collection of the package ir_datasets.
     """
+    if is_ir(corpus):
+        if queries is not None or qrels is not None:
+            raise UsageError(f"{corpus} has queries and judgments of its own.")
+        found, asked, pairs = read_ir(os.fspath(corpus))
+        docs = _cut(found, chunks)
+        known = name or os.fspath(corpus)
+        return Collection(docs.ids, docs.texts, asked.ids, asked.texts, pairs, known)
     if queries is None and qrels is None:
         layout = find_layout(corpus, split)
         name = name or Path(corpus).resolve().name
         return load_collection(*layout, name=name, chunks=chunks)
     if qrels is None:
         raise UsageError("A collection needs judgments: give qrels (on the command line --qrels).")
-    docs = read_texts(corpus, "doc")
-    if chunks is not None:
-        cut = chunk_docs(docs.ids, docs.texts, chunks)
-        docs = Texts(cut.ids, cut.texts)
+    docs = _cut(read_texts(corpus, "doc"), chunks)
     judged = read_judgments(qrels) if isinstance(qrels, str | os.PathLike) else as_judgments(qrels)
     given = None if queries is None else read_texts(queries, "query")
     given, truth = _match_queries(given, judged)
     return Collection(docs.ids, docs.texts, given.ids, given.texts, truth, name or _name_of(corpus))
+
+
+def _cut(docs: Texts, chunks: ChunkRule | None) -> Texts:
+    if chunks is None:
+        return docs
+    cut = chunk_docs(docs.ids, docs.texts, chunks)
+    return Texts(cut.ids, cut.texts)
 
 
 def _match_queries(given: Texts | None, judged: Any) -> tuple[Texts, Qrels]:

@@ -1,4 +1,4 @@
-"""Texts with their ids from a file: JSON lines, JSON, CSV, TSV, or a folder of text files.
+"""Texts with their ids from files: JSON lines, JSON, CSV, TSV, parquet, or a folder of texts.
 
 Ids of a collection are text: a file may number its rows with JSON integers, and 7 is then '7', as
 it is in every CSV. A file that mixes 7 and '7' is refused.
@@ -20,6 +20,7 @@ from assay.errors import FormatError, IdError, StorageError, UsageError
 from assay.io.formats import ending_of
 from assay.io.json_text import parse_json
 from assay.io.lines import Where, pack_ids, pick_column
+from assay.io.parquet import read_columns
 from assay.io.streams import FilePath, read_lines, read_text
 
 __all__ = [
@@ -27,8 +28,10 @@ __all__ = [
     "TextColumns",
     "Texts",
     "as_text_ids",
+    "check_texts",
     "find_text_columns",
     "join_title",
+    "parquet_parts",
     "read_folder",
     "read_texts",
 ]
@@ -111,7 +114,8 @@ def _read(path: Path) -> str:
 
 
 _LONGEST: Final = 256 << 20  # a line holds a whole document
-_ENDINGS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
+_ENDINGS: Final = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet")
+_PARQUET: Final = (".parquet", ".pq")
 
 
 class Texts(NamedTuple):
@@ -125,10 +129,13 @@ def read_texts(path: FilePath, role: Role) -> Texts:
     """Texts of documents or queries; the ending of the name says how they are written.
 
     A title, where there is one, comes before the text, with a space between. Records without an
-    id are numbered from 0.
+    id are numbered from 0. A folder of parquet files, without texts, is one table.
     """
     if os.path.isdir(path):
-        return _check_texts(*read_folder(path), role, f"{os.fspath(path)}, file {{}}".format)
+        parts = parquet_parts(path)
+        if parts and not _files(Path(path)):
+            return _read_parquet(parts, role, os.fspath(path))
+        return check_texts(*read_folder(path), role, f"{os.fspath(path)}, file {{}}".format)
     ending = ending_of(path)
     if ending in (".jsonl", ".ndjson"):
         return _read_json_lines(path, role)
@@ -136,6 +143,8 @@ def read_texts(path: FilePath, role: Role) -> Texts:
         return _read_json(path, role)
     if ending in (".csv", ".tsv"):
         return _read_table(path, role, "," if ending == ".csv" else "\t")
+    if ending in _PARQUET:
+        return _read_parquet([Path(path)], role, os.fspath(path))
     raise UsageError(
         f"{os.fspath(path)}: texts are read from {', '.join(_ENDINGS)} (also .gz, .zst) or from a "
         "folder of .txt and .md files. Rename or convert it."
@@ -157,7 +166,8 @@ def as_text_ids(ids: Sequence[Any]) -> list[Any]:
     return [str(one) for one in ids] if whole else list(ids)
 
 
-def _check_texts(ids: Sequence[Any], texts: Sequence[Any], role: Role, where: Where) -> Texts:
+def check_texts(ids: Sequence[Any], texts: Sequence[Any], role: Role, where: Where) -> Texts:
+    """Ids and texts as they are, each id once; `where` names a row in messages."""
     packed = pack_ids(as_text_ids(ids), role, where)
     pair = packed.first_duplicate()
     if pair is not None:
@@ -188,7 +198,7 @@ def _read_json(path: FilePath, role: Role) -> Texts:
     data = parse_json(read_text(path), name)
     where = f"{name}, entry {{}}".format
     if isinstance(data, Mapping):
-        return _check_texts(list(data), list(data.values()), role, where)
+        return check_texts(list(data), list(data.values()), role, where)
     if not isinstance(data, list):
         raise FormatError(f"{name}: expected a JSON object or array, found {data!r:.40}.")
     return _read_records(data, role, name, where)
@@ -198,14 +208,14 @@ def _read_records(records: list[Any], role: Role, name: str, where: Where) -> Te
     if not records:
         raise FormatError(f"{name} holds no {role}.")
     if all(isinstance(one, str) for one in records):
-        return _check_texts(range(len(records)), records, role, where)
+        return check_texts(range(len(records)), records, role, where)
     odd = next((i for i, one in enumerate(records) if not isinstance(one, Mapping)), None)
     if odd is not None:
         raise FormatError(f"{where(odd)}: expected an object, found {records[odd]!r:.60}.")
     columns = find_text_columns(list(records[0]), role, where(0))
     ids = range(len(records)) if columns.id is None else _fields(records, columns.id, where)
     titles = [one.get(columns.title) or "" for one in records] if columns.title else None
-    return _check_texts(
+    return check_texts(
         ids, _join_titles(titles, _fields(records, columns.text, where)), role, where
     )
 
@@ -224,6 +234,35 @@ def _join_titles(titles: Sequence[Any] | None, texts: Sequence[Any]) -> list[Any
         join_title(title, text) if isinstance(title, str) and isinstance(text, str) else text
         for title, text in zip(titles, texts, strict=True)
     ]
+
+
+def parquet_parts(folder: str | os.PathLike[str], name: str = "*") -> list[Path]:
+    """The parquet files in a folder whose names match, by name."""
+    found = [one for ending in _PARQUET for one in Path(folder).glob(f"{name}{ending}")]
+    return sorted(one for one in found if one.is_file() and not one.name.startswith("."))
+
+
+def _read_parquet(parts: Sequence[Path], role: Role, name: str) -> Texts:
+    """One table in one or more files; all have the columns of the first."""
+    ids: list[Any] = []
+    texts: list[Any] = []
+    for part in parts:
+        columns: list[TextColumns] = []
+
+        def choose(names: Sequence[str], part: Path = part, into: Any = columns) -> list[str]:
+            into.append(find_text_columns(names, role, os.fspath(part)))
+            return [one for one in into[0] if one is not None]
+
+        table = read_columns(part, choose)
+        found = columns[0]
+        values = {one: table.column(one).to_pylist() for one in table.column_names}
+        rows = range(len(ids), len(ids) + table.num_rows)
+        titles = [one or "" for one in values[found.title]] if found.title else None
+        ids += rows if found.id is None else values[found.id]
+        texts += _join_titles(titles, values[found.text])
+    if not texts:
+        raise FormatError(f"{name} holds no {role}.")
+    return check_texts(ids, texts, role, f"{name}, row {{}}".format)
 
 
 def _read_table(path: FilePath, role: Role, delimiter: str) -> Texts:
@@ -246,7 +285,7 @@ def _read_table(path: FilePath, role: Role, delimiter: str) -> Texts:
     place = {key: names.index(key) for key in filter(None, columns)}
     ids = range(len(body)) if columns.id is None else [row[place[columns.id]] for row in body]
     titles = [row[place[columns.title]] for row in body] if columns.title else None
-    return _check_texts(
+    return check_texts(
         ids, _join_titles(titles, [row[place[columns.text]] for row in body]), role, where
     )
 

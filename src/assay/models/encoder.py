@@ -58,6 +58,7 @@ class Encoder:
     `identity` tells what the vectors depend on (versions, digests of weights), and `repeatable`
     that it tells all: only then may vectors come from a cache. `batch_size` is how many texts the
     model likes at once. A model that treats queries otherwise has a `query_function` for them.
+    Where a text has a price, `warm_up` is off: none is encoded before the clock starts.
 
     >>> lengths = Encoder("lengths", lambda texts: [[len(text), 1] for text in texts])
     >>> lengths.encode(["a", "bcd"]).tolist()
@@ -70,6 +71,7 @@ class Encoder:
     repeatable: bool = False
     batch_size: int = 1024
     query_function: Encode | None = None
+    warm_up: bool = True
 
     def for_queries(self) -> Encoder:
         """The same model for queries; vectors of the two sides are never taken for each other."""

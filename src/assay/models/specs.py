@@ -176,17 +176,20 @@ def text_model(
     cache: EmbeddingCache | None = None,
     device: str | None = None,
     elsewhere: BatchMap | None = None,
+    warm_up: bool = False,
 ) -> TextModel:
     """The text model that a spec names, e.g. "wordllama" or "st:all-MiniLM-L6-v2".
 
     With a cache, a text is computed once for all runs, and an interrupted run resumes where it
-    stopped. `elsewhere` encodes batches on other machines: `assay.cluster.ClusterBatches`.
+    stopped. `elsewhere` encodes batches on other machines: `assay.cluster.ClusterBatches`. With
+    `warm_up`, the first text that is to be computed is computed once more before the clock starts.
     """
     given = EncoderSettings() if settings is None else settings
     checks.require(given, EncoderSettings, "settings", "EncoderSettings(...)")
     if isinstance(spec, str) and _kind_of(spec)[0] is ENCODERS["npy"]:
         return PrecomputedModel(spec, given)
-    return ComputedModel(encoder(spec, device=device, settings=given), given, cache, elsewhere)
+    made = encoder(spec, device=device, settings=given)
+    return ComputedModel(made, given, cache, elsewhere, warm_up)
 
 
 def as_encoder(model: Any, *, device: str | None = None) -> Encoder:

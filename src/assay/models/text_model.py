@@ -87,6 +87,7 @@ class ComputedModel(TextModel):
         settings: EncoderSettings,
         cache: EmbeddingCache | None = None,
         elsewhere: BatchMap | None = None,
+        warm_up: bool = False,
     ) -> None:
         self.spec = encoder.spec
         self.settings = settings
@@ -94,6 +95,7 @@ class ComputedModel(TextModel):
         self.encoder = encoder
         self._cache = cache
         self._elsewhere = elsewhere
+        self._warm_up = warm_up and encoder.warm_up
 
     @cached_property
     def _identity(self) -> dict[str, Any]:
@@ -142,7 +144,9 @@ class ComputedModel(TextModel):
     @cached_property
     def _for_queries(self) -> ComputedModel:
         own = self.encoder.for_queries()
-        return self if own is self.encoder else ComputedModel(own, self.settings, self._cache)
+        if own is self.encoder:
+            return self
+        return ComputedModel(own, self.settings, self._cache, warm_up=self._warm_up)
 
     def _encode(self, texts: Sequence[str], prefix: str, progress: Progress | None) -> Encoded:
         checked = checked_texts(texts, self.spec)
@@ -165,14 +169,17 @@ class ComputedModel(TextModel):
     def _encode_batches(self, batches: Batches) -> Iterator[EncodedBatch]:
         if self._elsewhere is not None:
             return self._elsewhere(self.fingerprint, batches)
-        return _encode_here(self.encoder, batches)
+        return self._encode_here(batches)
 
-
-def _encode_here(encoder: Encoder, batches: Batches) -> Iterator[EncodedBatch]:
-    for number, (first, texts) in enumerate(batches):
-        started = time.perf_counter()
-        made = encoder.encode_batch(texts, first)
-        yield EncodedBatch(number, made, time.perf_counter() - started)
+    def _encode_here(self, batches: Batches) -> Iterator[EncodedBatch]:
+        """Batch by batch; what a model does at its first call (imports, loading) has no share."""
+        for number, (first, texts) in enumerate(batches):
+            if self._warm_up:
+                self.encoder.encode_batch(texts[:1], first)
+                self._warm_up = False
+            started = time.perf_counter()
+            made = self.encoder.encode_batch(texts, first)
+            yield EncodedBatch(number, made, time.perf_counter() - started)
 
 
 def checked_texts(texts: Any, spec: str) -> list[str]:

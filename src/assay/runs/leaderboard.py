@@ -46,6 +46,11 @@ class Leaderboard:
         """The names of the runs."""
         return self.aligned.names
 
+    @property
+    def baseline(self) -> str | None:
+        """The name of the run that the others are compared with, if there is one."""
+        return None if self.comparison is None else self.comparison.baseline
+
     @cached_property
     def verdicts(self) -> dict[str, str]:
         """A sentence for each measure; it names those that a random order beats."""

@@ -40,3 +40,14 @@ def small(n_docs: int = 40, n_queries: int = 25, seed: int = 0, empty: int = 0) 
     grades = np.ones(n_queries)
     qrels = Judgments.from_pairs(query_ids, doc_ids, np.arange(n_queries), targets, grades)
     return Collection(doc_ids, docs, query_ids, queries, qrels, "made up")
+
+
+def shared_words(query: str, texts: list[str]) -> list[float]:
+    """A reranker for tests: the share of the query's words that stand in a text."""
+    words = query.split()
+    return [sum(word in text.split() for word in words) / len(words) for text in texts]
+
+
+def broken(query: str, texts: list[str]) -> list[float]:
+    """Another, which gives no numbers."""
+    return [float("nan")] * len(texts)

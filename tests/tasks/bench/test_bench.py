@@ -245,8 +245,70 @@ def test_indexes_share_one_exact_search(monkeypatch: pytest.MonkeyPatch) -> None
     pytest.importorskip("faiss")
     calls = []
     exact = bench_search.rank
-    monkeypatch.setattr(bench_search, "rank", lambda *a, **k: calls.append(1) or exact(*a, **k))
+    monkeypatch.setattr(
+        bench_search, "rank", lambda *a, **k: calls.append(len(a[0])) or exact(*a, **k)
+    )
     monkeypatch.setattr("assay.search.indexes.measuring.rank", None)  # nobody else searches
     result = run_bench(small(), [LETTERS], indexes=["faiss:Flat", "faiss:HNSW32"])
     assert [one.result.index.recall for one in result.systems if one.result.index] == [1.0, 1.0]
-    assert len(calls) == 2, "that of the model, and one to compare the indexes with"
+    assert calls == [1, 25, 25], "a query to warm up, that of the model, one for the indexes"
+
+
+@pytest.mark.parametrize("spec", ["bm25", "tfidf", "lsa:5"])
+def test_imports_are_not_among_the_costs(monkeypatch: pytest.MonkeyPatch, spec: str) -> None:
+    from assay.errors import need
+
+    now, imported = [0.0], set()
+
+    def slow_need(module: str, purpose: str, extra: str) -> object:
+        now[0] += 0 if module in imported else 100
+        imported.add(module)
+        return need(module, purpose, extra)
+
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    for name in ("bm25", "tfidf", "lsa"):
+        monkeypatch.setattr(f"assay.models.lexical.{name}.need", slow_need)
+    costs = run_bench(small(), [spec])[spec].result.costs
+    assert imported
+    assert (costs.encode_seconds, costs.search_seconds) == (0, 0)
+
+
+def test_a_model_that_finds_none_of_the_words_of_a_warm_up_runs() -> None:
+    model = Model("tfidf", "tfidf", {"pattern": r"k[a-z]+"})
+    assert run_bench(small(), [model])["tfidf"].scores.mean()["nDCG@10"] > 0.1
+
+
+def test_a_model_may_have_a_metric_of_its_own() -> None:
+    spec = LETTERS.partition("=")[2]
+    models = [Model("cosine", spec), Model("dot", spec, metric="dot")]
+    result = run_bench(small(), models)
+    alone = run_bench(small(), [LETTERS], metric="dot")["letters"]
+    assert np.array_equal(result["dot"].scores.values, alone.scores.values)
+    assert not np.array_equal(result["cosine"].scores.values, alone.scores.values)
+    assert "metric:dot" in result["dot"].scores.signature
+    assert "metric:cosine" in result["cosine"].scores.signature
+    assert "vectors by cosine, dot by dot." in repr(result)
+
+
+def test_a_metric_of_a_model_is_checked() -> None:
+    with pytest.raises(UsageError, match="known: cosine, dot, l2"):
+        Model("a", "wordllama", metric="hamming")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="is lexical, so that metric does not apply"):
+        Model("a", "bm25", metric="dot")
+
+
+def test_a_config_gives_a_model_its_metric() -> None:
+    from assay.tasks.bench import make_request
+
+    config = {"corpus": "made", "model": [{"spec": "wordllama", "metric": "l2"}]}
+    (model,) = make_request(config, dimensions=8).plan.models
+    assert (model.metric, model.settings) == ("l2", {"dimensions": 8})
+
+
+def test_a_config_names_a_collection_of_ir_datasets(tmp_path: Path) -> None:
+    from assay.tasks.bench import make_request, read_config
+
+    text = 'corpus = "ir:beir/scifact/test"\n[[model]]\nspec = "bm25"\n'
+    (tmp_path / "bench.toml").write_text(text, "utf-8")
+    request = make_request(read_config(tmp_path / "bench.toml"))
+    assert (request.corpus, request.files) == ("ir:beir/scifact/test", [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -12,6 +12,7 @@ import click
 
 from assay.cli import options, output
 from assay.cli.cluster_options import cluster_options, refuse_idle_workers
+from assay.cli.gating import GateAnswer, gate_options
 from assay.cli.progress import system_bars
 from assay.cluster import open_cluster
 from assay.comparison.pairs import ComparisonSettings
@@ -20,9 +21,10 @@ from assay.io.tables import read_groups
 from assay.models import EmbeddingCache
 from assay.models.settings import DTYPES
 from assay.report.report import check_ending
-from assay.tasks.bench import make_request, read_config, write_runs
+from assay.tasks.bench import MEASURES, make_request, read_config, write_runs
 
 if TYPE_CHECKING:
+    from assay.cli.gating import Gate
     from assay.cli.saving import Saving
     from assay.cluster import Cluster, Journal
     from assay.core.consent import Consent
@@ -42,10 +44,11 @@ _input_options = options.add_options(
     click.option(
         "--corpus",
         metavar="PATH",
-        help="Documents: .jsonl, .json, .csv, .tsv (also .gz, .zst), a folder of "
-        ".txt and .md files, or a folder in BEIR's layout.",
+        help="Documents: .jsonl, .json, .csv, .tsv (also .gz, .zst), .parquet, a folder of "
+        ".txt and .md files, a folder in the layout of BEIR or Hugging Face, or ir:ID of "
+        "ir_datasets.",
     ),
-    click.option("--queries", metavar="FILE", help="Queries: .jsonl, .json, .csv, .tsv."),
+    click.option("--queries", metavar="FILE", help="Queries: .jsonl, .json, .csv, .tsv, .parquet."),
     click.option(
         "-r",
         "--qrels",
@@ -108,6 +111,13 @@ _model_options = options.add_options(
         metavar="[NAME=]METHOD:A+B",
         help="A fusion of models: rrf:bm25+wordllama, "
         "combsum/zscore:0.3*bm25+0.7*mini. May be repeated.",
+    ),
+    click.option(
+        "--rerank",
+        multiple=True,
+        metavar="[NAME=]A>RERANKER",
+        help="Put what A, a model or fusion, retrieves in another order: "
+        "'rerank/50:bm25>st:MODEL', 'bm25>py:MODULE:FUNCTION'. May be repeated.",
     ),
     click.option(
         "--index",
@@ -210,9 +220,10 @@ _output_options = options.add_options(
 )
 @options.statistics_options
 @options.conventions_choices
+@gate_options
 @_output_options
 @options.save_options("bench")
-def command(*, saving: Saving, consent: Consent, **chosen: Any) -> None:
+def command(*, saving: Saving, consent: Consent, gate: Gate, **chosen: Any) -> int:
     """Which text model is better on my data?
 
     Every model encodes and searches the same documents; what it finds is judged, compared query
@@ -227,18 +238,21 @@ def command(*, saving: Saving, consent: Consent, **chosen: Any) -> None:
       assay bench --corpus notes/ --queries q.tsv -r qrels.txt --chunk sentences:5:1 --model tfidf
       assay bench bench.toml --save --per-query queries.csv
       assay bench bench.toml --cluster auto --workers 8
+      assay bench bench.toml -b old --fail-if 'nDCG@10 < baseline - 0.005' --fail-if-worse
     """
     layout = _choose_layout(chosen)
     config = {} if chosen["config"] is None else read_config(chosen["config"])
     given = {key: chosen[key] for key in _REQUEST}
     request = make_request(config, **consent.as_options(), **given)
     _refuse_contradictions(chosen, request)
+    request = _with_gate(request, gate, chosen)
     result, journal = _run(chosen, request, saving)
     settings = {key: chosen[key] for key in _STATISTICS}
     if chosen["by"] is not None:
         column, groups = read_groups(chosen["by"], result.chance.query_ids)
         result, settings["by"] = result.with_groups(**{column: groups}), column
-    report = BenchReport(result, result.report(command=output.command_line(), **settings))
+    board = result.report(command=output.command_line(), **settings)
+    report = BenchReport(result, board, gate.answer(board, board.comparison))
     if saving.wanted:
         tasks = {} if journal is None else {"cluster": journal.to_dict()}
         records = result.records(seed=chosen["seed"], clusters=settings.get("by", ""), **tasks)
@@ -246,6 +260,7 @@ def command(*, saving: Saving, consent: Consent, **chosen: Any) -> None:
     _narrate_idle_options(result, request, chosen["where"])
     _write_files(report, chosen)
     output.emit(report, layout, chosen["file"], terminal=print_on_terminal)
+    return report.gate.exit_code()
 
 
 @dataclass(frozen=True)
@@ -254,6 +269,7 @@ class BenchReport:
 
     result: BenchResult
     board: Report
+    gate: GateAnswer = field(default_factory=GateAnswer)
 
     @property
     def signature(self) -> str:
@@ -266,11 +282,14 @@ class BenchReport:
 
     def page(self) -> Page:
         """Verdict, leaderboard, costs and findings."""
-        return self.result.page(self.board)
+        return [*self.result.page(self.board), *self.gate.page()]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        return self.result.to_dict(per_query=True, board=self.board)
+        return {
+            **self.result.to_dict(per_query=True, board=self.board),
+            **self.gate.to_dict(),
+        }
 
 
 def print_on_terminal(report: BenchReport) -> None:
@@ -278,6 +297,8 @@ def print_on_terminal(report: BenchReport) -> None:
     from assay.cli.bench.terminal import print_bench
 
     print_bench(report.result, report.board)
+    for sentence in report.gate.sentences:
+        click.echo(sentence)
 
 
 def _choose_layout(chosen: dict[str, Any]) -> str:
@@ -300,6 +321,7 @@ _REQUEST = (
     "judged",
     "model",
     "fusion",
+    "rerank",
     "index",
     "query_prefix",
     "doc_prefix",
@@ -339,6 +361,17 @@ def _refuse_contradictions(chosen: dict[str, Any], request: BenchRequest) -> Non
         check_ending(chosen["html"])
     if chosen["per_query"]:
         output.choose_format(None, False, chosen["per_query"], known=_QUERY_FORMATS)
+
+
+def _with_gate(request: BenchRequest, gate: Gate, chosen: dict[str, Any]) -> BenchRequest:
+    """With the measures of the gate, which is refused where nothing could fail it."""
+    gate.refuse_without(chosen["baseline"] is not None)
+    if chosen["baseline"] is not None and gate.wanted and len(request.plan.rivals) < 2:
+        raise click.UsageError("There is one system, the baseline: name what is to be gated.")
+    written = [chosen[key] for key in ("file", "html", "per_query")]
+    output.refuse_same_file(*written, gate.look_file)
+    named = request.measures or MEASURES
+    return replace(request, measures=tuple(dict.fromkeys((*named, *map(str, gate.measures)))))
 
 
 def _run(

@@ -248,6 +248,7 @@ def load(request: EncoderRequest) -> Encoder:
         lambda: {"endpoint": endpoint.base_url, "model": request.argument},
         repeatable=True,
         batch_size=_TEXTS,
+        warm_up=False,
     )
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.core import checks
 from assay.core.order import sort_rows
-from assay.errors import ShapeError, ValueRangeError
+from assay.errors import ShapeError, UsageError, ValueRangeError
 
 __all__ = [
     "Best",
@@ -21,6 +22,7 @@ __all__ = [
     "best_of_row",
     "check_number",
     "checked_texts",
+    "warm_up",
 ]
 
 # Document numbers (queries × k, −1 where no document is left) and their scores (0 there).
@@ -54,6 +56,18 @@ class LexicalModel(Protocol):
 
     def fit(self, doc_texts: Sequence[str]) -> FittedLexical:
         """Count the words of the documents."""
+
+
+_WARM_UP: Final = ("warm up 1", "warm up 東京 2")  # words of both kinds of scripts
+
+
+def warm_up(model: LexicalModel) -> None:
+    """Fit a copy to two texts and search: packages are imported, tables of characters made."""
+    little: Any = (
+        replace(cast("Any", model), dimensions=1) if hasattr(model, "dimensions") else model
+    )
+    with suppress(UsageError):  # words by a pattern may be none of these; the texts will tell
+        little.fit(_WARM_UP).search(_WARM_UP[:1], 1)
 
 
 def checked_texts(texts: Any, what: str) -> list[str]:

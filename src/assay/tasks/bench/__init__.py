@@ -11,7 +11,7 @@ from assay.tasks.bench.config import SCHEMA, BenchRequest, make_request, read_co
 from assay.tasks.bench.evaluate import MEASURES, run_bench
 from assay.tasks.bench.explain import Answers, explain_bench, explain_rankings, explain_runs
 from assay.tasks.bench.findings import disagreements, failures
-from assay.tasks.bench.plan import BenchPlan, Fusion, Model
+from assay.tasks.bench.plan import BenchPlan, Fusion, Model, Rerank
 from assay.tasks.bench.result import BenchResult, System, write_runs
 from assay.tasks.bench.search import BenchProgress, Costs, SearchResult
 
@@ -27,6 +27,7 @@ __all__ = [
     "Costs",
     "Fusion",
     "Model",
+    "Rerank",
     "SearchResult",
     "System",
     "disagreements",

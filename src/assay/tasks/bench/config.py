@@ -13,6 +13,7 @@ from assay.errors import UsageError
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection, find_layout, load_collection
 from assay.io.config_text import parse_toml, read_config_text
+from assay.io.ir_data import is_ir
 from assay.io.json_text import check_against
 from assay.measures import parse_many
 from assay.models.from_file import allow_model
@@ -20,7 +21,16 @@ from assay.models.settings import DTYPES
 from assay.models.specs import find_kind
 from assay.search.indexes.specs import allow_index, parse_spec
 from assay.tasks.bench.evaluate import MEASURES, run_bench
-from assay.tasks.bench.plan import BenchPlan, Fusion, Model, as_fusions, as_models
+from assay.tasks.bench.plan import (
+    METRICS,
+    BenchPlan,
+    Fusion,
+    Model,
+    Rerank,
+    as_fusions,
+    as_models,
+    as_reranks,
+)
 
 if TYPE_CHECKING:
     from assay.models import EmbeddingCache
@@ -62,6 +72,9 @@ _MODEL: Final = {
             {"type": "boolean"}, "Run code that a st: model brings along; it needs --allow-code."
         ),
         "batch_size": _describe(_WHOLE, "Texts that are encoded at once."),
+        "metric": _describe(
+            {"type": "string", "enum": list(METRICS)}, "Similarity of its vectors, if another."
+        ),
         "settings": _describe(
             {"type": "object"}, "Settings of bm25, tfidf and lsa, such as k1, b, stemmer."
         ),
@@ -82,6 +95,21 @@ _FUSION: Final = {
         "rrf_k": {"type": "integer", "minimum": 0},
     },
 }
+_RERANK: Final = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["of", "spec"],
+    "properties": {
+        "name": _describe(_TEXT, "Its name in results."),
+        "of": _describe(_TEXT, "Name of the model or fusion that retrieves."),
+        "spec": _describe(_TEXT, "What puts documents in order: py:MODULE:FUNCTION, st:MODEL."),
+        "depth": _describe(_WHOLE, "How many documents of each query; 100 by default."),
+        **{
+            key: _MODEL["properties"][key]  # type: ignore[index]
+            for key in ("max_length", "revision", "dtype", "trust_remote_code", "batch_size")
+        },
+    },
+}
 SCHEMA: Final[dict[str, Any]] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "assay bench",
@@ -93,10 +121,10 @@ SCHEMA: Final[dict[str, Any]] = {
         "name": _describe(_TEXT, "Name of the collection."),
         "corpus": _describe(
             _TEXT,
-            "Documents: .jsonl, .json, .csv, .tsv, a folder of .txt and .md files, or a "
-            "folder in BEIR's layout.",
+            "Documents: .jsonl, .json, .csv, .tsv, .parquet, a folder of .txt and .md files, a "
+            "folder in the layout of BEIR or Hugging Face, or ir:ID of ir_datasets.",
         ),
-        "queries": _describe(_TEXT, "Queries: .jsonl, .json, .csv or .tsv."),
+        "queries": _describe(_TEXT, "Queries: .jsonl, .json, .csv, .tsv or .parquet."),
         "qrels": _describe(_TEXT, "Judgments: TREC, .tsv, .csv, .json, .parquet."),
         "split": _describe(_TEXT, "Which judgments of a folder in BEIR's layout.", default="test"),
         "judged": {
@@ -112,6 +140,7 @@ SCHEMA: Final[dict[str, Any]] = {
         ),
         "model": {"type": "array", "items": _MODEL, "minItems": 1},
         "fusion": {"type": "array", "items": _FUSION},
+        "rerank": {"type": "array", "items": _RERANK},
         "index": _describe(
             {"type": "array", "items": _TEXT},
             "Indexes that search vectors too, e.g. faiss:HNSW32.",
@@ -139,7 +168,10 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     data = parse_toml(read_config_text(path), name)
     check_against(data, SCHEMA, name)
     home = Path(path).resolve().parent
-    return {key: str(home / value) if key in _PATHS else value for key, value in data.items()}
+    return {
+        key: str(home / value) if key in _PATHS and not is_ir(value) else value
+        for key, value in data.items()
+    }
 
 
 _ENCODER: Final = (
@@ -177,6 +209,8 @@ class BenchRequest:
     @property
     def files(self) -> list[str]:
         """What is read; of a folder in BEIR's layout, the three files."""
+        if is_ir(self.corpus):
+            return []
         if self.queries is None and self.qrels is None:
             return list(map(str, find_layout(self.corpus, self.split)))
         return [path for path in (self.corpus, self.queries, self.qrels) if path]
@@ -207,6 +241,7 @@ class BenchRequest:
             self.plan.models,
             fusions=self.plan.fusions,
             indexes=self.plan.indexes,
+            reranks=self.plan.reranks,
             measures=self.measures or MEASURES,
             chunk=None if self.judged == "chunks" else self.chunk,
             cache=cache,
@@ -241,7 +276,12 @@ def make_request(
         if "fusion" in said
         else tuple(_fusion(one) for one in config.get("fusion", ()))
     )
-    plan = BenchPlan.of(models, fusions, both.get("index", ()))
+    reranks = (
+        as_reranks(said["rerank"])
+        if "rerank" in said
+        else tuple(_rerank(one, consent) for one in config.get("rerank", ()))
+    )
+    plan = BenchPlan.of(models, fusions, both.get("index", ()), reranks)
     chunk = both.get("chunk")
     judged = both.get("judged", "documents")
     if chunk is None and (judged == "chunks" or "fold" in both):
@@ -281,7 +321,7 @@ def _models(
     if "model" not in said:
         models = tuple(_allow(one, shared, consent) for one in models)
     return tuple(
-        one if one.is_lexical else Model(one.name, one.spec, {**one.settings, **shared})
+        one if one.is_lexical else replace(one, settings={**one.settings, **shared})
         for one in models
     )
 
@@ -292,14 +332,14 @@ def _allow(model: Model, shared: Mapping[str, Any], consent: Consent) -> Model:
     """
     gone = ("base_url", "key_env") if "base_url" in shared else ()
     own = {key: value for key, value in model.settings.items() if key not in gone}
-    return Model(model.name, model.spec, allow_model(model.spec, own, consent, _CONFIG))
+    return replace(model, settings=allow_model(model.spec, own, consent, _CONFIG))
 
 
 def _model(entry: Mapping[str, Any]) -> Model:
     spec = entry["spec"]
     settings = {key: entry[key] for key in _ENCODER if key in entry}
     own = dict(entry.get("settings", {}))
-    model = Model(entry.get("name", spec), spec, {**settings, **own})
+    model = Model(entry.get("name", spec), spec, {**settings, **own}, entry.get("metric"))
     odd = settings if model.is_lexical else own
     if odd:
         words = "is lexical" if model.is_lexical else "is not a lexical model"
@@ -319,3 +359,12 @@ def _fusion(entry: Mapping[str, Any]) -> Fusion:
         tuple(map(float, entry["weights"])) if "weights" in entry else None,
         entry.get("rrf_k", 60),
     )
+
+
+def _rerank(entry: Mapping[str, Any], consent: Consent) -> Rerank:
+    """Two stages of a config, whose reranker needs the consent that a model needs."""
+    settings = {key: entry[key] for key in _ENCODER if key in entry}
+    name = entry.get("name") or f"{entry['of']}>{entry['spec']}"
+    made = Rerank(name, entry["of"], entry["spec"], entry.get("depth"), settings)
+    allow_model(made.reranker, settings, consent, _CONFIG)
+    return made

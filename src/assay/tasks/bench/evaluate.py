@@ -2,8 +2,8 @@
 
     collection → prepare → each system: encode, search, aggregate chunks → Ranking → judge → Scores
 
-Systems are models, models searched by an index, and fusions of models. All are judged on the same
-queries, so that they can be compared query by query.
+Systems are models, models searched by an index, fusions of models, and rerankers of these. All are
+judged on the same queries, so that they can be compared query by query.
 """
 
 from __future__ import annotations
@@ -31,18 +31,20 @@ from assay.errors import UsageError
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection
 from assay.measures import Measure, parse_many
+from assay.models import EncoderSettings
+from assay.models.rerankers import load_reranker
 from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import score
 from assay.search.fusion import fuse
 from assay.tasks.bench.checkpoint import BenchCheckpoint
 from assay.tasks.bench.chunk_aggregation import ChunkAggregation
 from assay.tasks.bench.collection import PreparedCollection, prepare
-from assay.tasks.bench.plan import BenchPlan, Fusion, Model, indexed_name
+from assay.tasks.bench.plan import BenchPlan, Fusion, Metric, Model, Rerank, indexed_name
+from assay.tasks.bench.rerank import check_depth, rerank
 from assay.tasks.bench.result import BenchResult, System
 from assay.tasks.bench.search import (
     BenchProgress,
     Costs,
-    Metric,
     ModelSearch,
     SearchOptions,
     SearchResult,
@@ -65,6 +67,7 @@ def run_bench(
     *,
     fusions: Iterable[str | Fusion] = (),
     indexes: Iterable[str] = (),
+    reranks: Iterable[str | Rerank] = (),
     measures: Any = MEASURES,
     chunk: str | ChunkRule | None = None,
     fold: str | ChunkAggregation = "max",
@@ -83,7 +86,8 @@ def run_bench(
 
     `models` are specs such as "bm25", "wordllama" or "NAME=st:MODEL", or `Model`s with settings;
     `fusions` such as "rrf:bm25+wordllama"; with `indexes`, models with vectors are also searched by
-    these. `chunk` cuts documents, `fold` aggregates chunk scores to document scores: "max" or
+    these; `reranks` such as "rerank/50:bm25>py:mine:score" reorder what one of them retrieves.
+    `chunk` cuts documents, `fold` aggregates chunk scores to document scores: "max" or
     "sum:N". `depth` is the number of documents to retrieve: by default 100 or the largest cut-off,
     1000 for a measure without one, and all where ties count other than in order. The folder
     `checkpoint` keeps finished systems, so that an interrupted bench resumes. On a `cluster`
@@ -93,13 +97,15 @@ def run_bench(
     """
     checks.require(collection, Collection, "collection", "what load_collection() returns")
     _check_ids(collection, allow_mismatch)
-    plan = BenchPlan.of(models, fusions, indexes)
+    plan = BenchPlan.of(models, fusions, indexes, reranks)
     wanted = parse_many(measures)
     rule = ChunkRule.parse(chunk) if isinstance(chunk, str) else chunk
     aggregation = ChunkAggregation.parse(fold) if isinstance(fold, str) else fold
     rules = as_conventions(conventions)
     deep = _depth(wanted, rules, depth, len(collection.doc_ids))
     rules = rules.but(depth=deep)
+    for two in plan.reranks:
+        check_depth(two, deep)
     data = prepare(collection, rules, rule)
     _check_cluster(cluster)
     options = SearchOptions(
@@ -122,7 +128,9 @@ def run_bench(
             asked = scores.query_ids.match(found.lower.query_ids) >= 0
             small = score(tried, wanted[:1], conventions=rules)
             lower = (small.values[0][asked], scores.values[0][asked])
-        systems.append(System(found.name, found.spec, found.one, hits, scores, found.exact, lower))
+        systems.append(
+            System(found.name, found.spec, found.one, hits, scores, found.exact, lower, found.first)
+        )
     finished.clear()
     n_docs, first = len(collection.doc_ids), systems[0].hits
     return BenchResult(
@@ -186,19 +194,22 @@ def _answerable(collection: Collection) -> Qrels:
 
 
 class _Searched(NamedTuple):
-    """A system that was run; `exact` is the model of an index, `lower` queries in small letters."""
+    """A system that was run; `exact` is the model of an index, `lower` queries in small letters,
+    `first` the first stage of a reranker.
+    """
 
     name: str
     spec: str
     one: SearchResult
     exact: str = ""
     lower: Ranking | None = None
+    first: str = ""
 
 
 def _run_systems(
     plan: BenchPlan, data: PreparedCollection, options: SearchOptions, finished: BenchCheckpoint
 ) -> Iterator[_Searched]:
-    """Every system in turn: models, each behind each index, then fusions."""
+    """Every system in turn: models, each behind each index, fusions, rerankers."""
     results = {}
     for model in plan.models:
         search = ModelSearch(model, data, options)
@@ -224,14 +235,28 @@ def _run_systems(
                 yield _Searched(name, indexed_name(model.spec, index), found, model.name)
     for fusion in plan.fusions:
         members = [results[name] for name in fusion.members]
-        yield _Searched(fusion.name, fusion.spec, _fuse(fusion, members, options))
+        made_one = results[fusion.name] = _fuse(fusion, members, options)
+        yield _Searched(fusion.name, fusion.spec, made_one)
+    for two in plan.reranks:
+        reranker = load_reranker(
+            two.reranker, settings=EncoderSettings(**two.settings), device=options.device
+        )
+        first = results[two.first]
+        kept = finished if reranker.identity is not None else finished.without_folder()
+        key = f"{first.fingerprint} {reranker.fingerprint} {two.spec}"
+        both = kept.load_or_compute(key, partial(rerank, two, reranker, first, data, options))
+        if both is not None:
+            made = {**first.ranking.settings, **as_settings(rerank=two.spec)}
+            both = replace(both, ranking=replace(both.ranking, settings=made))
+            yield _Searched(two.name, two.spec, both, first=two.first)
 
 
 def _settings(model: Model, data: PreparedCollection, options: SearchOptions) -> dict[str, str]:
     """What decides a model's ranking, for the signature."""
-    own = as_settings(own={k: v for k, v in model.settings.items() if k != "key_env"})
+    deciding = {k: v for k, v in model.settings.items() if k not in ("key_env", "batch_size")}
+    own = as_settings(own=deciding)
     return as_settings(
-        model=mask_secrets(model.spec + (f"({own['own']})" if model.settings else "")),
+        model=mask_secrets(model.spec + (f"({own['own']})" if deciding else "")),
         chunk=data.chunk,
         fold=options.aggregation if data.chunked else None,
         n_docs=len(data.doc_ids),

@@ -1,4 +1,4 @@
-"""What a bench runs: models, models behind an index, and fusions of models."""
+"""What a bench runs: models, those behind an index, fusions of models, and reranked ones."""
 
 from __future__ import annotations
 
@@ -6,16 +6,30 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from assay.core.text import did_you_mean, mask_secrets
 from assay.errors import UsageError
+from assay.models.rerankers import check_reranker
 from assay.models.specs import is_lexical
 
-__all__ = ["BenchPlan", "Fusion", "Model", "as_fusions", "as_models", "indexed_name"]
+__all__ = [
+    "BenchPlan",
+    "Fusion",
+    "Metric",
+    "Model",
+    "Rerank",
+    "as_fusions",
+    "as_models",
+    "as_reranks",
+    "indexed_name",
+]
 
 _NAME: Final = re.compile(r"([\w.-]+)=(.+)", re.S)
+_RERANK: Final = re.compile(r"(?:rerank(?:/([1-9][0-9]{0,8}))?:)?([^>]+)>(.+)", re.S)
 _WEIGHTED: Final = re.compile(r"(?:(\d+(?:\.\d+)?)\*)?(.+)")
+Metric = Literal["cosine", "dot", "l2"]
+METRICS: Final = get_args(Metric)
 METHODS: Final = ("rrf", "combsum", "combmnz")
 NORMALIZATIONS: Final = ("minmax", "zscore")
 
@@ -24,13 +38,28 @@ NORMALIZATIONS: Final = ("minmax", "zscore")
 class Model:
     """One model under a name; `settings` are those of its adapter: prefixes, lengths, k1, …
 
+    `metric` is that of its vectors, where it is not the one of the bench.
+
     >>> Model.parse("mini=st:all-MiniLM-L6-v2")
-    Model(name='mini', spec='st:all-MiniLM-L6-v2', settings={})
+    Model(name='mini', spec='st:all-MiniLM-L6-v2', settings={}, metric=None)
     """
 
     name: str
     spec: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    metric: Metric | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a metric that there is not, or that nothing is compared by."""
+        if self.metric is None:
+            return
+        if self.metric not in METRICS:
+            raise UsageError(
+                f"The model {self.name!r} has the metric {self.metric!r}; known: "
+                f"{', '.join(METRICS)}."
+            )
+        if self.is_lexical:
+            raise UsageError(f"The model {self.name!r} is lexical, so that metric does not apply.")
 
     @classmethod
     def parse(cls, text: str, settings: Mapping[str, Any] | None = None) -> Model:
@@ -114,6 +143,50 @@ class Fusion:
         return f"{how}:{'+'.join(parts)}"
 
 
+@dataclass(frozen=True)
+class Rerank:
+    """Two stages: what `first`, a model or fusion, retrieves is put in order by a reranker.
+
+    `depth` is how many documents of each query: None stands for 100, or all if there are fewer.
+
+    >>> Rerank.parse("two=rerank/50:bm25>st:cross-encoder/ms-marco-MiniLM-L6-v2").depth
+    50
+    """
+
+    name: str
+    first: str
+    reranker: str
+    depth: int | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no reranker."""
+        check_reranker(self.reranker)
+
+    @classmethod
+    def parse(cls, text: str) -> Rerank:
+        """From [NAME=][rerank[/N]:]A>RERANKER."""
+        name, rest = _split_name(text)
+        found = _RERANK.fullmatch(rest)
+        if found is None:
+            raise UsageError(
+                f"Two stages are written A>RERANKER or rerank/N:A>RERANKER, such as "
+                f"'rerank/50:bm25>py:mine:score'; found {text!r:.80}."
+            )
+        depth, first, spec = found.groups()
+        return cls(name or f"{first}>{spec}", first, spec, int(depth) if depth else None)
+
+    @property
+    def spec(self) -> str:
+        """Both stages and the depth.
+
+        >>> Rerank.parse("two=bm25>py:mine:score").spec
+        'rerank:bm25>py:mine:score'
+        """
+        depth = "" if self.depth is None else f"/{self.depth}"
+        return f"rerank{depth}:{self.first}>{self.reranker}"
+
+
 def _split_name(text: str) -> tuple[str, str]:
     """NAME=REST in two; a name holds no colon, so that `py:a=b` is none."""
     if not isinstance(text, str) or not text.strip():
@@ -150,13 +223,29 @@ def as_fusions(fusions: Iterable[str | Fusion]) -> tuple[Fusion, ...]:
     return tuple(one if isinstance(one, Fusion) else Fusion.parse(one) for one in fusions)
 
 
+def as_reranks(reranks: Iterable[str | Rerank]) -> tuple[Rerank, ...]:
+    """Two stages from texts."""
+    if isinstance(reranks, str | Rerank):
+        reranks = [reranks]
+    return tuple(one if isinstance(one, Rerank) else Rerank.parse(one) for one in reranks)
+
+
+def _check_known(what: str, name: str, kinds: str, known: list[str]) -> None:
+    if name not in known:
+        raise UsageError(
+            f"{what} {name!r}, which is none of the {kinds}."
+            + did_you_mean(name, known, fallback=len(known))
+        )
+
+
 @dataclass(frozen=True)
 class BenchPlan:
-    """The systems of a bench; no two have one name, and fusions are of models that are there."""
+    """The systems of a bench; no two have one name, and all are made of what is there."""
 
     models: tuple[Model, ...]
     fusions: tuple[Fusion, ...] = ()
     indexes: tuple[str, ...] = ()
+    reranks: tuple[Rerank, ...] = ()
 
     @classmethod
     def of(
@@ -164,40 +253,39 @@ class BenchPlan:
         models: Iterable[str | Model],
         fusions: Iterable[str | Fusion] = (),
         indexes: Iterable[str] = (),
+        reranks: Iterable[str | Rerank] = (),
     ) -> BenchPlan:
-        """From models and fusions or their specs; an index that is named twice is taken once."""
-        return cls(as_models(models), as_fusions(fusions), tuple(dict.fromkeys(indexes)))
+        """From models and the like or their specs; an index that is named twice is taken once."""
+        once = tuple(dict.fromkeys(indexes))
+        return cls(as_models(models), as_fusions(fusions), once, as_reranks(reranks))
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell systems apart, and fusions of unknown models."""
-        names = [*(one.name for one in self.models), *(one.name for one in self.fusions)]
-        twice = [name for name, number in Counter(names).items() if number > 1]
+        twice = [name for name, number in Counter(self.rivals).items() if number > 1]
         if twice:
             raise UsageError(
                 f"Two systems are called {twice[0]!r}. Give one another name: NAME={twice[0]}."
             )
+        models = [one.name for one in self.models]
+        stages = [*models, *(one.name for one in self.fusions)]
         for fusion in self.fusions:
-            self._check_members(fusion)
-
-    def _check_members(self, fusion: Fusion) -> None:
-        known = [one.name for one in self.models]
-        for member in fusion.members:
-            if member not in known:
-                raise UsageError(
-                    f"The fusion {fusion.name!r} is of {member!r}, which is none of the models."
-                    + did_you_mean(member, known, fallback=len(known))
-                )
+            for member in fusion.members:
+                _check_known(f"The fusion {fusion.name!r} is of", member, "models", models)
+        for two in self.reranks:
+            _check_known(f"{two.name!r} reranks", two.first, "models and fusions", stages)
 
     @property
     def rivals(self) -> list[str]:
-        """Names of the models and fusions, which are compared with each other."""
-        return [*(one.name for one in self.models), *(one.name for one in self.fusions)]
+        """Names of all but models behind an index: they are compared with each other."""
+        others = (*(one.name for one in self.fusions), *(one.name for one in self.reranks))
+        return [*(one.name for one in self.models), *others]
 
     @property
     def names(self) -> list[str]:
         """Names of the systems; those behind an index exist only for models with vectors."""
         indexed = [indexed_name(one.name, index) for one in self.models for index in self.indexes]
-        return [*(one.name for one in self.models), *indexed, *(one.name for one in self.fusions)]
+        n_models = len(self.models)
+        return [*self.rivals[:n_models], *indexed, *self.rivals[n_models:]]
 
     @property
     def encodes(self) -> bool:

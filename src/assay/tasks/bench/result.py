@@ -53,7 +53,8 @@ class System:
     """A model, a fusion, or a model behind an index: what it retrieved, judged and scored.
 
     `exact` is the name of the model whose exact search an index is to be compared with,
-    `lower_cased` the first measure of some queries in small letters and as they are, in capitals.
+    `lower_cased` the first measure of some queries in small letters and as they are, in capitals,
+    `first` the name of the first stage, where this is a reranker of it.
     """
 
     name: str
@@ -63,6 +64,7 @@ class System:
     scores: Scores
     exact: str = ""
     lower_cased: tuple[Floats, Floats] | None = None
+    first: str = ""
 
     @property
     def ranking(self) -> Ranking:
@@ -149,9 +151,16 @@ class BenchResult:
 
         `settings` are those of `compare`.
         """
+        return self._families("exact", settings)
+
+    def reranked(self, **settings: Any) -> list[Comparison]:
+        """For each first stage: its rerankers against it, a family each."""
+        return self._families("first", settings)
+
+    def _families(self, of: str, settings: dict[str, Any]) -> list[Comparison]:
         found = []
         for model in self.rivals:
-            systems = [model, *(one for one in self.systems if one.exact == model.name)]
+            systems = [model, *(one for one in self.systems if getattr(one, of) == model.name)]
             if len(systems) > 1:
                 first, second, *more = (one.scores for one in systems)
                 names = [one.name for one in systems]
@@ -188,6 +197,7 @@ class BenchResult:
                     "collection": self.collection.fingerprint,
                     "chunk": None if self.chunk is None else str(self.chunk),
                     **({"index_of": one.exact} if one.exact else {}),
+                    **({"reranker_of": one.first} if one.first else {}),
                     "costs": one.result.costs.to_dict(),
                     **config,
                 },

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,12 @@ from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import UsageError
 from assay.models import EncoderSettings, TextModel, lexical_model, text_model
+from assay.models.lexical.base import warm_up
 from assay.search.engine import prepare, rank
 from assay.search.indexes import build_index, measure_index
 from assay.tasks.bench.chunk_aggregation import ChunkAggregation, SearchUnits, rank_documents
 from assay.tasks.bench.collection import PreparedCollection
-from assay.tasks.bench.plan import Model
+from assay.tasks.bench.plan import Metric, Model
 
 if TYPE_CHECKING:
     from assay.cluster import Cluster
@@ -34,14 +35,12 @@ __all__ = [
     "Costs",
     "EncodedTexts",
     "FittedModel",
-    "Metric",
     "ModelSearch",
     "SearchOptions",
     "SearchResult",
     "Timer",
 ]
 
-Metric = Literal["cosine", "dot", "l2"]
 # Called with the name of a system, what it is doing, how much of that is done, and how much there
 # is to do.
 BenchProgress = Callable[[str, str, int, int | None], None]
@@ -187,6 +186,7 @@ class ModelSearch:
     """One model on one collection; vectors are made when they are first needed."""
 
     def __init__(self, model: Model, data: PreparedCollection, options: SearchOptions) -> None:
+        options = replace(options, metric=model.metric or options.metric)
         self.model, self._data, self._options = model, data, options
         self._maker: Any
         if model.is_lexical:
@@ -196,8 +196,9 @@ class ModelSearch:
 
     @property
     def fingerprint(self) -> str:
-        """Of the model, before anything is computed."""
-        return str(self._maker.fingerprint)
+        """Of the model and a metric of its own, before anything is computed."""
+        own = "" if self.model.metric is None else f" {self.model.metric}"
+        return f"{self._maker.fingerprint}{own}"
 
     @property
     def repeatable(self) -> bool:
@@ -285,6 +286,7 @@ def _text_model(model: Model, options: SearchOptions) -> TextModel:
         cache=options.cache,
         device=options.device,
         elsewhere=elsewhere,
+        warm_up=True,
     )
 
 
@@ -292,6 +294,7 @@ def _fit(
     name: str, lexical: LexicalModel, data: PreparedCollection, options: SearchOptions
 ) -> FittedModel:
     options.tell(name, "fitting", 0, None)
+    warm_up(lexical)
     with Timer() as timer:
         fitted: Any = lexical.fit(list(data.unit_texts))
     made = getattr(fitted, "doc_vectors", None)
@@ -459,9 +462,10 @@ def _rank(
     options: SearchOptions,
     n_queries: int | None = None,
 ) -> tuple[Ranking, float]:
-    """The ranking of documents, and the seconds that it took."""
+    """The ranking of documents, and the seconds that it took after a first query."""
     total = len(data.query_ids) if n_queries is None else n_queries
     options.tell(name, "searching", 0, None)
+    search(slice(0, 1), 1)
     began = time.perf_counter()
     ranking = rank_documents(search, total, data, options)
     seconds = time.perf_counter() - began

@@ -32,6 +32,7 @@ __all__ = [
     "index_table",
     "leaderboard",
     "query_table",
+    "rerank_page",
 ]
 
 
@@ -57,9 +58,7 @@ def leaderboard(result: BenchResult, board: Leaderboard) -> Table:
     chances = [Cell(board.chance_on(measure), "fraction") for measure in (first, *others)]
     rows.append((Cell("chance"), chances[0], Cell("", "figure"), Cell(""), *chances[1:]))
     level = f"{100 * (1 - board.settings.level):g} % interval"
-    comparison = board.comparison
-    versus = None if comparison is None else comparison.baseline
-    last = "group letters" if versus is None else f"vs {versus}"
+    last = "group letters" if board.baseline is None else f"vs {board.baseline}"
     return Table(("model", first, level, last, *others), tuple(rows))
 
 
@@ -199,6 +198,27 @@ def _indexed(result: BenchResult, board: Leaderboard) -> list[Comparison]:
     return result.indexed(**asdict(board.settings))
 
 
+def rerank_page(result: BenchResult, board: Leaderboard) -> Page:
+    """Of each first stage: what its rerankers gain, and the time they take; nothing without."""
+    page: Page = []
+    for found in result.reranked(**asdict(board.settings)):
+        page += [Words(f"Gain over {found.baseline}: {said}") for said in found.verdicts.values()]
+        page.append(
+            Words(f"Rerankers of {found.baseline} are a family of their own: {found.family}.")
+        )
+    return [*page, *(Words(_rerank_cost(result, one)) for one in result.systems if one.first)]
+
+
+def _rerank_cost(result: BenchResult, one: System) -> str:
+    first = result[one.first]
+    n_queries = max(len(one.ranking), 1)
+    before, after = (each.result.costs.search_seconds / n_queries for each in (first, one))
+    return (
+        f"{one.name} takes {format_time(after - before)} for each query after the "
+        f"{format_time(before)} of {first.name}."
+    )
+
+
 def index_page(result: BenchResult, board: Leaderboard) -> Page:
     """Of each model behind indexes: what they lose, their recall and speed; nothing without."""
     page: Page = []
@@ -261,7 +281,7 @@ def bench_page(result: BenchResult, board: Leaderboard) -> Page:
     """Verdicts, leaderboard, costs, indexes, diagnosis, and how all of it was made."""
     page: Page = [Words(verdict, "verdict") for verdict in board.verdicts.values()]
     page += [leaderboard(result, board), cost_table(result)]
-    page += index_page(result, board)
+    page += [*rerank_page(result, board), *index_page(result, board)]
     page += [Words(str(finding)) for finding in result.diagnosis.findings]
     page += [Words(remark) for remark in board.run_remarks]
     if board.comparison is not None:
@@ -280,7 +300,9 @@ def describe_search(result: BenchResult) -> Iterator[str]:
         f"{collection.fingerprint}."
     )
     first = f"The first {result.depth:,} documents of each query count"
-    yield f"{first}; vectors by {result.metric}.{_cutting(result)}"
+    own = [(one.name, one.ranking.settings.get("metric", "")) for one in result.systems]
+    others = [f", {name} by {metric}" for name, metric in own if metric not in ("", result.metric)]
+    yield f"{first}; vectors by {result.metric}{''.join(others)}.{_cutting(result)}"
 
 
 def _cutting(result: BenchResult) -> str:
@@ -326,10 +348,15 @@ def bench_data(result: BenchResult, board: Leaderboard, *, per_query: bool) -> d
         compared = board.comparison.to_dict()
         keys = ("family", "settings", "measures", "remarks")
         data["comparison"] = {key: compared[key] for key in keys}
-    indexes = [one.to_dict() for one in _indexed(result, board)]
-    if indexes:
-        keys = ("baseline", "family", "measures", "remarks")
-        data["indexes"] = [{key: one[key] for key in keys} for one in indexes]
+    keys = ("baseline", "family", "measures", "remarks")
+    families = {
+        "indexes": _indexed(result, board),
+        "rerankers": result.reranked(**asdict(board.settings)),
+    }
+    for name, found in families.items():
+        if found:
+            plain = [one.to_dict() for one in found]
+            data[name] = [{key: one[key] for key in keys} for one in plain]
     return data
 
 
@@ -346,6 +373,8 @@ def _system_data(one: System, per_query: bool) -> dict[str, Any]:
     }
     if one.exact:
         data["index_of"] = one.exact
+    if one.first:
+        data["reranker_of"] = one.first
     if found.index is not None:
         data["index"] = found.index.as_dict()
     if per_query:
