@@ -374,3 +374,27 @@ def test_match_refuses_unknown_matchers(assay: Assay, there: Path) -> None:
     answer = assay("descriptors", "match", "e.yaml", "--matcher", "mutal")
     assert answer.code == 2
     assert "Did you mean" in answer.err
+
+
+def test_match_runs_a_function_of_a_file_only_if_allowed(
+    assay: Assay, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (there / "describe_rows.py").write_text(
+        "import numpy as np\n\n\ndef rows(image, keypoints):\n"
+        "    return np.cos(keypoints.xy).astype(np.float32)\n"
+    )
+    (there / "own.yaml").write_text(experiment_text("data", descriptors='["describe_rows:rows"]'))
+    monkeypatch.syspath_prepend(there)
+    refused = assay("descriptors", "match", "own.yaml", "--matcher", "nn")
+    assert refused.code == 2
+    assert "--allow-code" in refused.err
+    allowed = assay("descriptors", "match", "own.yaml", "--matcher", "nn", "--allow-code")
+    assert allowed.code == 0, allowed.err
+
+
+def test_a_saved_match_is_repeated(assay: Assay, there: Path, tmp_path: Path) -> None:
+    store = str(tmp_path / "runs.db")
+    words = ("descriptors", "match", "e.yaml", "--matcher", "mutual")
+    assert assay(*words, "--save", "--store", store).code == 0
+    again = assay("runs", "rerun", "1", "--store", store)
+    assert again.code == 0, again.err

@@ -83,6 +83,7 @@ BASE = {
     "check": "check coarse.run qrels.txt -m AP --json",
     "descriptors patches": "descriptors patches floats --json",
     "descriptors run": "descriptors run whole.yaml --fresh --json",
+    "descriptors match": "descriptors match whole.yaml --json",
     "descriptors demo": "descriptors demo --descriptor ORB --strongest 20 --json",
     "descriptors import": "descriptors import workbench.db --unit fraction --json",
     "runs compare": "runs compare 1 2 3 --json --resamples 200",
@@ -385,6 +386,14 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--force": DATA,
         "--threads": SHOWN,
     },
+    "descriptors match": {
+        **_SAVED,
+        "--matcher": Moved("--matcher ratio"),
+        "--estimator": Moved("--estimator magsac"),
+        "--inlier": Moved("--inlier 2"),
+        "--scenes": SHOWN,
+        "--threads": Still("--threads 1"),
+    },
     "descriptors import": {**_SHOWING, "--unit": DATA, "--against": DATA},
     "runs compare": {
         **_SHOWING,
@@ -408,9 +417,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--only": Moved("--only t1 --only t2 --only t3"),
     },
 }
-_SLOW = {"descriptors run", "descriptors demo"}
+_SLOW = {"descriptors run", "descriptors demo", "descriptors match"}
 _NEEDS = {"bench": "scipy", "report": "altair", "runs compare": "sqlalchemy"}
-_NEEDS |= {"descriptors run": "cv2", "descriptors demo": "skimage"}
+_NEEDS |= {"descriptors run": "cv2", "descriptors match": "cv2", "descriptors demo": "skimage"}
 
 
 def test_every_option_of_every_command_has_a_row():

@@ -405,6 +405,7 @@ BENCH = ("bench", "--corpus", "made", "--no-cache", "--resamples", "200")
         (("bench", "bench.toml", "--allow-code"), "--allow-code"),
         (("bench", "hosts.toml", "--allow-endpoint", "evil"), "--allow-endpoint evil "),
         (("descriptors", "run", "e.toml", "--allow-code"), "--allow-code"),
+        (("descriptors", "match", "e.toml", "--allow-code"), "--allow-code"),
         (("descriptors", "demo", "--descriptor", "my_own_module:letters"), "--allow-code"),
         (
             (

@@ -32,6 +32,7 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
     "crossmodal": ("file", "confusions", "demo"),
     "predict": ("file", "reliability"),
     "descriptors demo": ("file", "folder", "show", "show_to", "wide"),
+    "descriptors match": ("file",),
     "descriptors run": ("file", "work", "show", "show_to", "wide"),
     "codes": ("file", "chart"),
 }
