@@ -290,7 +290,7 @@ def test_no_input_is_written_over(assay, folder, name):
     assert (folder / name).read_text() == before
 
 
-@pytest.mark.parametrize("name", ["x.parquet", "x.tex", "x.csv.gz", "x.JSONL", "x.npz"])
+@pytest.mark.parametrize("name", ["x.parquet", "x.csv.gz", "x.JSONL", "x.npz"])
 def test_an_ending_that_promises_another_format_is_refused(assay, folder, name):
     asked = ["--format", "csv"] if name.endswith(".gz") else []
     answer = assay("eval", "run.txt", "-r", "qrels.txt", "-o", name, *asked)

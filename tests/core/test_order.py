@@ -74,6 +74,7 @@ OTHER_SORTS = {
     "tasks/bench/explain.py": "documents by grade, for a page",
     "tasks/bench/findings.py": "queries by spread",
     "tasks/crossmodal/confusion.py": "confused labels by count",
+    "tasks/descriptors/author_matches.py": "matches by distance, for the area under a curve",
     "tasks/prediction/tables.py": "classes by support, for a table",
     "tasks/vision/drawing.py": "matches to draw",
     "tasks/vision/keypoints.py": "keypoints by response",

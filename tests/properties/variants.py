@@ -113,6 +113,9 @@ def _other_scores(folder: Path) -> None:
         _write(folder / "times8" / f"{name}.run", "".join(again))
 
 
+ENDS = ("run", "txt", "tsv")
+
+
 def _other_names(folder: Path) -> None:
     """Runs and judgments whose ids have other names."""
     queries = sorted({query for query, _, _ in _read(folder / "qrels.txt", (0, 2, 3))} | {"999"})
@@ -121,7 +124,7 @@ def _other_names(folder: Path) -> None:
     backwards = {name: f"u{len(names) - row:03}" for row, name in enumerate(names)}
     for kind, of in (("renamed", MARK.__add__), ("unordered", backwards.__getitem__)):
         for name in (*RUNS, "partial", "qrels", "groups"):
-            path = next(folder.glob(f"{name}.[rt]*"))
+            path = next(filter(Path.is_file, (folder / f"{name}.{end}" for end in ENDS)))
             lines = path.read_text().splitlines()
             again = [_renamed_line(line, of, name) for line in lines]
             _write(folder / kind / path.name, "".join(f"{line}\n" for line in again))

@@ -202,8 +202,7 @@ class PredictionResult:
         """The most frequent pairs of a true class and another one that was predicted for it."""
         pairs = zip(self.targets.tolist(), self.predicted.tolist(), strict=True)
         counts = Counter(pair for pair in pairs if pair[0] not in (-1, "") and pair[0] != pair[1])
-        ordered = sorted(counts.items(), key=lambda one: (-one[1], str(one[0])))
-        return [(*pair, n) for pair, n in ordered[:limit]]
+        return [(*pair, n) for pair, n in counts.most_common(limit)]
 
     def to_dict(self, *, per_class: bool = False) -> dict[str, Any]:
         """Plain data for JSON; undefined numbers are None."""
