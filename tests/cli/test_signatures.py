@@ -258,14 +258,16 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--by": SHOWN,
         "--train": DATA,
         "--train-users": DATA,
-        "--previous": DATA,
+        **dict.fromkeys(("--users", "--previous", "--history", "--coordinates"), DATA),
+        **dict.fromkeys(
+            ("--new-places", "--confidence", "--reliability", "--predictability"), SHOWN
+        ),
         "--n-classes": Moved("--n-classes 30", f"{_LISTS} --n-classes 9"),
         "--per-class": SHOWN,
         "--histogram": SHOWN,
         "--ties": Moved("--ties worst"),
-        "--results": DATA,
-        "--unit": DATA,
-        "--f1-unit": DATA,
+        **dict.fromkeys(("--results", "--pattern", "--split", "--unit", "--f1-unit"), DATA),
+        **dict.fromkeys(("--baseline", "--pair"), SHOWN),  # of --results: which are compared
         "--legacy-json": SHOWN,
         "--threads": Still("--threads 1"),
     },

@@ -49,6 +49,7 @@ NO_DOOR = {
     "convert": "read_run and write_run, which tests/io has in every format",
     "encode": "tests/cluster calls encode_shards",
     "descriptors run": "the command and Python call run_experiment; pictures are slow",
+    "descriptors match": "the command and Python call match_images; pictures are slow",
     "descriptors demo": "see descriptors run",
     "descriptors import": "the command prints what import_results returns",
     "runs compare": "the command prints what compare says of stored scores",

@@ -11,6 +11,7 @@ from tests.properties.metamorphic import Same, Sayings, Table, cases_of, check_s
 PATCHES = "descriptors patches floats --json"
 BITS = "descriptors patches bits --json"
 RUN = "descriptors run whole.yaml --fresh --json"
+MATCH = "descriptors match whole.yaml --json"
 KEPT = "descriptors run whole.yaml --work kept-scenes --json"
 DEMO = "descriptors demo --descriptor ORB --strongest 20 --json"
 IMPORT = "descriptors import workbench.db --unit fraction --json"
@@ -45,6 +46,17 @@ TABLE: Table = {
             Same(RUN, f"{KEPT} --timings", words=_REUSED, slow=True),
         ],
     },
+    "descriptors match": {
+        "format": [swapped(MATCH, ("whole.yaml", "whole.toml"), slow=True)],
+        "lines": _NO_IDS,
+        "renamed": _NO_IDS,
+        "unordered": _NO_IDS,
+        "threads": [Same(MATCH, f"{MATCH} --threads 1", slow=True)],
+        "engine": [Same(MATCH, MATCH, engine="numpy", slow=True)],
+        "scaled": _OPENCV,
+        "split": "a scene is a folder of its own",
+        "blocks": "a scene is read at once",
+    },
     "descriptors demo": {
         "format": "it makes its pictures itself",
         "lines": _NO_IDS,
@@ -68,7 +80,7 @@ TABLE: Table = {
         "blocks": "a database is read at once",
     },
 }
-NEEDS = {"descriptors run": "cv2", "descriptors demo": "skimage"}
+NEEDS = {"descriptors run": "cv2", "descriptors match": "cv2", "descriptors demo": "skimage"}
 
 
 @pytest.mark.parametrize("same", list(cases_of(TABLE, NEEDS)))
