@@ -102,6 +102,7 @@ def kill(place: str, log: str, rounds: int, seed: int) -> None:
 def write_together(place: str, log: str, writers: int, each: int) -> None:
     """Several writers at once, from the making of the store on, and a reader beside them."""
     gate, opened = os.pipe()
+    heard, saved = os.pipe()
 
     def work(first: int) -> None:
         os.close(opened)
@@ -109,11 +110,14 @@ def write_together(place: str, log: str, writers: int, each: int) -> None:
         with assay.store.open(place) as store:
             for seed in range(first, first + each):
                 store.save(scores_of(seed), str(seed), tags=[f"writer {first}"])
+                os.write(saved, b"x")
         os._exit(0)
 
     children = [_forked(lambda: work(number * 1000)) for number in range(writers)]  # noqa: B023
     os.close(opened)
-    codes = _watched(place, set(children))
+    os.close(saved)
+    _read_along(place, heard)
+    codes = [os.waitpid(child, 0)[1] for child in children]
     if any(codes):
         sys.exit(f"exit codes of the writers: {codes}")
     check(place, log)
@@ -121,26 +125,16 @@ def write_together(place: str, log: str, writers: int, each: int) -> None:
         print(len(store))
 
 
-def _watched(place: str, children: set[int]) -> list[int]:
+def _read_along(place: str, heard: int) -> None:
     """Read while they write: the number of runs only grows, and every one of them is whole."""
-    codes, before = [], 0
-    while children:
-        child, status = os.waitpid(-1, os.WNOHANG)
-        if child:
-            children.remove(child)
-            codes.append(status)
-        try:
-            with assay.store.open(place, create=False, read_only=True) as store:
-                runs = store.runs(limit=3)
-                for run in runs:
-                    run.scores()
-                if len(store) < before:
-                    sys.exit("a run has gone")
-                before = len(store)
-        except assay.AssayError as error:
-            if "no store" not in str(error):
-                raise
-    return codes
+    before = 0
+    while os.read(heard, 1):  # until all writers have ended
+        with assay.store.open(place, create=False, read_only=True) as store:
+            for run in store.runs(limit=3):
+                run.scores()
+            if len(store) < before:
+                sys.exit("a run has gone")
+            before = len(store)
 
 
 if __name__ == "__main__":
