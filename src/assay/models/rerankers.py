@@ -25,6 +25,7 @@ from assay.errors import (
 )
 from assay.io.fingerprints import fingerprint_of, version_of, weights_of
 from assay.models.adapters.python_function import named_callable
+from assay.models.adapters.sentence_transformers import load_model
 from assay.models.settings import EncoderSettings
 
 __all__ = ["Reranker", "check_reranker", "load_reranker"]
@@ -49,7 +50,7 @@ class Reranker:
             made = self.function(query, texts)
         except (AssayError, MemoryError, OSError):
             raise
-        except Exception as error:
+        except Exception as error:  # the function is not ours: it can fail in any way
             raise UsageError(f"Reranker {self.spec!r} failed: {error_text(error)}.") from error
         array = checks.plain_array(made, f"The result of reranker {self.spec!r}")
         if array.shape not in ((len(texts),), (len(texts), 1)) or array.dtype.kind not in "iuf":
@@ -95,23 +96,10 @@ def _own_function(
 def _cross_encoder(
     spec: str, argument: str, settings: EncoderSettings, device: str | None
 ) -> Reranker:
-    """The model of the package; code that a model brings along runs only if it was asked for."""
     package = need("sentence_transformers", "The reranker 'st:'", "sentence-transformers")
-    given = {
-        "max_length": settings.max_length,
-        "revision": settings.revision,
-        "trust_remote_code": settings.trust_remote_code or None,
-        "model_kwargs": {"torch_dtype": settings.dtype} if settings.dtype else None,
-    }
-    options = {name: value for name, value in given.items() if value is not None}
-    try:
-        model = package.CrossEncoder(argument, device=device, **options)
-    except (AssayError, MemoryError):
-        raise
-    except Exception as error:
-        raise UsageError(
-            f"The model {argument!r} cannot be loaded: {error_text(error)}."
-        ) from error
+    model = load_model(
+        package.CrossEncoder, argument, settings, device, max_length=settings.max_length
+    )
 
     def predict(query: str, texts: list[str]) -> Any:
         pairs = [(query, text) for text in texts]

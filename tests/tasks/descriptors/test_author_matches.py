@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("cv2")
 
+from assay.stats.separation import grouped_ap
 from assay.tasks.descriptors import ExperimentResult, experiment_from, run_experiment
-from assay.tasks.descriptors.author_matches import grouped_ap
 from assay.tasks.descriptors.experiment import DistractorSettings
 from assay.tasks.descriptors.scene import SceneContext, usable_rows
 

@@ -20,7 +20,7 @@ from assay.io.fingerprints import version_of, weights_of
 from assay.models.encoder import Batch, Encoder, EncoderRequest
 from assay.models.settings import EncoderSettings
 
-__all__ = ["load"]
+__all__ = ["load", "load_model"]
 
 # The names under which models keep the prompts of a side, the usual one first.
 _PROMPTS: Final = {"query": ("query",), "document": ("document", "passage", "corpus")}
@@ -31,7 +31,7 @@ def load(request: EncoderRequest) -> Encoder:
     """Load the model; one that is not on this machine is fetched by the package."""
     package = need("sentence_transformers", "The encoder 'st:'", "sentence-transformers")
     settings = request.settings
-    model = _loaded(package, request)
+    model = load_model(package.SentenceTransformer, request.argument, settings, request.device)
     if settings.max_length is not None:
         model.max_seq_length = settings.max_length
     sides = {side: partial(_encode, model, _caller(model, side, settings)) for side in _PROMPTS}
@@ -53,25 +53,33 @@ def load(request: EncoderRequest) -> Encoder:
     )
 
 
-def _loaded(package: Any, request: EncoderRequest) -> Any:
-    """The model of the package; code that a model brings along runs only if it was asked for."""
-    settings = request.settings
-    options: dict[str, Any] = {}
-    if settings.revision is not None:
-        options["revision"] = settings.revision
-    if settings.trust_remote_code:
-        options["trust_remote_code"] = True
-    if settings.dtype is not None:
-        options["model_kwargs"] = {"torch_dtype": settings.dtype}
+def load_model(
+    make: Callable[..., Any],
+    name: str,
+    settings: EncoderSettings,
+    device: str | None,
+    **more: Any,
+) -> Any:
+    """A model of the package, made by one of its classes.
+
+    Code that a model brings along runs only if it was asked for.
+    """
+    given = {
+        "revision": settings.revision,
+        "trust_remote_code": settings.trust_remote_code or None,
+        "model_kwargs": {"torch_dtype": settings.dtype} if settings.dtype else None,
+        **more,
+    }
+    options = {key: value for key, value in given.items() if value is not None}
     try:
-        return package.SentenceTransformer(request.argument, device=request.device, **options)
+        return make(name, device=device, **options)
     except (AssayError, MemoryError):
         raise
-    except Exception as error:
+    except Exception as error:  # the package and its models can fail in any way
         own = "trust_remote_code" in str(error)
         hint = " It brings code of its own: read it, then say --trust-remote-code." if own else ""
         raise UsageError(
-            f"The model {request.argument!r} cannot be loaded: {error_text(error)}.{hint}"
+            f"The model {name!r} cannot be loaded: {error_text(error)}.{hint}"
         ) from error
 
 

@@ -218,14 +218,23 @@ def _stem_words(stemmer: str | None) -> Callable[[list[str]], list[str]]:
 def _words_by(tokenizer: str) -> Splitter:
     """The words that a package finds; what has neither letter nor digit is none."""
     package = need(tokenizer, f"The tokenizer {tokenizer!r}", tokenizer)
-    if tokenizer == "jieba":
-        package.setLogLevel("ERROR")
-        cut = package.lcut
-    elif tokenizer == "fugashi":
-        tagger = package.Tagger("-Owakati")
-        cut = lambda text: tagger.parse(text).split()  # noqa: E731
-    else:
-        cut = package.word_tokenize
+    cut = {"jieba": _jieba, "fugashi": _fugashi}.get(tokenizer, _pythainlp)(package)
     return lambda text: [
         word for word in cut(unicodedata.normalize("NFKC", text).lower()) if re.search(r"\w", word)
     ]
+
+
+def _jieba(package: Any) -> Callable[[str], list[str]]:
+    package.setLogLevel("ERROR")
+    cut: Callable[[str], list[str]] = package.lcut
+    return cut
+
+
+def _fugashi(package: Any) -> Callable[[str], list[str]]:
+    tagger = package.Tagger("-Owakati")
+    return lambda text: tagger.parse(text).split()
+
+
+def _pythainlp(package: Any) -> Callable[[str], list[str]]:
+    cut: Callable[[str], list[str]] = package.word_tokenize
+    return cut

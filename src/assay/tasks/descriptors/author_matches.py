@@ -9,7 +9,6 @@ to the projected point is right, nearest neighbours in other scenes are wrong; o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from assay.arrays import Floats, Ints
 from assay.tasks.descriptors.distances import largest_distance, nearest_two, row_distances
 
-__all__ = ["AuthorMatches", "PlacedRows", "grouped_ap", "match_like_authors"]
+__all__ = ["AuthorMatches", "PlacedRows", "match_like_authors"]
 
 _STEP = 1024  # queries at a time
 
@@ -94,19 +93,3 @@ def _closest(points: Floats, places: Floats) -> tuple[Ints, Floats]:
         row[rows] = table.argmin(axis=1)
         apart[rows] = table.min(axis=1)
     return row, apart
-
-
-def grouped_ap(distance: Floats, right: NDArray[np.bool_], missed: int = 0) -> float:
-    """AP as scikit-learn has it: equal distances are taken together; NaN without a right one.
-
-    >>> grouped_ap(np.array([1.0, 2.0, 2.0]), np.array([True, False, True]))
-    0.8333333333333333
-    """
-    total = int(right.sum()) + missed
-    if not total:
-        return math.nan
-    order = np.argsort(distance, kind="stable")
-    ends = np.flatnonzero(np.append(np.diff(distance[order]) > 0, True)) if len(order) else order
-    hits = np.cumsum(right[order])[ends]
-    gained = np.diff(hits, prepend=0)
-    return math.fsum((gained / total * hits / (ends + 1)).tolist())

@@ -24,7 +24,7 @@ from assay.core.ids import Ids
 from assay.errors import UsageError
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
-from assay.tasks.descriptors.author_matches import grouped_ap
+from assay.stats.separation import grouped_ap
 from assay.tasks.descriptors.distances import largest_distance, pair_distances, row_distances
 from assay.tasks.descriptors.sampling import as_id, as_ids
 

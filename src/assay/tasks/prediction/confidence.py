@@ -20,11 +20,16 @@ import numpy as np
 
 from assay.arrays import Flags, Floats, Ints, numbers_or_none
 from assay.core import checks
-from assay.core.order import rank_order
 from assay.errors import UsageError, ValueRangeError
 from assay.search.engine.score_ranks import score_matrix, target_columns
 from assay.stats import Interval, interval
 from assay.stats.samples import check_seed
+from assay.stats.separation import (
+    auroc,
+    auroc_interval,
+    false_positive_rate,
+    grouped_ap,
+)
 from assay.tables.svg import BLUE, GREY, Drawing, Scale, circle, line, rect, svg_text
 from assay.tables.table import Cell, Table
 from assay.tasks.prediction.evaluate import as_array
@@ -214,7 +219,7 @@ class Detection:
 
     `auroc` is the share of pairs in which the sample with an answer scores higher (half of a tie
     counts), `aupr` the average precision of finding those without one, `fpr95` the share of these
-    that pass where 95 % of the others do. `chance` holds the same for a signal that knows nothing.
+    that pass where 95 % of the others do.
     """
 
     signal: str
@@ -233,56 +238,18 @@ def detect_unanswerable(found: Confidence) -> list[Detection]:
     results = []
     for name in _SIGNALS:
         values = getattr(found, name)
-        low, high = _auroc_interval(values[inside], values[outside])
+        low, high = auroc_interval(values[inside], values[outside])
         results.append(
             Detection(
                 name,
-                _auroc(values[inside], values[outside]),
+                auroc(values[inside], values[outside]),
                 low,
                 high,
-                _average_precision(-values, outside),
-                _fpr(values[inside], values[outside], 0.95),
+                grouped_ap(values, outside),
+                false_positive_rate(values[inside], values[outside], 0.95),
             )
         )
     return results
-
-
-def _placements(a: Floats, b: Floats) -> Floats:
-    """For each of `a` the share of `b` that is below it; half of what ties."""
-    ordered = np.sort(b)
-    below = np.searchsorted(ordered, a) + np.searchsorted(ordered, a, side="right")
-    return below / (2 * len(b))
-
-
-def _auroc(inside: Floats, outside: Floats) -> float:
-    return float(_placements(inside, outside).mean())
-
-
-def _auroc_interval(inside: Floats, outside: Floats) -> tuple[float, float]:
-    """95 % by the variance of DeLong et al. (1988), on the scale of the logit."""
-    area = _auroc(inside, outside)
-    if min(len(inside), len(outside)) < 2 or not 0 < area < 1:
-        return np.nan, np.nan
-    parts = (_placements(inside, outside), 1 - _placements(outside, inside))
-    variance = sum(part.var(ddof=1) / len(part) for part in parts)
-    middle, half = np.log(area / (1 - area)), 1.959964 * np.sqrt(variance) / (area * (1 - area))
-    low, high = (1 / (1 + np.exp(-(middle + side * half))) for side in (-1, 1))
-    return float(low), float(high)
-
-
-def _average_precision(scores: Floats, wanted: Flags) -> float:
-    """Precision at each threshold, weighted by the recall that it adds; ties are one threshold."""
-    order = rank_order(scores)
-    hits = np.cumsum(wanted[order])
-    last = np.append(np.diff(scores[order]) != 0, True)
-    precision = hits[last] / (np.flatnonzero(last) + 1)
-    return float((np.diff(hits[last], prepend=0) * precision).sum() / hits[-1])
-
-
-def _fpr(inside: Floats, outside: Floats, share: float) -> float:
-    """The share of `outside` at or above the threshold that this share of `inside` reaches."""
-    at = len(inside) - int(np.ceil(share * len(inside)))
-    return float((outside >= np.sort(inside)[at]).mean())
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from assay.io.parquet import open_parquet, read_columns
 from assay.io.streams import FilePath, read_lines, split_array
 from assay.io.tables import numbered_rows
 
-__all__ = ["PredictionFile", "as_lists", "read_labels", "read_prediction_file"]
+__all__ = ["PredictionFile", "as_lists", "read_labels", "read_prediction_file", "read_table"]
 
 SCORE_NAMES = ("scores", "logits")
 TARGET_NAMES = ("targets", "target", "true_y", "ground_truth", "label", "labels")
@@ -76,7 +76,7 @@ def read_prediction_file(
     if ending in (".parquet", ".pq"):
         return _from_parquet(name, targets, candidates, target, ids)
     if ending in (".csv", ".tsv", ".txt", ".jsonl", ".ndjson"):
-        return _from_table(name, _read_table(name, ending), targets, candidates, target, ids)
+        return _from_table(name, read_table(name, ending), targets, candidates, target, ids)
     raise FormatError(
         f"{name}: predictions are read from .npy, .npz, .parquet, .csv, .tsv and .jsonl."
     )
@@ -133,7 +133,9 @@ def _one_of(
     )
 
 
-def _read_table(name: str, ending: str) -> dict[str, list[Any]]:
+def read_table(name: str, ending: str | None = None) -> dict[str, list[Any]]:
+    """The columns of a CSV, TSV or JSON lines file by their names."""
+    ending = _ending(name) if ending is None else ending
     if ending in (".jsonl", ".ndjson"):
         return _columns_of(
             [
@@ -285,7 +287,7 @@ def read_labels(source: str) -> list[Any]:
     if ending in (".parquet", ".pq"):
         return _column(read_columns(path, list).to_pydict(), column, path)
     if ending in (".csv", ".tsv", ".txt", ".jsonl", ".ndjson"):
-        return _column(_read_table(path, ending), column, path)
+        return _column(read_table(path, ending), column, path)
     raise FormatError(f"{path}: labels are read from .npy, .npz, .parquet, .csv, .tsv and .jsonl.")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +10,6 @@ from assay.core.checks import check_lengths
 from assay.core.numbers import parse_number
 from assay.core.text import did_you_mean
 from assay.errors import FormatError, UsageError
-from assay.io.streams import read_text
 from assay.tables.page import Page, Words
 from assay.tables.svg import Drawing
 from assay.tables.table import Table
@@ -22,7 +19,7 @@ from assay.tasks.prediction.confidence import (
     evaluate_confidence,
     reliability_drawing,
 )
-from assay.tasks.prediction.files import PredictionFile
+from assay.tasks.prediction.files import PredictionFile, read_table
 from assay.tasks.prediction.places import (
     DistanceResult,
     Predictability,
@@ -119,32 +116,25 @@ def mark_new_places(
 
 
 def read_coordinates(path: str) -> dict[str, tuple[float, float]]:
-    """{class: (latitude, longitude)} from a CSV or TSV; the first other column names the class."""
-    text = read_text(path)
-    first = text.partition("\n")[0]
-    rows = list(csv.reader(io.StringIO(text), delimiter="\t" if "\t" in first else ","))
-    header = [name.strip().lower() for name in rows[0]] if rows else []
-    places = [_column(header, names, path) for names in (_LATITUDE, _LONGITUDE)]
-    ids = [i for i in range(len(header)) if i not in places]
-    if not ids:
+    """{class: (latitude, longitude)} from a table; the first other column names the class."""
+    table = {name.strip().lower(): column for name, column in read_table(path).items()}
+    lat, lon = (_column(list(table), names, path) for names in (_LATITUDE, _LONGITUDE))
+    ids = next((name for name in table if name not in (lat, lon)), None)
+    if ids is None:
         raise FormatError(f"{path} needs a column that names the class beside lat and lon.")
     found: dict[str, tuple[float, float]] = {}
-    for number, row in enumerate(rows[1:], 2):
-        if not row:
-            continue
-        if len(row) != len(header):
-            raise FormatError(
-                f"{path}, line {number}: {len(row)} columns, the first line has {len(header)}."
-            )
-        pair = tuple(_degrees(row[place], f"{path}, line {number}") for place in places)
-        if row[ids[0]] in found:
-            raise FormatError(f"{path}, line {number}: {row[ids[0]]!r} is there twice.")
-        found[row[ids[0]]] = (pair[0], pair[1])
+    for row, place in enumerate(map(str, table[ids])):
+        if place in found:
+            raise FormatError(f"{path}, row {row}: {place!r} is there twice.")
+        found[place] = (
+            _degrees(table[lat][row], f"{path}, row {row}"),
+            _degrees(table[lon][row], f"{path}, row {row}"),
+        )
     return found
 
 
-def _column(header: list[str], names: tuple[str, ...], path: str) -> int:
-    present = [i for i, name in enumerate(header) if name in names]
+def _column(header: list[str], names: tuple[str, ...], path: str) -> str:
+    present = [name for name in header if name in names]
     if len(present) != 1:
         hint = did_you_mean(names[0], header)
         raise FormatError(
@@ -153,11 +143,11 @@ def _column(header: list[str], names: tuple[str, ...], path: str) -> int:
     return present[0]
 
 
-def _degrees(text: str, place: str) -> float:
-    value = parse_number(text)
-    if value is None:
-        raise FormatError(f"{place}: {text!r:.40} is no number of degrees.")
-    return value
+def _degrees(value: Any, place: str) -> float:
+    number = parse_number(str(value))
+    if number is None:
+        raise FormatError(f"{place}: {value!r:.40} is no number of degrees.")
+    return number
 
 
 def distances_of(

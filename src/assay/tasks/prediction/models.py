@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -115,6 +116,16 @@ class PredictionRequest:
             raise UsageError("--users needs --train-users: whose the training labels are.")
         if self.previous and self.history:
             raise UsageError("Give --previous or --history, not both.")
+
+    @cached_property
+    def train_labels(self) -> list[Any]:
+        """The training labels; none without `train`."""
+        return [] if self.train is None else read_labels(self.train)
+
+    @cached_property
+    def train_owners(self) -> list[Any] | None:
+        """The users of the training labels, where they are known."""
+        return None if self.train_users is None else read_labels(self.train_users)
 
     @property
     def rules(self) -> Conventions:
@@ -285,8 +296,7 @@ def _distances(
 def _predictability(request: PredictionRequest) -> Predictability | None:
     if not request.predictability or request.train is None:
         return None
-    users = None if request.train_users is None else read_labels(request.train_users)
-    return measure_predictability(read_labels(request.train), users)
+    return measure_predictability(request.train_labels, request.train_owners)
 
 
 def _no_bar(title: str) -> AbstractContextManager[None]:
@@ -406,7 +416,7 @@ def _groups(request: PredictionRequest, read: PredictionFile) -> dict[str, Any]:
         found |= _group_column(wanted, read)
     if request.new_places and request.train is not None:
         users = _users(request, read)
-        train = _like(read_labels(request.train), read.targets)
+        train = _like(request.train_labels, read.targets)
         marks = mark_new_places(
             list(read.targets), train, users.get("users"), users.get("sample_users")
         )
@@ -439,7 +449,7 @@ def _baselines(
     if request.train is None:
         return []
     return evaluate_baselines(
-        _like(read_labels(request.train), read.targets),
+        _like(request.train_labels, read.targets),
         read.targets,
         measures=result.scores.measures,
         n_classes=result.n_classes or None,
@@ -454,9 +464,9 @@ def _baselines(
 
 def _users(request: PredictionRequest, read: PredictionFile) -> dict[str, Any]:
     """Users of the training labels and of the samples, as text: a CSV holds nothing else."""
-    if request.train_users is None:
+    if request.train_owners is None:
         return {}
-    found = {"users": read_labels(request.train_users)}
+    found = {"users": request.train_owners}
     if request.users is not None:
         found["sample_users"] = _column(request.users, read)
     return {name: [str(user) for user in users] for name, users in found.items()}
