@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -77,7 +77,8 @@ def report_chart(report: CodesReport) -> str:
     curves = [one for one in report.codes if one.curve is not None]
     width = _WIDTH * (len(panels) + bool(curves))
     factors = report.settings.oversample
-    height = _HEIGHT + 26 + 20 * ((len(methods) - 1) // _LEGEND_COLUMNS) + 20 * bool(factors)
+    lines = -(-len(methods) // _legend_columns(methods, width)) + bool(factors)
+    height = _HEIGHT + 6 + 20 * lines
     marks = [
         group(_WIDTH * i, 0, "".join(_panel_marks(panel, x, colours)))
         for i, panel in enumerate(panels)
@@ -189,13 +190,22 @@ def _curve(points: list[_CodePoint], x: Scale, colour: str, dash: str) -> Iterat
             yield line(at, _Y.at(mean.low), at, _Y.at(mean.high), stroke=colour)
         tip = f"{point.name}: {mean.estimate:.4f}, {point.size} bytes"
         yield circle(at, y, 3.5, tip=tip, fill=colour)
+        if len(points) == 1 and dash:  # there is no line whose dashes would tell
+            yield svg_text(at + 7, y + 4, point.name.rpartition(" ")[2], font_size=10, fill=colour)
+
+
+def _legend_columns(methods: Iterable[str], width: int) -> int:
+    """How many names stand side by side: as many as there is room for, six at most."""
+    longest = 30 + 7 * max(map(len, methods))
+    return max(1, min(_LEGEND_COLUMNS, (width - _LEFT) // longest))
 
 
 def _legend(colours: dict[str, str], width: int) -> Iterator[str]:
-    step = min(130.0, (width - _LEFT) / _LEGEND_COLUMNS)
+    columns = _legend_columns(colours, width)
+    step = min(130.0, (width - _LEFT) / columns)
     for i, (name, colour) in enumerate(colours.items()):
-        x = _LEFT + (i % _LEGEND_COLUMNS) * step
-        y = _HEIGHT + 12 + 20 * (i // _LEGEND_COLUMNS)
+        x = _LEFT + (i % columns) * step
+        y = _HEIGHT + 12 + 20 * (i // columns)
         yield circle(x, y - 4, 4, fill=colour)
         yield svg_text(x + 9, y, name)
 

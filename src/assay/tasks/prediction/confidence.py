@@ -30,7 +30,7 @@ from assay.stats.separation import (
     false_positive_rate,
     grouped_ap,
 )
-from assay.tables.svg import BLUE, GREY, Drawing, Scale, circle, line, rect, svg_text
+from assay.tables.svg import BLUE, GREY, Drawing, Scale, circle, line, rect, svg_text, vertical_text
 from assay.tables.table import Cell, Table
 from assay.tasks.prediction.evaluate import as_array
 
@@ -166,7 +166,7 @@ class Calibration:
         told = f"ECE {self.ece:.4f}; a calibrated model would have {self.expected_ece:.4f}"
         if self.p > 0.05:
             return f"no sign of miscalibration (p = {self.p:.3f}): {told}"
-        return f"{way}confident, p = {max(self.p, 1 / (_DRAWS + 1)):.4f} at most: {told}"
+        return f"{way}confident (p = {self.p:.4f}): {told}"
 
 
 def calibrate(found: Confidence, *, bins: int = BINS, seed: int = 0) -> Calibration:
@@ -355,7 +355,7 @@ def reliability_drawing(found: Calibration, title: str) -> Drawing:
     y = Scale(0.0, 1.0, start=_TOP + _SIDE, end=_TOP)
     most = max(one.samples for one in found.bins)
     marks = [
-        svg_text(_LEFT, 16, f"{title}: ECE {found.ece:.4f}, calibrated {found.expected_ece:.4f}")
+        svg_text(_LEFT, 16, f"{title}: ECE {found.ece:.4f}; {found.expected_ece:.4f} if calibrated")
     ]
     for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
         marks.append(line(_LEFT, y.at(tick), _LEFT + _SIDE, y.at(tick), stroke="#e4e4e4"))
@@ -377,4 +377,5 @@ def reliability_drawing(found: Calibration, title: str) -> Drawing:
         marks.append(circle(x.at(one.confidence), y.at(one.accuracy), 3, fill="#222222"))
     marks.append(line(x.at(0), y.at(0), x.at(1), y.at(1), stroke=GREY))
     marks.append(svg_text(_LEFT + _SIDE / 2, _TOP + _SIDE + 34, "confidence", text_anchor="middle"))
+    marks.append(vertical_text(12, _TOP + _SIDE / 2, "accuracy", text_anchor="middle"))
     return Drawing(_LEFT + _SIDE + 20, _TOP + _SIDE + _BELOW, "\n".join(marks))
