@@ -41,8 +41,8 @@ def test_a_new_file_is_a_new_command(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "__init__.py").write_text('"""`assay bench`: Compare models."""\n')
     assert list(_find_commands(tmp_path).items()) == [
-        ("bench", "Compare models."),
         ("eval", "Score runs."),
+        ("bench", "Compare models."),
         ("audit", "Look twice."),
     ]
 

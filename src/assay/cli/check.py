@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli import options, output
+from assay.cli.help import Command
 from assay.inspect.check import check
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("check")
+@click.command("check", cls=Command)
 @click.argument("run", metavar="RUN")
 @click.argument("qrels", metavar="QRELS")
 @options.measures_option(

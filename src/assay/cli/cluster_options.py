@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.options import Command
+from assay.cli.options import Decorated
 from assay.cli.progress import Listener, progress_bar
 from assay.cluster import open_cluster
 from assay.search.engine.workers import thread_count
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["cluster_options", "open_cluster_with_bar", "refuse_idle_workers"]
 
 
-def cluster_options(words: str) -> Callable[[Command], Command]:
+def cluster_options(words: str) -> Callable[[Decorated], Decorated]:
     """--cluster and --workers; `words` say in the help what --cluster is for."""
     return options.add_options(
         click.option("--cluster", "where", metavar="WHERE", help=words),

@@ -9,6 +9,7 @@ import click
 
 from assay.cli import options, output
 from assay.cli.gating import Gate, gate_options
+from assay.cli.help import Command
 from assay.comparison.compare import compare
 from assay.comparison.tables import MOST_PAIRS, comparison_page, data_table
 from assay.measures import parse_many
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("compare")
+@click.command("compare", cls=Command)
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @options.qrels_option
 @options.measures_option("A measure such as nDCG@10 (the default), or a group. May be repeated.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from assay.cli import options, output
+from assay.cli.help import Command
 from assay.core.conventions import Conventions
 from assay.io.formats import read_qrels, read_run
 from assay.io.writers import write_qrels, write_run
@@ -14,7 +15,7 @@ __all__ = ["command"]
 _AS_IN_FILE = Conventions(tiebreak="index")  # lines with equal scores keep their order
 
 
-@click.command("convert")
+@click.command("convert", cls=Command)
 @click.argument("source", metavar="IN")
 @click.argument("target", type=options.output_file, metavar="OUT")
 @click.option(

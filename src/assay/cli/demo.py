@@ -13,6 +13,7 @@ import click
 
 from assay.cli import options, output
 from assay.cli.bench import BenchReport
+from assay.cli.help import Command
 from assay.cli.progress import system_bars
 from assay.cli.saving import saving_runs
 from assay.cli.walking import walk
@@ -64,7 +65,7 @@ _STORY: Final = (
 )
 
 
-@click.command("demo")
+@click.command("demo", cls=Command)
 @click.argument(
     "folder", type=options.output_folder, required=False, default="assay-demo", metavar="[FOLDER]"
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
+from assay.cli.help import CommandGroup
 from assay.cli.progress import progress_bar
 from assay.cli.saving import Saving, repeated_batch
 from assay.errors import UsageError
@@ -39,7 +40,7 @@ _FORMATS = ("text", "markdown", "latex", "csv", "tsv", "json")
 _DEMO_DESCRIPTORS = ("SIFT", "RootSIFT", "ORB")
 
 
-@click.group("descriptors")
+@click.group("descriptors", cls=CommandGroup)
 def command() -> None:
     """Evaluate image descriptors on scenes with known homographies.
 

@@ -6,13 +6,14 @@ import click
 
 from assay.cli import options, output
 from assay.cli.cluster_options import cluster_options, open_cluster_with_bar
+from assay.cli.help import Command
 from assay.cluster import encode_shards
 from assay.models import EncoderSettings
 
 __all__ = ["command"]
 
 
-@click.command("encode")
+@click.command("encode", cls=Command)
 @click.argument("texts", nargs=-1, required=True, metavar="TEXTS...")
 @click.option(
     "-e",

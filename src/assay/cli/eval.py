@@ -9,6 +9,7 @@ import click
 
 from assay.arrays import numbers_or_none
 from assay.cli import options, output
+from assay.cli.help import Command
 from assay.measures import parse_many
 from assay.report.trec_layout import trec_layout
 from assay.runs import tables
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("eval")
+@click.command("eval", cls=Command)
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @options.qrels_option
 @options.measures_option(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
+from assay.cli.help import Command
 from assay.cli.options import open_store
 from assay.cli.progress import system_bars
 from assay.inspect.explain import explain
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("explain")
+@click.command("explain", cls=Command)
 @click.argument("runs", nargs=-1, metavar="[RUN|BENCH.TOML]...")
 @click.option("-r", "--qrels", metavar="QRELS", help="The judgments.")
 @click.option("--query", required=True, metavar="ID", help="The query.")

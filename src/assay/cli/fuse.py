@@ -7,6 +7,7 @@ from typing import cast
 import click
 
 from assay.cli import options, output
+from assay.cli.help import Command
 from assay.io.formats import read_run
 from assay.io.writers import write_run
 from assay.search.fusion import Method, Normalization, fuse
@@ -14,7 +15,7 @@ from assay.search.fusion import Method, Normalization, fuse
 __all__ = ["command"]
 
 
-@click.command("fuse")
+@click.command("fuse", cls=Command)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
 @click.option(
     "-o",

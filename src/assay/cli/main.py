@@ -21,33 +21,19 @@ import click
 
 from assay import __version__
 from assay.cli.exit_codes import name_broken_pipes, run_command
+from assay.cli.help import CommandGroup, write_commands
 from assay.core.text import did_you_mean
 
 __all__ = ["COMMANDS", "assay", "main"]
 
-# These come first in the list, in this order; others follow by their names.
-_FIRST: Final = (
-    "bench",
-    "eval",
-    "compare",
-    "tasks",
-    "rank",
-    "encode",
-    "fuse",
-    "report",
-    "crossmodal",
-    "predict",
-    "descriptors",
-    "codes",
-    "runs",
-    "serve",
-    "check",
-    "explain",
-    "measures",
-    "convert",
-    "schema",
-    "demo",
-)
+# The list of commands; one that stands in no group follows under "More".
+_GROUPS: Final = {
+    "Evaluate": ("eval", "compare", "tasks", "explain", "check"),
+    "Search": ("rank", "encode", "fuse"),
+    "Tasks": ("bench", "crossmodal", "predict", "codes", "descriptors"),
+    "Keep and show": ("runs", "report", "serve"),
+    "Tools": ("measures", "convert", "schema", "completion", "demo"),
+}
 _FIRST_LINE: Final = re.compile(r'"""`assay (?P<name>[a-z-]+)`: (?P<help>.+?)(""")?$')
 
 
@@ -62,8 +48,8 @@ def _find_commands(folder: Path) -> dict[str, str]:
             first = _FIRST_LINE.match(lines.readline().rstrip())
         if first is not None:
             found[first["name"]] = first["help"]
-    order = {name: place for place, name in enumerate(_FIRST)}
-    names = sorted(found, key=lambda name: (order.get(name, len(order)), name))
+    order = [name for names in _GROUPS.values() for name in names]
+    names = sorted(found, key=lambda name: (order.index(name) if name in order else 99, name))
     return {name: found[name] for name in names}
 
 
@@ -89,7 +75,7 @@ def _few_threads(command: str) -> Iterator[None]:
             del os.environ[_THREADS]  # other processes have their own
 
 
-class LazyGroup(click.Group):
+class LazyGroup(CommandGroup):
     """A group that imports the module of a command only to run it."""
 
     def make_context(
@@ -117,6 +103,8 @@ class LazyGroup(click.Group):
             return None
         with _few_threads(cmd_name):
             command: click.Command = import_module(f"assay.cli.{cmd_name}").command
+        if "_ASSAY_COMPLETE" in os.environ:  # a shell asks what may follow
+            import_module("assay.cli.completion").complete_values(command)
         gc.enable()  # `python -m assay` disables it while modules load
         return command
 
@@ -132,8 +120,13 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands in the help."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        groups = {
+            title: {name: COMMANDS[name] for name in names if name in COMMANDS}
+            for title, names in _GROUPS.items()
+        }
+        listed = {name for names in groups.values() for name in names}
+        more = {name: words for name, words in COMMANDS.items() if name not in listed}
+        write_commands({**groups, "More": more}, formatter)
 
 
 _BRITISH: Final = re.compile(r"is(?=(e|ed|es|ing|ation)\b)")

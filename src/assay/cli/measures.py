@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
+from assay.cli.help import Command
 from assay.core.conventions import PRESETS
 from assay.measures import GROUPS, REGISTRY, parse_many
 from assay.measures.registry import format_value, load_measures
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("measures")
+@click.command("measures", cls=Command)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--conventions", "presets", is_flag=True, help="List the presets instead.")
 @options.json_option

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from assay import store as run_store
 from assay.cli import output
+from assay.cli.help import Command
 from assay.cli.saving import saving_runs
 from assay.core.consent import Consent
 from assay.core.conventions import CHOICES, Conventions
@@ -63,8 +64,8 @@ __all__ = [
     "threads_option",
 ]
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-Decorator = Callable[[Command], Command]
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Decorator = Callable[[Decorated], Decorated]
 
 
 # Where a command writes: as `type` of a parameter these refuse, before any work is done, a place
@@ -84,7 +85,7 @@ def output_folder(path: str) -> str:
     return path
 
 
-class MultiOptionCommand(click.Command):
+class MultiOptionCommand(Command):
     """A command whose repeatable options may list their values: `-k 1 5 10`.
 
     Where the command takes arguments, too, only options that take numbers may: what is not a
@@ -135,10 +136,10 @@ def _is_number(arg: str) -> bool:
     return True
 
 
-def add_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+def add_options(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
     """One decorator for several options, which the help lists in this order."""
 
-    def add(command: Command) -> Command:
+    def add(command: Decorated) -> Decorated:
         for option in reversed(options):
             command = option(command)
         return command
@@ -172,12 +173,12 @@ target_format_option = click.option(
 
 def result_options(
     *formats: str, words: str = "Layout of the result.", named: bool = True
-) -> Callable[[Command], Command]:
+) -> Callable[[Decorated], Decorated]:
     """--format (unless it is not `named`), --json and -o; the command gets `layout` and `file`."""
     choice = click.option("--format", "named", type=click.Choice(formats), help=words)
     add = add_options(*([choice] if named else []), json_option, output_option)
 
-    def decorate(command: Command) -> Command:
+    def decorate(command: Decorated) -> Decorated:
         @wraps(command)
         def call(
             *, json_wanted: bool, file: str | None, named: str | None = None, **chosen: Any
@@ -185,7 +186,7 @@ def result_options(
             layout = output.choose_format(named, json_wanted, file, known=formats)
             return command(layout=layout, file=file, **chosen)
 
-        return cast("Command", add(call))
+        return cast("Decorated", add(call))
 
     return decorate
 
@@ -230,7 +231,7 @@ conventions_choices = add_options(
 )
 
 
-def conventions_options(command: Command) -> Command:
+def conventions_options(command: Decorated) -> Decorated:
     """The same; the command gets them as `rules`."""
 
     @wraps(command)
@@ -246,7 +247,7 @@ def conventions_options(command: Command) -> Command:
         rules = make_conventions(conventions, ties=ties, empty=empty, missing=missing, depth=depth)
         return command(rules=rules, **chosen)
 
-    return cast("Command", conventions_choices(call))
+    return cast("Decorated", conventions_choices(call))
 
 
 def make_conventions(conventions: str, **changes: Any) -> Conventions:
@@ -393,7 +394,7 @@ zero_option = click.option(
 )
 
 
-def metric_option(help: str, default: str | None = None) -> Callable[[Command], Command]:
+def metric_option(help: str, default: str | None = None) -> Callable[[Decorated], Decorated]:
     """How vectors are compared."""
     return click.option(
         "--metric",
@@ -431,7 +432,7 @@ filter_options = add_options(
 repeated_consent: ContextVar[Consent | None] = ContextVar("repeated_consent", default=None)
 
 
-def consent_options(words: str) -> Callable[[Command], Command]:
+def consent_options(words: str) -> Callable[[Decorated], Decorated]:
     """--allow-code and --allow-endpoint; the command gets `consent`."""
     add = add_options(
         click.option("--allow-code", is_flag=True, help=f"{words} may name code that is run."),
@@ -445,18 +446,18 @@ def consent_options(words: str) -> Callable[[Command], Command]:
         ),
     )
 
-    def decorate(command: Command) -> Command:
+    def decorate(command: Decorated) -> Decorated:
         @wraps(command)
         def call(*, allow_code: bool, allow_endpoints: tuple[str, ...], **chosen: Any) -> Any:
             typed = Consent.of(allow_code, allow_endpoints)
             return command(consent=repeated_consent.get() or typed, **chosen)
 
-        return cast("Command", add(call))
+        return cast("Decorated", add(call))
 
     return decorate
 
 
-def save_options(task: str) -> Callable[[Command], Command]:
+def save_options(task: str) -> Callable[[Decorated], Decorated]:
     """--save and what goes with it; the command gets `saving`, whose `save` stores results."""
     add = add_options(
         click.option("--save", is_flag=True, help="Store the results as runs."),
@@ -471,7 +472,7 @@ def save_options(task: str) -> Callable[[Command], Command]:
         ),
     )
 
-    def decorate(command: Command) -> Command:
+    def decorate(command: Decorated) -> Decorated:
         @wraps(command)
         def call(
             *,
@@ -484,7 +485,7 @@ def save_options(task: str) -> Callable[[Command], Command]:
             with saving_runs(task, wanted=save, store=store, dataset=dataset, tags=tags) as saving:
                 return command(saving=saving, **chosen)
 
-        return cast("Command", add(call))
+        return cast("Decorated", add(call))
 
     return decorate
 

@@ -8,6 +8,7 @@ import click
 
 from assay.cli import options, output
 from assay.cli.cluster_options import cluster_options, open_cluster_with_bar
+from assay.cli.help import Command
 from assay.cli.progress import progress_bar
 from assay.cli.saving import saving_runs
 from assay.cluster import (
@@ -75,7 +76,7 @@ _shard_options = options.add_options(
 )
 
 
-@click.command("rank")
+@click.command("rank", cls=Command)
 @click.argument("queries", metavar="QUERIES")
 @click.argument("docs", metavar="DOCS")
 @click.option(

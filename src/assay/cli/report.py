@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from assay.cli import options, output
+from assay.cli.help import Command
 from assay.errors import MeasureError
 from assay.io.tables import read_groups
 from assay.measures import Measure, parse_many
@@ -33,7 +34,7 @@ _FILTERS = ("task", "dataset", "model", "name", "tag", "since", "until")
 _CHANGES = ("ties", "empty", "missing", "depth")
 
 
-@click.command("report")
+@click.command("report", cls=Command)
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
 @click.option("-r", "--qrels", metavar="QRELS", help="The judgments, where runs are files.")
 @click.option(

@@ -14,6 +14,7 @@ import numpy as np
 
 from assay import store as run_store
 from assay.cli import options, output
+from assay.cli.help import CommandGroup
 from assay.cli.main import assay
 from assay.cli.options import open_store
 from assay.cli.repeating import StoredCommand
@@ -42,7 +43,7 @@ _filter_options = options.add_options(
 )
 
 
-@click.group("runs")
+@click.group("runs", cls=CommandGroup)
 def command() -> None:
     """List, show, compare, tag, export and repeat the runs that --save stored.
 

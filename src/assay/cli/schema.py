@@ -7,12 +7,13 @@ import json
 import click
 
 from assay.cli import options, output
+from assay.cli.help import Command
 from assay.tasks.bench.config import SCHEMA
 
 __all__ = ["command"]
 
 
-@click.command("schema")
+@click.command("schema", cls=Command)
 @click.argument("what", type=click.Choice(["bench"]))
 @options.output_option
 def command(*, what: str, file: str | None) -> None:

@@ -7,12 +7,13 @@ import os
 import click
 
 from assay.cli import options, output
+from assay.cli.help import Command
 from assay.web.server import TOKEN_VARIABLE, serve
 
 __all__ = ["command"]
 
 
-@click.command("serve")
+@click.command("serve", cls=Command)
 @options.store_option
 @click.option(
     "--host",

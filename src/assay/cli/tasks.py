@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
+from assay.cli.help import Command
 from assay.comparison.tables import MOST_PAIRS
 from assay.comparison.task_pages import task_data_table
 from assay.comparison.task_values import MISSING
@@ -24,7 +25,7 @@ __all__ = ["command"]
 _FILTERS = ("model", "name", "tag", "since", "until")
 
 
-@click.command("tasks")
+@click.command("tasks", cls=Command)
 @click.argument("sources", nargs=-1, metavar="[TABLE|FOLDER...]")
 @click.option(
     "--units",

@@ -13,6 +13,7 @@ import click
 from assay.cli import options, output
 from assay.cli.cluster_options import cluster_options, refuse_idle_workers
 from assay.cli.gating import GateAnswer, gate_options
+from assay.cli.help import Command
 from assay.cli.progress import system_bars
 from assay.cluster import open_cluster
 from assay.comparison.pairs import ComparisonSettings
@@ -210,7 +211,7 @@ _output_options = options.add_options(
 )
 
 
-@click.command("bench")
+@click.command("bench", cls=Command)
 @click.argument("config", required=False, metavar="[BENCH.TOML]")
 @_input_options
 @_model_options
