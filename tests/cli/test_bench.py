@@ -62,9 +62,8 @@ weights = [0.4, 0.6]
 
 
 def test_text(home: Path, assay: Callable[..., Any]) -> None:
-    done = assay(
-        "bench", "--corpus", "made", "--model", "bm25", "--model", LETTERS, "-m", "nDCG@10"
-    )
+    models = ("--model", "bm25", "--model", LETTERS)
+    done = assay("bench", "--corpus", "made", *models, "-m", "nDCG@10", "--full")
     assert done.code == 0, done.err
     assert "model    nDCG@10" in done.out
     assert "chance" in done.out

@@ -180,7 +180,7 @@ def test_options_about_queries_need_queries(assay, vectors):
 
 def test_tables_for_people_and_programs(assay, vectors):
     files = ("--embeddings", "all.npz", "--queries", "all.npz", "-r", "qrels.txt")
-    text = assay("codes", *files, *FEW).out
+    text = assay("codes", *files, *FEW, "--full").out
     for words in (
         "Overlap@2",
         "95 % interval",

@@ -39,7 +39,7 @@ def there(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_run_prints_a_table_and_resumes(assay: Assay, there: Path) -> None:
-    first = assay("descriptors", "run", "e.yaml", "--scenes", "--ranks", "--timings")
+    first = assay("descriptors", "run", "e.yaml", "--scenes", "--ranks", "--timings", "--full")
     assert first.code == 0, first.err
     for words in (
         "mAP (micro)",
@@ -56,7 +56,7 @@ def test_run_prints_a_table_and_resumes(assay: Assay, there: Path) -> None:
         "describe",
     ):
         assert words in first.out
-    again = assay("descriptors", "run", "e.yaml")
+    again = assay("descriptors", "run", "e.yaml", "--full")
     assert "scenes evaluated: 0, reused: 6" in again.out
     fresh = assay("descriptors", "run", "e.yaml", "--fresh", "--format", "csv")
     assert "scenes evaluated: 6" in fresh.err
@@ -339,9 +339,9 @@ def test_a_metric_that_does_not_fit_described_patches_is_refused(
 def test_other_keypoints_are_compared_by_force_only(assay: Assay, there: Path) -> None:
     own = "{name: own, type: SIFT, keypoints: {detector: sift, border: 20}}"
     (there / "two.yaml").write_text(experiment_text("data", descriptors=f"[ORB, {own}]"))
-    answer = assay("descriptors", "run", "two.yaml")
+    answer = assay("descriptors", "run", "two.yaml", "--full")
     assert "not compared: These results are of different queries" in answer.out
-    forced = assay("descriptors", "run", "two.yaml", "--force")
+    forced = assay("descriptors", "run", "two.yaml", "--force", "--full")
     assert "comparison forced: scene means on different keypoints" in forced.out
 
 

@@ -19,7 +19,8 @@ pytestmark = pytest.mark.usefixtures("folder")
 
 
 def test_one_run_lists_its_measures(assay):
-    answer = assay("eval", "run.txt", "--qrels", "qrels.txt", "-m", "AP", "-m", "P@1")
+    measures = ("-m", "AP", "-m", "P@1")
+    answer = assay("eval", "run.txt", "--qrels", "qrels.txt", *measures, "--signature")
     assert answer.code == 0
     lines = answer.out.splitlines()
     assert lines[0] == "run, 2 judged queries"
@@ -107,11 +108,14 @@ def test_conventions_by_options_and_by_signature(assay):
         "skip",
         "--missing",
         "skip",
+        "--signature",
     ).out
     signature = options.splitlines()[-1]
     assert "preset:trec_eval*|ties:expected|" in signature
     assert "|empty:skip|missing:skip|self:keep|depth:2|" in signature
-    again = assay("eval", "run.txt", "-r", "qrels.txt", "--conventions", signature).out
+    again = assay(
+        "eval", "run.txt", "-r", "qrels.txt", "--conventions", signature, "--signature"
+    ).out
     assert again == options
 
 
@@ -201,15 +205,22 @@ def test_chance_and_ceiling(assay):
     assert assay("eval", "run.txt", "-r", "qrels.txt", "--chance").code == 2
 
 
-def test_remarks_go_to_stderr(assay, folder):
+def test_remarks_are_counted_in_one_line_and_whole_with_full(assay, folder):
     (folder / "qrels.txt").write_text("q1 0 a 1\nq3 0 a 1\nq4 0 a 0\n")
     (folder / "run.txt").write_text("q1 Q0 a 1 1 t\nq1 Q0 b 2 1 t\nq2 Q0 a 1 1 t\nq4 Q0 a 1 1 t\n")
-    answer = assay("eval", "run.txt", "-r", "qrels.txt")
-    assert "1 query judged but not in the run, counted as 0: 'q3'" in answer.err
-    assert "1 query in the run but not judged, left out: 'q2'" in answer.err
-    assert "1 query without a relevant document, counted as 0" in answer.err
-    assert "33% of queries have a value that depends on ties (ties: order)" in answer.err
-    assert "not judged" not in answer.out
+    brief = assay("eval", "run.txt", "-r", "qrels.txt")
+    assert brief.err == ""
+    assert [line for line in brief.out.splitlines() if line.startswith("⚠")] == [
+        "⚠ every query gives all it ranks the same score · 1 query not in the run, counted as 0 · "
+        "1 query not judged, left out · 1 query without a relevant document · "
+        "values depend on ties · details: --full"
+    ]
+    beside = assay("eval", "run.txt", "-r", "qrels.txt", "--format", "csv").err
+    for remarks in (assay("eval", "run.txt", "-r", "qrels.txt", "--full").out, beside):
+        assert "1 query judged but not in the run, counted as 0: 'q3'" in remarks
+        assert "1 query in the run but not judged, left out: 'q2'" in remarks
+        assert "1 query without a relevant document, counted as 0" in remarks
+        assert "33% of queries have a value that depends on ties (ties: order)" in remarks
 
 
 def test_underscores_are_hyphens(assay):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,10 +58,13 @@ def context() -> Iterator[None]:
         yield
 
 
+_ID = f"signature {hashlib.sha256(b'sig').hexdigest()[:10]} (whole: --signature)\n"
+
+
 @pytest.mark.parametrize(
     ("format", "expected"),
     [
-        ("text", "a is best\n\nrun      AP\na    0.2500\n\nsig\n"),
+        ("text", "a is best\n\nrun      AP\na    0.2500\n\n" + _ID),
         ("markdown", "**a is best**\n\n| run | AP |\n|:---|---:|\n| a | 0.2500 |\n\n`sig`\n"),
         ("csv", "run,AP,signature\na,0.25,sig\n"),
         ("tsv", "run\tAP\tsignature\na\t0.25\tsig\n"),
@@ -96,7 +100,7 @@ def test_remarks_go_beside_a_table_and_nowhere_else(capsys: pytest.CaptureFixtur
 
 def test_tables_without_a_page(capsys: pytest.CaptureFixture[str]) -> None:
     output.emit(Several(), "text", None)
-    assert capsys.readouterr().out == "run      AP\na    0.2500\n\n" * 2 + "sig\n"
+    assert capsys.readouterr().out == "run      AP\na    0.2500\n\n" * 2 + _ID
     output.emit(Several(), "csv", None)
     assert (
         capsys.readouterr().out == "run,AP,signature\na,0.25,sig\n\nrun,AP,signature\na,0.25,sig\n"

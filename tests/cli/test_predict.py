@@ -44,7 +44,8 @@ def files(tmp_path, monkeypatch):
 
 
 def test_one_model_as_text(assay, files):
-    code, out, err = assay("predict", "x.npy", "-t", "y.npy", "--histogram", "--per-class")
+    more = ("--histogram", "--per-class", "--signature")
+    code, out, err = assay("predict", "x.npy", "-t", "y.npy", *more)
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0].split() == ["measure", "x", "95", "%", "from", "to", "uniform"]
@@ -88,7 +89,7 @@ def test_baselines_stand_beside_the_model(assay, files):
 
 
 def test_lists_with_groups_and_two_systems(assay, files):
-    code, out, err = assay(
+    code, out, _ = assay(
         "predict",
         "lists.tsv",
         "--candidates",
@@ -99,9 +100,10 @@ def test_lists_with_groups_and_two_systems(assay, files):
         "user",
         "--n-classes",
         "9",
+        "--full",
     )
     assert code == 0
-    assert "one: repeated candidates in the lists: 1;" in err
+    assert "one: repeated candidates in the lists: 1;" in out
     assert "micro (over samples)" in out
     assert "macro (over user)" in out
     assert out.splitlines()[0].split() == ["measure", "one", "two", "uniform"]
@@ -126,9 +128,9 @@ def test_text_labels_for_baselines(assay, files):
 def test_seeds_and_the_sentence_about_tests(assay, files):
     (files / "copy.npz").write_bytes((files / "a1.npz").read_bytes())
     names = [f"{m}={m}{s}.npz" for m in "ab" for s in range(3)]
-    code, out, err = assay("predict", *names, "a=copy.npz", "-m", "Acc@1", "-m", "RR")
+    code, out, _ = assay("predict", *names, "a=copy.npz", "-m", "Acc@1", "-m", "RR", "--full")
     assert code == 0
-    assert "copy.npz repeats a1.npz exactly and is not counted as a seed" in err
+    assert "copy.npz repeats a1.npz exactly and is not counted as a seed" in out
     assert "a (mean of 3 seeds)" in out
     assert "p (Welch)" in out
     assert "Prefer the paired test over samples" in out
@@ -151,11 +153,11 @@ def test_results_of_other_projects(assay, files):
         (folder / f"m_{seed}.json").write_text(json.dumps({"acc@1": value, "f1": 0.2 + seed / 100}))
     (folder / "none.json").write_text("{}")
     code, out, err = assay(
-        "predict", "--results", folder, "--unit", "percent", "--f1-unit", "fraction"
+        "predict", "--results", folder, "--unit", "percent", "--f1-unit", "fraction", "--full"
     )
     assert code == 0
     assert "0.3100" in out
-    assert "none.json: no results, left out" in err
+    assert "none.json: no results, left out" in out
     code, out, err = assay("predict", "--results", folder, "--unit", "percent", "--json")
     assert code == 0  # the accuracies beside it show that F1 is a fraction
     assert json.loads(out)["results"][0]["units"] == {"acc": "percent", "f1": "fraction"}

@@ -97,7 +97,7 @@ def test_ties_that_are_cut_by_row_are_said_once_where_documents_have_ids(folder)
     Path("qrels").write_text("".join(f"q{i} 0 a 1\n" for i in range(6)))
     named = ["q.npy", "same.npy", "--query-ids", "q.ids", "--doc-ids", "d.ids"]
     for more in (["-o", "run.txt"], ["-r", "qrels"], ["-o", "run.txt", "-r", "qrels"]):
-        done = call(*named, "-k", "2", *more)
+        done = call(*named, "-k", "2", "--full", *more)
         assert done.output.count(CUT_BY_ROW) == 1
     assert CUT_BY_ROW not in call(*named, "-k", "2", "--keep-ties", "-o", "run.txt").output
     Path("qrels").write_text("".join(f"{i} 0 0 1\n" for i in range(6)))

@@ -65,9 +65,9 @@ _JUDGED += " --chunk tokens:6:2 --allow-mismatch"
 _TWO = "report dense.run lexical.run -r qrels.txt -m AP --resamples 200 -o two.md --json"
 _CODES = "codes --embeddings codes.npz --queries codes.npz -r codes.qrels --method gaussian sign"
 _CODES += " --bits 8 --k 5 --resamples 100 --json"
-_RANK = "rank q.npy d.npy -k 20 --query-ids q.ids -r rank.qrels -m AP -m nDCG@10"
-_OWN = "rank d.npy d.npy -k 20 -r own.qrels -m AP -m nDCG@10"
-_SHARDS = "rank q.npy 's-*.npy' -k 20 --query-ids q.ids -r rank.qrels -m AP -m nDCG@10"
+_RANK = "rank q.npy d.npy -k 20 --full --query-ids q.ids -r rank.qrels -m AP -m nDCG@10"
+_OWN = "rank d.npy d.npy -k 20 --full -r own.qrels -m AP -m nDCG@10"
+_SHARDS = "rank q.npy 's-*.npy' -k 20 --full --query-ids q.ids -r rank.qrels -m AP -m nDCG@10"
 _LISTS = "predict lists.tsv --candidates one --json"
 _SEVERAL = "predict a.npy b.npy -t targets.npy --json"
 BASE = {
@@ -90,14 +90,14 @@ BASE = {
     "tasks": "tasks values.csv --resamples 200 --json",
 }
 # Commands that print no numbers of their own, or those of a run that has its signature.
-WITHOUT = {"convert", "demo", "encode", "fuse", "measures", "schema", "serve"}
+WITHOUT = {"completion", "convert", "demo", "encode", "fuse", "measures", "schema", "serve"}
 WITHOUT |= {
     f"runs {name}" for name in ("check", "delete", "export", "import", "list", "note", "rerun")
 }
 WITHOUT |= {"runs show", "runs tag"}
 
 _SAVING = dict.fromkeys(("--save", "--store", "--dataset", "--tag"), SHOWN)
-_SHOWING = dict.fromkeys(("--format", "--json", "-o"), SHOWN)
+_SHOWING = dict.fromkeys(("--format", "--json", "--full", "--signature", "-o"), SHOWN)
 _SAVED = {**_SAVING, **_SHOWING}
 _RULES = {
     "-c": Moved("-c sentence_transformers"),
@@ -168,6 +168,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--figure-format": SHOWN,
     },
     "rank": {
+        "--full": SHOWN,
+        "--signature": SHOWN,
         "-o": SHOWN,
         "-k": Moved("-k 4"),
         "--metric": Moved("--metric dot"),

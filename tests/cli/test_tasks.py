@@ -35,7 +35,7 @@ def table(tmp_path):
 
 
 def test_text(table, capsys) -> None:
-    assert main(["tasks", table, *FEW]) == 0
+    assert main(["tasks", table, *FEW, "--full"]) == 0
     shown = capsys.readouterr().out
     assert "new is better than both others on the mean over 3 tasks" in shown
     assert "of 2 neighbours" in shown

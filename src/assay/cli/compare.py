@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from assay.cli import options, output
 from assay.cli.gating import Gate, gate_options
 from assay.cli.help import Command
 from assay.comparison.compare import compare
-from assay.comparison.tables import MOST_PAIRS, comparison_page, data_table
+from assay.comparison.tables import MOST_PAIRS, comparison_page, comparison_screen, data_table
 from assay.measures import parse_many
 from assay.runs.leaderboard import vary_conventions
 from assay.runs.record import RunRecord
@@ -136,8 +137,7 @@ def command(
         ),
         gate=gate.answer(comparison, comparison),
     )
-    _narrate(records, comparison, layout)
-    output.emit(result, layout, file)
+    output.emit(result, layout, file, remarks=_remarks(records, comparison, layout))
     return result.gate.exit_code()
 
 
@@ -186,6 +186,22 @@ class _ComparedFiles:
         return data_table(self.comparison)
 
     def page(self) -> Page:
+        """Verdict and tables of each measure, what options add, and how it was done."""
+        return comparison_page(self.comparison, self._extra())
+
+    def screen(self) -> Page:
+        """The first verdict, one table of all measures, the pairs where they are few."""
+        return [
+            *comparison_screen(self.comparison, self._extra()),
+            Words(self._next_step(), "next"),
+        ]
+
+    def _next_step(self) -> str:
+        files = [str(one.provenance["file"]) for one in self.records]
+        words = ["assay", "report", *files, "-r", self.qrels, "-o", "report.html"]
+        return f"See it query by query: {shlex.join(words)}"
+
+    def _extra(self) -> Page:
         extra: Page = []
         for found in self.differences:
             extra.append(Words(f"{found.measure}: the queries that {found.a} wins and loses most"))
@@ -194,8 +210,7 @@ class _ComparedFiles:
             extra += [Words(each.verdict, "verdict"), each.table()]
             if each.unchanged:
                 extra.append(Words(f"No mean changes under {', '.join(each.unchanged)}."))
-        extra += self.gate.page()
-        return comparison_page(self.comparison, extra)
+        return [*extra, *self.gate.page()]
 
     def to_dict(self) -> dict[str, Any]:
         data = {
@@ -217,9 +232,10 @@ class _ComparedFiles:
         return {**data, **self.gate.to_dict()}
 
 
-def _narrate(records: list[RunRecord], comparison: Comparison, layout: str) -> None:
-    """Say what a reader should know that the result itself does not hold."""
-    output.narrate_remarks(records, but=comparison.remarks)
+def _remarks(records: list[RunRecord], comparison: Comparison, layout: str) -> list[str]:
+    """What a reader should know that the result itself does not hold."""
+    remarks = output.remarks_on(records, but=comparison.remarks)
     n_pairs = len(comparison.pairs) // len(comparison.measures)
     if layout in ("text", "markdown", "latex") and n_pairs > MOST_PAIRS:
-        output.narrate(f"{n_pairs:,} pairs are too many to list; --format csv or json has them")
+        remarks.append(f"{n_pairs:,} pairs are too many to list; --format csv or json has them")
+    return remarks

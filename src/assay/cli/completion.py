@@ -35,8 +35,8 @@ def command(*, shell: str) -> None:
 
     \b
     Examples:
-      source <(assay completion bash)                                    # ~/.bashrc
-      source <(assay completion zsh)                                     # ~/.zshrc
+      assay completion bash >> ~/.bashrc
+      assay completion zsh >> ~/.zshrc
       assay completion fish > ~/.config/fish/completions/assay.fish
     """
     made = get_completion_class(shell)

@@ -331,6 +331,8 @@ def patches(
 )
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
+@options.full_option
+@options.signature_option
 @click.option(
     "-o",
     "--output",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -114,13 +115,13 @@ def command(
     if by is not None:
         records, column = group_records(records, by)
     saving.save(records, options.group_file(by))
-    output.narrate_remarks(records)
     output.emit(
         _Evaluation(
             records, qrels, names, column, per_query, percent=percent, brief=layout == "text"
         ),
         layout,
         file,
+        remarks=output.remarks_on(records),
     )
     if layout == "trec":
         output.narrate(records[0].scored().signature)
@@ -183,7 +184,14 @@ class _Evaluation:
 
     def page(self) -> Page:
         title = tables.title(self.records, self.percent) if self.brief else ""
-        return [Words(title, "verdict"), self.table(), Words(self.signature, "signature")]
+        page: Page = [Words(title, "verdict"), self.table(), Words(self.signature, "signature")]
+        return [*page, Words(self._next_step(), "next")]
+
+    def _next_step(self) -> str:
+        if len(self.records) < 2 or self.per_query or self.by is not None:
+            return ""
+        files = [str(one.provenance["file"]) for one in self.records]
+        return f"Which is better? {shlex.join(['assay', 'compare', *files, '-r', self.qrels])}"
 
     def trec(self) -> str:
         one = self.records[0]

@@ -39,6 +39,7 @@ __all__ = [
     "conventions_options",
     "filter_options",
     "find_baseline",
+    "full_option",
     "group_file",
     "is_typed",
     "json_option",
@@ -46,6 +47,7 @@ __all__ = [
     "make_conventions",
     "measures_option",
     "mismatch_option",
+    "note_in_context",
     "open_store",
     "output_file",
     "output_folder",
@@ -57,6 +59,7 @@ __all__ = [
     "result_options",
     "save_options",
     "seed_option",
+    "signature_option",
     "slices_option",
     "statistics_options",
     "store_option",
@@ -171,12 +174,39 @@ target_format_option = click.option(
 )
 
 
+def note_in_context(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Keep the value of an option where `emit` looks for it."""
+    context.meta[f"assay.{parameter.name}"] = value
+    return value
+
+
+# What the text of a result shows; `emit` looks it up.
+full_option = click.option(
+    "--full",
+    is_flag=True,
+    expose_value=False,
+    callback=note_in_context,
+    help="Show all of it: every remark, how numbers were made, the signature.",
+)
+signature_option = click.option(
+    "--signature",
+    is_flag=True,
+    expose_value=False,
+    callback=note_in_context,
+    help="Show the whole signature, not a short id.",
+)
+
+
 def result_options(
-    *formats: str, words: str = "Layout of the result.", named: bool = True
+    *formats: str, words: str = "Layout of the result.", named: bool = True, brief: bool = True
 ) -> Callable[[Decorated], Decorated]:
-    """--format (unless it is not `named`), --json and -o; the command gets `layout` and `file`."""
+    """--format (unless it is not `named`), --json and -o; the command gets `layout` and `file`.
+
+    Where the result is a page that is shown in brief, also --full and --signature.
+    """
     choice = click.option("--format", "named", type=click.Choice(formats), help=words)
-    add = add_options(*([choice] if named else []), json_option, output_option)
+    pages = [full_option, signature_option] if brief and "markdown" in formats else []
+    add = add_options(*([choice] if named else []), json_option, *pages, output_option)
 
     def decorate(command: Decorated) -> Decorated:
         @wraps(command)

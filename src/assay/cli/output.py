@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import click
 from click.core import ParameterSource
 
-from assay.core.text import printable
+from assay.core.text import Remark, printable, short_remark
 from assay.errors import UsageError
 from assay.io.atomic import atomic_write
 from assay.io.streams import split_array
 from assay.scoring.output import disclosures
-from assay.tables.page import Page, Words, latex_page, markdown_page, text_page
+from assay.tables.page import Page, Words, brief_page, latex_page, markdown_page, text_page
 from assay.tables.table import Cell, Table, as_csv
 
 if TYPE_CHECKING:
@@ -32,16 +32,19 @@ __all__ = [
     "TableResult",
     "TextResult",
     "as_json",
+    "as_shown",
     "choose_format",
     "command_line",
     "emit",
+    "is_full",
     "narrate",
     "narrate_all",
-    "narrate_remarks",
     "on_terminal",
+    "own_remarks",
     "put",
     "refuse_input",
     "refuse_same_file",
+    "remarks_on",
     "show_activity",
     "silence_logging",
 ]
@@ -165,7 +168,8 @@ class Result(Protocol):
     Beside plain data for JSON a result has what the formats of its command need: `page()` for text,
     Markdown and LaTeX, and `table()` for CSV and TSV. Where there is no page, it is made of the
     `tables()`, or text is `str(result)`; where there is no single table, CSV has all of them.
-    `trec()` gives trec_eval's layout. A `signature` stands below tables, and as a column in CSV.
+    `trec()` gives trec_eval's layout; `screen()` is a page for one screen, where `page()` with
+    counted remarks would not be one. A `signature` stands below tables, and as a column in CSV.
     `remarks`, which a page shows and CSV does not, go to stderr then.
     """
 
@@ -181,14 +185,24 @@ def emit(
     *,
     command: str = "",
     terminal: Callable[[Any], None] | None = None,
+    remarks: Iterable[str] = (),
+    brief: bool = True,
 ) -> None:
     """Write a result in a format, to a file or to stdout.
 
     `command` is what JSON calls the running command, if not by its own name. On a terminal, text
     is coloured and fitted to the width: by `terminal`, for results with a layout of their own.
+    `remarks` that the result does not hold itself stand in its text, and beside other formats.
+    On stdout, text is what fits on a screen, unless the result is not `brief` or --full is given.
     """
+    whole = file is not None or is_full() or not brief
+    page = _page_to_show(result, remarks, whole=whole) if format == "text" else None
+    if page is None:
+        narrate_all(remarks)
     if format == "text" and file is None and on_terminal():
-        (terminal or _print_on_terminal)(result)
+        _print_on_terminal(result, page) if terminal is None else terminal(result)
+    elif page is not None:
+        put(text_page([part for part in page if _role(part) != "next"]), file)
     elif format == "json":
         name = command or click.get_current_context().command_path.partition(" ")[2]
         put(as_json({"command": name, **result.to_dict()}), file)
@@ -204,6 +218,38 @@ def emit(
 
 DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
 _PAGES: Final = {"text": text_page, "markdown": markdown_page, "latex": latex_page}
+
+
+def is_full() -> bool:
+    """Whether everything is to be shown, not what fits on a screen."""
+    return _is_noted("full")
+
+
+def _is_noted(flag: str) -> bool:
+    context = click.get_current_context(silent=True)
+    return bool(context and context.meta.get(f"assay.{flag}"))
+
+
+def _page_to_show(result: Any, remarks: Iterable[str], *, whole: bool) -> Page | None:
+    """The text of a result: all of it, or what fits on a screen."""
+    page = result.screen() if hasattr(result, "screen") and not whole else _page_of(result)
+    if page is None:
+        return None
+    last = next((i for i, part in enumerate(page) if _role(part) == "signature"), len(page))
+    page[last:last] = [Words(remark, "remark") for remark in remarks]
+    return page if whole else as_shown(page)
+
+
+def as_shown(page: Page) -> Page:
+    """A page as it is with --full, else what fits on a screen."""
+    if is_full():
+        return page
+    return brief_page(page, whole_signature=_is_noted("signature"))
+
+
+def _role(part: Words | Table) -> str:
+    """The role of words; a table has none."""
+    return part.role if isinstance(part, Words) else ""
 
 
 def _page_of(result: Any) -> Page | None:
@@ -222,8 +268,7 @@ def _lay_out_page(result: Any, format: str) -> str:
     return "\n".join(printable(line) for line in str(result).splitlines())
 
 
-def _print_on_terminal(result: Any) -> None:
-    page = _page_of(result)
+def _print_on_terminal(result: Any, page: Page | None) -> None:
     if page is None:
         put(str(result), None)
         return
@@ -293,7 +338,7 @@ def command_line() -> str:
         name = parameter.name or ""
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
-        value = context.params[name]
+        value = context.params.get(name, True)  # a flag that only `emit` looks at
         words += _words(parameter, _without_password(value) if name == "store" else value)
     return shlex.join(words)
 
@@ -336,10 +381,17 @@ def show_activity(what: str, *files: str) -> AbstractContextManager[object]:
     return spinner(what)
 
 
-def narrate_remarks(records: Sequence[RunRecord], but: Iterable[str] = ()) -> None:
+def own_remarks(result: Any, format: str) -> Iterable[str]:
+    """The remarks of a result whose page does not show them; beside tables emit narrates them."""
+    return () if format in DELIMITERS else result.remarks
+
+
+def remarks_on(records: Sequence[RunRecord], but: Iterable[str] = ()) -> list[str]:
     """What a reader of the numbers should know, a line each, `but` what the result says itself."""
     said = set(but)
-    for one in records:
-        start = f"{one.name}: " if len(records) > 1 else ""
-        remarks = disclosures(one.scored(), one.chance_means())
-        narrate_all(line for line in (start + words for words in remarks) if line not in said)
+    found = [
+        Remark(f"{one.name}: {words}", short_remark(words)) if len(records) > 1 else words
+        for one in records
+        for words in disclosures(one.scored(), one.chance_means())
+    ]
+    return [line for line in found if line not in said]

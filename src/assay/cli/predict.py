@@ -131,6 +131,8 @@ _IMPORTING = {
 @options.threads_option
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
+@options.full_option
+@options.signature_option
 @options.output_option
 @options.save_options("prediction")
 def command(
@@ -186,12 +188,11 @@ def command(
     saving.save(found.records(), *request.paths())
     if reliability is not None:
         output.put(found.further.reliability_picture(), reliability)
-    if layout not in output.DELIMITERS:  # beside tables, emit narrates them
-        output.narrate_all(found.remarks)
     if legacy_json:
+        output.narrate_all(found.remarks)
         output.put(json.dumps(legacy_data(found.only_result()), indent=2), file)
     else:
-        output.emit(found, layout, file)
+        output.emit(found, layout, file, remarks=output.own_remarks(found, layout))
     return 0
 
 
@@ -213,9 +214,7 @@ def _refuse_result_file(file: str | None, folder: str) -> None:
 
 
 def _emit_import(found: ImportedResults, layout: str, file: str | None) -> int:
-    if layout not in output.DELIMITERS:  # beside tables, emit narrates them
-        output.narrate_all(found.remarks)
-    output.emit(found, layout, file)
+    output.emit(found, layout, file, remarks=output.own_remarks(found, layout))
     if layout != "json" and (advice := found.seeds().advice):
         output.narrate(advice)
     return 1 if found.contradictions or found.unreadable else 0

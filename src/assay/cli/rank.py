@@ -89,6 +89,8 @@ _shard_options = options.add_options(
 @click.option("--exclude-self", is_flag=True, help="A query never finds the document of its id.")
 @click.option("--keep-ties", is_flag=True, help="Keep all documents that tie with the k-th.")
 @options.zero_option
+@options.full_option
+@options.signature_option
 @click.option(
     "--prepare",
     metavar="FILE",
@@ -345,8 +347,7 @@ def _score(
     files = tuple(chosen[key] for key in ("queries", "docs", "qrels"))
     config = {} if journal is None else {"cluster": journal.to_dict()}
     saving.save([record.but(files=files, config=config)])
-    output.narrate_remarks([record])
-    output.emit(_as_result(record), "text", None)
+    output.emit(_as_result(record), "text", None, remarks=output.remarks_on([record]))
 
 
 def _as_result(record: RunRecord) -> output.TableResult:

@@ -60,7 +60,7 @@ def command() -> None:
 @options.measures_option("Show these measures; only runs that have the first.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), metavar="N", help="The newest N.")
 @options.store_option
-@options.result_options("text", "markdown", "csv", "tsv", "json")
+@options.result_options("text", "markdown", "csv", "tsv", "json", brief=False)
 def list_(
     *,
     measures: tuple[str, ...],
@@ -81,7 +81,7 @@ def list_(
     if not runs and layout != "json":
         output.narrate(f"no such runs in {place}")
     result = output.TableResult(list_table(runs, wanted), {"runs": list_data(runs)})
-    output.emit(result, layout, file)
+    output.emit(result, layout, file, brief=False)
 
 
 @command.command("show")
@@ -93,7 +93,7 @@ def list_(
     help="Only this query: its values and, if stored, its text and results.",
 )
 @options.store_option
-@options.result_options("text", "markdown", "json")
+@options.result_options("text", "markdown", "json", brief=False)
 def show(
     *,
     run: str,
@@ -112,7 +112,7 @@ def show(
     with open_store(store) as opened:
         found = opened.run(run)
         result = _StoredRun(found, per_query) if query is None else read_query(found, query)
-        output.emit(result, layout, file)
+        output.emit(result, layout, file, brief=False)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy as np
 from assay.arrays import Floats
 from assay.comparison.pairs import POWER, ComparisonSettings, Pair
 from assay.comparison.verdict import join_names
+from assay.core.text import Remark
 from assay.stats import INVERTIBLE
 
 if TYPE_CHECKING:
@@ -36,19 +37,28 @@ def comparison_remarks(comparison: Comparison) -> Iterator[str]:
     """All remarks on a comparison, those on all measures first."""
     yield from comparison.alignment_remarks
     yield from () if comparison.slices is None else comparison.slices.remarks
-    yield from _too_few_resamples(comparison.pairs, comparison.settings)
-    yield from _uneven_groups(comparison.group_sizes, comparison.settings)
+    few = _too_few_resamples(comparison.pairs, comparison.settings)
+    yield from _in_short("too few resamples to separate pairs", few)
+    uneven = _uneven_groups(comparison.group_sizes, comparison.settings)
+    yield from _in_short("groups of uneven size", uneven)
     for measure in map(str, comparison.measures):
         pairs = comparison.pairs_on(measure)
         removed = max((pair.effect.n_removed for pair in pairs), default=0)
         if removed:
             yield f"{measure}: undefined on up to {removed} queries, left out of pairs"
-        yield from _without_interval(measure, comparison.standings_on(measure))
-        yield from _overstated(measure, [pair for pair in pairs if pair.overstated])
-        yield from _one_sided(measure, pairs)
-        yield from _unequal_variances(measure, pairs)
+        standings = comparison.standings_on(measure)
+        yield from _in_short("no intervals of means", _without_interval(measure, standings))
+        leads = [pair for pair in pairs if pair.overstated]
+        yield from _in_short("lead probably overestimated", _overstated(measure, leads))
+        yield from _in_short("p too small: one-sided differences", _one_sided(measure, pairs))
+        yield from _in_short("unequal variances", _unequal_variances(measure, pairs))
         if comparison.slices is not None:
-            yield from _one_sided_slices(measure, comparison.slices.slices_on(measure))
+            sliced = _one_sided_slices(measure, comparison.slices.slices_on(measure))
+            yield from _in_short("p too small in slices", sliced)
+
+
+def _in_short(short: str, remarks: Iterable[str]) -> Iterator[Remark]:
+    return (Remark(remark, short) for remark in remarks)
 
 
 def _too_few_resamples(pairs: tuple[Pair, ...], settings: ComparisonSettings) -> Iterable[str]:

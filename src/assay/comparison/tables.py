@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_PAIRS",
     "comparison_page",
+    "comparison_screen",
     "data_table",
     "describe_intervals",
     "ends_text",
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 MOST_PAIRS: Final = 45  # all pairs of ten systems; a longer table is not readable
+_FEW_PAIRS: Final = 10  # of five systems; they fit on a screen below their means
 _WORDS: Final = {"identical": "identical", "undecided": "–", "contradictory": "unclear"}
 
 
@@ -265,11 +267,29 @@ def comparison_page(comparison: Comparison, extra: Iterable[Words | Table] = ())
     for measure, verdict in comparison.verdicts.items():
         page.append(Words(verdict, "verdict"))
         page += tables_on(comparison, measure)
-        page.append(Words(power_note(comparison, measure)))
+        page.append(Words(power_note(comparison, measure), "method"))
         if comparison.slices is not None:
             page += comparison.slices.page_on(measure)
-    page += [Words(remark) for remark in comparison.remarks]
-    return [*page, *extra, Words(comparison.method), Words(comparison.signature, "signature")]
+    page += [Words(remark, "remark") for remark in comparison.remarks]
+    method = Words(comparison.method, "method")
+    return [*page, *extra, method, Words(comparison.signature, "signature")]
+
+
+def comparison_screen(comparison: Comparison, extra: Iterable[Words | Table] = ()) -> Page:
+    """The same on one screen: the verdicts, one table of all measures, the pairs if they are few.
+
+    The verdict on the first measure is the headline; those on others follow the table.
+    """
+    verdicts = list(comparison.verdicts.values())
+    page: Page = [Words(verdicts[0], "verdict"), system_table(comparison)]
+    page += [Words(verdict) for verdict in verdicts[1:]]
+    if len(verdicts) == 1 and len(comparison.pairs) <= _FEW_PAIRS:
+        page.append(pair_table(comparison))
+    if comparison.slices is not None:
+        for measure in comparison.verdicts:
+            page += comparison.slices.page_on(measure)
+    page += [Words(remark, "remark") for remark in comparison.remarks]
+    return [*page, *extra, Words(comparison.signature, "signature")]
 
 
 def _needed_data(pair: Pair) -> dict[str, int | None]:

@@ -89,8 +89,8 @@ def task_page(comparison: TaskComparison) -> Page:
     page.append(standings_table(comparison))
     if len(comparison.pairs) <= MOST_PAIRS:
         page.append(task_pair_table(comparison))
-    page += [Words(remark) for remark in comparison.remarks]
-    return [*page, Words(comparison.method), Words(comparison.signature, "signature")]
+    page += [Words(remark, "remark") for remark in comparison.remarks]
+    return [*page, Words(comparison.method, "method"), Words(comparison.signature, "signature")]
 
 
 def task_remarks(comparison: TaskComparison) -> Iterator[str]:

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 __all__ = [
+    "Remark",
     "did_you_mean",
     "fixed",
     "guard_formula",
     "mask_secrets",
     "natural_order",
     "printable",
+    "short_remark",
     "signed",
     "unguard_formula",
 ]
@@ -135,3 +137,39 @@ def did_you_mean(
     near = get_close_matches(str(name), names, n=most, cutoff=cutoff) or names[:fallback]
     shown = dict.fromkeys(forms.get(one, one) if forms else one for one in near)
     return f" Did you mean {' or '.join(shown)}?" if shown else ""
+
+
+class Remark(str):
+    """A sentence for readers; `short` says it in a few words where one line is for all remarks.
+
+    >>> Remark("3 queries judged but not in the run: a, b, c", "3 judged queries missing").short
+    '3 judged queries missing'
+    """
+
+    short: str
+
+    def __new__(cls, text: str, short: str = "") -> Remark:
+        """The sentence, and its few words."""
+        made = super().__new__(cls, text)
+        made.short = short
+        return made
+
+    def about(self, name: str) -> Remark:
+        """The same of one system."""
+        return Remark(f"{name}: {self}", self.short)
+
+
+_CLAUSE: Final = re.compile(r"^(.{12,60}?)(: |; | \(|, |\. |\.?$)")
+
+
+def short_remark(remark: str) -> str:
+    """A remark in a few words: its own short form, or its first clause.
+
+    >>> short_remark("20 documents in 10 groups of equal words: a = b. They take places.")
+    '20 documents in 10 groups of equal words'
+    """
+    own = getattr(remark, "short", "")
+    if own:
+        return str(own)
+    clause = _CLAUSE.match(remark)
+    return clause[1] if clause else remark[:58].rsplit(" ", 1)[0] + " …"

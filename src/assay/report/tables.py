@@ -116,9 +116,9 @@ def report_page(report: Report) -> Page:
         page += [Words(f"Pairs on {headline}"), pair_table(comparison, headline)]
     if comparison is not None and comparison.slices is not None:
         page += comparison.slices.page_on(headline)
-    page += [Words(remark) for remark in report.remarks]
+    page += [Words(remark, "remark") for remark in report.remarks]
     page += [Words(_provenance_line(run)) for run in report.runs if run.provenance]
-    page += [Words(report.method), Words(report.aligned.signature, "signature")]
+    page += [Words(report.method, "method"), Words(report.aligned.signature, "signature")]
     if report.command:
         page += [Words("Make it again:"), Words(report.command, "signature")]
     return page

@@ -84,10 +84,13 @@ def print_page(page: Page) -> None:
         elif part.role == "signature":
             print_signature(console, part.text)
         elif part.text:
-            style = "bold" if part.role == "verdict" else "dim"
+            style = _STYLES.get(part.role, "dim")
             if part.role == "verdict" and part is not page[0]:
                 console.print()
             console.print(Text(printable(part.text), style=style))
+
+
+_STYLES = {"verdict": "bold", "remark": "yellow", "next": "cyan"}
 
 
 def _drop_optional(table: Table, width: int) -> Table:

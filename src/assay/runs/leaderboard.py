@@ -14,6 +14,7 @@ from assay.comparison.sensitivity import Sensitivity, sensitivity
 from assay.comparison.tables import describe_intervals
 from assay.comparison.verdict import join_names
 from assay.core import checks
+from assay.core.text import Remark, short_remark
 from assay.errors import UsageError
 from assay.io.formats import as_judgments
 from assay.measures import Measure
@@ -125,8 +126,8 @@ class Leaderboard:
         each = [list(disclosures(run.scored(), run.chance_means())) for run in self.runs]
         shared = [remark for remark in each[0] if all(remark in one for one in each)]
         mark = "all: " if len(each) > 1 else ""
-        own = [mark + remark for remark in shared] + [
-            f"{run.name}: {remark}"
+        own = [Remark(mark + remark, short_remark(remark)) for remark in shared] + [
+            Remark(f"{run.name}: {remark}", short_remark(remark))
             for run, found in zip(self.runs, each, strict=True)
             for remark in found
             if remark not in shared

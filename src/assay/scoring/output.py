@@ -10,6 +10,7 @@ import numpy as np
 from assay.arrays import Flags
 from assay.core.checks import name_few
 from assay.core.ids import Ids
+from assay.core.text import Remark
 from assay.measures import Measure
 from assay.scoring.scores import Scores
 
@@ -39,15 +40,18 @@ def limit_remarks(scores: Scores, chance: Mapping[str, float] | None = None) -> 
     n_docs = int(scores.settings.get("n_docs", 0))
     deep = [str(m) for m in scores.measures if isinstance(m.cutoff, int) and m.cutoff > n_docs > 0]
     if deep:
-        yield f"{', '.join(deep)}: k is beyond the {n_docs} there are to find"
+        words = f"{', '.join(deep)}: k is beyond the {n_docs} there are to find"
+        yield Remark(words, f"k beyond the {n_docs} there are")
     sure = [name for name, value in (chance or {}).items() if value > 1 - 1e-12]
     if sure:
-        yield f"{', '.join(sure)}: chance is 100 %, any order is right, so this tells nothing"
+        words = f"{', '.join(sure)}: chance is 100 %, any order is right, so this tells nothing"
+        yield Remark(words, f"chance of {sure[0]} is 100 %")
     yield from _below_chance(scores, chance or {})
     unknown = [m for m in scores.measures if math.isnan((chance or {}).get(str(m), 0.0))]
     hard = [str(m) for m in unknown if not m.is_order_free and np.isfinite(scores[m]).any()]
     if hard:
-        yield f"chance of {', '.join(hard)} is not computed: the exact value would take too long"
+        words = f"chance of {', '.join(hard)} is not computed: the exact value would take too long"
+        yield Remark(words, "chance not computed")
 
 
 def _below_chance(scores: Scores, chance: Mapping[str, float]) -> Iterator[str]:
@@ -59,7 +63,8 @@ def _below_chance(scores: Scores, chance: Mapping[str, float]) -> Iterator[str]:
     }
     if low:
         below = [f"{name} ({means[name]:.4f}, chance {value:.4f})" for name, value in low.items()]
-        yield f"below chance, worse than a random order: {', '.join(below)}"
+        words = f"below chance, worse than a random order: {', '.join(below)}"
+        yield Remark(words, f"below chance on {next(iter(low))}")
 
 
 def is_below_chance(measure: Measure, mean: float, chance: float) -> bool:
@@ -85,14 +90,17 @@ def _missing(scores: Scores) -> str:
     if not len(ids):
         return ""
     fate = "left out" if scores.conventions.missing == "skip" else "counted as 0"
-    return f"{_queries(len(ids))} judged but not in the run, {fate}: {name_few(ids)}"
+    number = _queries(len(ids))
+    words = f"{number} judged but not in the run, {fate}: {name_few(ids)}"
+    return Remark(words, f"{number} not in the run, {fate}")
 
 
 def _extra(scores: Scores) -> str:
     if not len(scores.extra):
         return ""
     number = _queries(len(scores.extra))
-    return f"{number} in the run but not judged, left out: {name_few(scores.extra)}"
+    words = f"{number} in the run but not judged, left out: {name_few(scores.extra)}"
+    return Remark(words, f"{number} not judged, left out")
 
 
 def _empty(scores: Scores) -> str:
@@ -109,10 +117,10 @@ def _tied(scores: Scores) -> str:
     dependent = scores.tied.any(axis=0)
     if not dependent.any():
         return ""
-    return (
-        f"{dependent.mean():.0%} of queries have a value that depends on ties "
-        f"(ties: {scores.conventions.ties})"
-    )
+    share = f"{dependent.mean():.0%}"
+    rule = f"(ties: {scores.conventions.ties})"
+    words = f"{share} of queries have a value that depends on ties {rule}"
+    return Remark(words, "values depend on ties")
 
 
 def _queries(number: int) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.core.on_demand import OnDemand
-from assay.core.text import printable
+from assay.core.text import printable, short_remark
 from assay.tables.table import Table, as_markdown, as_text, markdown_text
 
 if TYPE_CHECKING:
@@ -16,18 +18,51 @@ else:
     html = OnDemand("assay.tables.html")
     latex = OnDemand("assay.tables.latex")
 
-__all__ = ["Page", "Words", "html_page", "latex_page", "markdown_page", "text_page"]
+__all__ = ["Page", "Words", "brief_page", "html_page", "latex_page", "markdown_page", "text_page"]
 
 
 @dataclass(frozen=True)
 class Words:
-    """A paragraph; its role is verdict, note or signature."""
+    """A paragraph. Its role is verdict, note, signature, remark (what to know about the numbers),
+    method (how they were made) or next (what to type now).
+    """
 
     text: str
     role: str = "note"
 
 
 Page = list[Words | Table]
+
+
+def brief_page(page: Page, *, whole_signature: bool = False) -> Page:
+    """The page on one screen: remarks counted in one line, the signature as an id, no methods."""
+    shown: Page = []
+    remarks = [part.text for part in page if isinstance(part, Words) and part.role == "remark"]
+    for part in page:
+        if isinstance(part, Words) and part.role == "signature":
+            shown += [Words(_remark_line(remarks), "remark")]
+            remarks = []
+            shown.append(part if whole_signature else _signature_id(part))
+        elif isinstance(part, Table) or part.role not in ("remark", "method"):
+            shown.append(part)
+    return shown if not remarks else [*shown, Words(_remark_line(remarks), "remark")]
+
+
+def _remark_line(remarks: list[str]) -> str:
+    """One remark as it is; several in a few words each, those of one kind counted."""
+    kinds = Counter(map(short_remark, remarks))
+    if len(kinds) < 2 and len(remarks) < 2:
+        return "".join(f"⚠ {one}" for one in remarks)
+    words = [kind if n == 1 else f"{kind} ({n}×)" for kind, n in kinds.items()]
+    return f"⚠ {' · '.join(words)} · details: --full"
+
+
+def _signature_id(words: Words) -> Words:
+    """A few letters that stand for the signature: other letters mean other conventions or data."""
+    if not words.text:
+        return words
+    letters = hashlib.sha256(words.text.encode()).hexdigest()[:10]
+    return Words(f"signature {letters} (whole: --signature)", "signature")
 
 
 def text_page(page: Page) -> str:
@@ -72,5 +107,5 @@ def _latex_words(words: Words) -> str:
 
 def _html_words(words: Words) -> str:
     text = html.html_text(words.text)
-    mark = {"verdict": "strong", "note": "span", "signature": "small"}[words.role]
+    mark = {"verdict": "strong", "signature": "small"}.get(words.role, "span")
     return f'<p style="overflow-wrap:anywhere"><{mark}>{text}</{mark}></p>'

@@ -207,6 +207,8 @@ _output_options = options.add_options(
     ),
     click.option("--csv", "csv_wanted", is_flag=True, help="The same as --format csv."),
     options.json_option,
+    options.full_option,
+    options.signature_option,
     options.output_option,
 )
 
@@ -297,9 +299,7 @@ def print_on_terminal(report: BenchReport) -> None:
     """The leaderboard with its intervals drawn, costs and findings."""
     from assay.cli.bench.terminal import print_bench
 
-    print_bench(report.result, report.board)
-    for sentence in report.gate.sentences:
-        click.echo(sentence)
+    print_bench(report.result, report.board, output.as_shown(report.page()))
 
 
 def _choose_layout(chosen: dict[str, Any]) -> str:

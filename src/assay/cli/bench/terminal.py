@@ -12,15 +12,13 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from assay.comparison.tables import power_note
 from assay.core.text import printable
-from assay.report.terminal import SEVERITY_STYLES, print_blocks, print_signature
-from assay.tables.page import Words
-from assay.tasks.bench.tables import describe_search, index_page, rerank_page
+from assay.report.terminal import print_blocks, print_page
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Standing
     from assay.report.report import Report
+    from assay.tables.page import Page
     from assay.tables.table import Table
     from assay.tasks.bench.explain import Answers
     from assay.tasks.bench.result import BenchResult
@@ -39,19 +37,12 @@ _NARROWEST: Final = 12
 _WIDEST: Final = 32
 
 
-def print_bench(result: BenchResult, report: Report) -> None:
-    """Everything that a bench has to say."""
+def print_bench(result: BenchResult, report: Report, page: Page) -> None:
+    """The leaderboard with its intervals drawn, costs, and what else its page says."""
     console = Console(highlight=False, markup=False, emoji=False)
     print_leaderboard(console, result, report)
     print_costs(console, result)
-    _print_indexes(console, result, report)
-    _print_findings(console, result, report)
-    if report.comparison is not None:
-        console.print(Text(power_note(report.comparison, str(report.measures[0])), style="dim"))
-    for line in describe_search(result):
-        console.print(Text(printable(line), style="dim"))
-    console.print(Text(report.method, style="dim"))
-    print_signature(console, report.aligned.signature)
+    print_page(page[len(report.verdicts) + 2 :])  # these and the two tables are printed
 
 
 def print_leaderboard(console: Console, result: BenchResult, report: Report) -> None:
@@ -159,29 +150,6 @@ def interval_picture(
 def print_costs(console: Console, result: BenchResult) -> None:
     """What each system costs."""
     print_blocks(console, result.cost_table())
-
-
-def _print_indexes(console: Console, result: BenchResult, report: Report) -> None:
-    """What rerankers gain, what indexes lose against their own exact search, and what they find."""
-    for block in (*rerank_page(result, report), *index_page(result, report)):
-        if isinstance(block, Words):
-            console.print(Text(printable(block.text)))
-        else:
-            print_blocks(console, block)
-
-
-def _print_findings(console: Console, result: BenchResult, report: Report) -> None:
-    """A line or two for each finding and remark."""
-    for finding in result.diagnosis.findings:
-        words = str(finding).removeprefix(f"{finding.severity}: ")
-        grid = RichTable.grid(padding=(0, 1))
-        sign = {"error": "✗", "warning": "!", "note": "·"}[finding.severity]
-        grid.add_row(Text(sign, style=SEVERITY_STYLES[finding.severity]), Text(printable(words)))
-        console.print(grid)
-    for remark in report.run_remarks:
-        console.print(Text(f"· {printable(remark)}"))
-    if result.diagnosis.findings or report.run_remarks:
-        console.print()
 
 
 def print_answers(answers: Answers) -> None:

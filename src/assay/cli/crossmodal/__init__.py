@@ -50,6 +50,7 @@ _FORMATS = ("text", "markdown", "latex", "csv", "tsv", "json")
 @click.option(
     "--full",
     is_flag=True,
+    callback=options.note_in_context,
     help="Also P@k, R@k, nDCG@k, MAP@R with interval, chance, ceiling; and each label.",
 )
 @click.option(
@@ -75,6 +76,7 @@ _FORMATS = ("text", "markdown", "latex", "csv", "tsv", "json")
 )
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
+@options.signature_option
 @click.option(
     "-o",
     "--output",
@@ -114,17 +116,16 @@ def command(*, saving: Saving, demo: str | None, **chosen: Any) -> None:
     _refuse_contradictions(chosen, rich, layout)
     results = _evaluate(chosen, saving)
     saving.save(results.records(), *_list_inputs(chosen))
-    labelled = isinstance(results, LabelRetrievalResult)
-    if labelled or layout not in output.DELIMITERS:  # beside tables, emit narrates them
-        output.narrate_all(results.remarks)
     for path in chosen["confusions"]:
         if not isinstance(results, PairedResult):
             _write_confusion(results.directions, path)
     if not isinstance(results, LabelRetrievalResult):
-        output.emit(results, layout, chosen["file"])
+        remarks = output.own_remarks(results, layout)
+        output.emit(results, layout, chosen["file"], remarks=remarks)
     elif rich:
         _emit_tables(results, layout, chosen["file"])
     else:
+        output.narrate_all(results.remarks)
         _print_summary(results, chosen["file"])
         output.narrate("Label-Recall@K divides by K: it is P@k, precision. --full has R@k, too.")
 
@@ -361,7 +362,7 @@ def _emit_tables(results: LabelRetrievalResult, layout: str, file: str | None) -
         _print_summary(results, None)
     if layout == "text" and file is None:
         title = "95 % intervals over queries; micro: mean over queries, macro: mean over labels"
-    output.emit(_LabelTables(results, title), layout, file)
+    output.emit(_LabelTables(results, title), layout, file, remarks=results.remarks)
 
 
 def _write_confusion(found: list[DirectionResult], path: str) -> None:

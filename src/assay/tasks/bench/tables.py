@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.arrays import numbers_or_none
 from assay.comparison.tables import power_note
+from assay.core.text import Remark
 from assay.stats.ranks import split_letters
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
@@ -282,12 +283,31 @@ def bench_page(result: BenchResult, board: Leaderboard) -> Page:
     page: Page = [Words(verdict, "verdict") for verdict in board.verdicts.values()]
     page += [leaderboard(result, board), cost_table(result)]
     page += [*rerank_page(result, board), *index_page(result, board)]
-    page += [Words(str(finding)) for finding in result.diagnosis.findings]
-    page += [Words(remark) for remark in board.run_remarks]
+    page += [Words(remark, "remark") for remark in _list_remarks(result, board)]
     if board.comparison is not None:
-        page.append(Words(power_note(board.comparison, str(board.measures[0]))))
-    page += [Words(line) for line in describe_search(result)]
-    return [*page, Words(board.method), Words(board.aligned.signature, "signature")]
+        page.append(Words(power_note(board.comparison, str(board.measures[0])), "method"))
+    page += [Words(line, "method") for line in (*describe_search(result), board.method)]
+    return [*page, Words(board.aligned.signature, "signature")]
+
+
+# Findings by their codes, where one line is for all of them.
+_IN_SHORT: Final = {
+    "all-fail": "{:,} queries nobody solves",
+    "disagreement": "{:,} queries with systems far apart",
+    "duplicate-docs": "{:,} duplicate documents",
+    "near-duplicate-docs": "{:,} near-duplicates",
+    "unjudged": "unjudged documents among the first",
+    "zero-vectors": "{:,} texts without a vector",
+}
+
+
+def _list_remarks(result: BenchResult, board: Leaderboard) -> Iterator[str]:
+    """What was found in texts and results, the gravest first, and what the numbers alone hide."""
+    for finding in result.diagnosis.findings:
+        yield Remark(
+            str(finding), _IN_SHORT.get(finding.code, finding.message).format(finding.count)
+        )
+    yield from board.run_remarks
 
 
 def describe_search(result: BenchResult) -> Iterator[str]:

@@ -39,9 +39,9 @@ def report_page(report: CodesReport) -> Page:
             page.append(judged_table(report, report.comparison, measure))
     if settings.hashing is not None:
         page += _hashing_part(report, settings.hashing)
-    page += [cost_table(report), *(Words(remark) for remark in report.remarks)]
+    page += [cost_table(report), *(Words(remark, "remark") for remark in report.remarks)]
     if report.comparison is not None:
-        page.append(Words(method_note(report.comparison)))
+        page.append(Words(method_note(report.comparison), "method"))
     return [*page, Words(report.signature, "signature")]
 
 

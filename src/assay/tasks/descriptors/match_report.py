@@ -307,9 +307,9 @@ class MatchingReport:
         if self.comparison is not None:
             page.append(Words(f"{_SHARE}, the precision of a pair's matches, is MMA@{HEADLINE}:"))
             page += [Words(words, "verdict") for words in self.comparison.verdicts.values()]
-            page += [Words(words) for words in self.comparison.remarks]
+            page += [Words(words, "remark") for words in self.comparison.remarks]
             page.append(self.comparison.pair_table())
-        page += [*rest, *(Words(line) for line in self.remarks)]
+        page += [*rest, *(Words(line, "remark") for line in self.remarks)]
         return [*page, Words(self.signature, "signature")]
 
     def _setting_words(self) -> str:

@@ -165,12 +165,12 @@ class ExperimentReport:
         page.append(first)
         if self.comparison is not None:
             page += [Words(words, "verdict") for words in self.comparison.verdicts.values()]
-            page += [Words(words) for words in self.comparison.remarks]
+            page += [Words(words, "remark") for words in self.comparison.remarks]
             page.append(self.comparison.pair_table())
         page += rest
         for tau in how.tau[1:]:
             page += [Words(f"τ = {tau:g} px"), tables.category_table(self.summaries_at(tau))]
-        page += [Words(line) for line in self.remarks]
+        page += [Words(line, "remark") for line in self.remarks]
         return [*page, Words(self.signature, "signature")]
 
     def _keypoints(self) -> str:

@@ -195,7 +195,7 @@ class ModelResults:
         report = self.comparison
         if report is not None and report.paired is not None:
             page += [Words(words, "verdict") for words in report.paired.verdicts.values()]
-            page += [Words(words) for words in report.paired.remarks]
+            page += [Words(words, "remark") for words in report.paired.remarks]
         if report is not None and self._has_seeds:
             page.append(Words(report.advice))
         page += [*self._more_tables(), *self.further.page()]
