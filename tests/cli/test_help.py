@@ -12,7 +12,7 @@ import pytest
 from click.shell_completion import BashComplete
 
 import assay as library
-from assay.cli.help import _FEW, _SECTION_OF, Command
+from assay.cli.commands import _FEW, _SECTION_OF, Command
 from assay.cli.main import assay, main
 from tests.cli.every_command import COMMANDS
 

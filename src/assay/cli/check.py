@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from assay.cli import options, output
-from assay.cli.help import Command
+from assay.cli.commands import Command
 from assay.inspect.check import check
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.options import MultiOptionCommand
+from assay.cli.commands import MultiOptionCommand
 from assay.cli.progress import status_line
 from assay.core.ids import Ids
 from assay.errors import InputError, MismatchError

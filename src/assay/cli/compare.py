@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
+from assay.cli.commands import Command
 from assay.cli.gating import Gate, gate_options
-from assay.cli.help import Command
 from assay.comparison.compare import compare
 from assay.comparison.tables import MOST_PAIRS, comparison_page, comparison_screen, data_table
 from assay.measures import parse_many

@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from assay.cli import output
-from assay.cli.help import Command
+from assay.cli.commands import Command
 from assay.core.conventions import PRESETS
 from assay.measures import GROUPS, REGISTRY
 from assay.models.specs import ENCODERS, LEXICAL

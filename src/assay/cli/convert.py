@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from assay.cli import options, output
-from assay.cli.help import Command
+from assay.cli.commands import Command
 from assay.core.conventions import Conventions
 from assay.io.formats import read_qrels, read_run
 from assay.io.writers import write_qrels, write_run

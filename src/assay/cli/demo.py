@@ -13,7 +13,7 @@ import click
 
 from assay.cli import options, output
 from assay.cli.bench import BenchReport
-from assay.cli.help import Command
+from assay.cli.commands import Command
 from assay.cli.progress import system_bars
 from assay.cli.saving import saving_runs
 from assay.cli.walking import walk

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.help import CommandGroup
+from assay.cli.commands import CommandGroup
 from assay.cli.progress import progress_bar
 from assay.cli.saving import Saving, repeated_batch
 from assay.errors import UsageError

@@ -6,7 +6,7 @@ import click
 
 from assay.cli import options, output
 from assay.cli.cluster_options import cluster_options, open_cluster_with_bar
-from assay.cli.help import Command
+from assay.cli.commands import Command
 from assay.cluster import encode_shards
 from assay.models import EncoderSettings
 

@@ -10,7 +10,7 @@ import click
 
 from assay.arrays import numbers_or_none
 from assay.cli import options, output
-from assay.cli.help import Command
+from assay.cli.commands import Command
 from assay.measures import parse_many
 from assay.report.trec_layout import trec_layout
 from assay.runs import tables

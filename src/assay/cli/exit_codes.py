@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 import click
 
@@ -13,7 +14,7 @@ from assay.cli import signals
 from assay.core.text import mask_secrets, printable
 from assay.errors import AssayError
 
-__all__ = ["BrokenOutputError", "name_broken_pipes", "run_command"]
+__all__ = ["BrokenOutputError", "name_broken_pipes", "note_command", "run_command"]
 
 _FILE_SYSTEM = 5
 _INTERNAL_ERROR = 70
@@ -110,15 +111,38 @@ def _explain(error: Exception) -> int:
         _print_error(f"{where}{error.strerror or error}.")
         return _FILE_SYSTEM
     if isinstance(error, MemoryError):
-        _print_error("out of memory. Use fewer runs or a smaller --depth.")
+        _print_error(f"out of memory. {_save_memory()}")
         return _FILE_SYSTEM
     return _report_internal_error(error)
+
+
+# What makes a command need less memory, by the option that it has for it.
+_SMALLER: Final = {
+    "query_block": "a smaller --query-block",
+    "depth": "a smaller --depth",
+    "k": "a smaller -k",
+    "batch_size": "a smaller --batch-size",
+    "runs": "fewer runs",
+    "files": "fewer files",
+}
+_last_command: list[click.Command] = []
+
+
+def note_command(command: click.Command) -> None:
+    """Remember which command runs, for what is said where memory runs out."""
+    _last_command[:] = [command]
+
+
+def _save_memory() -> str:
+    names = {one.name for command in _last_command for one in command.params}
+    cures = [words for name, words in _SMALLER.items() if name in names]
+    return f"Use {' or '.join(cures or ['smaller files'])}, or a machine with more."
 
 
 def _usage_message(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     hint = f" See '{context.command_path} --help'." if context is not None else ""
-    return error.format_message() + hint
+    return " ".join(error.format_message().split()) + hint
 
 
 def _report_internal_error(error: Exception) -> int:

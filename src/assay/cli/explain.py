@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.help import Command
+from assay.cli.commands import Command
 from assay.cli.options import open_store
 from assay.cli.progress import system_bars
 from assay.inspect.explain import explain

@@ -7,7 +7,7 @@ from typing import cast
 import click
 
 from assay.cli import options, output
-from assay.cli.help import Command
+from assay.cli.commands import Command
 from assay.io.formats import read_run
 from assay.io.writers import write_run
 from assay.search.fusion import Method, Normalization, fuse

@@ -20,8 +20,8 @@ from typing import Any, Final
 import click
 
 from assay import __version__
-from assay.cli.exit_codes import name_broken_pipes, run_command
-from assay.cli.help import CommandGroup, write_commands
+from assay.cli.commands import CommandGroup, write_commands
+from assay.cli.exit_codes import name_broken_pipes, note_command, run_command
 from assay.core.text import did_you_mean
 
 __all__ = ["COMMANDS", "assay", "main"]
@@ -105,6 +105,7 @@ class LazyGroup(CommandGroup):
             command: click.Command = import_module(f"assay.cli.{cmd_name}").command
         if "_ASSAY_COMPLETE" in os.environ:  # a shell asks what may follow
             import_module("assay.cli.completion").complete_values(command)
+        note_command(command)
         gc.enable()  # `python -m assay` disables it while modules load
         return command
 

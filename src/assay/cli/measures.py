@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.help import Command
+from assay.cli.commands import Command
 from assay.core.conventions import PRESETS
 from assay.measures import GROUPS, REGISTRY, parse_many
 from assay.measures.registry import format_value, load_measures

@@ -14,7 +14,6 @@ from click.core import ParameterSource
 
 from assay import store as run_store
 from assay.cli import output
-from assay.cli.help import Command
 from assay.cli.saving import saving_runs
 from assay.core.consent import Consent
 from assay.core.conventions import CHOICES, Conventions
@@ -31,7 +30,6 @@ else:
 
 __all__ = [
     "RUN_FORMATS",
-    "MultiOptionCommand",
     "add_options",
     "apply_threshold",
     "consent_options",
@@ -86,57 +84,6 @@ def output_folder(path: str) -> str:
     if "://" not in path:
         check_folder(path)
     return path
-
-
-class MultiOptionCommand(Command):
-    """A command whose repeatable options may list their values: `-k 1 5 10`.
-
-    Where the command takes arguments, too, only options that take numbers may: what is not a
-    number is an argument again.
-    """
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Repeat the name of an option before each further value."""
-        only_numbers = any(isinstance(one, click.Argument) for one in self.params)
-        many = {
-            name
-            for option in self.params
-            if isinstance(option, click.Option) and option.multiple
-            if not only_numbers or isinstance(option.type, click.types.IntParamType)
-            for name in option.opts
-        }
-        return super().parse_args(ctx, _repeat_names(args, many, only_numbers=only_numbers))
-
-
-def _repeat_names(args: list[str], many: set[str], *, only_numbers: bool = False) -> list[str]:
-    """The arguments with every value of these options under a name of its own.
-
-    >>> _repeat_names(["--k_values", "1", "2", "--full"], {"--k-values"})
-    ['--k_values', '1', '--k_values', '2', '--full']
-    >>> _repeat_names(["-k", "1", "2", "a.npy", "3"], {"-k"}, only_numbers=True)
-    ['-k', '1', '-k', '2', 'a.npy', '3']
-    """
-    made: list[str] = []
-    current, given = "", 0
-    for arg in args:
-        if arg.startswith("-") and not _is_number(arg):
-            name = arg.partition("=")[0].replace("_", "-")
-            current, given = (arg, 0) if name in many and "=" not in arg else ("", 0)
-        elif current and given and only_numbers and not _is_number(arg):
-            current = ""
-        elif current:
-            made += [current] if given else []
-            given += 1
-        made.append(arg)
-    return made
-
-
-def _is_number(arg: str) -> bool:
-    try:
-        float(arg)
-    except ValueError:
-        return False
-    return True
 
 
 def add_options(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:

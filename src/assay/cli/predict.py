@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.options import MultiOptionCommand
+from assay.cli.commands import MultiOptionCommand
 from assay.cli.progress import progress_bar
 from assay.compat.next_location import legacy_json as legacy_data
 from assay.errors import UsageError

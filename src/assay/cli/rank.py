@@ -8,7 +8,7 @@ import click
 
 from assay.cli import options, output
 from assay.cli.cluster_options import cluster_options, open_cluster_with_bar
-from assay.cli.help import Command
+from assay.cli.commands import Command
 from assay.cli.progress import progress_bar
 from assay.cli.saving import saving_runs
 from assay.cluster import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from assay.cli import options, output
-from assay.cli.help import Command
+from assay.cli.commands import Command
 from assay.errors import MeasureError
 from assay.io.tables import read_groups
 from assay.measures import Measure, parse_many

@@ -14,7 +14,7 @@ import numpy as np
 
 from assay import store as run_store
 from assay.cli import options, output
-from assay.cli.help import CommandGroup
+from assay.cli.commands import CommandGroup
 from assay.cli.main import assay
 from assay.cli.options import open_store
 from assay.cli.repeating import StoredCommand

@@ -7,7 +7,7 @@ import json
 import click
 
 from assay.cli import options, output
-from assay.cli.help import Command
+from assay.cli.commands import Command
 from assay.tasks.bench.config import SCHEMA
 
 __all__ = ["command"]

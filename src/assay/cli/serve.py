@@ -7,7 +7,7 @@ import os
 import click
 
 from assay.cli import options, output
-from assay.cli.help import Command
+from assay.cli.commands import Command
 from assay.web.server import TOKEN_VARIABLE, serve
 
 __all__ = ["command"]

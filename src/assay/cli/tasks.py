@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
-from assay.cli.help import Command
+from assay.cli.commands import Command
 from assay.comparison.tables import MOST_PAIRS
 from assay.comparison.task_pages import task_data_table
 from assay.comparison.task_values import MISSING

@@ -26,7 +26,7 @@ from assay.io.formats import as_judgments, ending_of, read_qrels
 from assay.io.ir_data import is_ir, read_ir
 from assay.io.json_text import parse_json
 from assay.io.lines import number_ids, pack_ids, pick_column
-from assay.io.streams import read_lines, read_text
+from assay.io.streams import missing_file, read_lines, read_text
 from assay.io.texts import Texts, as_text_ids, parquet_parts, read_texts
 
 __all__ = [
@@ -57,6 +57,8 @@ def find_layout(folder: str | os.PathLike[str], split: str) -> Layout:
     folders corpus, queries and qrels (or data, default), each part of the last named by its split.
     """
     home = Path(folder)
+    if not home.exists():
+        raise missing_file(str(home))
     if not home.is_dir():
         raise UsageError(
             f"{home} is not a folder in BEIR's layout. Give queries and judgments as well "

@@ -15,10 +15,11 @@ import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
+from assay.core.text import did_you_mean
 from assay.errors import FormatError, MissingPackageError, StorageError, UsageError
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "BOMB_RATIO",
     "CHUNK_SIZE",
     "list_folder",
+    "missing_file",
     "open_chunks",
     "read_lines",
     "read_text",
@@ -44,6 +46,7 @@ LIMIT_VARIABLE: Final = "ASSAY_MAX_BYTES"
 _WEIGHTS: Final = {b"{": 190, b"[": 64, b",": 36, b":": 90, b'"': 20, b"\n": 80}
 _WEIGHT_OF_TEXT: Final = 3  # bytes, text, and a piece of it
 
+_LISTED: Final = 2000  # names of a folder among which a mistyped one is looked for
 _NO_PIPES = (
     "Standard input and pipes are not read. Write the data to a file, which may be .gz or .zst, "
     "and give its path."
@@ -117,12 +120,26 @@ def _open_error(error: OSError | ValueError, name: str) -> StorageError:
     if number == errno.ENOENT and name == "-":
         return StorageError(f"There is no file called '-'. {_NO_PIPES}")
     if number == errno.ENOENT:
-        return StorageError(f"{name} does not exist. Check the path.")
+        return missing_file(name)
     if number == errno.EACCES and not os.path.isdir(name):
         return StorageError(f"{name} may not be read. Check its permissions.")
     if os.path.isdir(name):  # Windows refuses to open one
         return _is_directory(name)
     return StorageError(f"{name!r} cannot be opened: {getattr(error, 'strerror', None) or error}.")
+
+
+def missing_file(name: str) -> StorageError:
+    """The error of a file or folder that is not there, with the nearest names that are."""
+    folder, last = os.path.split(name)
+    near = ""
+    try:
+        with os.scandir(folder or ".") as entries:
+            there = [entry.name for entry in islice(entries, _LISTED)]
+        whole = {one: os.path.join(folder, one) for one in there}
+        near = did_you_mean(last, there, most=2, forms=whole)
+    except (OSError, ValueError):
+        near = f" There is no folder {folder} either." if folder else ""
+    return StorageError(f"{name} does not exist.{near or ' Check the path.'}")
 
 
 def _is_directory(name: str) -> StorageError:

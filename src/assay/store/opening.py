@@ -93,7 +93,10 @@ def _read_only_reason(
 ) -> str:
     """Why the store must not be written; empty where it may be."""
     if version is None and (read_only or not create):
-        raise StorageError(f"There is no store at {location}. Saving a run creates one.")
+        raise StorageError(
+            f"There is no store at {location}. Saving a run creates one: add --save (and "
+            f"--store {location}) to a command, as in assay eval run.txt -r qrels.txt --save."
+        )
     if version is not None and version not in known_versions():
         return (
             f"The store {location} was written by a newer version of Assay (schema {version}, "

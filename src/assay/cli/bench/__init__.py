@@ -12,8 +12,8 @@ import click
 
 from assay.cli import options, output
 from assay.cli.cluster_options import cluster_options, refuse_idle_workers
+from assay.cli.commands import Command
 from assay.cli.gating import GateAnswer, gate_options
-from assay.cli.help import Command
 from assay.cli.progress import system_bars
 from assay.cluster import open_cluster
 from assay.comparison.pairs import ComparisonSettings

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from assay.cli import options, output
+from assay.cli.commands import MultiOptionCommand
 from assay.cli.crossmodal.choices import input_options, prototype_options, search_options
-from assay.cli.options import MultiOptionCommand
 from assay.cli.progress import progress_bar
 from assay.cli.walking import walk
 from assay.compat.label_retrieval import save_results, summary

@@ -242,6 +242,11 @@ def load(request: EncoderRequest) -> Encoder:
     address = request.settings.base_url or own_address()
     key = request.settings.key_env
     endpoint = Endpoint(address.rstrip("/"), KEY if key is None else key)
+    if endpoint.base_url == _ADDRESS and not os.environ.get(endpoint.key_env, "").strip():
+        raise UsageError(
+            f"{request.spec} needs a key: set {endpoint.key_env or KEY}, or name an endpoint of "
+            "your own with --base-url URL."
+        )
     return Encoder(
         request.spec,
         partial(_encode, endpoint, request.argument),

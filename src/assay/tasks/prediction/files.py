@@ -22,7 +22,7 @@ from assay.errors import FormatError, MismatchError, UsageError, ValueRangeError
 from assay.io.arrays import NpyRows, load_keyed, load_npy, load_npz, npz_keys
 from assay.io.json_text import parse_json
 from assay.io.parquet import open_parquet, read_columns
-from assay.io.streams import FilePath, read_lines, split_array
+from assay.io.streams import FilePath, missing_file, read_lines, split_array
 from assay.io.tables import numbered_rows
 
 __all__ = ["PredictionFile", "as_lists", "read_labels", "read_prediction_file", "read_table"]
@@ -67,6 +67,8 @@ def read_prediction_file(
     ending = _ending(split_array(name)[0])
     if ending == ".npy":
         if targets is None:
+            if not os.path.exists(split_array(name)[0]):
+                raise missing_file(split_array(name)[0])
             raise UsageError(f"{name} holds scores only. Give the targets with --targets FILE.")
         if candidates:
             return PredictionFile(name, targets, candidates={candidates[0]: load_npy(path)})
