@@ -314,7 +314,7 @@ def test_a_fault_of_ours_is_one_line_with_exit_code_70(assay, monkeypatch):
     assert r"ZeroDivisionError: oh \x1b[31m" in answer.err
 
 
-@pytest.mark.parametrize("arguments", [[], ["eval"], ["eval", "run.txt"], ["--nothing"], ["check"]])
+@pytest.mark.parametrize("arguments", [["eval"], ["eval", "run.txt"], ["--nothing"], ["check"]])
 def test_usage_is_exit_code_2(arguments):
     done = process(*arguments)
     assert done.returncode == 2

@@ -254,7 +254,7 @@ def _evaluate(chosen: dict[str, Any]) -> CodesReport:
     )
     doc_ids = _read_ids(chosen["doc_ids"], docs, "doc", chosen["qrels"])
     query_ids = _read_ids(chosen["query_ids"], queries, "query", chosen["qrels"])
-    with status_line("float") as progress:
+    with status_line() as progress:
         return evaluate_codes(
             docs.vectors,
             None if queries is None else queries.vectors,

@@ -79,11 +79,29 @@ def _write_options(params: Iterable[click.Parameter], context: click.Context, to
                 to.write_dl(rows)
 
 
+def _be_quiet(context: click.Context, _: click.Parameter, value: bool) -> None:
+    context.meta["assay.quiet"] = value
+
+
+_QUIET: Final = click.Option(
+    ["--quiet"],
+    is_flag=True,
+    expose_value=False,
+    callback=_be_quiet,
+    help="Do not show how far the work is.",
+)
+
+
 class Command(click.Command):
     """A command whose options stand in groups, and that says what to type where it was mistyped.
 
     Measures may be listed: `-m nDCG@10 AP`.
     """
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The parameters, and --quiet, which every command has."""
+        *own, last = super().get_params(ctx)
+        return [*own, _QUIET, last]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The options, in groups."""

@@ -103,10 +103,9 @@ def command(
     output.refuse_input(file, *paths, qrels, *grouping)
     output.refuse_same_file(file, gate.look_file)
     wanted = _choose_measures(measures, rel, gate)
-    with output.show_activity("reading and scoring …", qrels, *paths):
-        records = score_run_files(
-            paths, qrels, wanted, conventions=rules, allow_mismatch=allow_mismatch
-        )
+    records = score_run_files(
+        paths, qrels, wanted, conventions=rules, allow_mismatch=allow_mismatch
+    )
     column = None
     if by is not None:
         records, column = group_records(records, by)

@@ -102,15 +102,14 @@ def command(
     output.refuse_input(file, *runs, qrels, options.group_file(by))
     names = measures or (("official",) if layout == "trec" else ("default",))
     wanted = options.apply_threshold(parse_many(names), rel)
-    with output.show_activity("reading and scoring …", qrels, *runs):
-        records = score_run_files(
-            runs,
-            qrels,
-            wanted,
-            conventions=rules,
-            n_docs=n_docs,
-            allow_mismatch=allow_mismatch,
-        )
+    records = score_run_files(
+        runs,
+        qrels,
+        wanted,
+        conventions=rules,
+        n_docs=n_docs,
+        allow_mismatch=allow_mismatch,
+    )
     column = None
     if by is not None:
         records, column = group_records(records, by)

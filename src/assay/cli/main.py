@@ -22,6 +22,7 @@ import click
 from assay import __version__
 from assay.cli.commands import CommandGroup, write_commands
 from assay.cli.exit_codes import name_broken_pipes, note_command, run_command
+from assay.cli.progress import showing_progress
 from assay.core.text import did_you_mean
 
 __all__ = ["COMMANDS", "assay", "main"]
@@ -89,8 +90,8 @@ class LazyGroup(CommandGroup):
         return context
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
-        with name_broken_pipes():
+        """Run the command, and show how far it is."""
+        with name_broken_pipes(), showing_progress(ctx):
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import click
 from click.core import ParameterSource
 
+from assay.cli.progress import clear_progress
 from assay.core.text import Remark, printable, short_remark
 from assay.errors import UsageError
 from assay.io.atomic import atomic_write
@@ -45,7 +45,6 @@ __all__ = [
     "refuse_input",
     "refuse_same_file",
     "remarks_on",
-    "show_activity",
     "silence_logging",
 ]
 
@@ -135,6 +134,7 @@ def narrate_all(messages: Iterable[str]) -> None:
 
 def narrate(message: str) -> None:
     """Say something about the result, beside it."""
+    clear_progress()
     print(printable(message), file=sys.stderr, flush=True)
 
 
@@ -149,6 +149,7 @@ def as_json(data: dict[str, Any]) -> str:
 
 def put(text: str, file: str | None) -> None:
     """Write a result to stdout, or whole or not at all to a file."""
+    clear_progress()
     if file is None:
         safe = "\n".join(map(_keep_tabs, text.split("\n"))) if on_terminal() else text
         print(safe)
@@ -195,6 +196,7 @@ def emit(
     `remarks` that the result does not hold itself stand in its text, and beside other formats.
     On stdout, text is what fits on a screen, unless the result is not `brief` or --full is given.
     """
+    clear_progress()
     whole = file is not None or is_full() or not brief
     page = _page_to_show(result, remarks, whole=whole) if format == "text" else None
     if page is None:
@@ -366,19 +368,6 @@ def silence_logging() -> None:
     root = logging.getLogger()
     if not root.handlers:
         root.addHandler(logging.NullHandler())
-
-
-_LARGE = 30_000_000  # bytes that take long enough to read for somebody to wait
-
-
-def show_activity(what: str, *files: str) -> AbstractContextManager[object]:
-    """Something that moves, where the files are large enough to wait for and somebody watches."""
-    large = sum(os.path.getsize(file) for file in files if os.path.isfile(file)) > _LARGE
-    if not large or not sys.stderr.isatty():
-        return nullcontext()
-    from assay.report.terminal import spinner
-
-    return spinner(what)
 
 
 def own_remarks(result: Any, format: str) -> Iterable[str]:

@@ -1,7 +1,8 @@
-"""How far long work is: bars on stderr where somebody watches, and the run that --save began.
+"""How far long work is, on stderr: a bar on a terminal, elsewhere a line every ten seconds.
 
-Each function gives what the work is to call, or None where nobody listens. `listener` is another
-one to call: `Saving.listener` lets readers of the store see how far a run is.
+Nothing is shown of work that takes less than a second, or with --quiet. Each function gives what
+the work is to call; `listener` is another one to call: `Saving.listener` lets readers of the store
+see how far a run is.
 """
 
 from __future__ import annotations
@@ -10,69 +11,125 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import click
+
+from assay.core.progress import describe_progress, listening, tell
 from assay.core.text import printable
 
 if TYPE_CHECKING:
     from assay.tasks.bench import BenchProgress
 
-__all__ = ["Listener", "progress_bar", "status_line", "system_bars"]
+__all__ = [
+    "Listener",
+    "clear_progress",
+    "progress_bar",
+    "showing_progress",
+    "status_line",
+    "system_bars",
+]
 
 Listener = Callable[[int, int | None], None]
 StepListener = Callable[[str, int, int | None], None]
 
-
-@contextmanager
-def progress_bar(what: str, listener: Listener | None = None) -> Iterator[Listener | None]:
-    """One bar; to be called with (done, total)."""
-    with _draw_bar(what) as drawn:
-        yield _call_both(drawn, listener) if drawn and listener else drawn or listener
-
-
-def _call_both(first: Callable[..., None], second: Callable[..., None]) -> Callable[..., None]:
-    def tell(*progress: Any) -> None:
-        first(*progress)
-        second(*progress)
-
-    return tell
+_DISPLAY: Final = "assay.display"
+_SOON: Final = 1.0  # seconds after which somebody wants to know
+_OFTEN: Final = 0.1  # on a terminal
+_SELDOM: Final = 10.0  # elsewhere
 
 
 @contextmanager
-def _draw_bar(what: str) -> Iterator[Listener | None]:
-    if not sys.stderr.isatty():
-        yield None
-        return
+def showing_progress(context: click.Context) -> Iterator[None]:
+    """Show what the work of a command tells, unless nobody wants to know."""
+    display = _Display(sys.stderr.isatty(), lambda: bool(context.meta.get("assay.quiet")))
+    context.meta[_DISPLAY] = display
+    with listening(display.tell):
+        try:
+            yield
+        finally:
+            display.close()
+
+
+def clear_progress() -> None:
+    """Take the bar off the terminal, before something else is printed there."""
+    context = click.get_current_context(silent=True)
+    if context is not None and _DISPLAY in context.meta:
+        context.meta[_DISPLAY].close()
+
+
+class _Display:
+    """One line for what is being done now; it appears once the work takes long."""
+
+    def __init__(self, on_terminal: bool, is_quiet: Callable[[], bool]) -> None:
+        self._on_terminal, self._is_quiet = on_terminal, is_quiet
+        self._began = time.monotonic()
+        self._next = self._began + (_SOON if on_terminal else _SELDOM)
+        self._what = ""
+        self._since = (self._began, 0)
+        self._bar: Any = None
+
+    def tell(self, what: str, done: int, total: int | None) -> None:
+        now = time.monotonic()
+        if what != self._what or done < self._since[1]:
+            self._what, self._since = what, (now, done)
+        if now < self._next or self._is_quiet():
+            return
+        self._next = now + (_OFTEN if self._on_terminal else _SELDOM)
+        words = describe_progress(done, total, self._seconds(now, done))
+        if self._on_terminal:
+            self._draw(what, done, total, words)
+        else:
+            line = f"{what}: {words}" if words else what
+            print(printable(line), file=sys.stderr, flush=True)
+
+    def _seconds(self, now: float, done: int) -> float:
+        """The time that all of it would have taken at the rate since it began here."""
+        since, first = self._since
+        return (now - since) * done / (done - first) if done > first else 0.0
+
+    def _draw(self, what: str, done: int, total: int | None, words: str) -> None:
+        if self._bar is None:
+            self._bar = _make_bar()
+            self._task = self._bar.add_task("", total=None, what="", words="")
+            self._bar.start()
+        shown = {"what": printable(what), "words": words}
+        self._bar.update(self._task, completed=done, total=total, **shown)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def _make_bar() -> Any:
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeRemainingColumn,
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (
+        TextColumn("{task.fields[what]}", markup=False),
+        BarColumn(24),
+        TextColumn("{task.fields[words]}", style="dim", markup=False),
     )
-
-    columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
-    bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
-    with bar:
-        task = bar.add_task(printable(what), total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    return Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
 
 
 @contextmanager
-def status_line(first: str) -> Iterator[StepListener | None]:
-    """One line that says what is being done; to be called with (step, done, total)."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.text import Text
+def progress_bar(what: str, listener: Listener | None = None) -> Iterator[Listener]:
+    """What work of one step is to call with (done, total)."""
 
-    def words(step: str, done: int, total: int | None) -> Text:
-        return Text(printable(f"{step}: {100 * done / total:.0f} %" if total else f"{step} …"))
+    def heard(done: int, total: int | None) -> None:
+        tell(what, done, total)
+        if listener is not None:
+            listener(done, total)
 
-    with Console(stderr=True).status(Text(f"{first} …")) as status:
-        yield lambda step, done, total: status.update(words(step, done, total))
+    yield heard
+
+
+@contextmanager
+def status_line() -> Iterator[StepListener]:
+    """What work of several steps is to call with (step, done, total)."""
+    yield tell
 
 
 @contextmanager
@@ -82,7 +139,15 @@ def system_bars(
     """A bar for each system of a bench; the listener gets the share of all of them."""
     share = _Share(listener, n_systems).tell if listener and n_systems else None
     with _draw_system_bars() as drawn:
-        yield _call_both(drawn, share) if drawn and share else drawn or share
+        yield _call_both(drawn, share) if share else drawn
+
+
+def _call_both(first: Callable[..., None], second: Callable[..., None]) -> Callable[..., None]:
+    def heard(*progress: Any) -> None:
+        first(*progress)
+        second(*progress)
+
+    return heard
 
 
 class _Share:
@@ -100,18 +165,19 @@ class _Share:
 
 
 @contextmanager
-def _draw_system_bars() -> Iterator[BenchProgress | None]:
-    if not sys.stderr.isatty():
-        yield None
+def _draw_system_bars() -> Iterator[Callable[..., None]]:
+    quiet = click.get_current_context().meta.get("assay.quiet")
+    if quiet or not sys.stderr.isatty():
+        yield lambda name, phase, done, total: tell(f"{name}: {phase}", done, total)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
     bar = Progress(
         SpinnerColumn(finished_text="[green]✓[/]"),
-        TextColumn("{task.fields[name]}", table_column=None),
+        TextColumn("{task.fields[name]}", table_column=None, markup=False),
         BarColumn(24),
-        TextColumn("[dim]{task.fields[phase]}[/]"),
+        TextColumn("{task.fields[phase]}", style="dim", markup=False),
         console=Console(stderr=True, highlight=False),
     )
     with bar:
@@ -124,15 +190,20 @@ class _SystemBars:
     def __init__(self, bar: Any) -> None:
         self._bar = bar
         self._task: Any = None
-        self._name = ""
-        self._began = 0.0
+        self._name = self._phase = ""
+        self._began = self._phase_began = 0.0
 
     def tell(self, name: str, phase: str, done: int, total: int | None) -> None:
+        now = time.perf_counter()
         if name != self._name:
-            self._name, self._began = name, time.perf_counter()
+            self._name, self._began, self._phase = name, now, ""
             self._task = self._bar.add_task("", total=None, name=printable(name), phase="")
+        if phase != self._phase:
+            self._phase, self._phase_began = phase, now
         if phase == "searching" and total is not None:
-            spent = f"{time.perf_counter() - self._began:.1f} s"
+            spent = f"{now - self._began:.1f} s"
             self._bar.update(self._task, completed=1, total=1, phase=spent)
             return
-        self._bar.update(self._task, completed=done, total=total, phase=phase)
+        words = describe_progress(done, total, now - self._phase_began) if total else ""
+        shown = f"{phase} {words}".strip()
+        self._bar.update(self._task, completed=done, total=total, phase=shown)

@@ -13,6 +13,7 @@ import click
 
 from assay import store as run_store
 from assay.cli import output
+from assay.core.progress import tell
 from assay.errors import AssayError, UsageError
 from assay.runs.record import RunRecord, fingerprint_files
 
@@ -90,6 +91,7 @@ class Saving:
             )
             for one in records
         )
+        tell("saving", 0)
         runs = self._store.finish_together(self._run, made, seconds=seconds)
         self.saved = True
         named = f"run {runs[0]}" if len(runs) == 1 else f"runs {runs[0]} to {runs[-1]}"

@@ -105,8 +105,7 @@ def command(
         _refuse_nothing()
     if sources:
         _refuse_store_options(store, filters)
-        with output.show_activity("reading …", *sources):
-            result = compare_tasks(sources, measure=measure, **chosen)
+        result = compare_tasks(sources, measure=measure, **chosen)
     else:
         result = _compare_stored(store, filters, measure=measure, **chosen)
     if layout in ("text", "markdown", "latex") and len(result.pairs) > MOST_PAIRS:

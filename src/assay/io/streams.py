@@ -19,6 +19,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
+from assay.core.progress import tell
 from assay.core.text import did_you_mean
 from assay.errors import FormatError, MissingPackageError, StorageError, UsageError
 
@@ -94,6 +95,7 @@ def open_chunks(path: str | os.PathLike[str], chunk_size: int = CHUNK_SIZE) -> I
             if total > size:  # compressed; a plain file never weighs more than the ratio
                 weight += _weigh(chunk)
                 refuse_bomb(max(weight, total), size, name)
+            tell(f"reading {os.path.basename(name)} (kB)", file.tell() // 1000, size // 1000)
             yield chunk
     if not total:
         raise FormatError(f"{name} is empty. Was it written completely?")

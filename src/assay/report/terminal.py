@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -27,7 +26,6 @@ __all__ = [
     "print_findings",
     "print_page",
     "print_signature",
-    "spinner",
 ]
 
 _GAP = 3
@@ -101,11 +99,6 @@ def _drop_optional(table: Table, width: int) -> Table:
             break
         n_columns -= 1
     return columns_of(table, range(n_columns))
-
-
-def spinner(message: str) -> AbstractContextManager[object]:
-    """A spinner on stderr while something is computed."""
-    return Console(stderr=True).status(printable(message))
 
 
 SEVERITY_STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan"}

@@ -11,6 +11,7 @@ import numpy as np
 
 from assay.arrays import Floats, Ints
 from assay.core.exact_sums import from_grid, to_grid
+from assay.core.progress import tell
 from assay.native import kernels
 from assay.native.random_words import words
 from assay.stats.samples import FEWEST, SAME
@@ -218,6 +219,7 @@ class OwnUnits:
         count = max(_SIGNS // max(self.n_all, 1), 1)
         for start in range(0, resamples, count):
             columns = slice(start, min(start + count, resamples))
+            tell("resampling", start, resamples)
             signs = _signs(key, columns, self.n_all)[:, self.units]
             for rows in self._batches():
                 yield self.at[rows], columns, self._draw_batch(rows, signs)
