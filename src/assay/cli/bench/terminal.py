@@ -16,7 +16,7 @@ from assay.comparison.tables import power_note
 from assay.core.text import printable
 from assay.report.terminal import SEVERITY_STYLES, print_blocks, print_signature
 from assay.tables.page import Words
-from assay.tasks.bench.tables import describe_search, index_page, rerank_page
+from assay.tasks.bench.tables import describe_search, further_pages
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Standing
@@ -162,8 +162,8 @@ def print_costs(console: Console, result: BenchResult) -> None:
 
 
 def _print_indexes(console: Console, result: BenchResult, report: Report) -> None:
-    """What rerankers gain, what indexes lose against their own exact search, and what they find."""
-    for block in (*rerank_page(result, report), *index_page(result, report)):
+    """What tuned weights, rerankers, indexes and answers have to say."""
+    for block in further_pages(result, report):
         if isinstance(block, Words):
             console.print(Text(printable(block.text)))
         else:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from assay.arrays import numbers_or_none
 from assay.comparison.tables import power_note
+from assay.io.answers import CONVENTION
 from assay.stats.ranks import split_letters
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
@@ -16,6 +17,7 @@ from assay.tables.table import Cell, Table
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison, Standing
     from assay.runs.leaderboard import Leaderboard
+    from assay.search.fusion_tuning import Tuning
     from assay.search.indexes import IndexReport
     from assay.tasks.bench.result import BenchResult, System
 
@@ -28,11 +30,10 @@ __all__ = [
     "format_bytes",
     "format_rate",
     "format_time",
-    "index_page",
+    "further_pages",
     "index_table",
     "leaderboard",
     "query_table",
-    "rerank_page",
 ]
 
 
@@ -128,11 +129,45 @@ def data_table(result: BenchResult, board: Leaderboard) -> Table:
 
 
 def cost_table(result: BenchResult) -> Table:
-    """Dimension, speed of encoding, memory, time of a search, and the share of truncated texts."""
-    cut = any(one.result.n_cut is not None for one in result.systems)
-    rows = [(*_costs(one), *([_cut(one)] if cut else [])) for one in result.systems]
+    """Dimension, speed of encoding, memory, time of a search, and the share of truncated texts.
+
+    Where they are known of a system: bytes per vector (where there are codes), tokens, price.
+    """
+    more: dict[str, Callable[[System], Cell]] = {
+        "bytes/vector": lambda one: Cell(_bytes_per_vector(result, one), "count"),
+        "truncated": _cut,
+        "tokens": lambda one: Cell(result.tokens_of(one.name), "count"),
+        "price": lambda one: Cell(_price(result.price_of(one.name)), "figure"),
+    }
+    cells = {name: [make(one) for one in result.systems] for name, make in more.items()}
+    if not any(one.result.costs.bytes_per_vector for one in result.systems):
+        del cells["bytes/vector"]
+    shown = {name: column for name, column in cells.items() if any(one.value for one in column)}
+    rows = [
+        (*_costs(one), *(column[row] for column in shown.values()))
+        for row, one in enumerate(result.systems)
+    ]
     columns = ("model", "dimension", "texts/s", "memory", "search/query")
-    return Table((*columns, *(["truncated"] if cut else [])), tuple(rows))
+    return Table((*columns, *shown), tuple(rows))
+
+
+def _bytes_per_vector(result: BenchResult, one: System) -> int | None:
+    """Of a code, or of numbers of 4 bytes; a fusion and what is behind an index have none."""
+    costs = one.result.costs
+    if one.exact or one.first or costs.dimension is None:
+        return None
+    return costs.bytes_per_vector or 4 * costs.dimension
+
+
+def _price(amount: float | None) -> str | None:
+    """As many digits as tell something.
+
+    >>> _price(0.000123), _price(12.5), _price(None)
+    ('0.00012', '12.50', None)
+    """
+    if amount is None:
+        return None
+    return f"{amount:,.2f}" if amount >= 1 or not amount else f"{amount:.2g}"
 
 
 def _costs(one: System) -> tuple[Cell, ...]:
@@ -219,6 +254,37 @@ def _rerank_cost(result: BenchResult, one: System) -> str:
     )
 
 
+def tuning_page(result: BenchResult) -> Page:
+    """Of each tuned fusion: its weights and how they vary over the folds; nothing without."""
+    return [Words(_tuned(one)) for one in result.systems if one.result.tuning is not None]
+
+
+def _tuned(one: System) -> str:
+    tuning = cast("Tuning", one.result.tuning)
+    parts = [
+        f"{name} {sum(found) / len(found):.2f} [{min(found):.2f}, {max(found):.2f}]"
+        for name, found in zip(one.members, zip(*tuning.weights, strict=True), strict=True)
+    ]
+    overall = " : ".join(f"{weight:g}" for weight in tuning.overall)
+    return (
+        f"{one.name}: weights by {tuning.folds}-fold cross-validation on {tuning.measure} (seed "
+        f"{tuning.seed}), mean and range over the folds: {', '.join(parts)}. Each query is scored "
+        f"by weights of the other folds: {tuning.held_out:.4f}; weights fitted to all queries "
+        f"({overall}) would show {tuning.in_sample:.4f}, which flatters."
+    )
+
+
+def answer_page(result: BenchResult, board: Leaderboard) -> Page:
+    """The same systems judged by answers, where there are some beside judged documents."""
+    other = result.answer_board(board)
+    if other is None or result.by_answers is None:
+        return []
+    verdicts = [Words(verdict, "verdict") for verdict in other.verdicts.values()]
+    said = Words(f"By answers: relevant is a document in which {CONVENTION}.")
+    table = leaderboard(result.by_answers, other)
+    return [said, *verdicts, table, Words(other.aligned.signature, "signature")]
+
+
 def index_page(result: BenchResult, board: Leaderboard) -> Page:
     """Of each model behind indexes: what they lose, their recall and speed; nothing without."""
     page: Page = []
@@ -281,13 +347,19 @@ def bench_page(result: BenchResult, board: Leaderboard) -> Page:
     """Verdicts, leaderboard, costs, indexes, diagnosis, and how all of it was made."""
     page: Page = [Words(verdict, "verdict") for verdict in board.verdicts.values()]
     page += [leaderboard(result, board), cost_table(result)]
-    page += [*rerank_page(result, board), *index_page(result, board)]
+    page += further_pages(result, board)
     page += [Words(str(finding)) for finding in result.diagnosis.findings]
     page += [Words(remark) for remark in board.run_remarks]
     if board.comparison is not None:
         page.append(Words(power_note(board.comparison, str(board.measures[0]))))
     page += [Words(line) for line in describe_search(result)]
     return [*page, Words(board.method), Words(board.aligned.signature, "signature")]
+
+
+def further_pages(result: BenchResult, board: Leaderboard) -> Page:
+    """What tuned weights, rerankers and indexes have to say, and answers."""
+    pages = tuning_page(result), rerank_page(result, board), index_page(result, board)
+    return [*(block for page in pages for block in page), *answer_page(result, board)]
 
 
 def describe_search(result: BenchResult) -> Iterator[str]:
@@ -357,6 +429,17 @@ def bench_data(result: BenchResult, board: Leaderboard, *, per_query: bool) -> d
         if found:
             plain = [one.to_dict() for one in found]
             data[name] = [{key: one[key] for key in keys} for one in plain]
+    for one, entry in zip(result.systems, data["systems"], strict=True):
+        priced = {"tokens_in_all": result.tokens_of(one.name), "price": result.price_of(one.name)}
+        entry["costs"] |= {key: value for key, value in priced.items() if value is not None}
+    other = result.answer_board(board)
+    if other is not None and result.by_answers is not None:
+        answered = bench_data(result.by_answers, other, per_query=per_query)
+        data["by_answers"] = {"convention": CONVENTION} | {
+            key: answered[key]
+            for key in ("verdicts", "systems", "chance", "ceiling", "comparison", "signature")
+            if key in answered
+        }
     return data
 
 
@@ -375,6 +458,8 @@ def _system_data(one: System, per_query: bool) -> dict[str, Any]:
         data["index_of"] = one.exact
     if one.first:
         data["reranker_of"] = one.first
+    if found.tuning is not None:
+        data["tuning"] = {"members": list(one.members), **found.tuning.to_dict()}
     if found.index is not None:
         data["index"] = found.index.as_dict()
     if per_query:
