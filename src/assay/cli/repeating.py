@@ -30,11 +30,11 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
     "compare": ("file", "look_file"),
     "rank": ("target", "checkpoint", "timings", "prepare"),
     "crossmodal": ("file", "confusions", "demo"),
-    "predict": ("file", "reliability"),
+    "predict": ("file", "reliability", "demo"),
     "descriptors demo": ("file", "folder", "show", "show_to", "wide"),
     "descriptors match": ("file",),
     "descriptors run": ("file", "work", "show", "show_to", "wide"),
-    "codes": ("file", "chart"),
+    "codes": ("file", "chart", "demo"),
 }
 _HERE: Final = (None, "serial", "threads", "auto", "local")
 

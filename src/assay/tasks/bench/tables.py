@@ -269,8 +269,8 @@ def _tuned(one: System) -> str:
     return (
         f"{one.name}: weights by {tuning.folds}-fold cross-validation on {tuning.measure} (seed "
         f"{tuning.seed}), mean and range over the folds: {', '.join(parts)}. Each query is scored "
-        f"by weights of the other folds: {tuning.held_out:.4f}; weights fitted to all queries "
-        f"({overall}) would show {tuning.in_sample:.4f}, which flatters."
+        f"by weights of the other folds: {tuning.held_out:.4f}. Fitted to all queries they are "
+        f"{overall}, and show {tuning.in_sample:.4f} on what they were fitted to."
     )
 
 
@@ -373,7 +373,8 @@ def describe_search(result: BenchResult) -> Iterator[str]:
     )
     first = f"The first {result.depth:,} documents of each query count"
     own = [(one.name, one.ranking.settings.get("metric", "")) for one in result.systems]
-    others = [f", {name} by {metric}" for name, metric in own if metric not in ("", result.metric)]
+    single = [(name, metric) for name, metric in own if metric and ";" not in metric]
+    others = [f", {name} by {metric}" for name, metric in single if metric != result.metric]
     yield f"{first}; vectors by {result.metric}{''.join(others)}.{_cutting(result)}"
 
 
