@@ -151,6 +151,9 @@ def test_answers_instead_of_judged_documents(files: dict[str, Path], tmp_path: P
     assert scores.mean()["Success@5"] == pytest.approx(2 / 3), "an answer nowhere is a failure"
     assert result.chance.mean()["Success@1"] == pytest.approx((2 / 3 + 0 + 1 / 3) / 3)
     assert str(answers) in request.files
+    assert "By answers: relevant is a document in which an answer stands" in repr(result)
+    assert "|relevant:answers|" in f"{scores.signature}|"
+    assert "not judged" not in repr(result), "all documents were looked at"
 
 
 def test_answers_beside_judged_documents(files: dict[str, Path], tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import sys
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import groupby
 from typing import Any, Final
@@ -86,7 +87,8 @@ def judge_by_answers(
     ]
     queries, docs = np.array(pairs, np.int64).reshape(-1, 2).T
     names = query_ids.take(np.array(asked))
-    return Judgments.from_pairs(names, doc_ids, queries, docs, np.ones(len(docs)))
+    found = Judgments.from_pairs(names, doc_ids, queries, docs, np.ones(len(docs)))
+    return replace(found, exhaustive=True)
 
 
 def _holding(

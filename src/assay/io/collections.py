@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -250,7 +250,8 @@ class Collection:
     Ids are text. Documents that are judged but not there, and queries without judgments, may be
     part of it; `absent_docs` and `unjudged_queries` name them. The fingerprint covers ids, texts
     and judgments, in whatever order they came. `by_answers` are judgments of the same queries by
-    the answers that texts hold, where there are answers beside judged documents.
+    the answers that texts hold, where there are answers beside judged documents; `relevant` says
+    what makes a document relevant.
     """
 
     doc_ids: Ids
@@ -261,6 +262,7 @@ class Collection:
     name: str = ""
     fingerprint: str = ""
     by_answers: Qrels | None = None
+    relevant: Literal["judged", "answers"] = "judged"
 
     def __post_init__(self) -> None:
         """Check that the parts belong together; compute the fingerprint if there is none."""
@@ -368,7 +370,8 @@ def _with_answers(
         found = read_answers(answers, asked.ids, asked.texts)
         judged = judge_by_answers(docs.ids, docs.texts, asked.ids, found)
         known = name or _name_of(corpus)
-        return Collection(docs.ids, docs.texts, asked.ids, asked.texts, judged, known)
+        made = Collection(docs.ids, docs.texts, asked.ids, asked.texts, judged, known)
+        return replace(made, relevant="answers")
     one = load_collection(corpus, queries, qrels, split=split, name=name, chunks=chunks)
     rows = np.flatnonzero(one.query_ids.match(one.qrels.query_ids) >= 0)
     found = read_answers(answers, one.query_ids, one.query_texts)

@@ -428,7 +428,7 @@ def _model(entry: Mapping[str, Any]) -> Model:
 def _fusion(entry: Mapping[str, Any]) -> Fusion:
     method = entry.get("method", "rrf")
     return Fusion(
-        entry.get("name") or f"{method}({'+'.join(entry['of'])})",
+        entry.get("name") or ("tuned " * ("tune" in entry)) + f"{method}({'+'.join(entry['of'])})",
         tuple(entry["of"]),
         method,
         entry.get("normalize", "minmax"),

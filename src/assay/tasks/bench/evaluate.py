@@ -150,7 +150,9 @@ class _Judging:
     @classmethod
     def by_answers(cls, collection: Collection, qrels: Qrels, rules: Conventions) -> _Judging:
         """By the answers that texts hold, where documents are judged, too."""
-        judged = replace(collection, qrels=qrels, by_answers=None, fingerprint="")
+        judged = replace(
+            collection, qrels=qrels, by_answers=None, fingerprint="", relevant="answers"
+        )
         known = [name for name in ANSWER_MEASURES if int(name.split("@")[1]) <= (rules.depth or 0)]
         return cls(judged, _answerable(judged), parse_many(known), rules)
 
@@ -171,7 +173,8 @@ class _Judging:
     def _judge(self, found: _Searched) -> System:
         hits = self._hits(found.one.ranking)
         scores = score(hits, self.measures, conventions=self.rules)
-        scores = scores.but_settings(collection=self.collection.fingerprint[:8])
+        relevant = None if self.collection.relevant == "judged" else self.collection.relevant
+        scores = scores.but_settings(collection=self.collection.fingerprint[:8], relevant=relevant)
         lower = None
         if found.lower is not None:
             asked = scores.query_ids.match(found.lower.query_ids) >= 0
@@ -302,9 +305,10 @@ def _run_systems(
         key = f"{first.fingerprint} {reranker.fingerprint} {two.spec}"
         both = kept.load_or_compute(key, partial(rerank, two, reranker, first, data, options))
         if both is not None:
-            made = {**first.ranking.settings, **as_settings(rerank=two.spec)}
+            whole = replace(two, depth=check_depth(two, options.depth)).spec
+            made = {**first.ranking.settings, **as_settings(rerank=whole)}
             both = replace(both, ranking=replace(both.ranking, settings=made))
-            yield _Searched(two.name, two.spec, both, first=two.first)
+            yield _Searched(two.name, whole, both, first=two.first)
 
 
 def _settings(model: Model, data: PreparedCollection, options: SearchOptions) -> dict[str, str]:

@@ -158,7 +158,7 @@ class Fusion:
         weighted = any(weight for weight, _ in found)
         weights = tuple(float(weight or 1) for weight, _ in found) if weighted else None
         label = f"{how}({'+'.join(part.strip() for part in members.split('+'))})"
-        label = name or (f"{label}, tuned" if tuned else label)
+        label = name or (f"tuned {label}" if tuned else label)
         of = tuple(member for _, member in found)
         return cls(label, of, method, normalize or "minmax", weights, tune=folds)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from assay.arrays import numbers_or_none
 from assay.comparison.tables import power_note
@@ -13,6 +13,7 @@ from assay.io.answers import CONVENTION
 from assay.stats.ranks import split_letters
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
+from assay.tasks.bench.plan import Rerank
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison, Standing
@@ -35,6 +36,9 @@ __all__ = [
     "leaderboard",
     "query_table",
 ]
+
+
+_BY_ANSWERS: Final = f"By answers: relevant is a document in which {CONVENTION}."
 
 
 def leaderboard(result: BenchResult, board: Leaderboard) -> Table:
@@ -248,9 +252,12 @@ def _rerank_cost(result: BenchResult, one: System) -> str:
     first = result[one.first]
     n_queries = max(len(one.ranking), 1)
     before, after = (each.result.costs.search_seconds / n_queries for each in (first, one))
+    tokens = one.result.costs.tokens
+    asked = "" if tokens is None else f" and {tokens / n_queries:,.0f} tokens"
     return (
-        f"{one.name} takes {format_time(after - before)} for each query after the "
-        f"{format_time(before)} of {first.name}."
+        f"{one.name} puts the first {Rerank.parse(one.spec).depth} documents of each query in "
+        f"order, which takes {format_time(after - before)}{asked} after the {format_time(before)} "
+        f"of {first.name}."
     )
 
 
@@ -280,9 +287,8 @@ def answer_page(result: BenchResult, board: Leaderboard) -> Page:
     if other is None or result.by_answers is None:
         return []
     verdicts = [Words(verdict, "verdict") for verdict in other.verdicts.values()]
-    said = Words(f"By answers: relevant is a document in which {CONVENTION}.")
     table = leaderboard(result.by_answers, other)
-    return [said, *verdicts, table, Words(other.aligned.signature, "signature")]
+    return [Words(_BY_ANSWERS), *verdicts, table, Words(other.aligned.signature, "signature")]
 
 
 def index_page(result: BenchResult, board: Leaderboard) -> Page:
@@ -371,6 +377,8 @@ def describe_search(result: BenchResult) -> Iterator[str]:
         f"{n_queries:,} judged queries, {len(collection.qrels.docs):,} judgments; fingerprint "
         f"{collection.fingerprint}."
     )
+    if collection.relevant == "answers":
+        yield _BY_ANSWERS
     first = f"The first {result.depth:,} documents of each query count"
     own = [(one.name, one.ranking.settings.get("metric", "")) for one in result.systems]
     single = [(name, metric) for name, metric in own if metric and ";" not in metric]
