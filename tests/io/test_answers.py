@@ -177,5 +177,5 @@ def test_answers_beside_judged_documents(files: dict[str, Path], tmp_path: Path)
             assert other[name].scores.values[1][row] == hit
     assert "By answers: relevant is a document in which an answer stands" in repr(result)
     assert result.to_dict()["by_answers"]["convention"].endswith("(DPR's has_answer)")
-    assert [one.dataset for one in result.records()][2:] == ["small by answers"] * 2
+    assert [one.name for one in result.records()][2:] == ["bm25 by answers", "tfidf by answers"]
     assert other["bm25"].scores.signature != result["bm25"].scores.signature

@@ -160,12 +160,14 @@ def _rows(path: FilePath, name: str) -> Iterator[tuple[str, str, Any]]:
     """A question and its answers a row, between tabs also where the ending says .csv, as DPR's."""
     lines = list(read_lines(path))
     delimiter = "\t" if any("\t" in line for line in lines[:1]) else ","
-    for number, row in enumerate(csv.reader(lines, delimiter=delimiter), 1):
-        if len(row) not in (0, 2):
-            raise FormatError(f"{name}, row {number}: expected 2 columns, found {len(row)}.")
-        if row:
-            place = f"{name}, row {number}"
-            yield place, row[0], _listed(row[1].strip(), place)
+    try:
+        rows = list(csv.reader(lines, delimiter=delimiter))
+    except csv.Error as error:
+        raise FormatError(f"{name} is not a table: {error}.") from None
+    for place, row in ((f"{name}, row {at}", row) for at, row in enumerate(rows, 1) if row):
+        if len(row) != 2:
+            raise FormatError(f"{place}: expected 2 columns, found {len(row)}.")
+        yield place, row[0], _listed(row[1].strip(), place)
 
 
 def _listed(text: str, place: str) -> Any:

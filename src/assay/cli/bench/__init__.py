@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -19,9 +19,9 @@ from assay.comparison.pairs import ComparisonSettings
 from assay.core.text import mask_secrets
 from assay.io.tables import read_groups
 from assay.models import EmbeddingCache
-from assay.models.settings import DTYPES
+from assay.models.settings import DTYPES, EncoderSettings
 from assay.report.report import check_ending
-from assay.tasks.bench import make_request, read_config, write_runs
+from assay.tasks.bench import SCHEMA, make_request, read_config, write_runs
 
 if TYPE_CHECKING:
     from assay.cli.gating import Gate
@@ -256,7 +256,7 @@ def command(*, saving: Saving, consent: Consent, gate: Gate, **chosen: Any) -> i
     """
     layout = _choose_layout(chosen)
     config = {} if chosen["config"] is None else read_config(chosen["config"])
-    given = {key: chosen[key] for key in _REQUEST}
+    given = {key: value for key, value in chosen.items() if key in _REQUEST}
     request = make_request(config, **consent.as_options(), **given)
     _refuse_contradictions(chosen, request)
     request = _with_gate(request, gate, chosen)
@@ -324,35 +324,9 @@ def _choose_layout(chosen: dict[str, Any]) -> str:
     return output.choose_format(named, chosen["json_wanted"], chosen["file"], known=_FORMATS)
 
 
-_REQUEST = (
-    "corpus",
-    "queries",
-    "qrels",
-    "answers",
-    "split",
-    "name",
-    "chunk",
-    "fold",
-    "judged",
-    "model",
-    "fusion",
-    "rerank",
-    "index",
-    "query_prefix",
-    "doc_prefix",
-    "max_length",
-    "normalize",
-    "dimensions",
-    "base_url",
-    "price",
-    "revision",
-    "dtype",
-    "trust_remote_code",
-    "batch_size",
-    "metric",
-    "device",
-    "measures",
-)
+# Options that a config file may have, too, but for those that make the conventions.
+_SETTINGS = (*SCHEMA["properties"], *(one.name for one in fields(EncoderSettings)), "price")
+_REQUEST = frozenset(_SETTINGS) - {"conventions", "depth"}
 _STATISTICS = ("baseline", "test", "correction", "level", "interval", "resamples", "seed", "margin")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +19,7 @@ from assay.io.ir_data import is_ir
 from assay.io.json_text import check_against
 from assay.measures import parse_many
 from assay.models.from_file import allow_model, allow_reranker
-from assay.models.settings import DTYPES
+from assay.models.settings import DTYPES, EncoderSettings
 from assay.models.specs import find_kind
 from assay.search.indexes.specs import allow_index, parse_spec
 from assay.tasks.bench.evaluate import MEASURES, run_bench
@@ -196,19 +196,7 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     }
 
 
-_ENCODER: Final = (
-    "query_prefix",
-    "doc_prefix",
-    "max_length",
-    "normalize",
-    "dimensions",
-    "base_url",
-    "key_env",
-    "revision",
-    "dtype",
-    "trust_remote_code",
-    "batch_size",
-)
+_ENCODER: Final = tuple(one.name for one in fields(EncoderSettings))
 _CONFIG: Final = "The config file"
 _SHARED: Final = ("metric", "depth", "conventions", "device", "fold")
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 from assay.core.text import did_you_mean, mask_secrets
 from assay.errors import UsageError
@@ -35,6 +35,7 @@ _TUNE: Final = re.compile(r"(.+)\?tune(?:=([1-9][0-9]{0,3}))?(?:&seed=([0-9]{1,9
 _WEIGHTED: Final = re.compile(r"(?:(\d+(?:\.\d+)?)\*)?(.+)")
 Metric = Literal["cosine", "dot", "l2"]
 METRICS: Final = get_args(Metric)
+S = TypeVar("S", "Model", "Fusion", "Rerank")
 METHODS: Final = ("rrf", "combsum", "combmnz")
 NORMALIZATIONS: Final = ("minmax", "zscore")
 
@@ -260,9 +261,7 @@ def split_stages(models: Iterable[Any]) -> tuple[list[Any], list[str]]:
 
 def as_models(models: Iterable[str | Model]) -> tuple[Model, ...]:
     """Models from specs, at least one."""
-    if isinstance(models, str | Model):
-        models = [models]
-    found = tuple(one if isinstance(one, Model) else Model.parse(one) for one in models)
+    found = _parsed(Model, models)
     if not found:
         raise UsageError("No model given. Name at least one (on the command line --model).")
     return found
@@ -270,16 +269,18 @@ def as_models(models: Iterable[str | Model]) -> tuple[Model, ...]:
 
 def as_fusions(fusions: Iterable[str | Fusion]) -> tuple[Fusion, ...]:
     """Fusions from texts."""
-    if isinstance(fusions, str | Fusion):
-        fusions = [fusions]
-    return tuple(one if isinstance(one, Fusion) else Fusion.parse(one) for one in fusions)
+    return _parsed(Fusion, fusions)
 
 
 def as_reranks(reranks: Iterable[str | Rerank]) -> tuple[Rerank, ...]:
     """Two stages from texts."""
-    if isinstance(reranks, str | Rerank):
-        reranks = [reranks]
-    return tuple(one if isinstance(one, Rerank) else Rerank.parse(one) for one in reranks)
+    return _parsed(Rerank, reranks)
+
+
+def _parsed(kind: type[S], given: Any) -> tuple[S, ...]:
+    """One or several of a kind, each as it is or as a text."""
+    several: Iterable[Any] = [given] if isinstance(given, str | kind) else given
+    return tuple(one if isinstance(one, kind) else kind.parse(one) for one in several)
 
 
 def _check_known(what: str, name: str, kinds: str, known: list[str]) -> None:

@@ -33,6 +33,7 @@ from assay.tasks.bench.tables import (
     bench_page,
     cost_table,
     data_table,
+    describe_tuning,
     format_bytes,
     format_rate,
     format_time,
@@ -176,6 +177,10 @@ class BenchResult:
         found = {key: value for key, value in settings.items() if key != "baseline"}
         indexed = [text for one in self.indexed(**found) for text in one.verdicts.values()]
         notes = [str(finding).removesuffix(".") for finding in self.diagnosis.findings]
+        notes += [sentence.removesuffix(".") for sentence in describe_tuning(self)]
+        if self.by_answers is not None:
+            other = rank_records(self.by_answers._runs(), **settings)
+            notes += [f"By answers: {verdict}" for verdict in other.verdicts.values()]
         return report_on(
             self._runs(),
             title=title or self.title,
@@ -251,11 +256,11 @@ class BenchResult:
         ] + self._answer_records(seed=seed, clusters=clusters, **config)
 
     def _answer_records(self, **given: Any) -> list[RunRecord]:
-        """The records by answers, on a data set of their own."""
+        """The records by answers, under names of their own."""
         if self.by_answers is None:
             return []
-        name = f"{self.collection.name} by answers"
-        return [replace(one, dataset=name) for one in self.by_answers.records(**given)]
+        every = self.by_answers.records(**given)
+        return [replace(one, name=f"{one.name} by answers") for one in every]
 
     @property
     def title(self) -> str:

@@ -176,6 +176,15 @@ class EncodedTexts:
         """The vectors that can be found."""
         return self.docs if len(self.usable) == len(self.docs) else self.docs[self.usable]
 
+    def found(
+        self, ranking: Ranking, costs: Costs, how: str = "", index: IndexReport | None = None
+    ) -> SearchResult:
+        """What was retrieved by these vectors; `how`, where not by exact search of them."""
+        made_by = f"{self.fingerprint} {how}".rstrip()
+        n_docs = len(self.docs)
+        lost = n_docs - len(self.usable)
+        return SearchResult(ranking, costs, made_by, n_docs, self.n_cut, lost, index)
+
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
@@ -422,14 +431,7 @@ def _search_vectors(
             f"{name!r} gives all documents a vector of zeros: nothing can be retrieved."
         )
     ranking, seconds = _rank(search, name, data, options)
-    return SearchResult(
-        ranking,
-        encoded.costs.with_search(seconds),
-        encoded.fingerprint,
-        data.n_units,
-        encoded.n_cut,
-        data.n_units - len(usable),
-    )
+    return encoded.found(ranking, encoded.costs.with_search(seconds))
 
 
 def _search_codes(
@@ -461,14 +463,7 @@ def _search_codes(
         bytes=len(usable) * made.bytes_per_vector,
         bytes_per_vector=made.bytes_per_vector,
     )
-    return SearchResult(
-        ranking,
-        costs.with_search(seconds),
-        f"{encoded.fingerprint} {codes}",
-        data.n_units,
-        encoded.n_cut,
-        data.n_units - len(usable),
-    )
+    return encoded.found(ranking, costs.with_search(seconds), codes)
 
 
 def _search_index(
@@ -498,15 +493,7 @@ def _search_index(
         build_seconds=report.build_seconds,
         bytes=report.memory_bytes or report.disk_bytes or encoded.costs.bytes,
     )
-    return SearchResult(
-        ranking,
-        costs.with_search(seconds),
-        f"{encoded.fingerprint} {report.spec}",
-        data.n_units,
-        encoded.n_cut,
-        data.n_units - len(usable),
-        report,
-    )
+    return encoded.found(ranking, costs.with_search(seconds), report.spec, report)
 
 
 def _asking(name: str, encoded: EncodedTexts) -> NDArray[np.int64]:

@@ -28,6 +28,7 @@ __all__ = [
     "cost_table",
     "data_table",
     "describe_search",
+    "describe_tuning",
     "format_bytes",
     "format_rate",
     "format_time",
@@ -261,9 +262,9 @@ def _rerank_cost(result: BenchResult, one: System) -> str:
     )
 
 
-def tuning_page(result: BenchResult) -> Page:
+def describe_tuning(result: BenchResult) -> list[str]:
     """Of each tuned fusion: its weights and how they vary over the folds; nothing without."""
-    return [Words(_tuned(one)) for one in result.systems if one.result.tuning is not None]
+    return [_tuned(one) for one in result.systems if one.result.tuning is not None]
 
 
 def _tuned(one: System) -> str:
@@ -364,8 +365,9 @@ def bench_page(result: BenchResult, board: Leaderboard) -> Page:
 
 def further_pages(result: BenchResult, board: Leaderboard) -> Page:
     """What tuned weights, rerankers and indexes have to say, and answers."""
-    pages = tuning_page(result), rerank_page(result, board), index_page(result, board)
-    return [*(block for page in pages for block in page), *answer_page(result, board)]
+    tuned = [Words(sentence) for sentence in describe_tuning(result)]
+    stages = [*rerank_page(result, board), *index_page(result, board)]
+    return [*tuned, *stages, *answer_page(result, board)]
 
 
 def describe_search(result: BenchResult) -> Iterator[str]:
