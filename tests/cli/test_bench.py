@@ -613,5 +613,45 @@ def test_two_stages(home: Path, assay: Callable[..., Any]) -> None:
     two = "two=rerank/9:letters>py:tests.tasks.bench.samples:shared_words"
     done = assay(*TWO, "--rerank", two, "-m", "RR", "--fail-if", "RR < baseline", "-b", "letters")
     assert "Gain over letters: two is better than letters on RR" in done.out
-    assert "two takes " in done.out
+    assert "two puts the first 9 documents of each query in order, which takes " in done.out
     assert done.code == 0, done.err
+    as_model = assay(
+        *TWO, "--model", two, "-m", "RR", "--fail-if", "RR < baseline", "-b", "letters"
+    )
+    assert as_model.out.splitlines()[0] == done.out.splitlines()[0]
+
+
+def test_codes_tuned_weights_and_answers_on_the_command_line(
+    home: Path, assay: Callable[..., Any]
+) -> None:
+    words = {query: [text.split()[0]] for query, text in _queries(home).items()}
+    (home / "answers.json").write_text(json.dumps(words))
+    more = (
+        "--model",
+        LETTERS.replace("letters=", "bits=") + "?codes=binary",
+        "--fusion",
+        "t=combsum:bm25+letters?tune=4",
+    )
+    options = ("--answers", "answers.json", "--price", "letters=3", "-m", "RR", "--resamples", 200)
+    done = assay(*TWO, *more, *options, "--html", "report.html")
+    assert done.code == 0, done.err
+    assert "bytes/vector" in done.out
+    assert "price" not in done.out, "nobody counted a token"
+    assert "By answers: relevant is a document in which an answer stands" in done.out
+    report = (home / "report.html").read_text()
+    assert "t: weights by 4-fold cross-validation on RR (seed 0)" in report
+    assert "By answers: " in report
+    done = assay(*TWO, *more, *options, "--save", "--store", "s.db", "--json")
+    data = json.loads(done.out)
+    (first, *_) = data["by_answers"]["systems"]
+    assert first["measures"]["Success@100"]["mean"] > 0.9
+    assert [one["name"] for one in data["systems"]] == ["bm25", "letters", "bits", "t"]
+    listed = json.loads(assay("runs", "list", "--store", "s.db", "--json").out)
+    assert [one["name"].endswith(" by answers") for one in listed["runs"]].count(True) == 4
+    assert assay(*TWO, "--price", "wrong=3").code == 2
+    assert assay(*TWO, "--rerank", "bm25>rerank:https://me:pw@host/v1").code == 2
+
+
+def _queries(home: Path) -> dict[str, str]:
+    lines = (home / "made" / "queries.jsonl").read_text().splitlines()
+    return {one["_id"]: one["text"] for one in map(json.loads, lines)}

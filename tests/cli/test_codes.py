@@ -340,3 +340,23 @@ def test_oversampling_takes_several_factors(assay, vectors):
     assert names == ["float", "sign", "sign ×2", "sign ×4"]
     assert "re-ranked ×4" in Path("c.svg").read_text()
     assert assay(*files, *more, "--rerank", "10").code == 2
+
+
+def test_the_demo_shows_each_command_at_work(tmp_path, assay, monkeypatch):
+    monkeypatch.setattr("assay.tasks.codes.demo.N_QUERIES", 25)
+    answer = assay("codes", "--demo", str(tmp_path / "demo"))
+    assert answer.code == 0
+    assert answer.out.count("$ assay codes ") == 3
+    assert "mAP@all as learning to hash prints it" in answer.out
+    assert (tmp_path / "demo" / "bytes.svg").stat().st_size > 1000
+    docs, queries = (np.load(tmp_path / "demo" / f"{one}.npy") for one in ("docs", "queries"))
+    names = [(tmp_path / "demo" / f"{one}.txt").read_text().split() for one in ("docs", "queries")]
+    assert (len(docs), len(queries)) == tuple(map(len, names))
+    judged = (tmp_path / "demo" / "qrels.txt").read_text().splitlines()
+    targets = [line.split()[2] for line in judged]
+    scores = (queries @ docs.T) / np.linalg.norm(docs, axis=1)
+    places = [
+        (row > row[names[0].index(doc)]).sum() for row, doc in zip(scores, targets, strict=True)
+    ]
+    assert np.median(places) < 100, "vectors that find what they should, of two thousand"
+    assert assay("codes").code == 2

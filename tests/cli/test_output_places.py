@@ -17,9 +17,9 @@ from assay.cli.options import output_file, output_folder
 # Options and arguments that name a file or a folder which a command reads, or a store, which is
 # opened before the work. All others that name one are written.
 READ = {
-    "against", "base_url", "by", "cache", "checkpoint", "config", "coordinates", "corpus",
-    "doc_ids", "docs", "embeddings", "experiment", "factory", "file", "files", "folder", "groups",
-    "index", "labels", "metadata", "modalities", "previous", "prototype_embeddings",
+    "against", "answers", "base_url", "by", "cache", "checkpoint", "config", "coordinates",
+    "corpus", "doc_ids", "docs", "embeddings", "experiment", "factory", "file", "files", "folder",
+    "groups", "index", "labels", "metadata", "modalities", "previous", "prototype_embeddings",
     "prototype_labels", "qrels", "queries", "query", "query_ids", "query_labels", "results", "run",
     "runs", "sensor_embeddings", "slices", "source", "sources", "store", "targets",
     "text_embeddings", "texts", "train", "train_users",

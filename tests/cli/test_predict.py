@@ -343,3 +343,14 @@ def test_looks_that_cannot_be_had(assay, tmp_path, monkeypatch, options, words):
     answer = assay("predict", "p.csv", "--candidates", "list", "--target", "place", *options)
     assert answer.code != 0
     assert words in answer.err
+
+
+def test_the_demo_shows_each_command_at_work(tmp_path, assay):
+    answer = assay("predict", "--demo", str(tmp_path / "demo"))
+    assert answer.code == 0
+    assert answer.out.count("$ assay predict ") == 3
+    assert "before − mixed" in answer.out
+    assert "user-markov-1" in answer.out
+    assert "calibrated" in answer.out
+    assert (tmp_path / "demo" / "reliability.svg").stat().st_size > 1000
+    assert "The bound is Song et al.'s" in answer.out

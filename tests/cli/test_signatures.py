@@ -251,6 +251,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "predict": {
         **_SAVED,
+        "--demo": SHOWN,
         "-t": DATA,
         "--candidates": DATA,
         "--target": DATA,
@@ -300,6 +301,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--seed": Moved("--seed 4"),
         "--threads": Still("--threads 1"),
         "--chart": SHOWN,
+        "--demo": SHOWN,
     },
     "bench": {
         **_SAVED,
@@ -308,6 +310,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--corpus": DATA,
         "--queries": DATA,
         "-r": DATA,
+        "--answers": DATA,
+        "--price": SHOWN,
         "--split": DATA,
         "--name": SHOWN,
         "--chunk": Moved("--chunk tokens:6:2"),

@@ -402,6 +402,17 @@ BENCH = ("bench", "--corpus", "made", "--no-cache", "--resamples", "200")
             (*BENCH, "--model", "wordllama", "--index", "qdrant:http://evil:1"),
             "--allow-endpoint evil:1 ",
         ),
+        (
+            (*BENCH, "--model", "bm25", "--rerank", "bm25>rerank:http://evil:1"),
+            "--allow-endpoint evil:1 ",
+        ),
+        (
+            (*BENCH, "--model", "bm25", "--model", "rerank:bm25>rerank:https://evil?key_env=PATH"),
+            "--allow-endpoint evil=PATH ",
+        ),
+        ((*BENCH, "--model", "rerank:bm25>py:my_own_module:letters"), "--allow-code"),
+        (("codes", "--demo", "anywhere"), "--yes"),
+        (("predict", "--demo", "anywhere"), "--yes"),
         (("bench", "bench.toml", "--allow-code"), "--allow-code"),
         (("bench", "hosts.toml", "--allow-endpoint", "evil"), "--allow-endpoint evil "),
         (("descriptors", "run", "e.toml", "--allow-code"), "--allow-code"),

@@ -140,7 +140,8 @@ def test_a_server_that_repeats_the_key(fake, waits):
     refused(fake, r"the key '\*\*\*' appears twice")
     fake.script = [content(lambda texts: {"data": [{"index": KEY, "embedding": KEY}] * 2})]
     refused(fake, "found str")
-    fake.script = [content(lambda texts: {"data": [{"index": 0, "embedding": KEY}] * 2})]
+    both = [{"index": at, "embedding": KEY} for at in range(2)]
+    fake.script = [content(lambda texts: {"data": both})]
     refused(fake, "embedding 0 is not a list")
 
 

@@ -471,6 +471,7 @@ def _codes() -> Found:
 
 def _bench() -> Found:
     made, quick = "--corpus made --no-cache", "--resamples 500"
+    bag = LETTERS.partition("=")[2]
     two = f"{made} --model bm25 --model {LETTERS} {quick}"
     files = "--corpus made/corpus.jsonl --queries made/queries.jsonl --no-cache --resamples 500"
     yield from _named(
@@ -503,6 +504,11 @@ def _bench() -> Found:
             "separate files": f"{files} -r made/qrels/test.tsv --model tfidf -m R@5 -m RR --json",
             "notes": "--corpus notes --queries queries.tsv -r notes.qrels --model bm25 --no-cache"
             " --chunk sentences:1 -m RR --json",
+            "codes": f"{two} --model 'int8={bag}?codes=int8' --model 'bits={bag}?codes=binary'"
+            " -m nDCG@10 --json",
+            "tuned fusion": f"{two} --fusion 'combsum:bm25+letters?tune=3&seed=2' -m nDCG@10",
+            "answers": f"{files} --answers answers.json --model bm25 --json",
+            "answers beside documents": f"{two} --answers answers.json -m RR --depth 20",
             "exact index": f"{two} --index exact -m nDCG@10 --json",
             "on threads": f"{two} --cluster threads --workers 2 --json",
             "text": f"{two} --fusion rrf:bm25+letters",

@@ -369,6 +369,8 @@ def _collection(folder: Path) -> None:
     )
     chunks = [f"{query} 0 {doc}#1 1\n" for query, doc, _ in judged[:18]]
     (folder / "chunks.qrels").write_text("".join(chunks))
+    words = {f"t{i:02}": [texts[t].split()[0], "nowhere"] for i, t in enumerate(targets) if i % 5}
+    (folder / "answers.json").write_text(json.dumps(words))
     (folder / "bench.toml").write_text(_BENCH)
     notes = [f"{query} 0 {doc}.txt {grade}\n" for query, doc, grade in judged if doc < "doc20"]
     (folder / "notes.qrels").write_text("".join(notes))

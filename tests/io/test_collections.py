@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -373,3 +374,31 @@ def test_collections_that_ir_datasets_does_not_have(tmp_path: Path) -> None:
         load_collection("ir:beir/made")
     with pytest.raises(UsageError, match="of its own"):
         load_collection("ir:beir/made/test", written(tmp_path, "q.jsonl", json_lines(QUERIES)))
+
+
+def test_the_package_ir_datasets_itself(tmp_path: Path) -> None:
+    package = pytest.importorskip("ir_datasets")
+    from ir_datasets.datasets.base import Dataset
+    from ir_datasets.datasets.beir import BeirTitleDoc
+    from ir_datasets.formats import BaseDocs, TrecQrels, TsvQueries
+    from ir_datasets.util import LocalDownload
+
+    class Docs(BaseDocs):  # type: ignore[misc]
+        def docs_iter(self) -> Any:
+            return (BeirTitleDoc(id, text, "") for id, text in DOCS.items())
+
+    lines = "".join(f"{id}\t{text}\n" for id, text in QUERIES.items())
+    queries = TsvQueries(LocalDownload(written(tmp_path, "q.tsv", lines)), lang="en")
+    judged = TrecQrels(LocalDownload(written(tmp_path, "q.txt", QRELS)), {1: "relevant"})
+    package.registry.register("assay-test", Dataset(Docs(), queries))
+    package.registry.register("assay-test/test", Dataset(Docs(), queries, judged))
+    plain = load_collection(
+        written(tmp_path, "c.jsonl", json_lines(DOCS)),
+        written(tmp_path, "q.jsonl", json_lines(QUERIES)),
+        written(tmp_path, "qrels.txt", QRELS),
+    )
+    assert load_collection("ir:assay-test/test").fingerprint == plain.fingerprint
+    with pytest.raises(UsageError, match="has no judgments"):
+        load_collection("ir:assay-test")
+    with pytest.raises(UsageError, match="knows no collection 'assay-none'"):
+        load_collection("ir:assay-none")

@@ -29,7 +29,7 @@ class Fake:
     """
 
     def __init__(self):
-        self.asked, self.keys, self.paths, self.script = [], [], [], []
+        self.asked, self.keys, self.paths, self.script, self.bodies = [], [], [], [], []
         self.url = ""
 
     def answer(self, handler, texts):
@@ -69,7 +69,9 @@ def endpoint():
             raw = self.rfile.read(int(self.headers["Content-Length"]))
             fake.keys.append(self.headers.get("Authorization"))
             fake.paths.append(self.path)
-            texts = json.loads(raw)["input"]
+            body = json.loads(raw)
+            fake.bodies.append(body)
+            texts = next(body[key] for key in ("input", "documents", "texts") if key in body)
             fake.asked.append(texts)
             fake.answer(self, texts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,11 +10,13 @@ import click
 from assay.cli import options, output
 from assay.cli.commands import MultiOptionCommand
 from assay.cli.progress import status_line
+from assay.cli.walking import demo_option, walk
 from assay.core.ids import Ids
 from assay.errors import InputError, MismatchError
 from assay.io.arrays import load_keyed, read_ids, read_vectors
 from assay.search.engine import Codes, pack_codes
 from assay.tasks.codes import HASHING, evaluate_codes
+from assay.tasks.codes.demo import STEPS, write_demo
 
 if TYPE_CHECKING:
     from assay.cli.saving import Saving
@@ -31,7 +34,6 @@ _SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 _file_options = options.add_options(
     click.option(
         "--embeddings",
-        required=True,
         metavar="FILE",
         help="Vectors of the documents: .npy, or .npz with the array docs.",
     ),
@@ -182,11 +184,13 @@ _code_options = options.add_options(
     metavar="FILE.svg",
     help="Write the curve of quality over bytes per vector.",
 )
+@demo_option("vectors of Python's docstrings")
 @options.result_options("text", "markdown", "latex", "csv", "tsv", "json")
 @options.save_options("codes")
 def command(
     *,
     saving: Saving,
+    demo: str | None,
     chart: str | None,
     layout: str,
     file: str | None,
@@ -212,6 +216,12 @@ def command(
       assay codes --embeddings docs.npy --queries queries.npy --packed 256 \\
           --codes mine=doc-codes.npy --query-codes mine=query-codes.npy --json
     """
+    if demo is not None:
+        write_demo(Path(demo))
+        walk(Path(demo), STEPS, "codes")
+        return
+    if chosen["embeddings"] is None:
+        raise click.UsageError("Missing option '--embeddings', the vectors; --demo DIR has some.")
     if chart is not None and not chart.lower().endswith(".svg"):
         raise click.UsageError(f"--chart writes SVG; {chart} should end in .svg.")
     names = ("embeddings", "queries", "doc_ids", "query_ids", "qrels", "labels", "query_labels")

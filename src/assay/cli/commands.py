@@ -36,7 +36,7 @@ _SECTIONS: Final[Mapping[str, str]] = {
         model fusion rerank index query_prefix doc_prefix max_length normalize dimensions base_url
         revision dtype trust_remote_code batch_size device cache no_cache encoder factory
         descriptors descriptor matchers estimator codes methods method bits p oversample
-        query_codes truncate rrf_k weights spec prices
+        query_codes truncate rrf_k weights spec prices price
         """,
     "Search": """
         k metric keep_ties exclude_self exclude_paired zero engine query_block prepare

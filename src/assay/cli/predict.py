@@ -12,8 +12,10 @@ import click
 from assay.cli import options, output
 from assay.cli.commands import MultiOptionCommand
 from assay.cli.progress import progress_bar
+from assay.cli.walking import demo_option, walk
 from assay.compat.next_location import legacy_json as legacy_data
 from assay.errors import UsageError
+from assay.tasks.prediction.demo import STEPS, write_demo
 from assay.tasks.prediction.imports import import_results
 from assay.tasks.prediction.models import PredictionRequest, evaluate_files
 
@@ -127,6 +129,7 @@ _IMPORTING = {
     "--pair", "pairs", nargs=2, multiple=True, metavar="A B", help="Compare these results only."
 )
 @click.option("--legacy-json", is_flag=True, help="Print the old JSON: percentages under old keys.")
+@demo_option("words of Python's docstrings, and predictions of them,")
 @options.mismatch_option
 @options.threads_option
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
@@ -145,6 +148,7 @@ def command(
     json_wanted: bool,
     file: str | None,
     saving: Saving,
+    demo: str | None,
     **chosen: Any,
 ) -> int:
     """Score predictions of one class per sample: Acc@k, MRR, nDCG, F1.
@@ -163,6 +167,10 @@ def command(
       assay predict a=a1.npz a=a2.npz a=a3.npz b=b1.npz b=b2.npz b=b3.npz
       assay predict --results outputs/ --split test --baseline mhsa
     """
+    if demo is not None:
+        write_demo(Path(demo))
+        walk(Path(demo), STEPS, "predict")
+        return 0
     if legacy_json and named not in (None, "json"):
         raise click.UsageError(f"--legacy-json and --format {named} exclude each other.")
     layout = output.choose_format(

@@ -16,9 +16,9 @@ from assay.core.consent import Consent
 from assay.errors import UsageError
 from assay.models.adapters.openai import KEY, own_address
 from assay.models.adapters.python_function import own_callable
-from assay.models.from_file import allow_model
+from assay.models.from_file import allow_model, allow_reranker
 from assay.search.indexes.specs import allow_index
-from assay.tasks.bench.plan import Model, Rerank
+from assay.tasks.bench.plan import Model, Rerank, split_stages
 from assay.tasks.descriptors.experiment import allow_descriptor
 
 __all__ = ["StoredCommand"]
@@ -30,11 +30,11 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
     "compare": ("file", "look_file"),
     "rank": ("target", "checkpoint", "timings", "prepare"),
     "crossmodal": ("file", "confusions", "demo"),
-    "predict": ("file", "reliability"),
+    "predict": ("file", "reliability", "demo"),
     "descriptors demo": ("file", "folder", "show", "show_to", "wide"),
     "descriptors match": ("file",),
     "descriptors run": ("file", "work", "show", "show_to", "wide"),
-    "codes": ("file", "chart"),
+    "codes": ("file", "chart", "demo"),
 }
 _HERE: Final = (None, "serial", "threads", "auto", "local")
 
@@ -55,10 +55,12 @@ class StoredCommand:
         params = self._params
         if params.get("save") or params.get("store"):
             raise UsageError(f"{place} names its own store, which no stored command does.")
-        for spec in (*_texts(params.get("model")), *_texts(params.get("encoder"))):
+        models, stages = split_stages(_texts(params.get("model")))
+        for spec in (*models, *_texts(params.get("encoder"))):
             _check_model(Model.parse(spec).spec, params, consent, place)
-        for two in map(Rerank.parse, _texts(params.get("rerank"))):
-            _check_model(two.reranker, params, consent, place)
+        for two in map(Rerank.parse, (*stages, *_texts(params.get("rerank")))):
+            code = {"trust_remote_code": params.get("trust_remote_code")}
+            allow_reranker(two.reranker, code, consent, place)
         for spec in _texts(params.get("index")):
             allow_index(spec, consent, place)
         for spec in _texts(params.get("descriptors")):
@@ -74,7 +76,7 @@ class StoredCommand:
     def _addresses(self) -> Iterator[str]:
         """Addresses of files elsewhere."""
         for name, value in self._params.items():
-            if name not in ("model", "encoder", "index", "base_url", "where", "store"):
+            if name not in ("model", "encoder", "rerank", "index", "base_url", "where", "store"):
                 yield from (one for one in _texts(value) if "://" in one)
 
 

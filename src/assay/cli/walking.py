@@ -5,15 +5,25 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import click
 
-from assay.cli import output
+from assay.cli import options, output
 from assay.cli.main import assay
 
-__all__ = ["walk"]
+__all__ = ["demo_option", "walk"]
+
+
+def demo_option(what: str) -> Callable[[options.Decorated], options.Decorated]:
+    """--demo DIR of a command, which its first lines look at."""
+    return click.option(
+        "--demo",
+        type=options.output_folder,
+        metavar="DIR",
+        help=f"Only write {what} to DIR, and walk through commands on them.",
+    )
 
 
 def walk(folder: Path, steps: Mapping[str, Iterable[Iterable[str]]], *command: str) -> None:

@@ -7,10 +7,10 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.order import rows_of
 from assay.errors import FormatError, MismatchError, StorageError, UsageError
+from assay.io.answers import judge_by_answers, read_answers
 from assay.io.atomic import atomic_write
 from assay.io.chunking import ChunkRule, chunk_docs
 from assay.io.formats import as_judgments, ending_of, read_qrels
@@ -234,7 +235,6 @@ def _eval_set(pairs: list[tuple[Any, Any]], source: str) -> EvalSet:
 
 def _with_text_ids(qrels: Qrels) -> Qrels:
     """Ids of a collection are text."""
-    from dataclasses import replace
 
     def text(ids: Ids) -> Ids:
         return ids if ids.kind == "text" else Ids.of([str(one) for one in ids])
@@ -251,7 +251,9 @@ class Collection:
 
     Ids are text. Documents that are judged but not there, and queries without judgments, may be
     part of it; `absent_docs` and `unjudged_queries` name them. The fingerprint covers ids, texts
-    and judgments, in whatever order they came.
+    and judgments, in whatever order they came. `by_answers` are judgments of the same queries by
+    the answers that texts hold, where there are answers beside judged documents; `relevant` says
+    what makes a document relevant.
     """
 
     doc_ids: Ids
@@ -261,6 +263,8 @@ class Collection:
     qrels: Qrels
     name: str = ""
     fingerprint: str = ""
+    by_answers: Qrels | None = None
+    relevant: Literal["judged", "answers"] = "judged"
 
     def __post_init__(self) -> None:
         """Check that the parts belong together; compute the fingerprint if there is none."""
@@ -318,6 +322,7 @@ def load_collection(
     split: str = "test",
     name: str = "",
     chunks: ChunkRule | None = None,
+    answers: str | os.PathLike[str] | None = None,
 ) -> Collection:
     """A collection from files.
 
@@ -327,8 +332,11 @@ def load_collection(
     TSV, CSV, JSON, parquet), a JSON list of (query, relevant ids), or what `assay.evaluate` takes.
     Where such a list holds the texts of the queries, `queries` may be left out. With `chunks`,
     judgments name chunks: documents are cut by this rule, and the documents of the collection are
-    the chunks `ID#1`, `ID#2`, …. `ir:ID` is a collection of the package ir_datasets.
+    the chunks `ID#1`, `ID#2`, …. `ir:ID` is a collection of the package ir_datasets. `answers` is
+    a file of answers (`assay.io.answers`): without `qrels`, a document that holds one is relevant.
     """
+    if answers is not None:
+        return _with_answers(answers, corpus, queries, qrels, split, name, chunks)
     if is_ir(corpus):
         if queries is not None or qrels is not None:
             raise UsageError(f"{corpus} has queries and judgments of its own.")
@@ -347,6 +355,30 @@ def load_collection(
     given = None if queries is None else read_texts(queries, "query")
     given, truth = _match_queries(given, judged)
     return Collection(docs.ids, docs.texts, given.ids, given.texts, truth, name or _name_of(corpus))
+
+
+def _with_answers(
+    answers: str | os.PathLike[str],
+    corpus: str | os.PathLike[str],
+    queries: str | os.PathLike[str] | None,
+    qrels: Any,
+    split: str,
+    name: str,
+    chunks: ChunkRule | None,
+) -> Collection:
+    """The collection judged by answers: beside its judged documents, or instead of them."""
+    if queries is not None and qrels is None:
+        docs, asked = _cut(read_texts(corpus, "doc"), chunks), read_texts(queries, "query")
+        found = read_answers(answers, asked.ids, asked.texts)
+        judged = judge_by_answers(docs.ids, docs.texts, asked.ids, found)
+        known = name or _name_of(corpus)
+        made = Collection(docs.ids, docs.texts, asked.ids, asked.texts, judged, known)
+        return replace(made, relevant="answers")
+    one = load_collection(corpus, queries, qrels, split=split, name=name, chunks=chunks)
+    rows = np.flatnonzero(one.query_ids.match(one.qrels.query_ids) >= 0)
+    found = read_answers(answers, one.query_ids, one.query_texts)
+    judged = judge_by_answers(one.doc_ids, one.doc_texts, one.query_ids.take(rows), found)
+    return replace(one, by_answers=judged)
 
 
 def _cut(docs: Texts, chunks: ChunkRule | None) -> Texts:

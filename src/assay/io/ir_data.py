@@ -57,9 +57,10 @@ def _texts(records: list[tuple[Any, Any]], role: Role, name: str) -> Texts:
 
 def _text(record: Any) -> Any:
     """What the package takes for the text of a record, or its title and text."""
-    if hasattr(record, "default_text"):
-        return record.default_text()
-    return join_title(getattr(record, "title", None) or "", record.text)
+    if not hasattr(record, "default_text"):
+        return join_title(getattr(record, "title", None) or "", record.text)
+    text = record.default_text()
+    return text.removeprefix(" ") if getattr(record, "title", None) == "" else text  # as in files
 
 
 def _qrels(judged: list[Any], name: str) -> Qrels:

@@ -21,6 +21,7 @@ __all__ = [
     "Encoder",
     "EncoderRequest",
     "Progress",
+    "add_tokens",
     "as_vectors",
     "shape_vectors",
     "unit_rows",
@@ -32,10 +33,24 @@ Progress = Callable[[int, int], None]
 
 
 class Batch(NamedTuple):
-    """What a model made of some texts; `truncated`: which were too long, where it can tell."""
+    """What a model made of some texts; `truncated`: which were too long, where it can tell.
+
+    `tokens`: how many an endpoint counted, where it says so.
+    """
 
     vectors: Any
     truncated: Flags | None = None
+    tokens: int | None = None
+
+
+def add_tokens(*counts: int | None) -> int | None:
+    """The sum of the counts that are known; None where none is.
+
+    >>> add_tokens(None, 5, 7), add_tokens(None)
+    (12, None)
+    """
+    known = [one for one in counts if one is not None]
+    return sum(known) if known else None
 
 
 class EncodedBatch(NamedTuple):
@@ -107,10 +122,10 @@ class Encoder:
     def encode_batch(self, texts: list[str], first: int = 0) -> Batch:
         """One finite float32 row for each of some checked texts; `first` numbers them."""
         made = self._called(texts)
-        vectors, truncated = made if isinstance(made, Batch) else (made, None)
-        rows = as_vectors(vectors, len(texts), self.spec)
+        batch = made if isinstance(made, Batch) else Batch(made)
+        rows = as_vectors(batch.vectors, len(texts), self.spec)
         _refuse_not_finite(rows, texts, first, self.spec)
-        return Batch(rows, truncated)
+        return batch._replace(vectors=rows)
 
     def _called(self, batch: list[str]) -> Any:
         """What the model returns; a model that fails is named, for its fault is not ours."""

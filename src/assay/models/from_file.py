@@ -11,6 +11,7 @@ from assay.core.consent import Consent
 from assay.core.on_demand import OnDemand
 from assay.errors import UsageError
 from assay.models.adapters.python_function import own_callable
+from assay.models.rerankers import RerankEndpoint
 from assay.models.specs import find_kind
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 else:
     openai = OnDemand("assay.models.adapters.openai")
 
-__all__ = ["allow_model", "runs_code"]
+__all__ = ["allow_model", "allow_reranker", "runs_code"]
 
 # Names that the authors of sentence-transformers publish themselves.
 _PUBLISHED: Final = re.compile(r"(sentence-transformers/)?[A-Za-z0-9][\w.-]*")
@@ -35,6 +36,15 @@ def allow_model(
     if name == "py":
         own_callable(argument, "py:MODULE:FUNCTION")
     return _allow_key(settings, consent, f"{place}: {what}") if name == "openai" else {**settings}
+
+
+def allow_reranker(spec: str, settings: Mapping[str, Any], consent: Consent, place: str) -> None:
+    """Refuse a reranker without the consent that it needs; a key goes where both are allowed."""
+    if spec.startswith("rerank:"):
+        where = RerankEndpoint.parse(spec)
+        consent.check_endpoint(where.url, f"{place}: the reranker {spec!r}", where.key_env)
+    else:
+        allow_model(spec, settings, consent, place)
 
 
 def runs_code(spec: str) -> bool:

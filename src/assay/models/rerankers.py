@@ -2,6 +2,9 @@
 
 py:MODULE:FUNCTION  your own function of a query and a list of texts
 st:MODEL            a CrossEncoder of sentence-transformers, by name or folder
+onnx:FOLDER         a cross-encoder exported to ONNX, with its tokenizer.json
+rerank:URL          an endpoint: URL/rerank as Text Embeddings Inference has it, or with
+                    ?model=NAME as Cohere, Jina and vLLM have it; &key_env=VARIABLE sends a key
 """
 
 from __future__ import annotations
@@ -9,14 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qsl
 
 import numpy as np
 
 from assay.arrays import Floats
 from assay.core import checks
+from assay.core.on_demand import OnDemand
+from assay.core.text import mask_secrets
 from assay.errors import (
     AssayError,
+    EndpointError,
     ShapeError,
     UsageError,
     ValueRangeError,
@@ -24,27 +31,46 @@ from assay.errors import (
     need,
 )
 from assay.io.fingerprints import fingerprint_of, version_of, weights_of
+from assay.models.adapters.onnx import ModelFolder, open_model, run_tokens
 from assay.models.adapters.python_function import named_callable
 from assay.models.adapters.sentence_transformers import load_model
+from assay.models.encoder import Batch, add_tokens
 from assay.models.settings import EncoderSettings
+from assay.models.tokens import Tokenizer
 
-__all__ = ["Reranker", "check_reranker", "load_reranker"]
+if TYPE_CHECKING:
+    from assay.models.adapters import openai
+else:
+    openai = OnDemand("assay.models.adapters.openai")
+
+__all__ = ["RerankEndpoint", "Reranker", "Scored", "check_reranker", "load_reranker"]
+
+
+class Scored(NamedTuple):
+    """A score for each text, and the tokens that an endpoint counted, if it says so."""
+
+    scores: Floats
+    tokens: int | None = None
 
 
 @dataclass(frozen=True)
 class Reranker:
-    """`function` scores texts for a query; `identity` is None where nothing tells what it does."""
+    """`function` scores texts for a query; `identity` is None where nothing tells what it does.
+
+    Where a text has a price, `warm_up` is off: none is scored before the clock starts.
+    """
 
     spec: str
     function: Callable[[str, list[str]], Any]
     identity: Mapping[str, Any] | None = None
+    warm_up: bool = True
 
     @property
     def fingerprint(self) -> str:
         """The same for the same spec, settings, version and weights, as far as these are known."""
         return fingerprint_of({"reranker": self.spec, **(self.identity or {})})
 
-    def score(self, query: str, texts: list[str]) -> Floats:
+    def score(self, query: str, texts: list[str]) -> Scored:
         """One finite score for each text, the higher the better."""
         try:
             made = self.function(query, texts)
@@ -52,7 +78,8 @@ class Reranker:
             raise
         except Exception as error:  # the function is not ours: it can fail in any way
             raise UsageError(f"Reranker {self.spec!r} failed: {error_text(error)}.") from error
-        array = checks.plain_array(made, f"The result of reranker {self.spec!r}")
+        batch = made if isinstance(made, Batch) else Batch(made)
+        array = checks.plain_array(batch.vectors, f"The result of reranker {self.spec!r}")
         if array.shape not in ((len(texts),), (len(texts), 1)) or array.dtype.kind not in "iuf":
             raise ShapeError(
                 f"Reranker {self.spec!r} returned {array.dtype} of shape {array.shape} for "
@@ -64,14 +91,19 @@ class Reranker:
                 f"Reranker {self.spec!r} returned NaN or infinite scores for the query "
                 f"{query!r:.60}."
             )
-        return scores
+        return Scored(scores, batch.tokens)
 
 
 def check_reranker(spec: str) -> None:
     """Refuse a spec that names no reranker; nothing is loaded."""
     kind, _, argument = spec.partition(":")
     if kind not in _KINDS or not argument:
-        raise UsageError(f"{spec!r} is no reranker. Write py:MODULE:FUNCTION or st:MODEL.")
+        raise UsageError(
+            f"{mask_secrets(spec)!r} is no reranker. Write py:MODULE:FUNCTION, st:MODEL, "
+            "onnx:FOLDER or rerank:URL."
+        )
+    if kind == "rerank":
+        RerankEndpoint.parse(spec)
 
 
 def load_reranker(
@@ -91,6 +123,98 @@ def _own_function(
     function = named_callable(argument, "py:MODULE:FUNCTION")
     given = getattr(function, "fingerprint", None)
     return Reranker(spec, function, {"function": given} if isinstance(given, str) else None)
+
+
+def _onnx(spec: str, argument: str, settings: EncoderSettings, device: str | None) -> Reranker:
+    settings.refuse_hub("onnx")
+    folder = ModelFolder(Path(argument))
+    model = open_model(folder, None)
+    length = settings.max_length or folder.max_length
+    files = folder.file("tokenizer.json")
+    tokenizer = Tokenizer(files, length, purpose="The reranker 'onnx'", extra="onnx")
+
+    def score(query: str, texts: list[str]) -> Any:
+        return run_tokens(model, tokenizer([(query, text) for text in texts]))
+
+    made_by = {"onnxruntime": version_of("onnxruntime"), "max_length": length}
+    return Reranker(spec, score, {**made_by, **weights_of(argument)})
+
+
+@dataclass(frozen=True)
+class RerankEndpoint:
+    """An endpoint that scores texts: `URL[?model=NAME][&key_env=VARIABLE]`.
+
+    >>> RerankEndpoint.parse("rerank:https://api.jina.ai/v1?model=jina-reranker-v2").model
+    'jina-reranker-v2'
+    """
+
+    url: str
+    model: str = ""
+    key_env: str = ""
+
+    @classmethod
+    def parse(cls, spec: str) -> RerankEndpoint:
+        """From a spec; its address is checked."""
+        url, _, options = spec.removeprefix("rerank:").partition("?")
+        given = parse_qsl(options, keep_blank_values=True)
+        if {key for key, _ in given} - {"model", "key_env"} or len(dict(given)) < len(given):
+            raise UsageError(
+                "An endpoint that reranks is written rerank:URL, rerank:URL?model=NAME or "
+                "rerank:URL?model=NAME&key_env=VARIABLE."
+            )
+        found = cls(url.rstrip("/").removesuffix("/rerank"), **dict(given))
+        found.open()
+        return found
+
+    def open(self) -> openai.Endpoint:
+        """The address, checked; a key is read when a request is made."""
+        return openai.Endpoint(self.url, self.key_env)
+
+    @property
+    def most(self) -> int:
+        """How many texts one request may carry, unless the user says it."""
+        return 100 if self.model else 32
+
+    def request(self, query: str, texts: list[str]) -> dict[str, Any]:
+        """What is asked; without a model in the words of Text Embeddings Inference."""
+        if self.model:
+            return {"model": self.model, "query": query, "documents": texts}
+        return {"query": query, "texts": texts, "truncate": True}
+
+    def read(self, answer: Any, count: int) -> list[Any]:
+        """The scores, in the order of the texts."""
+        place = f"{self.url}/rerank"
+        found = answer
+        if isinstance(answer, dict):
+            found = answer.get("results", answer.get("data"))
+        if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+            raise EndpointError(f"{place}: the answer holds no list 'results' of scores.")
+        made = [
+            one.get("relevance_score", one.get("score"))
+            for one in openai.in_order(found, count, "scores", place)
+        ]
+        if not all(type(one) in (int, float) for one in made):
+            raise EndpointError(f"{place}: a text came back without a relevance_score.")
+        return made
+
+
+def _endpoint(spec: str, argument: str, settings: EncoderSettings, device: str | None) -> Reranker:
+    settings.refuse_hub("rerank")
+    settings.refuse("max_length", "rerank:", "the endpoint counts its own tokens")
+    where = RerankEndpoint.parse(spec)
+    endpoint, most = where.open(), settings.batch_size or where.most
+
+    def score(query: str, texts: list[str]) -> Batch:
+        scores: list[Any] = []
+        tokens = None
+        for start in range(0, len(texts), most):
+            part = texts[start : start + most]
+            answer = endpoint.post("/rerank", where.request(query, part))
+            scores += where.read(answer, len(part))
+            tokens = add_tokens(tokens, openai.count_tokens(answer))
+        return Batch(scores, tokens=tokens)
+
+    return Reranker(spec, score, {"endpoint": where.url, "model": where.model}, warm_up=False)
 
 
 def _cross_encoder(
@@ -121,4 +245,4 @@ def _identity(model: Any, argument: str, settings: EncoderSettings) -> dict[str,
     return {"sentence-transformers": version, **settings.identity, **weights}
 
 
-_KINDS = {"py": _own_function, "st": _cross_encoder}
+_KINDS = {"py": _own_function, "st": _cross_encoder, "onnx": _onnx, "rerank": _endpoint}

@@ -17,7 +17,14 @@ from assay.core import checks
 from assay.errors import ShapeError, ValueRangeError
 from assay.io.fingerprints import fingerprint_of
 from assay.models.cache import EmbeddingCache, Keys, ModelCache, content_keys
-from assay.models.encoder import BatchMap, EncodedBatch, Encoder, Progress, shape_vectors
+from assay.models.encoder import (
+    BatchMap,
+    EncodedBatch,
+    Encoder,
+    Progress,
+    add_tokens,
+    shape_vectors,
+)
 from assay.models.settings import EncoderSettings
 
 __all__ = ["ComputedModel", "Encoded", "TextModel", "checked_texts"]
@@ -35,7 +42,7 @@ class Encoded:
     A text with nothing in it is not sent to a model: `empty` marks it and its row is zero (search
     with zero="last" or "drop"). `n_computed` texts took `seconds`; all others were in the cache or
     repeated. `truncated` marks the texts that the model truncated; it is None where the model
-    cannot tell.
+    cannot tell. `tokens` are those that an endpoint counted for the computed texts.
     """
 
     vectors: Floats32
@@ -43,6 +50,7 @@ class Encoded:
     seconds: float
     truncated: Flags | None
     empty: Flags
+    tokens: int | None = None
 
 
 class TextModel(ABC):
@@ -164,6 +172,7 @@ class ComputedModel(TextModel):
             work.seconds,
             None if (flags == _CANNOT_TELL).any() else flags.astype(bool),
             rows < 0,
+            work.tokens,
         )
 
     def _encode_batches(self, batches: Batches) -> Iterator[EncodedBatch]:
@@ -218,6 +227,7 @@ class _EncodingRun:
         self.vectors: Floats32 = np.empty((len(texts), 0), np.float32)
         self.flags = np.zeros(len(texts), np.uint8)
         self.n_computed, self.seconds = 0, 0.0
+        self.tokens: int | None = None
 
     def run(self, progress: Progress | None) -> None:
         """Take what is in the cache, compute the rest, and store that, batch by batch."""
@@ -248,7 +258,8 @@ class _EncodingRun:
         return [self._texts[row] for row in rows]
 
     def _take(self, batch: NDArray[np.int64], made: EncodedBatch) -> None:
-        rows, truncated = made.batch
+        rows, truncated, tokens = made.batch
+        self.tokens = add_tokens(self.tokens, tokens)
         self.seconds += made.seconds
         self.n_computed += len(batch)
         self._make_room(rows.shape[1])

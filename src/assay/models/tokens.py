@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,9 +37,9 @@ class Tokenizer:
         else:
             self._tokenizer.enable_truncation(max_length)
 
-    def __call__(self, texts: list[str]) -> Tokens:
-        """Tokens of each text, special ones among them."""
-        made = self._tokenizer.encode_batch(texts)
+    def __call__(self, texts: Sequence[str | tuple[str, str]]) -> Tokens:
+        """Tokens of each text or pair of texts, special ones among them."""
+        made = self._tokenizer.encode_batch(list(texts))
         return Tokens(
             [encoding.ids for encoding in made],
             [encoding.type_ids for encoding in made],

@@ -24,7 +24,7 @@ from assay.core.ranking import Ranking
 from assay.core.settings import as_settings, join_settings
 from assay.errors import UsageError, ValueRangeError
 
-__all__ = ["METHODS", "NORMALIZATIONS", "Method", "Normalization", "fuse"]
+__all__ = ["METHODS", "NORMALIZATIONS", "JoinedLists", "Method", "Normalization", "fuse"]
 
 
 Method = Literal["rrf", "combsum", "combmnz"]
@@ -72,28 +72,74 @@ def fuse(
     >>> [doc for doc, _ in fuse([a, b]).row(0)]
     [2, 0, 1, 3]
     """
-    lists = _check(rankings, method, normalize)
-    _check_ids(lists, allow_mismatch)
-    shares = _weights(weights, len(lists))
-    if method == "rrf":
-        offset = _whole(rrf_k, "rrf_k")
-        parts = [_reciprocal(one, w, offset) for one, w in zip(lists, shares, strict=True)]
-    else:
-        parts = [
-            _two_product(_normalize(one, normalize), np.float64(w))
-            for one, w in zip(lists, shares, strict=True)
-        ]
-    fused = _add(lists, parts, times_lists=method == "combmnz", name=method)
-    how = {"k": rrf_k} if method == "rrf" else {"normalize": normalize or "none"}
-    own = as_settings(fusion=method, **how, weights=weights, depth=depth)
-    cut = fused if depth is None else fused.first(depth)
-    return replace(cut, settings=_settings(lists, own))
+    joined = JoinedLists(rankings, method, normalize, rrf_k, allow_mismatch)
+    return joined.fuse(weights, depth, weights=weights)
 
 
-def _settings(lists: list[Ranking], own: dict[str, str]) -> dict[str, str]:
-    """The settings of the lists, and those of the fusion in one text."""
-    how = ",".join(f"{key}={value}" for key, value in own.items() if key != "fusion")
-    return {**join_settings(one.settings for one in lists), "fusion": f"{own['fusion']}({how})"}
+class JoinedLists:
+    """Rankings whose queries and documents are joined once, to be fused with any weights."""
+
+    def __init__(
+        self,
+        rankings: Sequence[Ranking],
+        method: Method,
+        normalize: Normalization | None,
+        rrf_k: int,
+        allow_mismatch: bool = False,
+    ) -> None:
+        self.lists = lists = _check(rankings, method, normalize)
+        _check_ids(lists, allow_mismatch)
+        self._method = method
+        if method == "rrf":
+            offset = _whole(rrf_k, "rrf_k")
+            self._values = [_places(one) + (1 + offset) for one in lists]
+        else:
+            self._values = [_normalize(one, normalize) for one in lists]
+        self.how: dict[str, Any] = (
+            {"k": rrf_k} if method == "rrf" else {"normalize": normalize or "none"}
+        )
+        self._query_ids = _merge_ids([one.query_ids for one in lists])
+        self._doc_ids = _merge_ids([one.doc_ids for one in lists])
+        keys = [_pair_keys(one, self._query_ids, self._doc_ids) for one in lists]
+        self._pairs, place = np.unique(np.concatenate(keys), return_inverse=True)
+        self._at = np.split(place, np.cumsum([len(one) for one in keys])[:-1])
+
+    def fuse(self, shares: Sequence[float] | None, depth: int | None, **settings: Any) -> Ranking:
+        """The sums of the parts of each (query, document) by these weights, as a ranking.
+
+        `settings` are what its signature says beside the method.
+        """
+        checked = _weights(shares, len(self.lists))
+        high, low = np.zeros((2, len(self._pairs), len(self.lists)))
+        held = np.zeros(len(self._pairs), np.int64)
+        for column, (values, at, weight) in enumerate(
+            zip(self._values, self._at, checked, strict=True)
+        ):
+            high[at, column], low[at, column] = self._part(values, np.float64(weight))
+            held[at] += 1
+        times = held.astype(np.float64) if self._method == "combmnz" else None
+        queries, docs = np.divmod(self._pairs, max(len(self._doc_ids), 1))
+        fused = _as_ranking(
+            self.lists,
+            self._query_ids,
+            self._doc_ids,
+            queries,
+            docs.astype(np.int32),
+            _total(high, low, times),
+            self._method,
+        )
+        cut = fused if depth is None else fused.first(depth)
+        return replace(cut, settings=self._settings(**settings, depth=depth))
+
+    def _part(self, values: Floats, weight: np.float64) -> _Doubled:
+        """weight / (offset + rank), or weight · score, of each result."""
+        return _quotient(weight, values) if self._method == "rrf" else _two_product(values, weight)
+
+    def _settings(self, **own: Any) -> dict[str, str]:
+        """The settings of the lists, and those of the fusion in one text."""
+        how = ",".join(f"{key}={value}" for key, value in as_settings(**self.how, **own).items())
+        shared = join_settings(one.settings for one in self.lists)
+        return {**shared, "fusion": f"{self._method}({how})"}
 
 
 def _check(rankings: Any, method: str, normalize: str | None) -> list[Ranking]:
@@ -144,10 +190,10 @@ def _whole(value: Any, name: str) -> int:
     return checks.check_cutoff(value, name)
 
 
-def _reciprocal(ranking: Ranking, weight: float, offset: int) -> _Doubled:
-    """weight / (offset + rank) for each result."""
+def _places(ranking: Ranking) -> Floats:
+    """The place of each result in its row, from 0."""
     place = np.arange(len(ranking.docs)) - np.repeat(ranking.offsets[:-1], ranking.lengths)
-    return _quotient(np.float64(weight), (place + 1 + offset).astype(np.float64))
+    return place.astype(np.float64)
 
 
 def _normalize(ranking: Ranking, normalize: str | None) -> Floats:
@@ -193,23 +239,6 @@ def _in_deviations(ranking: Ranking, unit: Floats) -> Floats:
             variance = math.fsum(((row - mean) ** 2).tolist()) / len(row)
             scaled[start:stop] = row / math.sqrt(variance)
     return scaled
-
-
-def _add(lists: list[Ranking], parts: list[_Doubled], *, times_lists: bool, name: str) -> Ranking:
-    """The sums of the parts of each (query, document), as a ranking."""
-    query_ids = _merge_ids([one.query_ids for one in lists])
-    doc_ids = _merge_ids([one.doc_ids for one in lists])
-    keys = [_pair_keys(one, query_ids, doc_ids) for one in lists]
-    pairs, place = np.unique(np.concatenate(keys), return_inverse=True)
-    high, low = np.zeros((2, len(pairs), len(lists)))
-    held = np.zeros(len(pairs), np.int64)
-    ends = np.cumsum([len(one) for one in keys])
-    for column, (part, at) in enumerate(zip(parts, np.split(place, ends[:-1]), strict=True)):
-        high[at, column], low[at, column] = part
-        held[at] += 1
-    scores = _total(high, low, held.astype(np.float64) if times_lists else None)
-    queries, docs = np.divmod(pairs, max(len(doc_ids), 1))
-    return _as_ranking(lists, query_ids, doc_ids, queries, docs.astype(np.int32), scores, name)
 
 
 def _merge_ids(sides: list[Ids]) -> Ids:

@@ -48,13 +48,13 @@ def test_gain_and_cost_are_shown() -> None:
     assert pair.outcome == "better"
     text = repr(result)
     assert "Gain over short: two is better than short on nDCG@10" in text
-    assert "two takes " in text
+    assert "two puts the first 100 documents of each query in order, which takes " in text
     data = result.to_dict()
     assert data["systems"][1]["reranker_of"] == data["rerankers"][0]["baseline"] == "short"
     costs = [one.result.costs for one in result.systems]
     assert costs[1].search_seconds > costs[0].search_seconds
     assert costs[1].encode_seconds == costs[0].encode_seconds
-    assert "rerank:" in result["two"].scores.signature
+    assert "rerank:rerank/100:" in result["two"].scores.signature
 
 
 def test_a_fusion_may_be_the_first_stage_and_chunks_count_by_the_best() -> None:

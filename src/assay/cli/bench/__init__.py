@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -20,9 +20,9 @@ from assay.comparison.pairs import ComparisonSettings
 from assay.core.text import mask_secrets
 from assay.io.tables import read_groups
 from assay.models import EmbeddingCache
-from assay.models.settings import DTYPES
+from assay.models.settings import DTYPES, EncoderSettings
 from assay.report.report import check_ending
-from assay.tasks.bench import MEASURES, make_request, read_config, write_runs
+from assay.tasks.bench import SCHEMA, make_request, read_config, write_runs
 
 if TYPE_CHECKING:
     from assay.cli.gating import Gate
@@ -55,6 +55,12 @@ _input_options = options.add_options(
         "--qrels",
         metavar="FILE",
         help="Judgments: TREC, .tsv, .csv, .json, .parquet.",
+    ),
+    click.option(
+        "--answers",
+        metavar="FILE",
+        help="Answers of the queries: .jsonl, .json, .tsv. Relevant is a text that holds one: "
+        "beside judged documents, or instead of them.",
     ),
     options.mismatch_option,
     click.option("--split", metavar="NAME", help="Judgments of a folder in BEIR's layout. [test]"),
@@ -103,22 +109,24 @@ _model_options = options.add_options(
         multiple=True,
         metavar="[NAME=]SPEC",
         help="bm25, tfidf, lsa:DIM, wordllama, minilm[:DIR], st:MODEL, onnx:DIR, "
-        "model2vec:MODEL, openai:MODEL, npy:..., py:MODULE:FUNCTION. May be "
-        "repeated.",
+        "model2vec:MODEL, openai:MODEL, npy:..., py:MODULE:FUNCTION; with ?codes=int8, "
+        "?codes=binary its vectors as codes. May be repeated.",
     ),
     click.option(
         "--fusion",
         multiple=True,
         metavar="[NAME=]METHOD:A+B",
         help="A fusion of models: rrf:bm25+wordllama, "
-        "combsum/zscore:0.3*bm25+0.7*mini. May be repeated.",
+        "combsum/zscore:0.3*bm25+0.7*mini; with ?tune, weights by cross-validation. May be "
+        "repeated.",
     ),
     click.option(
         "--rerank",
         multiple=True,
         metavar="[NAME=]A>RERANKER",
+        callback=_without_secret,
         help="Put what A, a model or fusion, retrieves in another order: "
-        "'rerank/50:bm25>st:MODEL', 'bm25>py:MODULE:FUNCTION'. May be repeated.",
+        "'rerank/50:bm25>st:MODEL', onnx:DIR, rerank:URL, py:MODULE:FUNCTION. May be repeated.",
     ),
     click.option(
         "--index",
@@ -151,6 +159,12 @@ _model_options = options.add_options(
         metavar="URL",
         callback=_without_password,
         help="Endpoint of openai: models.",
+    ),
+    click.option(
+        "--price",
+        multiple=True,
+        metavar="NAME=AMOUNT",
+        help="What a million tokens of a model or reranker costs. May be repeated.",
     ),
     click.option("--revision", metavar="REV", help="Commit, branch or tag of st: models."),
     click.option("--dtype", type=click.Choice(DTYPES), help="Numbers of st: models."),
@@ -245,7 +259,7 @@ def command(*, saving: Saving, consent: Consent, gate: Gate, **chosen: Any) -> i
     """
     layout = _choose_layout(chosen)
     config = {} if chosen["config"] is None else read_config(chosen["config"])
-    given = {key: chosen[key] for key in _REQUEST}
+    given = {key: value for key, value in chosen.items() if key in _REQUEST}
     request = make_request(config, **consent.as_options(), **given)
     _refuse_contradictions(chosen, request)
     request = _with_gate(request, gate, chosen)
@@ -311,33 +325,9 @@ def _choose_layout(chosen: dict[str, Any]) -> str:
     return output.choose_format(named, chosen["json_wanted"], chosen["file"], known=_FORMATS)
 
 
-_REQUEST = (
-    "corpus",
-    "queries",
-    "qrels",
-    "split",
-    "name",
-    "chunk",
-    "fold",
-    "judged",
-    "model",
-    "fusion",
-    "rerank",
-    "index",
-    "query_prefix",
-    "doc_prefix",
-    "max_length",
-    "normalize",
-    "dimensions",
-    "base_url",
-    "revision",
-    "dtype",
-    "trust_remote_code",
-    "batch_size",
-    "metric",
-    "device",
-    "measures",
-)
+# Options that a config file may have, too, but for those that make the conventions.
+_SETTINGS = (*SCHEMA["properties"], *(one.name for one in fields(EncoderSettings)), "price")
+_REQUEST = frozenset(_SETTINGS) - {"conventions", "depth"}
 _STATISTICS = ("baseline", "test", "correction", "level", "interval", "resamples", "seed", "margin")
 
 
@@ -371,7 +361,7 @@ def _with_gate(request: BenchRequest, gate: Gate, chosen: dict[str, Any]) -> Ben
         raise click.UsageError("There is one system, the baseline: name what is to be gated.")
     written = [chosen[key] for key in ("file", "html", "per_query")]
     output.refuse_same_file(*written, gate.look_file)
-    named = request.measures or MEASURES
+    named = request.measures or request.usual_measures
     return replace(request, measures=tuple(dict.fromkeys((*named, *map(str, gate.measures)))))
 
 

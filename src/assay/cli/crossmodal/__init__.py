@@ -12,7 +12,7 @@ from assay.cli import options, output
 from assay.cli.commands import MultiOptionCommand
 from assay.cli.crossmodal.choices import input_options, prototype_options, search_options
 from assay.cli.progress import progress_bar
-from assay.cli.walking import walk
+from assay.cli.walking import demo_option, walk
 from assay.compat.label_retrieval import save_results, summary
 from assay.core.checks import check_labels
 from assay.scoring.scores import signature_of
@@ -68,12 +68,7 @@ _FORMATS = ("text", "markdown", "latex", "csv", "tsv", "json")
     metavar="K",
     help="Cut-off of the confusion matrix. [the smallest cut-off]",
 )
-@click.option(
-    "--demo",
-    type=options.output_folder,
-    metavar="DIR",
-    help="Only write made-up images and captions to DIR, and walk through commands on them.",
-)
+@demo_option("made-up images and captions")
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
 @options.signature_option

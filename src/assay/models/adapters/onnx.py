@@ -24,10 +24,18 @@ from assay.io.fingerprints import version_of, weights_of
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
 from assay.models.encoder import Batch, Encoder, EncoderRequest, unit_rows
-from assay.models.tokens import Tokenizer, by_length
+from assay.models.tokens import Tokenizer, Tokens, by_length
 from assay.search.engine.workers import Control, run
 
-__all__ = ["ModelFolder", "OnnxModel", "folder_encoder", "load", "open_session"]
+__all__ = [
+    "ModelFolder",
+    "OnnxModel",
+    "folder_encoder",
+    "load",
+    "open_model",
+    "open_session",
+    "run_tokens",
+]
 
 
 @dataclass(frozen=True)
@@ -112,15 +120,19 @@ _INTEGERS: Final = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 def load(request: EncoderRequest) -> Encoder:
     """Read model, tokenizer and their settings from the folder."""
     folder = ModelFolder(Path(request.argument))
-    file = folder.file("model.onnx", "onnx/model.onnx")
-    session = open_session(str(file), str(file), "onnx")
     return folder_encoder(
         request,
         folder,
-        OnnxModel(session, folder.pooling(), folder.padding, str(file)),
+        open_model(folder, folder.pooling()),
         request.settings.max_length or folder.max_length,
         lambda: weights_of(folder.path),
     )
+
+
+def open_model(folder: ModelFolder, pool: Pool | None) -> OnnxModel:
+    """The model in a folder; `pool` makes one vector of those of the tokens."""
+    file = str(folder.file("model.onnx", "onnx/model.onnx"))
+    return OnnxModel(open_session(file, file, "onnx"), pool, folder.padding, file)
 
 
 def open_session(
@@ -206,7 +218,7 @@ class OnnxModel:
             "position_ids": np.broadcast_to(np.arange(mask.shape[1]), mask.shape),
         }
         made = np.asarray(self.session.run(None, self._inputs(known))[0])
-        if made.ndim == 2:
+        if made.ndim <= 2:
             return made
         if made.ndim != 3 or made.shape[:2] != mask.shape:
             raise FormatError(
@@ -241,9 +253,15 @@ def _pad(rows: list[list[int]], filler: int) -> NDArray[np.int64]:
 
 
 def _encode(model: OnnxModel, tokenizer: Tokenizer, unit: bool, texts: list[str]) -> Batch:
-    """Vectors of texts: sorted by length so that little is padded, some at a time, on all cores."""
+    """Vectors of texts, of length 1 where that is the model's last step."""
     tokens = tokenizer(texts)
-    vectors: list[Array] = [np.empty(0)] * len(texts)
+    made = run_tokens(model, tokens)
+    return Batch(unit_rows(made) if unit else made, tokens.truncated)
+
+
+def run_tokens(model: OnnxModel, tokens: Tokens) -> Floats32:
+    """What a model makes of texts: sorted by length, so that little is padded, on all cores."""
+    vectors: list[Array] = [np.empty(0)] * len(tokens.ids)
 
     def compute(rows: list[int], control: Control) -> None:
         made = model.vectors([tokens.ids[row] for row in rows], [tokens.kinds[row] for row in rows])
@@ -251,5 +269,4 @@ def _encode(model: OnnxModel, tokenizer: Tokenizer, unit: bool, texts: list[str]
             vectors[row] = vector
 
     run([partial(compute, rows) for rows in by_length(tokens.ids, _TOKENS_AT_ONCE)])
-    stacked = np.stack(vectors).astype(np.float32)
-    return Batch(unit_rows(stacked) if unit else stacked, tokens.truncated)
+    return np.stack(vectors).astype(np.float32)

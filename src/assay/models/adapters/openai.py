@@ -30,9 +30,17 @@ from assay.core.consent import is_loopback
 from assay.core.text import mask_secrets
 from assay.errors import EndpointError, FormatError, UsageError
 from assay.io.json_text import parse_json
-from assay.models.encoder import Encoder, EncoderRequest
+from assay.models.encoder import Batch, Encoder, EncoderRequest, add_tokens
 
-__all__ = ["KEY", "Endpoint", "is_users_own", "load", "own_address"]
+__all__ = [
+    "KEY",
+    "Endpoint",
+    "count_tokens",
+    "in_order",
+    "is_users_own",
+    "load",
+    "own_address",
+]
 
 KEY: Final = "OPENAI_API_KEY"
 
@@ -77,7 +85,8 @@ class Endpoint:
         if not sound or parts.username or parts.password or parts.query or parts.fragment:
             raise UsageError(
                 "The endpoint's address must be like http://host:port/v1, without a user, a "
-                f"password, a query or a fragment. Give a key by the environment variable {KEY}."
+                "password, a query or a fragment. Give a key by the environment variable "
+                f"{self.key_env or 'that key_env names'}."
             )
         if self._key and parts.scheme == "http" and not is_loopback(self.base_url):
             raise UsageError(
@@ -136,7 +145,7 @@ class Endpoint:
                 raw = _read(response, end)
         except HTTPError as error:
             with error:
-                raise _status(error, end, self.key_env or KEY) from None
+                raise _status(error, end, self.key_env) from None
         except UnicodeError:
             raise _TryError("the address names no host", again=False) from None
         except (URLError, HTTPException, OSError) as error:
@@ -183,7 +192,8 @@ def _status(error: HTTPError, end: float, variable: str) -> _TryError:
             again=False,
         )
     if error.code in (401, 403):
-        return _TryError(f"it answers {error.code}: is {variable} set and right?", again=False)
+        asked = f"is {variable} set and right?" if variable else "it asks for a key; see key_env"
+        return _TryError(f"it answers {error.code}: {asked}", again=False)
     again = error.code in _AGAIN
     return _TryError(
         f"it answers {error.code}{_said(error, end)}", again=again, wait=_asked_wait(error)
@@ -257,13 +267,31 @@ def load(request: EncoderRequest) -> Encoder:
     )
 
 
-def _encode(endpoint: Endpoint, model: str, texts: list[str]) -> NDArray[np.float32]:
+def _encode(endpoint: Endpoint, model: str, texts: list[str]) -> Batch:
     rows: list[list[float]] = []
+    tokens = None
     for part in _requests(texts):
         content = {"model": model, "input": part, "encoding_format": "float"}
         answer = endpoint.post("/embeddings", content)
         rows.extend(_rows(answer, len(part), f"{endpoint.base_url}/embeddings"))
-    return _as_matrix(rows, endpoint.base_url)
+        tokens = add_tokens(tokens, count_tokens(answer))
+    return Batch(_as_matrix(rows, endpoint.base_url), tokens=tokens)
+
+
+def count_tokens(answer: Any) -> int | None:
+    """The tokens that an answer says it counted: `usage`, or `meta` as Cohere has it."""
+    for path in (
+        ("usage", "total_tokens"),
+        ("usage", "prompt_tokens"),
+        ("meta", "billed_units", "input_tokens"),
+        ("meta", "tokens", "input_tokens"),
+    ):
+        found = answer
+        for key in path:
+            found = found.get(key) if isinstance(found, dict) else None
+        if type(found) in (int, float) and found >= 0:
+            return int(found)
+    return None
 
 
 def _requests(texts: list[str]) -> Iterator[list[str]]:
@@ -280,22 +308,27 @@ def _requests(texts: list[str]) -> Iterator[list[str]]:
 
 
 def _rows(answer: Any, count: int, place: str) -> list[list[float]]:
-    """Vectors in the order of the texts, which `index` tells; order of arrival does not count."""
     data = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(data, list) or not all(isinstance(entry, dict) for entry in data):
         raise EndpointError(f"{place}: the answer holds no list 'data' of embeddings.")
+    entries = in_order(data, count, "embeddings", place)
+    return [_row(entry.get("embedding"), index, place) for index, entry in enumerate(entries)]
+
+
+def in_order(data: list[Any], count: int, what: str, place: str) -> list[Any]:
+    """Entries in the order of the texts, which `index` tells; order of arrival does not count."""
     if len(data) != count:
-        raise EndpointError(f"{place}: {len(data)} embeddings came back for {count} texts.")
-    rows: dict[int, list[float]] = {}
+        raise EndpointError(f"{place}: {len(data)} {what} came back for {count} texts.")
+    found: dict[int, Any] = {}
     for entry in data:
         index = entry.get("index")
-        if type(index) is not int or not 0 <= index < count or index in rows:
+        if type(index) is not int or not 0 <= index < count or index in found:
             raise EndpointError(
-                f"{place}: the places (index) of the embeddings must be 0 to {count - 1}, each "
+                f"{place}: the places (index) of the {what} must be 0 to {count - 1}, each "
                 f"once, found {index if type(index) is int else type(index).__name__}."
             )
-        rows[index] = _row(entry.get("embedding"), index, place)
-    return [rows[index] for index in range(count)]
+        found[index] = entry
+    return [found[index] for index in range(count)]
 
 
 def _row(values: Any, index: int, place: str) -> list[float]:

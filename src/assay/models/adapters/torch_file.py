@@ -52,7 +52,7 @@ def load(request: EncoderRequest) -> Encoder:
         made = model.encode_batch(texts)
         if projection is None:
             return made
-        return Batch(_project(made.vectors, *projection, path), made.truncated)
+        return made._replace(vectors=_project(made.vectors, *projection, path))
 
     return Encoder(
         request.spec,

@@ -4,32 +4,36 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.core.consent import Consent
+from assay.core.numbers import parse_number
 from assay.errors import UsageError
+from assay.io.answers import ANSWER_MEASURES
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection, find_layout, load_collection
 from assay.io.config_text import parse_toml, read_config_text
 from assay.io.ir_data import is_ir
 from assay.io.json_text import check_against
 from assay.measures import parse_many
-from assay.models.from_file import allow_model
-from assay.models.settings import DTYPES
+from assay.models.from_file import allow_model, allow_reranker
+from assay.models.settings import DTYPES, EncoderSettings
 from assay.models.specs import find_kind
 from assay.search.indexes.specs import allow_index, parse_spec
 from assay.tasks.bench.evaluate import MEASURES, run_bench
 from assay.tasks.bench.plan import (
     METRICS,
     BenchPlan,
+    Folds,
     Fusion,
     Model,
     Rerank,
     as_fusions,
     as_models,
     as_reranks,
+    split_stages,
 )
 
 if TYPE_CHECKING:
@@ -75,6 +79,8 @@ _MODEL: Final = {
         "metric": _describe(
             {"type": "string", "enum": list(METRICS)}, "Similarity of its vectors, if another."
         ),
+        "codes": _describe(_TEXT, "What its vectors are searched as: int8, binary, pq:M, ..."),
+        "price": _describe({"type": "number", "minimum": 0}, "What a million tokens costs."),
         "settings": _describe(
             {"type": "object"}, "Settings of bm25, tfidf and lsa, such as k1, b, stemmer."
         ),
@@ -93,6 +99,10 @@ _FUSION: Final = {
         "normalize": {"type": "string", "enum": ["minmax", "zscore"]},
         "weights": {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}},
         "rrf_k": {"type": "integer", "minimum": 0},
+        "tune": _describe(
+            {"type": "integer", "minimum": 2}, "Fit weights by cross-validation in so many folds."
+        ),
+        "seed": _describe({"type": "integer", "minimum": 0}, "How these are dealt.", default=0),
     },
 }
 _RERANK: Final = {
@@ -102,11 +112,20 @@ _RERANK: Final = {
     "properties": {
         "name": _describe(_TEXT, "Its name in results."),
         "of": _describe(_TEXT, "Name of the model or fusion that retrieves."),
-        "spec": _describe(_TEXT, "What puts documents in order: py:MODULE:FUNCTION, st:MODEL."),
+        "spec": _describe(
+            _TEXT, "What puts them in order: py:MODULE:FUNCTION, st:MODEL, onnx:FOLDER, rerank:URL."
+        ),
         "depth": _describe(_WHOLE, "How many documents of each query; 100 by default."),
         **{
             key: _MODEL["properties"][key]  # type: ignore[index]
-            for key in ("max_length", "revision", "dtype", "trust_remote_code", "batch_size")
+            for key in (
+                "max_length",
+                "revision",
+                "dtype",
+                "trust_remote_code",
+                "batch_size",
+                "price",
+            )
         },
     },
 }
@@ -126,6 +145,9 @@ SCHEMA: Final[dict[str, Any]] = {
         ),
         "queries": _describe(_TEXT, "Queries: .jsonl, .json, .csv, .tsv or .parquet."),
         "qrels": _describe(_TEXT, "Judgments: TREC, .tsv, .csv, .json, .parquet."),
+        "answers": _describe(
+            _TEXT, "Answers of the queries: .json, .jsonl, .tsv; a text that holds one is relevant."
+        ),
         "split": _describe(_TEXT, "Which judgments of a folder in BEIR's layout.", default="test"),
         "judged": {
             "type": "string",
@@ -155,7 +177,7 @@ SCHEMA: Final[dict[str, Any]] = {
         "device": _describe(_TEXT, "Device that models run on, e.g. cuda."),
     },
 }
-_PATHS: Final = ("corpus", "queries", "qrels")
+_PATHS: Final = ("corpus", "queries", "qrels", "answers")
 
 
 def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -174,19 +196,7 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     }
 
 
-_ENCODER: Final = (
-    "query_prefix",
-    "doc_prefix",
-    "max_length",
-    "normalize",
-    "dimensions",
-    "base_url",
-    "key_env",
-    "revision",
-    "dtype",
-    "trust_remote_code",
-    "batch_size",
-)
+_ENCODER: Final = tuple(one.name for one in fields(EncoderSettings))
 _CONFIG: Final = "The config file"
 _SHARED: Final = ("metric", "depth", "conventions", "device", "fold")
 
@@ -205,15 +215,23 @@ class BenchRequest:
     measures: tuple[str, ...]
     chunk: ChunkRule | None
     options: Mapping[str, Any] = field(default_factory=dict)
+    answers: str | None = None
 
     @property
     def files(self) -> list[str]:
         """What is read; of a folder in BEIR's layout, the three files."""
+        answers = [self.answers] if self.answers else []
         if is_ir(self.corpus):
-            return []
+            return answers
         if self.queries is None and self.qrels is None:
-            return list(map(str, find_layout(self.corpus, self.split)))
-        return [path for path in (self.corpus, self.queries, self.qrels) if path]
+            return [*map(str, find_layout(self.corpus, self.split)), *answers]
+        return [*(path for path in (self.corpus, self.queries, self.qrels) if path), *answers]
+
+    @property
+    def usual_measures(self) -> tuple[str, ...]:
+        """Measures where none is named: those of DPR where answers alone judge."""
+        by_answers = self.answers and self.qrels is None and self.queries is not None
+        return ANSWER_MEASURES if by_answers else MEASURES
 
     def load(self) -> Collection:
         """Read the collection."""
@@ -224,6 +242,7 @@ class BenchRequest:
             split=self.split,
             name=self.name,
             chunks=self.chunk if self.judged == "chunks" else None,
+            answers=self.answers,
         )
 
     def run(
@@ -242,7 +261,7 @@ class BenchRequest:
             fusions=self.plan.fusions,
             indexes=self.plan.indexes,
             reranks=self.plan.reranks,
-            measures=self.measures or MEASURES,
+            measures=self.measures or self.usual_measures,
             chunk=None if self.judged == "chunks" else self.chunk,
             cache=cache,
             checkpoint=None if cache is None else cache.folder,
@@ -267,6 +286,10 @@ def make_request(
     """
     consent = Consent.of(allow_code, allow_endpoints)
     said = {key: value for key, value in given.items() if value not in (None, ())}
+    if "model" in said:
+        said["model"], stages = split_stages(said["model"])
+        said |= {"rerank": (*stages, *said.get("rerank", ()))} if stages else {}
+    config = _with_stages(config)
     both = {**config, **said}
     if not both.get("corpus"):
         raise UsageError("No documents given: name them with --corpus, or in a config file.")
@@ -282,6 +305,7 @@ def make_request(
         else tuple(_rerank(one, consent) for one in config.get("rerank", ()))
     )
     plan = BenchPlan.of(models, fusions, both.get("index", ()), reranks)
+    plan = plan.with_prices(_prices(said.get("price", ())))
     chunk = both.get("chunk")
     judged = both.get("judged", "documents")
     if chunk is None and (judged == "chunks" or "fold" in both):
@@ -303,7 +327,39 @@ def make_request(
         tuple(map(str, measures)),
         None if chunk is None else ChunkRule.parse(chunk),
         {key: both[key] for key in _SHARED if key in both},
+        both.get("answers"),
     )
+
+
+def _with_stages(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config whose models of two stages, rerank:A>RERANKER, stand among its rerankers."""
+    models, stages = [], []
+    for entry in config.get("model", ()):
+        if split_stages([entry["spec"]])[1]:
+            two = Rerank.parse(entry["spec"])
+            depth = {} if two.depth is None else {"depth": two.depth}
+            stages.append({**entry, "of": two.first, "spec": two.reranker, **depth})
+        else:
+            models.append(entry)
+    if not stages:
+        return {**config}
+    for entry in stages:
+        check_against(entry, _RERANK, f"{_CONFIG}: model {entry['of']}>{entry['spec']}")
+    return {**config, "model": models, "rerank": [*stages, *config.get("rerank", ())]}
+
+
+def _prices(texts: Iterable[str]) -> dict[str, float]:
+    """NAME=AMOUNT by name; a name may hold an equals sign, an amount does not."""
+    found = {}
+    for text in texts:
+        name, _, amount = text.rpartition("=")
+        number = parse_number(amount)
+        if not name or number is None or number < 0:
+            raise UsageError(
+                f"A price is written NAME=AMOUNT, of a million tokens; found {text!r:.60}."
+            )
+        found[name] = number
+    return found
 
 
 def _models(
@@ -339,7 +395,15 @@ def _model(entry: Mapping[str, Any]) -> Model:
     spec = entry["spec"]
     settings = {key: entry[key] for key in _ENCODER if key in entry}
     own = dict(entry.get("settings", {}))
-    model = Model(entry.get("name", spec), spec, {**settings, **own}, entry.get("metric"))
+    parsed = Model.parse(spec)
+    model = Model(
+        entry.get("name", spec),
+        parsed.spec,
+        {**settings, **own},
+        entry.get("metric"),
+        entry.get("codes", parsed.codes),
+        entry.get("price"),
+    )
     odd = settings if model.is_lexical else own
     if odd:
         words = "is lexical" if model.is_lexical else "is not a lexical model"
@@ -352,12 +416,13 @@ def _model(entry: Mapping[str, Any]) -> Model:
 def _fusion(entry: Mapping[str, Any]) -> Fusion:
     method = entry.get("method", "rrf")
     return Fusion(
-        entry.get("name") or f"{method}({'+'.join(entry['of'])})",
+        entry.get("name") or ("tuned " * ("tune" in entry)) + f"{method}({'+'.join(entry['of'])})",
         tuple(entry["of"]),
         method,
         entry.get("normalize", "minmax"),
         tuple(map(float, entry["weights"])) if "weights" in entry else None,
         entry.get("rrf_k", 60),
+        Folds(entry["tune"], entry.get("seed", 0)) if "tune" in entry else None,
     )
 
 
@@ -365,6 +430,8 @@ def _rerank(entry: Mapping[str, Any], consent: Consent) -> Rerank:
     """Two stages of a config, whose reranker needs the consent that a model needs."""
     settings = {key: entry[key] for key in _ENCODER if key in entry}
     name = entry.get("name") or f"{entry['of']}>{entry['spec']}"
-    made = Rerank(name, entry["of"], entry["spec"], entry.get("depth"), settings)
-    allow_model(made.reranker, settings, consent, _CONFIG)
+    made = Rerank(
+        name, entry["of"], entry["spec"], entry.get("depth"), settings, entry.get("price")
+    )
+    allow_reranker(made.reranker, settings, consent, _CONFIG)
     return made

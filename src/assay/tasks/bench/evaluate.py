@@ -9,7 +9,7 @@ judged on the same queries, so that they can be compared query by query.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -21,13 +21,14 @@ from assay.arrays import offsets_of
 from assay.cluster import Cluster
 from assay.core import checks
 from assay.core.conventions import Conventions, as_conventions
-from assay.core.hits import judge
+from assay.core.hits import Hits, judge
 from assay.core.id_hints import check_match
 from assay.core.judgments import Qrels
 from assay.core.ranking import Ranking
 from assay.core.settings import Settings, as_settings
 from assay.core.text import mask_secrets
 from assay.errors import UsageError
+from assay.io.answers import ANSWER_MEASURES
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection
 from assay.measures import Measure, parse_many
@@ -36,6 +37,7 @@ from assay.models.rerankers import load_reranker
 from assay.scoring.chance import ceiling, chance
 from assay.scoring.evaluate import score
 from assay.search.fusion import fuse
+from assay.search.fusion_tuning import tune_fusion
 from assay.tasks.bench.checkpoint import BenchCheckpoint
 from assay.tasks.bench.chunk_aggregation import ChunkAggregation
 from assay.tasks.bench.collection import PreparedCollection, prepare
@@ -116,34 +118,82 @@ def run_bench(
         f"{rules.tiebreak}"
     )
     finished = BenchCheckpoint(None if checkpoint is None else Path(checkpoint), identity, data)
-    qrels = _answerable(collection)
-    systems = []
-    for found in _run_systems(plan, data, options, finished):
-        hits = judge(found.one.ranking, qrels, conventions=rules, allow_mismatch=True)  # looked at
-        scores = score(hits, wanted, conventions=rules)
-        scores = scores.but_settings(collection=collection.fingerprint[:8])
-        lower = None
-        if found.lower is not None:
-            tried = judge(found.lower, qrels, conventions=rules, allow_mismatch=True)
-            asked = scores.query_ids.match(found.lower.query_ids) >= 0
-            small = score(tried, wanted[:1], conventions=rules)
-            lower = (small.values[0][asked], scores.values[0][asked])
-        systems.append(
-            System(found.name, found.spec, found.one, hits, scores, found.exact, lower, found.first)
-        )
+    judging = _Judging(collection, _answerable(collection), wanted, rules)
+    ran = list(_run_systems(plan, data, options, finished, judging))
     finished.clear()
-    n_docs, first = len(collection.doc_ids), systems[0].hits
-    return BenchResult(
+    result = BenchResult(
         collection,
-        tuple(systems),
-        chance(first, wanted, conventions=rules, n_docs=n_docs),
-        ceiling(first, wanted, conventions=rules, n_docs=n_docs),
+        **judging.judge_all(ran),
         chunk=rule,
         aggregation=aggregation,
         metric=metric,
         depth=deep,
         cache=cache,
+        prices=plan.prices,
     )
+    if collection.by_answers is None:
+        return result
+    answered = _Judging.by_answers(collection, collection.by_answers, rules)
+    others = replace(result, collection=answered.collection, **answered.judge_all(ran))
+    return replace(result, by_answers=others)
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """What retrieved documents are judged by, and how that is measured."""
+
+    collection: Collection
+    qrels: Qrels
+    measures: tuple[Measure, ...]
+    rules: Conventions
+
+    @classmethod
+    def by_answers(cls, collection: Collection, qrels: Qrels, rules: Conventions) -> _Judging:
+        """By the answers that texts hold, where documents are judged, too."""
+        judged = replace(
+            collection, qrels=qrels, by_answers=None, fingerprint="", relevant="answers"
+        )
+        known = [name for name in ANSWER_MEASURES if int(name.split("@")[1]) <= (rules.depth or 0)]
+        return cls(judged, _answerable(judged), parse_many(known), rules)
+
+    def judge_all(self, ran: list[_Searched]) -> dict[str, Any]:
+        """The systems with their scores, and what a random and a perfect order would score."""
+        systems = tuple(self._judge(one) for one in ran)
+        how: dict[str, Any] = {
+            "conventions": self.rules,
+            "n_docs": len(self.collection.doc_ids),
+        }
+        first = systems[0].hits
+        return {
+            "systems": systems,
+            "chance": chance(first, self.measures, **how),
+            "ceiling": ceiling(first, self.measures, **how),
+        }
+
+    def _judge(self, found: _Searched) -> System:
+        hits = self._hits(found.one.ranking)
+        scores = score(hits, self.measures, conventions=self.rules)
+        relevant = None if self.collection.relevant == "judged" else self.collection.relevant
+        scores = scores.but_settings(collection=self.collection.fingerprint[:8], relevant=relevant)
+        lower = None
+        if found.lower is not None:
+            asked = scores.query_ids.match(found.lower.query_ids) >= 0
+            small = score(self._hits(found.lower), self.measures[:1], conventions=self.rules)
+            lower = (small.values[0][asked], scores.values[0][asked])
+        return System(
+            found.name,
+            found.spec,
+            found.one,
+            hits,
+            scores,
+            found.exact,
+            lower,
+            found.first,
+            found.members,
+        )
+
+    def _hits(self, ranking: Ranking) -> Hits:
+        return judge(ranking, self.qrels, conventions=self.rules, allow_mismatch=True)  # looked at
 
 
 def _check_ids(collection: Collection, allow: bool) -> None:
@@ -195,7 +245,7 @@ def _answerable(collection: Collection) -> Qrels:
 
 class _Searched(NamedTuple):
     """A system that was run; `exact` is the model of an index, `lower` queries in small letters,
-    `first` the first stage of a reranker.
+    `first` the first stage of a reranker, `members` those of a fusion.
     """
 
     name: str
@@ -204,15 +254,24 @@ class _Searched(NamedTuple):
     exact: str = ""
     lower: Ranking | None = None
     first: str = ""
+    members: tuple[str, ...] = ()
 
 
 def _run_systems(
-    plan: BenchPlan, data: PreparedCollection, options: SearchOptions, finished: BenchCheckpoint
+    plan: BenchPlan,
+    data: PreparedCollection,
+    options: SearchOptions,
+    finished: BenchCheckpoint,
+    judging: _Judging,
 ) -> Iterator[_Searched]:
     """Every system in turn: models, each behind each index, fusions, rerankers."""
     results = {}
+    shared: dict[str, ModelSearch] = {}
     for model in plan.models:
-        search = ModelSearch(model, data, options)
+        key = f"{model.spec} {as_settings(own=model.settings)}"
+        search = ModelSearch(model, data, options, shared.get(key))
+        if any(one.codes for one in plan.models):
+            shared.setdefault(key, search)
         kept = finished if search.repeatable else finished.without_folder()
         found = kept.load_or_compute(search.fingerprint, search.search)
         if found is None:
@@ -224,7 +283,7 @@ def _run_systems(
         if (data_lower := search.small_letters) is not None:
             key = f"{search.fingerprint} small letters"
             lower = kept.load_or_compute(key, search.search_small_letters, data_lower)
-        yield _Searched(model.name, model.spec, found, lower=lower.ranking if lower else None)
+        yield _Searched(model.name, model.system, found, lower=lower.ranking if lower else None)
         for index in plan.indexes:
             name = indexed_name(model.name, index)
             indexed = kept.load_or_compute(
@@ -235,8 +294,8 @@ def _run_systems(
                 yield _Searched(name, indexed_name(model.spec, index), found, model.name)
     for fusion in plan.fusions:
         members = [results[name] for name in fusion.members]
-        made_one = results[fusion.name] = _fuse(fusion, members, options)
-        yield _Searched(fusion.name, fusion.spec, made_one)
+        made_one = results[fusion.name] = _fuse(fusion, members, options, judging)
+        yield _Searched(fusion.name, fusion.spec, made_one, members=fusion.members)
     for two in plan.reranks:
         reranker = load_reranker(
             two.reranker, settings=EncoderSettings(**two.settings), device=options.device
@@ -246,9 +305,10 @@ def _run_systems(
         key = f"{first.fingerprint} {reranker.fingerprint} {two.spec}"
         both = kept.load_or_compute(key, partial(rerank, two, reranker, first, data, options))
         if both is not None:
-            made = {**first.ranking.settings, **as_settings(rerank=two.spec)}
+            whole = replace(two, depth=check_depth(two, options.depth)).spec
+            made = {**first.ranking.settings, **as_settings(rerank=whole)}
             both = replace(both, ranking=replace(both.ranking, settings=made))
-            yield _Searched(two.name, two.spec, both, first=two.first)
+            yield _Searched(two.name, whole, both, first=two.first)
 
 
 def _settings(model: Model, data: PreparedCollection, options: SearchOptions) -> dict[str, str]:
@@ -257,6 +317,7 @@ def _settings(model: Model, data: PreparedCollection, options: SearchOptions) ->
     own = as_settings(own=deciding)
     return as_settings(
         model=mask_secrets(model.spec + (f"({own['own']})" if deciding else "")),
+        codes=model.codes,
         chunk=data.chunk,
         fold=options.aggregation if data.chunked else None,
         n_docs=len(data.doc_ids),
@@ -269,17 +330,29 @@ def _with_settings(found: SearchResult, settings: Settings) -> SearchResult:
     return replace(found, ranking=replace(found.ranking, settings={**settings, **metric}))
 
 
-def _fuse(fusion: Fusion, members: list[SearchResult], options: SearchOptions) -> SearchResult:
+def _fuse(
+    fusion: Fusion, members: list[SearchResult], options: SearchOptions, judging: _Judging
+) -> SearchResult:
     """Rankings made into one; it costs what its members cost, and the fusing."""
     options.tell(fusion.name, "searching", 0, None)
+    how: dict[str, Any] = {
+        "method": fusion.method,
+        "normalize": fusion.normalize,
+        "rrf_k": fusion.rrf_k,
+        "depth": options.depth,
+    }
+    rankings, tuning = [one.ranking for one in members], None
     with Timer() as timer:
-        ranking = fuse(
-            [one.ranking for one in members],
-            method=fusion.method,  # type: ignore[arg-type]
-            normalize=fusion.normalize,  # type: ignore[arg-type]
-            weights=fusion.weights,
-            rrf_k=fusion.rrf_k,
-            depth=options.depth,
+        ranking = fuse(rankings, weights=fusion.weights, **how)
+    if fusion.tune is not None:  # which is no part of a search, and its time does not count
+        ranking, tuning = tune_fusion(
+            rankings,
+            judging.qrels,
+            judging.measures[0],
+            folds=fusion.tune.number,
+            seed=fusion.tune.seed,
+            conventions=judging.rules,
+            **how,
         )
     options.tell(fusion.name, "searching", 1, 1)
     every = [one.costs for one in members]
@@ -292,4 +365,4 @@ def _fuse(fusion: Fusion, members: list[SearchResult], options: SearchOptions) -
         search_seconds=sum(one.search_seconds for one in every) + timer.seconds,
     )
     fingerprint = f"{fusion.spec} of {' '.join(one.fingerprint for one in members)}"
-    return SearchResult(ranking, costs, fingerprint, members[0].n_texts)
+    return SearchResult(ranking, costs, fingerprint, members[0].n_texts, tuning=tuning)

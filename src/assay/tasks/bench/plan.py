@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args
 
 from assay.core.text import did_you_mean, mask_secrets
 from assay.errors import UsageError
 from assay.models.rerankers import check_reranker
 from assay.models.specs import is_lexical
+from assay.tasks.bench.vector_codes import check_code
 
 __all__ = [
     "BenchPlan",
+    "Folds",
     "Fusion",
     "Metric",
     "Model",
@@ -23,13 +25,17 @@ __all__ = [
     "as_models",
     "as_reranks",
     "indexed_name",
+    "split_stages",
 ]
 
 _NAME: Final = re.compile(r"([\w.-]+)=(.+)", re.S)
 _RERANK: Final = re.compile(r"(?:rerank(?:/([1-9][0-9]{0,8}))?:)?([^>]+)>(.+)", re.S)
+_CODES: Final = re.compile(r"(.+)\?codes=([\w:+]+)", re.S)
+_TUNE: Final = re.compile(r"(.+)\?tune(?:=([1-9][0-9]{0,3}))?(?:&seed=([0-9]{1,9}))?", re.S)
 _WEIGHTED: Final = re.compile(r"(?:(\d+(?:\.\d+)?)\*)?(.+)")
 Metric = Literal["cosine", "dot", "l2"]
 METRICS: Final = get_args(Metric)
+S = TypeVar("S", "Model", "Fusion", "Rerank")
 METHODS: Final = ("rrf", "combsum", "combmnz")
 NORMALIZATIONS: Final = ("minmax", "zscore")
 
@@ -38,34 +44,47 @@ NORMALIZATIONS: Final = ("minmax", "zscore")
 class Model:
     """One model under a name; `settings` are those of its adapter: prefixes, lengths, k1, …
 
-    `metric` is that of its vectors, where it is not the one of the bench.
+    `metric` is that of its vectors, where it is not the one of the bench. `codes` is what becomes
+    of its vectors before they are searched: `int8`, `binary` or another code. `price` is that of a
+    million tokens.
 
-    >>> Model.parse("mini=st:all-MiniLM-L6-v2")
-    Model(name='mini', spec='st:all-MiniLM-L6-v2', settings={}, metric=None)
+    >>> Model.parse("mini=st:all-MiniLM-L6-v2?codes=int8").codes
+    'int8'
     """
 
     name: str
     spec: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     metric: Metric | None = None
+    codes: str | None = None
+    price: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a metric that there is not, or that nothing is compared by."""
-        if self.metric is None:
-            return
-        if self.metric not in METRICS:
+        """Refuse a metric or a code that there is not, or that does not apply."""
+        if self.metric not in (None, *METRICS):
             raise UsageError(
                 f"The model {self.name!r} has the metric {self.metric!r}; known: "
                 f"{', '.join(METRICS)}."
             )
-        if self.is_lexical:
+        if self.metric is not None and self.is_lexical:
             raise UsageError(f"The model {self.name!r} is lexical, so that metric does not apply.")
+        if self.codes is not None:
+            check_code(self.codes)
+            if self.is_lexical and not self.spec.startswith("lsa"):
+                raise UsageError(f"The model {self.name!r} has no vectors to make codes of.")
 
     @classmethod
     def parse(cls, text: str, settings: Mapping[str, Any] | None = None) -> Model:
         """From SPEC or NAME=SPEC."""
         name, spec = _split_name(text)
-        return cls(name or spec, spec, dict(settings or {}))
+        coded = _CODES.fullmatch(spec)
+        base, codes = coded.groups() if coded else (spec, None)
+        return cls(name or spec, base, dict(settings or {}), codes=codes)
+
+    @property
+    def system(self) -> str:
+        """The spec, and the code of its vectors."""
+        return self.spec if self.codes is None else f"{self.spec}?codes={self.codes}"
 
     @property
     def is_lexical(self) -> bool:
@@ -73,13 +92,21 @@ class Model:
         return is_lexical(self.spec)
 
 
+class Folds(NamedTuple):
+    """How many parts queries are dealt into, and the seed by which that is done."""
+
+    number: int = 5
+    seed: int = 0
+
+
 @dataclass(frozen=True)
 class Fusion:
-    """Several models' rankings made into one.
+    """Several models' rankings made into one; with `tune`, weights are cross-validated in folds.
 
-    >>> Fusion.parse("hybrid=combsum/zscore:0.3*bm25+0.7*mini")
-    Fusion(name='hybrid', members=('bm25', 'mini'), method='combsum', normalize='zscore',
-        weights=(0.3, 0.7), rrf_k=60)
+    >>> Fusion.parse("hybrid=combsum/zscore:0.3*bm25+0.7*mini").weights
+    (0.3, 0.7)
+    >>> Fusion.parse("combsum:bm25+mini?tune=10&seed=7").tune
+    Folds(number=10, seed=7)
     """
 
     name: str
@@ -88,9 +115,14 @@ class Fusion:
     normalize: str = "minmax"
     weights: tuple[float, ...] | None = None
     rrf_k: int = 60
+    tune: Folds | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no fusion can be."""
+        if self.tune is not None and self.weights is not None:
+            raise UsageError(
+                f"The fusion {self.name!r} has weights, and is to be tuned: one or the other."
+            )
         if self.method not in METHODS or self.normalize not in NORMALIZATIONS:
             raise UsageError(
                 f"The fusion {self.name!r} has the method {self.method!r} and the normalisation "
@@ -110,8 +142,11 @@ class Fusion:
 
     @classmethod
     def parse(cls, text: str) -> Fusion:
-        """From [NAME=]METHOD[/NORMALIZATION]:[W*]A+[W*]B."""
-        name, rest = _split_name(text)
+        """From [NAME=]METHOD[/NORMALIZATION]:[W*]A+[W*]B or METHOD:A+B?tune[=FOLDS][&seed=N]."""
+        name, given = _split_name(text)
+        tuned = _TUNE.fullmatch(given)
+        rest = tuned[1] if tuned else given
+        folds = Folds(int(tuned[2] or 5), int(tuned[3] or 0)) if tuned else None
         how, colon, members = rest.partition(":")
         if not colon:
             raise UsageError(
@@ -123,9 +158,10 @@ class Fusion:
         found = [(one.group(1), one.group(2)) for one in parts if one is not None]
         weighted = any(weight for weight, _ in found)
         weights = tuple(float(weight or 1) for weight, _ in found) if weighted else None
-        label = name or f"{how}({'+'.join(part.strip() for part in members.split('+'))})"
+        label = f"{how}({'+'.join(part.strip() for part in members.split('+'))})"
+        label = name or (f"tuned {label}" if tuned else label)
         of = tuple(member for _, member in found)
-        return cls(label, of, method, normalize or "minmax", weights)
+        return cls(label, of, method, normalize or "minmax", weights, tune=folds)
 
     @property
     def spec(self) -> str:
@@ -140,7 +176,8 @@ class Fusion:
             for name, weight in zip(self.members, weights, strict=True)
         ]
         how = self.method if self.method == "rrf" else f"{self.method}/{self.normalize}"
-        return f"{how}:{'+'.join(parts)}"
+        tuned = "" if self.tune is None else f"?tune={self.tune.number}&seed={self.tune.seed}"
+        return f"{how}:{'+'.join(parts)}{tuned}"
 
 
 @dataclass(frozen=True)
@@ -158,6 +195,7 @@ class Rerank:
     reranker: str
     depth: int | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    price: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is no reranker."""
@@ -206,11 +244,24 @@ def indexed_name(name: str, index: str) -> str:
     return f"{name} @ {mask_secrets(index)}"
 
 
+def split_stages(models: Iterable[Any]) -> tuple[list[Any], list[str]]:
+    """Models, and those of them that are two stages: `[NAME=]rerank[/N]:A>RERANKER`.
+
+    >>> split_stages(["bm25", "two=rerank/50:bm25>py:mine:score"])
+    (['bm25'], ['two=rerank/50:bm25>py:mine:score'])
+    """
+    given = [models] if isinstance(models, str | Model) else list(models)
+    stages = [
+        one
+        for one in given
+        if isinstance(one, str) and _split_name(one)[1].startswith(("rerank:", "rerank/"))
+    ]
+    return [one for one in given if one not in stages], stages
+
+
 def as_models(models: Iterable[str | Model]) -> tuple[Model, ...]:
     """Models from specs, at least one."""
-    if isinstance(models, str | Model):
-        models = [models]
-    found = tuple(one if isinstance(one, Model) else Model.parse(one) for one in models)
+    found = _parsed(Model, models)
     if not found:
         raise UsageError("No model given. Name at least one (on the command line --model).")
     return found
@@ -218,16 +269,18 @@ def as_models(models: Iterable[str | Model]) -> tuple[Model, ...]:
 
 def as_fusions(fusions: Iterable[str | Fusion]) -> tuple[Fusion, ...]:
     """Fusions from texts."""
-    if isinstance(fusions, str | Fusion):
-        fusions = [fusions]
-    return tuple(one if isinstance(one, Fusion) else Fusion.parse(one) for one in fusions)
+    return _parsed(Fusion, fusions)
 
 
 def as_reranks(reranks: Iterable[str | Rerank]) -> tuple[Rerank, ...]:
     """Two stages from texts."""
-    if isinstance(reranks, str | Rerank):
-        reranks = [reranks]
-    return tuple(one if isinstance(one, Rerank) else Rerank.parse(one) for one in reranks)
+    return _parsed(Rerank, reranks)
+
+
+def _parsed(kind: type[S], given: Any) -> tuple[S, ...]:
+    """One or several of a kind, each as it is or as a text."""
+    several: Iterable[Any] = [given] if isinstance(given, str | kind) else given
+    return tuple(one if isinstance(one, kind) else kind.parse(one) for one in several)
 
 
 def _check_known(what: str, name: str, kinds: str, known: list[str]) -> None:
@@ -257,7 +310,9 @@ class BenchPlan:
     ) -> BenchPlan:
         """From models and the like or their specs; an index that is named twice is taken once."""
         once = tuple(dict.fromkeys(indexes))
-        return cls(as_models(models), as_fusions(fusions), once, as_reranks(reranks))
+        one_stage, two_stages = split_stages(models)
+        stages = (*as_reranks(two_stages), *as_reranks(reranks))
+        return cls(as_models(one_stage), as_fusions(fusions), once, stages)
 
     def __post_init__(self) -> None:
         """Refuse names that do not tell systems apart, and fusions of unknown models."""
@@ -286,6 +341,21 @@ class BenchPlan:
         indexed = [indexed_name(one.name, index) for one in self.models for index in self.indexes]
         n_models = len(self.models)
         return [*self.rivals[:n_models], *indexed, *self.rivals[n_models:]]
+
+    @property
+    def prices(self) -> dict[str, float]:
+        """What a million tokens costs, by the name of the model or reranker that needs them."""
+        every: list[Model | Rerank] = [*self.models, *self.reranks]
+        return {one.name: one.price for one in every if one.price is not None}
+
+    def with_prices(self, prices: Mapping[str, float]) -> BenchPlan:
+        """With these prices; a name must be that of a model or reranker."""
+        known = [*(one.name for one in self.models), *(one.name for one in self.reranks)]
+        for name in prices:
+            _check_known("There is a price of", name, "models and rerankers", known)
+        models = [replace(one, price=prices.get(one.name, one.price)) for one in self.models]
+        reranks = [replace(one, price=prices.get(one.name, one.price)) for one in self.reranks]
+        return replace(self, models=tuple(models), reranks=tuple(reranks))
 
     @property
     def encodes(self) -> bool:

@@ -9,7 +9,8 @@ import numpy as np
 from assay.arrays import Floats, Ints, offsets_of
 from assay.core.ranking import Ranking
 from assay.errors import UsageError
-from assay.models.rerankers import Reranker
+from assay.models.encoder import add_tokens
+from assay.models.rerankers import Reranker, Scored
 from assay.tasks.bench.collection import PreparedCollection
 from assay.tasks.bench.plan import Rerank
 from assay.tasks.bench.search import SearchOptions, SearchResult, Timer
@@ -33,12 +34,14 @@ def rerank(
     """
     depth = check_depth(plan, options.depth)
     texts = _Texts(data)
-    reranker.score(data.query_texts[0], [data.unit_texts[0]])
-    docs, scores = [], []
+    if reranker.warm_up:
+        reranker.score(data.query_texts[0], [data.unit_texts[0]])
+    docs, scores, tokens = [], [], None
     total = len(data.query_texts)
     with Timer() as timer:
         for row, found in enumerate(_found(first.ranking, data)):
-            head = texts.score(reranker, data.query_texts[row], found[:depth])
+            head, asked = texts.score(reranker, data.query_texts[row], found[:depth])
+            tokens = add_tokens(tokens, asked)
             docs.append(found)
             scores.append(np.concatenate([head, _below(head, len(found) - len(head))]))
             options.tell(plan.name, "reranking", row + 1, total)
@@ -58,9 +61,12 @@ def rerank(
     return replace(
         first,
         ranking=replace(ranking.first(options.depth), tiebreak=options.tiebreak),
-        costs=first.costs.with_search(first.costs.search_seconds + timer.seconds),
+        costs=replace(
+            first.costs, search_seconds=first.costs.search_seconds + timer.seconds, tokens=tokens
+        ),
         n_cut=None,  # what the first stage does to texts is said of it
         n_without=0,
+        tuning=None,
         fingerprint=f"{first.fingerprint} {reranker.fingerprint} {depth}",
     )
 
@@ -98,11 +104,11 @@ class _Texts:
         self._texts = data.unit_texts
         self._bounds = np.searchsorted(data.unit_doc, np.arange(len(data.doc_ids) + 1))
 
-    def score(self, reranker: Reranker, query: str, docs: Ints) -> Floats:
+    def score(self, reranker: Reranker, query: str, docs: Ints) -> Scored:
         """The best score of each document's texts."""
         if not len(docs):
-            return np.empty(0)
+            return Scored(np.empty(0))
         parts = [range(self._bounds[doc], self._bounds[doc + 1]) for doc in docs]
         made = reranker.score(query, [self._texts[unit] for part in parts for unit in part])
         starts = offsets_of(np.array([len(part) for part in parts]))[:-1]
-        return np.asarray(np.maximum.reduceat(made, starts), np.float64)
+        return made._replace(scores=np.maximum.reduceat(made.scores, starts))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,7 @@ from assay.errors import StorageError, UsageError
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection
 from assay.io.writers import write_run
+from assay.models.encoder import add_tokens
 from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RunRecord
 from assay.scoring.scores import Scores
@@ -31,6 +33,7 @@ from assay.tasks.bench.tables import (
     bench_page,
     cost_table,
     data_table,
+    describe_tuning,
     format_bytes,
     format_rate,
     format_time,
@@ -54,7 +57,8 @@ class System:
 
     `exact` is the name of the model whose exact search an index is to be compared with,
     `lower_cased` the first measure of some queries in small letters and as they are, in capitals,
-    `first` the name of the first stage, where this is a reranker of it.
+    `first` the name of the first stage, where this is a reranker of it, and `members` are those of
+    a fusion.
     """
 
     name: str
@@ -65,6 +69,7 @@ class System:
     exact: str = ""
     lower_cased: tuple[Floats, Floats] | None = None
     first: str = ""
+    members: tuple[str, ...] = ()
 
     @property
     def ranking(self) -> Ranking:
@@ -89,7 +94,9 @@ class BenchResult:
     """Systems on one collection, in the order in which they were named.
 
     `chance` and `ceiling` are what a random and a perfect order of all documents would score.
-    Beside the `cache` lies what was found out about the texts of the collection before.
+    Beside the `cache` lies what was found out about the texts of the collection before. `prices`
+    are those of a million tokens by name; `by_answers` is the same judged by answers, where there
+    are some beside judged documents.
     """
 
     collection: Collection
@@ -102,6 +109,8 @@ class BenchResult:
     depth: int = 0
     judged: str = "documents"
     cache: EmbeddingCache | None = None
+    prices: Mapping[str, float] = field(default_factory=dict)
+    by_answers: BenchResult | None = None
 
     def __getitem__(self, name: str) -> System:
         """One system by name."""
@@ -113,7 +122,37 @@ class BenchResult:
     def with_groups(self, **groups: Any) -> BenchResult:
         """The same with group columns of the queries, as `Scores.with_groups` takes them."""
         systems = [replace(one, scores=one.scores.with_groups(**groups)) for one in self.systems]
-        return replace(self, systems=tuple(systems))
+        others = self.by_answers and self.by_answers.with_groups(**groups)
+        return replace(self, systems=tuple(systems), by_answers=others)
+
+    def tokens_of(self, name: str) -> int | None:
+        """The tokens that a system and what it is made of were counted now; None if unknown."""
+        return add_tokens(*(self[one].result.costs.tokens for one in self._parts_of(name)))
+
+    def price_of(self, name: str) -> float | None:
+        """What these tokens cost; None where a price or a count is not known."""
+        paid = [one for one in self._parts_of(name) if one in self.prices]
+        counts = [self[one].result.costs.tokens for one in paid]
+        if not paid or None in counts:
+            return None
+        return sum(
+            self.prices[one] * (count or 0) / 1e6 for one, count in zip(paid, counts, strict=True)
+        )
+
+    def _parts_of(self, name: str) -> list[str]:
+        """The system and the systems that it is made of, each once."""
+        one = self[name]
+        below = (*one.members, *filter(None, (one.first, one.exact)))
+        every = [name, *(part for other in below for part in self._parts_of(other))]
+        return list(dict.fromkeys(every))
+
+    def answer_board(self, board: Leaderboard) -> Leaderboard | None:
+        """The comparison by answers, with the settings of another."""
+        if self.by_answers is None:
+            return None
+        return rank_records(
+            self.by_answers._runs(), baseline=board.baseline, **asdict(board.settings)
+        )
 
     @property
     def rivals(self) -> tuple[System, ...]:
@@ -138,6 +177,10 @@ class BenchResult:
         found = {key: value for key, value in settings.items() if key != "baseline"}
         indexed = [text for one in self.indexed(**found) for text in one.verdicts.values()]
         notes = [str(finding).removesuffix(".") for finding in self.diagnosis.findings]
+        notes += [sentence.removesuffix(".") for sentence in describe_tuning(self)]
+        if self.by_answers is not None:
+            other = rank_records(self.by_answers._runs(), **settings)
+            notes += [f"By answers: {verdict}" for verdict in other.verdicts.values()]
         return report_on(
             self._runs(),
             title=title or self.title,
@@ -210,7 +253,14 @@ class BenchResult:
                 provenance=one.details(),
             )
             for one in self.systems
-        ]
+        ] + self._answer_records(seed=seed, clusters=clusters, **config)
+
+    def _answer_records(self, **given: Any) -> list[RunRecord]:
+        """The records by answers, under names of their own."""
+        if self.by_answers is None:
+            return []
+        every = self.by_answers.records(**given)
+        return [replace(one, name=f"{one.name} by answers") for one in every]
 
     @property
     def title(self) -> str:

@@ -17,17 +17,20 @@ from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import UsageError
 from assay.models import EncoderSettings, TextModel, lexical_model, text_model
+from assay.models.encoder import add_tokens
 from assay.models.lexical.base import warm_up
-from assay.search.engine import prepare, rank
+from assay.search.engine import Codes, prepare, rank, rank_codes
 from assay.search.indexes import build_index, measure_index
 from assay.tasks.bench.chunk_aggregation import ChunkAggregation, SearchUnits, rank_documents
 from assay.tasks.bench.collection import PreparedCollection
 from assay.tasks.bench.plan import Metric, Model
+from assay.tasks.bench.vector_codes import make_codes
 
 if TYPE_CHECKING:
     from assay.cluster import Cluster
     from assay.models import EmbeddingCache, Encoded
     from assay.models.lexical.base import LexicalModel
+    from assay.search.fusion_tuning import Tuning
     from assay.search.indexes import IndexReport
 
 __all__ = [
@@ -55,7 +58,8 @@ class Costs:
     """Seconds and bytes; None where they do not apply.
 
     `n_encoded` texts took `encode_seconds`; those that came from the cache count in neither.
-    `search_seconds` is for all queries.
+    `search_seconds` is for all queries. `tokens` are those that an endpoint counted for what was
+    computed now, and `bytes_per_vector` is said of codes.
     """
 
     encode_seconds: float = 0.0
@@ -64,6 +68,8 @@ class Costs:
     bytes: int | None = None
     build_seconds: float | None = None
     search_seconds: float = 0.0
+    tokens: int | None = None
+    bytes_per_vector: int | None = None
 
     @property
     def texts_per_second(self) -> float | None:
@@ -78,7 +84,11 @@ class Costs:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
-        return {**asdict(self), "texts_per_second": self.texts_per_second}
+        found = {**asdict(self), "texts_per_second": self.texts_per_second}
+        seldom = ("tokens", "bytes_per_vector")
+        return {
+            key: value for key, value in found.items() if value is not None or key not in seldom
+        }
 
 
 class Timer:
@@ -138,6 +148,7 @@ class SearchResult:
     n_cut: int | None = None
     n_without: int = 0
     index: IndexReport | None = None
+    tuning: Tuning | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +176,15 @@ class EncodedTexts:
         """The vectors that can be found."""
         return self.docs if len(self.usable) == len(self.docs) else self.docs[self.usable]
 
+    def found(
+        self, ranking: Ranking, costs: Costs, how: str = "", index: IndexReport | None = None
+    ) -> SearchResult:
+        """What was retrieved by these vectors; `how`, where not by exact search of them."""
+        made_by = f"{self.fingerprint} {how}".rstrip()
+        n_docs = len(self.docs)
+        lost = n_docs - len(self.usable)
+        return SearchResult(ranking, costs, made_by, n_docs, self.n_cut, lost, index)
+
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
@@ -185,19 +205,28 @@ class FittedModel:
 class ModelSearch:
     """One model on one collection; vectors are made when they are first needed."""
 
-    def __init__(self, model: Model, data: PreparedCollection, options: SearchOptions) -> None:
+    def __init__(
+        self,
+        model: Model,
+        data: PreparedCollection,
+        options: SearchOptions,
+        same: ModelSearch | None = None,
+    ) -> None:
         options = replace(options, metric=model.metric or options.metric)
         self.model, self._data, self._options = model, data, options
+        self._same = same  # a search of the same vectors, which are made once
         self._maker: Any
-        if model.is_lexical:
+        if same is not None:
+            self._maker = same._maker
+        elif model.is_lexical:
             self._maker = lexical_model(model.spec, **model.settings)
         else:
             self._maker = _text_model(model, options)
 
     @property
     def fingerprint(self) -> str:
-        """Of the model and a metric of its own, before anything is computed."""
-        own = "" if self.model.metric is None else f" {self.model.metric}"
+        """Of the model, a metric and a code of its own, before anything is computed."""
+        own = "".join(f" {one}" for one in (self.model.metric, self.model.codes) if one)
         return f"{self._maker.fingerprint}{own}"
 
     @property
@@ -214,12 +243,17 @@ class ModelSearch:
     @cached_property
     def _vectors(self) -> EncodedTexts | None:
         """The vectors; None for a model that has none."""
+        if self._same is not None:
+            return self._same._vectors
         if self._fitted is not None:
             return self._fitted.vectors(self._data)
         return _encode(self.model.name, self._maker, self._data, self._options)
 
     def search(self) -> SearchResult:
-        """Exact search of the vectors, or search by words."""
+        """Exact search of the vectors or of their codes, or search by words."""
+        if self._vectors is not None and self.model.codes is not None:
+            found = self._vectors, self._data, self._options
+            return _search_codes(self.model.name, self.model.codes, *found)
         if self._vectors is not None:
             return _search_vectors(self.model.name, self._vectors, self._data, self._options)
         fitted = cast("FittedModel", self._fitted)  # what has no vectors is lexical
@@ -232,7 +266,8 @@ class ModelSearch:
         None where there is nothing to learn: queries in mixed case, a lexical model, which takes
         no notice of case, vectors from a file, or from an endpoint, which may have a price.
         """
-        if self.model.is_lexical or self._maker.spec.startswith(("npy:", "openai:")):
+        asked_before = self.model.codes is not None or self.model.is_lexical
+        if asked_before or self._maker.spec.startswith(("npy:", "openai:")):
             return None
         return _in_small_letters(self._data)
 
@@ -247,7 +282,7 @@ class ModelSearch:
 
     def search_index(self, name: str, spec: str) -> SearchResult | None:
         """Search of the vectors by another engine's index; None for a model without vectors."""
-        if self._vectors is None:
+        if self._vectors is None or self.model.codes is not None:
             return None
         found = self._vectors, self._data, self._options
         return _search_index(name, spec, *found, exact=lambda: self._exact)
@@ -330,6 +365,7 @@ def _encode(
         n_encoded=docs.n_computed + queries.n_computed,
         dimension=docs.vectors.shape[1],
         bytes=docs.vectors.nbytes,
+        tokens=add_tokens(docs.tokens, queries.tokens),
     )
     n_cut = None if docs.truncated is None else int(docs.truncated.sum())
     return EncodedTexts(docs.vectors, queries.vectors, costs, maker.fingerprint, n_cut)
@@ -395,14 +431,39 @@ def _search_vectors(
             f"{name!r} gives all documents a vector of zeros: nothing can be retrieved."
         )
     ranking, seconds = _rank(search, name, data, options)
-    return SearchResult(
-        ranking,
-        encoded.costs.with_search(seconds),
-        encoded.fingerprint,
-        data.n_units,
-        encoded.n_cut,
-        data.n_units - len(usable),
+    return encoded.found(ranking, encoded.costs.with_search(seconds))
+
+
+def _search_codes(
+    name: str, codes: str, encoded: EncodedTexts, data: PreparedCollection, options: SearchOptions
+) -> SearchResult:
+    """Exact search of the codes of the vectors; bits are compared by Hamming distance."""
+    usable, asking = encoded.usable, _asking(name, encoded)
+    options.tell(name, "building", 0, None)
+    with Timer() as timer:
+        made = make_codes(codes, encoded.corpus, options.metric)
+        docs = made.encode(encoded.corpus)
+    queries = made.encode_queries(encoded.queries[asking])
+    metric: Any = made.metric or options.metric
+
+    def search(rows: slice, k: int) -> Ranking:
+        if isinstance(docs, Codes) and isinstance(queries, Codes):
+            some = Codes(queries.packed[rows], queries.bits)
+            found = rank_codes(some, docs, k, threads=options.threads)
+        else:
+            left: Any = queries[rows]  # type: ignore[index]
+            how: Any = {"metric": metric, "zero": "drop", "threads": options.threads}
+            found = rank(left, docs, k, **how)
+        return _renumber(found, usable, data.query_ids.take(asking[rows]))
+
+    ranking, seconds = _rank(search, name, data, options, n_queries=len(asking))
+    costs = replace(
+        encoded.costs,
+        build_seconds=timer.seconds,
+        bytes=len(usable) * made.bytes_per_vector,
+        bytes_per_vector=made.bytes_per_vector,
     )
+    return encoded.found(ranking, costs.with_search(seconds), codes)
 
 
 def _search_index(
@@ -415,10 +476,8 @@ def _search_index(
     exact: Callable[[], Ranking],
 ) -> SearchResult:
     """Search by another engine's index, and its recall of the exact result."""
-    usable, asking = encoded.usable, encoded.asking
+    usable, asking = encoded.usable, _asking(name, encoded)
     queries = encoded.queries[asking]
-    if not len(asking):
-        raise UsageError(f"{name!r} gives all queries a vector of zeros: nothing can be retrieved.")
     options.tell(name, "building", 0, None)
     with build_index(spec, encoded.corpus, metric=options.metric, threads=options.threads) as index:
 
@@ -434,15 +493,14 @@ def _search_index(
         build_seconds=report.build_seconds,
         bytes=report.memory_bytes or report.disk_bytes or encoded.costs.bytes,
     )
-    return SearchResult(
-        ranking,
-        costs.with_search(seconds),
-        f"{encoded.fingerprint} {report.spec}",
-        data.n_units,
-        encoded.n_cut,
-        data.n_units - len(usable),
-        report,
-    )
+    return encoded.found(ranking, costs.with_search(seconds), report.spec, report)
+
+
+def _asking(name: str, encoded: EncodedTexts) -> NDArray[np.int64]:
+    """The queries that have a vector, and so may be encoded or sent to an index; one must."""
+    if not len(encoded.asking):
+        raise UsageError(f"{name!r} gives all queries a vector of zeros: nothing can be retrieved.")
+    return encoded.asking
 
 
 def _renumber(made: Ranking, units: NDArray[np.int64], query_ids: Ids) -> Ranking:

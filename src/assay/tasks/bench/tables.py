@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from assay.arrays import numbers_or_none
 from assay.comparison.tables import power_note
 from assay.core.text import Remark
+from assay.io.answers import CONVENTION
 from assay.stats.ranks import split_letters
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
+from assay.tasks.bench.plan import Rerank
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison, Standing
     from assay.runs.leaderboard import Leaderboard
+    from assay.search.fusion_tuning import Tuning
     from assay.search.indexes import IndexReport
     from assay.tasks.bench.result import BenchResult, System
 
@@ -26,15 +29,18 @@ __all__ = [
     "cost_table",
     "data_table",
     "describe_search",
+    "describe_tuning",
     "format_bytes",
     "format_rate",
     "format_time",
-    "index_page",
+    "further_pages",
     "index_table",
     "leaderboard",
     "query_table",
-    "rerank_page",
 ]
+
+
+_BY_ANSWERS: Final = f"By answers: relevant is a document in which {CONVENTION}."
 
 
 def leaderboard(result: BenchResult, board: Leaderboard) -> Table:
@@ -129,11 +135,45 @@ def data_table(result: BenchResult, board: Leaderboard) -> Table:
 
 
 def cost_table(result: BenchResult) -> Table:
-    """Dimension, speed of encoding, memory, time of a search, and the share of truncated texts."""
-    cut = any(one.result.n_cut is not None for one in result.systems)
-    rows = [(*_costs(one), *([_cut(one)] if cut else [])) for one in result.systems]
+    """Dimension, speed of encoding, memory, time of a search, and the share of truncated texts.
+
+    Where they are known of a system: bytes per vector (where there are codes), tokens, price.
+    """
+    more: dict[str, Callable[[System], Cell]] = {
+        "bytes/vector": lambda one: Cell(_bytes_per_vector(result, one), "count"),
+        "truncated": _cut,
+        "tokens": lambda one: Cell(result.tokens_of(one.name), "count"),
+        "price": lambda one: Cell(_price(result.price_of(one.name)), "figure"),
+    }
+    cells = {name: [make(one) for one in result.systems] for name, make in more.items()}
+    if not any(one.result.costs.bytes_per_vector for one in result.systems):
+        del cells["bytes/vector"]
+    shown = {name: column for name, column in cells.items() if any(one.value for one in column)}
+    rows = [
+        (*_costs(one), *(column[row] for column in shown.values()))
+        for row, one in enumerate(result.systems)
+    ]
     columns = ("model", "dimension", "texts/s", "memory", "search/query")
-    return Table((*columns, *(["truncated"] if cut else [])), tuple(rows))
+    return Table((*columns, *shown), tuple(rows))
+
+
+def _bytes_per_vector(result: BenchResult, one: System) -> int | None:
+    """Of a code, or of numbers of 4 bytes; a fusion and what is behind an index have none."""
+    costs = one.result.costs
+    if one.exact or one.first or costs.dimension is None:
+        return None
+    return costs.bytes_per_vector or 4 * costs.dimension
+
+
+def _price(amount: float | None) -> str | None:
+    """As many digits as tell something.
+
+    >>> _price(0.000123), _price(12.5), _price(None)
+    ('0.00012', '12.50', None)
+    """
+    if amount is None:
+        return None
+    return f"{amount:,.2f}" if amount >= 1 or not amount else f"{amount:.2g}"
 
 
 def _costs(one: System) -> tuple[Cell, ...]:
@@ -214,10 +254,43 @@ def _rerank_cost(result: BenchResult, one: System) -> str:
     first = result[one.first]
     n_queries = max(len(one.ranking), 1)
     before, after = (each.result.costs.search_seconds / n_queries for each in (first, one))
+    tokens = one.result.costs.tokens
+    asked = "" if tokens is None else f" and {tokens / n_queries:,.0f} tokens"
     return (
-        f"{one.name} takes {format_time(after - before)} for each query after the "
-        f"{format_time(before)} of {first.name}."
+        f"{one.name} puts the first {Rerank.parse(one.spec).depth} documents of each query in "
+        f"order, which takes {format_time(after - before)}{asked} after the {format_time(before)} "
+        f"of {first.name}."
     )
+
+
+def describe_tuning(result: BenchResult) -> list[str]:
+    """Of each tuned fusion: its weights and how they vary over the folds; nothing without."""
+    return [_tuned(one) for one in result.systems if one.result.tuning is not None]
+
+
+def _tuned(one: System) -> str:
+    tuning = cast("Tuning", one.result.tuning)
+    parts = [
+        f"{name} {sum(found) / len(found):.2f} [{min(found):.2f}, {max(found):.2f}]"
+        for name, found in zip(one.members, zip(*tuning.weights, strict=True), strict=True)
+    ]
+    overall = " : ".join(f"{weight:g}" for weight in tuning.overall)
+    return (
+        f"{one.name}: weights by {tuning.folds}-fold cross-validation on {tuning.measure} (seed "
+        f"{tuning.seed}), mean and range over the folds: {', '.join(parts)}. Each query is scored "
+        f"by weights of the other folds: {tuning.held_out:.4f}. Fitted to all queries they are "
+        f"{overall}, and show {tuning.in_sample:.4f} on what they were fitted to."
+    )
+
+
+def answer_page(result: BenchResult, board: Leaderboard) -> Page:
+    """The same systems judged by answers, where there are some beside judged documents."""
+    other = result.answer_board(board)
+    if other is None or result.by_answers is None:
+        return []
+    verdicts = [Words(verdict, "verdict") for verdict in other.verdicts.values()]
+    table = leaderboard(result.by_answers, other)
+    return [Words(_BY_ANSWERS), *verdicts, table, Words(other.aligned.signature, "signature")]
 
 
 def index_page(result: BenchResult, board: Leaderboard) -> Page:
@@ -282,7 +355,7 @@ def bench_page(result: BenchResult, board: Leaderboard) -> Page:
     """Verdicts, leaderboard, costs, indexes, diagnosis, and how all of it was made."""
     page: Page = [Words(verdict, "verdict") for verdict in board.verdicts.values()]
     page += [leaderboard(result, board), cost_table(result)]
-    page += [*rerank_page(result, board), *index_page(result, board)]
+    page += further_pages(result, board)
     page += [Words(remark, "remark") for remark in _list_remarks(result, board)]
     if board.comparison is not None:
         page.append(Words(power_note(board.comparison, str(board.measures[0])), "method"))
@@ -294,8 +367,8 @@ def bench_page(result: BenchResult, board: Leaderboard) -> Page:
 _IN_SHORT: Final = {
     "all-fail": "{:,} queries nobody solves",
     "disagreement": "{:,} queries with systems far apart",
-    "duplicate-docs": "{:,} duplicate documents",
-    "near-duplicate-docs": "{:,} near-duplicates",
+    "duplicate-docs": "{:,} duplicate groups",
+    "near-duplicate-docs": "{:,} near-duplicate pairs",
     "unjudged": "unjudged documents among the first",
     "zero-vectors": "{:,} texts without a vector",
 }
@@ -304,10 +377,16 @@ _IN_SHORT: Final = {
 def _list_remarks(result: BenchResult, board: Leaderboard) -> Iterator[str]:
     """What was found in texts and results, the gravest first, and what the numbers alone hide."""
     for finding in result.diagnosis.findings:
-        yield Remark(
-            str(finding), _IN_SHORT.get(finding.code, finding.message).format(finding.count)
-        )
+        known = _IN_SHORT.get(finding.code, "")
+        yield Remark(str(finding), known.format(finding.count) or finding.message)
     yield from board.run_remarks
+
+
+def further_pages(result: BenchResult, board: Leaderboard) -> Page:
+    """What tuned weights, rerankers and indexes have to say, and answers."""
+    tuned = [Words(sentence) for sentence in describe_tuning(result)]
+    stages = [*rerank_page(result, board), *index_page(result, board)]
+    return [*tuned, *stages, *answer_page(result, board)]
 
 
 def describe_search(result: BenchResult) -> Iterator[str]:
@@ -319,9 +398,12 @@ def describe_search(result: BenchResult) -> Iterator[str]:
         f"{n_queries:,} judged queries, {len(collection.qrels.docs):,} judgments; fingerprint "
         f"{collection.fingerprint}."
     )
+    if collection.relevant == "answers":
+        yield _BY_ANSWERS
     first = f"The first {result.depth:,} documents of each query count"
     own = [(one.name, one.ranking.settings.get("metric", "")) for one in result.systems]
-    others = [f", {name} by {metric}" for name, metric in own if metric not in ("", result.metric)]
+    single = [(name, metric) for name, metric in own if metric and ";" not in metric]
+    others = [f", {name} by {metric}" for name, metric in single if metric != result.metric]
     yield f"{first}; vectors by {result.metric}{''.join(others)}.{_cutting(result)}"
 
 
@@ -377,6 +459,17 @@ def bench_data(result: BenchResult, board: Leaderboard, *, per_query: bool) -> d
         if found:
             plain = [one.to_dict() for one in found]
             data[name] = [{key: one[key] for key in keys} for one in plain]
+    for one, entry in zip(result.systems, data["systems"], strict=True):
+        priced = {"tokens_in_all": result.tokens_of(one.name), "price": result.price_of(one.name)}
+        entry["costs"] |= {key: value for key, value in priced.items() if value is not None}
+    other = result.answer_board(board)
+    if other is not None and result.by_answers is not None:
+        answered = bench_data(result.by_answers, other, per_query=per_query)
+        data["by_answers"] = {"convention": CONVENTION} | {
+            key: answered[key]
+            for key in ("verdicts", "systems", "chance", "ceiling", "comparison", "signature")
+            if key in answered
+        }
     return data
 
 
@@ -395,6 +488,8 @@ def _system_data(one: System, per_query: bool) -> dict[str, Any]:
         data["index_of"] = one.exact
     if one.first:
         data["reranker_of"] = one.first
+    if found.tuning is not None:
+        data["tuning"] = {"members": list(one.members), **found.tuning.to_dict()}
     if found.index is not None:
         data["index"] = found.index.as_dict()
     if per_query:

@@ -1,0 +1,78 @@
+"""Vectors of Python's own docstrings, to see what codes lose without any download."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from assay.arrays import Floats
+from assay.io.atomic import atomic_write
+from assay.io.collections import Collection
+from assay.io.writers import write_qrels
+from assay.tasks.demo import stdlib_collection
+
+__all__ = ["STEPS", "write_demo"]
+
+N_QUERIES, DIMENSIONS = 300, 128
+_FEWEST: Final = 2  # documents that a word stands in, to count
+
+_FILES: Final = "--embeddings docs.npy --queries queries.npy --resamples 1000"
+_JUDGED: Final = f"{_FILES} --doc-ids docs.txt --query-ids queries.txt -r qrels.txt --k 10"
+
+# Questions, and the options of the commands that answer them on the demo's files.
+STEPS: Final = {
+    title: [options.split()]
+    for title, options in {
+        "What do fewer bytes lose?": (
+            f"{_JUDGED} --method float16 int8 int4 asymmetric sign mrl:64 mrl:32"
+        ),
+        "And if the first candidates are ordered again by the float vectors?": (
+            f"{_JUDGED} --method sign mrl:32 rabitq:1 --oversample 2 4 --chart bytes.svg"
+        ),
+        "Do neighbours of a code come from the same module?": (
+            f"{_FILES} --labels modules.npy --query-labels query-modules.npy --hashing all"
+            " --method itq gaussian --bits 16 32 64 --k 10 --format latex"
+        ),
+    }.items()
+}
+
+
+def write_demo(folder: Path, collection: Collection | None = None) -> None:
+    """Write vectors, ids, judgments and labels of documents and queries.
+
+    Vectors are those of latent semantic analysis, whose dimensions stand in the order of what they
+    explain; a label is the module that a docstring is from.
+    """
+    data = stdlib_collection(n_queries=N_QUERIES) if collection is None else collection
+    folder.mkdir(parents=True, exist_ok=True)
+    docs, queries = _latent(list(data.doc_texts), list(data.query_texts))
+    for name, vectors, ids in (("docs", docs, data.doc_ids), ("queries", queries, data.query_ids)):
+        np.save(folder / f"{name}.npy", vectors.astype(np.float32))
+        names = [str(one).removeprefix("q:") for one in ids]
+        side = "" if name == "docs" else "query-"
+        np.save(folder / f"{side}modules.npy", [one.partition(".")[0] for one in names])
+        with atomic_write(folder / f"{name}.txt") as file:
+            file.write("".join(f"{one}\n" for one in ids).encode())
+    write_qrels(data.qrels, folder / "qrels.txt", format="trec")
+
+
+def _latent(docs: list[str], queries: list[str]) -> tuple[Floats, Floats]:
+    """The first principal directions of TF-IDF vectors of the documents."""
+    counted = [Counter(re.findall(r"\w+", text.lower())) for text in (*docs, *queries)]
+    found = Counter(word for words in counted[: len(docs)] for word in words)
+    place = {word: at for at, word in enumerate(sorted(found)) if found[word] >= _FEWEST}
+    weights = np.zeros((len(counted), len(found)))
+    for row, words in zip(weights, counted, strict=True):
+        for word in words.keys() & place.keys():
+            row[place[word]] = (1 + np.log(words[word])) * np.log(len(docs) / found[word])
+    weights /= np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-12)
+    of_docs = weights[: len(docs)]
+    lengths, left = np.linalg.eigh(of_docs @ of_docs.T)
+    kept = slice(-1, -1 - min(DIMENSIONS, len(docs)), -1)
+    directions = of_docs.T @ (left[:, kept] / np.sqrt(lengths[kept]))
+    made = weights @ directions
+    return made[: len(docs)], made[len(docs) :]
