@@ -15,6 +15,7 @@ from assay.errors import StorageError, need
 
 __all__ = [
     "VERSION_TABLE",
+    "create",
     "known_versions",
     "newest_version",
     "no_version_error",
@@ -59,12 +60,23 @@ def no_version_error(place: object) -> StorageError:
     )
 
 
+def create(connection: Connection) -> None:
+    """Make a store of the newest schema at once: it equals what all upgrades make.
+
+    All inside the transaction that the connection is in.
+    """
+    script = (_SCRIPTS / f"newest_{connection.dialect.name}.sql").read_text(encoding="utf-8")
+    plain = connection.execution_options(no_parameters=True)
+    for statement in script.split(";\n\n"):  # triggers have semicolons inside
+        plain.exec_driver_sql(statement)
+
+
 def upgrade(connection: Connection, version: str | None = None) -> None:
     """Upgrade the store to a schema, the newest unless another is named.
 
     All inside the transaction that the connection is in: a kill on the way changes nothing.
     """
-    need("alembic", "a store of runs", "store")
+    need("alembic", "a store of an older schema", "store")
     from alembic.operations import Operations
     from alembic.runtime.migration import MigrationContext
     from alembic.script import ScriptDirectory
