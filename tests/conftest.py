@@ -24,15 +24,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 _DEFAULT_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """What is collected stays: looking through it for garbage takes a tenth of the time."""
+def pytest_collectstart() -> None:
+    """For each file anew: a command that is loaded meanwhile enables it."""
     gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
+
+
+def pytest_collection_finish() -> None:
+    """What is collected stays: looking through it for garbage takes a tenth of the time."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
