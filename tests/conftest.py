@@ -13,8 +13,10 @@ import hypothesis
 import pytest
 from _pytest.doctest import DoctestModule
 
+from tests.examples import some_of
+
 # How long an example takes depends on what else the machine does.
-hypothesis.settings.register_profile("assay", deadline=None)
+hypothesis.settings.register_profile("assay", deadline=None, max_examples=some_of(100))
 hypothesis.settings.load_profile("assay")
 
 # A shell ignores Ctrl-C for what it runs behind `&`, and what tests start would inherit that.
