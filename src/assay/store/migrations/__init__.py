@@ -1,6 +1,7 @@
 """The schemas of a store: which one it has, which ones are known, and upgrades between them.
 
-The schemas are known by the names of their scripts: Alembic is imported only for an upgrade.
+The schemas are known by the names of their scripts: Alembic is imported only for an upgrade. A new
+schema is a script in `versions`, and the same change in each `newest_….sql`; a test compares them.
 """
 
 from __future__ import annotations
