@@ -138,6 +138,7 @@ def _shared() -> tuple[Dialect, LRUCache[Any, Any]]:
     """The dialect, and the statements that it has compiled, for all stores of this process."""
     memory = create_engine("sqlite://")
     memory.connect().close()  # it learns what this SQLite can do
+    memory.dispose()
     return memory.dialect, LRUCache(500)
 
 
