@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import compare
@@ -16,6 +16,7 @@ from assay.comparison.pairs import ALL_CORRECTIONS
 from assay.stats import TEST_METHODS
 from assay.stats.ranks import split_letters
 from tests.comparison.made_scores import scores_of, with_users
+from tests.examples import examples
 
 COMBINATIONS = [
     (test, correction)
@@ -119,7 +120,7 @@ def wrong_sentences(found, level: float):
             yield f"{found.verdict}: {pair}"
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     st.sampled_from(COMBINATIONS),
     st.sampled_from(KINDS),

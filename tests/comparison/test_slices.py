@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import compare
@@ -16,6 +16,7 @@ from assay.errors import UsageError
 from assay.tables.page import latex_page, markdown_page
 from tests.comparison.made_scores import scores_of
 from tests.comparison.test_coherence import COMBINATIONS, KINDS, make
+from tests.examples import examples
 from tests.hostile import HOSTILE
 
 
@@ -189,7 +190,7 @@ def test_clusters_may_reach_over_slices() -> None:
     assert "no slice is large enough" in repr(few)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.sampled_from([one for one in COMBINATIONS if one[1] != "tukey"]),
     st.sampled_from(KINDS),

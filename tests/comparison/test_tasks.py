@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import compare_tasks
@@ -18,6 +18,7 @@ from assay.runs.record import RunRecord
 from assay.stats import compare_jointly, rank_intervals
 from assay.stats.ranks import borda_points, split_letters
 from tests.comparison.made_scores import scores_of, with_users
+from tests.examples import examples
 
 RNG = np.random.default_rng(4)
 
@@ -170,7 +171,7 @@ def contradictions(found, level):
             yield f"{one}: {better} better, {worse} worse"
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(
     st.integers(2, 5),
     st.lists(st.integers(3, 15), min_size=1, max_size=9),

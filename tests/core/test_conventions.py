@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import PRESETS, Conventions, evaluate, preset
 from assay.core.conventions import CHOICES, OLD_PRESETS, PRESET_NOTES
 from assay.errors import ConventionError
+from tests.examples import examples
 
 RUN, QRELS = {"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}
 
@@ -50,7 +51,7 @@ def choices() -> st.SearchStrategy[dict]:
     return st.fixed_dictionaries({}, optional={**names, "depth": st.integers(0, 10**6)})
 
 
-@settings(max_examples=200, derandomize=True)
+@examples(200, derandomize=True)
 @given(choices(), st.sampled_from([None, *PRESETS]))
 def test_any_combination_reads_back(changes, start):
     rules = Conventions(**changes) if start is None else preset(start).but(**changes)

@@ -8,10 +8,13 @@ import pty
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
+from tests.forks import Forks
 from tests.waiting import PATIENCE
 
 RUN = "q1 Q0 a 1 2 tag\nq1 Q0 b 2 1 tag\n"
@@ -38,22 +41,29 @@ def process(*arguments: str, python: tuple[str, ...] = (), **environment: str):
     )
 
 
-def on_terminal(*arguments: str, **environment: str) -> str:
+@pytest.fixture(scope="module")
+def forks() -> Iterator[Forks]:
+    started = Forks()
+    yield started
+    started.close()
+
+
+def on_terminal(forks: Forks, *arguments: str, **environment: str) -> str:
     """What a command writes to a terminal of 80 columns."""
     parent, child = pty.openpty()
-    env = {**os.environ, "COLUMNS": "80", "TERM": "xterm-256color", **environment}
-    with subprocess.Popen([*ASSAY, *arguments], stdout=child, stderr=child, env=env) as running:
-        os.close(child)
-        parts = []
-        while True:
-            try:
-                part = os.read(parent, 65536)
-            except OSError:
-                break
-            if not part:
-                break
-            parts.append(part)
-        running.wait()
+    env = {"COLUMNS": "80", "TERM": "xterm-256color", **environment}
+    forks.start(*arguments, out=child, err=child, **env)
+    os.close(child)
+    parts = []
+    while True:
+        try:
+            part = os.read(parent, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        parts.append(part)
+    forks.wait()
     os.close(parent)
     return b"".join(parts).decode()
 
@@ -79,15 +89,15 @@ EVIL = "\x1b[31mq\x1b]0;owned\x07"
         ["\x1b[2J"],
     ],
 )
-def test_escape_codes_are_shown_not_obeyed(folder, command, terminal):
+def test_escape_codes_are_shown_not_obeyed(folder, forks, command, terminal):
     name = "\x1b[1mrun"
     (folder / name).write_text(f"{EVIL} Q0 \x1b[5md 1 2 tag\nx\x9b1m Q0 d 1 1 tag\n")
     (folder / "qrels.txt").write_text(f"{EVIL} 0 \x1b[5md 1\nother\x1b[0m 0 e 1\n")
     arguments = [part.replace("{run}", name) for part in command]
     if terminal:
-        text = on_terminal(*arguments, NO_COLOR="1")
+        text = on_terminal(forks, *arguments, NO_COLOR="1")
     else:
-        done = process(*arguments)
+        done = forks.run(*arguments)
         text = (done.stdout + done.stderr).decode()
     assert "\x1b[31m" not in text
     assert "\x1b[2J" not in text
@@ -98,12 +108,12 @@ def test_escape_codes_are_shown_not_obeyed(folder, command, terminal):
     assert "Traceback" not in text
 
 
-def test_data_formats_keep_the_id_but_not_on_a_terminal(folder):
+def test_data_formats_keep_the_id_but_not_on_a_terminal(folder, forks):
     (folder / "run.txt").write_text(RUN.replace("q1", EVIL))
     (folder / "qrels.txt").write_text(QRELS.replace("q1", EVIL))
     command = ["eval", "run.txt", "-r", "qrels.txt", "-q", "--format", "trec"]
-    assert EVIL.encode() in process(*command).stdout
-    assert "\x1b]0" not in on_terminal(*command)
+    assert EVIL.encode() in forks.run(*command).stdout
+    assert "\x1b]0" not in on_terminal(forks, *command)
 
 
 # 71: nobody reads to the end
@@ -150,19 +160,19 @@ def test_plain_without_a_terminal():
     assert b"\x1b" not in done.stdout + done.stderr
 
 
-def test_colour_on_a_terminal_unless_refused():
+def test_colour_on_a_terminal_unless_refused(forks):
     command = ["eval", "run.txt", "run.txt", "-r", "qrels.txt"]
-    assert "\x1b[" in on_terminal(*command)
-    assert "\x1b[3" not in on_terminal(*command, NO_COLOR="1")
-    assert "\x1b[" not in on_terminal(*command, TERM="dumb")
+    assert "\x1b[" in on_terminal(forks, *command)
+    assert "\x1b[3" not in on_terminal(forks, *command, NO_COLOR="1")
+    assert "\x1b[" not in on_terminal(forks, *command, TERM="dumb")
 
 
 # 73: the locale changes no number
 
 
 @pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE", "de_DE.UTF-8", "tr_TR.UTF-8"])
-def test_the_decimal_point_stays(locale):
-    expected = process("eval", "run.txt", "-r", "qrels.txt", "-m", "default").stdout
+def test_the_decimal_point_stays(forks, locale):
+    expected = forks.run("eval", "run.txt", "-r", "qrels.txt", "-m", "default").stdout
     found = process(
         "eval", "run.txt", "-r", "qrels.txt", "-m", "default", LC_ALL=locale, LANG=locale
     )
@@ -230,11 +240,11 @@ def test_queries_that_count_as_errors(assay, folder):
         (["check", "run.txt", "missing.txt"], 5),
     ],
 )
-def test_every_check_fires_without_assert(folder, arguments, code):
+def test_every_check_fires_without_assert(folder, forks, arguments, code):
     (folder / "bad.txt").write_text("q1 Q0 a 1 inf tag\n")
     (folder / "twice.txt").write_text(RUN + "q1 Q0 a 3 0 tag\n")
     (folder / "conflict.txt").write_text("q1 0 a 1\nq1 0 a 2\n")
-    plain, optimised = process(*arguments), process(*arguments, python=("-O",))
+    plain, optimised = forks.run(*arguments), process(*arguments, python=("-O",))
     assert plain.returncode == optimised.returncode == code
     assert plain.stderr == optimised.stderr
     assert plain.stderr.startswith(b"assay: ")
@@ -315,16 +325,16 @@ def test_a_fault_of_ours_is_one_line_with_exit_code_70(assay, monkeypatch):
 
 
 @pytest.mark.parametrize("arguments", [["eval"], ["eval", "run.txt"], ["--nothing"], ["check"]])
-def test_usage_is_exit_code_2(arguments):
-    done = process(*arguments)
+def test_usage_is_exit_code_2(forks, arguments):
+    done = forks.run(*arguments)
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("name", ["ünï 漢.txt", "-dash.txt", "sp ace.txt", "a:b.txt"])
-def test_odd_file_names(folder, name):
+def test_odd_file_names(folder, forks, name):
     (folder / name).write_text(RUN)
-    done = process("eval", "-r", "qrels.txt", "--json", "--", name)
+    done = forks.run("eval", "-r", "qrels.txt", "--json", "--", name)
     assert done.returncode == 0
     assert json.loads(done.stdout)["runs"][0]["path"] == name
 
@@ -342,39 +352,59 @@ def test_a_file_name_that_is_not_utf8(folder):
     assert rb"run\udcff" in done.stdout
 
 
+@pytest.fixture
+def unread() -> Iterator[IO[bytes]]:
+    """What nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed:
+        yield closed
+
+
+def check_unread(code: int, said: bytes) -> None:
+    """Exit code 1 would say that a check found something or a gate failed."""
+    assert code == 141
+    assert b"Traceback" not in said
+    assert b"Exception" not in said
+
+
+QUICK = ("check", "measures", "--version")
+UNREAD = [
+    "eval run.txt -r qrels.txt",
+    "check run.txt qrels.txt",
+    "explain run.txt -r qrels.txt --query q1",
+    "compare run.txt -r qrels.txt -b run2.txt --fail-if-worse",
+    "measures",
+    "demo",
+    "--help",
+    "eval --help",
+    "--version",
+]
+
+
+@pytest.mark.parametrize("command", UNREAD)
+def test_nobody_reads_at_all(folder, forks, unread, command):
+    (folder / "run2.txt").write_text(RUN)
+    done = forks.run(*command.split(), out=unread)
+    check_unread(done.returncode, done.stderr)
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
     "command",
-    [
-        "eval run.txt -r qrels.txt",
-        "check run.txt qrels.txt",
-        "explain run.txt -r qrels.txt --query q1",
-        "compare run.txt -r qrels.txt -b run2.txt --fail-if-worse",
-        "measures",
-        "demo",
-        "--help",
-        "eval --help",
-        "--version",
-    ],
+    [pytest.param(one, marks=[pytest.mark.slow] * (one.split()[0] not in QUICK)) for one in UNREAD],
 )
-def test_nobody_reads_at_all(folder, command, unbuffered):
-    """Exit code 1 would say that a check found something or a gate failed."""
+def test_nobody_reads_what_is_buffered_or_not(folder, unread, command, unbuffered):
     (folder / "run2.txt").write_text(RUN)
-    reading, writing = os.pipe()
-    os.close(reading)
-    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    with os.fdopen(writing, "wb") as closed:
-        done = subprocess.run(
-            [*ASSAY, *command.split()],
-            stdout=closed,
-            stderr=subprocess.PIPE,
-            env=env,
-            check=False,
-            timeout=PATIENCE,
-        )
-    assert done.returncode == 141
-    assert b"Traceback" not in done.stderr
-    assert b"Exception" not in done.stderr
+    done = subprocess.run(
+        [*ASSAY, *command.split()],
+        stdout=unread,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        check=False,
+        timeout=PATIENCE,
+    )
+    check_unread(done.returncode, done.stderr)
 
 
 def test_a_closed_output_is_no_fault(folder):

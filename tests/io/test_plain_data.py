@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import evaluate
@@ -21,6 +21,7 @@ from assay.core.ids import Ids
 from assay.errors import AssayError
 from assay.io.formats import as_judgments, as_ranking
 from assay.native import load
+from tests.examples import examples
 
 DOCS = st.sampled_from(["a", "b", "c", "d", "é", "aa", "a1", "Z", "q1", "01", "1"])
 QUERIES = st.sampled_from(["q1", "q2", "q3", "Q1", "01"])
@@ -76,7 +77,7 @@ def outcome(run: Any, qrels: Any, rules: Any, allow: bool = True) -> Any:
     return parts, values, scores.signature, scores.remarks
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(run=RUNS, qrels=QRELS, rules=RULES, allow=st.booleans())
 def test_plain_dictionaries_give_what_other_mappings_give(run, qrels, rules, allow):
     assert outcome(run, qrels, rules, allow) == outcome(general(run), general(qrels), rules, allow)
@@ -91,7 +92,7 @@ ODD_RUNS = st.dictionaries(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(odd=ODD_RUNS, rules=RULES, swap=st.booleans())
 def test_what_is_odd_is_said_in_the_same_words(odd, rules, swap):
     fine = {"q1": {"a": 1, "b": 2}}
@@ -99,7 +100,7 @@ def test_what_is_odd_is_said_in_the_same_words(odd, rules, swap):
     assert outcome(run, qrels, rules) == outcome(general(run), general(qrels), rules)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(lines=st.lists(st.tuples(QUERIES | st.just(3), ODD_DOCS, SCORES | ODD), max_size=12))
 def test_tuples_give_what_lists_and_named_tuples_give(lines):
     rules, qrels = preset("trec_eval"), {"q1": {"a": 1}}

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import assay
@@ -26,6 +26,7 @@ from assay.errors import (
 from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
 from assay.io.writers import atomic_write, write_qrels, write_run
 from assay.scoring.score_files import write_scores
+from tests.examples import examples
 
 RULES = preset("trec_eval")
 ENDINGS = ["txt", "trec.gz", "run.zst", "csv", "tsv.gz", "json", "jsonl.zst", "parquet", "npz"]
@@ -49,7 +50,7 @@ def bits(ranking):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(run=RUNS)
 def test_runs_read_back_bit_by_bit(tmp_path, ending, run):
     path = tmp_path / f"run.{ending}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from assay.errors import MissingPackageError, UsageError
 from assay.models import lexical_model
-from assay.models.lexical.words import ENGLISH, WordSettings, split_words
+from assay.models.lexical.words import ENGLISH, WordSettings, _marks, split_words
 
 LATIN_GREEK_CYRILLIC = st.characters(
     min_codepoint=32, max_codepoint=0x52F, exclude_categories=["Mn", "Mc", "Me"]
@@ -31,6 +32,13 @@ def test_no_text_is_too_strange(text):
     words = split_words(text)
     assert all(words)
     assert words == split_words(unicodedata.normalize("NFKC", text))
+
+
+def test_every_combining_mark_is_known():
+    """They are looked for in those planes of Unicode that have any."""
+    every = list(map(chr, range(sys.maxunicode + 1)))
+    marks = [one for one in every if unicodedata.category(one) in ("Mn", "Mc")]
+    assert sorted([*marks, "\u200c", "\u200d"]) == re.findall(f"[{_marks()}]", "".join(every))
 
 
 @pytest.mark.parametrize(

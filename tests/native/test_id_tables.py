@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.examples import examples
 
 # Short ids of two letters collide often; long ones share their first 8 and 16 bytes.
 TEXT = st.text("ab", min_size=1, max_size=4) | st.text("é€a", min_size=1, max_size=3)
@@ -19,7 +21,7 @@ def packed(texts):
     return np.frombuffer(b"".join(raw), np.uint8), ends
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(texts=TEXTS, others=TEXTS)
 def test_match(engine, texts, others):
     found = engine.match_ids(*packed(texts), *packed(others))
@@ -27,7 +29,7 @@ def test_match(engine, texts, others):
     assert found.tolist() == [others.index(text) if text in others else -1 for text in texts]
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(texts=TEXTS)
 def test_first_duplicate(engine, texts):
     seconds = [place for place, text in enumerate(texts) if text in texts[:place]]
@@ -35,7 +37,7 @@ def test_first_duplicate(engine, texts):
     assert engine.first_duplicate(*packed(texts)) == expected
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(texts=TEXTS, descending=st.booleans())
 def test_order(engine, texts, descending):
     order = engine.order_ids(*packed(texts), descending)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.examples import examples
 
 N_DOCS = 10
 
@@ -56,7 +58,7 @@ def expected(docs, scores, judged):
     return hits
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=ranking_and_judgments())
 def test_find_judged_equals_a_plain_loop(engine, data):
     offsets, *columns = engine.find_judged(*arguments(*data))
@@ -66,7 +68,7 @@ def test_find_judged_equals_a_plain_loop(engine, data):
     assert found == [hit for row in hits for hit in row]
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=ranking_and_judgments())
 def test_find_judged_equals_its_twin(both, data):
     native, twin = (kernels.find_judged(*arguments(*data)) for kernels in both)
@@ -109,7 +111,7 @@ def unsorted_rows_and_judgments(draw):
     return [row for row, _ in shuffled], [values for _, values in shuffled], known
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=unsorted_rows_and_judgments())
 def test_counting_equals_sorting_first(engine, data):
     docs, scores, judged = data
@@ -142,7 +144,7 @@ def test_counting_many_rows_equals_its_twin(both, n_judged):
     assert all(a.tobytes() == b.tobytes() for a, b in zip(native, twin, strict=True))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(rows=st.lists(st.lists(st.integers(0, 6), max_size=6), max_size=6))
 def test_first_repeat_is_the_first_place_of_a_second_mention(engine, rows):
     offsets, docs = csr(rows, np.int32)

@@ -8,8 +8,10 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.examples import examples
 
 TYPES = (np.float64, np.float32, np.float16, np.int64)
 
@@ -47,7 +49,7 @@ def decoded(blob, offsets):
     return [raw[a:b].decode() for a, b in pairwise(offsets)]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(texts=st.lists(CLEAN, max_size=30))
 def test_texts_are_numbered_by_first_appearance(engine, texts):
     blob, offsets, codes = engine.number_texts([fresh(text) for text in texts])
@@ -57,7 +59,7 @@ def test_texts_are_numbered_by_first_appearance(engine, texts):
     assert (blob.dtype, offsets.dtype, codes.dtype) == (np.uint8, np.int64, np.int32)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(rows=st.lists(st.dictionaries(CLEAN, PLAIN, max_size=8), max_size=6))
 def test_rows_of_dictionaries(engine, rows):
     given_rows = [{fresh(doc): value for doc, value in row.items()} for row in rows]
@@ -69,7 +71,7 @@ def test_rows_of_dictionaries(engine, rows):
     assert names == list(dict.fromkeys(doc for row in rows for doc in row))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(rows=st.lists(st.tuples(CLEAN, CLEAN, PLAIN), max_size=20), width=st.sampled_from([2, 3]))
 def test_tuples(engine, rows, width):
     found = engine.number_tuples([row[:width] for row in rows], width, TYPES, False)
@@ -160,7 +162,7 @@ def joins(draw):
     return rows, judged, np.array(row_of, np.int64), TYPES
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(join=joins(), ties=st.sampled_from([-1, 0, 1]), float32=st.booleans())
 def test_join_of_dictionaries(both, join, ties, float32):
     native, twin = (kernels.join_rows(*join, ties, float32) for kernels in both)

@@ -6,8 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.examples import examples
 
 # Few distinct values make heavy ties; the last two differ only beyond float32.
 SCORES = st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.5, 1e300, 0.1, 0.1 + 1e-12])
@@ -36,7 +38,7 @@ def same(a, b) -> bool:
     return a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(lines=run_lines(), ties=st.sampled_from([-1, 0, 1]), float32=st.booleans())
 def test_sort_rows_equals_its_twin(both, lines, ties, float32):
     native, twin = (kernels.sort_rows(*lines, ties, float32) for kernels in both)
@@ -45,7 +47,7 @@ def test_sort_rows_equals_its_twin(both, lines, ties, float32):
         assert all(map(same, native[:3], twin[:3]))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(lines=run_lines(), ties=st.sampled_from([-1, 0, 1]))
 def test_sort_rows_obeys_the_tie_rule(engine, lines, ties):
     queries, docs, scores, n_queries, blob, ends = lines
@@ -110,7 +112,7 @@ def ragged(draw):
     return offsets, np.array(scores, np.float64), keys
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(rows=ragged())
 def test_order_rows_equals_its_twin(both, rows):
     native, twin = (kernels.order_rows(*rows) for kernels in both)

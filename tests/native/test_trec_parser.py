@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.examples import examples
 
 RUN = (
     b"\xef\xbb\xbf# comment\r\n"
@@ -170,7 +172,7 @@ ROW = st.tuples(
 ).map(lambda row: b"%s Q0 %s %s %s t\n" % row)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(text=st.lists(ROW | NOISE, max_size=8).map(b"".join), data=st.data())
 def test_native_equals_twin(both, text, data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=3)))
@@ -215,7 +217,7 @@ NUMBER_TEXT = st.one_of(
 ).filter(bool)
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(text=NUMBER_TEXT)
 def test_numbers_are_those_of_python(both, text):
     line = f"q 0 d {text}\n".encode()

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from assay import Conventions, Measure, Scores, evaluate, judge, parse, preset
@@ -24,6 +24,7 @@ from assay.io.formats import as_judgments, as_ranking
 from assay.measures import REGISTRY
 from assay.measures.registry import LAWS, Definition, Param
 from assay.scoring.chance import ceiling
+from tests.examples import examples
 
 TIES = ("order", "expected", "best", "worst", "midrank-up")
 GRADES = (-1, 0, 0.5, 1, 2, 3)
@@ -34,7 +35,7 @@ EVERY = sorted(os.environ.get("ASSAY_TEST_MEASURES", "").split() or REGISTRY)
 def law_test(function: Any) -> Any:
     """The same examples in every run; each of them is for all measures at once."""
     quiet = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
-    return settings(max_examples=25, derandomize=True, suppress_health_check=quiet)(function)
+    return examples(25, derandomize=True, suppress_health_check=quiet)(function)
 
 
 # Random measures

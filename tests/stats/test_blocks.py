@@ -6,12 +6,13 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import ShapeError
 from assay.stats import compare_jointly
 from assay.stats.special import normal_quantile
+from tests.examples import examples
 from tests.stats.test_joint import signs
 
 RNG = np.random.default_rng(12)
@@ -123,7 +124,7 @@ def test_a_block_of_six_does_not_forbid_the_others() -> None:
     assert found.smallest[3] < 0.001
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     st.integers(2, 4),
     st.integers(12, 60),

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
@@ -15,6 +15,7 @@ from assay.errors import ShapeError, UsageError, ValueRangeError
 from assay.stats import adjust, compact_letters, paired_test, tukey_hsd
 from assay.stats.corrections import levels_of_one
 from assay.stats.ranks import split_letters
+from tests.examples import examples
 
 PEERS = {"holm": "holm", "bonferroni": "bonferroni", "bh": "fdr_bh"}
 
@@ -44,7 +45,7 @@ def test_wrong_p_is_refused() -> None:
         adjust([0.1], "tukey")
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     st.lists(st.sampled_from([0.0, 0.001, 0.01, 0.02, 0.03, 0.05, 0.2, 1.0, math.nan]), max_size=9),
     st.sampled_from([*PEERS, "none"]),
@@ -164,7 +165,7 @@ def test_letters_of_means_with_one_threshold() -> None:
     assert shown == ["a", "a", "ab", "bc", "c", "d"]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1), st.floats(0, 1))
 def test_letters_of_any_matrix(n: int, seed: int, share: float) -> None:
     upper = np.triu(np.random.default_rng(seed).random((n, n)) < share, 1)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
@@ -23,6 +23,7 @@ from assay.stats.bootstrap import (
     units_of,
 )
 from assay.stats.intervals import standard_error
+from tests.examples import examples
 
 RNG = np.random.default_rng(3)
 VALUES = RNG.beta(0.5, 1.5, 60)
@@ -404,7 +405,7 @@ def test_too_few_clusters_for_a_bootstrap_give_no_ends() -> None:
     assert math.isfinite(interval(VALUES, clusters=np.arange(60) % 8).low)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=8, max_size=30))
 def test_ends_enclose_and_stay_in_range(values: list[float]) -> None:
     for method in ("bca", "percentile"):

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import ShapeError, UsageError
@@ -16,6 +16,7 @@ from assay.stats import compare_jointly, rank_intervals, units
 from assay.stats.bootstrap import units_of
 from assay.stats.intervals import standard_error
 from assay.stats.joint import allowed_draws, smallest_flip_p
+from tests.examples import examples
 
 RNG = np.random.default_rng(11)
 
@@ -85,7 +86,7 @@ def test_errors_are_those_of_the_mean() -> None:
         assert found.errors[0] == pytest.approx(expected, rel=1e-12)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     st.integers(2, 6),
     st.integers(3, 40),

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.descriptivestats import sign_test
 from statsmodels.stats.weightstats import ttost_paired
@@ -16,6 +16,7 @@ from statsmodels.stats.weightstats import ttost_paired
 from assay.errors import MismatchError, UsageError
 from assay.stats import equivalent, interval, non_inferior, paired_test, welch_test
 from assay.stats.tests import ALTERNATIVES, TEST_METHODS
+from tests.examples import examples
 
 RNG = np.random.default_rng(11)
 A = RNG.beta(1, 2, 40)
@@ -220,7 +221,7 @@ def test_nonsense_is_refused(call: object, error: type[Exception], words: str) -
         call()  # type: ignore[operator]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=3, max_size=30))
 def test_p_lies_between_0_and_1(pairs: list[tuple[float, float]]) -> None:
     a, b = np.array(pairs).T

@@ -11,12 +11,25 @@ import random
 import select
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 
+from sqlalchemy import create_engine
+
 import assay.store
 from assay import Scores
+from assay.store.database import locate
 from tests.store.places import make_scores, same_scores
+
+
+def load_what_writers_need(place: str) -> None:
+    """Once, before the forks: each writer would import it anew."""
+    if (url := locate(place).url) is not None:
+        create_engine(url)
+    with tempfile.TemporaryDirectory() as folder, assay.store.open(f"{folder}/x.db") as store:
+        store.save(scores_of(0), "x")
+        store.run(1).scores()
 
 
 def _forked(work: Callable[[], None]) -> int:
@@ -139,4 +152,5 @@ def _read_along(place: str, heard: int) -> None:
 
 if __name__ == "__main__":
     what, where, report, *numbers = sys.argv[1:]
+    load_what_writers_need(where)
     {"kill": kill, "together": write_together}[what](where, report, *map(int, numbers))

@@ -139,7 +139,7 @@ def _payload_pages(content: bytes) -> list[range]:
     return [page for page in pages if content[page[0]] not in (2, 10)]
 
 
-@pytest.mark.parametrize("rounds", [120, pytest.param(4000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [60, pytest.param(4000, marks=pytest.mark.slow)])
 def test_flipped_bits_change_nothing_or_are_named(
     tmp_path: Path, filled: Path, rounds: int
 ) -> None:

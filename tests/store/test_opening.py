@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -16,6 +16,7 @@ from assay.store.database import locate
 from assay.store.migrations import known_versions, newest_version, upgrade, version_of
 from assay.store.sqlite import WRITES, make_engine
 from tests.store.places import make_scores, same_scores
+from tests.store.private_postgres import new_database
 
 
 def test_the_default_place(tmp_path, monkeypatch):
@@ -94,16 +95,23 @@ def test_schemas_are_numbered_without_gaps():
     assert known_versions() == [f"{i + 1:04}" for i in range(len(known_versions()))]
 
 
-def _old_store(place, version):
-    """A store as an earlier version of the program left it, with two runs."""
+@contextmanager
+def _upgrading(place, version):
+    """A transaction in which an empty database was upgraded, script by script."""
     location = locate(place)
     if location.file is not None:
         engine = make_engine(location.file, read_only=False)
     else:
         engine = create_engine(location.url)
     with engine.connect() as plain, plain.execution_options(**{WRITES: True}).begin() as begun:
-        connection = begun.connection
-        upgrade(connection, version)
+        upgrade(begun.connection, version)
+        yield begun.connection
+    engine.dispose()
+
+
+def _old_store(place, version):
+    """A store as an earlier version of the program left it, with two runs."""
+    with _upgrading(place, version) as connection:
         for name in ("old 1", "old 2"):
             connection.execute(
                 text(
@@ -122,7 +130,6 @@ def _old_store(place, version):
         )
         connection.execute(text("INSERT INTO tags (run_id, tag) VALUES (2, 't')"))
         connection.execute(text("UPDATE runs SET status = 'finished'"))
-    engine.dispose()
 
 
 @pytest.mark.parametrize("version", known_versions()[:-1])
@@ -192,17 +199,60 @@ def test_tables_and_migrations_agree(place):
             assert made == set(table.c.keys())
 
 
+def test_a_new_store_is_what_all_upgrades_make(place, tmp_path, request):
+    """Created at once; a schema that is changed in the scripts only, or there only, is found."""
+    assay.store.open(place).close()
+    upgraded = str(tmp_path / "upgraded.db")
+    if place.startswith("postgres"):
+        upgraded = new_database(request.config)
+    with _upgrading(upgraded, newest_version()):
+        pass
+    created, expected = _objects(place), _objects(upgraded)
+    assert created == expected
+    assert {"runs", "wide_results", "runs_digest_stays"} <= {name for _, name, *_ in created}
+    assert ("version", newest_version()) in created
+
+
+_CATALOGUE = {
+    "sqlite": ["SELECT type, name, tbl_name, sql FROM sqlite_master"],
+    "postgresql": [
+        "SELECT 'column', attname, attrelid::regclass::text, attnum, attnotnull, "
+        "format_type(atttypid, atttypmod), pg_get_expr(adbin, adrelid), attidentity, "
+        "pg_get_serial_sequence(attrelid::regclass::text, attname) FROM pg_attribute "
+        "JOIN pg_class c ON c.oid = attrelid LEFT JOIN pg_attrdef ON adrelid = attrelid "
+        "AND adnum = attnum WHERE relnamespace = 'public'::regnamespace AND attnum > 0",
+        "SELECT relkind, relname FROM pg_class WHERE relnamespace = 'public'::regnamespace",
+        "SELECT 'index', indexname, indexdef FROM pg_indexes WHERE schemaname = 'public'",
+        "SELECT 'constraint', conname, conrelid::regclass::text, pg_get_constraintdef(oid) "
+        "FROM pg_constraint WHERE connamespace = 'public'::regnamespace",
+        "SELECT 'trigger', tgname, pg_get_triggerdef(oid), tgenabled FROM pg_trigger "
+        "WHERE NOT tgisinternal",
+        "SELECT 'function', proname, prosrc, pg_get_functiondef(oid) FROM pg_proc "
+        "WHERE pronamespace = 'public'::regnamespace",
+        "SELECT 'view', viewname, definition FROM pg_views WHERE schemaname = 'public'",
+    ],
+}
+
+
+def _objects(place: str) -> set[tuple[object, ...]]:
+    """Everything that the catalogue of a database holds, and the version; spaces count once."""
+    with assay.store.open(place, read_only=True) as store, store.database.reading() as connection:
+        asked = [*_CATALOGUE[connection.dialect.name], "SELECT 'version', * FROM assay_schema"]
+        found = [row for query in asked for row in connection.execute(text(query))]
+    return {tuple(" ".join(str(cell).split()) for cell in row) for row in found}
+
+
 def test_nothing_heavy_is_loaded_with_the_package():
     code = "import assay, assay.store, assay.cli.main, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"sqlalchemy", "alembic", "numpy"} & set(done.stdout.split())
 
 
-def test_reading_needs_no_alembic(tmp_path):
-    with assay.store.open(tmp_path / "s.db") as store:
-        store.save(make_scores(1), "a")
+def test_only_upgrades_need_alembic(tmp_path):
     code = (
         "import sys; sys.modules['alembic'] = None; import assay.store\n"
+        "from tests.store.places import make_scores\n"
+        f"with assay.store.open({str(tmp_path / 's.db')!r}) as s: s.save(make_scores(1), 'a')\n"
         f"with assay.store.open({str(tmp_path / 's.db')!r}) as s: print(s.run(1).scores().mean())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -210,8 +260,13 @@ def test_reading_needs_no_alembic(tmp_path):
 
 
 def test_missing_packages_are_named(tmp_path):
-    for package, extra in (("sqlalchemy", "store"), ("alembic", "store"), ("psycopg", "postgres")):
-        place = "postgresql://x/y" if package == "psycopg" else str(tmp_path / "x.db")
+    old = str(tmp_path / "old.db")
+    _old_store(old, known_versions()[0])
+    for package, extra, place in (
+        ("sqlalchemy", "store", str(tmp_path / "x.db")),
+        ("alembic", "store", old),
+        ("psycopg", "postgres", "postgresql://x/y"),
+    ):
         code = (
             f"import sys; sys.modules[{package!r}] = None; import assay.store\n"
             f"assay.store.open({place!r})"

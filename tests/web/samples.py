@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +182,14 @@ class Client:
         return _get(self._app, address, **more)
 
 
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """One for all requests: its threads take as long to start as a page takes to be made."""
+    loop = asyncio.new_event_loop()
+    atexit.register(loop.close)
+    return loop
+
+
 def _get(
     app: Any,
     address: str,
@@ -212,6 +222,6 @@ def _get(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(app(scope, receive, send))
+    _loop().run_until_complete(app(scope, receive, send))
     found = {k.decode(): v.decode() for k, v in sent[0]["headers"]}
     return Answer(sent[0]["status"], found, b"".join(one.get("body", b"") for one in sent[1:]))

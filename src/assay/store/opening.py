@@ -10,7 +10,7 @@ from typing import Final
 from sqlalchemy import Connection, Engine, create_engine, event, text
 
 from assay.errors import StorageError, need
-from assay.store import sqlite
+from assay.store import migrations, sqlite
 from assay.store.database import Database, Location, storage_errors
 from assay.store.digests import seal_unsealed
 from assay.store.migrations import known_versions, newest_version, upgrade, version_of
@@ -112,11 +112,14 @@ def _read_only_reason(
 
 
 def _upgrade_in_place(connection: Connection, location: Location) -> None:
-    """Upgrade inside one transaction; another process may have done it since we looked."""
+    """Inside one transaction; another process may have done it since we looked."""
     version = version_of(connection)
     if version == newest_version():
         return
-    if version is not None and location.file is not None:
+    if version is None:
+        migrations.create(connection)
+        return
+    if location.file is not None:
         sqlite.back_up(location.file, version)
     upgrade(connection)
     seal_unsealed(connection)

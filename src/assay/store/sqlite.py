@@ -8,10 +8,21 @@ import sqlite3
 import struct
 import time
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import Connection, Engine, NullPool, QueuePool, create_engine, event
+from sqlalchemy import (
+    Connection,
+    Dialect,
+    Engine,
+    NullPool,
+    QueuePool,
+    create_engine,
+    event,
+    make_url,
+)
+from sqlalchemy.util import LRUCache
 
 from assay.errors import StorageError
 from assay.store.migrations import VERSION_TABLE, no_version_error
@@ -97,7 +108,13 @@ def make_engine(file: Path, *, read_only: bool) -> Engine:
     mode = "ro" if read_only else "rwc"
     # A sealed file is opened anew for each transaction: another user may be able to write it.
     pool = NullPool if is_sealed(file) else QueuePool
-    engine = create_engine("sqlite://", creator=lambda: _connect(file, mode), poolclass=pool)
+    dialect, compiled = _shared()
+
+    def connect() -> Any:
+        return _connect(file, mode)
+
+    engine = Engine(pool(connect, dialect=dialect), dialect, make_url("sqlite://"))
+    engine.update_execution_options(compiled_cache=compiled)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
@@ -114,6 +131,15 @@ def make_engine(file: Path, *, read_only: bool) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+@cache
+def _shared() -> tuple[Dialect, LRUCache[Any, Any]]:
+    """The dialect, and the statements that it has compiled, for all stores of this process."""
+    memory = create_engine("sqlite://")
+    memory.connect().close()  # it learns what this SQLite can do
+    memory.dispose()
+    return memory.dialect, LRUCache(500)
 
 
 def _keep_log(connection: sqlite3.Connection) -> None:

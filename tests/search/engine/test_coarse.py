@@ -184,25 +184,39 @@ def searched(queries, docs, k, **how):
     return found.offsets.tobytes(), found.docs.tobytes(), found.scores.tobytes()
 
 
-@pytest.mark.parametrize("make", SETS, ids=lambda make: make.__name__)
-def test_the_same_lists_as_by_the_float32_product(make, width, monkeypatch):
-    rng = np.random.default_rng(4)
+_PAIRS = np.stack([np.arange(4000) % 40, np.arange(4000) * 3 % N_DOCS], axis=1)
+SEARCHES = (
+    ("cosine", 1, {}),
+    ("dot", 10, {"exclude": _PAIRS}),
+    ("l2", 10, {"keep_ties": True}),
+    ("cosine", 300, {"threads": 3}),
+)
+
+
+@cache
+def asked(make, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Queries, some of them documents, and documents."""
+    rng = np.random.default_rng(seed)
     docs = make(rng)
     queries = rng.standard_normal((40, COLUMNS), dtype=np.float32) + 0.5
     queries[::4] = docs[:: N_DOCS // 10]
-    pairs = np.stack([np.arange(4000) % 40, np.arange(4000) * 3 % N_DOCS], axis=1)
-    cases = [
-        ("cosine", 1, {}),
-        ("dot", 10, {"exclude": pairs}),
-        ("l2", 10, {"keep_ties": True}),
-        ("cosine", 300, {"threads": 3}),
-    ]
-    want = [searched(queries, docs, k, metric=metric, **how) for metric, k, how in cases]
+    return queries, docs
+
+
+def search_all(make) -> list[tuple[bytes, bytes, bytes]]:
+    return [searched(*asked(make, 4), k, metric=metric, **how) for metric, k, how in SEARCHES]
+
+
+by_the_float32_product = cache(search_all)  # by the first width: all widths give the same bytes
+
+
+@pytest.mark.parametrize("make", SETS, ids=lambda make: make.__name__)
+def test_the_same_lists_as_by_the_float32_product(make, width, monkeypatch):
+    want = by_the_float32_product(make)
     always_coarse(monkeypatch)
     scans = count_coarse(monkeypatch)
-    found = [searched(queries, docs, k, metric=metric, **how) for metric, k, how in cases]
-    assert found == want
-    assert len(scans) == len(cases)
+    assert search_all(make) == want
+    assert len(scans) == len(SEARCHES)
 
 
 def counted(queries, docs, targets, **how):
@@ -210,13 +224,10 @@ def counted(queries, docs, targets, **how):
     return found.above.tobytes(), found.tied.tobytes(), found.before.tobytes()
 
 
-@pytest.mark.parametrize("make", SETS, ids=lambda make: make.__name__)
-def test_targets_stand_where_the_float32_product_says(make, width, monkeypatch):
-    """At the top, where 8 bits decide nearly all, in the middle, where they do not, and nowhere."""
-    rng = np.random.default_rng(5)
-    docs = make(rng)
-    queries = rng.standard_normal((40, COLUMNS), dtype=np.float32) + 0.5
-    queries[::4] = docs[:: N_DOCS // 10]
+@cache
+def counts_asked(make):
+    """Targets at the top, where 8 bits decide nearly all, in the middle, where not, and nowhere."""
+    queries, docs = asked(make, 5)
     order = np.argsort(-(queries @ docs.T), axis=1)
     targets = order[np.arange(40), np.array([0, 3, 50, 1000, N_DOCS // 2])[np.arange(40) % 5]]
     targets[7] = -1
@@ -224,6 +235,13 @@ def test_targets_stand_where_the_float32_product_says(make, width, monkeypatch):
     pairs = pairs[pairs[:, 1] != targets[pairs[:, 0]]]
     cases = [("cosine", {}), ("dot", {"exclude": pairs}), ("l2", {"threads": 3})]
     want = [counted(queries, docs, targets, metric=metric, **how) for metric, how in cases]
+    return targets, cases, want  # by the first width: all widths give the same bytes
+
+
+@pytest.mark.parametrize("make", SETS, ids=lambda make: make.__name__)
+def test_targets_stand_where_the_float32_product_says(make, width, monkeypatch):
+    queries, docs = asked(make, 5)
+    targets, cases, want = counts_asked(make)
     always_coarse(monkeypatch)
     scans = count_coarse(monkeypatch)
     ready = prepare(docs)

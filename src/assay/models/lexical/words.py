@@ -8,12 +8,11 @@ spaces either, give triples. A run of fewer characters is one word.
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final
 
 from assay.core.text import did_you_mean
@@ -152,12 +151,11 @@ def _patterns() -> tuple[Callable[[str], list[Any]], Callable[[str], list[str]]]
 
 def _marks() -> str:
     """Combining marks and joiners, as ranges of a character class."""
-    kinds = (unicodedata.category(chr(code)) for code in range(sys.maxunicode + 1))
-    numbered = enumerate(kind in ("Mn", "Mc") for kind in kinds)
+    places = chain(range(0x20000), range(0xE0000, 0xE1000))  # no other plane has any
+    marks = [code for code in places if unicodedata.category(chr(code)) in ("Mn", "Mc")]
     ranges = [
-        [code for code, _ in group]
-        for is_mark, group in groupby(numbered, lambda x: x[1])
-        if is_mark
+        [code for _, code in group]
+        for _, group in groupby(enumerate(marks), lambda at: at[1] - at[0])
     ]
     return "\u200c\u200d" + "".join(f"{chr(one[0])}-{chr(one[-1])}" for one in ranges)
 

@@ -1,6 +1,7 @@
 """The schemas of a store: which one it has, which ones are known, and upgrades between them.
 
-The schemas are known by the names of their scripts: Alembic is imported only for an upgrade.
+The schemas are known by the names of their scripts: Alembic is imported only for an upgrade. A new
+schema is a script in `versions`, and the same change in each `newest_….sql`; a test compares them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from assay.errors import StorageError, need
 
 __all__ = [
     "VERSION_TABLE",
+    "create",
     "known_versions",
     "newest_version",
     "no_version_error",
@@ -59,12 +61,23 @@ def no_version_error(place: object) -> StorageError:
     )
 
 
+def create(connection: Connection) -> None:
+    """Make a store of the newest schema at once: it equals what all upgrades make.
+
+    All inside the transaction that the connection is in.
+    """
+    script = (_SCRIPTS / f"newest_{connection.dialect.name}.sql").read_text(encoding="utf-8")
+    plain = connection.execution_options(no_parameters=True)
+    for statement in script.split(";\n\n"):  # triggers have semicolons inside
+        plain.exec_driver_sql(statement)
+
+
 def upgrade(connection: Connection, version: str | None = None) -> None:
     """Upgrade the store to a schema, the newest unless another is named.
 
     All inside the transaction that the connection is in: a kill on the way changes nothing.
     """
-    need("alembic", "a store of runs", "store")
+    need("alembic", "a store of an older schema", "store")
     from alembic.operations import Operations
     from alembic.runtime.migration import MigrationContext
     from alembic.script import ScriptDirectory
