@@ -1,6 +1,6 @@
 // Where the judged documents of {query: {doc: grade}} landed in {query: {doc: score}}, without numbering
-// the documents of the run: each judged one is looked up in its row by the hash that Python keeps, and
-// what ranks before it is counted. Ids are compared only inside ties.
+// the documents of the run: each is looked up among the judged ones by the hash that Python keeps, and
+// what ranks before a judged one is counted. Ids are compared only inside ties.
 #pragma once
 
 #include "python_objects.hpp"
@@ -15,20 +15,21 @@
 
 namespace assay {
 
-// A bit for each hash: small enough for the cache, where a table of all ids is not.
+// Two bits in one word for each hash: small enough for the cache, where a table of all ids is not.
 class HashBits {
 public:
     void start(size_t count) {
-        size_t bits = 1024;
-        while (bits < 16 * count) bits *= 2;
-        words_.assign(bits / 64, 0);
+        size_t words = 16;
+        while (words < count / 8) words *= 2;
+        words_.assign(words, 0);
     }
 
-    void add(uint32_t hash) { words_[word(hash)] |= uint64_t{1} << hash % 64; }
-    bool holds(uint32_t hash) const { return (words_[word(hash)] >> hash % 64 & 1) != 0; }
+    void add(uint32_t hash) { words_[word(hash)] |= bits(hash); }
+    bool holds(uint32_t hash) const { return (bits(hash) & ~words_[word(hash)]) == 0; }
 
 private:
-    size_t word(uint32_t hash) const { return hash / 64 & (words_.size() - 1); }
+    size_t word(uint32_t hash) const { return hash >> 12 & (words_.size() - 1); }
+    static uint64_t bits(uint32_t hash) { return uint64_t{1} << hash % 64 | uint64_t{1} << (hash >> 6) % 64; }
 
     std::vector<uint64_t> words_;
 };
@@ -41,27 +42,15 @@ public:
     // Row i of the run belongs to row judged_row[i] of the judgments, if that is not -1. False if
     // anything is not plain.
     bool run(PyObject* rows, PyObject* judged_rows, const int64_t* judged_row) {
-        if (!judged.read(judged_rows, truths_)) return false;
-        seen = Column<uint8_t>(judged.lines.doc_ids.size(), 0);
-        may_be_judged_.start(seen.size());
-        judged.lines.doc_ids.for_each_hash([&](uint32_t hash) { may_be_judged_.add(hash); });
-        found.offsets.push_back(0);
+        if (!judged.read(judged_rows, truths_) || judged.lines.docs.size() >= INT32_MAX) return false;
+        start();
         const bool plain = walk_rows(
-            rows,
-            [&](size_t i) {
-                if (judged_row[i] >= 0) prefetch_keys(PyList_GetItem(judged_rows, judged_row[i]), 0, kCounted);
-            },
+            rows, [&](size_t i) { begin_row(judged_row[i]); },
             [&](PyObject** keys, PyObject** values, size_t count) { return gather(keys, values, count); },
-            [&](size_t i, PyObject* row) {
-                const int64_t own = judged_row[i];
-                note_constant();
-                const bool fine = own < 0 || find(row, PyList_GetItem(judged_rows, own), judged.offsets[own]);
-                found.offsets.push_back(static_cast<int64_t>(found.rank.size()));
-                row_scores_.clear();
-                row_ids_.clear();
-                return fine;
-            });
+            [&](size_t) { end_row(); });
         constant = constant && several_;
+        seen = Column<uint8_t>(places_.size());
+        for (size_t i = 0; i < places_.size(); ++i) seen[i] = places_[i] & 1;
         return plain;
     }
 
@@ -78,46 +67,82 @@ private:
         double grade, score;
     };
 
+    struct Hit {
+        size_t at;  // in the row
+        double grade;
+    };
+
     // More judged documents than these in a row, and sorting it costs less than counting for each.
     static constexpr size_t kCounted = 32;
 
-    bool gather(PyObject** keys, PyObject** values, size_t count) {
-        const size_t before = row_ids_.size();
-        row_scores_.resize(before + count);
-        row_ids_.resize(before + count);
-        if (!expect(keys, count)) return false;
-        for (size_t i = 0; i < count; ++i) {
-            const std::string_view id = row_ids_[before + i] = utf8_of(keys[i]);
-            double& score = row_scores_[before + i];
-            if (!is_clean_id(id) || !numbers_.read(values[i], score) || !round(score)) return false;
+    void start() {
+        places_ = Column<uint32_t>(judged.lines.doc_ids.size(), ~1u);  // no line
+        may_be_judged_.start(places_.size());
+        judged.lines.doc_ids.for_each_hash([&](uint32_t hash) { may_be_judged_.add(hash); });
+        found.offsets.push_back(0);
+    }
+
+    // Notes for each document that is judged in the row where. What rows before have left there lies
+    // outside of the lines of this one.
+    void begin_row(int64_t own) {
+        first_line_ = own < 0 ? 0 : judged.offsets[own];
+        past_line_ = own < 0 ? 0 : judged.offsets[own + 1];
+        for (int64_t line = first_line_; line < past_line_; ++line) {
+            uint32_t& place = places_[judged.lines.docs[line]];
+            place = static_cast<uint32_t>(line) << 1 | (place & 1);
         }
-        for (size_t i = 0; i < n_expected_; ++i) note_seen(expected_[i]);
+        row_scores_.clear();
+        row_docs_.clear();
+        hits_.clear();
+    }
+
+    bool gather(PyObject** docs, PyObject** values, size_t count) {
+        const size_t before = row_docs_.size();
+        if (!expect(docs, count)) return false;
+        row_docs_.insert(row_docs_.end(), docs, docs + count);
+        row_scores_.resize(before + count);
+        for (size_t i = 0; i < count; ++i) {
+            double& score = row_scores_[before + i];
+            if (!is_clean_id(utf8_of(docs[i])) || !numbers_.read(values[i], score) || !round(score)) return false;
+        }
+        expect_places();
+        for (size_t i = 0; i < n_expected_; ++i) note_seen(expected_[i], before);
         return true;
     }
 
     struct Expected {
         PyObject* doc;
-        uint32_t hash;
+        uint32_t hash, at;
     };
 
     // Notes which documents may be judged ones, and asks for what is needed to know.
-    bool expect(PyObject** keys, size_t count) {
+    bool expect(PyObject** docs, size_t count) {
         n_expected_ = 0;
         for (size_t i = 0; i < count; ++i) {
-            if (!PyUnicode_CheckExact(keys[i])) return false;
-            const auto hash = static_cast<uint32_t>(PyObject_Hash(keys[i]));
-            if (!may_be_judged_.holds(hash)) continue;
-            judged.lines.doc_ids.expect(hash);
-            expected_[n_expected_++] = {keys[i], hash};
+            if (!PyUnicode_CheckExact(docs[i])) return false;
+            const uint32_t hash = hash_of(docs[i]);
+            expected_[n_expected_] = {docs[i], hash, static_cast<uint32_t>(i)};
+            n_expected_ += may_be_judged_.holds(hash);
         }
+        for (size_t i = 0; i < n_expected_; ++i) judged.lines.doc_ids.expect(expected_[i].hash);
         only_judged = only_judged && n_expected_ == count;
         return true;
     }
 
-    void note_seen(const Expected& one) {
+    void expect_places() const {
+        for (size_t i = 0; i < n_expected_; ++i) {
+            const int32_t code = judged.lines.doc_ids.guess(expected_[i].hash);
+            if (code >= 0) prefetch(&places_[code]);
+        }
+    }
+
+    void note_seen(const Expected& one, size_t before) {
         const int32_t code = judged.lines.doc_ids.find(one.doc, one.hash);
-        if (code >= 0) seen[code] = 1;
         only_judged = only_judged && code >= 0;
+        if (code < 0) return;
+        const int64_t line = places_[code] >> 1;
+        places_[code] |= 1;
+        if (line >= first_line_ && line < past_line_) hits_.push_back({before + one.at, judged.lines.values[line]});
     }
 
     bool round(double& score) const {
@@ -125,23 +150,10 @@ private:
         return std::isfinite(score);
     }
 
-    void note_constant() {
-        several_ = several_ || row_scores_.size() > 1;
-        for (size_t i = 1; i < row_scores_.size() && constant; ++i) constant = scores_tie(row_scores_[i], row_scores_[0]);
-    }
-
     // The judged documents of a row, in rank order.
-    bool find(PyObject* row, PyObject* judged_docs, int64_t first) {
+    void end_row() {
+        note_constant();
         landings_.clear();
-        hits_.clear();
-        PyObject *doc, *grade;
-        for (Py_ssize_t at = 0, i = first; PyDict_Next(judged_docs, &at, &doc, &grade); ++i) {
-            PyObject* value = PyDict_GetItemWithError(row, doc);
-            if (value == nullptr) continue;
-            Hit hit{utf8_of(doc), judged.lines.values[static_cast<size_t>(i)], 0.0};
-            if (!numbers_.read(value, hit.score) || !round(hit.score)) return false;
-            hits_.push_back(hit);
-        }
         hits_.size() <= kCounted ? count() : sort();
         std::sort(landings_.begin(), landings_.end(), [](const Landing& a, const Landing& b) { return a.rank < b.rank; });
         for (const Landing& landing : landings_) {
@@ -151,74 +163,71 @@ private:
             found.grade.push_back(landing.grade);
             scores.push_back(landing.score);
         }
-        return true;
+        found.offsets.push_back(static_cast<int64_t>(found.rank.size()));
     }
 
-    struct Hit {
-        std::string_view id;
-        double grade, score;
-    };
+    void note_constant() {
+        several_ = several_ || row_scores_.size() > 1;
+        for (size_t i = 1; i < row_scores_.size() && constant; ++i) constant = scores_tie(row_scores_[i], row_scores_[0]);
+    }
 
     void count() {
         for (const Hit& hit : hits_) {
-            const auto [above, equal] = compare_all(row_scores_.data(), static_cast<int64_t>(row_scores_.size()), hit.score);
-            const int64_t first = equal > 1 ? tied_before(hit) : 0;
-            landings_.push_back({above + first + 1, above + 1, above + equal, hit.grade, hit.score});
+            const double score = row_scores_[hit.at];
+            const auto [above, equal] = compare_all(row_scores_.data(), static_cast<int64_t>(row_scores_.size()), score);
+            const int64_t first = equal > 1 ? tied_before(hit.at) : 0;
+            landings_.push_back({above + first + 1, above + 1, above + equal, hit.grade, score});
         }
     }
 
     // How many documents of the same score the tie rule puts before one of the row.
-    int64_t tied_before(const Hit& hit) const {
+    int64_t tied_before(size_t one) const {
         int64_t before = 0;
-        for (size_t i = 0; i < row_ids_.size(); ++i) {
-            if (!scores_tie(row_scores_[i], hit.score)) continue;
-            if (ties_ != Ties::appearance) {
-                before += comes_before(row_ids_[i], hit.id);
-            } else if (row_ids_[i] == hit.id) {
-                return before;
-            } else {
-                ++before;
-            }
+        for (size_t i = 0; i < row_docs_.size(); ++i) {
+            before += i != one && scores_tie(row_scores_[i], row_scores_[one]) && comes_before(i, one);
         }
         return before;
     }
 
-    bool comes_before(std::string_view id, std::string_view other) const {
+    bool comes_before(size_t a, size_t b) const {
+        if (ties_ == Ties::appearance) return a < b;
+        const std::string_view id = utf8_of(row_docs_[a]), other = utf8_of(row_docs_[b]);
         return ties_ == Ties::ascending ? id < other : other < id;
     }
 
-    void sort() {
-        order_.resize(row_ids_.size());
-        std::iota(order_.begin(), order_.end(), 0);
-        std::sort(order_.begin(), order_.end(), [this](int64_t a, int64_t b) {
-            if (!scores_tie(row_scores_[a], row_scores_[b])) return scores_above(row_scores_[a], row_scores_[b]);
-            return ties_ == Ties::appearance ? a < b : comes_before(row_ids_[a], row_ids_[b]);
-        });
-        for (const Hit& hit : hits_) {
-            const auto above = std::partition_point(order_.begin(), order_.end(), [&](int64_t i) { return scores_above(row_scores_[i], hit.score); });
-            const auto end = std::partition_point(above, order_.end(), [&](int64_t i) { return scores_tie(row_scores_[i], hit.score); });
-            const auto own = place_in_tie(above, end, hit.id);
-            landings_.push_back({own - order_.begin() + 1, above - order_.begin() + 1, end - order_.begin(), hit.grade, hit.score});
-        }
+    bool ranks_before(size_t a, size_t b) const {
+        if (!scores_tie(row_scores_[a], row_scores_[b])) return scores_above(row_scores_[a], row_scores_[b]);
+        return comes_before(a, b);
     }
 
-    std::vector<int64_t>::iterator place_in_tie(std::vector<int64_t>::iterator begin, std::vector<int64_t>::iterator end, std::string_view id) const {
-        if (ties_ == Ties::appearance) return std::find_if(begin, end, [&](int64_t i) { return row_ids_[i] == id; });
-        return std::partition_point(begin, end, [&](int64_t i) { return comes_before(row_ids_[i], id); });
+    void sort() {
+        order_.resize(row_docs_.size());
+        std::iota(order_.begin(), order_.end(), size_t{0});
+        std::sort(order_.begin(), order_.end(), [this](size_t a, size_t b) { return ranks_before(a, b); });
+        const auto begin = order_.begin(), end = order_.end();
+        for (const Hit& hit : hits_) {
+            const double score = row_scores_[hit.at];
+            const auto above = std::partition_point(begin, end, [&](size_t i) { return scores_above(row_scores_[i], score); });
+            const auto past = std::partition_point(above, end, [&](size_t i) { return scores_tie(row_scores_[i], score); });
+            const auto own = std::partition_point(above, past, [&](size_t i) { return i != hit.at && comes_before(i, hit.at); });
+            landings_.push_back({own - begin + 1, above - begin + 1, past - begin, hit.grade, score});
+        }
     }
 
     NumberReader numbers_, truths_;
     HashBits may_be_judged_;
-    Expected expected_[kGathered];
+    Column<uint32_t> places_;  // of judged documents: twice the line in the last row that judged it, 1 more if it was seen
+    Expected expected_[EntryBatch::kMost];
     size_t n_expected_ = 0;
+    int64_t first_line_ = 0, past_line_ = 0;
     Ties ties_;
     bool float32_;
     bool several_ = false;
     std::vector<double> row_scores_;
-    std::vector<std::string_view> row_ids_;
+    std::vector<PyObject*> row_docs_;
     std::vector<Hit> hits_;
     std::vector<Landing> landings_;
-    std::vector<int64_t> order_;
+    std::vector<size_t> order_;
 };
 
 }  // namespace assay
