@@ -149,15 +149,11 @@ private:
     Py_ssize_t n_rows_, row_ = 0, at_ = 0;
 };
 
-// Walks a list of dictionaries and calls begin(number) before, add(keys, values, count) for some entries
-// after the others and end(number) after each row; false if one is none, or if add returns false.
-template <class Begin, class Add, class End>
-bool walk_rows(PyObject* rows, Begin begin, Add add, End end) {
+// Calls begin(number) before, add(keys, values, count) for some entries after the others and end(number)
+// after each row that a reader has; false if add returns false.
+template <class Reader, class Begin, class Add, class End>
+bool walk_batches(Reader& reader, Begin begin, Add add, End end) {
     constexpr size_t kAhead = 4;
-    for (Py_ssize_t i = 0; i < PyList_Size(rows); ++i) {
-        if (!kAlone || !PyDict_CheckExact(PyList_GetItem(rows, i))) return false;
-    }
-    EntryReader reader(rows);
     EntryBatch batches[kAhead];
     size_t read = 0;
     for (size_t done = 0;; ++done) {
@@ -168,6 +164,16 @@ bool walk_rows(PyObject* rows, Begin begin, Add add, End end) {
         if (!add(batch.keys, batch.values, batch.count)) return false;
         if (batch.last) end(batch.row);
     }
+}
+
+// The same for a list of dictionaries; false if one is none.
+template <class Begin, class Add, class End>
+bool walk_rows(PyObject* rows, Begin begin, Add add, End end) {
+    for (Py_ssize_t i = 0; i < PyList_Size(rows); ++i) {
+        if (!kAlone || !PyDict_CheckExact(PyList_GetItem(rows, i))) return false;
+    }
+    EntryReader reader(rows);
+    return walk_batches(reader, begin, add, end);
 }
 
 }  // namespace assay

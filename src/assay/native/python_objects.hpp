@@ -43,23 +43,6 @@ inline std::string_view utf8_of(PyObject* text) {
     return bytes == nullptr ? std::string_view() : std::string_view(bytes, static_cast<size_t>(size));
 }
 
-// Whether one of eight bytes is a space or less.
-inline bool has_low_byte(uint64_t word) {
-    constexpr uint64_t ones = ~uint64_t{0} / 255;
-    return ((word - 33 * ones) & ~word & (128 * ones)) != 0;
-}
-
-// What core/ids.py forbids: nothing at all, white space and NUL.
-inline bool is_clean_id(std::string_view id) {
-    size_t at = 0;
-    while (at + 8 <= id.size() && !has_low_byte(load8(id.data() + at))) at += 8;
-    for (; at < id.size(); ++at) {
-        const char c = id[at];
-        if (c == ' ' || (c >= '\t' && c <= '\r') || c == '\0') return false;
-    }
-    return !id.empty();
-}
-
 // Gives each distinct text a code in order of first appearance, by the hash that Python keeps with it.
 class TextNumbers {
 public:
@@ -89,6 +72,8 @@ public:
         }
         return -1;
     }
+
+    int32_t find(PyObject* text) const { return find(text, hash_of(text)); }
 
     void expect(uint32_t hash) const { prefetch(&slots_[hash & mask()]); }
 

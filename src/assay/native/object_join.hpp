@@ -4,6 +4,7 @@
 #pragma once
 
 #include "python_objects.hpp"
+#include "tuples.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -34,26 +35,40 @@ private:
     std::vector<uint64_t> words_;
 };
 
-class DictJoin {
+class ObjectJoin {
 public:
-    DictJoin(PyObject* number_types, Ties ties, bool float32)
+    ObjectJoin(PyObject* number_types, Ties ties, bool float32)
         : numbers_(number_types, false), truths_(number_types, true), ties_(ties), float32_(float32) {}
 
     // Row i of the run belongs to row judged_row[i] of the judgments, if that is not -1. False if
     // anything is not plain.
-    bool run(PyObject* rows, PyObject* judged_rows, const int64_t* judged_row) {
-        if (!judged.read(judged_rows, truths_) || judged.lines.docs.size() >= INT32_MAX) return false;
-        start();
+    bool join_rows(PyObject* rows, PyObject* judged_rows, const int64_t* judged_row) {
+        if (!judged.read(judged_rows, truths_) || !start()) return false;
         const bool plain = walk_rows(
             rows, [&](size_t i) { begin_row(judged_row[i]); },
-            [&](PyObject** keys, PyObject** values, size_t count) { return gather(keys, values, count); },
-            [&](size_t) { end_row(); });
-        constant = constant && several_;
-        seen = Column<uint8_t>(places_.size());
-        for (size_t i = 0; i < places_.size(); ++i) seen[i] = places_[i] & 1;
+            [&](PyObject** docs, PyObject** values, size_t count) { return gather(docs, values, count); }, [&](size_t) { end_row(); });
+        finish();
         return plain;
     }
 
+    // The same for tuples, those of each query together; also false where one has a document twice.
+    bool join_tuples(PyObject* rows, PyObject* judged_rows, Py_ssize_t width) {
+        TupleWalk read(width, truths_);
+        if (!read.take(judged_rows) || !read.is_grouped(judged.offsets)) return false;
+        judged.lines = std::move(read.lines);
+        judged_queries = std::move(read.query_ids);
+        if (!start()) return false;
+        TupleReader reader(rows, ranked_queries);
+        const bool plain = walk_batches(
+            reader, [&](size_t) { begin_row(judged_queries.find(reader.take_query())), once_.start(); },
+            [&](PyObject** docs, PyObject** values, size_t count) { return once_.add(docs, count) && gather(docs, values, count); },
+            [&](size_t) { lengths.push_back(static_cast<int64_t>(row_docs_.size())), end_row(); });
+        finish();
+        return plain && reader.is_plain();
+    }
+
+    TextNumbers ranked_queries, judged_queries;  // of tuples
+    Column<int64_t> lengths;
     DocRows judged;
     Found found;
     Column<double> scores;    // of the hits
@@ -75,11 +90,19 @@ private:
     // More judged documents than these in a row, and sorting it costs less than counting for each.
     static constexpr size_t kCounted = 32;
 
-    void start() {
+    bool start() {
+        if (judged.lines.docs.size() >= INT32_MAX) return false;
         places_ = Column<uint32_t>(judged.lines.doc_ids.size(), ~1u);  // no line
         may_be_judged_.start(places_.size());
         judged.lines.doc_ids.for_each_hash([&](uint32_t hash) { may_be_judged_.add(hash); });
         found.offsets.push_back(0);
+        return true;
+    }
+
+    void finish() {
+        constant = constant && several_;
+        seen = Column<uint8_t>(places_.size());
+        for (size_t i = 0; i < places_.size(); ++i) seen[i] = places_[i] & 1;
     }
 
     // Notes for each document that is judged in the row where. What rows before have left there lies
@@ -217,6 +240,7 @@ private:
     NumberReader numbers_, truths_;
     HashBits may_be_judged_;
     Column<uint32_t> places_;  // of judged documents: twice the line in the last row that judged it, 1 more if it was seen
+    OnceInRow once_;
     Expected expected_[EntryBatch::kMost];
     size_t n_expected_ = 0;
     int64_t first_line_ = 0, past_line_ = 0;
