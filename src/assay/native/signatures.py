@@ -241,6 +241,22 @@ class Kernels(Protocol):
         is beyond float32.
         """
 
+    def join_tuples(
+        self,
+        rows: list[Any],
+        judged: list[Any],
+        width: int,
+        number_types: tuple[type, ...],
+        ties: int,
+        float32: bool,
+    ) -> tuple[tuple[Bytes, Ints], tuple[Bytes, Ints], Ints, JoinedRows] | None:
+        """Find the docs of (query, doc, grade) tuples in (query, doc, score) tuples.
+
+        `width` is that of the judgments, 2 if they have no grades. Returns the ids of both sides'
+        queries, how many tuples each query has, and what `join_rows` does; None as there, and
+        unless the tuples of each query stand together and no document is there twice.
+        """
+
     def number_texts(self, texts: list[Any]) -> tuple[Bytes, Ints, Ints32] | None:
         """Number texts by first appearance: blob, offsets, numbers; None unless all are clean."""
 
@@ -254,6 +270,9 @@ class Kernels(Protocol):
 
     def first_duplicate(self, blob: Bytes, offsets: Ints) -> tuple[int, int] | None:
         """Find the first id that appears a second time: both places."""
+
+    def number_ids(self, blob: Bytes, offsets: Ints) -> tuple[Bytes, Ints, Ints32] | None:
+        """Number ids by first appearance, as `number_texts` does."""
 
     def match_ids(self, blob: Bytes, offsets: Ints, other_blob: Bytes, other_offsets: Ints) -> Ints:
         """Find each id's first place among the others, or -1."""
