@@ -113,7 +113,7 @@ def test_tuples_give_what_lists_and_named_tuples_give(lines):
 JUDGED = st.lists(st.tuples(QUERIES | st.just(3), ODD_DOCS, GRADES | ODD), max_size=9)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     lines=st.lists(st.tuples(QUERIES, ODD_DOCS, SCORES | ODD), max_size=12),
     judged=JUDGED,
@@ -134,7 +134,7 @@ def as_tuples(data: dict[Any, dict[Any, Any]]) -> list[tuple[Any, Any, Any]]:
     return [(query, doc, value) for query, row in data.items() for doc, value in row.items()]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(run=RUNS, qrels=QRELS, rules=RULES, allow=st.booleans())
 def test_tuples_give_what_dictionaries_give(run, qrels, rules, allow):
     run, qrels = ({query: row for query, row in data.items() if row} for data in (run, qrels))

@@ -213,7 +213,7 @@ LINES = st.lists(st.tuples(st.sampled_from("pqrs"), CLEAN, SCORES), max_size=40)
 JUDGED = st.lists(st.tuples(st.sampled_from("pqrs"), CLEAN, GRADES), max_size=15)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     run=LINES,
     judged=JUDGED,
@@ -270,7 +270,7 @@ def test_a_join_of_tuples_ends_at_what_is_not_plain(engine):
             engine.join_tuples(fine, fine, width, TYPES, ties, False)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(texts=st.lists(CLEAN | st.sampled_from(["", "a b", "12345678\n"]), max_size=30))
 def test_ids_of_bytes_are_numbered_as_texts_are(engine, texts):
     coded = [text.encode() for text in texts]
