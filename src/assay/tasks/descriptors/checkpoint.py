@@ -31,6 +31,7 @@ from assay.tasks.descriptors.scene import SceneContext, ScenePart
 from assay.tasks.vision.describe import is_file
 from assay.tasks.vision.images import opencv
 from assay.tasks.vision.keypoint_sources import fill_path
+from assay.tasks.vision.patch_networks import network_file
 from assay.tasks.vision.scenes import Scene
 
 __all__ = ["SceneCheckpoint", "fingerprint"]
@@ -185,10 +186,12 @@ def _given_files(scene: Scene, context: SceneContext) -> Iterator[str]:
 
 
 def _own_code(spec: str) -> str | None:
-    """The file of a descriptor that is the user's own function: it is likely to change."""
+    """The file of a network, or of the user's own function: it is likely to change."""
     module, colon, _ = spec.partition(":")
     if not colon or is_file(spec):
         return None
+    if network_file(spec) is not None:
+        return network_file(spec)
     named_callable(spec, "module:function")
     return getattr(sys.modules[module], "__file__", None)
 

@@ -26,6 +26,7 @@ from assay.tasks.vision.keypoint_sources import (
     project_keypoints,
 )
 from assay.tasks.vision.keypoints import Keypoints
+from assay.tasks.vision.patch_networks import load_network, network_file
 from assay.tasks.vision.scenes import Scene
 
 __all__ = [
@@ -226,6 +227,9 @@ def describe_image(
             found = keypoints_of(scene, k, image, settings, detections)
         else:
             found = project_keypoints(scene, k, projected, image.shape, border=settings.border)
+    if network_file(descriptor) is not None:
+        with timed(seconds, "load"):  # once for all images
+            load_network(descriptor)
     with timed(seconds, "describe"):
         names = {"scene": scene.name, "image": k}
         described = describe(image, found, descriptor, options=options, names=names)
