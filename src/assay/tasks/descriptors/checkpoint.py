@@ -36,7 +36,7 @@ from assay.tasks.vision.scenes import Scene
 
 __all__ = ["SceneCheckpoint", "fingerprint"]
 
-_LAYOUT: Final = 2  # of these files; a new number makes all old ones useless
+_LAYOUT: Final = 3  # of these files; a new number makes all old ones useless
 _IN_JSON: Final = (str, int, float, tuple)
 
 
@@ -72,6 +72,7 @@ def _notes_of(part: ScenePart, arrays: dict[str, Any]) -> dict[str, Any]:
         "scene": part.scene,
         "metric": part.metric,
         "seconds": dict(part.seconds),
+        "cost": [part.described, part.row_bytes],
         "notes": list(part.notes),
         "failures": [asdict(one) for one in part.failures],
         "ranks": [
@@ -115,6 +116,7 @@ def _from_part(notes: Mapping[str, Any], arrays: Mapping[str, Any]) -> ScenePart
         tuple(_content(one, arrays) for one in notes["samples"]),
         notes["metric"],
         notes["seconds"],
+        *notes["cost"],
     )
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "nearest_two",
     "pair_distances",
     "row_distances",
+    "unit_rows",
 ]
 
 
@@ -136,7 +137,7 @@ def pair_distances(left: NDArray[Any], right: NDArray[Any], metric: str, scale: 
     if metric == "hamming":
         return hamming_distances(left, right).astype(np.float64)
     if metric == "cosine":
-        left, right = _unit(left), _unit(right)
+        left, right = unit_rows(left), unit_rows(right)
     a, b = left.astype(np.float64), right.astype(np.float64)
     squares = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * (a @ b.T)
     unit = scale / _GRID
@@ -165,9 +166,11 @@ def largest_distance(*sets: NDArray[Any], metric: str) -> float:
     return 2.0 ** np.ceil(np.log2(4 * largest)) if largest > 0 else 1.0
 
 
-def _unit(vectors: NDArray[Any]) -> Floats:
+def unit_rows(vectors: NDArray[Any]) -> Floats:
+    """Rows of length 1; zeros stay zeros."""
     wide = vectors.astype(np.float64)
-    return np.asarray(wide / np.linalg.norm(wide, axis=1, keepdims=True), np.float64)
+    norms = np.linalg.norm(wide, axis=1, keepdims=True)
+    return np.asarray(wide / np.where(norms > 0, norms, 1.0), np.float64)
 
 
 class Neighbours(NamedTuple):

@@ -131,6 +131,11 @@ class EvaluationSettings:
                 raise UsageError(f"pairs are numbers of images from 2 on, found {pair}.")
 
     @property
+    def resampling(self) -> dict[str, Any]:
+        """How intervals are drawn."""
+        return {"level": self.level, "resamples": self.resamples, "seed": self.seed}
+
+    @property
     def conventions(self) -> Conventions:
         """The preset of keypoints, with the chosen ties."""
         return default_conventions().but(ties=self.ties)

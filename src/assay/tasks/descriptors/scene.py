@@ -64,6 +64,8 @@ class ScenePart:
     samples: tuple[Array, ...] = ()
     metric: str = "l2"
     seconds: Mapping[str, float] = field(default_factory=dict)
+    described: int = 0  # descriptors that were computed
+    row_bytes: int = 0  # of each
 
 
 class Distractors(NamedTuple):
@@ -180,6 +182,7 @@ class _SceneEvaluation:
         self.samples = [self._sample(first, 1)]
         self.failures: list[Failure] = []
         self.notes = list(_notes(scene, 1, context.descriptor, first))
+        self.described = len(first.described)
 
     def add(self, k: int) -> None:
         """Evaluate the pair of images 1 and k."""
@@ -190,6 +193,7 @@ class _SceneEvaluation:
             return
         _add(self.seconds, side.seconds)
         self.notes += _notes(self.scene, k, self.context.descriptor, side)
+        self.described += len(side.described)
         with timed(self.seconds, "truth"):
             truths = self._truths(k, side)
         vectors, lost = whole_rows(side)
@@ -261,6 +265,8 @@ class _SceneEvaluation:
             tuple(self.samples),
             self.metric,
             self.seconds,
+            self.described,
+            self.vectors.itemsize * self.vectors.shape[1],
         )
 
     def _count_pooled(self, task: str, chosen: DistractorSettings) -> list[CandidateCounts]:
