@@ -296,7 +296,8 @@ def test_patches(assay: Assay, tmp_path: Path) -> None:
     assert "patch mAP" in answer.out
     assert "FPR@95, wrong pairs of the same scene, tough" in answer.out
     data = json.loads(assay("descriptors", "patches", tmp_path / "sift", "--json").out)
-    assert data["fpr95"]["same/easy"] <= data["fpr95"]["same/tough"]
+    [own] = data["results"]
+    assert own["fpr95"]["same/easy"] <= own["fpr95"]["same/tough"]
 
 
 @pytest.mark.parametrize("descriptor", ["SIFT", "ORB"])
@@ -313,7 +314,8 @@ def test_pictures_of_patches(assay: Assay, tmp_path: Path, descriptor: str) -> N
         cv2.imwrite(str(tmp_path / "v_a" / f"{name}.png"), np.clip(noisy, 0, 255).astype(np.uint8))
     answer = assay("descriptors", "patches", tmp_path, "--describe", descriptor, "--json")
     assert answer.code == 0, answer.err
-    result = json.loads(answer.out)["result"]
+    [own] = json.loads(answer.out)["results"]
+    result = own["result"]
     assert result["metric"] == ("hamming" if descriptor == "ORB" else "l2")
     [row] = result["scenes"]
     assert (row["queries"], row["failed"]) == (16, 0)
