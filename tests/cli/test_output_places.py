@@ -18,11 +18,11 @@ from assay.cli.options import output_file, output_folder
 # opened before the work. All others that name one are written.
 READ = {
     "against", "base_url", "by", "cache", "checkpoint", "config", "coordinates", "corpus",
-    "doc_ids", "docs", "embeddings", "experiment", "factory", "file", "files", "folder", "groups",
-    "index", "labels", "metadata", "modalities", "previous", "prototype_embeddings",
+    "doc_ids", "docs", "embeddings", "experiment", "factory", "file", "files", "folder", "folders",
+    "groups", "index", "labels", "metadata", "modalities", "previous", "prototype_embeddings",
     "prototype_labels", "qrels", "queries", "query", "query_ids", "query_labels", "results", "run",
     "runs", "sensor_embeddings", "slices", "source", "sources", "store", "targets",
-    "text_embeddings", "texts", "train", "train_users",
+    "tasks", "text_embeddings", "texts", "train", "train_users",
 }  # fmt: skip
 PLACES = ("FILE", "FOLDER", "DIR", "PATH", "OUT")
 

@@ -277,8 +277,9 @@ def test_task_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     files = make_vectors()
     with pytest.raises(MismatchError, match="'v_yard'"):
         _evaluate({name: files[name] for name in SCENES[:3]}, tmp_path)
-    with pytest.raises(FormatError, match="no split 'b'"):
+    with pytest.raises(UsageError, match="has: a"):
         _evaluate(files, tmp_path, "b")
+    assert _evaluate(files, tmp_path, "view").tasks.scenes == ("v_wall", "v_yard")
     path = tmp_path / "retr_queries_split-a.csv"
     for text, words in (
         ("s,idx\ni_dome,3\ni_nowhere,1\n", "line 3: 'i_nowhere,1'"),

@@ -9,18 +9,19 @@ replaced by a draw of the same kind.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from assay.arrays import Array, Ints
 from assay.core.checks import name_few
-from assay.core.text import did_you_mean
 from assay.errors import FormatError, MismatchError, UsageError
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
@@ -66,12 +67,15 @@ class PatchTasks:
     queries: Ints
     distractors: Ints
     drawn: tuple[str, ...] = ()
-    seed: int = field(default=0)
+    seed: int = 0
 
-    @property
+    @cached_property
     def source(self) -> str:
-        """Where they come from, in a few words for the signature."""
-        return f"drawn,{self.seed}" if self.drawn else "files"
+        """Where they come from, with a digest of what they are, for the signature."""
+        digest = hashlib.sha256()
+        for rows in (*self.pairs.values(), self.queries, self.distractors):
+            digest.update(np.ascontiguousarray(rows).tobytes())
+        return f"{'drawn' if self.drawn else 'files'}-{digest.hexdigest()[:8]}"
 
 
 def split_scenes(
@@ -81,36 +85,41 @@ def split_scenes(
 
     Without a list view and illum are the sequences v_… and i_…, full is all of them.
     """
-    file = None if folder is None else _splits_file(Path(folder))
-    if file is None:
+    listed = {} if folder is None else _read_splits(Path(folder))
+    if split not in listed:
         if split not in _BY_NAME:
+            has = f" {folder} has: {', '.join(listed)}." if listed else ""
             raise UsageError(
                 f"The split {split!r} is a list of sequences in splits.json of HPatches' tasks: "
-                f"name their folder. Without it there are {', '.join(_BY_NAME)}."
+                f"name their folder.{has} Without a list there are {', '.join(_BY_NAME)}."
             )
         return tuple(sorted(name for name in names if name.startswith(_BY_NAME[split])))
-    listed = parse_json(read_text(file), str(file))
-    if not isinstance(listed, dict) or split not in listed:
-        known = list(listed) if isinstance(listed, dict) else []
-        raise FormatError(
-            f"{file} has no split {split!r}.{did_you_mean(split, known)} "
-            f"It has: {', '.join(known)}."
-        )
-    test = listed[split].get("test") if isinstance(listed[split], dict) else None
-    if not isinstance(test, list) or not all(isinstance(one, str) for one in test):
-        raise FormatError(f"{file}: the split {split!r} needs the list 'test' of sequences.")
-    absent = [name for name in test if name not in names]
+    absent = [name for name in listed[split] if name not in names]
     if absent:
         raise MismatchError(
             f"The split {split!r} has the sequences {name_few(absent)}, for which there are no "
             "patches. Choose another split, or add them."
         )
-    return tuple(test)
+    return listed[split]
 
 
-def _splits_file(folder: Path) -> Path | None:
+def _read_splits(folder: Path) -> dict[str, tuple[str, ...]]:
+    """The test sequences of each split that the folder lists."""
     places = (folder / "splits" / "splits.json", folder / "splits.json")
-    return next((path for path in places if path.is_file()), None)
+    file = next((path for path in places if path.is_file()), None)
+    listed = {} if file is None else parse_json(read_text(file), str(file))
+    tests = [one.get("test") for one in listed.values()] if _of_dicts(listed) else [None]
+    if not all(isinstance(test, list) and all(map(_is_text, test)) for test in tests):
+        raise FormatError(f"{file}: each split needs a list of sequences under 'test'.")
+    return {split: tuple(one["test"]) for split, one in listed.items()}
+
+
+def _of_dicts(listed: Any) -> bool:
+    return isinstance(listed, dict) and all(isinstance(one, dict) for one in listed.values())
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def read_tasks(
