@@ -21,7 +21,14 @@ from assay.tasks.descriptors.result import DescriptorResult
 from assay.tasks.descriptors.sampling import as_id
 from assay.tasks.descriptors.tables import interval_data
 
-__all__ = ["ALL", "CategorySummary", "compare_descriptors", "compare_named", "summarize"]
+__all__ = [
+    "ALL",
+    "CategorySummary",
+    "compare_descriptors",
+    "compare_named",
+    "mean_defined",
+    "summarize",
+]
 
 ALL: Final = "all"
 
@@ -85,13 +92,14 @@ def _summary(result: DescriptorResult, category: str, settings: dict[str, Any]) 
         failed=sum(pair.n_failed for pair in pairs),
         micro=interval(values, clusters=clusters, bounds=(0.0, 1.0), **settings),
         macro=interval(means, bounds=(0.0, 1.0), **settings),
-        means={str(measure): _mean(scores[measure][rows]) for measure in result.measures},
+        means={str(measure): mean_defined(scores[measure][rows]) for measure in result.measures},
         chance=result.chance(None if every else category)["AP"],
         ceiling=result.ceiling(None if every else category)["AP"],
     )
 
 
-def _mean(values: Any) -> float:
+def mean_defined(values: Any) -> float:
+    """The mean of all values but NaN; NaN without any."""
     defined = values[~np.isnan(values)]
     return math.fsum(defined.tolist()) / len(defined) if len(defined) else math.nan
 

@@ -13,7 +13,7 @@ import numpy as np
 from assay.arrays import Floats, or_none
 from assay.comparison.compare import Comparison
 from assay.core.ids import Ids
-from assay.errors import InputError, MismatchError, StorageError, UsageError
+from assay.errors import MismatchError, UsageError
 from assay.measures import parse_many
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
@@ -22,7 +22,7 @@ from assay.search.engine.workers import Control, Progress, run, thread_count
 from assay.stats import Interval, intervals
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
-from assay.tasks.descriptors.compare import ALL, compare_named
+from assay.tasks.descriptors.compare import ALL, compare_named, mean_defined
 from assay.tasks.descriptors.experiment import DescriptorSettings, Experiment
 from assay.tasks.descriptors.image_matching import (
     PIXELS,
@@ -35,7 +35,7 @@ from assay.tasks.descriptors.image_matching import (
 from assay.tasks.descriptors.result import Failure, default_conventions
 from assay.tasks.descriptors.run import keypoint_name, load_scenes
 from assay.tasks.descriptors.sampling import as_id
-from assay.tasks.descriptors.scene import SceneContext, wanted_pairs
+from assay.tasks.descriptors.scene import BROKEN, SceneContext, wanted_pairs
 from assay.tasks.descriptors.tables import ends_of, interval_aggregate, interval_data
 from assay.tasks.vision.keypoint_sources import Detections
 from assay.tasks.vision.scenes import Scene
@@ -45,7 +45,6 @@ __all__ = ["MatchingReport", "MatchingResult", "match_images"]
 HEADLINE: Final = 3  # pixels
 _CORNERS: Final = (1, 3, 5)  # pixels of homography estimation
 _SHARE: Final = "SetP"  # MMA of a pair is the precision of its matches
-_BROKEN: Final = (InputError, StorageError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +275,7 @@ class MatchingReport:
         for one in self.results:
             for scene in dict.fromkeys(pair.scene for pair in one.pairs):
                 pairs = [pair for pair in one.pairs if pair.scene == scene]
-                means = {name: _mean(own) for name, own in one.values(pairs).items()}
+                means = {name: mean_defined(own) for name, own in one.values(pairs).items()}
                 cells = [Cell(means[name], "fraction") for name in _OF_SCENE]
                 count = Cell(len(pairs), "count")
                 rows.append((Cell(one.descriptor), Cell(one.matcher), Cell(scene), count, *cells))
@@ -392,11 +391,6 @@ def _long_rows(one: MatchingSummary) -> Iterator[tuple[Cell, ...]]:
         )
 
 
-def _mean(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return math.fsum(known.tolist()) / len(known) if len(known) else math.nan
-
-
 def match_images(
     experiment: Experiment,
     *,
@@ -480,7 +474,7 @@ class _Work:
                         estimator=self.estimator,
                     )
                 )
-            except _BROKEN as error:
+            except BROKEN as error:
                 self.failures[key].append(Failure(scene.name, f"1-{k}", str(error)))
 
     def _result(self, descriptor: DescriptorSettings, number: int) -> MatchingResult:

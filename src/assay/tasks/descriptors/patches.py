@@ -65,9 +65,7 @@ __all__ = [
     "demo_patch_scenes",
     "describe_patch_scenes",
     "evaluate_patches",
-    "patch_folders",
     "read_patch_scenes",
-    "read_scenes",
 ]
 
 
@@ -248,19 +246,14 @@ def _difficulty(pair: str) -> str:
 
 def read_patch_scenes(folder: str | os.PathLike[str]) -> list[PatchScene]:
     """Scenes of a folder, one a sub-folder, with files such as ref.csv, e1.csv or e1.npy."""
-    return read_scenes(patch_folders(folder), (".csv", ".npy"), _read)
+    return _read_scenes(folder, (".csv", ".npy"), _read)
 
 
-def patch_folders(folder: str | os.PathLike[str]) -> list[Path]:
-    """The folders of a folder, by name."""
-    return [path for path in list_folder(folder) if path.is_dir()]
-
-
-def read_scenes(
-    folders: Sequence[Path], endings: tuple[str, ...], read: Callable[[Path], NDArray[Any]]
+def _read_scenes(
+    folder: str | os.PathLike[str], endings: tuple[str, ...], read: Callable[[Path], NDArray[Any]]
 ) -> list[PatchScene]:
-    """A scene of each folder that has a file ref with one of the endings."""
-    found = [_scene(path, endings, read) for path in folders]
+    """A scene of each sub-folder that has a file ref with one of the endings."""
+    found = [_scene(path, endings, read) for path in list_folder(folder) if path.is_dir()]
     scenes = [scene for scene in found if scene is not None]
     if not scenes:
         names = " or ".join(f"{REFERENCE}{ending}" for ending in endings)
@@ -455,7 +448,7 @@ def describe_patch_scenes(
     A network (`onnx:FILE`, `torch:FILE`) gets the whole patch; for any other descriptor the
     keypoint is the centre, upright. A patch that cannot be described has failed.
     """
-    strips = read_scenes(patch_folders(folder), (".png",), _read_strip)
+    strips = _read_scenes(folder, (".png",), _read_strip)
     return [_describe_scene(scene, descriptor, options or {}) for scene in strips]
 
 

@@ -299,8 +299,7 @@ class DescriptorResult:
             return None
         rows, distances, below, tied = [], [], [], []
         for number, pair in enumerate(pairs):
-            right = -pair.nearest[pair.right]
-            wrong = -pair.nearest[~pair.right & ~np.isnan(pair.nearest)]
+            right, wrong = pair.judged
             fewer, same = counts_among(right, wrong)
             rows.append(np.full(len(right), number))
             distances.append(right)
@@ -477,9 +476,7 @@ class DescriptorResult:
 
 
 def _matching_curve(pair: PairRanks) -> Floats:
-    right = -pair.nearest[pair.right]
-    wrong = -pair.nearest[~pair.right & ~np.isnan(pair.nearest)]
-    return curve_of(np.sort(sum(counts_among(right, wrong))), int(pair.has_truth.sum()))
+    return curve_of(np.sort(sum(counts_among(*pair.judged))), int(pair.has_truth.sum()))
 
 
 def _refuse_twice(pairs: Sequence[PairRanks]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ from assay.tasks.vision.pair import Side, describe_image, timed, true_matches
 from assay.tasks.vision.scenes import Scene
 
 __all__ = [
+    "BROKEN",
     "SceneContext",
     "ScenePart",
     "evaluate_scene",
@@ -49,7 +50,7 @@ __all__ = [
 ]
 
 
-_BROKEN = (InputError, StorageError)
+BROKEN: Final = (InputError, StorageError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +126,7 @@ class SceneContext:
         for name in names:
             try:
                 rows = usable_rows(self.first(self.scenes[name]))
-            except _BROKEN:  # the scene itself says why
+            except BROKEN:  # the scene itself says why
                 continue
             label = f"distractors from {name}"
             picked[name] = rows[choose_rows(chosen.seed, label, len(rows), chosen.keypoints)]
@@ -144,7 +145,7 @@ def evaluate_scene(scene: Scene, context: SceneContext) -> ScenePart:
     seconds: dict[str, float] = {}
     try:
         first = context.first(scene)
-    except _BROKEN as error:
+    except BROKEN as error:
         failures = tuple(Failure(scene.name, f"1-{k}", str(error)) for k in pairs)
         return ScenePart(scene.name, dict.fromkeys(context.evaluation.tau, ()), failures=failures)
     _add(seconds, first.seconds)
@@ -188,7 +189,7 @@ class _SceneEvaluation:
         """Evaluate the pair of images 1 and k."""
         try:
             side = self.context.side(self.scene, k, self.first)
-        except _BROKEN as error:
+        except BROKEN as error:
             self.failures.append(Failure(self.scene.name, f"1-{k}", str(error)))
             return
         _add(self.seconds, side.seconds)

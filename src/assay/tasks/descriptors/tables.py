@@ -36,31 +36,18 @@ __all__ = [
 
 _HEADLINE: Final = ("Success@1", "Success@10")
 _LAST: Final = "metadata"
+_ABOUT: Final = ("descriptor", "category", "scenes", "queries", "excluded", "failed")
 
 
 def category_table(summaries: Sequence[CategorySummary]) -> Table:
     """A row for each descriptor and category, with both kinds of mean and their intervals."""
     level = f"{100 * summaries[0].micro.level:g} %"
-    columns = (
-        "descriptor",
-        "category",
-        "scenes",
-        "queries",
-        "excluded",
-        "failed",
-        "mAP (micro)",
-        level,
-        "mAP (macro)",
-        level,
-        *_HEADLINE,
-        "chance mAP",
-    )
+    means = ("mAP (micro)", level, "mAP (macro)", level)
+    columns = (*_ABOUT, *means, *_HEADLINE, "chance mAP")
     best = {one.category: _best(summaries, one.category) for one in summaries}
     rows = [
         (
-            Cell(one.descriptor),
-            Cell(one.category),
-            *(Cell(n, "count") for n in (one.scenes, one.queries, one.excluded, one.failed)),
+            *_about(one),
             Cell(one.micro.estimate, "fraction", one.micro.estimate == best[one.category]),
             Cell(ends_of(one.micro), "figure"),
             Cell(one.macro.estimate, "fraction"),
@@ -71,6 +58,11 @@ def category_table(summaries: Sequence[CategorySummary]) -> Table:
         for one in summaries
     ]
     return Table(columns, tuple(rows))
+
+
+def _about(one: CategorySummary) -> list[Cell]:
+    counts = [Cell(getattr(one, name), "count") for name in _ABOUT[2:]]
+    return [Cell(one.descriptor), Cell(one.category), *counts]
 
 
 def _best(summaries: Sequence[CategorySummary], category: str) -> float:
@@ -108,28 +100,12 @@ def interval_aggregate(measure: str, one: Interval, **about: Any) -> Aggregate:
 def category_data(summaries: Sequence[CategorySummary]) -> Table:
     """The same for programs: every digit, the ends of intervals in columns of their own."""
     names = list(summaries[0].means)
-    columns = (
-        "descriptor",
-        "category",
-        "scenes",
-        "queries",
-        "excluded",
-        "failed",
-        "true_map_micro",
-        "micro_low",
-        "micro_high",
-        "true_map_macro_by_scene",
-        "macro_low",
-        "macro_high",
-        *names,
-        "chance",
-        "ceiling",
-    )
+    micro = ("true_map_micro", "micro_low", "micro_high")
+    macro = ("true_map_macro_by_scene", "macro_low", "macro_high")
+    columns = (*_ABOUT, *micro, *macro, *names, "chance", "ceiling")
     rows = [
         (
-            Cell(one.descriptor),
-            Cell(one.category),
-            *(Cell(n, "count") for n in (one.scenes, one.queries, one.excluded, one.failed)),
+            *_about(one),
             *(
                 Cell(value, "fraction")
                 for mean in (one.micro, one.macro)
