@@ -26,6 +26,7 @@ __all__ = [
     "largest_distance",
     "nearest_two",
     "pair_distances",
+    "paired_distances",
     "row_distances",
     "unit_rows",
 ]
@@ -152,6 +153,18 @@ def row_distances(left: NDArray[Any], right: NDArray[Any], metric: str, scale: f
         rows = slice(start, start + step)
         found[rows] = np.diagonal(pair_distances(left[rows], right[rows], metric, scale))
     return found
+
+
+def paired_distances(left: NDArray[Any], right: NDArray[Any], metric: str) -> Floats:
+    """Distances row by row where none of a table is compared with them; L2 is squared.
+
+    >>> paired_distances(np.array([[1.0, 0.0]]), np.array([[0.0, 2.0]]), "l2")
+    array([5.])
+    """
+    if metric == "hamming":
+        return hamming_apart(left, right).astype(np.float64)
+    apart = unit_rows(left) - unit_rows(right) if metric == "cosine" else left.astype(float) - right
+    return np.asarray(np.einsum("ij,ij->i", apart, apart))
 
 
 def largest_distance(*sets: NDArray[Any], metric: str) -> float:

@@ -25,12 +25,11 @@ from assay.stats import Interval, interval
 from assay.stats.jackknife import jackknife_interval
 from assay.tables.table import Cell, Table
 from assay.tasks.descriptors.distances import (
-    hamming_apart,
     largest_distance,
     nearest_two,
     pair_distances,
+    paired_distances,
     row_distances,
-    unit_rows,
 )
 from assay.tasks.descriptors.patch_tasks import PatchTasks, SceneSize
 from assay.tasks.descriptors.pr_curves import (
@@ -245,11 +244,12 @@ class _Protocol:
         self.curves.append(PRCurve(task, self.name, DIFFICULTIES[letter], precision, chance))
 
     def _apart(self, letter: str, pairs: Ints) -> Floats:
-        parts = [
-            _apart(self._rows(letter, part[:, :3]), self._rows(letter, part[:, 3:]), self.metric)
-            for part in np.array_split(pairs, 1 + len(pairs) // _BATCH)
-        ]
-        return np.concatenate(parts)
+        found = np.empty(len(pairs))
+        for start in range(0, len(pairs), _BATCH):
+            left, right = np.hsplit(pairs[start : start + _BATCH], 2)
+            rows = self._rows(letter, left), self._rows(letter, right)
+            found[start : start + _BATCH] = paired_distances(*rows, self.metric)
+        return found
 
     def _rows(self, letter: str, wanted: Ints) -> Array:
         """Descriptors by sequence, image and patch."""
@@ -424,14 +424,6 @@ def _matching_chance(n: int) -> float:
     """The mean area of random nearest neighbours: m of n are right, m binomial with mean 1."""
     harmonic = float((1 / np.arange(1, n + 1)).sum()) / n
     return (2 / n - 1 / n**2 + harmonic + (1 - harmonic) / n) / (2 * n)
-
-
-def _apart(left: Array, right: Array, metric: str) -> Floats:
-    """Distances row by row; L2 distances are squared, which changes no order."""
-    if metric == "hamming":
-        return hamming_apart(left, right).astype(np.float64)
-    a, b = (unit_rows(rows) if metric == "cosine" else rows.astype(float) for rows in (left, right))
-    return np.asarray(np.einsum("ij,ij->i", a - b, a - b))
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,7 @@ from assay.stats import Interval, interval
 from assay.stats.jackknife import jackknife_interval
 from assay.stats.separation import false_positive_rate
 from assay.tasks.descriptors.compare import CategorySummary, summarize
-from assay.tasks.descriptors.distances import largest_distance, row_distances
+from assay.tasks.descriptors.distances import paired_distances
 from assay.tasks.descriptors.hpatches import (
     DIFFICULTIES,
     REFERENCE,
@@ -375,7 +375,6 @@ def _verify(
     """FPR@95 against wrong pairs of the same scene and of other scenes, by difficulty too."""
     sets = [rows for scene in scenes for rows in scene.vectors.values()]
     checks.check_lengths(**{f"columns of set {i}": s.shape[1] for i, s in enumerate(sets)})
-    scale = largest_distance(*sets, metric=metric)
     right: dict[str, list[_Judged]] = {}
     wrong: dict[tuple[str, str], list[_Judged]] = {}
     for number, scene in enumerate(scenes):
@@ -387,9 +386,9 @@ def _verify(
             others = {"same": rows[_another(chance, len(ref))] if len(ref) > 1 else rows[:0]}
             if len(scenes) > 1:
                 others["other"] = _elsewhere(scenes, number, chance)
-            near = _Judged(number, row_distances(ref, rows, metric, scale))
+            near = _Judged(number, paired_distances(ref, rows, metric))
             far = {
-                kind: _Judged(number, row_distances(ref[: len(picked)], picked, metric, scale))
+                kind: _Judged(number, paired_distances(ref[: len(picked)], picked, metric))
                 for kind, picked in others.items()
             }
             for group in ("", key[0]):
