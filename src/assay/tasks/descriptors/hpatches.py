@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -51,7 +51,7 @@ __all__ = [
     "ProtocolResult",
     "evaluate_protocol",
     "matching_chance",
-    "protocol_table",
+    "number_table",
     "scene_sizes",
 ]
 
@@ -67,7 +67,10 @@ Vectors = Mapping[str, Mapping[str, NDArray[Any]]]
 
 @dataclass(frozen=True)
 class PatchNumber:
-    """One number of the benchmark by difficulty (`easy`, …, `mean`), with intervals and chance."""
+    """One number by difficulty (easy, …) and of all together, with intervals and chance.
+
+    The last of `found` is over all difficulties: their mean, or that of all patches.
+    """
 
     task: str
     variant: str
@@ -75,11 +78,18 @@ class PatchNumber:
     found: Mapping[str, Interval]
     chance: float
     n: int
+    average: str = "hpatches"
 
     @property
     def name(self) -> str:
-        """Task, variant and measure in words."""
-        return f"{', '.join(filter(None, (self.task, self.variant)))}: {self.measure}"
+        """Task and variant, and the measure of the benchmark's tasks."""
+        words = ", ".join(filter(None, (self.task, self.variant)))
+        return f"{words}: {self.measure}" if self.average == "hpatches" else words
+
+    @property
+    def whole(self) -> Interval:
+        """The number over all difficulties."""
+        return list(self.found.values())[-1]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -91,8 +101,30 @@ class PatchNumber:
         """The same as numbers of a stored run."""
         for part, one in self.found.items():
             subset = "/".join(filter(None, (self.task, self.variant, part)))
-            about = {"average": "hpatches", "subset": subset, "chance": self.chance, "n": self.n}
+            about = {"average": self.average, "subset": subset, "chance": self.chance, "n": self.n}
             yield interval_aggregate(self.measure, one, **about)
+
+
+def number_table(names: Sequence[str], numbers: Sequence[Sequence[PatchNumber]]) -> Table:
+    """The numbers of each descriptor as papers print them: easy, hard, tough and all together."""
+    first = numbers[0][0]
+    rows = []
+    for same in zip(*numbers, strict=True):
+        best = max(one.whole.estimate for one in same) if len(same) > 1 else math.nan
+        for name, one in zip(names, same, strict=True):
+            *parts, whole = (each.estimate for each in one.found.values())
+            rows.append(
+                (
+                    Cell(one.name),
+                    Cell(name),
+                    *(Cell(value, "fraction") for value in parts),
+                    Cell(whole, "fraction", whole == best),
+                    Cell(ends_of(one.whole), "figure"),
+                    Cell(one.chance, "fraction"),
+                )
+            )
+    level = f"{100 * first.whole.level:g} %"
+    return Table(("task", "descriptor", *first.found, level, "chance"), tuple(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +142,6 @@ class ProtocolResult:
     retrieval: Scores
     curves: tuple[PRCurve, ...]
     empty_rows: int
-    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -126,27 +157,6 @@ class ProtocolResult:
     def aggregates(self) -> list[Aggregate]:
         """All numbers for a stored run."""
         return [one for number in self.numbers for one in number.aggregates()]
-
-
-def protocol_table(results: Sequence[ProtocolResult]) -> Table:
-    """The benchmark's numbers as papers print them: easy, hard, tough and their mean."""
-    parts = list(results[0].numbers[0].found)
-    level = f"{100 * results[0].numbers[0].found[_MEAN].level:g} %"
-    rows = []
-    for number in range(len(results[0].numbers)):
-        same = [one.numbers[number] for one in results]
-        best = max(one.found[_MEAN].estimate for one in same)
-        for result, one in zip(results, same, strict=True):
-            mean = one.found[_MEAN]
-            values = [
-                Cell(each.estimate, "fraction", part == _MEAN and each.estimate == best)
-                if len(results) > 1
-                else Cell(each.estimate, "fraction")
-                for part, each in one.found.items()
-            ]
-            tail = (Cell(ends_of(mean), "figure"), Cell(one.chance, "fraction"))
-            rows.append((Cell(one.name), Cell(result.name), *values, *tail))
-    return Table(("task", "descriptor", *parts, level, "chance"), tuple(rows))
 
 
 def scene_sizes(vectors: Vectors) -> dict[str, SceneSize]:
@@ -197,7 +207,6 @@ def evaluate_protocol(
             for files in work.vectors.values()
             for rows in files.values()
         ),
-        {"split": tasks.split, "tasks": tasks.source, "metric": metric},
     )
 
 

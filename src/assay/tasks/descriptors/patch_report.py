@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,12 +10,12 @@ from assay.errors import MismatchError
 from assay.runs.record import RunRecord
 from assay.scoring.scores import Scores, signature_of
 from assay.tables.page import Page, Words
-from assay.tables.table import Cell, Table
+from assay.tables.table import Table
 from assay.tasks.descriptors.compare import compare_named
-from assay.tasks.descriptors.hpatches import ProtocolResult, protocol_table
+from assay.tasks.descriptors.hpatches import ProtocolResult, number_table
 from assay.tasks.descriptors.patches import PatchResult
 from assay.tasks.descriptors.pr_curves import PRCurve
-from assay.tasks.descriptors.tables import category_data, category_table, ends_of, timing_table
+from assay.tasks.descriptors.tables import category_data, category_table, timing_table
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison
@@ -95,26 +93,12 @@ class PatchReport:
     def tables(self) -> list[Table]:
         """Patch mAP by category; patch mAP, matching mAP and FPR@95; HPatches' own tasks; cost."""
         summaries = [row for one in self.results for row in one.summaries]
-        found = [category_table(summaries), self._number_table()]
-        found += [protocol_table(self.protocols)] if self.protocols else []
-        return [*found, timing_table(self.results)] if self.timings else found
-
-    def _number_table(self) -> Table:
-        level = f"{100 * self.results[0].numbers[0].found.level:g} %"
-        columns = ("task", "descriptor", "value", level, "chance")
-        return Table(columns, tuple(self._number_rows()))
-
-    def _number_rows(self) -> Iterator[tuple[Cell, ...]]:
-        several = len(self.results[0].by_difficulty["patch mAP"]) > 1
-        for same in zip(*(one.numbers for one in self.results), strict=True):
-            for result, one in zip(self.results, same, strict=True):
-                if one.part and not several:
-                    continue
-                name = f"{one.task}, {one.part}" if one.part else one.task
-                value = Cell(one.found.estimate, "fraction")
-                ends = Cell(ends_of(one.found), "figure")
-                chance = Cell(None if math.isnan(one.chance) else one.chance, "fraction")
-                yield Cell(name), Cell(result.name), value, ends, chance
+        names = [one.name for one in self.results]
+        found = [category_table(summaries), number_table(names, [r.numbers for r in self.results])]
+        if self.protocols:
+            found.append(number_table(names, [one.numbers for one in self.protocols]))
+        costs = [(one.name, {"describe": one.cost.seconds}, one.cost) for one in self.results]
+        return [*found, timing_table(costs)] if self.timings else found
 
     def table(self) -> Table:
         """The categories with every digit, for programs."""

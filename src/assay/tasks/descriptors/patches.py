@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats, or_none
+from assay.arrays import Floats
 from assay.core import checks
 from assay.core.settings import as_settings
 from assay.errors import (
@@ -32,7 +32,7 @@ from assay.errors import (
 from assay.io.arrays import load_npy
 from assay.io.streams import list_folder, read_lines
 from assay.runs.record import RunRecord
-from assay.runs.results import Aggregate
+from assay.scoring.scores import Scores
 from assay.search.engine.codes import Codes
 from assay.stats import Interval, interval
 from assay.stats.jackknife import jackknife_interval
@@ -42,6 +42,7 @@ from assay.tasks.descriptors.distances import paired_distances
 from assay.tasks.descriptors.hpatches import (
     DIFFICULTIES,
     REFERENCE,
+    PatchNumber,
     ProtocolResult,
     evaluate_protocol,
     matching_chance,
@@ -51,7 +52,7 @@ from assay.tasks.descriptors.patch_tasks import read_tasks, split_scenes
 from assay.tasks.descriptors.ranks import PairRanks, rank_pair
 from assay.tasks.descriptors.result import DescriptorCost, DescriptorResult
 from assay.tasks.descriptors.sampling import draw
-from assay.tasks.descriptors.tables import interval_aggregate, interval_data, result_data
+from assay.tasks.descriptors.tables import result_data
 from assay.tasks.vision.demo_scenes import make_demo_patches
 from assay.tasks.vision.describe import describe
 from assay.tasks.vision.images import Image, read_image
@@ -71,7 +72,7 @@ __all__ = [
 
 _TARGET: Final = re.compile(r"[eht]\d{1,2}")
 _RECALL: Final = 0.95
-_RANKED: Final = ("patch mAP", "matching mAP")
+_ALL: Final = "all"
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,11 +121,6 @@ class PatchResult:
         return self.result.name
 
     @property
-    def timings(self) -> dict[str, float]:
-        """Seconds by stage."""
-        return {"describe": self.cost.seconds}
-
-    @property
     def patch_map(self) -> float:
         """Mean AP over patches: rank of the same patch among all patches of the other image."""
         return float(self.result.mean(empty="skip")["AP"])
@@ -143,45 +139,47 @@ class PatchResult:
     def by_difficulty(self) -> dict[str, dict[str, float]]:
         """Patch mAP and matching mAP of easy, hard and tough patches, as far as there are any."""
         return {
-            task: {
-                one.part: one.found.estimate
-                for one in self.numbers
-                if one.task == task and one.part
-            }
-            for task in _RANKED
+            one.task: {part: each.estimate for part, each in one.found.items() if part != _ALL}
+            for one in self.numbers[:2]
         }
 
     @cached_property
-    def numbers(self) -> list[PatchMean]:
-        """Patch mAP, matching mAP and FPR@95, of all patches and by difficulty, with intervals."""
-        keys = sorted(dict.fromkeys(_difficulty(pair.pair) for pair in self.result.pairs))
-        parts = {"": self.result.pairs} | {
-            key: tuple(pair for pair in self.result.pairs if _difficulty(pair.pair) == key)
-            for key in keys
+    def numbers(self) -> list[PatchNumber]:
+        """Patch mAP, matching mAP and FPR@95, by difficulty and of all patches, with intervals."""
+        keys = dict.fromkeys(_difficulty(pair.pair) for pair in self.result.pairs)
+        parts = {
+            key: tuple(one for one in self.result.pairs if key in (_ALL, _difficulty(one.pair)))
+            for key in (*(each for each in DIFFICULTIES.values() if each in keys), _ALL)
         }
-        found = [
-            PatchMean(task, part, *self._mean(task, replace(self.result, pairs=pairs)))
-            for task in _RANKED
-            for part, pairs in parts.items()
+        results = {key: replace(self.result, pairs=pairs) for key, pairs in parts.items()}
+        sizes = [pair.n_docs for pair in self.result.pairs]
+        patches = {key: self._mean(one.scores) for key, one in results.items()}
+        matching = {key: self._mean(one.matching) for key, one in results.items() if one.matching}
+        chance = self.result.chance()["AP"]
+        return [
+            PatchNumber("patch mAP", "", "AP", patches, chance, sum(sizes), "patches"),
+            PatchNumber(
+                "matching mAP", "", "AP", matching, matching_chance(sizes), len(sizes), "patches"
+            ),
+            *self._rates(list(parts)),
         ]
-        for kind, rate in sorted(
-            self.error_rates.items(), key=lambda each: each[0][0], reverse=True
-        ):
-            where, _, part = kind.partition("/")
-            place = "the same scene" if where == "same" else "other scenes"
-            found.append(PatchMean(f"FPR@95, wrong pairs of {place}", part, rate, _RECALL))
-        return found
 
-    def _mean(self, task: str, result: DescriptorResult) -> tuple[Interval, float]:
-        """A mean with its interval over scenes, and its chance."""
-        scores = result.scores if task == "patch mAP" else result.matching
-        sizes = [pair.n_docs for pair in result.pairs]
-        chance = result.chance()["AP"] if task == "patch mAP" else matching_chance(sizes)
-        assert scores is not None  # patches are always matched
-        found = interval(
+    def _mean(self, scores: Scores) -> Interval:
+        return interval(
             scores["AP"], clusters=scores.groups["scene"], bounds=(0.0, 1.0), **self.resampling
         )
-        return found, chance
+
+    def _rates(self, parts: Sequence[str]) -> Iterator[PatchNumber]:
+        """FPR@95 against both kinds of wrong pairs."""
+        for where, place in (("same", "the same scene"), ("other", "other scenes")):
+            keys = {part: where if part == _ALL else f"{where}/{part}" for part in parts}
+            found = {
+                part: self.error_rates[key] for part, key in keys.items() if where in self.fpr95
+            }
+            if found:
+                variant = f"wrong pairs of {place}"
+                n = sum(pair.n_queries for pair in self.result.pairs)
+                yield PatchNumber("FPR@95", variant, "FPR@95", found, _RECALL, n, "patches")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -201,7 +199,7 @@ class PatchResult:
     def records(self) -> list[RunRecord]:
         """The record of the descriptor; its scenes are resampled as a whole."""
         protocol = [] if self.protocol is None else self.protocol.aggregates()
-        numbers = [one.aggregate() for one in self.numbers]
+        numbers = [each for one in self.numbers for each in one.aggregates()]
         details = {"fpr95": self.fpr95, "by_difficulty": self.by_difficulty}
         return [
             record.but(
@@ -216,27 +214,6 @@ class PatchResult:
     def _curves(self) -> dict[str, Any]:
         assert self.protocol is not None
         return {"curves": [one.to_dict() for one in self.protocol.curves]}
-
-
-@dataclass(frozen=True)
-class PatchMean:
-    """One number of patches, of all of them or of a difficulty (`part`)."""
-
-    task: str
-    part: str
-    found: Interval
-    chance: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        about = {"task": self.task, "part": self.part, "chance": or_none(self.chance)}
-        return {**about, **interval_data(self.found)}
-
-    def aggregate(self) -> Aggregate:
-        """The same as a number of a stored run."""
-        return interval_aggregate(
-            self.task, self.found, average="patches", subset=self.part, chance=self.chance
-        )
 
 
 def _difficulty(pair: str) -> str:

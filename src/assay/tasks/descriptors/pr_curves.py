@@ -149,6 +149,7 @@ def _panel(
         yield tag("polyline", points=path, fill="none", stroke=stroke, stroke_width=1.5, **style)
         if not math.isnan(one.chance):
             yield line(_LEFT, y.at(one.chance), x.end, y.at(one.chance), stroke=GREY)
+            yield svg_text(_LEFT + 4, y.at(one.chance) - 4, "chance", fill=GREY, font_size=11)
 
 
 def _legend(colours: dict[str, str], y: float) -> Iterator[str]:

@@ -149,8 +149,8 @@ class ExperimentReport:
         found += [tasks] if tasks is not None else []
         found += [tables.scene_table(headline)] if self.per_scene else []
         found += [tables.rank_table(headline)] if self.ranks else []
-        found += [tables.timing_table(headline)] if self.timings else []
-        return found
+        costs = [(one.name, one.timings, one.cost) for one in headline]
+        return [*found, tables.timing_table(costs)] if self.timings else found
 
     def table(self) -> Table:
         """Descriptors × categories with every digit, for programs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from assay.arrays import or_none
 from assay.runs.record import RunRecord
@@ -206,36 +206,17 @@ def rank_table(results: Sequence[DescriptorResult]) -> Table:
     return Table(("rank", *(result.name for result in results)), tuple(rows))
 
 
-class Timed(Protocol):
-    """What `timing_table` takes: a result with its stages and the cost of a descriptor."""
-
-    @property
-    def name(self) -> str:
-        """The descriptor."""
-        ...
-
-    @property
-    def timings(self) -> Mapping[str, float]:
-        """Seconds by stage."""
-        ...
-
-    @property
-    def cost(self) -> DescriptorCost:
-        """Bytes and time of one descriptor."""
-        ...
-
-
-def timing_table(results: Sequence[Timed]) -> Table:
-    """Seconds of each stage, then bytes and time of one descriptor."""
-    stages = list(dict.fromkeys(stage for one in results for stage in one.timings))
+def timing_table(costs: Sequence[tuple[str, Mapping[str, float], DescriptorCost]]) -> Table:
+    """By descriptor seconds of each stage, then bytes and time of one descriptor."""
+    stages = list(dict.fromkeys(stage for _, timings, _ in costs for stage in timings))
     rows = [
         (
-            Cell(one.name),
-            *(Cell(_rounded(one.timings.get(stage), 2), "figure") for stage in stages),
-            Cell(one.cost.row_bytes or None, "count"),
-            Cell(_rounded(one.cost.microseconds, 1), "figure"),
+            Cell(name),
+            *(Cell(_rounded(timings.get(stage), 2), "figure") for stage in stages),
+            Cell(cost.row_bytes or None, "count"),
+            Cell(_rounded(cost.microseconds, 1), "figure"),
         )
-        for one in results
+        for name, timings, cost in costs
     ]
     return Table(("seconds", *stages, "bytes each", "µs each"), tuple(rows))
 
