@@ -110,7 +110,8 @@ def number_table(names: Sequence[str], numbers: Sequence[Sequence[PatchNumber]])
     first = numbers[0][0]
     rows = []
     for same in zip(*numbers, strict=True):
-        best = max(one.whole.estimate for one in same) if len(same) > 1 else math.nan
+        choose = min if same[0].measure.startswith("FPR") else max
+        best = choose(one.whole.estimate for one in same) if len(same) > 1 else math.nan
         for name, one in zip(names, same, strict=True):
             *parts, whole = (each.estimate for each in one.found.values())
             rows.append(

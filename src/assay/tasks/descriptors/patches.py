@@ -154,7 +154,11 @@ class PatchResult:
         results = {key: replace(self.result, pairs=pairs) for key, pairs in parts.items()}
         sizes = [pair.n_docs for pair in self.result.pairs]
         patches = {key: self._mean(one.scores) for key, one in results.items()}
-        matching = {key: self._mean(one.matching) for key, one in results.items() if one.matching}
+        matching = {
+            key: self._mean(one.matching)
+            for key, one in results.items()
+            if one.matching is not None
+        }
         chance = self.result.chance()["AP"]
         return [
             PatchNumber("patch mAP", "", "AP", patches, chance, sum(sizes), "patches"),
@@ -171,15 +175,13 @@ class PatchResult:
 
     def _rates(self, parts: Sequence[str]) -> Iterator[PatchNumber]:
         """FPR@95 against both kinds of wrong pairs."""
+        n = sum(pair.n_queries for pair in self.result.pairs)
         for where, place in (("same", "the same scene"), ("other", "other scenes")):
-            keys = {part: where if part == _ALL else f"{where}/{part}" for part in parts}
-            found = {
-                part: self.error_rates[key] for part, key in keys.items() if where in self.fpr95
-            }
-            if found:
-                variant = f"wrong pairs of {place}"
-                n = sum(pair.n_queries for pair in self.result.pairs)
-                yield PatchNumber("FPR@95", variant, "FPR@95", found, _RECALL, n, "patches")
+            if where in self.error_rates:
+                keys = {part: where if part == _ALL else f"{where}/{part}" for part in parts}
+                found = {part: self.error_rates[key] for part, key in keys.items()}
+                about = f"wrong pairs of {place}"
+                yield PatchNumber("FPR@95", about, "FPR@95", found, _RECALL, n, "patches")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -315,9 +317,10 @@ def _choose_split(
 def _cost_of(scenes: Sequence[PatchScene]) -> DescriptorCost:
     """Of all files: one row each, described or read."""
     rows = scenes[0].vectors[REFERENCE]
+    size = 1 if rows.dtype == np.uint8 else 4  # floats count as float32, whatever the file has
     n = sum(len(one) for scene in scenes for one in scene.vectors.values())
     seconds = math.fsum(scene.seconds for scene in scenes)
-    return DescriptorCost(rows.itemsize * rows.shape[1], n, seconds)
+    return DescriptorCost(size * rows.shape[1], n, seconds)
 
 
 def _pairs(scene: PatchScene, metric: Any, threads: int | None) -> list[PairRanks]:
