@@ -23,7 +23,7 @@ from assay.scoring.scores import Scores
 from assay.tasks.bench import run_bench
 from assay.tasks.codes import evaluate_codes
 from assay.tasks.crossmodal import label_retrieval
-from assay.tasks.descriptors import evaluate_patches, read_patch_scenes
+from assay.tasks.descriptors import PatchReport, evaluate_patches, read_patch_scenes
 from assay.tasks.prediction import Accumulator, evaluate_candidates, evaluate_predictions
 from tests.properties.metamorphic import Sayings
 
@@ -129,7 +129,9 @@ DOORS: dict[str, tuple[str, Callable[[], Any]]] = {
     ),
     "descriptors patches": (
         "descriptors patches floats --json",
-        lambda: evaluate_patches(read_patch_scenes("floats"), name="floats").to_dict(),
+        lambda: PatchReport(
+            (evaluate_patches(read_patch_scenes("floats"), name="floats"),)
+        ).to_dict(),
     ),
 }
 NEEDS = {"bench": "bm25s"}

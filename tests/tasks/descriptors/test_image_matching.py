@@ -16,6 +16,7 @@ import cv2
 import assay.store
 from assay.errors import UsageError
 from assay.stats import interval
+from assay.tables.page import Words
 from assay.tasks.descriptors import (
     Estimator,
     Matcher,
@@ -257,6 +258,15 @@ def test_records_are_stored_with_scenes_as_clusters(report: MatchingReport, tmp_
         assert (stored.low, stored.high) == (own.found[name].low, own.found[name].high)
         assert stored.clusters == "scene"
     assert found["AUC@3", "trapezoid", ""].value == own.trapezoids["AUC@3"]
+
+
+def test_verdicts_name_the_measure_of_the_field(report: MatchingReport) -> None:
+    assert report.comparison is not None
+    assert list(report.comparison.verdicts) == ["MMA@3"]
+    words = [str(part.text) for part in report.page() if isinstance(part, Words)]
+    assert any("on MMA@3" in one for one in words)
+    assert not any("SetP" in one for one in words)
+    assert list(report.to_dict()["comparison"]["measures"]) == ["MMA@3"]
 
 
 def test_threads_change_no_number(report: MatchingReport) -> None:
