@@ -366,7 +366,7 @@ def test_patches_by_a_network_beside_sift_with_time_and_bytes(assay: Assay, tmp_
     write_network(tmp_path / "net.onnx", side=32, width=16)
     network = f"onnx:{tmp_path / 'net.onnx'}"
     words = ("descriptors", "patches", "--describe", "SIFT", "--describe", network)
-    answer = assay(*words, "--name", "SIFT", "--name", "net", "--timings")
+    answer = assay(*words, "--name", "SIFT", "--name", "net", "--timings", "--full")
     assert answer.code == 0, answer.err
     [row] = re.findall(r"^net +[\d.]+ +(\d+) +[\d.]+$", answer.out, re.MULTILINE)
     assert row == "64"  # 16 floats

@@ -58,7 +58,7 @@ def test_help_of_no_command_loads_anything_that_it_computes_with():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found = set(done.stderr.split())
     assert not {name.split(".")[0] for name in found} & set(HEAVY)
-    assert len({name for name in found if name.startswith("assay.")}) < 12
+    assert len({name for name in found if name.startswith("assay.")}) < 16
 
 
 def test_recorded_help_is_what_the_commands_say():
