@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import UsageError, need
@@ -30,7 +29,6 @@ __all__ = [
     "curve_chart",
     "difference_chart",
     "difference_pair",
-    "drawing_script",
     "group_chart",
     "leaderboard_chart",
     "rank_chart",
@@ -43,14 +41,7 @@ _PIXELS: Final = 2.0  # for each unit, so that a PNG is sharp on paper and on fi
 
 
 def _converter() -> Any:
-    return need("vl_convert", "Reports with charts", "report")
-
-
-@cache
-def drawing_script() -> str:
-    """Vega, Vega-Lite and vega-embed as one script."""
-    text: str = _converter().javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return text
+    return need("vl_convert", "Writing figures", "report")
 
 
 def render_chart(spec: dict[str, Any], format: str) -> bytes:

@@ -129,7 +129,7 @@ class _Squares(Decoration):
             return {}, cell_text(cell)
         i, j = row, column - 1
         step = self._shades.get((min(i, j), max(i, j)))
-        attributes: Attributes = {"class_": None if step is None else f"s{step}"}
+        attributes: Attributes = {"class_": None if step is None else f"heat s{step}"}
         if i >= j or not cell.text:
             return {"class_": "same"} if i == j else attributes, cell_text(cell)
         if self._link is None:

@@ -218,6 +218,7 @@ class Curve:
 
 
 _MOST_LABELS: Final = 40
+_LONGEST: Final = 22  # characters of a name beside a mark
 _LABEL: Final = 15.0  # pixels from one label to the next
 # Heights of a chart of curves in pixels, as the style sheet has them: each holds some labels.
 _HEIGHTS: Final = {"low": 280, "high": 420, "higher": 620}
@@ -238,6 +239,7 @@ def curve_lines(curves: Sequence[Curve], measure: str) -> Markup:
     labels = _spread(ends, 100 * _LABEL / _HEIGHTS[size])
     lines = [_curve(one, i, x, y, labels) for i, one in enumerate(curves)]
     words = [_below(x.at(math.log(k)), str(k)) for k in _apart(cutoffs, x)]
+    words.append(svg_text("50%", "100%", "cut-off k", class_="middle", dy="2.7em"))
     described = f"{measure} against the cut-off of {len(curves)} systems, named at their ends"
     return _frame(f"curves {size}", described, _ticks(y), "".join([*words, *reversed(lines)]))
 
@@ -261,9 +263,13 @@ def _curve(curve: Curve, number: int, x: Scale, y: Scale, labels: Sequence[float
         marks.append(circle(percent(a), percent(b), 3, tip=tip))
     if number < len(labels):
         at = percent(labels[number])
-        marks.append(svg_text("100%", at, curve.name, dx=10, dy=".35em", class_="name"))
+        marks.append(svg_text("100%", at, _brief(curve.name), dx=10, dy=".35em", class_="name"))
     colour = f"c{number}" if number < len(COLOURS) else "rest"
-    return tag("g", "".join(marks), class_=f"system {colour}", data_run=curve.name)
+    return tag("g", "".join(marks), class_=f"system {colour}", data_system=curve.name)
+
+
+def _brief(name: str) -> str:
+    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
 
 
 def _spread(places: Sequence[float], gap: float) -> list[float]:
@@ -322,11 +328,13 @@ def cost_picture(
     x = Scale.around((math.log10(p.cost) for p in known), margin=0.12)
     y = Scale.around(end for p in known for end in (p.value, p.low, p.high))
     front = pareto_front(known)
-    marks = [_below(x.at(math.log10(tick)), write(tick)) for tick in _log_ticks(x)]
-    marks += [svg_text("50%", "100%", cost, class_="middle title", dy="2.9em")]
+    marks = [
+        _below(x.at(math.log10(tick)), write(tick).replace(".0 ", " ")) for tick in _log_ticks(x)
+    ]
+    marks += [svg_text("50%", "100%", cost, class_="middle", dy="2.9em")]
     marks += _front_line(front, x, y)
-    shown = _labelled([*front, *(p for p in known if p not in front)], x, y)
-    marks += [_cost_mark(p, x, y, write, first=p in front, named=p in shown) for p in known]
+    sides = _label_sides([*front, *(p for p in known if p not in front)], x, y)
+    marks += [_cost_mark(p, x, y, write, first=p in front, side=sides.get(p, "")) for p in known]
     best = ", ".join(p.name for p in front)
     described = f"{measure} against {cost} of {len(known)} systems; none is both cheaper and better"
     return _frame("costs", f"{described} than {best}", _ticks(y), "".join(marks))
@@ -351,28 +359,33 @@ def _front_line(front: Sequence[CostPoint], x: Scale, y: Scale) -> list[str]:
     return steps
 
 
-def _labelled(points: Sequence[CostPoint], x: Scale, y: Scale) -> list[CostPoint]:
-    """Those whose names do not cover another's, the first first."""
-    kept: list[tuple[CostPoint, float, float]] = []
+def _label_sides(points: Sequence[CostPoint], x: Scale, y: Scale) -> dict[CostPoint, str]:
+    """Where the name of each stands that covers no other name, the first first."""
+    taken: list[tuple[float, float, float]] = []
+    sides = {}
     for point in points:
-        at = x.at(math.log10(point.cost)), y.at(point.value)
-        if all(abs(at[1] - b) > 6 or abs(at[0] - a) > 16 for _, a, b in kept):
-            kept.append((point, *at))
-    return [point for point, *_ in kept]
+        at, up = x.at(math.log10(point.cost)), y.at(point.value)
+        long = 2 + 1.2 * len(_brief(point.name))  # percent of a chart of half a page
+        for side, left in (("start", at), ("end", at - long)):
+            free = all(abs(up - b) > 6 or left > c or left + long < a for a, c, b in taken)
+            if free and left >= -5 and left + long <= 105:
+                taken.append((left, left + long, up))
+                sides[point] = side
+                break
+    return sides
 
 
 def _cost_mark(
-    p: CostPoint, x: Scale, y: Scale, write: Callable[[float], str], *, first: bool, named: bool
+    p: CostPoint, x: Scale, y: Scale, write: Callable[[float], str], *, first: bool, side: str
 ) -> str:
-    across = x.at(math.log10(p.cost))
-    at = percent(across), percent(100 - y.at(p.value))
+    at = percent(x.at(math.log10(p.cost))), percent(100 - y.at(p.value))
     ends, words = "", f"{p.value:.4f}"
     if p.low is not None and p.high is not None:
         ends = line(at[0], percent(100 - y.at(p.low)), at[0], percent(100 - y.at(p.high)))
         words += f" [{p.low:.4f}, {p.high:.4f}]"
-    side, away = ("end", -9) if across > 70 else ("start", 9)
-    label = svg_text(*at, p.name, class_=side, dx=away, dy="-.35em") if named else ""
+    away = -9 if side == "end" else 9
+    label = svg_text(*at, _brief(p.name), class_=side, dx=away, dy="-.35em") if side else ""
     tip = tag("title", html_text(f"{p.name}: {words}, {write(p.cost)}"))
     mark = f"{tip}{ends}{circle(*at, 5)}{label}"
     kind = "system first" if first else "system"
-    return tag("g" if p.href is None else "a", mark, class_=kind, href=p.href, data_run=p.name)
+    return tag("g" if p.href is None else "a", mark, class_=kind, href=p.href, data_system=p.name)

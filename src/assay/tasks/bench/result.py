@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +13,7 @@ from assay.arrays import Floats
 from assay.comparison.compare import Comparison, compare
 from assay.core.hits import Hits
 from assay.core.ranking import Ranking
+from assay.core.text import format_bytes, format_rate, format_time
 from assay.display import report_on
 from assay.errors import StorageError, UsageError
 from assay.io.chunking import ChunkRule
@@ -20,6 +21,7 @@ from assay.io.collections import Collection
 from assay.io.writers import write_run
 from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RunRecord
+from assay.runs.results import LazyResults
 from assay.scoring.scores import Scores
 from assay.tables.page import html_page, text_page
 from assay.tasks.bench.chunk_aggregation import ChunkAggregation
@@ -31,9 +33,6 @@ from assay.tasks.bench.tables import (
     bench_page,
     cost_table,
     data_table,
-    format_bytes,
-    format_rate,
-    format_time,
     leaderboard,
     query_table,
 )
@@ -170,9 +169,16 @@ class BenchResult:
         return found
 
     def _runs(self) -> list[RunRecord]:
+        snippets = SnippetBuilder(self.collection)
         return [
             RunRecord(
-                one.name, one.scores, chance=self.chance, hits=one.hits, provenance=one.details()
+                one.name,
+                one.scores,
+                config={"costs": one.result.costs.to_dict()},
+                chance=self.chance,
+                hits=one.hits,
+                provenance=one.details(),
+                results=LazyResults(partial(snippets.build_all, one.ranking)),
             )
             for one in self.rivals
         ]
