@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.text import printable
-from assay.report import make_report
+from assay.report import html, make_report, packed
 from tests.hostile import HOSTILE
 from tests.report.samples import (
     demo_report,
@@ -204,7 +204,7 @@ def test_choosing_a_measure_changes_every_part(opened, files):
     assert [row[3][:6] for row in rows[:-1]] == means
     assert rows[-1][0] == "chance"
     page.select_option("#measure", "3")
-    expect(page.locator("#curve")).to_be_hidden()  # the reciprocal rank has no cut-offs here
+    expect(page.locator("#curve")).to_be_hidden()  # it has no cut-offs
     expect(page.locator(".contents a[href='#curve']")).to_be_hidden()
     assert page.complaints == []
 
@@ -357,6 +357,29 @@ def test_a_click_opens_the_query_with_what_was_found_and_missed(opened, files):
     page.locator("#difference-table td.query button").last.click()
     expect(page.locator("#query-title")).to_have_text(f"Query {rows[-1].query}")
     assert page.complaints == []
+
+
+def test_what_the_page_leaves_out_is_said(opened, files, monkeypatch, tmp_path):
+    page = opened(files["large"])
+    page.locator("#difference-chart rect").first.click()
+    said = page.locator("#query-body .note")
+    expect(said).to_have_text("The runs do not hold what was found for their queries.")
+    monkeypatch.setattr(html, "_ROOM", 0)
+    monkeypatch.setattr(html, "_LEAST_ROOM", 6_000)
+    monkeypatch.setattr(packed, "MOST_VALUES", 3 * 40 * 2)
+    page = opened(rich_report(3).save(tmp_path / "tight.html"))
+    page.click("#list-all")
+    for query in page.locator("#difference-table td.query button").all():
+        query.click()
+        page.wait_for_selector("dialog[open]")
+        if page.locator("#query-body .note").count():
+            break
+        page.keyboard.press("Escape")
+    said = page.locator("#query-body .note")
+    expect(said).to_have_text("There was no room in this page for what was found for this query.")
+    page.keyboard.press("Escape")
+    page.select_option("#measure", "2")
+    expect(page.locator("#difference-note")).to_contain_text("does not contain per-query values")
 
 
 def test_curves_are_named_at_their_ends_and_lift_under_the_pointer(opened, files):

@@ -112,7 +112,7 @@ def rich_report(n_runs: int = 9, n_queries: int = 40, **settings: object) -> Rep
     return make_report(runs, resamples=500, command="assay report", **settings)
 
 
-RICH_MEASURES = ("nDCG@10", "AP", "P@5", "RR")
+RICH_MEASURES = ("nDCG@10", "AP", "P@5", "Rprec")
 
 
 def _retrieved(rng: np.random.Generator, number: int, *, skill: float) -> dict[str, float]:

@@ -20,7 +20,8 @@ _KINDS: Final = (
     ("Statistics", r"minimum detectable|\bp is\b|resamples|interval|groups by|Tukey|correction"),
     ("Queries", r"\bquer(y|ies)\b"),
 )
-_CHANGING: Final = re.compile(r"'[^']*'|[\d.,]+| \(as for \d+ more\)")
+_CHANGING: Final = re.compile(r"'[^']*'|[\d.,]+")
+_MORE: Final = re.compile(r" \(as for \d+ more\)")
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,12 @@ def _kind(text: str) -> str:
 def _alike(remarks: Iterable[str], subjects: Sequence[str]) -> list[list[tuple[str, str]]]:
     """Subjects and texts, those together that differ only in names and numbers."""
     longest = sorted(set(subjects), key=len, reverse=True)
-    names = re.compile("|".join(map(re.escape, longest)) or r"(?!)")
+    names = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, longest))})(?!\w)")
     found: dict[str, list[tuple[str, str]]] = {}
     for remark in remarks:
         subject = next((one for one in longest if remark.startswith(f"{one}: ")), "")
         text = remark[len(subject) + 2 :] if subject else remark
-        skeleton = _CHANGING.sub("#", names.sub("#", text))
+        skeleton = _CHANGING.sub("#", names.sub("#", _MORE.sub("", text)))
         found.setdefault(f"{bool(subject)} {skeleton}", []).append((subject, text))
     return list(found.values())
 

@@ -333,7 +333,8 @@ def cost_picture(
     ]
     marks += [svg_text("50%", "100%", cost, class_="middle", dy="2.9em")]
     marks += _front_line(front, x, y)
-    sides = _label_sides([*front, *(p for p in known if p not in front)], x, y)
+    ranked = sorted(known, key=lambda one: (one not in front, -one.value))
+    sides = _label_sides(ranked, x, y)
     marks += [_cost_mark(p, x, y, write, first=p in front, side=sides.get(p, "")) for p in known]
     best = ", ".join(p.name for p in front)
     described = f"{measure} against {cost} of {len(known)} systems; none is both cheaper and better"
@@ -345,7 +346,7 @@ def _log_ticks(scale: Scale) -> list[float]:
     steps = (1, 2, 5) if scale.high - scale.low < 2.5 else (1,)
     powers = range(math.floor(scale.low), math.ceil(scale.high) + 1)
     every = [step * 10.0**power for power in powers for step in steps]
-    return [tick for tick in every if scale.low <= math.log10(tick) <= scale.high]
+    return [tick for tick in every if 4 <= scale.at(math.log10(tick)) <= 96]
 
 
 def _front_line(front: Sequence[CostPoint], x: Scale, y: Scale) -> list[str]:
@@ -360,16 +361,19 @@ def _front_line(front: Sequence[CostPoint], x: Scale, y: Scale) -> list[str]:
 
 
 def _label_sides(points: Sequence[CostPoint], x: Scale, y: Scale) -> dict[CostPoint, str]:
-    """Where the name of each stands that covers no other name, the first first."""
-    taken: list[tuple[float, float, float]] = []
+    """Where the name of each stands that covers no other name and no mark, the first first."""
+    places = {point: (x.at(math.log10(point.cost)), y.at(point.value)) for point in points}
+    names: list[tuple[float, float, float]] = []
     sides = {}
-    for point in points:
-        at, up = x.at(math.log10(point.cost)), y.at(point.value)
-        long = 2 + 1.2 * len(_brief(point.name))  # percent of a chart of half a page
-        for side, left in (("start", at), ("end", at - long)):
-            free = all(abs(up - b) > 6 or left > c or left + long < a for a, c, b in taken)
-            if free and left >= -5 and left + long <= 105:
-                taken.append((left, left + long, up))
+    for point, (at, up) in places.items():
+        long = 2 + 1.4 * len(_brief(point.name))  # percent of a chart of half a page
+        marks = [(a - 1, a + 1, b) for other, (a, b) in places.items() if other != point]
+        for side, left in (("start", at + 1), ("end", at - 1 - long)):
+            covers = [
+                abs(up - b) < 6 and left < c and a < left + long for a, c, b in (*names, *marks)
+            ]
+            if not any(covers) and left >= 0 and left + long <= 100:
+                names.append((left, left + long, up))
                 sides[point] = side
                 break
     return sides

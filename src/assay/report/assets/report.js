@@ -86,6 +86,10 @@
     for (const box of boxes) box.classList.remove("fits");
     const fitting = boxes.filter((box) => box.scrollWidth <= box.clientWidth);
     for (const box of fitting) box.classList.add("fits");
+    // The chosen measure beside the names, where not all measures fit.
+    const shown = document.querySelector(".means th.on");
+    const side = (cell, which) => cell.getBoundingClientRect()[which];
+    if (shown) shown.closest(".scroll").scrollLeft += side(shown, "left") - side(shown.parentElement.cells[0], "right");
   };
 
   // Packed values: see packed.py.
@@ -354,7 +358,6 @@
       for (const row of table.rows) [...row.cells].forEach((cell, i) => cell.classList.toggle("on", i === chosen.measure + 1));
       const head = table.rows[0].cells[chosen.measure + 1];
       sort(head, false);
-      table.parentElement.scrollLeft = head.offsetLeft - table.rows[0].cells[0].offsetWidth;
     }
   };
   const filterSystems = () => {
