@@ -359,6 +359,15 @@ def test_a_click_opens_the_query_with_what_was_found_and_missed(opened, files):
     assert page.complaints == []
 
 
+def test_tables_and_charts_are_whole_without_a_script(opened, files):
+    page = opened(files["rich"], java_script_enabled=False)
+    assert page.locator("svg.strip:visible").count() == 9 * 4
+    assert page.locator("#curve .plot:visible").count() == 3
+    assert page.locator("#costs .plot:visible").count() == 2 * 4
+    assert page.locator("p.verdict:visible").count() == 4
+    assert page.complaints == []
+
+
 def test_what_the_page_leaves_out_is_said(opened, files, monkeypatch, tmp_path):
     page = opened(files["large"])
     page.locator("#difference-chart rect").first.click()

@@ -317,12 +317,12 @@ def _measure_charts(board: Leaderboard, number: int, measure: Measure) -> Iterat
         yield ReportChart("groups", number, f"groups-{place + 1}-{_file_part(name)}", chart, note)
 
 
-def difference_pair(board: Leaderboard, measure: Measure | None = None) -> QueryDifferences | None:
+def difference_pair(board: Leaderboard) -> QueryDifferences | None:
     """The pair that is shown first: the best two, or the best run that is not the baseline."""
     comparison = board.comparison
     if comparison is None:
         return None
-    chosen = measure or board.measures[0]
+    chosen = board.measures[0]
     ranked = [one.name for one in comparison.standings_on(chosen)]
     if comparison.baseline is not None:
         rival = next(name for name in ranked if name != comparison.baseline)

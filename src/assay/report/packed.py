@@ -82,11 +82,12 @@ def pack_queries(board: Leaderboard, room: int) -> dict[str, Any]:
     shown = packed if len(packed) <= room // 2 else ""
     details = _Details(board)
     order = _by_spread(board.aligned.values[:, 0])[:_MOST_DETAILED] if details.known else []
+    left = room - len(shown)
     while order:
         found = _pack_json(details.of(order))
-        if len(found) <= room - len(shown):
+        if len(found) <= left:
             return {"texts": shown, "details": found, "detailed": len(order)}
-        order = order[: len(order) // 2]
+        order = order[: len(order) * 9 * left // (10 * len(found))]
     return {"texts": shown, "details": "", "detailed": 0}
 
 

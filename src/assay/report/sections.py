@@ -27,6 +27,7 @@ from assay.tables.html import html_text
 from assay.tables.table import Cell, Table
 
 if TYPE_CHECKING:
+    from assay.comparison.compare import Comparison
     from assay.measures import Measure
     from assay.report.report import Report
 
@@ -90,14 +91,12 @@ def _pairs(report: Report) -> Iterator[str]:
     if report.comparison is None:
         return
     for number, measure in enumerate(report.measures):
-        yield _of_measures([number], measure, _pairs_on(report, str(measure)))
+        yield _of_measures([number], measure, _pairs_on(report.comparison, str(measure)))
 
 
-def _pairs_on(report: Report, name: str) -> Iterator[str]:
-    comparison = report.comparison
-    assert comparison is not None
+def _pairs_on(comparison: Comparison, name: str) -> Iterator[str]:
     pairs = comparison.pairs_on(name)
-    square = comparison.baseline is None and len(report.runs) <= MOST_IN_MATRIX
+    square = comparison.baseline is None and len(comparison.names) <= MOST_IN_MATRIX
     if square:
         matrix = pair_matrix(*pair_marks(comparison, name))
         yield table_figure(matrix, f"All pairs on {name}", file_name=f"matrix {name}", kind="pairs")
