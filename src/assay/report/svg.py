@@ -372,7 +372,7 @@ def _label_sides(points: Sequence[CostPoint], x: Scale, y: Scale) -> dict[CostPo
             covers = [
                 abs(up - b) < 6 and left < c and a < left + long for a, c, b in (*names, *marks)
             ]
-            if not any(covers) and left >= 0 and left + long <= 100:
+            if not any(covers) and left >= 0 and left + long <= 112:
                 names.append((left, left + long, up))
                 sides[point] = side
                 break
