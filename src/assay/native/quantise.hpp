@@ -3,7 +3,8 @@
 //
 // The rotation R turns blocks of 64 columns (the rest by 16 and by 4) by a Hadamard matrix over its
 // root, after random signs; both factors are powers of two. No column then dominates a row, so that
-// steps are fine. It is orthogonal: products and norms stay as they are.
+// steps are fine. It is orthogonal: products and norms stay as they are. What all rows share is taken
+// off before: it would be most of every row where all point nearly the same way.
 #pragma once
 
 #include <cmath>
@@ -18,6 +19,7 @@ namespace {
 using assay::CoarseLimits;
 using assay::CoarseRows;
 using assay::kStep;
+using assay::Turn;
 
 constexpr float kRoundoff = 0x1p-24f;
 
@@ -167,13 +169,23 @@ inline void quantise_row(const float* x, size_t padded, size_t columns, CoarseLi
     residual = step * std::sqrt(sum_of(rests)) * more + 32 * kRoundoff * norm;
 }
 
-inline void quantise(const float* rows, size_t count, size_t columns, const float* signs, CoarseLimits limits, const CoarseRows& out) {
+// Takes off a row what lies along the axis, and says how much that was.
+inline float take_off(float* x, size_t padded, const float* axis) {
+    Eight sums = {};
+    for (size_t at = 0; at < padded; at += kTogether) sums += eight_at(x + at) * eight_at(axis + at);
+    const float lean = sum_of(sums);
+    for (size_t at = 0; at < padded; at += kTogether) put_eight(x + at, eight_at(x + at) - eight_at(axis + at) * lean);
+    return lean;
+}
+
+inline void quantise(const float* rows, size_t count, size_t columns, Turn turn, CoarseLimits limits, const CoarseRows& out) {
     const size_t width = (columns + kStep - 1) / kStep * kStep, padded = (columns + 31) / 32 * 32;
     std::vector<float> turned(padded);
     std::vector<int8_t> codes(padded);
     for (size_t row = 0; row < count; ++row) {
-        for (size_t i = 0; i < columns; ++i) turned[i] = rows[row * columns + i] * signs[i];
+        for (size_t i = 0; i < columns; ++i) turned[i] = rows[row * columns + i] * turn.signs[i];
         for (size_t i = columns; i < padded; ++i) turned[i] = 0.0f;
+        out.lean[row] = turn.axis == nullptr ? 0.0f : take_off(turned.data(), padded, turn.axis);
         rotate(turned.data(), width);
         quantise_row(turned.data(), padded, columns, limits, codes.data(), out.step[row], out.residual[row], out.norm[row]);
         std::memcpy(out.codes + row * width, codes.data(), width);
