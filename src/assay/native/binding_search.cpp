@@ -270,6 +270,7 @@ void scan_of(TopK& top, int metric, const QueryView& queries, const DocView& doc
     require(excluded_offsets.size() == top.best().size() + 1, "one offset more than queries");
     check_offsets(excluded_offsets, excluded_docs.size());
     require(search_kernels().scan != nullptr, "no fused product on this machine");
+    require(docs.view().measuring == nullptr || !queries.view().exact.doubled, "documents as they are stored meet queries of floats");
     const Range range = range_of(from, to, docs.view());
     const Control control = control_of(stop, done);
     const Excluded excluded = {excluded_offsets.data(), excluded_docs.data()};

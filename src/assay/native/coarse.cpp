@@ -102,16 +102,6 @@ void CoarseDocs::fill(size_t doc, const CoarseRows& rows) {
     panel_off[panel] = std::max(panel_off[panel], off[doc]);
 }
 
-namespace {
-
-// Where the k-th best of all documents stands among those of a share of them, with a margin.
-size_t guessed_rank(size_t k, double share) {
-    const double expected = static_cast<double>(k) * share;
-    return static_cast<size_t>(expected + 3 * std::sqrt(expected) + 2);
-}
-
-}  // namespace
-
 // Candidates of one coarse scan. Floors rise by guessing where guesses are allowed; a query whose
 // guess turns out to be too high is left unsettled, with what is certain, to be searched for again.
 class CoarseReceiver {
@@ -408,38 +398,6 @@ void CoarseReceiver::take(size_t query, const uint32_t* at, const double* scores
     top_.best_[query].assign(best.begin(), best.end());
 }
 
-// Some queries of a block by themselves, with what was found for them so far.
-class SomeQueries {
-public:
-    SomeQueries(const QueryRows& all, const Excluded& excluded, TopK& top, const std::vector<uint32_t>& chosen, const std::vector<float>& floors)
-        : top_(top), chosen_(chosen), part_(chosen.size(), top.k_, top.keep_ties_), rows_(all, chosen) {
-        for (const uint32_t query : chosen) {
-            docs_.insert(docs_.end(), excluded.docs + excluded.offsets[query], excluded.docs + excluded.offsets[query + 1]);
-            offsets_.push_back(static_cast<int64_t>(docs_.size()));
-            floors_.push_back(floors[query]);
-            part_.best_[floors_.size() - 1].swap(top.best_[query]);
-        }
-    }
-    ~SomeQueries() {
-        for (size_t query = 0; query < chosen_.size(); ++query) top_.best_[chosen_[query]].swap(part_.best_[query]);
-    }
-    SomeQueries(const SomeQueries&) = delete;
-    SomeQueries& operator=(const SomeQueries&) = delete;
-
-    TopK& top() { return part_; }
-    const QueryRows& rows() const { return rows_.view(); }
-    Excluded excluded() const { return {offsets_.data(), docs_.data()}; }
-    const float* floors() const { return floors_.data(); }
-
-private:
-    TopK& top_;
-    const std::vector<uint32_t>& chosen_;
-    TopK part_;
-    SomeRows rows_;
-    std::vector<float> floors_;
-    std::vector<int64_t> docs_, offsets_ = {0};
-};
-
 namespace {
 
 // Queries that a coarse scan leaves open: their guesses were too high, or their candidates too many.
@@ -460,7 +418,7 @@ void scan_crowded(TopK& top, Metric metric, const QueryRows& queries, const Coar
                   Control control, const Open& open) {
     if (open.crowded.empty()) return;
     SomeQueries some(queries, excluded, top, open.crowded, open.floors);
-    some.top().scan(metric, some.rows(), docs.docs, some.excluded(), range, control, some.floors());
+    some.top().scan(metric, some.rows(), docs.docs, some.excluded(), range, control, {some.floors(), true});
 }
 
 // By certain floors, no guesses; then all that is still open by the float32 product.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "coarse.hpp"
+#include "decider.hpp"
 #include "jumps.hpp"
 
 namespace assay {
@@ -87,8 +88,6 @@ private:
     size_t steps_;
 };
 
-// Of a scan, the shares after which a search looks at what it found so far.
-constexpr double kStages[] = {1.0 / 32, 1.0 / 8, 3.0 / 8, 1.0};
 constexpr size_t kCoarseChunk = 256 * 1024, kMostRoom = 1 << 13;
 
 // With so many candidates of a query, or more, the float32 product is sooner.

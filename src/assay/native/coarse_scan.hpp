@@ -151,18 +151,45 @@ inline float multiply_rows(const float* a, const float* b, size_t columns) {
     return sum;
 }
 
-void multiply_pairs(const float* queries, const float* docs, size_t columns, const Pairs& pairs, float* products) {
-    constexpr size_t ahead = 4;
-    for (size_t i = 0; i < pairs.count; ++i) {
-        if (i + ahead < pairs.count) {  // ask for rows early
-            const float* query = queries + pairs.queries[i + ahead] * columns;
-            const float* doc = docs + pairs.docs[i + ahead] * columns;
-            for (size_t column = 0; column < columns; column += 16) {
-                __builtin_prefetch(query + column);
-                __builtin_prefetch(doc + column);
-            }
+// Four rows at a time: what is loaded of the first factor serves all of them.
+inline void multiply_four(const float* a, const float* const* b, size_t columns, float* products) {
+    Eight sums[8] = {};
+    size_t column = 0;
+    for (; column + 16 <= columns; column += 16) {
+        const Eight left = eight_at(a + column), right = eight_at(a + column + 8);
+#pragma GCC unroll 4
+        for (size_t i = 0; i < 4; ++i) {
+            sums[2 * i] = multiply_add(left, eight_at(b[i] + column), sums[2 * i]);
+            sums[2 * i + 1] = multiply_add(right, eight_at(b[i] + column + 8), sums[2 * i + 1]);
         }
-        products[i] = multiply_rows(queries + pairs.queries[i] * columns, docs + pairs.docs[i] * columns, columns);
+    }
+    for (size_t i = 0; i < 4; ++i) {
+        products[i] = sum_of(sums[2 * i] + sums[2 * i + 1]);
+        for (size_t rest = column; rest < columns; ++rest) products[i] += a[rest] * b[i][rest];
+    }
+}
+
+void multiply_pairs(const float* queries, const float* docs, size_t columns, const Pairs& pairs, float* products) {
+    const auto row = [columns](const float* rows, uint32_t at) { return rows + at * columns; };
+    const auto expect = [&](size_t i) {  // ask for rows early
+        if (i >= pairs.count) return;
+        for (size_t column = 0; column < columns; column += 16) __builtin_prefetch(row(docs, pairs.docs[i]) + column);
+        if (pairs.queries[i] == pairs.queries[i - 1]) return;
+        for (size_t column = 0; column < columns; column += 16) __builtin_prefetch(row(queries, pairs.queries[i]) + column);
+    };
+    for (size_t i = 0; i < pairs.count;) {
+        const float* query = row(queries, pairs.queries[i]);
+        const uint32_t* of = pairs.queries + i;
+        if (i + 4 <= pairs.count && of[0] == of[1] && of[0] == of[2] && of[0] == of[3]) {
+            for (size_t next = i + 4; next < i + 8; ++next) expect(next);
+            const float* four[] = {row(docs, pairs.docs[i]), row(docs, pairs.docs[i + 1]), row(docs, pairs.docs[i + 2]), row(docs, pairs.docs[i + 3])};
+            multiply_four(query, four, columns, products + i);
+            i += 4;
+        } else {
+            expect(i + 4);
+            products[i] = multiply_rows(query, row(docs, pairs.docs[i]), columns);
+            ++i;
+        }
     }
 }
 

@@ -25,7 +25,7 @@ constexpr float kRoundoff = 0x1p-24f;
 
 // The sums and differences of `Count` vectors of `Width` numbers each, over all pairs in turn.
 template <int Count, int Width>
-inline __attribute__((always_inline)) void butterflies(float* x) {
+ASSAY_ALWAYS_INLINE void butterflies(float* x) {
     for (int half = 1; half < Count; half *= 2) {
         for (int i = 0; i < Count; i += 2 * half) {
             for (int j = i; j < i + half; ++j) {
@@ -43,7 +43,7 @@ inline __attribute__((always_inline)) void butterflies(float* x) {
 // A block of Side² columns: along one side of the square, then along the other, which is left
 // turned over: the order of the columns does not matter as long as it is always the same.
 template <int Side>
-inline __attribute__((always_inline)) void rotate_square(float* x) {
+ASSAY_ALWAYS_INLINE void rotate_square(float* x) {
     butterflies<Side, Side>(x);
     float turned[Side * Side];
     for (int i = 0; i < Side; ++i) {
@@ -53,7 +53,7 @@ inline __attribute__((always_inline)) void rotate_square(float* x) {
     for (int i = 0; i < Side * Side; ++i) x[i] = turned[i] * (1.0f / Side);
 }
 
-inline __attribute__((always_inline)) void butterflies(Eight* x) {
+ASSAY_ALWAYS_INLINE void butterflies(Eight* x) {
 #pragma GCC unroll 3
     for (int half = 1; half < 8; half *= 2) {
 #pragma GCC unroll 4
@@ -68,7 +68,7 @@ inline __attribute__((always_inline)) void butterflies(Eight* x) {
 
 // The same sums and differences, in registers.
 template <>
-inline __attribute__((always_inline)) void rotate_square<8>(float* x) {
+ASSAY_ALWAYS_INLINE void rotate_square<8>(float* x) {
     Eight rows[8];
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) rows[i] = eight_at(x + 8 * i);
@@ -87,8 +87,6 @@ inline void rotate(float* x, size_t width) {
         for (int i = 0; i < 4; ++i) x[i] *= 0.5f;
     }
 }
-
-typedef uint32_t Bits __attribute__((vector_size(sizeof(Eight))));
 
 inline float largest_size(const float* x, size_t padded) {
     Eight sizes = {};
@@ -139,8 +137,8 @@ inline float excess(const float* x, size_t padded, float factor, CoarseLimits li
 constexpr float kWhole = 12582912.0f;
 
 inline void put_codes(Eight raised, int8_t* codes) {
-    Bits bits;
-    std::memcpy(&bits, &raised, sizeof bits);
+    uint32_t bits[kTogether];
+    std::memcpy(bits, &raised, sizeof bits);
     for (size_t i = 0; i < kTogether; ++i) codes[i] = static_cast<int8_t>(bits[i] & 0xff);
 }
 

@@ -274,6 +274,20 @@ def test_the_same_lists_as_by_the_float32_product(make, width, monkeypatch):
     assert len(scans) == len(cases)
 
 
+@pytest.mark.parametrize("make", SETS, ids=lambda make: make.__name__)
+def test_floors_guessed_by_the_float32_product_lose_nothing(make, width):
+    rng = np.random.default_rng(8)
+    docs = make(rng)
+    queries = rng.standard_normal((20, COLUMNS), dtype=np.float32) + 0.5
+    queries[::4] = docs[:: N_DOCS // 5][:5]
+    pairs = np.stack([np.arange(2000) % 20, np.arange(2000) * 7 % N_DOCS], axis=1)
+    for k, how in ((1, {}), (60, {"metric": "l2"}), (300, {"exclude": pairs})):
+        found = rank(queries, docs, k, engine="native", **how)
+        want = rank(queries, docs, k, engine="numpy", **how)
+        assert found.docs.tobytes() == want.docs.tobytes()
+        assert found.scores.tobytes() == want.scores.tobytes()
+
+
 def counted(queries, docs, targets, **how):
     found = target_ranks(queries, docs, targets, engine="native", **how)
     return found.above.tobytes(), found.tied.tobytes(), found.before.tobytes()
