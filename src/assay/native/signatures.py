@@ -368,12 +368,13 @@ class Kernels(Protocol):
         """How many queries the product of 8-bit numbers takes at a time; 0 where there is none."""
 
     def coarsen(
-        self, rows: Floats32, signs: Floats32, threads: int, /
-    ) -> tuple[Bytes, Floats32, Floats32, Floats32]:
-        """Rows rotated and rounded to 8 bits: codes in panels of 32, steps, residuals, norms.
+        self, rows: Floats32, axis: Floats32, signs: Floats32, threads: int, /
+    ) -> tuple[Bytes, Floats32, Floats32, Floats32, Floats32]:
+        """Rows in 8 bits: codes in panels of 32, steps, residuals, norms, leans.
 
-        `signs`, ±1 for each column, are part of the rotation. No residual and no norm is less than
-        the true one.
+        What lies along `axis`, of length 1 or 0, is taken off: lean · axis. The rest is rotated, of
+        which `signs`, ±1 for each column, are a part, and rounded. No residual and no norm of the
+        rest is less than the true one.
         """
 
     def CoarseBlock(  # noqa: N802 - it is a class there
@@ -383,6 +384,8 @@ class Kernels(Protocol):
         step: Floats32,
         residual: Floats32,
         norm: Floats32,
+        lean: Floats32,
+        axis: Floats32,
         signs: Floats32,
         /,
     ) -> CoarseHandle:
