@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assay.report.remarks import Remark, group_remarks
+from assay.report.remarks import SharedRemark, group_remarks
 from tests.report.samples import demo_report
 
 
@@ -18,7 +18,7 @@ def test_the_same_of_several_measures_is_said_once():
     ]
     found = group_remarks(remarks, ["all", "a", "b", "AP", "nDCG@10"])
     assert list(found) == ["Data and systems", "Ties", "Statistics", "Queries"]
-    assert found["Statistics"] == [Remark(remarks[0], (remarks[1],), "AP")]
+    assert found["Statistics"] == [SharedRemark(remarks[0], (remarks[1],), "AP")]
     (ties,) = found["Ties"]
     assert ties.text.startswith("a and b: 18% of queries")
     assert [one.text for one in found["Queries"]] == [remarks[4]]

@@ -9,7 +9,7 @@ from typing import Final
 
 from assay.comparison.verdict import join_names
 
-__all__ = ["GroupedRemark", "group_remarks"]
+__all__ = ["SharedRemark", "group_remarks"]
 
 _OTHER: Final = "Data and systems"
 # The first pattern that is found names the kind.
@@ -25,7 +25,7 @@ _MORE: Final = re.compile(r" \(as for \d+ more\)")
 
 
 @dataclass(frozen=True)
-class GroupedRemark:
+class SharedRemark:
     """A sentence; `others` say the same with other numbers of the runs or measures in `also`."""
 
     text: str
@@ -33,19 +33,17 @@ class GroupedRemark:
     also: str = ""
 
 
-def group_remarks(
-    remarks: Iterable[str], subjects: Sequence[str]
-) -> dict[str, list[GroupedRemark]]:
+def group_remarks(remarks: Iterable[str], subjects: Sequence[str]) -> dict[str, list[SharedRemark]]:
     """Remarks by kind; `subjects` are runs and measures, which begin a remark.
 
     >>> group_remarks(["a: 3 queries empty", "b: 3 queries empty"], ["a", "b"])
-    {'Queries': [GroupedRemark(text='a and b: 3 queries empty', others=(), also='')]}
+    {'Queries': [SharedRemark(text='a and b: 3 queries empty', others=(), also='')]}
     """
-    kinds: dict[str, list[GroupedRemark]] = {kind: [] for kind, _ in _KINDS}
+    kinds: dict[str, list[SharedRemark]] = {kind: [] for kind, _ in _KINDS}
     for same in _alike(remarks, subjects):
         first, *others = _merge(same)
         also = join_names([subject for subject, _ in others]) if others else ""
-        remark = GroupedRemark(first[1], tuple(text for _, text in others), also)
+        remark = SharedRemark(first[1], tuple(text for _, text in others), also)
         kinds.setdefault(_kind(same[0][1]), []).append(remark)
     return {kind: found for kind, found in kinds.items() if found}
 

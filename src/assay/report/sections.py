@@ -14,7 +14,7 @@ from assay.report import chart_data
 from assay.report.charts import difference_pair
 from assay.report.heat import MOST_IN_MATRIX, pair_marks, pair_matrix
 from assay.report.html_tables import BoardTable, HeatTable, MarkedTable, table_figure
-from assay.report.remarks import Remark, group_remarks
+from assay.report.remarks import SharedRemark, group_remarks
 from assay.report.svg import Curve, cost_picture, curve_lines
 from assay.report.tables import (
     counts_table,
@@ -281,7 +281,7 @@ def _sentence(remark: str) -> str:
     return html_text(remark if remark.endswith((".", "?", "!")) else f"{remark}.")
 
 
-def _others(remark: Remark) -> str:
+def _others(remark: SharedRemark) -> str:
     """What is said with other numbers of other runs or measures, folded."""
     if not remark.others:
         return ""
