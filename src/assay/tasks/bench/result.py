@@ -22,6 +22,7 @@ from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RunRecord
 from assay.scoring.scores import Scores
 from assay.tables.page import html_page, text_page
+from assay.tables.units import format_bytes, format_rate, format_time
 from assay.tasks.bench.chunk_aggregation import ChunkAggregation
 from assay.tasks.bench.explain import SnippetBuilder
 from assay.tasks.bench.findings import diagnose
@@ -31,9 +32,6 @@ from assay.tasks.bench.tables import (
     bench_page,
     cost_table,
     data_table,
-    format_bytes,
-    format_rate,
-    format_time,
     leaderboard,
     query_table,
 )
