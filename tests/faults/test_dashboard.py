@@ -67,6 +67,8 @@ TAGS = {
     "path",
     "text",
     "details",
+    "fieldset",
+    "legend",
     "summary",
     "progress",
 }

@@ -13,7 +13,15 @@ from assay.store.queries import NEWEST_FIRST, conditions, read_json, rows_by_run
 from assay.store.schema import AGGREGATES, RUNS, TAGS
 from assay.store.summaries import MOST_NAMES, are_overall
 
-__all__ = ["Headline", "RunCosts", "RunGroup", "find_headlines", "group_runs", "read_costs"]
+__all__ = [
+    "Headline",
+    "RunCosts",
+    "RunGroup",
+    "costs_of",
+    "find_headlines",
+    "group_runs",
+    "read_costs",
+]
 
 
 @dataclass(frozen=True)
@@ -91,15 +99,20 @@ def read_costs(connection: Connection, runs: list[int]) -> dict[int, RunCosts]:
     """The costs of runs; those of which none are known are left out."""
     chosen = select(RUNS.c.id, RUNS.c.n_queries, RUNS.c.config, RUNS.c.timings)
     rows = rows_by_run(connection, chosen, runs)
-    found = {run: _costs(*row[0]) for run, row in rows.items()}
+    found = {run: _read_costs(*row[0]) for run, row in rows.items()}
     return {run: costs for run, costs in found.items() if costs}
 
 
-def _costs(n_queries: int, config: str, timings: str) -> RunCosts:
+def _read_costs(n_queries: int, config: str, timings: str) -> RunCosts:
     try:
         settings, steps = read_json(config or "{}", dict), read_json(timings or "{}", dict)
     except (ValueError, RecursionError):  # damaged: the page of the run says so
         return RunCosts()
+    return costs_of(n_queries, settings, steps)
+
+
+def costs_of(n_queries: int, settings: dict[str, Any], steps: dict[str, Any]) -> RunCosts:
+    """The costs in the settings of a run (a bench), or in the times of its steps (codes)."""
     known = settings.get("costs")
     known = known if isinstance(known, dict) else {}
     search = _number(known.get("search_seconds", steps.get("search")))

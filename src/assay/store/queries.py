@@ -51,13 +51,14 @@ def _is(column: str) -> Callable[[Any], ColumnElement[bool]]:
 def _has_tags(tags: str | Iterable[str]) -> ColumnElement[bool]:
     """Runs that have every one of the tags."""
     wanted = [tags] if isinstance(tags, str) else list(tags)
-    has = (exists().where(TAGS.c.run_id == RUNS.c.id, TAGS.c.tag == tag) for tag in wanted)
-    return and_(true(), *has)
+    own = exists().where(TAGS.c.run_id == RUNS.c.id).correlate(RUNS)
+    return and_(true(), *(own.where(TAGS.c.tag == tag) for tag in wanted))
 
 
 def _has_measure(measure: str) -> ColumnElement[bool]:
     name = canonical(measure)
-    return exists().where(AGGREGATES.c.run_id == RUNS.c.id, AGGREGATES.c.measure == name)
+    own = exists().where(AGGREGATES.c.run_id == RUNS.c.id, AGGREGATES.c.measure == name)
+    return own.correlate(RUNS)  # and nothing else of a statement around it
 
 
 def _since(time: str | date) -> ColumnElement[bool]:

@@ -175,7 +175,8 @@ def order_by_column(
     """An order of runs, by a column or by the mean of a measure; runs without one come last."""
     if name not in (*ORDERS, *measures):
         raise UsageError(f"Runs cannot be sorted by {name!r}; by {', '.join(ORDERS)}.")
-    turned = (column := _sort_column(name)).desc() if descending else column.asc()
+    column = _sort_column(name)
+    turned = column.desc() if descending else column.asc()
     return (turned.nulls_last(), *NEWEST_FIRST)
 
 

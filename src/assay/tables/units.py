@@ -16,7 +16,7 @@ def format_rate(rate: float | None) -> str | None:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
 
 
-def format_bytes(number: int | None) -> str | None:
+def format_bytes(number: float | None) -> str | None:
     """Bytes, for people.
 
     >>> format_bytes(5_310_000), format_bytes(900)

@@ -17,13 +17,16 @@ from assay.report.svg import histogram, interval_strip
 from assay.scoring.output import disclosures
 from assay.scoring.scores import Scores
 from assay.store import Aggregate, Run
+from assay.store.overviews import costs_of
 from assay.store.tables import run_data
 from assay.tables.svg import Scale
 from assay.tables.table import Cell, Table
+from assay.tables.units import format_bytes, format_rate, format_time
+from assay.web.edits import shown_notes
+from assay.web.moments import describe_status, exact_moment, format_moment, progress_of
 from assay.web.page import PageRequest, PageRoute, WebPage
 from assay.web.page_table import PageTable, Paging, order_by, rows_as_dicts, sort_links
 from assay.web.pages.query import read_texts, row_notes
-from assay.web.pages.runs import describe_status
 from assay.web.params import QueryParams, address, choose_measure, find_run
 
 __all__ = ["ROUTE", "run_page"]
@@ -36,7 +39,8 @@ def run_page(request: PageRequest) -> WebPage:
     run = find_run(request.store, request.key)
     measure = choose_measure(request.params, run.measures)
     scores = request.cache.scores(request.store, run)
-    own = {**run_data(run, per_query=False), "shown_status": describe_status(run)}
+    own = {**run_data(run, per_query=False), "shown_status": describe_status(run, whole=True)}
+    own["progress"] = progress_of(run) if run.status == "running" else None
     page = WebPage(
         "run",
         f"Run {run.id}: {run.name}",
@@ -45,7 +49,8 @@ def run_page(request: PageRequest) -> WebPage:
         {
             "run": run,
             "measure": measure,
-            "status": describe_status(run),
+            "status": own["shown_status"],
+            "notes": shown_notes(run.notes),
             "facts": _facts(run),
             "verdict": _verdict(run, measure),
             "provenance": _provenance(run),
@@ -218,11 +223,22 @@ def _facts(run: Run) -> list[tuple[str, str, str]]:
         ("dataset", run.dataset, address("/leaderboard", dataset=run.dataset)),
         ("model", run.model, address("/runs", model=run.model)),
         ("queries", f"{run.n_queries:,}" if run.n_queries else "", ""),
-        ("began", run.created[:16].replace("T", " ") + " UTC", ""),
+        ("began", f"{format_moment(run.created)} UTC", ""),
         ("took", took, ""),
+        *((name, text, "") for name, text in _costs(run)),
         *(("tag", tag, address("/runs", tag=tag)) for tag in run.tags),
     ]
     return [fact for fact in facts if fact[1]]
+
+
+def _costs(run: Run) -> list[tuple[str, str]]:
+    found = costs_of(run.n_queries, run.config, run.timings)
+    texts = {
+        "search, each query": found.seconds_per_query and format_time(found.seconds_per_query),
+        "texts/s": format_rate(found.texts_per_second),
+        "memory": format_bytes(found.bytes),
+    }
+    return [(name, text) for name, text in texts.items() if text]
 
 
 def _provenance(run: Run) -> list[tuple[str, str]]:
@@ -238,6 +254,8 @@ def _provenance(run: Run) -> list[tuple[str, str]]:
         ("commit", run.git_commit),
         ("imported from", run.origin),
         ("uid", run.uid),
+        ("began", f"{exact_moment(run.created)} UTC"),
+        ("digest", f"{run.digest}, since {run.digest_from}" if run.digest else "none"),
         *((f"data {file}", _format_fingerprint(mark)) for file, mark in run.data.items()),
     ]
     return [(name, text) for name, text in made if text]
