@@ -8,7 +8,7 @@ once more.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -20,7 +20,17 @@ from assay.arrays import Floats
 from assay.tables.html import html_text, tag
 from assay.tables.svg import Scale, circle, line, percent, rect, svg_text
 
-__all__ = ["TrendPoint", "difference_bars", "histogram", "interval_strip", "trend_line"]
+__all__ = [
+    "CostPoint",
+    "QueryBar",
+    "TrendPoint",
+    "cost_picture",
+    "difference_bars",
+    "histogram",
+    "interval_strip",
+    "pareto_front",
+    "trend_line",
+]
 
 _MOST_BARS: Final = 400
 _BINS: Final = 20
@@ -70,12 +80,23 @@ def _level(at: float, kind: str) -> str:
     return line("0", y, "100%", y, class_=kind)
 
 
-def _frame(kind: str, description: str, ticks: Sequence[tuple[float, str]], marks: str) -> Markup:
-    """A chart with its axis at the left; ticks are places in percent from below, and words."""
+def _frame(
+    kind: str,
+    description: str,
+    ticks: Sequence[tuple[float, str]],
+    marks: str,
+    *,
+    interactive: bool = False,
+) -> Markup:
+    """A chart with its axis at the left; ticks are places in percent from below, and words.
+
+    Links inside of one that is `interactive` are read one by one, those of an image are not.
+    """
     grid = "".join(_level(at, "grid") for at, _ in ticks)
     words = "".join(svg_text("100%", percent(100 - at), text, dy=".35em") for at, text in ticks)
     axis = tag("svg", words, class_="axis", aria_hidden="true")
-    area = tag("svg", grid + marks, class_="area", role="img", aria_label=description)
+    role = "group" if interactive else "img"
+    area = tag("svg", grid + marks, class_="area", role=role, aria_label=description)
     return Markup(tag("div", axis + area, class_=f"plot {kind}"))
 
 
@@ -125,24 +146,40 @@ def _mean_line(at: float, mean: float) -> list[str]:
     return [_upright(at, "mean"), words]
 
 
-def difference_bars(differences: Floats, description: str) -> Markup:
-    """Differences of queries, the largest win first; losses hang below the line."""
-    known = np.sort(differences[~np.isnan(differences)])[::-1]
-    if not len(known):
+@dataclass(frozen=True)
+class QueryBar:
+    """What a bar stands for: where a click leads, and the words on hover."""
+
+    href: str
+    tip: str
+
+
+def difference_bars(
+    differences: Floats, description: str, describe: Callable[[int], QueryBar]
+) -> Markup:
+    """Differences of queries, the largest win first; losses hang below the line.
+
+    `describe` says which query stands at a position of the differences.
+    """
+    order = np.argsort(-differences, kind="stable")[: int((~np.isnan(differences)).sum())]
+    if not len(order):
         return _NOTHING
-    shown = known
-    if len(known) > _MOST_BARS:  # evenly, with both ends
-        shown = known[np.linspace(0, len(known) - 1, _MOST_BARS).round().astype(int)]
-    y = Scale.around([0.0, float(known[0]), float(known[-1])])
-    zero, width = y.at(0.0), 100 / len(shown)
+    y = Scale.around([0.0, *differences[order[[0, -1]]].tolist()])
+    if len(order) > _MOST_BARS:  # evenly, with both ends
+        order = order[np.linspace(0, len(order) - 1, _MOST_BARS).round().astype(int)]
+    zero, width = y.at(0.0), 100 / len(order)
     bars = []
-    for number, value in enumerate(shown.tolist()):
+    for number, position in enumerate(order.tolist()):
+        value = float(differences[position])
         height = abs(y.at(value) - zero)
         if height:
-            top = 100 - y.at(max(value, 0.0))
-            place = (number * width, top, width, height)
-            bars.append(rect(*map(percent, place), class_="win" if value > 0 else "loss"))
-    return _frame("bars", description, _ticks(y), "".join([*bars, _level(zero, "zero")]))
+            place = (number * width, 100 - y.at(max(value, 0.0)), width, height)
+            one = describe(position)
+            kind = "win" if value > 0 else "loss"
+            bar = rect(*map(percent, place), class_=kind, tip=one.tip)
+            bars.append(tag("a", bar, href=one.href))
+    marks = "".join([*bars, _level(zero, "zero")])
+    return _frame("bars", description, _ticks(y), marks, interactive=True)
 
 
 @dataclass(frozen=True)
@@ -175,7 +212,7 @@ def trend_line(
     dates = _dates([point.when for point in points])
     marks += [_below(xs[i], dates[i]) for i in range(0, len(points), step)]
     description = f"{measure} of {len(points)} runs in the order of time"
-    return _frame("trend", description, _ticks(y), "".join(marks))
+    return _frame("trend", description, _ticks(y), "".join(marks), interactive=True)
 
 
 def _dates(moments: Sequence[str]) -> list[str]:
@@ -196,3 +233,104 @@ def _trend_mark(point: TrendPoint, x: str, y: str, scale: Scale) -> str:
     mark = tag("svg", _SHAPES[point.change], class_="mark", x=x, y=y)
     tip = tag("title", html_text(point.tip))
     return tag("a", f"{interval}{mark}{tip}", href=point.href, class_=point.change)
+
+
+_LONGEST: Final = 22  # characters of a name beside a mark
+
+
+def _brief(name: str) -> str:
+    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+
+
+@dataclass(frozen=True)
+class CostPoint:
+    """A system: what it costs and what it reaches, with the ends of its interval."""
+
+    name: str
+    cost: float
+    value: float
+    low: float | None = None
+    high: float | None = None
+    href: str | None = None
+
+
+def pareto_front(points: Iterable[CostPoint]) -> list[CostPoint]:
+    """The systems that no other beats at the same or a lower cost, cheapest first.
+
+    >>> [p.name for p in pareto_front([CostPoint("a", 1, 0.5), CostPoint("b", 2, 0.4)])]
+    ['a']
+    """
+    front: list[CostPoint] = []
+    for point in sorted(points, key=lambda one: (one.cost, -one.value)):
+        if not front or point.value > front[-1].value:
+            front.append(point)
+    return front
+
+
+def cost_picture(
+    points: Sequence[CostPoint], measure: str, cost: str, write: Callable[[float], str]
+) -> Markup:
+    """Quality with intervals against cost on a logarithmic axis, and the front of the best.
+
+    `cost` is what the axis is of, `write` says a cost in words. Nothing is drawn of one system.
+    """
+    known = [p for p in points if p.cost > 0 and math.isfinite(p.cost) and math.isfinite(p.value)]
+    if len(known) < 2:
+        return _NOTHING
+    x = Scale.around((math.log10(p.cost) for p in known), margin=0.12)
+    y = Scale.around(end for p in known for end in (p.value, p.low, p.high))
+    front = pareto_front(known)
+    marks = [_below(x.at(math.log10(tick)), write(tick)) for tick in _log_ticks(x)]
+    marks += [svg_text("50%", "100%", cost, class_="middle title", dy="2.9em")]
+    marks += _front_line(front, x, y)
+    shown = _labelled([*front, *(p for p in known if p not in front)], x, y)
+    marks += [_cost_mark(p, x, y, write, first=p in front, named=p in shown) for p in known]
+    best = ", ".join(p.name for p in front)
+    described = f"{measure} against {cost} of {len(known)} systems; none is both cheaper and better"
+    return _frame("costs", f"{described} than {best}", _ticks(y), "".join(marks))
+
+
+def _log_ticks(scale: Scale) -> list[float]:
+    """Round numbers on a scale of logarithms; few where it spans many powers of ten."""
+    steps = (1, 2, 5) if scale.high - scale.low < 2.5 else (1,)
+    powers = range(math.floor(scale.low), math.ceil(scale.high) + 1)
+    every = [step * 10.0**power for power in powers for step in steps]
+    return [tick for tick in every if scale.low <= math.log10(tick) <= scale.high]
+
+
+def _front_line(front: Sequence[CostPoint], x: Scale, y: Scale) -> list[str]:
+    """Steps from one system of the front to the next."""
+    places = [(x.at(math.log10(p.cost)), 100 - y.at(p.value)) for p in front]
+    steps = []
+    for (x1, y1), (x2, y2) in pairwise(places):
+        across, up = map(percent, (x1, x2)), map(percent, (y1, y2))
+        (a, b), (c, d) = across, up
+        steps += [line(a, c, b, c, class_="front"), line(b, c, b, d, class_="front")]
+    return steps
+
+
+def _labelled(points: Sequence[CostPoint], x: Scale, y: Scale) -> list[CostPoint]:
+    """Those whose names do not cover another's, the first first."""
+    kept: list[tuple[CostPoint, float, float]] = []
+    for point in points:
+        at = x.at(math.log10(point.cost)), y.at(point.value)
+        if all(abs(at[1] - b) > 6 or abs(at[0] - a) > 16 for _, a, b in kept):
+            kept.append((point, *at))
+    return [point for point, *_ in kept]
+
+
+def _cost_mark(
+    p: CostPoint, x: Scale, y: Scale, write: Callable[[float], str], *, first: bool, named: bool
+) -> str:
+    across = x.at(math.log10(p.cost))
+    at = percent(across), percent(100 - y.at(p.value))
+    ends, words = "", f"{p.value:.4f}"
+    if p.low is not None and p.high is not None:
+        ends = line(at[0], percent(100 - y.at(p.low)), at[0], percent(100 - y.at(p.high)))
+        words += f" [{p.low:.4f}, {p.high:.4f}]"
+    side, away = ("end", -9) if across > 70 else ("start", 9)
+    label = svg_text(*at, _brief(p.name), class_=side, dx=away, dy="-.35em") if named else ""
+    tip = tag("title", html_text(f"{p.name}: {words}, {write(p.cost)}"))
+    mark = f"{tip}{ends}{circle(*at, 5)}{label}"
+    kind = "system first" if first else "system"
+    return tag("g" if p.href is None else "a", mark, class_=kind, href=p.href, data_system=p.name)

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, and_, case, func, select
 
 from assay.store.queries import NEWEST_FIRST, conditions, read_json, rows_by_run
-from assay.store.schema import AGGREGATES, RUNS, TAGS
+from assay.store.schema import AGGREGATES, BLOBS, RUNS, TAGS
 from assay.store.summaries import MOST_NAMES, are_overall
 
 __all__ = [
@@ -20,7 +20,9 @@ __all__ = [
     "costs_of",
     "find_headlines",
     "group_runs",
+    "list_group_columns",
     "read_costs",
+    "read_means",
 ]
 
 
@@ -125,3 +127,20 @@ def costs_of(n_queries: int, settings: dict[str, Any], steps: dict[str, Any]) ->
 
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def read_means(
+    connection: Connection, runs: list[int], measures: Sequence[str]
+) -> dict[int, dict[str, float | None]]:
+    """Means over all queries of some measures, by run and measure."""
+    chosen = select(AGGREGATES.c.run_id, AGGREGATES.c.measure, AGGREGATES.c.value)
+    wanted = chosen.where(are_overall(), AGGREGATES.c.measure.in_(list(measures)))
+    return {run: dict(rows) for run, rows in rows_by_run(connection, wanted, runs).items()}
+
+
+def list_group_columns(connection: Connection, runs: list[int]) -> list[str]:
+    """The group columns that the queries of all of these runs have."""
+    chosen = select(BLOBS.c.run_id, BLOBS.c.name).where(BLOBS.c.part == "", BLOBS.c.kind == "group")
+    found = rows_by_run(connection, chosen.order_by(BLOBS.c.position), runs)
+    own = [[name for (name,) in found.get(run, ())] for run in runs]
+    return [name for name in own[0] if all(name in each for each in own)] if own else []

@@ -16,7 +16,7 @@ from assay.errors import UsageError
 from assay.io.frames import build_frame
 from assay.runs.aggregates import canonical
 from assay.runs.results import method_text
-from assay.store.payload import key_of, unpack_results
+from assay.store.payload import key_of, unpack_text
 from assay.store.queries import NEWEST_FIRST, conditions, read_results, rows_by_run, select_runs
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, TAGS
 
@@ -229,14 +229,13 @@ def list_measures(connection: Connection, **filters: Any) -> list[str]:
     return list(connection.execute(statement).scalars())
 
 
-def read_query_texts(connection: Connection, run: int, queries: Sequence[str]) -> dict[str, str]:
-    """The texts of some queries of a run, by query id; those that were not stored are left out."""
-    wanted = [key_of(query) for query in queries]
-    return {
-        query: results.text
-        for query, results in map(unpack_results, read_results(connection, run, wanted))
-        if results.text
-    }
+def read_query_texts(
+    connection: Connection, run: int, queries: Sequence[str] | None = None
+) -> dict[str, str]:
+    """The texts of all or some queries of a run, by id; those that were not stored are left out."""
+    wanted = None if queries is None else [key_of(query) for query in queries]
+    found = map(unpack_text, read_results(connection, run, wanted))
+    return {query: text for query, text in found if text}
 
 
 def find_means(connection: Connection, measure: str, **filters: Any) -> list[RunMean]:

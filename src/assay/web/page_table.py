@@ -98,6 +98,7 @@ class PageTable(Decoration):
     links: Sequence[Mapping[int, str]] = ()
     classes: Sequence[Mapping[int, str]] = ()
     sort_links: Mapping[int, SortLink] = field(default_factory=dict)
+    head_links: Mapping[int, str] = field(default_factory=dict)
     pictures: Sequence[Markup] = ()
     picture_after: int = 0
     picture_head: str = ""
@@ -128,6 +129,8 @@ class PageTable(Decoration):
         """The name of a column, with a link that sorts by it."""
         attributes, text = super().head(column, name, left)
         link = self.sort_links.get(column)
+        if column in self.head_links:
+            return attributes, tag("a", text or "(no name)", href=self.head_links[column])
         if link is None:
             return attributes, text
         return {**attributes, "aria_sort": link.order or None}, tag("a", text, href=link.href)

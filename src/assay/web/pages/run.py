@@ -21,15 +21,15 @@ from assay.store.overviews import costs_of
 from assay.store.tables import run_data
 from assay.tables.svg import Scale
 from assay.tables.table import Cell, Table
-from assay.tables.units import format_bytes, format_rate, format_time
+from assay.web.costs import describe_costs
 from assay.web.edits import shown_notes
 from assay.web.moments import describe_status, exact_moment, format_moment, progress_of
 from assay.web.page import PageRequest, PageRoute, WebPage
 from assay.web.page_table import PageTable, Paging, order_by, rows_as_dicts, sort_links
-from assay.web.pages.query import read_texts, row_notes
 from assay.web.params import QueryParams, address, choose_measure, find_run
+from assay.web.query_list import find_queries, read_texts, row_notes
 
-__all__ = ["ROUTE", "run_page"]
+__all__ = ["ROUTE", "list_queries", "run_page"]
 
 _MOST_GROUPS: Final = 200
 
@@ -55,6 +55,8 @@ def run_page(request: PageRequest) -> WebPage:
             "verdict": _verdict(run, measure),
             "provenance": _provenance(run),
             "chart": "",
+            "searched": request.params.get("q"),
+            "order": {key: request.params.get(key) for key in ("measure", "by", "sort", "order")},
             "column": "",
             "columns": [],
         },
@@ -67,8 +69,7 @@ def _add_queries(page: WebPage, request: PageRequest, stored: Scores) -> WebPage
     scores = _tolerant(stored)
     names = [str(one) for one in scores.measures]
     measure = page.context["measure"] if page.context["measure"] in names else names[0]
-    by, descending = _order(request.params, names)
-    positions = _positions(scores, by, descending)
+    positions = list_queries(request, scores, page.context["run"])
     listing, queries = _queries(request, page.context["run"], scores, positions)
     column, groups = _groups(request, scores)
     return replace(
@@ -98,7 +99,7 @@ def _queries(
     """The queries on this page, as a table and as data."""
     names = [str(one) for one in scores.measures]
     by, descending = _order(request.params, names)
-    paging = Paging.of(request.params, request.path, scores.n_queries)
+    paging = Paging.of(request.params, request.path, len(positions))
     table = _table(scores, positions[paging.rows])
     texts = read_texts(request.store, [run], [row[0].value for row in table.rows])
     keys = dict(enumerate(["query", *names]))
@@ -134,6 +135,12 @@ def _order(params: QueryParams, names: list[str]) -> tuple[str, bool]:
     ) == "down"
 
 
+def list_queries(request: PageRequest, scores: Scores, run: Run) -> Ints:
+    """The queries that the address searches for, in the order that it asks for."""
+    order = _positions(scores, *_order(request.params, [str(one) for one in scores.measures]))
+    return find_queries(request, [run], scores.query_ids, order)
+
+
 def _positions(scores: Scores, by: str, descending: bool) -> Ints:
     """The order of the queries."""
     if by != "query":
@@ -165,11 +172,17 @@ def _page_table(
         "Queries",
         table,
         csv=request.params.address(f"{request.path}.csv", table="queries", page=None),
-        links=[{0: address("/query", run=request.key, query=row[0].value)} for row in table.rows],
+        links=[{0: _link(request, row[0].value)} for row in table.rows],
         sort_links=heads,
         paging=paging,
         notes=row_notes(texts, [row[0].value for row in table.rows]),
     )
+
+
+def _link(request: PageRequest, query: Any) -> str:
+    """The page of a query, whose neighbours are those of this list."""
+    kept = {key: request.params.get(key) or None for key in ("sort", "order", "q")}
+    return address("/query", run=request.key, query=query, **kept)
 
 
 def _chart(scores: Scores, measure: str) -> Any:
@@ -217,6 +230,7 @@ def _verdict(run: Run, measure: str) -> str:
 
 def _facts(run: Run) -> list[tuple[str, str, str]]:
     """Name, value and link of what is known at a glance."""
+    known = costs_of(run.n_queries, run.config, run.timings)
     took = "" if run.seconds is None else f"{run.seconds:.1f} s"
     facts = [
         ("task", run.task, address("/runs", task=run.task)),
@@ -225,20 +239,10 @@ def _facts(run: Run) -> list[tuple[str, str, str]]:
         ("queries", f"{run.n_queries:,}" if run.n_queries else "", ""),
         ("began", f"{format_moment(run.created)} UTC", ""),
         ("took", took, ""),
-        *((name, text, "") for name, text in _costs(run)),
+        *((name, text, "") for name, text in describe_costs(known)),
         *(("tag", tag, address("/runs", tag=tag)) for tag in run.tags),
     ]
     return [fact for fact in facts if fact[1]]
-
-
-def _costs(run: Run) -> list[tuple[str, str]]:
-    found = costs_of(run.n_queries, run.config, run.timings)
-    texts = {
-        "search, each query": found.seconds_per_query and format_time(found.seconds_per_query),
-        "texts/s": format_rate(found.texts_per_second),
-        "memory": format_bytes(found.bytes),
-    }
-    return [(name, text) for name, text in texts.items() if text]
 
 
 def _provenance(run: Run) -> list[tuple[str, str]]:
