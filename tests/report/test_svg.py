@@ -59,7 +59,7 @@ def test_hostile_names_make_no_markup():
         points = [TrendPoint("2026-01-01", 0.5, None, None, "same", "/run/1?x=<", text)]
         for chart in (
             trend_line(points, text),
-            difference_bars(np.ones(3), text, lambda _: QueryBar("/query", text)),
+            difference_bars(np.ones(3), text, lambda _, text=text: QueryBar("/query", text)),
             histogram(np.ones(3), text, 1.0),
         ):
             assert not [node for node in parsed(chart).iter() if node.tag in ("script", "img")]

@@ -33,7 +33,7 @@ def _bytes(number: float) -> str:
 
 COSTS: Final = {
     "seconds_per_query": Cost(
-        "search, each query",
+        "search/query",
         format_time,
         "search time of a query",
         lambda costs: costs.seconds_per_query,

@@ -78,7 +78,7 @@ def describe_status(run: Run | RunSummary, *, whole: bool = False) -> str:
         words.append(f"silent for {_format_duration(silent)}")
     elif far["seconds_left"]:
         words.append(f"{_format_duration(far['seconds_left'])} left")
-    if far["now"]:
+    if whole and far["now"]:
         words.append(far["now"])
     return " · ".join(words)
 

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import Response
 
-from assay.core.text import printable
+from assay.core.text import printable, signed
 from assay.errors import UsageError
 from assay.store import Store
 from assay.tables.table import Table, as_csv
@@ -111,6 +111,7 @@ def _templates() -> Environment:
     made.filters |= {
         "count": lambda number: f"{number:,}",
         "lines": _lines,
+        "signed": signed,
         "moment": format_moment,
         "exact_moment": exact_moment,
     }

@@ -310,11 +310,11 @@ class QueryTable:
         values = self._values[:, positions].T.tolist()
         differences = self.differences[positions].tolist()
         rows = tuple(
-            (Cell(query), *(Cell(value, "fraction") for value in own), Cell(d, "difference"))
+            (Cell(query), Cell(d, "difference"), *(Cell(value, "fraction") for value in own))
             for query, own, d in zip(ids, values, differences, strict=True)
         )
         first, second = self.names
-        return Table(("query", *self._found.names, f"{first} − {second}"), rows)
+        return Table(("query", f"{first} − {second}", *self._found.names), rows)
 
     def whole(self) -> Table:
         """Every query, for CSV."""
@@ -335,15 +335,14 @@ class QueryTable:
     def page_table(self) -> PageTable:
         """The queries on this page."""
         request, paging, table = self._request, self._paging(), self._page
-        last = len(table.columns) - 1
-        keys = {0: "query", **{i: str(i) for i in range(1, last)}, last: "difference"}
+        keys = dict(enumerate(["query", "difference", *map(str, range(1, len(self._runs) + 1))]))
         return PageTable(
             "queries",
             "Queries",
             table,
             csv=request.params.address(f"{request.path}.csv", table="queries", page=None),
             links=[{0: self._link(row[0].value)} for row in table.rows],
-            classes=[{last: _sign(row[last].value)} for row in table.rows],
+            classes=[{1: _sign(row[1].value)} for row in table.rows],
             sort_links=sort_links(
                 request.params,
                 request.path,

@@ -220,7 +220,7 @@ class _Board:
         letters = ["group letters"] if self.lettered else []
         costs = [COSTS[key].head for key in self._costs]
         rest = ("chance", "queries", "place", *(["model"] if self._models else []), "run", "began")
-        columns = ("name", self.measure, *letters, "from", "to", *self.also, *costs, *rest)
+        columns = ("name", self.measure, *letters, *self.also, *costs, "from", "to", *rest)
         return Table(columns, tuple(self._row(one) for one in entries))
 
     def _row(self, one: _Entry) -> tuple[Cell, ...]:
@@ -230,10 +230,10 @@ class _Board:
             Cell(run.name),
             Cell(run.value, "fraction"),
             *([Cell(one.letters or None)] if self.lettered else []),
-            Cell(run.low, "fraction"),
-            Cell(run.high, "fraction"),
             *(Cell(value, "fraction", value is not None and value == top) for value, top in means),
             *(Cell(one.cost(key), "fraction") for key in self._costs),
+            Cell(run.low, "fraction"),
+            Cell(run.high, "fraction"),
             Cell(run.chance, "fraction"),
             Cell(run.n, "count"),
             Cell(one.place, "count"),

@@ -209,6 +209,7 @@ def _columns(runs: Sequence[RunSummary], shown: list[str], view: _View) -> list[
         for key, (_, cell) in _CELLS.items()
         if key not in _NOT_AT_FIRST
         and (key not in (*_LISTED, "tags") or any(cell(run).value for run in runs))
+        and (key != "model" or any(run.model != run.name for run in runs))
     ]
     first = [key for key in filled if key in _BEFORE]
     rest = [key for key in filled if key not in _BEFORE]
