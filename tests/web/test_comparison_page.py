@@ -23,9 +23,7 @@ def test_all_pairs_are_a_square_of_links(client: Client):
     assert len(links) == 3
     found = client(f"/compare.json?{THREE}&measure=AP").json["comparison"]["measures"]["AP"]
     clear = sum(pair["outcome"] in ("better", "worse") for pair in found["pairs"])
-    assert (
-        len(re.findall(r'<td class="[^"]*\bs\d"', square)) == 2 * clear
-    )
+    assert len(re.findall(r'<td class="[^"]*\bs\d"', square)) == 2 * clear
     for link in links:
         assert client(link).status == 200
         assert len(parse_qs(urlsplit(link).query)["run"]) == 2

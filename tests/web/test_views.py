@@ -15,6 +15,7 @@ import pytest
 import assay.store
 from assay.store import OpenRun, RunRecord, Store, writing
 from assay.store.payload import Payload
+from assay.store.schema import RUNS
 from assay.web.moments import describe_status, progress_of
 from tests.web.samples import Client, made_scores
 
@@ -257,10 +258,11 @@ def test_progress_is_percent_count_rate_time_left_and_what_is_done_now(tmp_path:
         run.progress(0, 0)
         assert describe_status(store.run(1)) == "running"
         assert progress_of(store.run(1))["rate"] is None
-        with store.database.writing() as connection:
-            began = (datetime.now(UTC) - timedelta(seconds=1000)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-            writing.update_running(connection, run.id, created=began)
         run.progress(3000, 6000, "encoding documents")
+        now = datetime.now(UTC)
+        moments = [f"{now - timedelta(seconds=ago):%Y-%m-%dT%H:%M:%S.%fZ}" for ago in (1000, 0)]
+        with store.database.writing() as connection:
+            connection.execute(RUNS.update().values(created=moments[0], updated=moments[1]))
         far = progress_of(store.run(1))
         assert (far["percent"], far["done"], far["total"]) == (50.0, 3000, 6000)
         assert far["rate"] == pytest.approx(3.0, rel=0.02)
@@ -270,9 +272,9 @@ def test_progress_is_percent_count_rate_time_left_and_what_is_done_now(tmp_path:
         assert data["progress"]["now"] == "encoding documents"
         assert (
             data["shown_status"]
-            == "running 50 % · 3,000 of 6,000 · 3.0/s · 17 min left · encoding documents"
+            == "running 50 %, 3,000 of 6,000, 3/s, 16 min 40 s left: encoding documents"
         )
-        assert "running 50 % · 17 min left" in client("/runs").text
+        assert "running 50 %, 16 min 40 s left" in client("/runs").text
         run.set_result(made_scores(1))
         run.finish()
         assert (store.run(1).message, store.run(1).name) == ("", "live")
@@ -285,6 +287,6 @@ def test_a_silent_run_has_no_time_left(tmp_path: Path):
         OpenRun(store, 1).progress(5, 10)
         old = "2026-01-01T00:00:00.000000Z"
         with store.database.writing() as connection:
-            connection.execute(assay.store.schema.RUNS.update().values(created=old, updated=old))
-        assert re.fullmatch(r"running 50 % · silent for \d+ days", describe_status(store.run(1)))
+            connection.execute(RUNS.update().values(created=old, updated=old))
+        assert re.fullmatch(r"running 50 %, silent for \d+ days", describe_status(store.run(1)))
         assert progress_of(store.run(1))["seconds_left"] is None

@@ -50,6 +50,12 @@ class OpenRun:
         with self._store.database.writing() as connection:
             writing.update_running(connection, self.id, **far)
 
+    def set_name(self, name: str) -> None:
+        """Name the run and its model, where that was not known when it began."""
+        check_name(name, "name")
+        with self._store.database.writing() as connection:
+            writing.update_running(connection, self.id, name=name, model=name)
+
     def set_dataset(self, dataset: str) -> None:
         """Name the dataset, where it was not known when the run began."""
         check_name(dataset, "dataset")

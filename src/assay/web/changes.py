@@ -7,6 +7,7 @@ difference excludes 0. Where the queries differ, the intervals of both means mus
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -25,7 +26,7 @@ from assay.store.schema import BLOBS
 from assay.store.summaries import RunMean, query_checksums
 from assay.web.score_cache import LRUCache
 
-__all__ = ["EQUAL", "Change", "ChangeCache"]
+__all__ = ["EQUAL", "PENDING", "Change", "ChangeCache"]
 
 EQUAL: Final = "the same values"
 _LEVEL: Final = 0.95
@@ -51,31 +52,51 @@ class Change:
         return {"better": "better", "worse": "worse", "same": "no significant change"}[self.kind]
 
 
+PENDING: Final = Change(note="being tested")
+
+
 class ChangeCache:
     """Changes from one finished run to another, tested once: neither of them changes any more."""
 
     def __init__(self) -> None:
-        self._known: LRUCache[Change] = LRUCache(_MOST)
+        self._known: LRUCache[Future[Change]] = LRUCache(_MOST)
+        self._worker = ThreadPoolExecutor(1, "assay-changes")
 
     def along(
-        self, connection: Connection, series: Sequence[RunMean], measure: str
+        self,
+        connection: Connection,
+        series: Sequence[RunMean],
+        measure: str,
+        timeout: float | None,
     ) -> list[Change]:
         """How each run of a series differs from the one before; the first from nothing."""
-        found = self.between(connection, list(pairwise(series)), measure)
+        found = self.between(connection, list(pairwise(series)), measure, timeout)
         return [Change(), *found] if series else []
 
     def between(
-        self, connection: Connection, pairs: Sequence[tuple[RunMean, RunMean]], measure: str
+        self,
+        connection: Connection,
+        pairs: Sequence[tuple[RunMean, RunMean]],
+        measure: str,
+        timeout: float | None,
     ) -> list[Change]:
-        """How the second run of each pair differs from the first."""
+        """How the second run of each pair differs from the first.
+
+        `PENDING` where that takes longer than `timeout`, in seconds; the tests go on meanwhile.
+        """
         new = [pair for pair in pairs if _key(*pair, measure) not in self._known]
         runs = {one.id: one for pair in new for one in pair}
         values = _query_values(connection, list(runs.values()), measure)
         is_mean = _is_mean(measure)
-        return [
-            self._known.get(_key(old, now, measure), partial(_change, old, now, values, is_mean))
+        tests = [
+            self._known.get(
+                _key(old, now, measure),
+                partial(self._worker.submit, _change, old, now, values, is_mean),
+            )
             for old, now in pairs
         ]
+        wait(tests, timeout)
+        return [test.result() if test.done() else PENDING for test in tests]
 
 
 def _key(old: RunMean, new: RunMean, measure: str) -> tuple[str, str, str]:

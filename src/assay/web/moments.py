@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from assay.core.progress import describe_progress
 from assay.store import Run
 from assay.store.summaries import RunSummary
 
@@ -64,34 +65,18 @@ def progress_of(run: Run | RunSummary) -> dict[str, Any]:
 
 
 def describe_status(run: Run | RunSummary, *, whole: bool = False) -> str:
-    """The status of a run: its progress, and how long it has shown none."""
+    """The status of a run: its progress in the words of the terminal, or how long it has none."""
     if run.status != "running":
         return run.status
-    far = progress_of(run)
-    words = ["running" if far["percent"] is None else f"running {far['percent']:.0f} %"]
-    if whole and run.total:
-        words.append(f"{run.done:,} of {run.total:,}")
-    if whole and far["rate"]:
-        words.append(_format_rate(far["rate"]))
     silent = _seconds_since(run.updated)
+    took = 0.0 if silent > _SILENT else _seconds_between(run.created, run.updated)
+    words = describe_progress(run.done, run.total or None, took).split(", ")
+    if not whole:  # the share, and the time left
+        words = [*words[:1], *(word for word in words[1:] if word.endswith(" left"))]
     if silent > _SILENT:
         words.append(f"silent for {_format_duration(silent)}")
-    elif far["seconds_left"]:
-        words.append(f"{_format_duration(far['seconds_left'])} left")
-    if whole and far["now"]:
-        words.append(far["now"])
-    return " · ".join(words)
-
-
-def _format_rate(rate: float) -> str:
-    """How much is done in a time.
-
-    >>> _format_rate(1234.5), _format_rate(3.25), _format_rate(0.1)
-    ('1,234/s', '3.2/s', '6.0/min')
-    """
-    if rate < 1:
-        return f"{60 * rate:.1f}/min"
-    return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
+    now = f": {run.message}" if whole and run.message else ""
+    return f"running {', '.join(filter(None, words))}".strip() + now
 
 
 def _seconds_since(moment: str) -> float:
@@ -108,10 +93,9 @@ def _seconds_between(first: str, last: str) -> float:
 def _format_duration(seconds: float) -> str:
     """A length of time.
 
-    >>> [_format_duration(one) for one in (5, 700, 8000, 200000)]
-    ['5 s', '12 min', '2 h', '2 days']
+    >>> _format_duration(700), _format_duration(8000), _format_duration(200000)
+    ('11 min', '2 h', '2 days')
     """
-    for unit, size, most in (("s", 1, 90), ("min", 60, 5400), ("h", 3600, 172800)):
-        if seconds < most:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds / 86400:.0f} days"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min"
+    return f"{seconds // 3600:.0f} h" if seconds < 172800 else f"{seconds // 86400:.0f} days"

@@ -390,6 +390,7 @@ def _run(
     output.silence_logging()
     collection = request.load()
     saving.set_dataset(collection.name)
+    saving.set_name(request.plan.names[0])
     changes: dict[str, Any] = {"conventions": rules}
     if chosen["depth"]:
         changes["depth"] = chosen["depth"]

@@ -15,7 +15,7 @@ from assay.store.overviews import Headline, RunGroup, find_headlines, group_runs
 from assay.store.summaries import RunMean, count_statuses, find_means, find_summaries
 from assay.store.tables import list_data
 from assay.tables.table import Cell, Table
-from assay.web.changes import Change
+from assay.web.changes import PENDING, Change
 from assay.web.moments import describe_status, exact_moment, format_moment
 from assay.web.page import PageRequest, PageRoute, WebPage
 from assay.web.page_table import PageTable
@@ -38,9 +38,9 @@ def home_page(request: PageRequest) -> WebPage:
         counts = count_statuses(connection)
         heads = find_headlines(connection)
         groups = group_runs(connection, "dataset")
-        recent = count_since(groups, connection, since)
+        recent = {one.name: one.runs for one in group_runs(connection, "status", since=since)}
         newest = find_summaries(connection, limit=_NEWEST)
-        drops = _find_regressions(request, connection, heads, since)
+        drops, pending = _find_regressions(request, connection, heads, since)
     news = list(_find_news(heads, since))
     boards = _boards(groups, heads)
     return WebPage(
@@ -57,14 +57,14 @@ def home_page(request: PageRequest) -> WebPage:
             "runs": list_data(newest),
         },
         [_dataset_table(boards), _run_table(newest)],
-        {"drops": drops, "news": news[:_MOST_NEWS], "boards": boards, "n_news": len(news)},
+        {
+            "drops": drops,
+            "retry_after": int(pending),
+            "news": news[:_MOST_NEWS],
+            "boards": boards,
+            "n_news": len(news),
+        },
     )
-
-
-def count_since(groups: Sequence[RunGroup], connection: Connection, since: str) -> dict[str, int]:
-    """Runs that began since a moment, by status."""
-    found = group_runs(connection, "status", since=since)
-    return {one.name: one.runs for one in found}
 
 
 @dataclass(frozen=True)
@@ -156,21 +156,25 @@ class Regression:
 
 def _find_regressions(
     request: PageRequest, connection: Connection, heads: Sequence[Headline], since: str
-) -> list[Regression]:
-    """Of the runs since then with the largest drops, those that are clearly worse."""
+) -> tuple[list[Regression], bool]:
+    """Of the runs since then with the largest drops, those that are clearly worse.
+
+    The second is whether some are still being tested.
+    """
     drops = sorted(_drops(heads, since), key=lambda pair: _change_of(*pair))[:_MOST_TESTED]
-    found = []
+    found, pending = [], False
     for measure in dict.fromkeys(new.measure for _, new in drops):
         ids = {one.id for pair in drops for one in pair if one.measure == measure}
         means = {one.id: one for one in find_means(connection, measure, id=sorted(ids))}
         pairs = [(means[old.id], means[new.id]) for old, new in drops if new.measure == measure]
-        changes = request.cache.changes.between(connection, pairs, measure)
+        changes = request.cache.changes.between(connection, pairs, measure, request.timeout)
+        pending = pending or PENDING in changes
         found += [
             Regression(new, old, measure, change)
             for (old, new), change in zip(pairs, changes, strict=True)
             if change.kind == "worse"
         ]
-    return sorted(found, key=lambda one: one.run.created, reverse=True)
+    return sorted(found, key=lambda one: one.run.created, reverse=True), pending
 
 
 def _drops(heads: Sequence[Headline], since: str) -> Iterable[tuple[Headline, Headline]]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from assay.report.svg import TrendPoint, trend_line
 from assay.store.summaries import RunMean, find_means, list_datasets, list_measures
 from assay.tables.table import Cell, Table
-from assay.web.changes import EQUAL, Change
+from assay.web.changes import EQUAL, PENDING, Change
 from assay.web.moments import exact_moment, format_moment
 from assay.web.page import PageRequest, PageRoute, WebPage
 from assay.web.page_table import PageTable
@@ -36,7 +36,7 @@ def trends_page(request: PageRequest) -> WebPage:
         system = named if named in systems else next(iter(systems), "")
         chosen = [row for row in rows if row.name == system and row.value is not None]
         series = chosen[:_MOST_RUNS][::-1]
-        changes = request.cache.changes.along(connection, series, measure)
+        changes = request.cache.changes.along(connection, series, measure, request.timeout)
     worse = [one for one, change in zip(series, changes, strict=True) if change.kind == "worse"]
     return WebPage(
         "trends",
@@ -60,6 +60,7 @@ def trends_page(request: PageRequest) -> WebPage:
             "chart": _chart(series, changes, measure),
             "verdict": _verdict(series, changes, measure),
             "any_worse": bool(worse),
+            "retry_after": int(PENDING in changes),
         },
     )
 
@@ -69,6 +70,8 @@ def _verdict(series: Sequence[RunMean], changes: Sequence[Change], measure: str)
         return ""
     last, change = series[-1], changes[-1]
     now = f"The newest run ({last.id}) reaches {last.value:.4f} on {measure}"
+    if PENDING in changes:
+        return f"{now}; the changes are being tested."
     falls = [one.id for one, c in zip(series, changes, strict=True) if c.kind == "worse"]
     return f"{now}: {_describe_change(change)}. {_regressions(falls)}."
 
