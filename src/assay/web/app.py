@@ -40,7 +40,7 @@ from assay.web.store_handle import StoreHandle
 __all__ = ["make_app"]
 
 _ENDINGS: Final = (".json", ".csv", "")  # the bare path last: it would match the others, too
-_TIMEOUT: Final = 0.1  # seconds; then a page is shown without its statistics, and reloads itself
+_TIMEOUT: Final = 0.06  # seconds; then a page is shown without its statistics, and reloads itself
 _MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
