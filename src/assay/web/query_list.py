@@ -14,7 +14,7 @@ from assay.store import Run, Store
 from assay.store.summaries import read_query_texts
 from assay.web.page import PageRequest
 
-__all__ = ["Neighbours", "find_queries", "neighbours_of", "read_texts", "row_notes"]
+__all__ = ["QueryNeighbours", "find_queries", "neighbours_of", "read_texts", "row_notes"]
 
 _LONGEST: Final = 160  # what fits beside an id; the page of the query has the whole text
 
@@ -70,7 +70,7 @@ def _all_texts(request: PageRequest, runs: Sequence[Run]) -> dict[str, str]:
     return {}
 
 
-class Neighbours:
+class QueryNeighbours:
     """Where a query stands in a list: its place, and the addresses of those beside it."""
 
     def __init__(self, request: PageRequest, queries: Sequence[Any], place: int) -> None:
@@ -82,8 +82,10 @@ class Neighbours:
         )
 
 
-def neighbours_of(request: PageRequest, query: str, ids: Ids, positions: Ints) -> Neighbours | None:
+def neighbours_of(
+    request: PageRequest, query: str, ids: Ids, positions: Ints
+) -> QueryNeighbours | None:
     """The neighbours of a query among some in an order; None where it is not among them."""
     queries = ids.take(positions).to_list()
     place = next((i for i, one in enumerate(queries) if str(one) == query), None)
-    return None if place is None else Neighbours(request, queries, place)
+    return None if place is None else QueryNeighbours(request, queries, place)

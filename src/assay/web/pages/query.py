@@ -23,7 +23,7 @@ from assay.web.page_table import PageTable, rows_as_dicts
 from assay.web.pages.compare import QueryTable, find_comparison
 from assay.web.pages.run import list_queries
 from assay.web.params import address, find_runs
-from assay.web.query_list import Neighbours, neighbours_of
+from assay.web.query_list import QueryNeighbours, neighbours_of
 from assay.web.score_cache import Pending
 
 __all__ = ["ROUTE", "query_page"]
@@ -137,7 +137,7 @@ def _runs_without_results(
 
 def _neighbours(
     request: PageRequest, runs: Sequence[Run], scores: Sequence[Scores | None]
-) -> Neighbours | None:
+) -> QueryNeighbours | None:
     """The queries beside this one: in the list that led here, or in the order of their ids."""
     query = request.params.get("query")
     listed = _listed(request, runs, scores) if "sort" in request.params else None

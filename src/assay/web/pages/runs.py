@@ -64,7 +64,7 @@ def runs_page(request: PageRequest) -> WebPage:
         some = {key: filters[key] for key in ("task", "dataset")}
         choices["measure"] = list_measures(connection, **some)
         filters["measure"] = params.get_name("measure", choices["measure"])
-        view = _View.of(params, filters, choices["measure"])
+        view = _ListView.of(params, filters, choices["measure"])
         context = {
             "choices": choices,
             "filters": filters,
@@ -81,7 +81,7 @@ def runs_page(request: PageRequest) -> WebPage:
 
 
 @dataclass(frozen=True)
-class _View:
+class _ListView:
     """What the address says about the list: its order, columns, measures and grouping."""
 
     filters: dict[str, Any]
@@ -93,7 +93,7 @@ class _View:
     group: str
 
     @classmethod
-    def of(cls, params: QueryParams, filters: dict[str, Any], measures: list[str]) -> _View:
+    def of(cls, params: QueryParams, filters: dict[str, Any], measures: list[str]) -> _ListView:
         """From the parameters of the page."""
         measure = canonical(filters["measure"]) if filters["measure"] else ""
         group = params.get_choice("group", ("", *_GROUPS), "")
@@ -134,7 +134,7 @@ def _filters(params: QueryParams, choices: dict[str, list[str]]) -> dict[str, An
 
 
 def _listed(
-    request: PageRequest, connection: Connection, view: _View, context: dict[str, Any]
+    request: PageRequest, connection: Connection, view: _ListView, context: dict[str, Any]
 ) -> WebPage:
     """The page with a row for each run."""
     total = count_runs(connection, **view.filters)
@@ -161,7 +161,7 @@ def _listed(
 
 
 def _usual_measures(
-    connection: Connection, runs: Sequence[RunSummary], view: _View
+    connection: Connection, runs: Sequence[RunSummary], view: _ListView
 ) -> Sequence[str]:
     """The measures of the task that most runs of the page are of; those of others say nothing."""
     tasks = Counter(run.task for run in runs if run.means())
@@ -173,7 +173,7 @@ def _usual_measures(
 
 
 def _data(
-    runs: Sequence[RunSummary], counts: dict[str, int], paging: Paging, view: _View
+    runs: Sequence[RunSummary], counts: dict[str, int], paging: Paging, view: _ListView
 ) -> dict[str, Any]:
     rows = list_data(runs)
     for row, run in zip(rows, runs, strict=True):
@@ -199,7 +199,7 @@ def _data(
 ColumnSpec = tuple[str, str, Callable[[RunSummary], Cell]]
 
 
-def _columns(runs: Sequence[RunSummary], shown: list[str], view: _View) -> list[ColumnSpec]:
+def _columns(runs: Sequence[RunSummary], shown: list[str], view: _ListView) -> list[ColumnSpec]:
     """Key, head and cell of each column; those that nobody chose are left out where empty."""
     if view.columns:
         keys = ["name", *(key for key in view.columns if key != "name")]
@@ -231,7 +231,7 @@ def _page_table(
     request: PageRequest,
     runs: Sequence[RunSummary],
     columns: list[ColumnSpec],
-    view: _View,
+    view: _ListView,
     paging: Paging,
 ) -> PageTable:
     keys = {i: key for i, (key, _, _) in enumerate(columns)}
@@ -270,7 +270,7 @@ def _links(run: RunSummary, place: dict[str, int]) -> dict[int, str]:
 
 
 def _grouped(
-    request: PageRequest, connection: Connection, view: _View, context: dict[str, Any]
+    request: PageRequest, connection: Connection, view: _ListView, context: dict[str, Any]
 ) -> WebPage:
     """The page with a row for each name, dataset, tag, task or model."""
     shown = view.choose_measures(view.measures)
@@ -298,7 +298,7 @@ def _group_key(one: RunGroup, by: str) -> tuple[bool, Any]:
 
 
 def _group_table(
-    request: PageRequest, groups: Sequence[RunGroup], shown: Sequence[str], view: _View
+    request: PageRequest, groups: Sequence[RunGroup], shown: Sequence[str], view: _ListView
 ) -> PageTable:
     rows = tuple(
         (
