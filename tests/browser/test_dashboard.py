@@ -324,6 +324,8 @@ def test_works_without_script(visited, sites):
 def test_a_running_run_is_followed_until_it_ends(visited, sites):
     with assay.store.open(f"{sites['folder']}/demo.db") as store:
         run = store.begin(RunRecord("live", dataset="live"))
+        home = visited(sites["demo"])  # while nobody knows how much there is to do
+        assert home.locator(f"[data-run='{run.id}'] progress").count() == 0
         run.progress(1, 4)
         listed = visited(f"{sites['demo']}/runs?dataset=live")
         page = visited(f"{sites['demo']}/run/{run.id}")
@@ -332,11 +334,17 @@ def test_a_running_run_is_followed_until_it_ends(visited, sites):
         page.wait_for_selector("text=running 75 %")
         listed.wait_for_selector("td:has-text('running 75 %')")
         assert page.evaluate("document.querySelector('progress').value") == 3
+        home.wait_for_selector("td:has-text('running 75 %')")
+        assert home.locator(f"[data-run='{run.id}'] progress").get_attribute("value") == "3"
         run.set_result(made_scores(5))
         run.finish()
         page.wait_for_selector("#numbers")
         listed.wait_for_selector("td.finished")
-        assert page.complaints == listed.complaints == []
+        home.wait_for_selector("tr:has-text('live') td.finished")
+        assert (
+            page.locator("#numbers .strip .range").count() > 0
+        )
+        assert page.complaints == listed.complaints == home.complaints == []
         store.delete(run.id)
 
 

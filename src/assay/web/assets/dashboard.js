@@ -109,8 +109,11 @@
             continue;
           }
           shown.querySelector("[data-words]").textContent = run.shown_status;
-          const bar = shown.querySelector("progress");
-          if (bar && run.total > 0) { bar.max = run.total; bar.value = run.done; }
+          if (run.total > 0) {
+            const bar = shown.querySelector("progress") ?? shown.appendChild(document.createElement("progress"));
+            bar.max = run.total;
+            bar.value = run.done;
+          }
         }
       }
     } catch { /* the server is unreachable: try again later */ }

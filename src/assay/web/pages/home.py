@@ -12,13 +12,19 @@ from typing import Any, Final
 from sqlalchemy import Connection
 
 from assay.store.overviews import Headline, RunGroup, find_headlines, group_runs
-from assay.store.summaries import RunMean, count_statuses, find_means, find_summaries
-from assay.store.tables import list_data
+from assay.store.summaries import (
+    RunMean,
+    RunSummary,
+    count_statuses,
+    find_means,
+    find_summaries,
+)
 from assay.tables.table import Cell, Table
 from assay.web.changes import PENDING, Change
 from assay.web.moments import describe_status, exact_moment, format_moment
 from assay.web.page import PageRequest, PageRoute, WebPage
 from assay.web.page_table import PageTable
+from assay.web.pages.runs import live_rows
 from assay.web.params import address
 
 __all__ = ["ROUTE", "home_page"]
@@ -54,7 +60,7 @@ def home_page(request: PageRequest) -> WebPage:
             "datasets": [asdict(one) for one in boards],
             "news": [asdict(one) for one in news],
             "regressions": [one.to_dict() for one in drops],
-            "runs": list_data(newest),
+            "runs": live_rows(newest),
         },
         [_dataset_table(boards), _run_table(newest)],
         {
@@ -224,7 +230,7 @@ def _dataset_table(boards: Sequence[Board]) -> PageTable:
     )
 
 
-def _run_table(runs: Sequence[Any]) -> PageTable:
+def _run_table(runs: Sequence[RunSummary]) -> PageTable:
     rows = tuple(
         (
             Cell(run.name),

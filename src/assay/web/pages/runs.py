@@ -30,7 +30,7 @@ from assay.web.page import PageRequest, PageRoute, WebPage
 from assay.web.page_table import PageTable, Paging, sort_links
 from assay.web.params import QueryParams, address
 
-__all__ = ["ROUTE", "runs_page"]
+__all__ = ["ROUTE", "live_rows", "runs_page"]
 
 _LISTED: Final = ("task", "dataset", "model", "tag")
 _FILTERS: Final = ("name", *_LISTED, "status", "measure")
@@ -175,6 +175,20 @@ def _usual_measures(
 def _data(
     runs: Sequence[RunSummary], counts: dict[str, int], paging: Paging, view: _ListView
 ) -> dict[str, Any]:
+    return {
+        "filters": view.filters,
+        "sort": view.by,
+        "descending": view.descending,
+        "statuses": counts,
+        "total": paging.total,
+        "number": paging.number,
+        "per_page": paging.per_page,
+        "runs": live_rows(runs),
+    }
+
+
+def live_rows(runs: Sequence[RunSummary]) -> list[dict[str, Any]]:
+    """Runs for JSON with how far they are, which the script of a page follows."""
     rows = list_data(runs)
     for row, run in zip(rows, runs, strict=True):
         row |= {
@@ -184,16 +198,7 @@ def _data(
             "shown_status": describe_status(run),
             "progress": progress_of(run) if run.status == "running" else None,
         }
-    return {
-        "filters": view.filters,
-        "sort": view.by,
-        "descending": view.descending,
-        "statuses": counts,
-        "total": paging.total,
-        "number": paging.number,
-        "per_page": paging.per_page,
-        "runs": rows,
-    }
+    return rows
 
 
 ColumnSpec = tuple[str, str, Callable[[RunSummary], Cell]]
