@@ -341,9 +341,7 @@ def test_a_running_run_is_followed_until_it_ends(visited, sites):
         page.wait_for_selector("#numbers")
         listed.wait_for_selector("td.finished")
         home.wait_for_selector("tr:has-text('live') td.finished")
-        assert (
-            page.locator("#numbers .strip .range").count() > 0
-        )
+        assert page.locator("#numbers .strip .range").count() > 0
         assert page.complaints == listed.complaints == home.complaints == []
         store.delete(run.id)
 

@@ -234,22 +234,22 @@ def _run_table(runs: Sequence[RunSummary]) -> PageTable:
     rows = tuple(
         (
             Cell(run.name),
+            *_first_mean(run.means()),
             Cell(describe_status(run)),
             Cell(run.dataset),
-            *_first_mean(run.means()),
             Cell(run.id, "count"),
             Cell(exact_moment(run.created)),
         )
         for run in runs
     )
-    columns = ("name", "status", "dataset", "mean", "measure", "run", "began (UTC)")
+    columns = ("name", "mean", "measure", "status", "dataset", "run", "began (UTC)")
     return PageTable(
         "newest",
         "Newest runs",
         Table(columns, rows),
         csv="/home.csv?table=newest",
         links=[{0: address(f"/run/{run.id}")} for run in runs],
-        classes=[{1: f"status {run.status}"} for run in runs],
+        classes=[{3: f"status {run.status}"} for run in runs],
         run_ids=[run.id for run in runs],
         run_labels=[f"Compare run {run.id}: {run.name}" for run in runs],
         bars={run.id: (run.done, run.total) for run in runs if run.status == "running"},
