@@ -16,8 +16,14 @@ from tests.web.samples import Client
 THREE = "run=1&run=2&run=3"
 
 
+def whole(client: Client, query: str) -> str:
+    """The page with its statistics, for which JSON waits."""
+    assert client(f"/compare.json?{query}").status == 200
+    return client(f"/compare?{query}").text
+
+
 def test_all_pairs_are_a_square_of_links(client: Client):
-    page = client(f"/compare?{THREE}&measure=AP").text
+    page = whole(client, f"{THREE}&measure=AP")
     square = page.split('id="matrix"', 1)[1].split("</figure>", 1)[0]
     links = [unescape(link) for link in re.findall(r'<a href="([^"]+)"', square)]
     assert len(links) == 3
@@ -27,12 +33,12 @@ def test_all_pairs_are_a_square_of_links(client: Client):
     for link in links:
         assert client(link).status == 200
         assert len(parse_qs(urlsplit(link).query)["run"]) == 2
-    assert 'id="matrix"' not in client("/compare?run=1&run=2").text
-    assert 'id="matrix"' not in client(f"/compare?{THREE}&baseline=1").text
+    assert 'id="matrix"' not in whole(client, "run=1&run=2")
+    assert 'id="matrix"' not in whole(client, f"{THREE}&baseline=1")
 
 
 def test_bars_have_words_and_lead_to_their_queries(client: Client):
-    page = client("/compare?run=1&run=2&measure=AP").text
+    page = whole(client, "run=1&run=2&measure=AP")
     chart = page.split('class="plot bars"', 1)[1].split("</div>", 1)[0]
     bars = re.findall(r'<a href="([^"]+)"><rect[^>]*><title>([^<]+)</title>', chart)
     rows = client("/compare.json?run=1&run=2&measure=AP").json["queries"]["rows"]
@@ -56,8 +62,8 @@ def test_slices_are_those_of_the_library(demo: Path, client: Client):
     page = unescape(client(f"/compare?{THREE}&measure=AP&slice=kind").text)
     for sentence in expected.slices.verdicts["AP"]:
         assert sentence in page
-    assert "By kind" not in client(f"/compare?{THREE}&measure=AP").text
-    assert "By kind" not in client(f"/compare?{THREE}&measure=AP&slice=nothing").text
+    assert "By kind" not in whole(client, f"{THREE}&measure=AP")
+    assert "By kind" not in whole(client, f"{THREE}&measure=AP&slice=nothing")
 
 
 @pytest.mark.parametrize("page", ["/compare", "/run/1"])
