@@ -280,11 +280,14 @@ def cost_picture(
     x = Scale.around((math.log10(p.cost) for p in known), margin=0.12)
     y = Scale.around(end for p in known for end in (p.value, p.low, p.high))
     front = pareto_front(known)
-    marks = [_below(x.at(math.log10(tick)), write(tick)) for tick in _log_ticks(x)]
-    marks += [svg_text("50%", "100%", cost, class_="middle title", dy="2.9em")]
+    marks = [
+        _below(x.at(math.log10(tick)), write(tick).replace(".0 ", " ")) for tick in _log_ticks(x)
+    ]
+    marks += [svg_text("50%", "100%", cost, class_="middle", dy="2.9em")]
     marks += _front_line(front, x, y)
-    shown = _labelled([*front, *(p for p in known if p not in front)], x, y)
-    marks += [_cost_mark(p, x, y, write, first=p in front, named=p in shown) for p in known]
+    ranked = sorted(known, key=lambda one: (one not in front, -one.value))
+    sides = _label_sides(ranked, x, y)
+    marks += [_cost_mark(p, x, y, write, first=p in front, side=sides.get(p, "")) for p in known]
     best = ", ".join(p.name for p in front)
     described = f"{measure} against {cost} of {len(known)} systems; none is both cheaper and better"
     return _frame("costs", f"{described} than {best}", _ticks(y), "".join(marks))
@@ -295,7 +298,7 @@ def _log_ticks(scale: Scale) -> list[float]:
     steps = (1, 2, 5) if scale.high - scale.low < 2.5 else (1,)
     powers = range(math.floor(scale.low), math.ceil(scale.high) + 1)
     every = [step * 10.0**power for power in powers for step in steps]
-    return [tick for tick in every if scale.low <= math.log10(tick) <= scale.high]
+    return [tick for tick in every if 4 <= scale.at(math.log10(tick)) <= 96]
 
 
 def _front_line(front: Sequence[CostPoint], x: Scale, y: Scale) -> list[str]:
@@ -309,27 +312,35 @@ def _front_line(front: Sequence[CostPoint], x: Scale, y: Scale) -> list[str]:
     return steps
 
 
-def _labelled(points: Sequence[CostPoint], x: Scale, y: Scale) -> list[CostPoint]:
-    """Those whose names do not cover another's, the first first."""
-    kept: list[tuple[CostPoint, float, float]] = []
-    for point in points:
-        at = x.at(math.log10(point.cost)), y.at(point.value)
-        if all(abs(at[1] - b) > 6 or abs(at[0] - a) > 16 for _, a, b in kept):
-            kept.append((point, *at))
-    return [point for point, *_ in kept]
+def _label_sides(points: Sequence[CostPoint], x: Scale, y: Scale) -> dict[CostPoint, str]:
+    """Where the name of each stands that covers no other name and no mark, the first first."""
+    places = {point: (x.at(math.log10(point.cost)), y.at(point.value)) for point in points}
+    names: list[tuple[float, float, float]] = []
+    sides = {}
+    for point, (at, up) in places.items():
+        long = 2 + 1.4 * len(_brief(point.name))  # percent of a chart of half a page
+        marks = [(a - 1, a + 1, b) for other, (a, b) in places.items() if other != point]
+        for side, left in (("start", at + 1), ("end", at - 1 - long)):
+            covers = [
+                abs(up - b) < 6 and left < c and a < left + long for a, c, b in (*names, *marks)
+            ]
+            if not any(covers) and left >= 0 and left + long <= 112:
+                names.append((left, left + long, up))
+                sides[point] = side
+                break
+    return sides
 
 
 def _cost_mark(
-    p: CostPoint, x: Scale, y: Scale, write: Callable[[float], str], *, first: bool, named: bool
+    p: CostPoint, x: Scale, y: Scale, write: Callable[[float], str], *, first: bool, side: str
 ) -> str:
-    across = x.at(math.log10(p.cost))
-    at = percent(across), percent(100 - y.at(p.value))
+    at = percent(x.at(math.log10(p.cost))), percent(100 - y.at(p.value))
     ends, words = "", f"{p.value:.4f}"
     if p.low is not None and p.high is not None:
         ends = line(at[0], percent(100 - y.at(p.low)), at[0], percent(100 - y.at(p.high)))
         words += f" [{p.low:.4f}, {p.high:.4f}]"
-    side, away = ("end", -9) if across > 70 else ("start", 9)
-    label = svg_text(*at, _brief(p.name), class_=side, dx=away, dy="-.35em") if named else ""
+    away = -9 if side == "end" else 9
+    label = svg_text(*at, _brief(p.name), class_=side, dx=away, dy="-.35em") if side else ""
     tip = tag("title", html_text(f"{p.name}: {words}, {write(p.cost)}"))
     mark = f"{tip}{ends}{circle(*at, 5)}{label}"
     kind = "system first" if first else "system"

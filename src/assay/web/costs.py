@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from assay.core.text import format_bytes, format_rate, format_time
 from assay.store.overviews import RunCosts
-from assay.tables.units import format_bytes, format_rate, format_time
 
 __all__ = ["COSTS", "Cost", "describe_costs"]
 
@@ -28,7 +28,7 @@ def _encode_seconds(costs: RunCosts) -> float | None:
 
 
 def _bytes(number: float) -> str:
-    return format_bytes(number) or ""
+    return format_bytes(int(number)) or ""
 
 
 COSTS: Final = {

@@ -13,6 +13,7 @@ from assay.arrays import Floats
 from assay.comparison.compare import Comparison, compare
 from assay.core.hits import Hits
 from assay.core.ranking import Ranking
+from assay.core.text import format_bytes, format_rate, format_time
 from assay.display import report_on
 from assay.errors import StorageError, UsageError
 from assay.io.chunking import ChunkRule
@@ -22,7 +23,6 @@ from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RunRecord
 from assay.scoring.scores import Scores
 from assay.tables.page import html_page, text_page
-from assay.tables.units import format_bytes, format_rate, format_time
 from assay.tasks.bench.chunk_aggregation import ChunkAggregation
 from assay.tasks.bench.explain import SnippetBuilder
 from assay.tasks.bench.findings import diagnose

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from assay.arrays import numbers_or_none
 from assay.comparison.tables import power_note
+from assay.core.text import format_bytes, format_rate, format_time
 from assay.stats.ranks import split_letters
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
-from assay.tables.units import format_bytes, format_rate, format_time
 
 if TYPE_CHECKING:
     from assay.comparison.compare import Comparison, Standing

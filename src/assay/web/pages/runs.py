@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection
 
+from assay.core.text import format_time
 from assay.errors import UsageError
 from assay.runs.aggregates import canonical
 from assay.store.overviews import RunGroup, group_runs
@@ -24,7 +25,6 @@ from assay.store.summaries import (
 )
 from assay.store.tables import list_data
 from assay.tables.table import Cell, Table
-from assay.tables.units import format_time
 from assay.web.moments import describe_status, exact_moment, format_moment, progress_of
 from assay.web.page import PageRequest, PageRoute, WebPage
 from assay.web.page_table import PageTable, Paging, sort_links
