@@ -40,7 +40,7 @@ def test_all_pairs_are_a_square_of_links(client: Client):
 def test_bars_have_words_and_lead_to_their_queries(client: Client):
     page = whole(client, "run=1&run=2&measure=AP")
     chart = page.split('class="plot bars"', 1)[1].split("</div>", 1)[0]
-    bars = re.findall(r'<a href="([^"]+)"><rect[^>]*><title>([^<]+)</title>', chart)
+    bars = re.findall(r'<a href="([^"]+)" tabindex="-1"><rect[^>]*><title>([^<]+)</title>', chart)
     rows = client("/compare.json?run=1&run=2&measure=AP").json["queries"]["rows"]
     values = {row["query"]: row["dense − lexical"] for row in rows}
     assert len(bars) == sum(value != 0 for value in values.values())

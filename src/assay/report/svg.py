@@ -80,22 +80,12 @@ def _level(at: float, kind: str) -> str:
     return line("0", y, "100%", y, class_=kind)
 
 
-def _frame(
-    kind: str,
-    description: str,
-    ticks: Sequence[tuple[float, str]],
-    marks: str,
-    *,
-    interactive: bool = False,
-) -> Markup:
-    """A chart with its axis at the left; ticks are places in percent from below, and words.
-
-    Links inside of one that is `interactive` are read one by one, those of an image are not.
-    """
+def _frame(kind: str, description: str, ticks: Sequence[tuple[float, str]], marks: str) -> Markup:
+    """A chart with its axis at the left; ticks are places in percent from below, and words."""
     grid = "".join(_level(at, "grid") for at, _ in ticks)
     words = "".join(svg_text("100%", percent(100 - at), text, dy=".35em") for at, text in ticks)
     axis = tag("svg", words, class_="axis", aria_hidden="true")
-    role = "group" if interactive else "img"
+    role = "group" if "<a " in marks else "img"  # links inside of an image are not read
     area = tag("svg", grid + marks, class_="area", role=role, aria_label=description)
     return Markup(tag("div", axis + area, class_=f"plot {kind}"))
 
@@ -177,9 +167,9 @@ def difference_bars(
             one = describe(position)
             kind = "win" if value > 0 else "loss"
             bar = rect(*map(percent, place), class_=kind, tip=one.tip)
-            bars.append(tag("a", bar, href=one.href))
+            bars.append(tag("a", bar, href=one.href, tabindex=-1))  # the table has them all
     marks = "".join([*bars, _level(zero, "zero")])
-    return _frame("bars", description, _ticks(y), marks, interactive=True)
+    return _frame("bars", description, _ticks(y), marks)
 
 
 @dataclass(frozen=True)
@@ -212,7 +202,7 @@ def trend_line(
     dates = _dates([point.when for point in points])
     marks += [_below(xs[i], dates[i]) for i in range(0, len(points), step)]
     description = f"{measure} of {len(points)} runs in the order of time"
-    return _frame("trend", description, _ticks(y), "".join(marks), interactive=True)
+    return _frame("trend", description, _ticks(y), "".join(marks))
 
 
 def _dates(moments: Sequence[str]) -> list[str]:

@@ -196,6 +196,7 @@ def _systems(request: PageRequest, found: Comparison, runs: Sequence[Run]) -> Pa
             for mean, row in zip(means, table.rows, strict=True)
         ],
         picture_after=2,
+        picture_head="interval",
     )
 
 
