@@ -70,6 +70,7 @@ OTHER_SORTS = {
     "models/tokens.py": "texts by length, to fill batches",
     "native/twins/__init__.py": "grades, to count them",
     "report/chart_data.py": "groups by size",
+    "report/svg.py": "queries by difference, for bars",
     "stats/separation.py": "pairs by distance, for the area under a curve",
     "store/run.py": "values for a chart",
     "tasks/bench/explain.py": "documents by grade, for a page",

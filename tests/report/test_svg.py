@@ -11,6 +11,7 @@ import pytest
 from assay.report.svg import (
     CostPoint,
     Curve,
+    QueryBar,
     TrendPoint,
     cost_picture,
     curve_lines,
@@ -22,6 +23,10 @@ from assay.report.svg import (
 )
 from assay.tables.svg import Scale
 from tests.hostile import HOSTILE
+
+
+def bar_of(position: int) -> QueryBar:
+    return QueryBar(f"/query?query=q{position}", f"q{position}")
 
 
 def parsed(markup: str) -> ElementTree.Element:
@@ -42,12 +47,15 @@ def test_histogram_counts_every_query_once():
 
 
 def test_bars_are_wins_then_losses():
-    found = parsed(difference_bars(np.asarray([-0.5, 0.25, np.nan, 0.0, 0.75]), "x"))
+    found = parsed(difference_bars(np.asarray([-0.5, 0.25, np.nan, 0.0, 0.75]), "x", bar_of))
     kinds = [rect.get("class") for rect in found.iter("rect")]
     assert kinds == ["win", "win", "loss"]
+    links = [link.get("href")[-2:] for link in found.iter("a")]
+    assert links == ["q4", "q1", "q0"]
+    assert [tip.text for tip in found.iter("title")] == links
     heights = [float(rect.get("height").rstrip("%")) for rect in found.iter("rect")]
     assert heights[0] == pytest.approx(3 * heights[1], rel=1e-2)
-    many = parsed(difference_bars(np.random.default_rng(1).normal(size=100_000), "x"))
+    many = parsed(difference_bars(np.random.default_rng(1).normal(size=100_000), "x", bar_of))
     assert 300 < len(list(many.iter("rect"))) <= 400
 
 
@@ -56,7 +64,7 @@ def test_hostile_names_make_no_markup():
         points = [TrendPoint("2026-01-01", 0.5, None, None, "same", "/run/1?x=<", text)]
         for chart in (
             trend_line(points, text),
-            difference_bars(np.ones(3), text),
+            difference_bars(np.ones(3), text, lambda _, text=text: QueryBar("/query", text)),
             histogram(np.ones(3), text, 1.0),
             curve_lines([Curve(text, [(1, 0.5), (10, 0.6)])], text),
             cost_picture([CostPoint(text, 1, 0.5), CostPoint("b", 2, 0.6)], text, text, str),

@@ -23,6 +23,7 @@ from assay.tables.svg import COLOURS, Scale, circle, line, percent, rect, svg_te
 __all__ = [
     "CostPoint",
     "Curve",
+    "QueryBar",
     "TrendPoint",
     "cost_picture",
     "curve_lines",
@@ -86,7 +87,8 @@ def _frame(kind: str, description: str, ticks: Sequence[tuple[float, str]], mark
     grid = "".join(_level(at, "grid") for at, _ in ticks)
     words = "".join(svg_text("100%", percent(100 - at), text, dy=".35em") for at, text in ticks)
     axis = tag("svg", words, class_="axis", aria_hidden="true")
-    area = tag("svg", grid + marks, class_="area", role="img", aria_label=description)
+    role = "group" if "<a " in marks else "img"  # links inside of an image are not read
+    area = tag("svg", grid + marks, class_="area", role=role, aria_label=description)
     return Markup(tag("div", axis + area, class_=f"plot {kind}"))
 
 
@@ -136,24 +138,40 @@ def _mean_line(at: float, mean: float) -> list[str]:
     return [_upright(at, "mean"), words]
 
 
-def difference_bars(differences: Floats, description: str) -> Markup:
-    """Differences of queries, the largest win first; losses hang below the line."""
-    known = np.sort(differences[~np.isnan(differences)])[::-1]
-    if not len(known):
+@dataclass(frozen=True)
+class QueryBar:
+    """What a bar stands for: where a click leads, and the words on hover."""
+
+    href: str
+    tip: str
+
+
+def difference_bars(
+    differences: Floats, description: str, describe: Callable[[int], QueryBar]
+) -> Markup:
+    """Differences of queries, the largest win first; losses hang below the line.
+
+    `describe` says which query stands at a position of the differences.
+    """
+    order = np.argsort(-differences, kind="stable")[: int((~np.isnan(differences)).sum())]
+    if not len(order):
         return _NOTHING
-    shown = known
-    if len(known) > _MOST_BARS:  # evenly, with both ends
-        shown = known[np.linspace(0, len(known) - 1, _MOST_BARS).round().astype(int)]
-    y = Scale.around([0.0, float(known[0]), float(known[-1])])
-    zero, width = y.at(0.0), 100 / len(shown)
+    y = Scale.around([0.0, *differences[order[[0, -1]]].tolist()])
+    if len(order) > _MOST_BARS:  # evenly, with both ends
+        order = order[np.linspace(0, len(order) - 1, _MOST_BARS).round().astype(int)]
+    zero, width = y.at(0.0), 100 / len(order)
     bars = []
-    for number, value in enumerate(shown.tolist()):
+    for number, position in enumerate(order.tolist()):
+        value = float(differences[position])
         height = abs(y.at(value) - zero)
         if height:
-            top = 100 - y.at(max(value, 0.0))
-            place = (number * width, top, width, height)
-            bars.append(rect(*map(percent, place), class_="win" if value > 0 else "loss"))
-    return _frame("bars", description, _ticks(y), "".join([*bars, _level(zero, "zero")]))
+            place = (number * width, 100 - y.at(max(value, 0.0)), width, height)
+            one = describe(position)
+            kind = "win" if value > 0 else "loss"
+            bar = rect(*map(percent, place), class_=kind, tip=one.tip)
+            bars.append(tag("a", bar, href=one.href, tabindex=-1))  # the table has them all
+    marks = "".join([*bars, _level(zero, "zero")])
+    return _frame("bars", description, _ticks(y), marks)
 
 
 @dataclass(frozen=True)
