@@ -115,13 +115,13 @@ def _make_bar() -> Any:
 
 
 @contextmanager
-def progress_bar(what: str, listener: Listener | None = None) -> Iterator[Listener]:
-    """What work of one step is to call with (done, total)."""
+def progress_bar(what: str, listener: Callable[..., None] | None = None) -> Iterator[Listener]:
+    """What work of one step is to call with (done, total); the listener also hears `what`."""
 
     def heard(done: int, total: int | None) -> None:
         tell(what, done, total)
         if listener is not None:
-            listener(done, total)
+            listener(done, total, what)
 
     yield heard
 
