@@ -268,7 +268,7 @@ def test_a_baseline(home: Path, assay: Callable[..., Any]) -> None:
         ([], 2, "No documents given"),
         (["--corpus", "made"], 2, "No model given"),
         (["--corpus", "made", "--model", "bm52"], 2, "Did you mean bm25"),
-        (["--corpus", "nowhere", "--model", "bm25"], 2, "not a folder in BEIR"),
+        (["--corpus", "nowhere", "--model", "bm25"], 5, "nowhere does not exist"),
         (["--corpus", "made", "--model", "bm25", "-m", "nDGC@10"], 2, "nDCG"),
         (["--corpus", "made", "--model", "bm25", "--fold", "max"], 2, "needs chunks"),
         (["--corpus", "made", "--model", "bm25", "--judged", "chunks"], 2, "needs chunks"),

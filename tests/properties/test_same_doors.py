@@ -262,7 +262,7 @@ def test_rank_and_fuse_write_what_the_commands_write(sayings: Sayings) -> None:
 
 
 def test_rank_scores_what_evaluate_scores(sayings: Sayings) -> None:
-    line = "rank q.npy d.npy -k 9 --query-ids q.ids --doc-ids d.ids -r named.qrels -m AP"
+    line = "rank q.npy d.npy -k 9 --query-ids q.ids --doc-ids d.ids -r named.qrels -m AP --full"
     ids = [Path(f"{side}.ids").read_text().split() for side in "qd"]
     found = assay.rank(_vectors("q"), _vectors("d"), 9, query_ids=ids[0], doc_ids=ids[1])
     scores = assay.evaluate(found, "named.qrels", "AP")

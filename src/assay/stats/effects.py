@@ -117,7 +117,7 @@ def detectable_sizes(levels: Sequence[float], n: int, *, power: float = 0.8) -> 
     rest is read off the polynomial through these, where that agrees with others solved for.
 
     >>> detectable_sizes([0.05, 0.01], 100).round(4).tolist()
-    [0.2829, 0.3459]
+    [0.2829, 0.3476]
     """
 
     any_values = np.arange(n, dtype=np.float64)  # to whose spread the answer is proportional
