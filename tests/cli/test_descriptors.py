@@ -360,6 +360,7 @@ def test_names_of_patch_descriptors_and_what_does_not_fit(assay: Assay, tmp_path
     assert (other.code, "of different patches" in other.err) == (3, True)
 
 
+@pytest.mark.slow
 def test_patches_by_a_network_beside_sift_with_time_and_bytes(assay: Assay, tmp_path: Path) -> None:
     pytest.importorskip("skimage")
     pytest.importorskip("onnxruntime")

@@ -47,6 +47,7 @@ def test_twenty_runs_ten_measures_a_thousand_queries_fit():
     assert len(data_of(page)["values"]["measures"]) == 10
 
 
+@pytest.mark.slow
 def test_with_documents_of_every_query_they_fit_as_well():
     report = rich_report(20, 1000)
     page = report.to_html()

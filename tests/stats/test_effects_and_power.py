@@ -160,8 +160,18 @@ def test_ranks_of_little() -> None:
     assert {(each.n, each.n_removed) for each in found} == {(0, 9)}
 
 
-@pytest.mark.parametrize("n", [3, 4, 8, 50, 3000])
-@pytest.mark.parametrize("most", [0.05, 0.5])
+@pytest.mark.parametrize(
+    ("n", "most"),
+    [
+        *[(4, 0.05), (50, 0.5)],
+        *[
+            pytest.param(n, most, marks=pytest.mark.slow)
+            for n in (3, 4, 8, 50, 3000)
+            for most in (0.05, 0.5)
+            if (n, most) not in ((4, 0.05), (50, 0.5))
+        ],
+    ],
+)
 def test_many_levels_give_what_each_gives_alone(n: int, most: float) -> None:
     """Where the polynomial does not reach the answer (few queries, high levels), it is not used."""
     levels = most / np.arange(120, 0, -1)
