@@ -437,7 +437,12 @@ def test_match_prints_both_tables_and_saves(assay: Assay, there: Path, tmp_path:
     for head in ("repeatability@3", "matching score@3", "MMA@10", "accuracy@5", "AUC@1", "v_brick"):
         assert head in text.out
     store = str(tmp_path / "runs.db")
-    data = json.loads(assay(*words, "--json", "--save", "--store", store).out)
+    chart = tmp_path / "pr.svg"
+    data = json.loads(assay(*words, "--json", "--save", "--store", store, "--chart", chart).out)
+    assert ElementTree.parse(chart).getroot().tag.endswith("svg")
+    named = {(one["descriptor"], one["part"]) for one in data["curves"]}
+    assert ("ORB", "mutual") in named
+    assert all(len(one["precision"]) == 101 for one in data["curves"])
     first = data["results"][0]
     assert (first["descriptor"], first["matcher"], first["category"]) == ("ORB", "mutual", "all")
     assert 0 < first["measures"]["MMA@3"]["low"] < first["measures"]["MMA@3"]["mean"] <= 1

@@ -399,6 +399,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--threads": SHOWN,
     },
     "descriptors match": {
+        "--chart": SHOWN,
         **_SAVED,
         "--matcher": Moved("--matcher ratio"),
         "--estimator": Moved("--estimator magsac"),

@@ -239,6 +239,7 @@ def demo(
 @click.option("--scenes", "per_scene", is_flag=True, help="A row for each scene.")
 @click.option("--allow-code", is_flag=True, help="EXPERIMENT may name functions that are run.")
 @options.threads_option
+@_chart_option
 @options.result_options(*_FORMATS)
 @options.save_options("matching")
 def match(
@@ -251,6 +252,7 @@ def match(
     per_scene: bool,
     allow_code: bool,
     threads: int | None,
+    chart: str | None,
     layout: str,
     file: str | None,
 ) -> int:
@@ -262,6 +264,7 @@ def match(
     """
     inputs = [experiment] if experiment else []
     output.refuse_input(file, *inputs)
+    _check_chart(chart, file)
     read = _matching_experiment(experiment, allow_code)
     with progress_bar(f"{read.name}: scenes", saving.listener) as progress:
         report = match_images(
@@ -273,6 +276,7 @@ def match(
             per_scene=per_scene,
         )
     saving.save(report.records(), *inputs)
+    _put_chart(report.curves, chart)
     output.emit(report, layout, file, command="descriptors")
     return 1 if report.failures else 0
 

@@ -32,7 +32,7 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
     "crossmodal": ("file", "confusions", "demo"),
     "predict": ("file", "reliability", "demo"),
     "descriptors demo": ("file", "folder", "show", "show_to", "wide", "chart"),
-    "descriptors match": ("file",),
+    "descriptors match": ("file", "chart"),
     "descriptors patches": ("file", "chart"),
     "descriptors run": ("file", "work", "show", "show_to", "wide", "chart"),
     "codes": ("file", "chart", "demo"),

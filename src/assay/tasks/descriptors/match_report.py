@@ -25,6 +25,7 @@ from assay.tables.table import Cell, Table
 from assay.tasks.descriptors.compare import ALL, compare_named, mean_defined
 from assay.tasks.descriptors.experiment import DescriptorSettings, Experiment
 from assay.tasks.descriptors.image_matching import (
+    HEADLINE,
     PIXELS,
     Estimator,
     MatchedPair,
@@ -32,6 +33,7 @@ from assay.tasks.descriptors.image_matching import (
     error_auc,
     match_pair,
 )
+from assay.tasks.descriptors.pr_curves import PRCurve, mean_curve
 from assay.tasks.descriptors.result import Failure, default_conventions
 from assay.tasks.descriptors.run import keypoint_name, load_scenes
 from assay.tasks.descriptors.sampling import as_id
@@ -42,7 +44,6 @@ from assay.tasks.vision.scenes import Scene
 
 __all__ = ["MatchingReport", "MatchingResult", "match_images"]
 
-HEADLINE: Final = 3  # pixels
 _CORNERS: Final = (1, 3, 5)  # pixels of homography estimation
 _SHARE: Final = "SetP"  # MMA of a pair is the precision of its matches
 
@@ -95,6 +96,15 @@ class MatchingResult:
         errors = np.array([pair.corners for pair in self.of_category(category)], float)
         known = errors[~np.isnan(errors)]
         return {f"AUC@{x}": error_auc(known, float(x)) for x in _CORNERS}
+
+    @property
+    def curve(self) -> PRCurve:
+        """Mean precision over recall of the pairs that have a true match."""
+        known = [pair for pair in self.pairs if not np.isnan(pair.precision).any()]
+        chance = [pair.chance[PIXELS.index(HEADLINE)] for pair in known]
+        precision = mean_curve(pair.precision for pair in known)
+        mean = float(np.mean(chance)) if chance else math.nan
+        return PRCurve("image matching", self.descriptor, self.matcher, precision, mean)
 
     @cached_property
     def scores(self) -> Scores:
@@ -255,6 +265,11 @@ class MatchingReport:
             for name, failure in self.failures
         ]
 
+    @property
+    def curves(self) -> list[PRCurve]:
+        """Precision over recall of each contestant that matched a pair."""
+        return [one.curve for one in self.results if one.pairs]
+
     def _rows(self) -> list[MatchingSummary]:
         return [row for own in self.summaries.values() for row in own]
 
@@ -309,6 +324,7 @@ class MatchingReport:
             "estimator": {"name": self.estimator.name, "pixels": self.estimator.pixels},
             "results": [one.to_dict() for one in self._rows()],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
+            "curves": [one.to_dict() for one in self.curves],
             "failed": len(self.failures),
             "remarks": self.remarks,
         }
