@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from assay.search.engine import rank, target_ranks
+from assay.search.engine import rank, search, target_ranks
 from assay.search.engine.workers import run
 from tests.waiting import PATIENCE
 
@@ -123,3 +123,20 @@ def test_an_exception_of_one_task_stops_the_others():
     with pytest.raises(EnoughError):
         run([waits, fails], threads=2)
     assert stopped == [True]
+
+
+def test_progress_never_goes_back_where_a_search_begins_again(monkeypatch):
+    """Stored rows that turn out to need measuring are searched a second time."""
+    monkeypatch.setattr("assay.search.engine.search._search_raw", _give_up_halfway)
+    docs = np.random.default_rng(3).standard_normal((5000, 32)).astype(np.float32)
+    steps = []
+    found = rank(docs[:2], docs, 5, progress=lambda done, total: steps.append((done, total)))
+    assert steps[0] == (5000, 10000)
+    assert [done for done, _ in steps] == sorted(done for done, _ in steps)
+    assert steps[-1] == (10000, 10000)
+    assert found.docs[[0, 5]].tolist() == [0, 1]
+
+
+def _give_up_halfway(ready, queries, tops, progress):
+    progress(ready.total // 2, ready.total)
+    return False

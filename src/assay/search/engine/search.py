@@ -22,7 +22,7 @@ from assay.search.engine.blas_scan import one_blas_thread, scan_top
 from assay.search.engine.blocks import ZERO_SCORE, Docs, MeasuredRows, prepare_docs
 from assay.search.engine.exclusion import Excluded
 from assay.search.engine.plan import SearchPlan, plan, search_settings
-from assay.search.engine.workers import Control, Progress, Task, run
+from assay.search.engine.workers import Control, Progress, Task, only_forward, run
 
 __all__ = ["rank", "rerank"]
 
@@ -114,6 +114,7 @@ def _find(
             for tile in ready.tiles()
         ]
 
+    progress = only_forward(progress)  # what is begun again does not go back
     if ready.raw is not None and ready.n_docs is not None:
         tops = nothing()
         if _search_raw(ready, ready.raw, tops[0], progress):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from assay.core import checks
 
-__all__ = ["Control", "Progress", "Task", "run", "start_thread", "thread_count"]
+__all__ = ["Control", "Progress", "Task", "only_forward", "run", "start_thread", "thread_count"]
 
 Progress = Callable[[int, int | None], object]
 
@@ -49,6 +49,20 @@ def thread_count(threads: int | None) -> int:
         return min(checks.check_cutoff(threads, "threads"), _MOST_THREADS)
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
+def only_forward(progress: Progress | None) -> Progress | None:
+    """The same progress, which stays where it was while work that was given up is done again."""
+    if progress is None:
+        return None
+    most = 0
+
+    def tell(done: int, total: int | None) -> None:
+        nonlocal most
+        most = max(most, done)
+        progress(most, total)
+
+    return tell
 
 
 def run(
