@@ -37,7 +37,7 @@ MEASURES = (
 )
 DATASETS = ("scifact", "nfcorpus", "cranfield", "touche", "quora")
 MODELS = ("tfidf", "bm25", "lsa", "dense-small", "splade", "dense-large", "colbert", "hybrid")
-LIMIT = 0.2  # seconds
+LIMIT = 0.15  # seconds
 
 
 def make_store(place: Path, *, runs: int, queries: int, measures: int, seed: int = 0) -> None:
@@ -53,7 +53,7 @@ def make_store(place: Path, *, runs: int, queries: int, measures: int, seed: int
     ids = Ids.of([f"query-{i:06}" for i in range(queries)], "query")
     topics = np.asarray([f"topic {i % 12}" for i in range(queries)], np.str_)
     nothing = np.zeros((len(named), queries), bool)
-    began = datetime(2026, 1, 1, tzinfo=UTC)
+    began = datetime.now(UTC) - timedelta(hours=7 * runs)
 
     def payload(model: int, number: int) -> Payload:
         skill = 0.35 + 0.05 * model + 0.02 * rng.standard_normal()
@@ -142,9 +142,13 @@ def ask(app: Any, address: str) -> tuple[int, bytes]:
 def pages(last: int) -> dict[str, str]:
     """Every page, with what makes it work hardest."""
     a, b = last, last - 40  # the same system and dataset, one round earlier
-    best = "&".join(f"run={last - i}" for i in range(8))
+    step = max(1, min(40, last // 8 - 1))
+    best = "&".join(f"run={last - step * i}" for i in range(8))
     return {
+        "front page": "/",
         "runs": "/runs",
+        "runs by dataset": "/runs?group=dataset",
+        "runs by tag and mean": "/runs?group=tag&sort=nDCG%4010",
         "runs sorted by a measure": "/runs?measure=nDCG%4010&sort=value",
         "runs filtered, last part": "/runs?task=retrieval&tag=nightly&page=7",
         "runs named like": "/runs?named_like=dense",
@@ -154,6 +158,9 @@ def pages(last: int) -> dict[str, str]:
         "run, queries sorted": f"/run/{last - 1}?sort=AP&page=3",
         "comparison of two": f"/compare?run={a}&run={b}",
         "comparison of eight": f"/compare?{best}",
+        "comparison, queries found": f"/compare?run={a}&run={b}&q=0007",
+        "comparison in slices": f"/compare?run={a}&run={b}&slice=topic",
+        "settings of eight": f"/diff?{best}&show=all",
         "query": f"/query?run={a}&run={b}&query=query-000007",
         "trends": "/trends?dataset=scifact&measure=nDCG%4010&name=bm25",
         "runs as JSON": "/runs.json",
@@ -221,7 +228,7 @@ def main() -> int:
     )
     print(f"{'page':<28}{'first':>9}{'its CPU':>9}{'again':>9}{'size':>9}")
     for one in results:
-        late = "  over 200 ms" if max(one["first"], one["again"]) > LIMIT else ""
+        late = "  over 150 ms" if max(one["first"], one["again"]) > LIMIT else ""
         print(
             f"{one['page']:<28}{1000 * one['first']:>6.0f} ms"
             f"{1000 * one['first_cpu']:>6.0f} ms{1000 * one['again']:>6.0f} ms"

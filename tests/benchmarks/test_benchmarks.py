@@ -22,6 +22,7 @@ def _run(*arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_it_times_memory_and_files(tmp_path: Path) -> None:
     report = json.loads(
         _run(
@@ -51,6 +52,7 @@ def test_it_times_memory_and_files(tmp_path: Path) -> None:
     assert (tmp_path / "run-20-seed3.trec").read_bytes().count(b"\n") == 2000
 
 
+@pytest.mark.slow
 def test_it_prints_tables(tmp_path: Path) -> None:
     text = _run(
         "--queries", "5", "--lines", "500", "--repeats", "1", "--peers", "--cache", str(tmp_path)

@@ -13,6 +13,7 @@ pytest.importorskip("resource", reason="the benchmark asks the system for peak m
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "imports.py"
 
 
+@pytest.mark.slow
 def test_it_prints_seconds_and_memory() -> None:
     command = [sys.executable, SCRIPT, "--models", "24", "--seeds", "2"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

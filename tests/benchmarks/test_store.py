@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "store.py"
 
 
+@pytest.mark.slow
 def test_it_times_every_page(tmp_path: Path) -> None:
     done = subprocess.run(
         [

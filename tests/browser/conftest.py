@@ -111,3 +111,28 @@ def picture() -> Callable[[Any, str], None]:
             page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
     return save
+
+
+@pytest.fixture(scope="session")
+def axe() -> Callable[..., list[str]]:
+    """What axe-core finds wrong on a page, by all rules or by those named.
+
+    Skipped, visibly, where there is no axe-core.
+    """
+    found = subprocess.run([ROOT / "scripts" / "axe"], capture_output=True, text=True, check=False)
+    if found.returncode:
+        pytest.skip(found.stderr.strip().splitlines()[-1])
+    code = Path(found.stdout.strip()).read_text("utf-8")
+
+    def look(page: Any, *rules: str) -> list[str]:
+        if not page.evaluate("'axe' in window"):
+            page.evaluate(code)  # by the debugger: the policy of the page would refuse a script
+        options = {"resultTypes": ["violations"], **({"runOnly": rules} if rules else {})}
+        answer = page.evaluate("options => axe.run(document, options)", options)
+        return [
+            f"{rule['id']}: {node['target']} {node['failureSummary']}"
+            for rule in answer["violations"]
+            for node in rule["nodes"]
+        ]
+
+    return look

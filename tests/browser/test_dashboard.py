@@ -23,9 +23,9 @@ from tests.web.samples import hostile_store, made_scores, save_demo
 QUERIES = {"demo": "q07", "hostile": quote(f"{HOSTILE[0]}0")}
 
 
-def _started(place: Path) -> tuple[str, subprocess.Popen]:
+def _started(place: Path, *options: str) -> tuple[str, subprocess.Popen]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "assay", "serve", "--store", str(place), "--port", "0"],
+        [sys.executable, "-m", "assay", "serve", "--store", str(place), "--port", "0", *options],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "ASSAY_TOKEN": ""},
@@ -58,7 +58,12 @@ def rows_of(page, table: str) -> list[list[str]]:
 
 def test_from_the_list_to_a_comparison_to_a_query_and_back(visited, sites, picture):
     page = visited(sites["demo"])
-    assert page.url == f"{sites['demo']}/runs"
+    assert page.url == f"{sites['demo']}/"
+    assert [row[0] for row in rows_of(page, "datasets")] == ["demo", "cranfield"]
+    assert "1 regression since" in page.locator(".verdict").inner_text()
+    picture(page, "dashboard-home")
+    page.click("nav >> text=Runs")
+    page.wait_for_selector("#runs")
     picture(page, "dashboard-runs")
     assert page.locator("#compare-chosen").is_disabled()
     page.get_by_label("Compare run 1: dense").check()
@@ -99,7 +104,7 @@ def test_filters_and_sorting(visited, sites):
     page = visited(f"{sites['demo']}/runs")
     page.select_option("select[name=dataset]", "cranfield")
     page.select_option("select[name=measure]", "AP")
-    page.click("button:text-is('Filter')")
+    page.click("button:text-is('Show')")
     page.wait_for_url("**dataset=cranfield&measure=AP")
     assert len(rows_of(page, "runs")) == 6
     for turn, order in ((True, "descending"), (False, "ascending")):
@@ -110,8 +115,86 @@ def test_filters_and_sorting(visited, sites):
         values = [float(row[column]) for row in rows_of(page, "runs")]
         assert values == sorted(values, reverse=turn)
     page.fill("input[name=named_like]", "nothing")
-    page.click("button:text-is('Filter')")
+    page.click("button:text-is('Show')")
     page.wait_for_selector("text=No run matches these filters")
+
+
+def test_a_view_is_an_address_that_this_browser_can_name(visited, sites, picture):
+    page = visited(f"{sites['demo']}/runs")
+    page.click("summary:has-text('Columns')")
+    page.get_by_label("task", exact=True).uncheck()
+    page.get_by_label("took").check()
+    page.click("button:text-is('Show')")
+    page.wait_for_url("**column=seconds**")
+    heads = page.locator("#runs th").all_inner_texts()
+    assert "took" in heads
+    assert "task" not in heads
+    page.click("#runs th a:has-text('took')")
+    page.wait_for_selector("#runs th[aria-sort=descending] a:has-text('took')")
+    assert "column=seconds" in page.url
+    view = page.url
+    page.fill("input[name=view]", "<b>slowest</b>")
+    page.click("text=Save view")
+    shown(page, f"{sites['demo']}/runs?group=dataset")
+    assert [row[:2] for row in rows_of(page, "groups")] == [["demo", "5"], ["cranfield", "6"]]
+    picture(page, "dashboard-groups")
+    page.click(".views a:has-text('<b>slowest</b>')")
+    page.wait_for_url(view)
+    page.click("[aria-label='Forget the view <b>slowest</b>']")
+    page.wait_for_selector("text=none saved")
+    page.get_by_label("Compare run 1: dense").check()
+    page.get_by_label("Compare run 2: lexical").check()
+    page.click("text=Diff settings")
+    page.wait_for_selector("#settings")
+    assert ["model", "run", "lexical-v1", "dense-v1"] in rows_of(page, "settings")
+    picture(page, "dashboard-diff")
+    page.click("text=compare their numbers")
+    page.wait_for_selector("#systems")
+    page.fill("input[name=q]", "q1")
+    page.click("button:text-is('Search')")
+    page.wait_for_selector("text=10 found")
+    assert page.locator("#queries tbody tr").count() == 10
+    page.locator(".bars a").first.hover()
+    page.locator(".bars a").first.click()
+    page.wait_for_selector("h1:has-text('Query q')")
+    assert page.locator("a[rel=next]").count() == 1
+    assert page.complaints == []
+
+
+def test_tags_and_notes_are_edited_where_the_server_allows_it(visited, tmp_path):
+    with assay.store.open(tmp_path / "s.db") as store:
+        store.save(made_scores(1), "one", tags=["old"], notes="first")
+    address, process = _started(tmp_path / "s.db", "--allow-edit")
+    try:
+        page = visited(address)
+        root = page.url.rstrip("/")
+        shown(page, f"{root}/run/1")
+        page.click("text=Edit tags and notes")
+        page.get_by_label("old").check()
+        page.fill("input[name=add]", "new, <i>loud</i>")
+        page.fill("textarea", "first\nsecond <b>line</b>")
+        page.click("text=Save")
+        page.wait_for_selector("li:has-text('<i>loud</i>')")
+        with assay.store.open(tmp_path / "s.db") as store:
+            run = store.run(1)
+            assert (run.tags, run.notes) == (("<i>loud</i>", "new"), "first\nsecond <b>line</b>")
+            assert store.damages() == []
+        # The same form, with the right secret, on a page of another port: cookies are sent along.
+        secret = page.locator("[name=secret]").get_attribute("value")
+        form = (
+            f'<form method="post" action="{root}/run/1/edit">'
+            f'<input name="secret" value="{secret}"><button>Win</button></form>'
+        )
+        foreign = {"body": form, "content_type": "text/html"}
+        page.route("http://127.0.0.1:9/**", lambda route: route.fulfill(**foreign))
+        page.goto("http://127.0.0.1:9/evil")
+        page.click("text=Win")
+        page.wait_for_selector("text=edited from pages of this dashboard only")
+        with assay.store.open(tmp_path / "s.db") as store:
+            assert store.run(1).notes == "first\nsecond <b>line</b>"
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_trends_mark_regressions_by_shape_and_word(visited, sites, picture):
@@ -171,10 +254,13 @@ def test_a_script_that_got_in_would_not_run_and_nothing_gets_out(visited, sites)
 def test_fits_a_phone(visited, sites, picture, site):
     page = visited(f"{sites[site]}/runs", width=400)
     for path in (
+        "",
         "runs",
+        "runs?group=name",
+        "diff?run=1&run=2&show=all",
         "leaderboard",
         "run/1",
-        "compare?run=1&run=2",
+        "compare?run=1&run=2&run=3",
         "run/10",
         "nothing",
         "trends",
@@ -231,13 +317,15 @@ def test_works_without_script(visited, sites):
     page.click("text=Show")
     page.wait_for_url("**dataset=demo**")
     shown(page, f"{sites['demo']}/run/10")
-    assert "37 of 100 done" in page.locator("main").inner_text()
+    assert "running 37 %, 37 of 100" in page.locator("main").inner_text()
     assert page.locator("progress").get_attribute("value") == "37"
 
 
 def test_a_running_run_is_followed_until_it_ends(visited, sites):
     with assay.store.open(f"{sites['folder']}/demo.db") as store:
         run = store.begin(RunRecord("live", dataset="live"))
+        home = visited(sites["demo"])  # while nobody knows how much there is to do
+        assert home.locator(f"[data-run='{run.id}'] progress").count() == 0
         run.progress(1, 4)
         listed = visited(f"{sites['demo']}/runs?dataset=live")
         page = visited(f"{sites['demo']}/run/{run.id}")
@@ -246,11 +334,15 @@ def test_a_running_run_is_followed_until_it_ends(visited, sites):
         page.wait_for_selector("text=running 75 %")
         listed.wait_for_selector("td:has-text('running 75 %')")
         assert page.evaluate("document.querySelector('progress').value") == 3
+        home.wait_for_selector("td:has-text('running 75 %')")
+        assert home.locator(f"[data-run='{run.id}'] progress").get_attribute("value") == "3"
         run.set_result(made_scores(5))
         run.finish()
         page.wait_for_selector("#numbers")
         listed.wait_for_selector("td.finished")
-        assert page.complaints == listed.complaints == []
+        home.wait_for_selector("tr:has-text('live') td.finished")
+        assert page.locator("#numbers .strip .range").count() > 0
+        assert page.complaints == listed.complaints == home.complaints == []
         store.delete(run.id)
 
 

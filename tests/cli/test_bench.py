@@ -268,7 +268,7 @@ def test_a_baseline(home: Path, assay: Callable[..., Any]) -> None:
         ([], 2, "No documents given"),
         (["--corpus", "made"], 2, "No model given"),
         (["--corpus", "made", "--model", "bm52"], 2, "Did you mean bm25"),
-        (["--corpus", "nowhere", "--model", "bm25"], 2, "not a folder in BEIR"),
+        (["--corpus", "nowhere", "--model", "bm25"], 5, "nowhere does not exist"),
         (["--corpus", "made", "--model", "bm25", "-m", "nDGC@10"], 2, "nDCG"),
         (["--corpus", "made", "--model", "bm25", "--fold", "max"], 2, "needs chunks"),
         (["--corpus", "made", "--model", "bm25", "--judged", "chunks"], 2, "needs chunks"),
@@ -524,14 +524,15 @@ def test_others_see_how_far_a_saved_bench_is(
     from assay.store import OpenRun
     from assay.store import open as opened
 
-    seen = []
+    seen, told = [], []
     real = OpenRun.progress
 
-    def progress(self: OpenRun, done: int, total: int) -> None:
-        real(self, done, total)
+    def progress(self: OpenRun, done: int, total: int, now: str) -> None:
+        real(self, done, total, now)
         with opened(home / "assay.db", read_only=True) as store:
             run = store.run(1)
             seen.append((run.status, run.dataset, run.done, run.total))
+            told.append((run.name, run.message))
 
     monkeypatch.setattr(saving, "_INTERVAL", 0)
     monkeypatch.setattr(OpenRun, "progress", progress)
@@ -541,6 +542,11 @@ def test_others_see_how_far_a_saved_bench_is(
     assert seen[0][2:] == (0, 100)
     assert seen[-1][2:] == (100, 100)
     assert any(0 < done < 100 for *_, done, _ in seen)
+    with opened(home / "assay.db", read_only=True) as store:
+        names = [store.run(1).name, store.run(2).name]
+        assert store.run(1).message == ""
+    assert {name for name, _ in told} == {names[0]}  # from the start
+    assert {message.partition(":")[0] for _, message in told} == set(names)
 
 
 def test_a_store_that_cannot_be_told_does_not_stop_the_work(

@@ -342,6 +342,7 @@ def test_oversampling_takes_several_factors(assay, vectors):
     assert assay(*files, *more, "--rerank", "10").code == 2
 
 
+@pytest.mark.slow
 def test_the_demo_shows_each_command_at_work(tmp_path, assay, monkeypatch):
     monkeypatch.setattr("assay.tasks.codes.demo.N_QUERIES", 25)
     answer = assay("codes", "--demo", str(tmp_path / "demo"))

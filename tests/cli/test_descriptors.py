@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 pytest.importorskip("cv2")
 
+from assay.store import open as open_store
 from tests.conftest import Answer
 from tests.tasks.descriptors.small_scenes import experiment_text, scene_folders, small_scenes
+from tests.tasks.vision.test_patch_networks import write_network
 
 Assay = Callable[..., Answer]
 
@@ -294,9 +298,81 @@ def test_patches(assay: Assay, tmp_path: Path) -> None:
     answer = assay("descriptors", "patches", tmp_path / "sift")
     assert answer.code == 0, answer.err
     assert "patch mAP" in answer.out
-    assert "FPR@95, wrong pairs of the same scene, tough" in answer.out
+    assert "FPR@95, wrong pairs of the same scene" in answer.out
     data = json.loads(assay("descriptors", "patches", tmp_path / "sift", "--json").out)
-    assert data["fpr95"]["same/easy"] <= data["fpr95"]["same/tough"]
+    [own] = data["results"]
+    assert own["fpr95"]["same/easy"] <= own["fpr95"]["same/tough"]
+
+
+def _patch_folders(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for scene in ("v_a", "v_b", "i_c", "i_d"):
+        ref = rng.normal(size=(12, 8))
+        for name, worse in (("good", 0.2), ("bad", 1.5)):
+            (tmp_path / name / scene).mkdir(parents=True)
+            for key, noise in (("ref", 0.0), ("e1", 1.0), ("h1", 2.0)):
+                rows = ref + worse * noise * rng.normal(size=ref.shape)
+                np.savetxt(tmp_path / name / scene / f"{key}.csv", rows, delimiter=",")
+
+
+def test_several_descriptors_of_patches_are_compared_saved_and_repeated(
+    assay: Assay, tmp_path: Path
+) -> None:
+    _patch_folders(tmp_path)
+    store, chart = tmp_path / "runs.db", tmp_path / "pr.svg"
+    words = ("descriptors", "patches", tmp_path / "good", tmp_path / "bad", "--split", "full")
+    answer = assay(*words, "--save", "--store", store, "--chart", chart, "--json")
+    assert answer.code == 0, answer.err
+    data = json.loads(answer.out)
+    assert [one["descriptor"] for one in data["results"]] == ["good", "bad"]
+    assert list(data["comparisons"]) == ["patch AP", "matching AP", "retrieval AP"]
+    assert "good and bad" in assay(*words).out
+    numbers = data["results"][0]["protocol"]["numbers"]
+    assert {one["task"] for one in numbers} == {"verification", "matching", "retrieval"}
+    assert all(one["mean"]["low"] <= one["mean"]["mean"] <= one["mean"]["high"] for one in numbers)
+    assert ElementTree.parse(chart).getroot().tag.endswith("svg")
+    with open_store(str(store)) as opened:
+        [hard] = [one for one in opened.run(1).aggregates if one.subset == "matching/hard"]
+    own = next(one for one in numbers if one["task"] == "matching")
+    assert (hard.value, hard.low, hard.chance) == (
+        own["hard"]["mean"],
+        own["hard"]["low"],
+        own["chance"],
+    )
+    again = assay("runs", "rerun", "1", "--store", store, "--yes")
+    assert again.code == 0, again.err
+
+
+def test_names_of_patch_descriptors_and_what_does_not_fit(assay: Assay, tmp_path: Path) -> None:
+    _patch_folders(tmp_path)
+    two = (tmp_path / "good", tmp_path / "bad")
+    data = json.loads(
+        assay("descriptors", "patches", *two, "--name", "a", "--name", "b", "--json").out
+    )
+    assert [one["descriptor"] for one in data["results"]] == ["a", "b"]
+    for words in (("--name", "a"), ("--name", "a", "--name", "a"), ("--describe", "SIFT")):
+        assert assay("descriptors", "patches", *two, *words).code == 2
+    chart = assay("descriptors", "patches", *two, "--chart", tmp_path / "x.svg")
+    assert (chart.code, "add --split" in chart.err) == (2, True)
+    assert assay("descriptors", "patches", *two, "--chart", tmp_path / "x.png").code == 2
+    (tmp_path / "bad" / "v_a" / "e1.csv").unlink()
+    other = assay("descriptors", "patches", *two)
+    assert (other.code, "of different patches" in other.err) == (3, True)
+
+
+@pytest.mark.slow
+def test_patches_by_a_network_beside_sift_with_time_and_bytes(assay: Assay, tmp_path: Path) -> None:
+    pytest.importorskip("skimage")
+    pytest.importorskip("onnxruntime")
+    write_network(tmp_path / "net.onnx", side=32, width=16)
+    network = f"onnx:{tmp_path / 'net.onnx'}"
+    words = ("descriptors", "patches", "--describe", "SIFT", "--describe", network)
+    answer = assay(*words, "--name", "SIFT", "--name", "net", "--timings", "--full")
+    assert answer.code == 0, answer.err
+    [row] = re.findall(r"^net +[\d.]+ +(\d+) +[\d.]+$", answer.out, re.MULTILINE)
+    assert row == "64"  # 16 floats
+    assert "bytes per descriptor: SIFT 512, net 64" in answer.out
+    assert "on retrieval AP" in answer.out
 
 
 @pytest.mark.parametrize("descriptor", ["SIFT", "ORB"])
@@ -313,7 +389,8 @@ def test_pictures_of_patches(assay: Assay, tmp_path: Path, descriptor: str) -> N
         cv2.imwrite(str(tmp_path / "v_a" / f"{name}.png"), np.clip(noisy, 0, 255).astype(np.uint8))
     answer = assay("descriptors", "patches", tmp_path, "--describe", descriptor, "--json")
     assert answer.code == 0, answer.err
-    result = json.loads(answer.out)["result"]
+    [own] = json.loads(answer.out)["results"]
+    result = own["result"]
     assert result["metric"] == ("hamming" if descriptor == "ORB" else "l2")
     [row] = result["scenes"]
     assert (row["queries"], row["failed"]) == (16, 0)
@@ -360,7 +437,12 @@ def test_match_prints_both_tables_and_saves(assay: Assay, there: Path, tmp_path:
     for head in ("repeatability@3", "matching score@3", "MMA@10", "accuracy@5", "AUC@1", "v_brick"):
         assert head in text.out
     store = str(tmp_path / "runs.db")
-    data = json.loads(assay(*words, "--json", "--save", "--store", store).out)
+    chart = tmp_path / "pr.svg"
+    data = json.loads(assay(*words, "--json", "--save", "--store", store, "--chart", chart).out)
+    assert ElementTree.parse(chart).getroot().tag.endswith("svg")
+    named = {(one["descriptor"], one["part"]) for one in data["curves"]}
+    assert ("ORB", "mutual") in named
+    assert all(len(one["precision"]) == 101 for one in data["curves"])
     first = data["results"][0]
     assert (first["descriptor"], first["matcher"], first["category"]) == ("ORB", "mutual", "all")
     assert 0 < first["measures"]["MMA@3"]["low"] < first["measures"]["MMA@3"]["mean"] <= 1

@@ -49,7 +49,8 @@ def test_options_stand_in_groups_where_they_are_many(name: str) -> None:
 
 def test_a_section_holds_its_options_and_every_option_once() -> None:
     command = COMMANDS["compare"]
-    shown = command.get_help(click.Context(command, info_name="compare"))
+    context = click.Context(command, info_name="compare", **assay.context_settings)
+    shown = command.get_help(context)
     statistics = shown[shown.index("\nStatistics:") : shown.index("\nGate:")]
     assert "--resamples N" in statistics
     assert "--qrels" not in statistics

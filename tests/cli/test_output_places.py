@@ -19,10 +19,11 @@ from assay.cli.options import output_file, output_folder
 READ = {
     "against", "answers", "base_url", "by", "cache", "checkpoint", "config", "coordinates",
     "corpus", "doc_ids", "docs", "embeddings", "experiment", "factory", "file", "files", "folder",
+    "folders",
     "groups", "index", "labels", "metadata", "modalities", "previous", "prototype_embeddings",
     "prototype_labels", "qrels", "queries", "query", "query_ids", "query_labels", "results", "run",
     "runs", "sensor_embeddings", "slices", "source", "sources", "store", "targets",
-    "text_embeddings", "texts", "train", "train_users",
+    "tasks", "text_embeddings", "texts", "train", "train_users",
 }  # fmt: skip
 PLACES = ("FILE", "FOLDER", "DIR", "PATH", "OUT")
 

@@ -372,29 +372,34 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "-o": SHOWN,
     },
     "descriptors patches": {
-        **_SHOWING,
-        "--name": SHOWN,
+        **_SAVED,
+        **dict.fromkeys(("--name", "--timings", "--chart"), SHOWN),
         "--describe": DATA,
+        "--split": Moved(
+            "--split full", "descriptors patches floats --split a --tasks patch-tasks --json"
+        ),
+        "--tasks": DATA,
         "--metric": Moved("--metric cosine"),
         "--seed": Moved("--seed 3"),
     },
     "descriptors run": {
         **_SAVED,
         **dict.fromkeys(("--work", "--fresh", "--scenes", "--ranks", "--timings"), SHOWN),
-        **dict.fromkeys(("--show", "--show-to", "--csv"), SHOWN),
+        **dict.fromkeys(("--show", "--show-to", "--csv", "--chart"), SHOWN),
         "--force": DATA,
         "--threads": Still("--threads 1"),
     },
     "descriptors demo": {
         **_SAVED,
         **dict.fromkeys(("--write", "--scenes", "--ranks", "--timings"), SHOWN),
-        **dict.fromkeys(("--show", "--show-to", "--csv"), SHOWN),
+        **dict.fromkeys(("--show", "--show-to", "--csv", "--chart"), SHOWN),
         "--descriptor": DATA,
         "--strongest": Moved("--strongest 15"),
         "--force": DATA,
         "--threads": SHOWN,
     },
     "descriptors match": {
+        "--chart": SHOWN,
         **_SAVED,
         "--matcher": Moved("--matcher ratio"),
         "--estimator": Moved("--estimator magsac"),

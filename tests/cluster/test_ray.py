@@ -67,6 +67,7 @@ def test_an_unreadable_shard_fails_with_its_name(executor, tmp_path):
         rank_shards(queries, files, 5, cluster=Cluster(executor))
 
 
+@pytest.mark.slow
 def test_two_and_three_nodes(nodes, found):
     nodes.add()
     with RayExecutor(nodes.address) as executor:
@@ -93,6 +94,7 @@ def test_a_bench_encodes_on_all_nodes(nodes, tmp_path, monkeypatch):
             list(send("any", [(0, ["a text"])]))
 
 
+@pytest.mark.slow
 def test_a_node_is_removed_in_the_middle(nodes, tmp_path):
     """Its tasks run again elsewhere, and results that it held are computed once more."""
     while len(nodes.added) < 2:
@@ -117,6 +119,7 @@ def test_a_node_is_removed_in_the_middle(nodes, tmp_path):
     assert cluster.journal.most_held <= cluster.most_held
 
 
+@pytest.mark.slow
 def test_a_killed_driver_goes_on(nodes, tmp_path):
     queries, docs = driver.vectors()
     shards = write_npy(tmp_path, docs, CUTS)

@@ -226,7 +226,9 @@ def test_a_constant_system_has_an_interval_only_where_the_bounds_are_known(sizes
 # Calibration
 
 
-@pytest.mark.parametrize(("units", "most"), [("queries", 20), ("tasks", 20)])
+@pytest.mark.parametrize(
+    ("units", "most"), [pytest.param("queries", 20, marks=pytest.mark.slow), ("tasks", 20)]
+)
 def test_equal_systems_are_seldom_separated(units: str, most: int) -> None:
     """Five systems without a difference on these tasks, or on the population of tasks."""
     rng = np.random.default_rng(8)

@@ -7,7 +7,7 @@ import pytest
 
 from assay import Hits, Ids, Judgments, Ranking, evaluate, judge, judge_ranks, preset, score
 from assay.core.conventions import Conventions
-from assay.core.dict_join import judge_dicts
+from assay.core.object_join import judge_objects
 from assay.errors import (
     ConventionError,
     IdError,
@@ -331,7 +331,7 @@ def test_what_a_run_does_not_tell_is_unknown():
     ranking = as_ranking(run, rules)
     assert (ranking.n_docs, ranking.zero_rows, ranking.tie_split) == (0, (0, 0), None)
     long = judge(ranking, as_judgments(qrels))
-    for hits in (long, judge_dicts(run, qrels, rules, allow_mismatch=False)):
+    for hits in (long, judge_objects(run, qrels, rules, allow_mismatch=False)):
         assert hits.n_docs.tolist() == [0, 0]
         assert (hits.exhaustive, hits.tie_split, len(hits.extra)) == (False, None, 0)
         assert (hits.missing.tolist(), hits.n_ret.tolist()) == ([True, False], [0, 1])
@@ -340,10 +340,10 @@ def test_what_a_run_does_not_tell_is_unknown():
 @pytest.mark.parametrize("rules", [{"depth": 1}, {"self_match": "exclude"}])
 def test_rules_that_change_rows_are_left_to_the_general_way(rules):
     run, qrels = {"q": {"a": 1.0}}, {"q": {"a": 1}}
-    assert judge_dicts(run, qrels, Conventions(**rules), allow_mismatch=False) is None
+    assert judge_objects(run, qrels, Conventions(**rules), allow_mismatch=False) is None
     for odd in ({}, [], {"q": ["a"]}):
         for sides in ((odd, qrels), (run, odd)):
-            assert judge_dicts(*sides, Conventions(), allow_mismatch=False) is None
+            assert judge_objects(*sides, Conventions(), allow_mismatch=False) is None
 
 
 def test_select():

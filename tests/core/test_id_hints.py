@@ -6,7 +6,10 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from assay.core import id_hints
 from assay.core.id_hints import (
     check_labels_match,
     check_match,
@@ -223,3 +226,17 @@ def test_a_tenth_must_be_there_to_look_alike():
 def test_two_ids_may_be_near_to_the_same_one():
     with pytest.raises(MismatchError, match=r"2 of 2 .* \('001' and '1', '01' and '1'\)"):
         check(["01", "001", *TEENS], ["1", *TEENS])
+
+
+_ATOMS = ["a", "A", "0", "00", "7", ".0", '"', "é", "e\u0301", ";", "doc", "ß", "ss", "\u00a0", "."]
+_SOME_IDS = st.lists(
+    st.lists(st.sampled_from(_ATOMS), min_size=1, max_size=5).map("".join), max_size=12
+)
+
+
+@given(left=_SOME_IDS, right=_SOME_IDS)
+def test_kinds_that_are_not_tried_find_nothing(left: list[str], right: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(id_hints, "_kinds_in", lambda _: set(id_hints._PLAIN_FORMS))
+        every = near_misses(left, right)
+    assert near_misses(left, right) == every

@@ -207,6 +207,24 @@ def test_an_experiment_runs_no_function(home, ending):
         read_experiment(file, allow_code=True)
 
 
+@pytest.mark.parametrize("ending", ["yaml", "toml"])
+def test_an_experiment_runs_no_script_of_torch_but_a_graph(home, ending):
+    pytest.importorskip("yaml")
+    file = home / f"e.{ending}"
+    text = {
+        "yaml": 'dataset: {path: demo}\ndescriptors: [{name: x, type: "%s"}]\n',
+        "toml": '[dataset]\npath = "demo"\n[[descriptors]]\nname = "x"\ntype = "%s"\n',
+    }[ending]
+    file.write_text(text % "torch:net.pt")
+    with pytest.raises(UsageError, match=r"names the descriptor 'torch:net\.pt', which"):
+        read_experiment(file)
+    [found] = read_experiment(file, allow_code=True).descriptors
+    assert found.type == f"torch:{home / 'net.pt'}"  # relative to the file
+    file.write_text(text % "onnx:net.onnx")
+    [found] = read_experiment(file).descriptors
+    assert found.type == f"onnx:{home / 'net.onnx'}"
+
+
 def test_a_folder_of_qdrant_is_not_unpickled(home):
     client = pytest.importorskip("qdrant_client")
     from qdrant_client import models
@@ -418,6 +436,7 @@ BENCH = ("bench", "--corpus", "made", "--no-cache", "--resamples", "200")
         (("descriptors", "run", "e.toml", "--allow-code"), "--allow-code"),
         (("descriptors", "match", "e.toml", "--allow-code"), "--allow-code"),
         (("descriptors", "demo", "--descriptor", "my_own_module:letters"), "--allow-code"),
+        (("descriptors", "patches", "x", "--describe", "torch:net.pt"), "--allow-code"),
         (
             (
                 *("crossmodal", "--labels", "l.npy", "--use-prototypes", "--metadata", "m.json"),

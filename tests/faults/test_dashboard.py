@@ -67,6 +67,8 @@ TAGS = {
     "path",
     "text",
     "details",
+    "fieldset",
+    "legend",
     "summary",
     "progress",
 }
@@ -94,7 +96,12 @@ def answers(client: Client) -> dict[str, Answer]:
 def pages() -> list[str]:
     number = len(HOSTILE)
     return [
+        "/",
         "/runs",
+        *(f"/runs?group={key}" for key in ("name", "dataset", "tag", "model")),
+        "/runs?column=tags&column=nDCG%4010",
+        "/diff?run=1&run=2&run=3&show=all",
+        f"/compare?run=1&run=2&slice={quote(HOSTILE[0])}&q={quote(HOSTILE[0])}",
         *(f"/run/{i}" for i in range(1, number + 3)),
         "/leaderboard",
         "/trends",

@@ -132,13 +132,13 @@ def test_unreadable_images_are_listed_and_the_rest_goes_on(
     broken = (tmp_path / "data" / "i_camera" / "1.png").read_bytes()
     (tmp_path / "data" / "i_camera" / "1.png").write_bytes(broken[: len(broken) // 2])
     (tmp_path / "e.yaml").write_text(experiment_text("data", descriptors="[ORB]"))
-    answer = assay("descriptors", "run", "e.yaml")
+    answer = assay("descriptors", "run", "e.yaml", "--full")
     assert answer.code == 1
     assert "FAILED ORB v_brick 1-3:" in answer.out
     assert "FAILED ORB i_camera 1-2:" in answer.out
     assert "truncated" in answer.out
     assert "v_astronaut" not in answer.out.split("FAILED", 1)[1]
-    again = assay("descriptors", "run", "e.yaml")
+    again = assay("descriptors", "run", "e.yaml", "--full")
     assert "scenes evaluated: 2, reused: 1" in again.out  # failures are tried again
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
+import sys
 import time
 import traceback
 from collections.abc import Iterator
@@ -60,6 +61,7 @@ def fuzz(folder: Path, *, seed: int, files: int, seconds: float = 1e9) -> tuple[
     write_partners(folder)
     found: list[Failure] = []
     end, calls = time.monotonic() + seconds, 0
+    told = time.monotonic()
     for number, (name, data, chance) in enumerate(cases(seed)):
         if number >= files or time.monotonic() > end:
             break
@@ -72,4 +74,7 @@ def fuzz(folder: Path, *, seed: int, files: int, seconds: float = 1e9) -> tuple[
             write_partners(here)
         found += try_file(name, data, here, targets)
         calls += len(targets)
+        if seconds < 1e9 and time.monotonic() > told + 60:  # the long run
+            told = time.monotonic()
+            print(f"{calls:,} calls, {len(found)} failures", file=sys.stderr, flush=True)
     return calls, found

@@ -603,6 +603,12 @@ def _descriptors() -> Found:
             "bits": "bits --metric hamming --json",
             "text": "floats",
             "csv": "floats --format csv",
+            "several": "floats other-floats --json",
+            "drawn tasks": "floats --split full --json",
+            "tasks": "floats other-floats --split a --tasks patch-tasks --json",
+            "tasks as text": "floats other-floats --split a --tasks patch-tasks",
+            "tasks as LaTeX": "floats --split a --tasks patch-tasks --format latex",
+            "no list": "floats --split b",
         },
     )
     yield from _named(

@@ -44,7 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
         took = time.process_time() - began
     print(f"{len(answers)} commands, {took:.1f} s of CPU", file=sys.stderr)
     if chosen.what == "record":
-        _write(chosen.file, answers, whole=chosen.whole)
+        kept = {name: one if chosen.whole else shrunk(one) for name, one in answers.items()}
+        earlier = read(chosen.file)["commands"] if chosen.only and chosen.file.exists() else {}
+        _write(chosen.file, {**earlier, **kept})
         return 0
     return _compared(read(chosen.file), answers, words=chosen.words, all_of_them=not chosen.only)
 
@@ -100,11 +102,12 @@ def unmet(command: Command) -> list[str]:
 # Files of answers
 
 
-def _write(file: Path, answers: Mapping[str, dict[str, Any]], *, whole: bool) -> None:
+def _write(file: Path, answers: Mapping[str, Any]) -> None:
     """A line for each command, so that a change shows as such."""
-    kept = {name: one if whole else shrunk(one) for name, one in answers.items()}
     lines = [
-        f"{json.dumps(name)}: {json.dumps(one, ensure_ascii=False)}" for name, one in kept.items()
+        f"{json.dumps(name)}: {json.dumps(answers[name], ensure_ascii=False)}"
+        for name in COMMANDS
+        if name in answers
     ]
     head = json.dumps(versions())
     text = f'{{"packages": {head},\n"commands": {{\n' + ",\n".join(lines) + "\n}}\n"

@@ -512,6 +512,37 @@ def _patches(folder: Path) -> None:
             np.save(folder / "bits" / scene / f"{key}.npy", np.packbits(rows > 0, axis=1))
 
     _strips(folder, rng)
+    _patch_tasks(folder)
+
+
+def _patch_tasks(folder: Path) -> None:
+    """A second descriptor of the same patches, and task files as HPatches' benchmark has them."""
+    rng = np.random.default_rng(23)
+    for path in sorted((folder / "floats").glob("*/*.csv")):
+        rows = np.loadtxt(path, delimiter=",")
+        copy = folder / "other-floats" / path.parent.name
+        copy.mkdir(parents=True, exist_ok=True)
+        noisy = np.round(rows + 0.5 * rng.normal(size=rows.shape), 2)
+        np.savetxt(copy / path.name, noisy, delimiter=",")
+    home, scenes = folder / "patch-tasks", ("v_a", "i_b")
+    (home / "splits").mkdir(parents=True)
+    listed = {"a": {"name": "a", "test": list(scenes), "train": []}}
+    (home / "splits" / "splits.json").write_text(json.dumps(listed))
+    lines: dict[str, list[str]] = {
+        name: ["s1,t1,idx1,s2,t2,idx2"]
+        for name in ("verif_pos", "verif_neg_intra", "verif_neg_inter")
+    }
+    for number in range(60):
+        scene, other = scenes[number % 2], scenes[int(rng.integers(2))]
+        one, two = rng.choice(16, 2, replace=False).tolist()
+        lines["verif_pos"].append(f"{scene},0,{one},{scene},1,{one}")
+        lines["verif_neg_intra"].append(f"{scene},0,{one},{scene},1,{two}")
+        lines["verif_neg_inter"].append(f"{scene},0,{one},{other},1,{two}")
+    lines["retr_queries"] = ["s,idx", *(f"{scene},{row}" for scene in scenes for row in range(4))]
+    others = [f"{scene},{row}" for scene in scenes for row in range(4, 16)]
+    lines["retr_distractors"] = ["s,idx", *others]
+    for name, own in lines.items():
+        (home / f"{name}_split-a.csv").write_text("\n".join([*own, ""]))
 
 
 def _strips(folder: Path, rng: np.random.Generator) -> None:

@@ -13,7 +13,7 @@ import assay
 from assay.core.conventions import preset
 from assay.errors import IdError, InputError, MissingPackageError, UsageError, ValueRangeError
 from assay.io.formats import as_judgments, as_ranking
-from assay.io.frames import build_frame
+from assay.io.frames import build_frame, lines_of_frame
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -166,3 +166,23 @@ def test_no_frame_package_is_imported_without_need():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("storage", ["object", "string[python]", "string[pyarrow]"])
+def test_text_of_frames_is_numbered_alike_wherever_it_is_kept(storage):
+    docs = ["é", "b", "é", "a-long-id-beyond-sixteen-bytes"]
+    frame = pd.DataFrame({"query": list("ppqq"), "doc": docs, "score": [1.0, 2.0, 3.0, 4.0]})
+    kept = frame.astype({"query": storage, "doc": storage})
+    parts = pa.concat_tables([pa.table(dict(frame[:1])), pa.table(dict(frame[1:]))]).slice(1)
+    for table, first in ((kept, 0), (parts, 1)):
+        lines = lines_of_frame(table, "run")
+        assert [lines.doc_ids[code] for code in lines.docs.tolist()] == docs[first:]
+        assert [lines.query_ids[code] for code in lines.queries.tolist()] == list("ppqq")[first:]
+
+
+@pytest.mark.parametrize("odd", ["", "a b", None])
+@pytest.mark.parametrize("make", BACKENDS.values(), ids=BACKENDS)
+def test_an_odd_id_of_a_frame_is_named_with_its_row(make, odd):
+    table = make({"query": ["p", "q"], "doc": ["a", odd], "score": [1.0, 2.0]})
+    with pytest.raises((IdError, ValueRangeError), match="row 1"):
+        lines_of_frame(table, "run")

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay import evaluate
-from assay.core import dict_join
+from assay.core import object_join
 from assay.core.conventions import preset
-from assay.core.dict_join import judge_dicts
 from assay.core.hits import judge
 from assay.core.ids import Ids
+from assay.core.object_join import judge_objects
 from assay.errors import AssayError
 from assay.io.formats import as_judgments, as_ranking
 from assay.native import load
@@ -64,7 +64,7 @@ def plain(value: Any) -> Any:
 def outcome(run: Any, qrels: Any, rules: Any, allow: bool = True) -> Any:
     """All that hits and scores say, or the error."""
     try:
-        hits = judge_dicts(run, qrels, rules, allow_mismatch=allow) or judge(
+        hits = judge_objects(run, qrels, rules, allow_mismatch=allow) or judge(
             as_ranking(run, rules), as_judgments(qrels), conventions=rules, allow_mismatch=allow
         )
         scores = evaluate(
@@ -110,6 +110,51 @@ def test_tuples_give_what_lists_and_named_tuples_give(lines):
         assert found == outcome([list(line) for line in lines], qrels, rules)
 
 
+JUDGED = st.lists(st.tuples(QUERIES | st.just(3), ODD_DOCS, GRADES | ODD), max_size=9)
+
+
+@examples(300)
+@given(
+    lines=st.lists(st.tuples(QUERIES, ODD_DOCS, SCORES | ODD), max_size=12),
+    judged=JUDGED,
+    rules=RULES,
+    allow=st.booleans(),
+    pairs=st.booleans(),
+)
+def test_tuples_on_both_sides_give_what_named_tuples_give(lines, judged, rules, allow, pairs):
+    found = outcome(lines, [line[:2] if pairs else line for line in judged], rules, allow)
+    named = [Line(*line) for line in lines], [Line(*line[:2], line[2]) for line in judged]
+    if pairs:
+        named = named[0], [list(line[:2]) for line in judged]
+    other = outcome(*named, rules, allow)
+    assert found == other or (isinstance(found[0], type) and found[0] == other[0])
+
+
+def as_tuples(data: dict[Any, dict[Any, Any]]) -> list[tuple[Any, Any, Any]]:
+    return [(query, doc, value) for query, row in data.items() for doc, value in row.items()]
+
+
+@examples(300)
+@given(run=RUNS, qrels=QRELS, rules=RULES, allow=st.booleans())
+def test_tuples_give_what_dictionaries_give(run, qrels, rules, allow):
+    run, qrels = ({query: row for query, row in data.items() if row} for data in (run, qrels))
+    found = outcome(as_tuples(run), as_tuples(qrels), rules, allow)
+    other = outcome(run, qrels, rules, allow)
+    assert found == other or not (run and qrels)
+
+
+def test_tuples_that_are_plain_are_not_numbered():
+    run, qrels = map(as_tuples, larger(0.0))
+    rules = preset("trec_eval")
+    assert judge_objects(run, qrels, rules, allow_mismatch=False) is not None
+    split = [*run[1:], run[0]]  # a query that is there in two places
+    repeated = [*run, (*run[-1][:2], 0.5)]
+    for odd in (split, repeated):
+        assert judge_objects(odd, qrels, rules, allow_mismatch=False) is None
+        assert judge_objects(run, odd, rules, allow_mismatch=False) is None
+    assert outcome(split, qrels, rules)[:2] == outcome(run, qrels, rules)[:2]
+
+
 @pytest.mark.parametrize("ids", [["1", "10", "2"], [1, 10, 2]])
 def test_whole_numbers_are_ids_too(ids):
     run, qrels = {ids[0]: dict.fromkeys(ids, 1.0)}, {ids[0]: {ids[2]: 1}}
@@ -141,13 +186,15 @@ def other_way(foreign: float, rules: Any, allow: bool) -> Any:
 @pytest.mark.parametrize("engine", ["native", "numpy"])
 @pytest.mark.parametrize("foreign", [0.0, 0.5, 0.85, 0.95, 1.0])
 def test_larger_dictionaries_of_both_engines(monkeypatch, engine, tiebreak, foreign):
-    monkeypatch.setattr(dict_join, "kernels", lambda: load_or_skip(engine))
+    monkeypatch.setattr(object_join, "kernels", lambda: load_or_skip(engine))
     rules = preset("trec_eval").but(tiebreak=tiebreak)
     for allow in (False, True):
         found = outcome(*larger(foreign), rules, allow)
         assert found == other_way(foreign, rules, allow)
-    taken = judge_dicts(*larger(foreign), rules, allow_mismatch=False)
-    assert (taken is None) == (foreign >= 0.5)
+        assert outcome(*map(as_tuples, larger(foreign)), rules, allow) == found
+    for given_as in (dict, as_tuples):
+        taken = judge_objects(*map(given_as, larger(foreign)), rules, allow_mismatch=False)
+        assert (taken is None) == (foreign >= 0.5)
 
 
 def test_remarks_on_scores_are_the_same():

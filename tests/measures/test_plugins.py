@@ -125,6 +125,7 @@ TESTS = [
 CHOSEN = "TopHeavy or test_laws or test_parse or test_chance or lists_the_registry or measures_page"
 
 
+@pytest.mark.slow
 def test_no_test_fails_because_of_the_example(installed, monkeypatch):
     """Registered before any test is collected, it goes through every law and every tie rule."""
     monkeypatch.setenv("ASSAY_TEST_MEASURES", "TopHeavy")

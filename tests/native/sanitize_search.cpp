@@ -162,15 +162,19 @@ struct Docs : Rows {
 // Documents in 8 bits, in memory of exactly their size.
 struct Codes {
     Tight<uint8_t> panels;
-    Tight<float> step, residual, norm, signs;
+    Tight<float> step, residual, norm, lean, signs, axis;
+    CoarseRows rows;
 
     explicit Codes(const Docs& docs)
         : panels(panels_of(docs.count) * kPanel * steps_of(docs.columns) * kStep), step(docs.count), residual(docs.count), norm(docs.count),
-          signs(docs.columns) {
+          lean(docs.count), signs(docs.columns), axis(docs.columns), rows{nullptr, step.data(), residual.data(), norm.data(), lean.data()} {
         for (size_t column = 0; column < docs.columns; ++column) signs[column] = column % 3 == 0 ? -1.0f : 1.0f;
-        coarsen(docs.find.data(), docs.count, docs.columns, signs.data(), 1, panels.data(), step.data(), residual.data(), norm.data());
+        axis[docs.columns / 2] = docs.count % 2 == 0 ? 0.0f : 1.0f;
+        const Turned turned(signs.data(), axis.data(), docs.columns);
+        coarsen(docs.find.data(), docs.count, docs.columns, turned.view(), 1, panels.data(), rows);
     }
-    CoarseDocs view(const DocRows& docs) const { return {docs, panels.data(), step.data(), residual.data(), norm.data(), signs.data()}; }
+    Codes(const Codes&) = delete;
+    CoarseDocs view(const DocRows& docs) const { return {docs, panels.data(), rows, signs.data(), axis.data()}; }
 };
 
 // What a score should be, and how far a sum of long doubles may be from it.

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["HERE", "NATIVE", "Answers", "answers", "link_search"]
+__all__ = ["HERE", "NATIVE", "PLAIN", "Answers", "answers", "link_search"]
 
 HERE = Path(__file__).resolve().parent
 NATIVE = HERE.parents[1] / "src" / "assay" / "native"

@@ -207,3 +207,73 @@ def test_a_join_refuses_numbers_of_rows_that_are_not_there(engine):
             engine.join_rows([{"a": 1.0}], [{"a": 1}], np.array(own), TYPES, 1, False)
     with pytest.raises(ValueError, match="ties"):
         engine.join_rows([], [], np.zeros(0, np.int64), TYPES, 2, False)
+
+
+LINES = st.lists(st.tuples(st.sampled_from("pqrs"), CLEAN, SCORES), max_size=40)
+JUDGED = st.lists(st.tuples(st.sampled_from("pqrs"), CLEAN, GRADES), max_size=15)
+
+
+@examples(300)
+@given(
+    run=LINES,
+    judged=JUDGED,
+    sort=st.booleans(),
+    width=st.sampled_from([2, 3]),
+    ties=st.sampled_from([-1, 0, 1]),
+)
+def test_join_of_tuples(both, run, judged, sort, width, ties):
+    if sort:
+        run, judged = ({line[:2]: line for line in lines}.values() for lines in (run, judged))
+        run, judged = (sorted(lines, key=lambda line: line[0]) for lines in (run, judged))
+    lines = [(fresh(q), fresh(doc), score) for q, doc, score in run]
+    args = lines, [line[:width] for line in judged], width, TYPES, ties, False
+    native, twin = (kernels.join_tuples(*args) for kernels in both)
+    assert sort <= (native is not None)
+    assert (native is None) == (twin is None)
+    if native is not None:
+        assert [as_lists(part) for part in native[:2]] == [as_lists(part) for part in twin[:2]]
+        assert native[2].tolist() == twin[2].tolist()
+        assert join_as_lists(native[3]) == join_as_lists(twin[3])
+
+
+def test_tuples_of_long_rows_are_joined_as_dictionaries_are(both):
+    rng = np.random.default_rng(2)
+    rows = [
+        {f"doc{doc}": float(doc % 9) for doc in rng.choice(9000, size, replace=False)}
+        for size in (1, 31, 32, 33, 64, 5000)
+    ]
+    judged = [{f"doc{doc}": 1 for doc in rng.choice(9000, 50, replace=False)} for _ in rows]
+    lines, pairs = (
+        [(f"q{at}", doc, value) for at, row in enumerate(side) for doc, value in row.items()]
+        for side in (rows, judged)
+    )
+    for kernels in both:
+        found = kernels.join_tuples(lines, pairs, 3, TYPES, -1, False)
+        expected = kernels.join_rows(rows, judged, np.arange(len(rows)), TYPES, -1, False)
+        assert join_as_lists(found[3]) == join_as_lists(expected)
+        assert found[2].tolist() == [len(row) for row in rows]
+        assert kernels.join_tuples([*lines, lines[-4000]], pairs, 3, TYPES, -1, False) is None
+
+
+def test_a_join_of_tuples_ends_at_what_is_not_plain(engine):
+    fine = [("q", "a", 1.0)]
+    lines = [("q", "b"), ("q", "b", 1.0, 2), ["q", "b", 1.0], None]
+    lines += [("q", odd, 1.0) for odd in ODD_IDS] + [(odd, "b", 1.0) for odd in ODD_IDS]
+    for line in lines:
+        for odd in ([line], [*fine, line]):
+            assert engine.join_tuples(odd, fine, 3, TYPES, 1, False) is None
+            assert engine.join_tuples(fine, odd, 3, TYPES, 1, False) is None
+    for odd in ODD_VALUES:
+        assert engine.join_tuples([*fine, ("q", "b", odd)], fine, 3, TYPES, 1, False) is None
+    for width, ties in ((4, 1), (3, 2)):
+        with pytest.raises(ValueError, match=r"width|ties"):
+            engine.join_tuples(fine, fine, width, TYPES, ties, False)
+
+
+@examples(200)
+@given(texts=st.lists(CLEAN | st.sampled_from(["", "a b", "12345678\n"]), max_size=30))
+def test_ids_of_bytes_are_numbered_as_texts_are(engine, texts):
+    coded = [text.encode() for text in texts]
+    offsets = np.cumsum([0, *map(len, coded)])
+    blob = np.frombuffer(b"".join(coded), np.uint8)
+    assert as_lists(engine.number_ids(blob, offsets)) == as_lists(engine.number_texts(texts))

@@ -33,6 +33,7 @@ TABLE = {command: row for family in FAMILIES for command, row in family.TABLE.it
 WITHOUT = {
     "runs check": "it names damages and computes no figure",
     **test_same_stored.WITHOUT,
+    "completion": "it prints a script of the shell",
     "demo": "a bench of texts that come with Python: see bench",
     "measures": "it prints definitions",
     "schema": "it prints what a settings file may hold",

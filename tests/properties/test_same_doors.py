@@ -23,7 +23,7 @@ from assay.scoring.scores import Scores
 from assay.tasks.bench import run_bench
 from assay.tasks.codes import evaluate_codes
 from assay.tasks.crossmodal import label_retrieval
-from assay.tasks.descriptors import evaluate_patches, read_patch_scenes
+from assay.tasks.descriptors import PatchReport, evaluate_patches, read_patch_scenes
 from assay.tasks.prediction import Accumulator, evaluate_candidates, evaluate_predictions
 from tests.properties.metamorphic import Sayings
 
@@ -129,7 +129,9 @@ DOORS: dict[str, tuple[str, Callable[[], Any]]] = {
     ),
     "descriptors patches": (
         "descriptors patches floats --json",
-        lambda: evaluate_patches(read_patch_scenes("floats"), name="floats").to_dict(),
+        lambda: PatchReport(
+            (evaluate_patches(read_patch_scenes("floats"), name="floats"),)
+        ).to_dict(),
     ),
 }
 NEEDS = {"bench": "bm25s"}
@@ -260,7 +262,7 @@ def test_rank_and_fuse_write_what_the_commands_write(sayings: Sayings) -> None:
 
 
 def test_rank_scores_what_evaluate_scores(sayings: Sayings) -> None:
-    line = "rank q.npy d.npy -k 9 --query-ids q.ids --doc-ids d.ids -r named.qrels -m AP"
+    line = "rank q.npy d.npy -k 9 --query-ids q.ids --doc-ids d.ids -r named.qrels -m AP --full"
     ids = [Path(f"{side}.ids").read_text().split() for side in "qd"]
     found = assay.rank(_vectors("q"), _vectors("d"), 9, query_ids=ids[0], doc_ids=ids[1])
     scores = assay.evaluate(found, "named.qrels", "AP")

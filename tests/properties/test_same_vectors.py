@@ -11,12 +11,13 @@ pytest.importorskip("pyarrow")
 from tests.properties.metamorphic import DIGEST, Same, Sayings, Table, cases_of, check_same, swapped
 from tests.properties.variants import MARK
 
-RANK = "rank q.npy d.npy -k 20 --query-ids q.ids --doc-ids d.ids -r named.qrels -m AP -m nDCG@10"
+_NAMED_ROWS = "--query-ids q.ids --doc-ids d.ids"
+RANK = f"rank --full q.npy d.npy -k 20 {_NAMED_ROWS} -r named.qrels -m AP -m nDCG@10"
 WRITE = "rank q.npy d.npy -k 20 --query-ids q.ids --doc-ids d.ids -o found.run"
 DOT, L2 = (line.replace("rank ", f"rank --metric {m} ") for line in (RANK,) for m in ("dot", "l2"))
 TIES = f"{WRITE} --keep-ties --exclude-self"
-ROWS = "rank q.npy d.npy -k 20 --query-ids q.ids -r rank.qrels -m AP"
-PLAIN = "rank q.npy 's-*.npy' -k 20 --query-ids q.ids -r rank.qrels -m AP"
+ROWS = "rank --full q.npy d.npy -k 20 --query-ids q.ids -r rank.qrels -m AP"
+PLAIN = "rank --full q.npy 's-*.npy' -k 20 --query-ids q.ids -r rank.qrels -m AP"
 _PAIR = "--sensor-embeddings sensor.npy --text-embeddings text.npy --labels labels.npy"
 CROSS = f"crossmodal {_PAIR} --directions sensor2text text2text --k-values 3 10 --full --json"
 NAMED = CROSS.replace(".npy", ".npz").replace("sensor.npz", "npz/sensor.npz")

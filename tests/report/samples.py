@@ -9,8 +9,10 @@ import numpy as np
 
 from assay import judge, parse_many, preset, score
 from assay.core.ids import Ids
+from assay.io.formats import as_judgments, as_ranking
 from assay.report import Report, make_report
 from assay.runs import RunRecord
+from assay.runs.results import QueryResults, ResultDoc
 from assay.scoring.chance import chance
 from assay.scoring.scores import Scores
 from assay.tasks.demo import N_DOCS, make_demo
@@ -83,3 +85,48 @@ def large_report(n_runs: int, n_measures: int, n_queries: int) -> Report:
         for i in range(n_runs)
     ]
     return make_report(runs, resamples=100, interval="t", test="t")
+
+
+def rich_report(n_runs: int = 9, n_queries: int = 40, **settings: object) -> Report:
+    """Systems of unlike skill with costs, groups, texts and documents: every section has a part."""
+    rng = np.random.default_rng(5)
+    queries = [f"q{i:02}" for i in range(n_queries)]
+    qrels = {q: {f"d{i:02}_{j}": 1 + j % 2 for j in range(3)} for i, q in enumerate(queries)}
+    judgments = as_judgments(qrels)
+    runs = []
+    for number in range(n_runs):
+        found = {q: _retrieved(rng, i, skill=number / 6) for i, q in enumerate(queries)}
+        hits = judge(as_ranking(found, preset("trec_eval")), judgments)
+        kinds = {query: ("short", "long")[i % 2] for i, query in enumerate(queries)}
+        runs.append(
+            RunRecord(
+                f"system-{number}",
+                score(hits, RICH_MEASURES).with_groups(kind=kinds),
+                config={"costs": {"search_seconds": 0.002 * 2**number, "bytes": 10**6 * number}},
+                chance=chance(hits, RICH_MEASURES, n_docs=500),
+                hits=hits,
+                results={q: _results(q, found[q], qrels[q]) for q in queries},
+                provenance={"model": f"model {number}"},
+            )
+        )
+    return make_report(runs, resamples=500, command="assay report", **settings)
+
+
+RICH_MEASURES = ("nDCG@10", "AP", "P@5", "Rprec")
+
+
+def _retrieved(rng: np.random.Generator, number: int, *, skill: float) -> dict[str, float]:
+    """Twelve documents of a query with scores, the relevant ones higher by the skill."""
+    good = {f"d{number:02}_{j}": float(rng.normal(skill)) for j in range(2)}
+    return good | {f"x{k}": float(rng.normal()) for k in rng.choice(400, 10, replace=False)}
+
+
+def _results(query: str, found: dict[str, float], grades: dict[str, int]) -> QueryResults:
+    ranked = sorted(found, key=lambda doc: -found[doc])
+    docs = [ResultDoc(doc, found[doc], grades.get(doc), f"text of {doc}") for doc in ranked[:5]]
+    missed = [
+        ResultDoc(doc, found.get(doc), grade, f"text of {doc}")
+        for doc, grade in grades.items()
+        if doc not in ranked[:5]
+    ]
+    return QueryResults(f"what is {query} about", tuple(docs), tuple(missed))

@@ -124,3 +124,25 @@ def test_differences_are_sorted():
     values = [row["difference"] for row in rows]
     assert values == sorted(values, reverse=True)
     assert [row["after"] - row["place"] for row in rows] == [1] * 50
+
+
+def test_costs_are_those_recorded_and_what_is_no_cost_is_left_out():
+    runs = demo_runs(["AP"])
+    odd = [{"search_seconds": 2.0, "bytes": 10}, {"search_seconds": 4, "bytes": True}, "none"]
+    report = make_report(
+        [run.but(config={"costs": costs}) for run, costs in zip(runs, odd, strict=True)],
+        resamples=100,
+    )
+    (axis,) = rows_of.cost_axes(report, report.measures[0])  # memory is known of one only
+    assert axis.name == "search time of a query"
+    assert {point.name: point.cost for point in axis.points} == {
+        runs[0].name: 2.0 / 50,
+        runs[1].name: 4.0 / 50,
+    }
+    best = axis.points[0]
+    mean = next(one for one in report.standings_on("AP") if one.name == best.name).mean
+    assert (best.value, best.low, best.high) == (mean.estimate, mean.low, mean.high)
+    assert axis.write(best.cost) == "40.0 ms"
+    for bad in (-1.0, 0, float("inf"), float("nan"), "3", None, [1]):
+        spoilt = [run.but(config={"costs": {"bytes": bad}}) for run in runs]
+        assert rows_of.cost_axes(make_report(spoilt, resamples=100), report.measures[0]) == []

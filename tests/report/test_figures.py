@@ -96,10 +96,49 @@ def test_unknown_formats_and_files_in_the_way_are_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize("module", ["altair", "vl_convert"])
-def test_a_missing_package_is_named_with_its_command(module, monkeypatch):
-    from assay.report import charts
-
+def test_a_missing_package_is_named_with_its_command(module, monkeypatch, tmp_path: Path):
     monkeypatch.setitem(sys.modules, module, None)
-    charts.drawing_script.cache_clear()
+    report = demo_report()
+    assert "</html>" in report.to_html()  # the page needs neither
     with pytest.raises(MissingPackageError, match=r"pip install 'assay\[report\]'"):
-        demo_report().to_html()
+        report.figures(tmp_path, formats=["svg"])
+
+
+def test_charts_hold_names_as_data_only():
+    """No name is part of an expression, a field or a format."""
+    for one in report_charts(hostile_report()):
+        spec = one.spec()
+        for text in _strings({k: v for k, v in spec.items() if k != "description"}):
+            if "pwned" in text or "7*7" in text:
+                assert text in _allowed(spec)
+
+
+def _strings(value) -> list[str]:
+    if isinstance(value, dict):
+        return [text for one in value.values() for text in _strings(one)]
+    if isinstance(value, list):
+        return [text for one in value for text in _strings(one)]
+    return [value] if isinstance(value, str) else []
+
+
+def _allowed(spec) -> set[str]:
+    """Strings in data, scale domains, legend values and titles."""
+    found: set[str] = set()
+
+    def walk(value, key=""):
+        if isinstance(value, dict):
+            for name, one in value.items():
+                walk(one, name)
+        elif isinstance(value, list):
+            for one in value:
+                walk(one, key)
+        elif isinstance(value, str) and (key in ("domain", "values", "title") or in_data(value)):
+            found.add(value)
+
+    data = set(_strings([part.get("data", {}) for part in [spec, *spec.get("layer", [])]]))
+
+    def in_data(text: str) -> bool:
+        return text in data
+
+    walk(spec)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,14 @@ import scipy.stats
 from statsmodels.stats.power import TTestPower
 
 from assay.errors import UsageError
-from assay.stats import effect, minimum_detectable_difference, queries_needed, rank_intervals
-from assay.stats.effects import guess_queries
+from assay.stats import (
+    effect,
+    effects,
+    minimum_detectable_difference,
+    queries_needed,
+    rank_intervals,
+)
+from assay.stats.effects import detectable_sizes, guess_queries
 
 RNG = np.random.default_rng(2)
 DIFFERENCES = RNG.normal(0.02, 0.1, 60)
@@ -151,3 +158,40 @@ def test_ranks_of_little() -> None:
     found = rank_intervals(table)
     assert [each.rank for each in found] == pytest.approx([2, 1, math.nan], nan_ok=True)
     assert {(each.n, each.n_removed) for each in found} == {(0, 9)}
+
+
+@pytest.mark.parametrize(
+    ("n", "most"),
+    [
+        *[(4, 0.05), (50, 0.5)],
+        *[
+            pytest.param(n, most, marks=pytest.mark.slow)
+            for n in (3, 4, 8, 50, 3000)
+            for most in (0.05, 0.5)
+            if (n, most) not in ((4, 0.05), (50, 0.5))
+        ],
+    ],
+)
+def test_many_levels_give_what_each_gives_alone(n: int, most: float) -> None:
+    """Where the polynomial does not reach the answer (few queries, high levels), it is not used."""
+    levels = most / np.arange(120, 0, -1)
+    any_values = np.arange(n) % 7 + np.linspace(0, 1, n)
+    alone = [minimum_detectable_difference(any_values, level=level) for level in levels]
+    together = detectable_sizes([*levels, levels[0]], n) * any_values.std(ddof=1)
+    np.testing.assert_allclose(together, [*alone, alone[0]], 1e-12)
+
+
+def test_few_levels_are_solved_for_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+    solve = effects.minimum_detectable_difference
+
+    def noted(values: Any, **how: Any) -> float:
+        asked.append(how["level"])
+        return solve(values, **how)
+
+    monkeypatch.setattr(effects, "minimum_detectable_difference", noted)
+    detectable_sizes([0.05, 0.01, 0.05], 50)
+    assert asked == [0.01, 0.05]
+    asked.clear()
+    detectable_sizes((0.05 / np.arange(1, 4951)).tolist(), 50)
+    assert len(asked) < 50

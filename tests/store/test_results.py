@@ -33,6 +33,7 @@ def test_what_is_stored_comes_back(place):
         assert run.results("q0002é") is None
         assert (run.has_results, bare.has_results) == (True, False)
         assert (bare.results("q0000é"), bare.all_results()) == (None, {})
+        assert run.record().results == SHOWN
         assert run.scores().query_ids == bare.scores().query_ids
         store.delete(run.id)
         with store.database.reading() as connection:

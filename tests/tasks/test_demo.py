@@ -76,6 +76,7 @@ def test_ambiguous_summaries_are_not_queries() -> None:
     assert module._answerable([kept, alias, one, other, shared, twice]) == [kept]
 
 
+@pytest.mark.slow
 def test_the_seed_decides_order_and_sample_only(collection: Collection) -> None:
     again, other = stdlib_collection(), stdlib_collection(seed=1)
     assert list(again.doc_ids) == list(collection.doc_ids)

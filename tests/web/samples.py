@@ -197,6 +197,7 @@ def _get(
     method: str = "GET",
     host: str = "localhost:8420",
     headers: dict[str, str] | None = None,
+    body: bytes = b"",
 ) -> Answer:
     """One request."""
     path, _, query = address.partition("?")
@@ -217,7 +218,7 @@ def _get(
     sent: list[Any] = []
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        return {"type": "http.request", "body": body, "more_body": False}
 
     async def send(message: Any) -> None:
         sent.append(message)

@@ -124,6 +124,16 @@ def test_a_token_of_ones_own_is_asked_for_everywhere(place):
         assert fetched(address, "/runs", authorization=f"bearer {token}").status == 200
 
 
+def test_editing_asks_for_a_token_on_this_machine_too(place):
+    with served(place, "--allow-edit") as (address, _):
+        path, _, token = address.partition("?token=")
+        assert len(token) >= 30
+        assert fetched(path, "/run/1").status == 401
+        page = fetched(path, "/run/1", authorization=f"Bearer {token}")
+        assert page.status == 200
+        assert page.headers["referrer-policy"] == "same-origin"
+
+
 def test_a_port_in_use_is_named(place, assay):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

@@ -30,7 +30,7 @@ _SECTIONS: Final[Mapping[str, str]] = {
         prototype_embeddings prototype_key prototype_labels label_maps drop_labels dataset_name
         demo targets train users train_users history previous coordinates new_places candidates
         n_classes target results pattern pairs ids only languages units strongest folder folds
-        allow_mismatch n_docs groups saved kind source_format answers tasks config
+        allow_mismatch n_docs groups saved kind source_format answers tasks config names
         """,
     "Models": """
         model fusion rerank index query_prefix doc_prefix max_length normalize dimensions base_url

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,15 @@ from assay.tasks.descriptors.experiment import experiment_from, read_experiment
 from assay.tasks.descriptors.image_matching import ESTIMATORS, Estimator
 from assay.tasks.descriptors.imports import report_import
 from assay.tasks.descriptors.match_report import match_images
+from assay.tasks.descriptors.patch_report import PatchReport
 from assay.tasks.descriptors.patches import (
+    PatchScene,
+    demo_patch_scenes,
     describe_patch_scenes,
     evaluate_patches,
     read_patch_scenes,
 )
+from assay.tasks.descriptors.pr_curves import PRCurve, draw_curves
 from assay.tasks.descriptors.ranks import choose_metric
 from assay.tasks.descriptors.report import ExperimentReport, draw_matches, find_pair
 from assay.tasks.descriptors.run import load_scenes, run_experiment
@@ -38,6 +42,7 @@ __all__ = ["command"]
 
 _FORMATS = ("text", "markdown", "latex", "csv", "tsv", "json")
 _DEMO_DESCRIPTORS = ("SIFT", "RootSIFT", "ORB")
+_DEMO_PATCHES = ("SIFT", "ORB")
 
 
 @click.group("descriptors", cls=CommandGroup)
@@ -50,9 +55,28 @@ def command() -> None:
       assay descriptors run experiment.yaml
       assay descriptors run experiment.yaml --show v_wall/1-4 --save
       assay descriptors match experiment.yaml --matcher mutual --matcher ratio
-      assay descriptors patches hpatches-descriptors/sift
+      assay descriptors patches descriptors/sift descriptors/hardnet --split a --tasks tasks
       assay descriptors import experiments.db --unit fraction
     """
+
+
+_chart_option = click.option(
+    "--chart",
+    type=options.output_file,
+    metavar="FILE",
+    help="Also draw precision over recall as SVG.",
+)
+
+
+def _check_chart(chart: str | None, file: str | None) -> None:
+    if chart is not None and not chart.lower().endswith(".svg"):
+        raise click.UsageError(f"--chart writes SVG; {chart} should end in .svg.")
+    output.refuse_same_file(file, chart)
+
+
+def _put_chart(curves: Sequence[PRCurve], chart: str | None) -> None:
+    if chart is not None:
+        output.put(draw_curves(curves), chart)
 
 
 # What is shown, and how.
@@ -83,6 +107,7 @@ _report_options = options.add_options(
         metavar="FILE",
         help="Also write the wide rows, with their metadata, as CSV.",
     ),
+    _chart_option,
     options.threads_option,
     options.result_options(*_FORMATS),
 )
@@ -214,6 +239,7 @@ def demo(
 @click.option("--scenes", "per_scene", is_flag=True, help="A row for each scene.")
 @click.option("--allow-code", is_flag=True, help="EXPERIMENT may name functions that are run.")
 @options.threads_option
+@_chart_option
 @options.result_options(*_FORMATS)
 @options.save_options("matching")
 def match(
@@ -226,6 +252,7 @@ def match(
     per_scene: bool,
     allow_code: bool,
     threads: int | None,
+    chart: str | None,
     layout: str,
     file: str | None,
 ) -> int:
@@ -237,6 +264,7 @@ def match(
     """
     inputs = [experiment] if experiment else []
     output.refuse_input(file, *inputs)
+    _check_chart(chart, file)
     read = _matching_experiment(experiment, allow_code)
     with progress_bar(f"{read.name}: scenes", saving.listener) as progress:
         report = match_images(
@@ -248,6 +276,7 @@ def match(
             per_scene=per_scene,
         )
     saving.save(report.records(), *inputs)
+    _put_chart(report.curves, chart)
     output.emit(report, layout, file, command="descriptors")
     return 1 if report.failures else 0
 
@@ -267,13 +296,31 @@ def _matching_experiment(path: str | None, allow_code: bool) -> Experiment:
 
 
 @command.command("patches")
-@click.argument("folder")
-@click.option("--name", metavar="NAME", help="Name of the descriptor. [the folder's name]")
+@click.argument("folders", metavar="[FOLDER]...", nargs=-1)
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Name of a descriptor, once for each. [the folder's name]",
+)
 @click.option(
     "--describe",
-    "descriptor",
+    "descriptors",
+    multiple=True,
     metavar="NAME",
-    help="FOLDER holds pictures of patches: describe them by SIFT, ORB, …",
+    help="FOLDER holds pictures of patches: describe them by SIFT, ORB, onnx:FILE, … "
+    "May be repeated.",
+)
+@click.option(
+    "--split",
+    type=click.Choice(["a", "b", "c", "view", "illum", "full"]),
+    help="Evaluate HPatches' own tasks on the test sequences of a split.",
+)
+@click.option(
+    "--tasks",
+    metavar="FOLDER",
+    help="HPatches' task files: splits.json, verif_pos_split-a.csv, … [drawn by --seed]",
 )
 @click.option(
     "--metric",
@@ -286,36 +333,90 @@ def _matching_experiment(path: str | None, allow_code: bool) -> Experiment:
     default=0,
     show_default=True,
     metavar="N",
-    help="For the wrong pairs of verification.",
+    help="For pairs and queries that are drawn.",
 )
+@click.option("--timings", is_flag=True, help="Time and bytes of a descriptor.")
+@_chart_option
 @options.result_options(*_FORMATS)
+@options.save_options("descriptors")
 def patches(
     *,
-    folder: str,
-    name: str | None,
-    descriptor: str | None,
+    saving: Saving,
+    folders: tuple[str, ...],
+    names: tuple[str, ...],
+    descriptors: tuple[str, ...],
     metric: str | None,
-    seed: int,
+    timings: bool,
+    chart: str | None,
     layout: str,
     file: str | None,
+    **chosen: Any,
 ) -> None:
     """Evaluate descriptors of patches whose row is their identity, as HPatches has them.
 
     FOLDER holds a folder for each scene with ref.csv, e1.csv, h1.csv, t1.csv, … (or .npy): row i
     of each is the same point. With --describe they are .png, each a strip of square patches, as
-    HPatches ships them. Prints patch mAP, matching mAP and FPR@95.
+    HPatches ships them. Without FOLDER small patches are made on the spot. Several folders, or
+    several --describe, are compared. Prints patch mAP, matching mAP and FPR@95, and with --split
+    verification, matching and retrieval as HPatches' own benchmark computes them.
+
+    \b
+    Examples:
+      assay descriptors patches descriptors/sift descriptors/hardnet --split a --tasks tasks
+      assay descriptors patches hpatches-release --describe SIFT --describe onnx:hardnet.onnx
     """
-    scenes = describe_patch_scenes(folder, descriptor) if descriptor else read_patch_scenes(folder)
+    _check_chart(chart, file)
+    split = chosen.pop("split") or (None if folders else "full")
+    if chart and not split:
+        raise click.UsageError("--chart draws the curves of HPatches' tasks; add --split.")
+    found = [
+        evaluate_patches(
+            scenes,
+            name=name,
+            metric=_patch_metric(metric, scenes, descriptor),
+            split=split,
+            **chosen,
+        )
+        for name, scenes, descriptor in _patch_contestants(folders, descriptors, names, chosen)
+    ]
+    report = PatchReport(tuple(found), timings)
+    _put_chart(report.curves, chart)
+    saving.save(report.records())
+    output.emit(report, layout, file, command="descriptors patches")
+
+
+def _patch_contestants(
+    folders: tuple[str, ...],
+    descriptors: tuple[str, ...],
+    names: tuple[str, ...],
+    chosen: Mapping[str, Any],
+) -> Iterator[tuple[str, list[PatchScene], str | None]]:
+    """The name of each descriptor, its scenes, and what described them here."""
+    if descriptors and len(folders) > 1:
+        raise click.UsageError("--describe takes one FOLDER of pictures.")
+    described = descriptors or (() if folders else _DEMO_PATCHES)
+    usual = list(described or (Path(folder).resolve().name for folder in folders))
+    called = list(names or usual)
+    if len(called) != len(usual) or len(set(called)) < len(called):
+        raise click.UsageError(
+            f"{len(usual)} descriptors need as many different names, found {', '.join(called)}. "
+            "Give --name once for each."
+        )
+    for name, source in zip(called, described or folders, strict=True):
+        if not described:
+            yield name, read_patch_scenes(source), None
+        elif folders:
+            yield name, describe_patch_scenes(folders[0], source), source
+        else:
+            yield name, demo_patch_scenes(source, seed=chosen["seed"]), source
+
+
+def _patch_metric(metric: str | None, scenes: Sequence[PatchScene], descriptor: str | None) -> str:
+    """As asked; uint8 in files may be numbers, and then --metric says so."""
     bits = scenes[0].vectors["ref"].dtype == "uint8"
-    if descriptor:  # uint8 in files may be numbers, and then --metric says so
-        metric = choose_metric(metric, "binary" if bits else "float", descriptor)
-    found = evaluate_patches(
-        scenes,
-        name=name or descriptor or Path(folder).resolve().name,
-        metric=metric or ("hamming" if bits else "l2"),
-        seed=seed,
-    )
-    output.emit(found, layout, file)
+    if descriptor:
+        return choose_metric(metric, "binary" if bits else "float", descriptor)
+    return metric or ("hamming" if bits else "l2")
 
 
 @command.command("import")
@@ -378,13 +479,15 @@ def _evaluate(
     wide: str | None,
     show: str | None,
     show_to: str | None,
+    chart: str | None,
     threads: int | None,
     **more: bool,
 ) -> int:
     """Run the experiment and print its report; 1 if a pair could not be evaluated."""
-    for written in (file, wide):
+    for written in (file, wide, chart):
         output.refuse_input(written, *inputs)
-    output.refuse_same_file(file, wide)
+    output.refuse_same_file(file, wide, chart)
+    _check_chart(chart, None)
     scenes = load_scenes(experiment.dataset)
     pictures = show_to or "."
     if show is not None:
@@ -402,6 +505,7 @@ def _evaluate(
         output.narrate_all(draw_matches(found, show, pictures))
     if wide is not None:
         output.put(as_csv(wide_table(found.results, report.rule)), wide)
+    _put_chart(report.curves, chart)
     saving.save(report.records(), *inputs)
     output.emit(report, layout, file, command="descriptors")
     return 1 if found.failures else 0

@@ -22,6 +22,7 @@ import click
 from assay import __version__
 from assay.cli.commands import CommandGroup, write_commands
 from assay.cli.exit_codes import name_broken_pipes, note_command, run_command
+from assay.cli.help_pages import find_page
 from assay.cli.progress import showing_progress
 from assay.core.text import did_you_mean
 
@@ -118,7 +119,8 @@ class LazyGroup(CommandGroup):
             hint = did_you_mean(args[0], COMMANDS, most=2)
             known = ", ".join(COMMANDS)
             raise click.UsageError(f"There is no command {args[0]!r}.{hint} Commands: {known}.")
-        return super().resolve_command(ctx, args)
+        page = find_page(args)
+        return (page.name, page, args[-1:]) if page else super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands in the help."""

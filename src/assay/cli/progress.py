@@ -115,13 +115,13 @@ def _make_bar() -> Any:
 
 
 @contextmanager
-def progress_bar(what: str, listener: Listener | None = None) -> Iterator[Listener]:
-    """What work of one step is to call with (done, total)."""
+def progress_bar(what: str, listener: Callable[..., None] | None = None) -> Iterator[Listener]:
+    """What work of one step is to call with (done, total); the listener also hears `what`."""
 
     def heard(done: int, total: int | None) -> None:
         tell(what, done, total)
         if listener is not None:
-            listener(done, total)
+            listener(done, total, what)
 
     yield heard
 
@@ -134,7 +134,7 @@ def status_line() -> Iterator[StepListener]:
 
 @contextmanager
 def system_bars(
-    n_systems: int = 0, listener: Listener | None = None
+    n_systems: int = 0, listener: Callable[..., None] | None = None
 ) -> Iterator[BenchProgress | None]:
     """A bar for each system of a bench; the listener gets the share of all of them."""
     share = _Share(listener, n_systems).tell if listener and n_systems else None
@@ -153,7 +153,7 @@ def _call_both(first: Callable[..., None], second: Callable[..., None]) -> Calla
 class _Share:
     """How much of all systems is done, in percent; it never goes back."""
 
-    def __init__(self, listener: Listener, n_systems: int) -> None:
+    def __init__(self, listener: Callable[..., None], n_systems: int) -> None:
         self._listener = listener
         self._n_systems = n_systems
         self._parts: dict[str, float] = {}
@@ -161,7 +161,8 @@ class _Share:
     def tell(self, name: str, phase: str, done: int, total: int | None) -> None:
         part = max(done / total if total else 0.0, self._parts.get(name, 0.0))
         self._parts = dict.fromkeys(self._parts, 1.0) | {name: part}  # one after the other
-        self._listener(int(100 * sum(self._parts.values()) / self._n_systems), 100)
+        share = int(100 * sum(self._parts.values()) / self._n_systems)
+        self._listener(share, 100, f"{name}: {phase}")
 
 
 @contextmanager

@@ -31,9 +31,10 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
     "rank": ("target", "checkpoint", "timings", "prepare"),
     "crossmodal": ("file", "confusions", "demo"),
     "predict": ("file", "reliability", "demo"),
-    "descriptors demo": ("file", "folder", "show", "show_to", "wide"),
-    "descriptors match": ("file",),
-    "descriptors run": ("file", "work", "show", "show_to", "wide"),
+    "descriptors demo": ("file", "folder", "show", "show_to", "wide", "chart"),
+    "descriptors match": ("file", "chart"),
+    "descriptors patches": ("file", "chart"),
+    "descriptors run": ("file", "work", "show", "show_to", "wide", "chart"),
     "codes": ("file", "chart", "demo"),
 }
 _HERE: Final = (None, "serial", "threads", "auto", "local")

@@ -51,6 +51,11 @@ class Saving:
         """Whether results are stored at all."""
         return self._store is not None
 
+    def set_name(self, name: str) -> None:
+        """The name that the first of the runs will have; others see it from now on."""
+        if self._run is not None:
+            self._run.set_name(name)
+
     def set_dataset(self, dataset: str) -> None:
         """The name of the dataset, unless --dataset says it; others see it from now on."""
         if self._run is not None and dataset and not self._about["dataset"]:
@@ -58,18 +63,18 @@ class Saving:
             self._run.set_dataset(dataset)
 
     @property
-    def listener(self) -> Callable[[int, int | None], None] | None:
-        """What long work is to call with (done, total), so that others see how far it is."""
+    def listener(self) -> Callable[..., None] | None:
+        """What long work calls with (done, total) and what it does now, for others to see."""
         return None if self._run is None else self._report_progress
 
-    def _report_progress(self, done: int, total: int | None) -> None:
+    def _report_progress(self, done: int, total: int | None, now: str = "") -> None:
         """Now and then; the work goes on if that fails."""
-        now = time.perf_counter() - self._began
-        if self._run is None or not total or now < self._reported + _INTERVAL:
+        moment = time.perf_counter() - self._began
+        if self._run is None or not total or moment < self._reported + _INTERVAL:
             return
-        self._reported = now
+        self._reported = moment
         with suppress(AssayError):
-            self._run.progress(done, total)
+            self._run.progress(done, total, now)
 
     def refuse(self, why: str) -> None:
         """Say that this cannot be saved, if it was to be."""

@@ -38,15 +38,27 @@ __all__ = ["command"]
     metavar="NAME",
     help="Another host name that requests may have. May be repeated.",
 )
+@click.option(
+    "--allow-edit",
+    is_flag=True,
+    help="Let the pages of runs change tags and notes; a token is needed.",
+)
 @click.option("--open", "open_wanted", is_flag=True, help="Open the page in a browser.")
 def command(
-    *, store: str | None, host: str, port: int, allowed: tuple[str, ...], open_wanted: bool
+    *,
+    store: str | None,
+    host: str,
+    port: int,
+    allowed: tuple[str, ...],
+    allow_edit: bool,
+    open_wanted: bool,
 ) -> None:
     """Show a store of runs in the browser.
 
-    Runs, leaderboards, comparisons, queries and trends; pages only read. The server listens on this
-    machine alone; with --host it serves others, who need the token that is part of the printed
-    address, or the one in the variable ASSAY_TOKEN. Ctrl-C ends it.
+    Runs, leaderboards, comparisons, queries and trends; pages only read, unless --allow-edit lets
+    them change tags and notes. The server listens on this machine alone; with --host it serves
+    others, who need the token that is part of the printed address, or the one in the variable
+    ASSAY_TOKEN. Ctrl-C ends it.
 
     \b
     Examples:
@@ -71,5 +83,6 @@ def command(
         port=port,
         allowed=allowed,
         token=os.environ.get(TOKEN_VARIABLE),
+        allow_edit=allow_edit,
         ready=ready,
     )

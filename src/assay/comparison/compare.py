@@ -250,9 +250,10 @@ class Comparison:
     def _name_of(self, measure: str | Measure) -> str:
         if not isinstance(measure, str | Measure):
             raise UsageError(f"A measure is a text such as 'nDCG@10'; found {measure!r}.")
-        wanted = measure if isinstance(measure, Measure) else parse(measure)
+        known = {str(one): one for one in self.measures}
+        wanted = measure if isinstance(measure, Measure) else known.get(measure) or parse(measure)
         if wanted not in self.measures:
-            have = ", ".join(map(str, self.measures))
+            have = ", ".join(known)
             raise UsageError(f"{wanted} was not compared; these were: {have}.")
         return str(wanted)
 

@@ -30,11 +30,11 @@ from assay.stats import (
     guess_queries,
     inverted_interval,
     levels_of_one,
-    minimum_detectable_difference,
     non_inferior,
     tukey_hsd,
 )
 from assay.stats.bounded import Bounds, span_of, unseen_share
+from assay.stats.effects import detectable_sizes
 from assay.stats.inverted import pseudo_values, settle, test_units
 from assay.stats.looks import Bets
 from assay.stats.margins import least_mean, unseen_loss_p
@@ -106,6 +106,26 @@ class ComparisonSettings:
         return {"method": self.test, "resamples": self.resamples, "seed": self.seed}
 
 
+class _Levels:
+    """The levels of the pairs of a family: a hundred systems may have 4,950 under Holm."""
+
+    def __init__(self, levels: Sequence[float]) -> None:
+        self._levels = list(dict.fromkeys(levels))
+        self._sizes: dict[int, dict[float, float]] = {}
+
+    def detectable(self, n: int, level: float) -> float:
+        """Detectable difference in standard deviations of n differences at one of the levels."""
+        if n not in self._sizes:
+            sizes = _detectable(n, tuple(self._levels))
+            self._sizes[n] = dict(zip(self._levels, sizes, strict=True))
+        return self._sizes[n][level]
+
+
+@cache
+def _detectable(n: int, levels: tuple[float, ...]) -> list[float]:
+    return list(map(float, detectable_sizes(levels, n, power=POWER)))
+
+
 @dataclass(frozen=True, eq=False)
 class Pair:
     """Two systems on one measure. `p` is adjusted for the family of `n_pairs`, `test` is not.
@@ -133,6 +153,7 @@ class Pair:
     _clusters: NDArray[Any] | None
     n_slices: int = 1
     bounds: Bounds | None = None
+    _levels: _Levels | None = None
 
     @property
     def difference(self) -> float:
@@ -281,7 +302,8 @@ class Pair:
         n = len(self.spread)
         if n < 3:
             return math.nan
-        return _detectable(n, self.level_of_one) * float(self.spread.std(ddof=1))
+        levels = self._levels or _Levels([self.level_of_one])
+        return levels.detectable(n, self.level_of_one) * float(self.spread.std(ddof=1))
 
     @cached_property
     def queries_needed(self) -> tuple[int, int, int | None] | None:
@@ -387,17 +409,6 @@ def shown_better(names: Sequence[str], pairs: Iterable[Pair]) -> Flags:
     return better
 
 
-@cache
-def _detectable(n: int, level: float) -> float:
-    """Detectable difference in standard deviations of n differences, which it is proportional to.
-
-    A hundred systems have 4,950 pairs with one n between them.
-    """
-    any_values = np.arange(n, dtype=np.float64)
-    found = minimum_detectable_difference(any_values, power=POWER, level=level)
-    return found / float(any_values.std(ddof=1))
-
-
 def compare_pairs(
     measure: str,
     names: Sequence[str],
@@ -419,9 +430,10 @@ def compare_pairs(
     sets = _cut(values, clusters, slices)
     n_pairs = len(sets) * len(wanted)
     if settings.correction == "max-t" and n_pairs > 1:
-        found = _infer_together(values, clusters, slices, sets, wanted, settings, bounds)
+        found = list(_infer_together(values, clusters, slices, sets, wanted, settings, bounds))
     else:
-        found = _infer_apart(sets, wanted, settings)
+        found = list(_infer_apart(sets, wanted, settings))
+    levels = _Levels([one.level_of_one for one in found])
     cells = [(own, groups, a, b) for own, groups in sets for a, b in wanted]
     return [
         Pair(
@@ -440,6 +452,7 @@ def compare_pairs(
             groups,
             len(sets),
             bounds,
+            levels,
         )
         for (own, groups, a, b), one in zip(cells, found, strict=True)
     ]

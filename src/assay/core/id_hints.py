@@ -19,7 +19,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import chain, islice, takewhile
 from typing import Any, Final
 
 import numpy as np
@@ -228,29 +228,47 @@ def near_misses(
     right = {str(value) for value in ranked}
     every = (left, right) if whole is None else tuple({str(id) for id in ids} for ids in whole)
     found: dict[str, list[tuple[str, str]]] = {}
-    for difference, plain in _plain_forms(*every).items():
+    text = "\n".join(chain(left, right))
+    kinds = _kinds_in(text) if left.isdisjoint(right) else set(_PLAIN_FORMS)
+    for difference, plain in _plain_forms(kinds, *every).items():
         pairs = _pair_ids(left, right, plain)
         if pairs:
             found[difference] = pairs
             left -= {ours for ours, _ in pairs}
-    lists = _pair_lists(left, right)
+    lists = _pair_lists(left, right) if _BETWEEN.search(text) else []
     return {**found, "in being a list of ids": lists} if lists else found
 
 
 PlainForm = Callable[[str, bool], str]
 
 
-def _plain_forms(left: set[str], right: set[str]) -> dict[str, PlainForm]:
+_QUOTES: Final = "'\"\u00a0\u2007\u202f\ufeff"
+_PLAIN_FORMS: Final[dict[str, PlainForm]] = {
+    "in zero padding": lambda text, _: _ZEROS.sub("", text),
+    "in upper and lower case": lambda text, _: text.casefold(),
+    "in the form of accented characters (NFC, NFD)": lambda text, _: unicodedata.normalize(
+        "NFC", text
+    ),
+    "in quotes or white space": lambda text, _: text.strip(_QUOTES),
+    "in a decimal point": lambda text, _: _POINT.sub("", text),
+}
+
+
+def _kinds_in(text: str) -> set[str]:
+    """The kinds of difference that ids with these characters can have."""
+    can_be = (
+        "0" in text,
+        text != text.casefold(),
+        not text.isascii(),
+        any(mark in text for mark in _QUOTES),
+        "." in text,
+    )
+    return {kind for kind, can in zip(_PLAIN_FORMS, can_be, strict=True) if can}
+
+
+def _plain_forms(kinds: set[str], left: set[str], right: set[str]) -> dict[str, PlainForm]:
     """For each kind of difference, what an id (judged: True) is without it."""
-    forms: dict[str, PlainForm] = {
-        "in zero padding": lambda text, _: _ZEROS.sub("", text),
-        "in upper and lower case": lambda text, _: text.casefold(),
-        "in the form of accented characters (NFC, NFD)": lambda text, _: unicodedata.normalize(
-            "NFC", text
-        ),
-        "in quotes or white space": lambda text, _: text.strip("'\"\u00a0\u2007\u202f\ufeff"),
-        "in a decimal point": lambda text, _: _POINT.sub("", text),
-    }
+    forms = {kind: form for kind, form in _PLAIN_FORMS.items() if kind in kinds}
     ends = [_shared_ends(ids) for ids in (right, left)]
     if ends[0] != ends[1]:
         forms["in a prefix or suffix"] = lambda text, ours: _without_ends(text, ends[ours])
@@ -261,6 +279,8 @@ def _plain_forms(left: set[str], right: set[str]) -> dict[str, PlainForm]:
             text = plain(text, ours)
         return text
 
+    if len(forms) < 2:
+        return forms
     return {**forms, "in more than one of prefix, case, zero padding and quotes": without_all}
 
 

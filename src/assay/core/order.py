@@ -3,7 +3,7 @@
 Whatever ranks documents goes by this rule, and it is written in two places only:
 
     native/tie_order.hpp   for the compiled kernels: rows.cpp (`sort_rows` and `order_rows`),
-                           counted.cpp, judged.cpp and dict_join.hpp (ranks of judged documents),
+                           counted.cpp, judged.cpp and object_join.hpp (ranks of judged documents),
                            search.cpp (top k and targets), score_ranks.cpp (targets in a matrix of
                            scores)
     native/tie_order.py    the same in numpy: `rank_order`, `nearest_order` for distances, and

@@ -6,13 +6,14 @@ unless a frame of it is given or requested.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from assay.arrays import Floats, Ints32
+from assay.arrays import Bytes, Floats, Ints, Ints32
 from assay.core.ids import Ids
 from assay.errors import FormatError, IdError, InputError, UsageError, ValueRangeError, need
 from assay.io.lines import (
@@ -303,8 +304,28 @@ def _number_clean_text(column: nw.Series[Any]) -> tuple[Ids, Ints32] | None:
 
     if not isinstance(column.dtype, nw.String | nw.Object):
         return None
-    found = kernels().number_texts(column.to_list())
+    held = _utf8_of(column)
+    if held is not None:
+        found = kernels().number_ids(*held)
+    else:
+        found = kernels().number_texts(column.to_list())
     return None if found is None else (Ids.from_utf8(found[0], found[1]), found[2])
+
+
+def _utf8_of(column: nw.Series[Any]) -> tuple[Bytes, Ints] | None:
+    """The bytes and offsets of text that is not Python's, if Arrow is there to tell; no gaps."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is None or str(getattr(column.to_native(), "dtype", "")) == "object":
+        return None
+    held = column.to_arrow().cast(arrow.large_string())
+    if isinstance(held, arrow.ChunkedArray):
+        held = held.combine_chunks()
+    if held.null_count:
+        return None
+    _, places, text = held.buffers()
+    offsets = np.frombuffer(places, np.int64, len(held) + 1, 8 * held.offset)
+    blob = np.frombuffer(text or b"", np.uint8)
+    return blob[offsets[0] : offsets[-1]], offsets - offsets[0]
 
 
 def _number_column(column: nw.Series[Any], what: str, where: Where) -> tuple[Ids, Ints32]:

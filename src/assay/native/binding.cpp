@@ -126,6 +126,17 @@ Out<int64_t> match_ids_of(In<uint8_t> blob, In<int64_t> offsets, In<uint8_t> oth
     return to_numpy(std::move(places));
 }
 
+nb::object number_ids_of(In<uint8_t> blob, In<int64_t> offsets) {
+    const IdView ids = view(blob, offsets);
+    NumberedIds found;
+    {
+        nb::gil_scoped_release release;
+        found = number_ids(ids);
+    }
+    if (!found.clean) return nb::none();
+    return nb::make_tuple(to_numpy(std::move(found.distinct.blob)), to_numpy(std::move(found.distinct.offsets)), to_numpy(std::move(found.codes)));
+}
+
 Out<int64_t> order_ids_of(In<uint8_t> blob, In<int64_t> offsets, bool descending) {
     const IdView ids = view(blob, offsets);
     Column<int64_t> order;
@@ -238,6 +249,7 @@ void bind_statistics(nb::module_& module) {
 
 void bind_ids(nb::module_& module) {
     module.def("first_duplicate", &first_duplicate_of, "blob"_a, "offsets"_a);
+    module.def("number_ids", &number_ids_of, "blob"_a, "offsets"_a);
     module.def("match_ids", &match_ids_of, "blob"_a, "offsets"_a, "other_blob"_a, "other_offsets"_a);
     module.def("order_ids", &order_ids_of, "blob"_a, "offsets"_a, "descending"_a);
     module.def("take_ids", &take_ids_of, "blob"_a, "offsets"_a, "places"_a);

@@ -5,7 +5,7 @@
 
 #include "arrays.hpp"
 #include "binding_parts.hpp"
-#include "dict_join.hpp"
+#include "object_join.hpp"
 
 using namespace nanobind::literals;
 
@@ -38,65 +38,20 @@ nb::object number_texts(nb::list texts) {
     return nb::make_tuple(to_numpy(ids.take_blob()), to_numpy(ids.take_offsets()), to_numpy(std::move(codes)));
 }
 
-// (query, doc, value) tuples, or (query, doc) with the value 1.
-class TupleWalk {
-public:
-    TupleWalk(PyObject* rows, Py_ssize_t width, NumberReader& numbers) : rows_(rows), width_(width), numbers_(numbers) {}
-
-    bool take(size_t begin, size_t count) {
-        for (size_t i = 0; i < count; ++i) {
-            PyObject* row = PyList_GetItem(rows_, static_cast<Py_ssize_t>(begin + i));
-            if (!PyTuple_CheckExact(row) || PyTuple_Size(row) != width_) return false;
-            gather(row, i);
-        }
-        if (!query_ids.number(query_, count, queries.extend(count))) return false;
-        if (width_ == 3) return lines.add(doc_, value_, count, numbers_);
-        std::fill_n(lines.values.extend(count), count, 1.0);
-        return lines.doc_ids.number(doc_, count, lines.docs.extend(count));
-    }
-
-    TextNumbers query_ids;
-    Column<int32_t> queries;
-    DocLines lines;
-
-private:
-    void gather(PyObject* row, size_t i) {
-        query_[i] = PyTuple_GetItem(row, 0);
-        doc_[i] = PyTuple_GetItem(row, 1);
-        prefetch_text_object(doc_[i]);
-        if (width_ < 3) return;
-        value_[i] = PyTuple_GetItem(row, 2);
-        prefetch(value_[i]);
-    }
-
-    PyObject* rows_;
-    Py_ssize_t width_;
-    NumberReader& numbers_;
-    PyObject *query_[kGathered], *doc_[kGathered], *value_[kGathered];
-};
-
 nb::object number_tuples(nb::list rows, int width, nb::tuple number_types, bool truths) {
     require(width == 2 || width == 3, "width must be 2 or 3");
     NumberReader numbers(number_types.ptr(), truths);
-    TupleWalk walk(rows.ptr(), width, numbers);
-    const auto count = static_cast<size_t>(PyList_Size(rows.ptr()));
-    for (size_t begin = 0; begin < count; begin += kGathered) {
-        if (!kAlone || !walk.take(begin, std::min(count - begin, kGathered))) return nb::none();
-    }
+    TupleWalk walk(width, numbers);
+    if (!walk.take(rows.ptr())) return nb::none();
     return nb::make_tuple(to_numpy(walk.query_ids.take_blob()), to_numpy(walk.query_ids.take_offsets()),
                           to_numpy(walk.lines.doc_ids.take_blob()), to_numpy(walk.lines.doc_ids.take_offsets()),
                           to_numpy(std::move(walk.queries)), to_numpy(std::move(walk.lines.docs)),
                           to_numpy(std::move(walk.lines.values)));
 }
 
-nb::object join_rows(nb::list rows, nb::list judged, In<int64_t> judged_row, nb::tuple number_types, int ties, bool float32) {
-    require(ties >= -1 && ties <= 1, "ties must be -1, 0 or 1");
-    require(judged_row.size() == static_cast<size_t>(PyList_Size(rows.ptr())), "each row needs the number of its judged row");
-    for (size_t i = 0; i < judged_row.size(); ++i) {
-        require(judged_row.data()[i] >= -1 && judged_row.data()[i] < PyList_Size(judged.ptr()), "judged row out of range");
-    }
-    DictJoin join(number_types.ptr(), Ties(ties), float32);
-    if (!join.run(rows.ptr(), judged.ptr(), judged_row.data())) return nb::none();
+nb::tuple ids_of(TextNumbers& ids) { return nb::make_tuple(to_numpy(ids.take_blob()), to_numpy(ids.take_offsets())); }
+
+nb::tuple joined(ObjectJoin& join) {
     DocRows& read = join.judged;
     const nb::tuple judgments = nb::make_tuple(
         to_numpy(read.lines.doc_ids.take_blob()), to_numpy(read.lines.doc_ids.take_offsets()),
@@ -107,11 +62,31 @@ nb::object join_rows(nb::list rows, nb::list judged, In<int64_t> judged_row, nb:
     return nb::make_tuple(judgments, hits, to_numpy(std::move(join.scores)), to_numpy(std::move(join.seen)), join.only_judged, join.constant);
 }
 
+nb::object join_rows(nb::list rows, nb::list judged, In<int64_t> judged_row, nb::tuple number_types, int ties, bool float32) {
+    require(ties >= -1 && ties <= 1, "ties must be -1, 0 or 1");
+    require(judged_row.size() == static_cast<size_t>(PyList_Size(rows.ptr())), "each row needs the number of its judged row");
+    for (size_t i = 0; i < judged_row.size(); ++i) {
+        require(judged_row.data()[i] >= -1 && judged_row.data()[i] < PyList_Size(judged.ptr()), "judged row out of range");
+    }
+    ObjectJoin join(number_types.ptr(), Ties(ties), float32);
+    if (!join.join_rows(rows.ptr(), judged.ptr(), judged_row.data())) return nb::none();
+    return joined(join);
+}
+
+nb::object join_tuples(nb::list rows, nb::list judged, int width, nb::tuple number_types, int ties, bool float32) {
+    require(ties >= -1 && ties <= 1, "ties must be -1, 0 or 1");
+    require(width == 2 || width == 3, "width must be 2 or 3");
+    ObjectJoin join(number_types.ptr(), Ties(ties), float32);
+    if (!join.join_tuples(rows.ptr(), judged.ptr(), width)) return nb::none();
+    return nb::make_tuple(ids_of(join.ranked_queries), ids_of(join.judged_queries), to_numpy(std::move(join.lengths)), joined(join));
+}
+
 }  // namespace
 
 void bind_objects(nb::module_& module) {
     module.def("number_rows", &number_rows, "rows"_a, "number_types"_a, "truths"_a);
     module.def("join_rows", &join_rows, "rows"_a, "judged"_a, "judged_row"_a, "number_types"_a, "ties"_a, "float32"_a);
+    module.def("join_tuples", &join_tuples, "rows"_a, "judged"_a, "width"_a, "number_types"_a, "ties"_a, "float32"_a);
     module.def("number_texts", &number_texts, "texts"_a);
     module.def("number_tuples", &number_tuples, "rows"_a, "width"_a, "number_types"_a, "truths"_a);
 }

@@ -194,42 +194,53 @@ private:
     Measuring measuring_;
 };
 
+// The bound of an 8-bit product counts on the length of the axis.
+void check_turn(const In<float>& axis, const In<float>& signs, size_t columns) {
+    require(columns <= kMostCoarseColumns, "too many columns");
+    require(signs.size() == columns && axis.size() == columns, "one sign and one number of the axis for each column");
+    double square = 0.0;
+    for (size_t i = 0; i < columns; ++i) square += static_cast<double>(axis.data()[i]) * axis.data()[i];
+    require(square == 0.0 || std::fabs(square - 1.0) < 0x1p-22, "an axis of length 1, or 0");
+}
+
 // The coarse rows of a DocBlock, which must outlive it.
 class CoarseBlock {
 public:
-    CoarseBlock(const DocBlock& docs, In<uint8_t> codes, In<float> step, In<float> residual, In<float> norm, In<float> signs)
-        : codes_(codes), signs_(signs),
-          view_((check(docs.view(), codes, step, residual, norm, signs), docs.view()), codes.data(), step.data(), residual.data(), norm.data(),
-                signs.data()) {}
+    CoarseBlock(const DocBlock& docs, In<uint8_t> codes, In<float> step, In<float> residual, In<float> norm, In<float> lean, In<float> axis,
+                In<float> signs)
+        : codes_(codes),
+          view_((check(docs.view(), codes, {&step, &residual, &norm, &lean}, axis, signs), docs.view()), codes.data(),
+                {nullptr, changed(step), changed(residual), changed(norm), changed(lean)}, signs.data(), axis.data()) {}
     const CoarseDocs& view() const { return view_; }
 
 private:
-    static void check(const DocRows& docs, const In<uint8_t>& codes, const In<float>& step, const In<float>& residual, const In<float>& norm,
+    static void check(const DocRows& docs, const In<uint8_t>& codes, std::initializer_list<const In<float>*> of_rows, const In<float>& axis,
                       const In<float>& signs) {
         const size_t count = docs.exact.count, columns = docs.exact.columns;
-        require(columns <= kMostCoarseColumns, "too many columns");
+        check_turn(axis, signs, columns);
         require(codes.size() == panels_of(count) * kPanel * steps_of(columns) * kStep, "codes of another shape");
-        require(step.size() == count && residual.size() == count && norm.size() == count, "one step, residual and norm for each doc");
-        require(signs.size() == columns, "one sign for each column");
+        for (const In<float>* each : of_rows) require(each->size() == count, "one step, residual, norm and lean for each doc");
     }
+    // They are only read.
+    static float* changed(const In<float>& array) { return const_cast<float*>(array.data()); }
 
     In<uint8_t> codes_;
-    In<float> signs_;
     CoarseDocs view_;
 };
 
-nb::tuple coarsen_of(Matrix<float> rows, In<float> signs, int threads) {
+nb::tuple coarsen_of(Matrix<float> rows, In<float> axis, In<float> signs, int threads) {
     const size_t count = rows.shape(0), columns = rows.shape(1);
-    require(signs.size() == columns, "one sign for each column");
-    require(columns <= kMostCoarseColumns, "too many columns");
+    check_turn(axis, signs, columns);
     Column<uint8_t> codes(panels_of(count) * kPanel * steps_of(columns) * kStep);
-    Column<float> step(count), residual(count), norm(count);
+    Column<float> step(count), residual(count), norm(count), lean(count);
     {
         nb::gil_scoped_release release;
-        coarsen(rows.data(), count, columns, signs.data(), static_cast<unsigned>(std::max(1, threads)), codes.data(), step.data(),
-                residual.data(), norm.data());
+        const Turned turned(signs.data(), axis.data(), columns);
+        coarsen(rows.data(), count, columns, turned.view(), static_cast<unsigned>(std::max(1, threads)), codes.data(),
+                {nullptr, step.data(), residual.data(), norm.data(), lean.data()});
     }
-    return nb::make_tuple(to_numpy(std::move(codes)), to_numpy(std::move(step)), to_numpy(std::move(residual)), to_numpy(std::move(norm)));
+    return nb::make_tuple(to_numpy(std::move(codes)), to_numpy(std::move(step)), to_numpy(std::move(residual)), to_numpy(std::move(norm)),
+                          to_numpy(std::move(lean)));
 }
 
 void check_match(const QueryRows& queries, const DocRows& docs) {
@@ -259,6 +270,7 @@ void scan_of(TopK& top, int metric, const QueryView& queries, const DocView& doc
     require(excluded_offsets.size() == top.best().size() + 1, "one offset more than queries");
     check_offsets(excluded_offsets, excluded_docs.size());
     require(search_kernels().scan != nullptr, "no fused product on this machine");
+    require(docs.view().measuring == nullptr || !queries.view().exact.doubled, "documents as they are stored meet queries of floats");
     const Range range = range_of(from, to, docs.view());
     const Control control = control_of(stop, done);
     const Excluded excluded = {excluded_offsets.data(), excluded_docs.data()};
@@ -429,7 +441,7 @@ void bind_search(nb::module_& module) {
     nb::class_<DocBlock, DocView>(module, "DocBlock")
         .def(nb::init<AnyMatrix, In<int32_t>, In<double>, In<double>, Matrix<float>, In<float>, In<float>, In<float>, double, int64_t>());
     nb::class_<CoarseBlock>(module, "CoarseBlock")
-        .def(nb::init<const DocBlock&, In<uint8_t>, In<float>, In<float>, In<float>, In<float>>(), nb::keep_alive<1, 2>());
+        .def(nb::init<const DocBlock&, In<uint8_t>, In<float>, In<float>, In<float>, In<float>, In<float>, In<float>>(), nb::keep_alive<1, 2>());
     nb::class_<TopK>(module, "TopK")
         .def(nb::init<size_t, size_t, bool>())
         .def("scan", scan_of)

@@ -52,8 +52,13 @@ void fill_panel(const int8_t* codes, size_t count, size_t steps, uint8_t* panel)
 
 }  // namespace
 
-void coarsen(const float* rows, size_t count, size_t columns, const float* signs, unsigned threads, uint8_t* panels, float* step,
-             float* residual, float* norm) {
+Turned::Turned(const float* signs, const float* axis, size_t columns) : signs_(signs, signs + columns) {
+    if (std::all_of(axis, axis + columns, [](float each) { return each == 0.0f; })) return;
+    axis_.resize((columns + 31) / 32 * 32);
+    for (size_t i = 0; i < columns; ++i) axis_[i] = axis[i] * signs[i];
+}
+
+void coarsen(const float* rows, size_t count, size_t columns, Turn turn, unsigned threads, uint8_t* panels, const CoarseRows& out) {
     const size_t steps = steps_of(columns), n_panels = panels_of(count);
     const unsigned parts = count * columns < 100000 ? 1u : std::max(1u, threads);
     const CoarseKernels& kernels = coarse_kernels();
@@ -61,47 +66,41 @@ void coarsen(const float* rows, size_t count, size_t columns, const float* signs
         std::vector<int8_t> codes(kPanel * steps * kStep);
         for (size_t panel = n_panels * part / parts; panel < n_panels * (part + 1) / parts; ++panel) {
             const size_t first = panel * kPanel, some = std::min(kPanel, count - first);
-            kernels.quantise(rows + first * columns, some, columns, signs, kDocLimits,
-                             {codes.data(), step + first, residual + first, norm + first});
+            kernels.quantise(rows + first * columns, some, columns, turn, kDocLimits,
+                             {codes.data(), out.step + first, out.residual + first, out.norm + first, out.lean + first});
             fill_panel(codes.data(), some, steps, panels + panel * kPanel * steps * kStep);
         }
     });
 }
 
-CoarseDocs::CoarseDocs(const DocRows& given, const uint8_t* codes, const float* step, const float* residual, const float* norm,
-                       const float* of_columns)
-    : docs(given), panels(codes), signs(of_columns) {
+CoarseDocs::CoarseDocs(const DocRows& given, const uint8_t* codes, const CoarseRows& rows, const float* signs, const float* axis)
+    : docs(given), panels(codes), turned(signs, axis, given.exact.columns) {
     const size_t n_panels = panels_of(docs.exact.count), padded = n_panels * kPanel;
-    for (std::vector<float>* each : {&factor, &spread, &bias, &reach, &off}) each->resize(padded);
+    for (std::vector<float>* each : {&factor, &spread, &bias, &lean, &reach, &off}) each->resize(padded);
     panel_reach.resize(n_panels);
     panel_off.resize(n_panels);
-    for (size_t doc = 0; doc < docs.exact.count; ++doc) fill(doc, step, residual, norm);
+    for (size_t doc = 0; doc < docs.exact.count; ++doc) fill(doc, rows);
 }
 
-void CoarseDocs::fill(size_t doc, const float* step, const float* residual, const float* norm) {
+void CoarseDocs::fill(size_t doc, const CoarseRows& rows) {
     const float scale = docs.scale[doc], size = std::isinf(docs.bias[doc]) ? 0.0f : std::fabs(docs.bias[doc]);
-    factor[doc] = scale * step[doc];
-    spread[doc] = scale * residual[doc] * kRoundedUp;
-    reach[doc] = scale * norm[doc] * kRoundedUp;
+    const auto columns = static_cast<float>(docs.exact.columns);
+    factor[doc] = scale * rows.step[doc];
+    spread[doc] = scale * rows.residual[doc] * kRoundedUp;
+    reach[doc] = scale * rows.norm[doc] * kRoundedUp;
     bias[doc] = docs.bias[doc];
-    const float tiny = static_cast<float>(docs.exact.columns) * 0x1p-115f;  // what may underflow
-    off[doc] = (docs.bound[doc] + size * static_cast<float>(kCompareSlack) + tiny) * kRoundedUp;
-    biased |= bias[doc] != 0.0f;
+    lean[doc] = scale * rows.lean[doc];
+    const float tiny = columns * 0x1p-115f;  // what may underflow
+    // the queries' length is at most kMostLength
+    const float along = std::fabs(lean[doc]), apart = (columns / 4 + 64) * 0x1p-24f, slack = static_cast<float>(kCompareSlack);
+    const float leaning = turned.view().axis == nullptr ? 0.0f : (along * slack + (along + reach[doc]) * apart) * kMostLength * kMostLength;
+    off[doc] = (docs.bound[doc] + size * slack + leaning + tiny) * kRoundedUp;
+    shifted |= bias[doc] != 0.0f || along != 0.0f;
     sane &= off[doc] < kSaneBound && reach[doc] < kSaneBound && factor[doc] < kSaneBound;
     const size_t panel = doc / kPanel;
     panel_reach[panel] = std::max(panel_reach[panel], reach[doc]);
     panel_off[panel] = std::max(panel_off[panel], off[doc]);
 }
-
-namespace {
-
-// Where the k-th best of all documents stands among those of a share of them, with a margin.
-size_t guessed_rank(size_t k, double share) {
-    const double expected = static_cast<double>(k) * share;
-    return static_cast<size_t>(expected + 3 * std::sqrt(expected) + 2);
-}
-
-}  // namespace
 
 // Candidates of one coarse scan. Floors rise by guessing where guesses are allowed; a query whose
 // guess turns out to be too high is left unsettled, with what is certain, to be searched for again.
@@ -109,7 +108,7 @@ class CoarseReceiver {
 public:
     CoarseReceiver(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
                    const float* least)
-        : top_(top), decider_(metric, queries, docs.docs), rows_(queries), queries_(queries, docs.signs), docs_(docs), excluded_(excluded),
+        : top_(top), decider_(metric, queries, docs.docs), rows_(queries), queries_(queries, docs.turned.view()), docs_(docs), excluded_(excluded),
           range_(range), may_guess_(least == nullptr), capacity_(room_for(top.k_, range.to - range.from)), states_(queries.exact.count),
           scan_floor_(queries_.step.size(), kNever), certain_(queries.exact.count), candidates_(new Candidate[queries.exact.count * capacity_]) {
         top.floors(queries, docs.docs, certain_.data());
@@ -202,13 +201,14 @@ private:
         State& state = states_[query];
         if (state.count + kPanel > state.limit) make_room(query);
         if (state.given_up) return;
-        const double step = queries_.step[query];
+        const double step = queries_.step[query], lean = queries_.lean[query];
         const bool any_excluded = excluded_.offsets[query] < excluded_.offsets[query + 1];
         Candidate* next = candidates_of(query) + state.count;
         for (; mask != 0; mask &= mask - 1) {
             const size_t bit = static_cast<size_t>(lowest_bit(mask)), doc = first + bit;
             if (any_excluded && excluded_.holds(query, docs_.docs.first + static_cast<int64_t>(doc))) continue;
-            *next++ = {static_cast<float>(docs_.bias[doc] + step * docs_.factor[doc] * sums[bit]), static_cast<uint32_t>(doc)};
+            const double shift = docs_.bias[doc] + lean * docs_.lean[doc];
+            *next++ = {static_cast<float>(shift + step * docs_.factor[doc] * sums[bit]), static_cast<uint32_t>(doc)};
         }
         state.count = static_cast<size_t>(next - candidates_of(query));
     }
@@ -398,38 +398,6 @@ void CoarseReceiver::take(size_t query, const uint32_t* at, const double* scores
     top_.best_[query].assign(best.begin(), best.end());
 }
 
-// Some queries of a block by themselves, with what was found for them so far.
-class SomeQueries {
-public:
-    SomeQueries(const QueryRows& all, const Excluded& excluded, TopK& top, const std::vector<uint32_t>& chosen, const std::vector<float>& floors)
-        : top_(top), chosen_(chosen), part_(chosen.size(), top.k_, top.keep_ties_), rows_(all, chosen) {
-        for (const uint32_t query : chosen) {
-            docs_.insert(docs_.end(), excluded.docs + excluded.offsets[query], excluded.docs + excluded.offsets[query + 1]);
-            offsets_.push_back(static_cast<int64_t>(docs_.size()));
-            floors_.push_back(floors[query]);
-            part_.best_[floors_.size() - 1].swap(top.best_[query]);
-        }
-    }
-    ~SomeQueries() {
-        for (size_t query = 0; query < chosen_.size(); ++query) top_.best_[chosen_[query]].swap(part_.best_[query]);
-    }
-    SomeQueries(const SomeQueries&) = delete;
-    SomeQueries& operator=(const SomeQueries&) = delete;
-
-    TopK& top() { return part_; }
-    const QueryRows& rows() const { return rows_.view(); }
-    Excluded excluded() const { return {offsets_.data(), docs_.data()}; }
-    const float* floors() const { return floors_.data(); }
-
-private:
-    TopK& top_;
-    const std::vector<uint32_t>& chosen_;
-    TopK part_;
-    SomeRows rows_;
-    std::vector<float> floors_;
-    std::vector<int64_t> docs_, offsets_ = {0};
-};
-
 namespace {
 
 // Queries that a coarse scan leaves open: their guesses were too high, or their candidates too many.
@@ -450,7 +418,7 @@ void scan_crowded(TopK& top, Metric metric, const QueryRows& queries, const Coar
                   Control control, const Open& open) {
     if (open.crowded.empty()) return;
     SomeQueries some(queries, excluded, top, open.crowded, open.floors);
-    some.top().scan(metric, some.rows(), docs.docs, some.excluded(), range, control, some.floors());
+    some.top().scan(metric, some.rows(), docs.docs, some.excluded(), range, control, {some.floors(), true});
 }
 
 // By certain floors, no guesses; then all that is still open by the float32 product.

@@ -17,28 +17,39 @@ constexpr size_t kMostCoarseColumns = 16384;  // so that sums stay within 32 bit
 inline size_t steps_of(size_t columns) { return (columns + kStep - 1) / kStep; }
 inline size_t panels_of(size_t count) { return (count + kPanel - 1) / kPanel; }
 
+// How rows of some columns are turned. `axis` is of length 1, or 0 for none.
+class Turned {
+public:
+    Turned(const float* signs, const float* axis, size_t columns);
+
+    Turn view() const { return {signs_.data(), axis_.empty() ? nullptr : axis_.data()}; }
+
+private:
+    std::vector<float> signs_, axis_;
+};
+
 // Documents quantised, in panels; the rest of the last panel is filled up with zeros. Codes are
 // raised by 128.
-void coarsen(const float* rows, size_t count, size_t columns, const float* signs, unsigned threads, uint8_t* panels, float* step,
-             float* residual, float* norm);
+void coarsen(const float* rows, size_t count, size_t columns, Turn turn, unsigned threads, uint8_t* panels, const CoarseRows& out);
 
 // The coarse rows of a block of documents, with what its metric makes of them: a document scores
-// bias + factor · (step of the query) · sum, off by at most
+// bias + lean · (lean of the query) + factor · (step of the query) · sum, off by at most
 //     bound + reach · (residual of the query) + spread · (size of the query).
 class CoarseDocs {
 public:
-    CoarseDocs(const DocRows& docs, const uint8_t* panels, const float* step, const float* residual, const float* norm, const float* signs);
+    // `rows` are those of the documents but for their codes, which lie in panels.
+    CoarseDocs(const DocRows& docs, const uint8_t* panels, const CoarseRows& rows, const float* signs, const float* axis);
 
     const DocRows& docs;
     const uint8_t* panels;
-    const float* signs;
-    std::vector<float> factor, spread, bias, reach, off;  // per document, padded to whole panels
+    const Turned turned;
+    std::vector<float> factor, spread, bias, lean, reach, off;  // per document, padded to whole panels
     std::vector<float> panel_reach, panel_off;
-    bool biased = false;
+    bool shifted = false;  // whether some have a bias or lean
     bool sane = true;  // else some bound is so large that candidates are not worth finding this way
 
 private:
-    void fill(size_t doc, const float* step, const float* residual, const float* norm);
+    void fill(size_t doc, const CoarseRows& rows);
 };
 
 // The same result as `top.scan`.

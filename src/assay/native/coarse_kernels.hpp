@@ -12,13 +12,22 @@ namespace assay {
 // Documents lie in panels of 32, four columns of each together: panel[step][document][column].
 constexpr size_t kPanel = 32, kStep = 4;
 
-// Rows rotated and rounded to whole multiples, −127 … 127, of a step of their own. With R the
-// rotation, ‖R·row − step · codes‖ ≤ residual and ‖row‖ ≤ norm.
+// Rows rotated and rounded to whole multiples, −127 … 127, of a step of their own, after what they
+// share was taken off: rest = row − lean · axis. With R the rotation, ‖R·rest − step · codes‖ ≤ residual
+// and ‖rest‖ ≤ norm.
 struct CoarseRows {
     int8_t* codes;
     float* step;
     float* residual;
     float* norm;
+    float* lean;
+};
+
+// How rows are turned: signs (±1) of columns, and what is taken off before, of length 1 and with these
+// signs, padded to whole blocks of 32; null for nothing.
+struct Turn {
+    const float* signs;
+    const float* axis;
 };
 
 // How far codes may go so that sums of products can be kept in 16 bits: the sizes of two neighbours
@@ -33,7 +42,7 @@ struct CoarseLimits {
 constexpr CoarseLimits kDocLimits = {512.0f, 203.0f}, kNarrowQueryLimits = {126.5f, 157.0f}, kNoLimits = {512.0f, 2048.0f};
 
 // A block of queries with documents. In units of a query's step, a document scores at most
-//     factor · sum + bias · inverse + spread · size + (its panel's reach · residual + off · inverse)
+//     factor · sum + bias · inverse + lean · pull + spread · size + (its panel's reach · residual + off · inverse)
 // and is passed over where that is below the query's floor.
 struct CoarseScan {
     const int8_t* queries;   // [group][step][row][column], groups filled up with zeros
@@ -43,15 +52,17 @@ struct CoarseScan {
     const uint8_t* panels;
     const float* factor;     // per document, padded to whole panels, as are the next two
     const float* spread;
-    const float* bias;       // null where all are 0
+    const float* bias;       // null where all of these and of the next are 0
+    const float* lean;
     const float* reach;      // per panel, as is the next
     const float* off;
     const float* floor;      // per query, padded with +inf
     const float* ceiling;    // per query, padded with +inf, or null: what certainly reaches it is counted,
     int64_t* above;          // here, and not handed over
-    const float* residual;   // per query, padded, as are the next two
+    const float* residual;   // per query, padded, as are the next three
     const float* size;
     const float* inverse;
+    const float* pull;
     size_t from, to;         // the range of documents
     void* receiver;          // gets the sums of up to 32 documents from `first` on, those in the mask
     void (*receive)(void* receiver, size_t query, size_t first, const int32_t* sums, uint32_t mask);
@@ -65,8 +76,8 @@ struct CoarseKernels {
     bool raised;  // whether products are of documents' codes as they are, raised by 128
     // One group of queries with some panels.
     void (*scan)(const CoarseScan&, size_t group, size_t first_panel, size_t n_panels);
-    // `signs` (±1) has the columns padded to whole steps, as `codes` have.
-    void (*quantise)(const float* rows, size_t count, size_t columns, const float* signs, CoarseLimits limits, const CoarseRows& out);
+    // `codes` have the columns padded to whole steps.
+    void (*quantise)(const float* rows, size_t count, size_t columns, Turn turn, CoarseLimits limits, const CoarseRows& out);
     // query · row in float32, in some order, of pairs.
     void (*multiply)(const float* queries, const float* docs, size_t columns, const Pairs& pairs, float* products);
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "coarse.hpp"
+#include "decider.hpp"
 #include "jumps.hpp"
 
 namespace assay {
@@ -17,25 +18,26 @@ namespace assay {
 constexpr double kCompareSlack = 0x1p-18;
 constexpr float kRoundedUp = 1.0f + 0x1p-20f;
 constexpr double kSaneNorm = 0x1p-60;
+constexpr float kMostLength = 1.01f;  // of queries: they are scaled to 1, or below it
 
 // Queries quantised, in groups as the kernels take them.
 class CoarseQueries {
 public:
-    CoarseQueries(const QueryRows& queries, const float* signs) : steps_(steps_of(queries.exact.columns)) {
+    CoarseQueries(const QueryRows& queries, Turn turn) : steps_(steps_of(queries.exact.columns)) {
         const CoarseKernels& kernels = coarse_kernels();
         const size_t count = queries.exact.count, rows = kernels.query_rows;
         const size_t narrow = kernels.steps_in_16_bits, blocks = narrow == 0 ? 1 : (steps_ + narrow - 1) / narrow;
         n_groups = (count + rows - 1) / rows;
-        for (std::vector<float>* each : {&step, &residual, &size, &inverse}) each->resize(n_groups * rows);
+        for (std::vector<float>* each : {&step, &residual, &size, &inverse, &lean, &pull}) each->resize(n_groups * rows);
         packed.resize(n_groups * rows * steps_ * kStep);
         start.resize(n_groups * rows * blocks);
         std::vector<int8_t> codes(steps_ * kStep);
         for (size_t query = 0; query < count; ++query) {
-            kernels.quantise(queries.rows + query * queries.exact.columns, 1, queries.exact.columns, signs, kernels.query_limits,
-                             {codes.data(), &step[query], &residual[query], &size[query]});
+            kernels.quantise(queries.rows + query * queries.exact.columns, 1, queries.exact.columns, turn, kernels.query_limits,
+                             {codes.data(), &step[query], &residual[query], &size[query], &lean[query]});
             pack(codes, query / rows, query % rows, rows);
             if (kernels.raised) set_start(codes, query / rows, query % rows, rows, narrow);
-            measure(query);
+            measure(query, turn.axis != nullptr);
         }
     }
 
@@ -45,18 +47,21 @@ public:
     size_t n_groups;
     std::vector<int8_t> packed;
     std::vector<int32_t> start;
-    // Per query, padded. `size` is that of the quantised query; all but `step` are in units of it.
-    std::vector<float> step, residual, size, inverse;
+    // Per query, padded. `size` is that of the quantised query; all but `step` and `lean` are in units
+    // of the step, as is `pull`, which is `lean` else.
+    std::vector<float> step, residual, size, inverse, lean, pull;
 
 private:
-    void measure(size_t query) {
-        const double norm = size[query], rest = residual[query], quantised = norm + rest;
-        if (!(norm > kSaneNorm && norm < 1 / kSaneNorm && step[query] > 0.0f)) {
-            step[query] = residual[query] = size[query] = inverse[query] = 0.0f;
+    void measure(size_t query, bool leaning) {
+        const double norm = size[query], rest = residual[query], quantised = norm + rest, along = lean[query];
+        const bool in_range = norm > kSaneNorm && norm < 1 / kSaneNorm && step[query] > 0.0f;
+        if (!in_range || (leaning && !(along * along + norm * norm < kMostLength * kMostLength))) {
+            step[query] = residual[query] = size[query] = inverse[query] = lean[query] = 0.0f;
             return;
         }
         const double unit = 1.0 / step[query];
         inverse[query] = static_cast<float>(unit) * kRoundedUp;
+        pull[query] = static_cast<float>(along * unit);
         size[query] = static_cast<float>(quantised * unit) * kRoundedUp;
         residual[query] = static_cast<float>((rest + kCompareSlack * quantised) * unit) * kRoundedUp;
     }
@@ -83,8 +88,6 @@ private:
     size_t steps_;
 };
 
-// Of a scan, the shares after which a search looks at what it found so far.
-constexpr double kStages[] = {1.0 / 32, 1.0 / 8, 3.0 / 8, 1.0};
 constexpr size_t kCoarseChunk = 256 * 1024, kMostRoom = 1 << 13;
 
 // With so many candidates of a query, or more, the float32 product is sooner.
@@ -105,12 +108,14 @@ inline CoarseScan scan_of(const CoarseQueries& queries, const CoarseDocs& docs, 
     scan.panels = docs.panels;
     scan.factor = docs.factor.data();
     scan.spread = docs.spread.data();
-    scan.bias = docs.biased ? docs.bias.data() : nullptr;
+    scan.bias = docs.shifted ? docs.bias.data() : nullptr;
+    scan.lean = docs.lean.data();
     scan.reach = docs.panel_reach.data();
     scan.off = docs.panel_off.data();
     scan.residual = queries.residual.data();
     scan.size = queries.size.data();
     scan.inverse = queries.inverse.data();
+    scan.pull = queries.pull.data();
     scan.from = range.from;
     scan.to = range.to;
     return scan;

@@ -73,7 +73,7 @@ inline float off_by(const CoarseScan& scan, size_t query, size_t panel) {
 }
 
 // The documents of a panel whose score with `size` times their spread is at least a limit.
-template <class Isa, bool biased>
+template <class Isa, bool shifted>
 inline __attribute__((always_inline)) uint32_t reaching(const CoarseScan& scan, size_t query, const int32_t* sums, size_t first, float size,
                                                         float least) {
     uint32_t mask = 0;
@@ -81,7 +81,10 @@ inline __attribute__((always_inline)) uint32_t reaching(const CoarseScan& scan, 
 #pragma GCC unroll 8
     for (size_t i = 0; i < kPanel; i += Isa::width) {
         typename Isa::Vec rest = Isa::multiply(spread, Isa::load(scan.spread + first + i));
-        if constexpr (biased) rest = Isa::multiply_add(Isa::spread(scan.inverse[query]), Isa::load(scan.bias + first + i), rest);
+        if constexpr (shifted) {
+            rest = Isa::multiply_add(Isa::spread(scan.inverse[query]), Isa::load(scan.bias + first + i), rest);
+            rest = Isa::multiply_add(Isa::spread(scan.pull[query]), Isa::load(scan.lean + first + i), rest);
+        }
         const typename Isa::Vec most = Isa::multiply_add(Isa::to_float(sums + i), Isa::load(scan.factor + first + i), rest);
         mask |= Isa::at_least(most, limit) << i;
     }
@@ -101,7 +104,7 @@ __attribute__((noinline, cold)) void hand_over(const CoarseScan& scan, size_t qu
     if (mask != 0) scan.receive(scan.receiver, query, first, sums, mask);
 }
 
-template <class Isa, bool biased, bool counting>
+template <class Isa, bool shifted, bool counting>
 void meet_panels(const CoarseScan& scan, size_t group, size_t first_panel, size_t n_panels) {
     const size_t query = group * Isa::rows, panel_bytes = scan.steps * kPanel * kStep;
     const int8_t* queries = scan.queries + query * scan.steps * kStep;
@@ -114,9 +117,9 @@ void meet_panels(const CoarseScan& scan, size_t group, size_t first_panel, size_
         multiply_panel<Isa>(queries, scan.start + query * blocks, scan.panels + panel * panel_bytes, scan.steps, sums);
         for (size_t row = 0, at = query; row < Isa::rows; ++row, ++at) {
             const float off = off_by(scan, at, panel), size = scan.size[at];
-            uint32_t mask = reaching<Isa, biased>(scan, at, sums[row], first, size, scan.floor[at] - off);
+            uint32_t mask = reaching<Isa, shifted>(scan, at, sums[row], first, size, scan.floor[at] - off);
             if constexpr (counting) {
-                const uint32_t certain = reaching<Isa, biased>(scan, at, sums[row], first, -size, scan.ceiling[at] + off);
+                const uint32_t certain = reaching<Isa, shifted>(scan, at, sums[row], first, -size, scan.ceiling[at] + off);
                 above[row] += __builtin_popcount(certain & within(scan, first));
                 mask &= ~certain;
             }
@@ -128,8 +131,8 @@ void meet_panels(const CoarseScan& scan, size_t group, size_t first_panel, size_
 
 template <class Isa>
 void scan_panels(const CoarseScan& scan, size_t group, size_t first_panel, size_t n_panels) {
-    const bool biased = scan.bias != nullptr, counting = scan.ceiling != nullptr;
-    const auto meet = biased ? (counting ? meet_panels<Isa, true, true> : meet_panels<Isa, true, false>)
+    const bool shifted = scan.bias != nullptr, counting = scan.ceiling != nullptr;
+    const auto meet = shifted ? (counting ? meet_panels<Isa, true, true> : meet_panels<Isa, true, false>)
                              : (counting ? meet_panels<Isa, false, true> : meet_panels<Isa, false, false>);
     meet(scan, group, first_panel, n_panels);
 }
@@ -148,18 +151,45 @@ inline float multiply_rows(const float* a, const float* b, size_t columns) {
     return sum;
 }
 
-void multiply_pairs(const float* queries, const float* docs, size_t columns, const Pairs& pairs, float* products) {
-    constexpr size_t ahead = 4;
-    for (size_t i = 0; i < pairs.count; ++i) {
-        if (i + ahead < pairs.count) {  // ask for rows early
-            const float* query = queries + pairs.queries[i + ahead] * columns;
-            const float* doc = docs + pairs.docs[i + ahead] * columns;
-            for (size_t column = 0; column < columns; column += 16) {
-                __builtin_prefetch(query + column);
-                __builtin_prefetch(doc + column);
-            }
+// Four rows at a time: what is loaded of the first factor serves all of them.
+inline void multiply_four(const float* a, const float* const* b, size_t columns, float* products) {
+    Eight sums[8] = {};
+    size_t column = 0;
+    for (; column + 16 <= columns; column += 16) {
+        const Eight left = eight_at(a + column), right = eight_at(a + column + 8);
+#pragma GCC unroll 4
+        for (size_t i = 0; i < 4; ++i) {
+            sums[2 * i] = multiply_add(left, eight_at(b[i] + column), sums[2 * i]);
+            sums[2 * i + 1] = multiply_add(right, eight_at(b[i] + column + 8), sums[2 * i + 1]);
         }
-        products[i] = multiply_rows(queries + pairs.queries[i] * columns, docs + pairs.docs[i] * columns, columns);
+    }
+    for (size_t i = 0; i < 4; ++i) {
+        products[i] = sum_of(sums[2 * i] + sums[2 * i + 1]);
+        for (size_t rest = column; rest < columns; ++rest) products[i] += a[rest] * b[i][rest];
+    }
+}
+
+void multiply_pairs(const float* queries, const float* docs, size_t columns, const Pairs& pairs, float* products) {
+    const auto row = [columns](const float* rows, uint32_t at) { return rows + at * columns; };
+    const auto expect = [&](size_t i) {  // ask for rows early
+        if (i >= pairs.count) return;
+        for (size_t column = 0; column < columns; column += 16) __builtin_prefetch(row(docs, pairs.docs[i]) + column);
+        if (pairs.queries[i] == pairs.queries[i - 1]) return;
+        for (size_t column = 0; column < columns; column += 16) __builtin_prefetch(row(queries, pairs.queries[i]) + column);
+    };
+    for (size_t i = 0; i < pairs.count;) {
+        const float* query = row(queries, pairs.queries[i]);
+        const uint32_t* of = pairs.queries + i;
+        if (i + 4 <= pairs.count && of[0] == of[1] && of[0] == of[2] && of[0] == of[3]) {
+            for (size_t next = i + 4; next < i + 8; ++next) expect(next);
+            const float* four[] = {row(docs, pairs.docs[i]), row(docs, pairs.docs[i + 1]), row(docs, pairs.docs[i + 2]), row(docs, pairs.docs[i + 3])};
+            multiply_four(query, four, columns, products + i);
+            i += 4;
+        } else {
+            expect(i + 4);
+            products[i] = multiply_rows(query, row(docs, pairs.docs[i]), columns);
+            ++i;
+        }
     }
 }
 

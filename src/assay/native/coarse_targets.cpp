@@ -14,7 +14,7 @@ namespace {
 class CoarseTargets {
 public:
     CoarseTargets(Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Targets& targets, Range range)
-        : metric_(metric), rows_(queries), queries_(queries, docs.signs), docs_(docs), targets_(targets), range_(range),
+        : metric_(metric), rows_(queries), queries_(queries, docs.turned.view()), docs_(docs), targets_(targets), range_(range),
           capacity_(std::max<size_t>(1024, most_candidates(range.to - range.from))), limits_(queries.exact.count), counts_(limits_.size()),
           floor_(queries_.step.size(), kNever), ceiling_(floor_), above_(limits_.size()), open_(new uint32_t[limits_.size() * capacity_]) {
         for (size_t query = 0; query < limits_.size(); ++query) {

@@ -50,12 +50,21 @@ inline float reached_by(const float* scores, size_t count, size_t k) {
     return low;
 }
 
+// Of a scan, the shares after which a search looks at what it found so far.
+constexpr double kStages[] = {1.0 / 32, 1.0 / 8, 3.0 / 8, 1.0};
+
+// Where the k-th best of all documents stands among those of a share of them, with a margin.
+inline size_t guessed_rank(size_t k, double share) {
+    const double expected = static_cast<double>(k) * share;
+    return static_cast<size_t>(expected + 3 * std::sqrt(expected) + 2);
+}
+
 // Computes something for pairs, visited by document and not by query, so that rows are read in the
 // order of memory and those that several queries found once. `compute(pairs, values)` fills in values;
 // the result is that of candidates[offsets[q]] … with query q, in that order.
 template <class T, class Compute>
 std::vector<T> by_document(size_t n_docs, const std::vector<size_t>& offsets, const uint32_t* candidates, Compute compute) {
-    constexpr size_t together = 64;
+    constexpr size_t together = 128;  // some hundred KB of rows
     const size_t count = offsets.back();
     std::vector<uint32_t> next(n_docs / together + 2), places(count), of_query(count), of_doc(count);
     for (size_t i = 0; i < count; ++i) ++next[candidates[i] / together + 1];

@@ -10,12 +10,16 @@
 #include <cstddef>
 #include <cstring>
 
+#include "lanes.hpp"
+
+#if defined(ASSAY_EXTENSIONS)
 #pragma GCC diagnostic ignored "-Wpsabi"  // no vector leaves these sources
+#endif
 
 namespace {
 
 constexpr size_t kTogether = 8;
-typedef float Eight __attribute__((vector_size(kTogether * sizeof(float))));
+using Eight = LanesOf<float, kTogether>::type;
 
 inline Eight eight_at(const float* at) {
     Eight lanes;
@@ -25,7 +29,14 @@ inline Eight eight_at(const float* at) {
 
 inline void put_eight(float* at, Eight lanes) { std::memcpy(at, &lanes, sizeof lanes); }
 
-inline Eight larger(Eight a, Eight b) { return a > b ? a : b; }
+inline Eight larger(Eight a, Eight b) {
+#if defined(ASSAY_EXTENSIONS)
+    return a > b ? a : b;
+#else
+    for (size_t i = 0; i < kTogether; ++i) a[i] = a[i] > b[i] ? a[i] : b[i];
+    return a;
+#endif
+}
 
 inline float largest(Eight lanes) {
     float most = 0.0f;
@@ -47,7 +58,7 @@ inline Eight multiply_add(Eight a, Eight b, Eight c) {
 }
 
 // Eight rows become eight columns.
-inline __attribute__((always_inline)) void transpose(Eight* a) {
+ASSAY_ALWAYS_INLINE void transpose(Eight* a) {
     Eight b[kTogether];
 #if defined(__AVX2__)
 #pragma GCC unroll 4

@@ -28,6 +28,12 @@ inline double sum_error(size_t columns) {
     return 4.1 * steps * steps * 0x1p-106;
 }
 
+// The same of sums of floats.
+inline double float_sum_error(size_t columns) {
+    const double steps = static_cast<double>(columns) + 64.0;
+    return 1.01 * steps * steps * 0x1p-105;
+}
+
 // The rows of one pair, and what is known of them.
 template <class A, class B>
 struct PairRows {
@@ -36,6 +42,20 @@ struct PairRows {
     size_t columns;
     int a_exponent, b_exponent;
     Pair a_square, b_square;
+
+    // At least the sizes of all terms of the product together.
+    double size() const { return std::sqrt(a_square.hi * b_square.hi) * (1 + 0x1p-20); }
+
+    // The sum of products, off by at most `sum_share` of that size.
+    Pair product() const {
+        if constexpr (kBothFloat<A, B>) {
+            return float_sum(a, b, columns, size());
+        } else {
+            return exact_sum<false>(a, Scale(a_exponent), b, Scale(b_exponent), columns);
+        }
+    }
+
+    double sum_share() const { return kBothFloat<A, B> ? float_sum_error(columns) : sum_error(columns); }
 
     // What scaled products may lose below the range of float64; those of floats never do.
     double underflow() const { return kBothFloat<A, B> ? 0.0 : static_cast<double>(columns) * 0x1p-900; }
@@ -80,7 +100,7 @@ template <class A, class B>
 bool find_cosine(const PairRows<A, B>& rows, Pair dot, double error, double& score) {
     const Pair cosine = cosine_of(dot, rows.a_square, rows.b_square);
     score = cosine.hi + 0.0;
-    const double share = sum_error(rows.columns), tiny = rows.underflow() * 0x1p200;
+    const double share = rows.sum_share(), tiny = rows.underflow() * 0x1p200;
     if (is_sure(cosine, 2.2 * share + tiny)) return true;
     if (!is_exact(rows, error)) return false;
     return dot.hi == 0.0 || is_sure(cosine, 1.2 * share * std::fabs(cosine.hi) + tiny);
@@ -89,7 +109,7 @@ bool find_cosine(const PairRows<A, B>& rows, Pair dot, double error, double& sco
 // The score of rows that are not zero, by their product.
 template <class A, class B>
 bool find_score(Metric metric, const PairRows<A, B>& rows, Pair dot, double& score) {
-    const double error = sum_error(rows.columns) * std::sqrt(rows.a_square.hi * rows.b_square.hi) + rows.underflow();
+    const double error = rows.sum_share() * rows.size() + rows.underflow();
     return metric == Metric::dot ? find_product(rows, dot, error, score) : find_cosine(rows, dot, error, score);
 }
 
@@ -100,8 +120,7 @@ bool find_score(Metric metric, const PairRows<A, B>& rows, double& score) {
         score = metric == Metric::cosine ? kZeroScore : 0.0;
         return true;
     }
-    const Pair dot = exact_sum<false>(rows.a, Scale(rows.a_exponent), rows.b, Scale(rows.b_exponent), rows.columns);
-    return find_score(metric, rows, dot, score);
+    return find_score(metric, rows, rows.product(), score);
 }
 
 template <class A, class B>
@@ -122,43 +141,41 @@ double score_of(Metric metric, const ExactRows& queries, size_t q, const ExactRo
     return find_score(metric, pair_of<A, B>(queries, q, docs, d), score) ? score : assay::exact_score(metric, queries, q, docs, d);
 }
 
-// Asks for the next document's row early.
-inline void expect_row(const Pairs& pairs, size_t next, const void* rows, size_t bytes) {
+// Asks for the row of a document early, which a memory far away takes as long to send as two or three
+// scores take.
+inline void expect_row(const Pairs& pairs, size_t i, const void* rows, size_t bytes) {
+    const size_t next = i + 3;
     if (next >= pairs.count || pairs.docs[next] == pairs.docs[next - 1]) return;
     const char* row = static_cast<const char*>(rows) + pairs.docs[next] * bytes;
-    for (size_t byte = 0; byte < bytes; byte += 64) __builtin_prefetch(row + byte);
+    for (size_t byte = 0; byte < bytes; byte += 64) ASSAY_PREFETCH(row + byte);
 }
 
 template <class A, class B>
 void score_all(Metric metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores) {
     for (size_t i = 0; i < pairs.count; ++i) {
-        expect_row(pairs, i + 1, docs.rows, docs.columns * sizeof(B));
+        expect_row(pairs, i, docs.rows, docs.columns * sizeof(B));
         scores[i] = score_of<A, B>(metric, queries, pairs.queries[i], docs, pairs.docs[i]);
     }
 }
 
-// The same for documents that were not measured: each is, when its turn comes. None of them is zero.
-template <class A>
+// The same for documents that were not measured: each is, when its turn comes. None of them is zero, and
+// queries are floats.
 void score_raw(Metric metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores) {
     const Scratch room(docs.columns);
     const int32_t exponent = 0;
     Pair square = {};
-    const float* row = nullptr;
     ExactRows one = {nullptr, false, 1, docs.columns, &exponent, &square.hi, &square.lo};
     for (size_t i = 0; i < pairs.count; ++i) {
         const size_t doc = pairs.docs[i], query = pairs.queries[i];
-        expect_row(pairs, i + 1, docs.rows, docs.columns * kStoredBytes[static_cast<size_t>(docs.stored)]);
-        if (i > 0 && doc == pairs.docs[i - 1]) {
-            scores[i] = score_of<A, float>(metric, queries, query, one, 0);
-            continue;
-        }
-        one.rows = row = widened_rows(docs.rows, docs.stored, doc, 1, docs.columns, room.data());
+        expect_row(pairs, i, docs.rows, docs.columns * kStoredBytes[static_cast<size_t>(docs.stored)]);
+        const float* row = widened_rows(docs.rows, docs.stored, doc, 1, docs.columns, room.data());
+        one.rows = row;
         Pair dot = {};
         if (metric != Metric::l2) {
-            const A* other = static_cast<const A*>(queries.rows) + query * docs.columns;
-            exact_sums(other, Scale(queries.exponents[query]), row, docs.columns, dot, square);
+            const float* other = static_cast<const float*>(queries.rows) + query * docs.columns;
+            float_sums(other, queries.norm_hi[query], row, docs.columns, dot, square);
         }
-        const PairRows<A, float> rows = pair_of<A, float>(queries, query, one, 0);
+        const PairRows<float, float> rows = pair_of<float, float>(queries, query, one, 0);
         const bool found = metric == Metric::l2 ? find_distance(rows, scores[i]) : find_score(metric, rows, dot, scores[i]);
         if (!found) scores[i] = assay::exact_score(metric, queries, query, one, 0);
     }
@@ -166,7 +183,7 @@ void score_raw(Metric metric, const ExactRows& queries, const ExactRows& docs, c
 
 void score(Metric metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores) {
     if (docs.exponents == nullptr) {
-        queries.doubled ? score_raw<double>(metric, queries, docs, pairs, scores) : score_raw<float>(metric, queries, docs, pairs, scores);
+        score_raw(metric, queries, docs, pairs, scores);
     } else if (queries.doubled) {
         docs.doubled ? score_all<double, double>(metric, queries, docs, pairs, scores)
                      : score_all<double, float>(metric, queries, docs, pairs, scores);

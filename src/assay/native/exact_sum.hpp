@@ -12,6 +12,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "lanes.hpp"
+
 #if defined(__AVX2__)
 #include <immintrin.h>
 #elif defined(__ARM_NEON) && defined(__aarch64__)
@@ -63,7 +65,7 @@ constexpr int kWide = 4;
 constexpr int kWide = 2;
 #endif
 constexpr int kLanes = 8, kParts = kLanes / kWide;
-typedef double Wide __attribute__((vector_size(kWide * 8)));
+using Wide = LanesOf<double, kWide>::type;
 
 inline Wide widened(const float* at) {
 #if defined(__AVX512F__)
@@ -164,13 +166,16 @@ inline void add_eight(Lanes& lanes, const A* a, Scale a_scale, const B* b, Scale
     }
 }
 
+constexpr int kAnything = 4096;  // zeros are multiples of any power
+
 // The exponent of the lowest bit of all elements: each of them is a multiple of 2 to that power.
 template <class T>
 int lowest_bit(const T* row, size_t columns) {
     using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+#if defined(ASSAY_EXTENSIONS)
     constexpr size_t width = sizeof(Wide) / sizeof(T);
-    typedef T Values __attribute__((vector_size(sizeof(Wide))));
-    typedef Bits Words __attribute__((vector_size(sizeof(Wide))));
+    using Values = typename LanesOf<T, width>::type;
+    using Words = typename LanesOf<Bits, width>::type;
     constexpr Bits none = std::numeric_limits<Bits>::max();  // all bits but the sign
     constexpr Bits fraction = (Bits{1} << (std::numeric_limits<T>::digits - 1)) - 1;
     Words lowest = Words{} + none;  // positive numbers are in the order of their bits
@@ -192,10 +197,26 @@ int lowest_bit(const T* row, size_t columns) {
     look_at(size);
     Bits least = none;
     for (size_t lane = 0; lane < width; ++lane) least = lowest[lane] < least ? lowest[lane] : least;
-    if (least == none) return 4096;  // zeros are multiples of anything
+    if (least == none) return kAnything;
     T bit;
     std::memcpy(&bit, &least, sizeof bit);
     return std::ilogb(bit);
+#else
+    int lowest = kAnything;
+    for (size_t i = 0; i < columns; ++i) {
+        if (row[i] == T{0}) continue;
+        Bits bits;
+        std::memcpy(&bits, row + i, sizeof bits);
+        int zeros = 0;
+        while (zeros < std::numeric_limits<T>::digits - 1 && (bits >> zeros & 1) == 0) ++zeros;
+        const int top = std::ilogb(row[i]), least = std::numeric_limits<T>::min_exponent - std::numeric_limits<T>::digits;
+        const int bit = top - (std::numeric_limits<T>::digits - 1) + zeros;
+        // below the normal range the bits are those of the number itself
+        const int here = top < std::numeric_limits<T>::min_exponent - 1 ? least + zeros : bit;
+        lowest = here < lowest ? here : lowest;
+    }
+    return lowest;
+#endif
 }
 
 // Σ a·b, or Σ (a − b)² where `difference`; a zero beyond the end changes nothing.
@@ -216,24 +237,110 @@ Pair exact_sum(const A* a, Scale a_scale, const B* b, Scale b_scale, size_t colu
     return lanes.total();
 }
 
-// Σ a·b and Σ b·b, each as exact_sum finds it, in the time of one: neither waits for the other.
-template <class A>
-void exact_sums(const A* a, Scale a_scale, const float* b, size_t columns, Pair& product, Pair& square) {
-    const Scale unscaled(0);
-    Lanes products, squares;
+// Sums of products of floats, which are exact, in half of the time. High sums start from a number so
+// large that they stay multiples of its last bit, U: each takes on a product's nearest multiple of
+// that, without error, and the rest, at most U / 2, goes into low sums. Given `size` ≥ Σ |a·b|, U is at
+// most 8 · 2^-52 · size. A low sum of m terms loses at most m² / 2 · 2^-53 · U / 2, and adding up the 16 of
+// them, m = columns / 16, less than as much again: in all less than (columns + 64)² · 2^-105 · size.
+class FloatSums {
+public:
+    explicit FloatSums(double size) : start_(12.0 * power_below(size)) {
+        for (Wide& each : high_) each = Wide{} + start_;
+    }
+
+    void add(const float* a, const float* b) {
+#pragma GCC unroll 8
+        for (int part = 0; part < kSixteen; ++part) {
+            const Wide x = widened(a + part * kWide), y = widened(b + part * kWide);
+            const Wide next = product_sum(x, y, high_[part]), taken = next - high_[part];
+            low_[part] += product_sum(x, y, -taken);
+            high_[part] = next;
+        }
+    }
+
+    Pair total() const {
+        Wide high = {}, low = {};
+        for (int part = 0; part < kSixteen; ++part) {
+            high += high_[part] - start_;
+            low += low_[part];
+        }
+        double hi = 0.0, lo = 0.0;
+        for (int lane = 0; lane < kWide; ++lane) {
+            hi += high[lane];
+            lo += low[lane];
+        }
+        return two_sum(hi, lo);
+    }
+
+private:
+    static constexpr int kSixteen = 16 / kWide;
+
+    // The power of two at or below a positive number.
+    static double power_below(double size) {
+        uint64_t bits;
+        std::memcpy(&bits, &size, sizeof bits);
+        bits &= uint64_t{0x7ff} << 52;
+        std::memcpy(&size, &bits, sizeof bits);
+        return size;
+    }
+
+    // x · y + z, rounded once: products are exact.
+    static Wide product_sum(Wide x, Wide y, Wide z) {
+#if defined(__AVX512F__)
+        return _mm512_fmadd_pd(x, y, z);
+#elif defined(__FMA__)
+        return _mm256_fmadd_pd(x, y, z);
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+        return vfmaq_f64(z, x, y);
+#else
+        return x * y + z;
+#endif
+    }
+
+    double start_;
+    Wide high_[kSixteen], low_[kSixteen] = {};
+};
+
+// Calls add(a, b) for all elements, 16 at a time; a zero beyond the end changes nothing.
+template <class Add>
+inline void for_sixteens(const float* a, const float* b, size_t columns, Add add) {
     size_t i = 0;
-    for (; i + kLanes <= columns; i += kLanes) {
-        add_eight<false>(products, a + i, a_scale, b + i, unscaled);
-        add_eight<false>(squares, b + i, unscaled, b + i, unscaled);
+    for (; i + 16 <= columns; i += 16) add(a + i, b + i);
+    if (i == columns) return;
+    float a_rest[16] = {}, b_rest[16] = {};
+    std::memcpy(a_rest, a + i, (columns - i) * sizeof(float));
+    std::memcpy(b_rest, b + i, (columns - i) * sizeof(float));
+    add(a_rest, b_rest);
+}
+
+// Σ a·b, of which `size` ≥ Σ |a·b|.
+inline Pair float_sum(const float* a, const float* b, size_t columns, double size) {
+    FloatSums sums(size);
+    for_sixteens(a, b, columns, [&](const float* x, const float* y) { sums.add(x, y); });
+    return sums.total();
+}
+
+// Σ b², about.
+inline double rough_square(const float* b, size_t columns) {
+    Wide sums[16 / kWide] = {};
+    for_sixteens(b, b, columns, [&](const float* x, const float*) {
+        for (int part = 0; part < 16 / kWide; ++part) sums[part] += widened(x + part * kWide) * widened(x + part * kWide);
+    });
+    double sum = 0.0;
+    for (const Wide& each : sums) {
+        for (int lane = 0; lane < kWide; ++lane) sum += each[lane];
     }
-    if (i < columns) {
-        A a_rest[kLanes] = {};
-        float b_rest[kLanes] = {};
-        std::memcpy(a_rest, a + i, (columns - i) * sizeof(A));
-        std::memcpy(b_rest, b + i, (columns - i) * sizeof(float));
-        add_eight<false>(products, a_rest, a_scale, b_rest, unscaled);
-        add_eight<false>(squares, b_rest, unscaled, b_rest, unscaled);
-    }
+    return sum;
+}
+
+// Σ a·b and Σ b·b in the time of one: neither waits for the other. `a_square` is Σ a·a.
+inline void float_sums(const float* a, double a_square, const float* b, size_t columns, Pair& product, Pair& square) {
+    const double size = rough_square(b, columns) * (1 + 0x1p-20);
+    FloatSums products(std::sqrt(a_square * size)), squares(size);
+    for_sixteens(a, b, columns, [&](const float* x, const float* y) {
+        products.add(x, y);
+        squares.add(y, y);
+    });
     product = products.total();
     square = squares.total();
 }

@@ -3,13 +3,14 @@
 #include <cmath>
 #include <vector>
 
+#include "double_word.hpp"
 #include "search_kernels.hpp"
 
 namespace assay {
 
 namespace {
 
-__extension__ typedef unsigned __int128 Word2;
+using Word2 = DoubleWord;
 
 // A natural number, 64 bits at a time from the lowest on, without zeros at the upper end.
 using Natural = std::vector<uint64_t>;
@@ -27,7 +28,10 @@ Natural trimmed(Natural number) {
 }
 
 int length_of(const Natural& number) {
-    return number.empty() ? 0 : static_cast<int>(64 * number.size()) - __builtin_clzll(number.back());
+    if (number.empty()) return 0;
+    int length = static_cast<int>(64 * number.size());
+    for (uint64_t last = number.back(); last >> 63 == 0; last <<= 1) --length;
+    return length;
 }
 
 bool is_less(const Natural& a, const Natural& b) {

@@ -21,6 +21,7 @@ using assay::Metric;
 using assay::Scan;
 
 constexpr size_t kChunkBytes = 256 * 1024;
+constexpr size_t kRowBytes = 4 * kChunkBytes;  // where rows are read once, as they lie: jumps cost
 
 // Queries in groups of `rows`, column by column; the last group is filled up with zeros.
 void pack_queries(const float* queries, size_t count, size_t columns, size_t rows, float* out) {
@@ -199,6 +200,7 @@ void visit_chunks(const Scan& scan, size_t chunk_docs, Visit visit) {
         const size_t last = first + chunk_docs < scan.to ? first + chunk_docs : scan.to;
         visit(first, last);
         __atomic_fetch_add(scan.done, static_cast<int64_t>((last - first) * scan.n_queries), __ATOMIC_RELAXED);
+        if (scan.met != nullptr) scan.met(scan.receiver, static_cast<double>(i + 1) / static_cast<double>(n_chunks));
     }
 }
 
@@ -282,7 +284,7 @@ template <class Isa, int queries>
 void scan_rows(const Scan& scan) {
     constexpr size_t width = 2 * Isa::width;
     const Scratch room(scan.columns);
-    const size_t per_chunk = kChunkBytes / (width * scan.columns * sizeof(float)) + 1;
+    const size_t per_chunk = kRowBytes / (width * scan.columns * sizeof(float)) + 1;
     visit_chunks(scan, per_chunk * width, [&](size_t first, size_t last) {
         for (; first < last; first += width) meet_rows<Isa, queries>(scan, first, last - first < width ? last - first : width, room.data());
     });

@@ -1,4 +1,4 @@
-// Hash and equality of short byte strings. The hash, in the manner of wyhash, decides only where an id
+// Hash, equality and cleanness of short byte strings. The hash, in the manner of wyhash, decides only where an id
 // sits in a table, never the order of a result.
 #pragma once
 
@@ -85,6 +85,23 @@ inline uint32_t hash_bytes(std::string_view text) {
     load_ends(text, first, last);
     const uint64_t mixed = fold(first ^ secret1, last ^ state);
     return static_cast<uint32_t>(fold(mixed ^ secret0, secret1));
+}
+
+// Whether one of eight bytes is a space or less.
+inline bool has_low_byte(uint64_t word) {
+    constexpr uint64_t ones = ~uint64_t{0} / 255;
+    return ((word - 33 * ones) & ~word & (128 * ones)) != 0;
+}
+
+// What core/ids.py forbids: nothing at all, white space and NUL.
+inline bool is_clean_id(std::string_view id) {
+    size_t at = 0;
+    while (at + 8 <= id.size() && !has_low_byte(load8(id.data() + at))) at += 8;
+    for (; at < id.size(); ++at) {
+        const char c = id[at];
+        if (c == ' ' || (c >= '\t' && c <= '\r') || c == '\0') return false;
+    }
+    return !id.empty();
 }
 
 }  // namespace assay

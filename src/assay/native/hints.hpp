@@ -7,7 +7,7 @@ namespace assay {
 
 // This memory will be needed soon.
 inline void prefetch(const void* address) {
-#if defined(__GNUC__)
+#if defined(__GNUC__) && !defined(ASSAY_NO_EXTENSIONS)
     __builtin_prefetch(address);
 #else
     (void)address;
@@ -16,7 +16,7 @@ inline void prefetch(const void* address) {
 
 // The number of the lowest bit that is set; there must be one.
 inline int lowest_bit(uint64_t word) {
-#if defined(__GNUC__)
+#if defined(__GNUC__) && !defined(ASSAY_NO_EXTENSIONS)
     return __builtin_ctzll(word);
 #else
     int bit = 0;

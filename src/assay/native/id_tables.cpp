@@ -146,4 +146,24 @@ TakenIds take_ids(const IdView& ids, const int64_t* places, size_t count) {
     return taken;
 }
 
+NumberedIds number_ids(const IdView& ids) {
+    constexpr size_t kHashed = 256;
+    HashedId some[kHashed];
+    Interner table;
+    NumberedIds out;
+    for (size_t begin = 0; begin < ids.count; begin += kHashed) {
+        const size_t size = std::min(kHashed, ids.count - begin);
+        for (size_t i = 0; i < size; ++i) {
+            const std::string_view id = id_at(ids, static_cast<int64_t>(begin + i));
+            out.clean = out.clean && is_clean_id(id) && table.size() + size < INT32_MAX;
+            some[i] = {id, hash_bytes(id)};
+        }
+        if (!out.clean) return out;
+        table.intern(some, size, out.codes.extend(size));
+    }
+    out.distinct.blob = table.take_blob();
+    out.distinct.offsets = table.take_offsets();
+    return out;
+}
+
 }  // namespace assay

@@ -25,4 +25,12 @@ struct TakenIds {
 };
 TakenIds take_ids(const IdView& ids, const int64_t* places, size_t count);
 
+// The distinct ids in order of first appearance, and the code of each; no codes if one is unclean.
+struct NumberedIds {
+    TakenIds distinct;
+    Column<int32_t> codes;
+    bool clean = true;
+};
+NumberedIds number_ids(const IdView& ids);
+
 }  // namespace assay

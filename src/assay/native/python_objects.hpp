@@ -15,68 +15,32 @@
 #include <utility>
 
 #include "column.hpp"
+#include "dict_entries.hpp"
 #include "hashing.hpp"
 #include "interner.hpp"
 
 namespace assay {
 
-inline void prefetch_text_object(PyObject* object) {
-    prefetch(object);
-    prefetch(reinterpret_cast<const char*>(object) + 64);
+// The low bits of the hash that Python keeps with a text.
+inline uint32_t hash_of(PyObject* text) {
+#ifndef Py_LIMITED_API
+    const Py_hash_t kept = reinterpret_cast<PyASCIIObject*>(text)->hash;
+    if (kept != -1) return static_cast<uint32_t>(kept);
+#endif
+    return static_cast<uint32_t>(PyObject_Hash(text));
 }
 
 // The UTF-8 bytes that the object keeps; empty if it has none (half a character).
 inline std::string_view utf8_of(PyObject* text) {
+#ifndef Py_LIMITED_API
+    if (PyUnicode_IS_COMPACT_ASCII(text)) {
+        return std::string_view(static_cast<const char*>(PyUnicode_DATA(text)), static_cast<size_t>(PyUnicode_GET_LENGTH(text)));
+    }
+#endif
     Py_ssize_t size = 0;
     const char* bytes = PyUnicode_AsUTF8AndSize(text, &size);
     if (bytes == nullptr) PyErr_Clear();
     return bytes == nullptr ? std::string_view() : std::string_view(bytes, static_cast<size_t>(size));
-}
-
-// Whether one of eight bytes is a space or less.
-inline bool has_low_byte(uint64_t word) {
-    constexpr uint64_t ones = ~uint64_t{0} / 255;
-    return ((word - 33 * ones) & ~word & (128 * ones)) != 0;
-}
-
-// What core/ids.py forbids: nothing at all, white space and NUL.
-inline bool is_clean_id(std::string_view id) {
-    size_t at = 0;
-    while (at + 8 <= id.size() && !has_low_byte(load8(id.data() + at))) at += 8;
-    for (; at < id.size(); ++at) {
-        const char c = id[at];
-        if (c == ' ' || (c >= '\t' && c <= '\r') || c == '\0') return false;
-    }
-    return !id.empty();
-}
-
-// Asks for the keys of a dictionary, entries begin … end-1. PyDict_Next looks into each key, one miss
-// after the other, and there is no public way to know the keys before; so this peeks where CPython 3.11
-// to 3.14 keep them. Nothing is decided by what it sees.
-inline void prefetch_keys(PyObject* dict, Py_ssize_t begin, Py_ssize_t end) {
-#if !defined(Py_GIL_DISABLED) && !defined(PYPY_VERSION) && SIZE_MAX > UINT32_MAX
-    static const bool known = Py_Version >= 0x030B0000 && Py_Version < 0x030F0000;
-    if (!known) return;
-    struct Keys {  // of _dictkeysobject; its entries follow the indices
-        int64_t references;
-        uint8_t log2_size, log2_index_bytes, kind;
-        uint32_t version;
-        int64_t usable, entries;
-    };
-    constexpr size_t kept_at = 32;
-    constexpr uint8_t only_text = 1;
-    const Keys* keys;
-    std::memcpy(&keys, reinterpret_cast<const char*>(dict) + kept_at, sizeof keys);
-    if (keys->kind != only_text) return;
-    const char* entry = reinterpret_cast<const char*>(keys + 1) + (size_t{1} << keys->log2_index_bytes);
-    for (Py_ssize_t i = begin; i < end && i < keys->entries; ++i) {
-        PyObject* key;
-        std::memcpy(&key, entry + 16 * i, sizeof key);
-        prefetch_text_object(key);
-    }
-#else
-    (void)dict, (void)begin, (void)end;
-#endif
 }
 
 // Gives each distinct text a code in order of first appearance, by the hash that Python keeps with it.
@@ -109,7 +73,12 @@ public:
         return -1;
     }
 
+    int32_t find(PyObject* text) const { return find(text, hash_of(text)); }
+
     void expect(uint32_t hash) const { prefetch(&slots_[hash & mask()]); }
+
+    // The code of a text with that hash, most likely, or -1.
+    int32_t guess(uint32_t hash) const { return slots_[hash & mask()].code; }
 
     template <class Visit>
     void for_each_hash(Visit visit) const {
@@ -137,7 +106,7 @@ private:
     bool hash_all(PyObject* const* texts, size_t count, uint32_t* hashes) const {
         for (size_t i = 0; i < count; ++i) {
             if (!PyUnicode_CheckExact(texts[i])) return false;
-            hashes[i] = static_cast<uint32_t>(PyObject_Hash(texts[i]));
+            hashes[i] = hash_of(texts[i]);
             expect(hashes[i]);
         }
         return true;
@@ -164,7 +133,7 @@ private:
         blob_.append(id.data(), id.size());
         offsets_.push_back(static_cast<int64_t>(blob_.size()));
         slots_[at] = {text, hash, code};
-        if (2 * size() > slots_.size()) grow();
+        if (3 * size() > 2 * slots_.size()) grow();
         return code;
     }
 
@@ -192,7 +161,11 @@ public:
     // False if it is none, not finite, or may lose digits (beyond 2^53, if it is not a float).
     bool read(PyObject* object, double& value) {
         if (PyFloat_CheckExact(object)) {
+#ifndef Py_LIMITED_API
+            value = PyFloat_AS_DOUBLE(object);
+#else
             value = PyFloat_AsDouble(object);
+#endif
             return std::isfinite(value);
         }
         if (!is_known(object)) return false;
@@ -216,12 +189,6 @@ private:
     bool truths_;
 };
 
-#ifdef Py_GIL_DISABLED
-constexpr bool kAlone = false;  // another thread may change what is walked: the general way copies it
-#else
-constexpr bool kAlone = true;
-#endif
-
 // So many entries are gathered before they are looked at, so that their memory is there by then.
 constexpr size_t kGathered = 128;
 
@@ -241,45 +208,6 @@ struct DocLines {
     }
 };
 
-// Calls add(keys, values, count) for some entries of a dictionary after the others, until it returns
-// false; `next` is the dictionary that comes after it, if there is one.
-template <class Add>
-bool walk_row(PyObject* row, PyObject* next, Add add) {
-    constexpr auto step = static_cast<Py_ssize_t>(kGathered);
-    PyObject *keys[kGathered], *values[kGathered];
-    Py_ssize_t at = 0;
-    for (bool more = true; more;) {
-        if (at + step < PyDict_Size(row)) {
-            prefetch_keys(row, at + step, at + 2 * step);
-        } else if (next != nullptr) {
-            prefetch_keys(next, 0, step);
-        }
-        size_t count = 0;
-        while (count < kGathered && (more = PyDict_Next(row, &at, &keys[count], &values[count]) != 0)) {
-            prefetch(values[count++]);
-        }
-        if (!add(keys, values, count)) return false;
-    }
-    return true;
-}
-
-// Walks a list of dictionaries and calls begin(number) before and end(number, row) after each row; false
-// if one is none, or if add or end returns false.
-template <class Begin, class Add, class End>
-bool walk_rows(PyObject* rows, Begin begin, Add add, End end) {
-    const Py_ssize_t count = PyList_Size(rows);
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        if (!kAlone || !PyDict_CheckExact(PyList_GetItem(rows, i))) return false;
-    }
-    for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* row = PyList_GetItem(rows, i);
-        PyObject* next = i + 1 < count ? PyList_GetItem(rows, i + 1) : nullptr;
-        begin(static_cast<size_t>(i));
-        if (!walk_row(row, next, add) || !end(static_cast<size_t>(i), row)) return false;
-    }
-    return true;
-}
-
 // Documents and values of many dictionaries, one after the other.
 struct DocRows {
     DocLines lines;
@@ -289,10 +217,7 @@ struct DocRows {
         offsets.push_back(0);
         return walk_rows(
             rows, [](size_t) {}, [&](PyObject** keys, PyObject** values, size_t count) { return lines.add(keys, values, count, numbers); },
-            [&](size_t, PyObject*) {
-                offsets.push_back(static_cast<int64_t>(lines.docs.size()));
-                return true;
-            });
+            [&](size_t) { offsets.push_back(static_cast<int64_t>(lines.docs.size())); });
     }
 };
 

@@ -3,7 +3,8 @@
 //
 // The rotation R turns blocks of 64 columns (the rest by 16 and by 4) by a Hadamard matrix over its
 // root, after random signs; both factors are powers of two. No column then dominates a row, so that
-// steps are fine. It is orthogonal: products and norms stay as they are.
+// steps are fine. It is orthogonal: products and norms stay as they are. What all rows share is taken
+// off before: it would be most of every row where all point nearly the same way.
 #pragma once
 
 #include <cmath>
@@ -18,12 +19,13 @@ namespace {
 using assay::CoarseLimits;
 using assay::CoarseRows;
 using assay::kStep;
+using assay::Turn;
 
 constexpr float kRoundoff = 0x1p-24f;
 
 // The sums and differences of `Count` vectors of `Width` numbers each, over all pairs in turn.
 template <int Count, int Width>
-inline __attribute__((always_inline)) void butterflies(float* x) {
+ASSAY_ALWAYS_INLINE void butterflies(float* x) {
     for (int half = 1; half < Count; half *= 2) {
         for (int i = 0; i < Count; i += 2 * half) {
             for (int j = i; j < i + half; ++j) {
@@ -41,7 +43,7 @@ inline __attribute__((always_inline)) void butterflies(float* x) {
 // A block of Side² columns: along one side of the square, then along the other, which is left
 // turned over: the order of the columns does not matter as long as it is always the same.
 template <int Side>
-inline __attribute__((always_inline)) void rotate_square(float* x) {
+ASSAY_ALWAYS_INLINE void rotate_square(float* x) {
     butterflies<Side, Side>(x);
     float turned[Side * Side];
     for (int i = 0; i < Side; ++i) {
@@ -51,7 +53,7 @@ inline __attribute__((always_inline)) void rotate_square(float* x) {
     for (int i = 0; i < Side * Side; ++i) x[i] = turned[i] * (1.0f / Side);
 }
 
-inline __attribute__((always_inline)) void butterflies(Eight* x) {
+ASSAY_ALWAYS_INLINE void butterflies(Eight* x) {
 #pragma GCC unroll 3
     for (int half = 1; half < 8; half *= 2) {
 #pragma GCC unroll 4
@@ -66,7 +68,7 @@ inline __attribute__((always_inline)) void butterflies(Eight* x) {
 
 // The same sums and differences, in registers.
 template <>
-inline __attribute__((always_inline)) void rotate_square<8>(float* x) {
+ASSAY_ALWAYS_INLINE void rotate_square<8>(float* x) {
     Eight rows[8];
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) rows[i] = eight_at(x + 8 * i);
@@ -85,8 +87,6 @@ inline void rotate(float* x, size_t width) {
         for (int i = 0; i < 4; ++i) x[i] *= 0.5f;
     }
 }
-
-typedef uint32_t Bits __attribute__((vector_size(sizeof(Eight))));
 
 inline float largest_size(const float* x, size_t padded) {
     Eight sizes = {};
@@ -137,8 +137,8 @@ inline float excess(const float* x, size_t padded, float factor, CoarseLimits li
 constexpr float kWhole = 12582912.0f;
 
 inline void put_codes(Eight raised, int8_t* codes) {
-    Bits bits;
-    std::memcpy(&bits, &raised, sizeof bits);
+    uint32_t bits[kTogether];
+    std::memcpy(bits, &raised, sizeof bits);
     for (size_t i = 0; i < kTogether; ++i) codes[i] = static_cast<int8_t>(bits[i] & 0xff);
 }
 
@@ -167,13 +167,23 @@ inline void quantise_row(const float* x, size_t padded, size_t columns, CoarseLi
     residual = step * std::sqrt(sum_of(rests)) * more + 32 * kRoundoff * norm;
 }
 
-inline void quantise(const float* rows, size_t count, size_t columns, const float* signs, CoarseLimits limits, const CoarseRows& out) {
+// Takes off a row what lies along the axis, and says how much that was.
+inline float take_off(float* x, size_t padded, const float* axis) {
+    Eight sums = {};
+    for (size_t at = 0; at < padded; at += kTogether) sums += eight_at(x + at) * eight_at(axis + at);
+    const float lean = sum_of(sums);
+    for (size_t at = 0; at < padded; at += kTogether) put_eight(x + at, eight_at(x + at) - eight_at(axis + at) * lean);
+    return lean;
+}
+
+inline void quantise(const float* rows, size_t count, size_t columns, Turn turn, CoarseLimits limits, const CoarseRows& out) {
     const size_t width = (columns + kStep - 1) / kStep * kStep, padded = (columns + 31) / 32 * 32;
     std::vector<float> turned(padded);
     std::vector<int8_t> codes(padded);
     for (size_t row = 0; row < count; ++row) {
-        for (size_t i = 0; i < columns; ++i) turned[i] = rows[row * columns + i] * signs[i];
+        for (size_t i = 0; i < columns; ++i) turned[i] = rows[row * columns + i] * turn.signs[i];
         for (size_t i = columns; i < padded; ++i) turned[i] = 0.0f;
+        out.lean[row] = turn.axis == nullptr ? 0.0f : take_off(turned.data(), padded, turn.axis);
         rotate(turned.data(), width);
         quantise_row(turned.data(), padded, columns, limits, codes.data(), out.step[row], out.residual[row], out.norm[row]);
         std::memcpy(out.codes + row * width, codes.data(), width);

@@ -6,6 +6,7 @@
 #include "cpu.hpp"
 #include "decider.hpp"
 #include "hints.hpp"
+#include "some_rows.hpp"
 #include "tie_order.hpp"
 
 namespace assay {
@@ -59,17 +60,27 @@ bool Excluded::holds(size_t query, int64_t doc) const {
     return std::binary_search(docs + offsets[query], docs + offsets[query + 1], doc);
 }
 
-// Candidates of one scan: a buffer per query, cut back when full, decided when that does not help.
+// Candidates of one scan: a buffer per query, cut back when full, decided when that does not help. Floors
+// rise by guessing where that is allowed; a query whose guess is not verified is left open, with
+// what is certain, and nothing of it is taken over.
 class TopKReceiver {
 public:
-    TopKReceiver(TopK& top, Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, const float* least)
+    TopKReceiver(TopK& top, Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Start start)
         : top_(top), decider_(metric, queries, docs), queries_(queries), docs_(docs), excluded_(excluded),
           capacity_(2 * std::min(top.k_, kMostPruned) + 4 * kMostAtOnce),
-          floor_(padded(queries.exact.count, kNoFloor)), counts_(queries.exact.count),
+          floor_(padded(queries.exact.count, kNoFloor)), guessed_(queries.exact.count),
+          may_guess_(queries.exact.count, start.may_guess), counts_(queries.exact.count),
           candidates_(queries.exact.count * capacity_), lows_(capacity_) {
         top.floors(queries, docs, floor_.data());
-        for (size_t query = 0; least != nullptr && query < counts_.size(); ++query) floor_[query] = std::max(floor_[query], least[query]);
+        for (size_t query = 0; start.least != nullptr && query < counts_.size(); ++query) {
+            floor_[query] = std::max(floor_[query], start.least[query]);
+        }
+        certain_.assign(floor_.begin(), floor_.end());
     }
+
+    // Queries that are to be searched for again, by floors that are certain.
+    std::vector<uint32_t> open;
+    std::vector<float>& certain() { return certain_; }
 
     const float* floor() const { return floor_.data(); }
 
@@ -85,8 +96,14 @@ public:
         prefetch(next + 64 / sizeof(Candidate));
     }
 
+    // When a stage ends, the k-th best score of all documents is guessed from those met.
+    static void met(void* self, double share) { static_cast<TopKReceiver*>(self)->end_stage(share); }
+
     void finish(const volatile int32_t* stop) {
-        for (size_t query = 0; query < counts_.size(); ++query) prune(query);
+        for (size_t query = 0; query < counts_.size(); ++query) {
+            prune(query);
+            if (guessed_[query]) leave_open(query);
+        }
         for (size_t query = 0; query < counts_.size() && *stop == 0;) query = decide_from(query);
     }
 
@@ -102,6 +119,7 @@ private:
 
     void keep(size_t query, size_t first, const float* scores, uint32_t mask) {
         if (counts_[query] + kMostAtOnce > capacity_) make_room(query);
+        if (floor_[query] == kNever) return;  // left open
         Candidate* next = candidates_of(query) + counts_[query];
         const bool any_excluded = excluded_.offsets[query] < excluded_.offsets[query + 1];
         for (; mask != 0; mask &= mask - 1) {
@@ -115,17 +133,58 @@ private:
 
     void make_room(size_t query) {
         prune(query);
-        if (counts_[query] > capacity_ - capacity_ / 4) decide(query);
+        if (counts_[query] <= capacity_ - capacity_ / 4) return;
+        guessed_[query] ? leave_open(query) : decide(query);
+    }
+
+    void end_stage(double share) {
+        while (share >= kStages[stage_] && kStages[stage_] < 1.0) {
+            ++stage_;
+            const size_t rank = guessed_rank(top_.k_, share);
+            for (size_t query = 0; rank < top_.k_ && query < counts_.size(); ++query) {
+                if (may_guess_[query] && counts_[query] >= rank) guess(query, rank);
+            }
+        }
+    }
+
+    void guess(size_t query, size_t rank) {
+        const float floor = reached(query, rank);
+        if (!(floor > floor_[query])) return;
+        floor_[query] = floor;
+        guessed_[query] = true;
+        cut(query);
+    }
+
+    // Nothing of it is found any more.
+    void leave_open(size_t query) {
+        guessed_[query] = false;
+        counts_[query] = 0;
+        floor_[query] = kNever;
+        open.push_back(static_cast<uint32_t>(query));
+    }
+
+    // What so many candidates score at least.
+    float reached(size_t query, size_t rank) {
+        const Candidate* candidate = candidates_of(query);
+        for (size_t i = 0; i < counts_[query]; ++i) lows_[i] = candidate[i].low;
+        return reached_by(lows_.data(), counts_[query], rank);
     }
 
     // Raises the floor to what k candidates score at least, and drops those that cannot reach it.
     void prune(size_t query) {
-        const size_t count = counts_[query];
-        if (count <= top_.k_) return;
+        if (counts_[query] <= top_.k_) return;
+        certain_[query] = std::max(certain_[query], reached(query, top_.k_));
+        if (certain_[query] >= floor_[query]) {
+            floor_[query] = certain_[query];
+            guessed_[query] = false;
+        }
+        cut(query);
+    }
+
+    void cut(size_t query) {
         Candidate* candidate = candidates_of(query);
-        for (size_t i = 0; i < count; ++i) lows_[i] = candidate[i].low;
-        floor_[query] = std::max(floor_[query], reached_by(lows_.data(), count, top_.k_));
         const float floor = floor_[query];
+        const size_t count = counts_[query];
         size_t kept = 0;
         for (size_t i = 0; i < count; ++i) {
             candidate[kept] = candidate[i];
@@ -138,10 +197,12 @@ private:
         std::vector<uint32_t> at;
         append(query, at);
         take(query, at.data(), decider_.scores_of(query, at.data(), at.size()).data());
+        may_guess_[query] = false;  // what was taken over must not be found again
         const std::vector<Scored>& best = top_.best_[query];
         if (best.size() >= top_.k_) {
             // best_ is trimmed: its k-th stands in place
-            floor_[query] = std::max(floor_[query], limits_of(best[top_.k_ - 1].score, queries_, docs_, query).low);
+            certain_[query] = std::max(certain_[query], limits_of(best[top_.k_ - 1].score, queries_, docs_, query).low);
+            floor_[query] = std::max(floor_[query], certain_[query]);
         }
     }
 
@@ -178,23 +239,40 @@ private:
     const Excluded& excluded_;
     size_t capacity_;
     float widest_ = 0.0f;  // twice the largest bound of a candidate
-    std::vector<float> floor_;
+    size_t stage_ = 0;
+    std::vector<float> floor_, certain_;
+    std::vector<char> guessed_, may_guess_;
     std::vector<size_t> counts_;
     std::vector<Candidate> candidates_;
     std::vector<float> lows_;
 };
 
 void TopK::scan(Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range, Control control,
-                const float* least) {
+                Start start) {
     if (range.from >= range.to) return;
-    TopKReceiver receiver(*this, metric, queries, docs, excluded, least);
+    std::vector<float> certain;
+    const std::vector<uint32_t> open = scan_once(metric, queries, docs, excluded, range, control, start, certain);
+    if (open.empty() || *control.stop != 0) return;
+    SomeQueries some(queries, excluded, *this, open, certain);
+    int64_t counted_already = 0;
+    some.top().scan(metric, some.rows(), docs, some.excluded(), range, {control.stop, &counted_already}, {some.floors(), false});
+}
+
+// The queries that it leaves open, and floors that are certain.
+std::vector<uint32_t> TopK::scan_once(Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range,
+                                      Control control, Start start, std::vector<float>& certain) {
+    TopKReceiver receiver(*this, metric, queries, docs, excluded, start);
     Scan scan = scan_of(queries, docs, range, control);
     scan.floor = receiver.floor();
     scan.receiver = &receiver;
     scan.receive = TopKReceiver::receive;
     scan.expect = TopKReceiver::expect;
+    scan.met = TopKReceiver::met;
     search_kernels().scan(scan);
-    if (docs.measuring == nullptr || *docs.measuring->odd == 0) receiver.finish(control.stop);
+    if (docs.measuring != nullptr && *docs.measuring->odd != 0) return {};
+    receiver.finish(control.stop);
+    certain.swap(receiver.certain());
+    return std::move(receiver.open);
 }
 
 void TopK::decide(Metric metric, const QueryRows& queries, const DocRows& docs, const int64_t* offsets, const uint32_t* candidates) {

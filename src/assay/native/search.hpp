@@ -59,14 +59,19 @@ struct Scored {
 // The number of the documents of `seed`: after all others.
 constexpr int64_t kNobody = std::numeric_limits<int64_t>::max();
 
+// How a scan starts. `least`, where given, are floors: at least k documents of the block score that much.
+struct Start {
+    const float* least = nullptr;
+    bool may_guess = true;  // where the k-th best score will stand, which is verified
+};
+
 // The best documents of each query of a block, kept over many blocks of documents.
 class TopK {
 public:
     TopK(size_t n_queries, size_t k, bool keep_ties) : k_(k), keep_ties_(keep_ties), best_(n_queries) {}
 
-    // `least`, where given, are floors: at least k documents of the block score that much.
     void scan(Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range, Control control,
-              const float* least = nullptr);
+              Start start = {});
     // Candidates that were found in another way: docs[offsets[q]] … are numbers within the block.
     void decide(Metric metric, const QueryRows& queries, const DocRows& docs, const int64_t* offsets, const uint32_t* candidates);
     // As if k documents that nobody has scored so much, where that is a number: what scores less is not found.
@@ -84,6 +89,8 @@ private:
     friend class TopKReceiver;
     friend class CoarseReceiver;
     friend class SomeQueries;
+    std::vector<uint32_t> scan_once(Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range,
+                                    Control control, Start start, std::vector<float>& certain);
     void add(size_t query, int64_t first, const uint32_t* at, const double* scores, size_t count);
     // The best with candidates of a block among them.
     std::vector<Scored> merged(size_t query, int64_t first, const uint32_t* at, const double* scores, size_t count) const;

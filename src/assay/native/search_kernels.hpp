@@ -56,6 +56,7 @@ struct Scan {
     void* receiver;           // gets the rest: up to 32 documents from `first` on, those in the mask
     void (*receive)(void* receiver, size_t query, size_t first, const float* scores, uint32_t mask);
     void (*expect)(void* receiver, size_t query);  // this query comes soon
+    void (*met)(void* receiver, double share);     // so much of the range was met; may be null
     const volatile int32_t* stop;
     int64_t* done;            // grows by queries × documents
 };

@@ -241,6 +241,22 @@ class Kernels(Protocol):
         is beyond float32.
         """
 
+    def join_tuples(
+        self,
+        rows: list[Any],
+        judged: list[Any],
+        width: int,
+        number_types: tuple[type, ...],
+        ties: int,
+        float32: bool,
+    ) -> tuple[tuple[Bytes, Ints], tuple[Bytes, Ints], Ints, JoinedRows] | None:
+        """Find the docs of (query, doc, grade) tuples in (query, doc, score) tuples.
+
+        `width` is that of the judgments, 2 if they have no grades. Returns the ids of both sides'
+        queries, how many tuples each query has, and what `join_rows` does; None as there, and
+        unless the tuples of each query stand together and no document is there twice.
+        """
+
     def number_texts(self, texts: list[Any]) -> tuple[Bytes, Ints, Ints32] | None:
         """Number texts by first appearance: blob, offsets, numbers; None unless all are clean."""
 
@@ -254,6 +270,9 @@ class Kernels(Protocol):
 
     def first_duplicate(self, blob: Bytes, offsets: Ints) -> tuple[int, int] | None:
         """Find the first id that appears a second time: both places."""
+
+    def number_ids(self, blob: Bytes, offsets: Ints) -> tuple[Bytes, Ints, Ints32] | None:
+        """Number ids by first appearance, as `number_texts` does."""
 
     def match_ids(self, blob: Bytes, offsets: Ints, other_blob: Bytes, other_offsets: Ints) -> Ints:
         """Find each id's first place among the others, or -1."""
@@ -349,12 +368,13 @@ class Kernels(Protocol):
         """How many queries the product of 8-bit numbers takes at a time; 0 where there is none."""
 
     def coarsen(
-        self, rows: Floats32, signs: Floats32, threads: int, /
-    ) -> tuple[Bytes, Floats32, Floats32, Floats32]:
-        """Rows rotated and rounded to 8 bits: codes in panels of 32, steps, residuals, norms.
+        self, rows: Floats32, axis: Floats32, signs: Floats32, threads: int, /
+    ) -> tuple[Bytes, Floats32, Floats32, Floats32, Floats32]:
+        """Rows in 8 bits: codes in panels of 32, steps, residuals, norms, leans.
 
-        `signs`, ±1 for each column, are part of the rotation. No residual and no norm is less than
-        the true one.
+        What lies along `axis`, of length 1 or 0, is taken off: lean · axis. The rest is rotated, of
+        which `signs`, ±1 for each column, are a part, and rounded. No residual and no norm of the
+        rest is less than the true one.
         """
 
     def CoarseBlock(  # noqa: N802 - it is a class there
@@ -364,6 +384,8 @@ class Kernels(Protocol):
         step: Floats32,
         residual: Floats32,
         norm: Floats32,
+        lean: Floats32,
+        axis: Floats32,
         signs: Floats32,
         /,
     ) -> CoarseHandle:

@@ -37,4 +37,36 @@ private:
     QueryRows view_;
 };
 
+// Some queries of a block by themselves, with what was found for them so far.
+class SomeQueries {
+public:
+    SomeQueries(const QueryRows& all, const Excluded& excluded, TopK& top, const std::vector<uint32_t>& chosen, const std::vector<float>& floors)
+        : top_(top), chosen_(chosen), part_(chosen.size(), top.k_, top.keep_ties_), rows_(all, chosen) {
+        for (const uint32_t query : chosen) {
+            docs_.insert(docs_.end(), excluded.docs + excluded.offsets[query], excluded.docs + excluded.offsets[query + 1]);
+            offsets_.push_back(static_cast<int64_t>(docs_.size()));
+            floors_.push_back(floors[query]);
+            part_.best_[floors_.size() - 1].swap(top.best_[query]);
+        }
+    }
+    ~SomeQueries() {
+        for (size_t query = 0; query < chosen_.size(); ++query) top_.best_[chosen_[query]].swap(part_.best_[query]);
+    }
+    SomeQueries(const SomeQueries&) = delete;
+    SomeQueries& operator=(const SomeQueries&) = delete;
+
+    TopK& top() { return part_; }
+    const QueryRows& rows() const { return rows_.view(); }
+    Excluded excluded() const { return {offsets_.data(), docs_.data()}; }
+    const float* floors() const { return floors_.data(); }
+
+private:
+    TopK& top_;
+    const std::vector<uint32_t>& chosen_;
+    TopK part_;
+    SomeRows rows_;
+    std::vector<float> floors_;
+    std::vector<int64_t> docs_, offsets_ = {0};
+};
+
 }  // namespace assay

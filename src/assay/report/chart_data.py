@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from assay.arrays import Floats, or_none
 from assay.comparison.alignment import align
-from assay.core.text import natural_order, printable
+from assay.core.text import format_bytes, format_time, natural_order, printable
 from assay.measures import parse
+from assay.report.svg import CostPoint
 from assay.runs.leaderboard import Leaderboard
 from assay.runs.results import Aggregate
 from assay.scoring.evaluate import score
@@ -25,11 +27,14 @@ if TYPE_CHECKING:
     from assay.comparison.pairs import Pair
     from assay.core.hits import Hits
     from assay.measures import Measure
+    from assay.runs.record import RunRecord
     from assay.scoring.scores import Scores
 
 __all__ = [
     "CURVE_CUTOFFS",
+    "CostAxis",
     "Row",
+    "cost_axes",
     "curve_rows",
     "difference_rows",
     "family",
@@ -253,3 +258,56 @@ def _rank_names() -> list[str]:
         for start, end in zip(starts, _RANK_ENDS, strict=True)
     ]
     return [*spans, f"> {_RANK_ENDS[-1]}", _NOT_RETRIEVED]
+
+
+@dataclass(frozen=True)
+class CostAxis:
+    """One kind of cost: its name, the systems whose cost is known, and how a cost is written."""
+
+    name: str
+    points: Sequence[CostPoint]
+    write: Callable[[float], str]
+
+
+def cost_axes(board: Leaderboard, measure: Measure) -> list[CostAxis]:
+    """Quality against each kind of cost that two or more runs recorded (`config["costs"]`)."""
+    kinds: dict[str, tuple[Callable[[RunRecord], float | None], Callable[[float], str]]] = {
+        "search time of a query": (_search_seconds, format_time),
+        "time to encode a text": (_encode_seconds, format_time),
+        "memory": (lambda run: _cost(run, "bytes"), lambda size: format_bytes(int(size)) or ""),
+    }
+    runs = {run.name: run for run in board.runs}
+    axes = []
+    for name, (find, write) in kinds.items():
+        points = [_cost_point(one, find(runs[one.name])) for one in board.standings_on(measure)]
+        known = [point for point in points if point is not None]
+        if len(known) > 1:
+            axes.append(CostAxis(name, known, write))
+    return axes
+
+
+def _cost_point(one: Standing, cost: float | None) -> CostPoint | None:
+    if not cost or math.isnan(one.mean.estimate):
+        return None
+    return CostPoint(
+        one.name, cost, one.mean.estimate, or_none(one.mean.low), or_none(one.mean.high)
+    )
+
+
+def _search_seconds(run: RunRecord) -> float | None:
+    seconds = _cost(run, "search_seconds")
+    return None if seconds is None else seconds / max(len(run.scored().query_ids), 1)
+
+
+def _encode_seconds(run: RunRecord) -> float | None:
+    rate = _cost(run, "texts_per_second")
+    return None if rate is None else 1 / rate
+
+
+def _cost(run: RunRecord, key: str) -> float | None:
+    """A positive number among the costs of a run; stored ones may be anything."""
+    costs = run.config.get("costs")
+    found = costs.get(key) if isinstance(costs, Mapping) else None
+    if not isinstance(found, int | float) or isinstance(found, bool):
+        return None
+    return float(found) if 0 < found < math.inf else None

@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from assay.errors import UsageError, need
@@ -30,7 +29,6 @@ __all__ = [
     "curve_chart",
     "difference_chart",
     "difference_pair",
-    "drawing_script",
     "group_chart",
     "leaderboard_chart",
     "rank_chart",
@@ -43,14 +41,7 @@ _PIXELS: Final = 2.0  # for each unit, so that a PNG is sharp on paper and on fi
 
 
 def _converter() -> Any:
-    return need("vl_convert", "Reports with charts", "report")
-
-
-@cache
-def drawing_script() -> str:
-    """Vega, Vega-Lite and vega-embed as one script."""
-    text: str = _converter().javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return text
+    return need("vl_convert", "Writing figures", "report")
 
 
 def render_chart(spec: dict[str, Any], format: str) -> bytes:
@@ -326,12 +317,12 @@ def _measure_charts(board: Leaderboard, number: int, measure: Measure) -> Iterat
         yield ReportChart("groups", number, f"groups-{place + 1}-{_file_part(name)}", chart, note)
 
 
-def difference_pair(board: Leaderboard, measure: Measure | None = None) -> QueryDifferences | None:
+def difference_pair(board: Leaderboard) -> QueryDifferences | None:
     """The pair that is shown first: the best two, or the best run that is not the baseline."""
     comparison = board.comparison
     if comparison is None:
         return None
-    chosen = measure or board.measures[0]
+    chosen = board.measures[0]
     ranked = [one.name for one in comparison.standings_on(chosen)]
     if comparison.baseline is not None:
         rival = next(name for name in ranked if name != comparison.baseline)

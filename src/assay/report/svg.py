@@ -1,4 +1,4 @@
-"""Charts of the dashboard, drawn on the server: they need no script and come with the page.
+"""Charts of reports and of the dashboard as SVG: they need no script and come with the page.
 
 Built on the kit of `assay.tables.svg`. Places are percentages, so that a chart is as wide as the
 page while its text keeps its size. Colours come from the style sheet; shape or words say the same
@@ -8,7 +8,7 @@ once more.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -18,9 +18,21 @@ from markupsafe import Markup
 
 from assay.arrays import Floats
 from assay.tables.html import html_text, tag
-from assay.tables.svg import Scale, circle, line, percent, rect, svg_text
+from assay.tables.svg import COLOURS, Scale, circle, line, percent, rect, svg_text
 
-__all__ = ["TrendPoint", "difference_bars", "histogram", "interval_strip", "trend_line"]
+__all__ = [
+    "CostPoint",
+    "Curve",
+    "QueryBar",
+    "TrendPoint",
+    "cost_picture",
+    "curve_lines",
+    "difference_bars",
+    "histogram",
+    "interval_strip",
+    "pareto_front",
+    "trend_line",
+]
 
 _MOST_BARS: Final = 400
 _BINS: Final = 20
@@ -75,7 +87,8 @@ def _frame(kind: str, description: str, ticks: Sequence[tuple[float, str]], mark
     grid = "".join(_level(at, "grid") for at, _ in ticks)
     words = "".join(svg_text("100%", percent(100 - at), text, dy=".35em") for at, text in ticks)
     axis = tag("svg", words, class_="axis", aria_hidden="true")
-    area = tag("svg", grid + marks, class_="area", role="img", aria_label=description)
+    role = "group" if "<a " in marks else "img"  # links inside of an image are not read
+    area = tag("svg", grid + marks, class_="area", role=role, aria_label=description)
     return Markup(tag("div", axis + area, class_=f"plot {kind}"))
 
 
@@ -125,24 +138,40 @@ def _mean_line(at: float, mean: float) -> list[str]:
     return [_upright(at, "mean"), words]
 
 
-def difference_bars(differences: Floats, description: str) -> Markup:
-    """Differences of queries, the largest win first; losses hang below the line."""
-    known = np.sort(differences[~np.isnan(differences)])[::-1]
-    if not len(known):
+@dataclass(frozen=True)
+class QueryBar:
+    """What a bar stands for: where a click leads, and the words on hover."""
+
+    href: str
+    tip: str
+
+
+def difference_bars(
+    differences: Floats, description: str, describe: Callable[[int], QueryBar]
+) -> Markup:
+    """Differences of queries, the largest win first; losses hang below the line.
+
+    `describe` says which query stands at a position of the differences.
+    """
+    order = np.argsort(-differences, kind="stable")[: int((~np.isnan(differences)).sum())]
+    if not len(order):
         return _NOTHING
-    shown = known
-    if len(known) > _MOST_BARS:  # evenly, with both ends
-        shown = known[np.linspace(0, len(known) - 1, _MOST_BARS).round().astype(int)]
-    y = Scale.around([0.0, float(known[0]), float(known[-1])])
-    zero, width = y.at(0.0), 100 / len(shown)
+    y = Scale.around([0.0, *differences[order[[0, -1]]].tolist()])
+    if len(order) > _MOST_BARS:  # evenly, with both ends
+        order = order[np.linspace(0, len(order) - 1, _MOST_BARS).round().astype(int)]
+    zero, width = y.at(0.0), 100 / len(order)
     bars = []
-    for number, value in enumerate(shown.tolist()):
+    for number, position in enumerate(order.tolist()):
+        value = float(differences[position])
         height = abs(y.at(value) - zero)
         if height:
-            top = 100 - y.at(max(value, 0.0))
-            place = (number * width, top, width, height)
-            bars.append(rect(*map(percent, place), class_="win" if value > 0 else "loss"))
-    return _frame("bars", description, _ticks(y), "".join([*bars, _level(zero, "zero")]))
+            place = (number * width, 100 - y.at(max(value, 0.0)), width, height)
+            one = describe(position)
+            kind = "win" if value > 0 else "loss"
+            bar = rect(*map(percent, place), class_=kind, tip=one.tip)
+            bars.append(tag("a", bar, href=one.href, tabindex=-1))  # the table has them all
+    marks = "".join([*bars, _level(zero, "zero")])
+    return _frame("bars", description, _ticks(y), marks)
 
 
 @dataclass(frozen=True)
@@ -196,3 +225,189 @@ def _trend_mark(point: TrendPoint, x: str, y: str, scale: Scale) -> str:
     mark = tag("svg", _SHAPES[point.change], class_="mark", x=x, y=y)
     tip = tag("title", html_text(point.tip))
     return tag("a", f"{interval}{mark}{tip}", href=point.href, class_=point.change)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A system: its name, and pairs of a cut-off and a mean."""
+
+    name: str
+    points: Sequence[tuple[int, float]]
+
+
+_MOST_LABELS: Final = 40
+_LONGEST: Final = 22  # characters of a name beside a mark
+_LABEL: Final = 15.0  # pixels from one label to the next
+# Heights of a chart of curves in pixels, as the style sheet has them: each holds some labels.
+_HEIGHTS: Final = {"low": 280, "high": 420, "higher": 620}
+
+
+def curve_lines(curves: Sequence[Curve], measure: str) -> Markup:
+    """Means against the cut-off, best first: a line for each system, named at its end.
+
+    The first six have colours. The style sheet lifts the line under the pointer.
+    """
+    cutoffs = sorted({k for curve in curves for k, _ in curve.points})
+    x = Scale(math.log(cutoffs[0]), math.log(cutoffs[-1]))
+    y = Scale.around(mean for curve in curves for _, mean in curve.points)
+    named = curves[:_MOST_LABELS]
+    needed = len(named) * _LABEL
+    size = next((key for key, height in _HEIGHTS.items() if height >= needed), "higher")
+    ends = [100 - y.at(curve.points[-1][1]) for curve in named]
+    labels = _spread(ends, 100 * _LABEL / _HEIGHTS[size])
+    lines = [_curve(one, i, x, y, labels) for i, one in enumerate(curves)]
+    words = [_below(x.at(math.log(k)), str(k)) for k in _apart(cutoffs, x)]
+    words.append(svg_text("50%", "100%", "cut-off k", class_="middle", dy="2.7em"))
+    described = f"{measure} against the cut-off of {len(curves)} systems, named at their ends"
+    return _frame(f"curves {size}", described, _ticks(y), "".join([*words, *reversed(lines)]))
+
+
+def _apart(cutoffs: Sequence[int], x: Scale) -> list[int]:
+    """The cut-offs whose numbers do not touch below the axis."""
+    kept: list[int] = []
+    for k in cutoffs:
+        if not kept or x.at(math.log(k)) - x.at(math.log(kept[-1])) > 4:
+            kept.append(k)
+    return kept
+
+
+def _curve(curve: Curve, number: int, x: Scale, y: Scale, labels: Sequence[float]) -> str:
+    places = [(x.at(math.log(k)), 100 - y.at(mean), k, mean) for k, mean in curve.points]
+    path = tag("polyline", "", points=" ".join(f"{a:g},{b:g}" for a, b, *_ in places))
+    # Stretched to the chart; the style sheet keeps the width of its line.
+    marks = [tag("svg", path, viewBox="0 0 100 100", preserveAspectRatio="none")]
+    for a, b, k, mean in places:
+        tip = f"{curve.name}, k = {k}: {mean:.4f}"
+        marks.append(circle(percent(a), percent(b), 3, tip=tip))
+    if number < len(labels):
+        at = percent(labels[number])
+        marks.append(svg_text("100%", at, _brief(curve.name), dx=10, dy=".35em", class_="name"))
+    colour = f"c{number}" if number < len(COLOURS) else "rest"
+    return tag("g", "".join(marks), class_=f"system {colour}", data_system=curve.name)
+
+
+def _brief(name: str) -> str:
+    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+
+
+def _spread(places: Sequence[float], gap: float) -> list[float]:
+    """Places moved apart as little as it takes, within the chart where it has room.
+
+    >>> _spread([50, 51, 10], 5)
+    [50, 55, 10]
+    """
+    order = sorted(range(len(places)), key=lambda i: (places[i], i))
+    moved = list(places)
+    for before, after in pairwise(order):
+        moved[after] = max(moved[after], moved[before] + gap)
+    limit = 100.0
+    for i in reversed(order):
+        if moved[i] <= limit:
+            break
+        moved[i], limit = limit, limit - gap
+    return moved
+
+
+@dataclass(frozen=True)
+class CostPoint:
+    """A system: what it costs and what it reaches, with the ends of its interval."""
+
+    name: str
+    cost: float
+    value: float
+    low: float | None = None
+    high: float | None = None
+    href: str | None = None
+
+
+def pareto_front(points: Iterable[CostPoint]) -> list[CostPoint]:
+    """The systems that no other beats at the same or a lower cost, cheapest first.
+
+    >>> [p.name for p in pareto_front([CostPoint("a", 1, 0.5), CostPoint("b", 2, 0.4)])]
+    ['a']
+    """
+    front: list[CostPoint] = []
+    for point in sorted(points, key=lambda one: (one.cost, -one.value)):
+        if not front or point.value > front[-1].value:
+            front.append(point)
+    return front
+
+
+def cost_picture(
+    points: Sequence[CostPoint], measure: str, cost: str, write: Callable[[float], str]
+) -> Markup:
+    """Quality with intervals against cost on a logarithmic axis, and the front of the best.
+
+    `cost` is what the axis is of, `write` says a cost in words. Nothing is drawn of one system.
+    """
+    known = [p for p in points if p.cost > 0 and math.isfinite(p.cost) and math.isfinite(p.value)]
+    if len(known) < 2:
+        return _NOTHING
+    x = Scale.around((math.log10(p.cost) for p in known), margin=0.12)
+    y = Scale.around(end for p in known for end in (p.value, p.low, p.high))
+    front = pareto_front(known)
+    marks = [
+        _below(x.at(math.log10(tick)), write(tick).replace(".0 ", " ")) for tick in _log_ticks(x)
+    ]
+    marks += [svg_text("50%", "100%", cost, class_="middle", dy="2.9em")]
+    marks += _front_line(front, x, y)
+    ranked = sorted(known, key=lambda one: (one not in front, -one.value))
+    sides = _label_sides(ranked, x, y)
+    marks += [_cost_mark(p, x, y, write, first=p in front, side=sides.get(p, "")) for p in known]
+    best = ", ".join(p.name for p in front)
+    described = f"{measure} against {cost} of {len(known)} systems; none is both cheaper and better"
+    return _frame("costs", f"{described} than {best}", _ticks(y), "".join(marks))
+
+
+def _log_ticks(scale: Scale) -> list[float]:
+    """Round numbers on a scale of logarithms; few where it spans many powers of ten."""
+    steps = (1, 2, 5) if scale.high - scale.low < 2.5 else (1,)
+    powers = range(math.floor(scale.low), math.ceil(scale.high) + 1)
+    every = [step * 10.0**power for power in powers for step in steps]
+    return [tick for tick in every if 4 <= scale.at(math.log10(tick)) <= 96]
+
+
+def _front_line(front: Sequence[CostPoint], x: Scale, y: Scale) -> list[str]:
+    """Steps from one system of the front to the next."""
+    places = [(x.at(math.log10(p.cost)), 100 - y.at(p.value)) for p in front]
+    steps = []
+    for (x1, y1), (x2, y2) in pairwise(places):
+        across, up = map(percent, (x1, x2)), map(percent, (y1, y2))
+        (a, b), (c, d) = across, up
+        steps += [line(a, c, b, c, class_="front"), line(b, c, b, d, class_="front")]
+    return steps
+
+
+def _label_sides(points: Sequence[CostPoint], x: Scale, y: Scale) -> dict[CostPoint, str]:
+    """Where the name of each stands that covers no other name and no mark, the first first."""
+    places = {point: (x.at(math.log10(point.cost)), y.at(point.value)) for point in points}
+    names: list[tuple[float, float, float]] = []
+    sides = {}
+    for point, (at, up) in places.items():
+        long = 2 + 1.4 * len(_brief(point.name))  # percent of a chart of half a page
+        marks = [(a - 1, a + 1, b) for other, (a, b) in places.items() if other != point]
+        for side, left in (("start", at + 1), ("end", at - 1 - long)):
+            covers = [
+                abs(up - b) < 6 and left < c and a < left + long for a, c, b in (*names, *marks)
+            ]
+            if not any(covers) and left >= 0 and left + long <= 112:
+                names.append((left, left + long, up))
+                sides[point] = side
+                break
+    return sides
+
+
+def _cost_mark(
+    p: CostPoint, x: Scale, y: Scale, write: Callable[[float], str], *, first: bool, side: str
+) -> str:
+    at = percent(x.at(math.log10(p.cost))), percent(100 - y.at(p.value))
+    ends, words = "", f"{p.value:.4f}"
+    if p.low is not None and p.high is not None:
+        ends = line(at[0], percent(100 - y.at(p.low)), at[0], percent(100 - y.at(p.high)))
+        words += f" [{p.low:.4f}, {p.high:.4f}]"
+    away = -9 if side == "end" else 9
+    label = svg_text(*at, _brief(p.name), class_=side, dx=away, dy="-.35em") if side else ""
+    tip = tag("title", html_text(f"{p.name}: {words}, {write(p.cost)}"))
+    mark = f"{tip}{ends}{circle(*at, 5)}{label}"
+    kind = "system first" if first else "system"
+    return tag("g" if p.href is None else "a", mark, class_=kind, href=p.href, data_system=p.name)

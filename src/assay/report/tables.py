@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "counts_table",
     "marks_note",
+    "means_table",
     "overview_table",
     "provenance_table",
     "report_page",
@@ -29,15 +30,34 @@ _BETTER: Final = "*"
 _WORSE: Final = "†"
 
 
-def overview_table(board: Leaderboard) -> Table:
-    """Runs × measures: the highest mean of each in bold, with marks that `marks_note` explains."""
+def means_table(board: Leaderboard) -> tuple[Table, list[list[str]]]:
+    """Runs × measures, the highest mean of each in bold, and the marks of each row beside it.
+
+    `marks_note` explains the marks. The last row is chance, where it is known.
+    """
     names = [one.name for one in board.standings_on(board.measures[0])]
     columns = [_column(board, str(measure)) for measure in board.measures]
     rows = [(Cell(name), *(column[name] for column in columns)) for name in names]
+    each = [_marks(board, str(measure)) for measure in board.measures]
+    marks = [[found.get(name, "") for found in each] for name in names]
     chances = [board.chance_on(measure) for measure in board.measures]
     if not all(map(math.isnan, chances)):
         rows.append((Cell("chance"), *(Cell(chance, "fraction") for chance in chances)))
-    return Table(("run", *map(str, board.measures)), tuple(rows))
+        marks.append([""] * len(chances))
+    return Table(("run", *map(str, board.measures)), tuple(rows)), marks
+
+
+def overview_table(board: Leaderboard) -> Table:
+    """The same with each mark behind its mean."""
+    table, marks = means_table(board)
+    rows = [
+        (row[0], *map(_with_mark, row[1:], own)) for row, own in zip(table.rows, marks, strict=True)
+    ]
+    return Table(table.columns, tuple(rows))
+
+
+def _with_mark(cell: Cell, mark: str) -> Cell:
+    return Cell(f"{cell.text} {mark}", "figure", cell.best) if mark else cell
 
 
 def _column(board: Leaderboard, measure: str) -> dict[str, Cell]:
@@ -45,13 +65,9 @@ def _column(board: Leaderboard, measure: str) -> dict[str, Cell]:
     standings = board.standings_on(measure)
     means = [one.mean.estimate for one in standings if not math.isnan(one.mean.estimate)]
     top = max(means, default=math.nan) if len(set(means)) > 1 else math.nan
-    marks = _marks(board, measure)
-    cells = {}
-    for one in standings:
-        mean, mark = one.mean.estimate, marks.get(one.name, "")
-        shown = None if math.isnan(mean) else f"{mean:.4f} {mark}".rstrip()
-        cells[one.name] = Cell(shown, "figure", mean == top)
-    return cells
+    return {
+        one.name: Cell(one.mean.estimate, "fraction", one.mean.estimate == top) for one in standings
+    }
 
 
 def _marks(board: Leaderboard, measure: str) -> dict[str, str]:
@@ -75,14 +91,20 @@ def marks_note(board: Leaderboard) -> str:
 
 
 def counts_table(board: Leaderboard) -> Table:
-    """For each run and measure, how many queries stand behind the mean and which need a remark."""
-    rows = []
+    """How many queries stand behind which means, and which need a remark; what is alike, once."""
+    told: dict[str, list[tuple[str, str]]] = {}
     for run in board.runs:
-        mean = run.scored().mean()
-        for name, value in mean.items():
-            counts = describe_counts(mean.counts[name])
-            rows.append((Cell(run.name), Cell(name), Cell(value, "fraction"), Cell(counts)))
-    return Table(("run", "measure", "mean over queries", "queries"), tuple(rows))
+        counts = run.scored().mean().counts
+        alike: dict[str, list[str]] = {}
+        for name in counts:
+            alike.setdefault(describe_counts(counts[name]), []).append(name)
+        whole = len(alike) == 1
+        told[run.name] = [("all" if whole else ", ".join(m), text) for text, m in alike.items()]
+    first, *others = told.values()
+    if others and all(one == first for one in others):
+        told = {"all": first}
+    rows = tuple((Cell(run), *map(Cell, pair)) for run, found in told.items() for pair in found)
+    return Table(("run", "measures", "queries"), rows)
 
 
 def provenance_table(board: Leaderboard) -> Table | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from assay.errors import UsageError
 
 __all__ = [
     "Aggregate",
+    "LazyResults",
     "QueryResults",
     "ResultDoc",
     "check_aggregates",
@@ -57,6 +59,29 @@ class QueryResults:
             for one in found:
                 checks.require(one, ResultDoc, f"every one of {name}", "a ResultDoc")
             object.__setattr__(self, name, found)
+
+
+class LazyResults(Mapping[str, QueryResults]):
+    """The results of queries, read or built when somebody looks at them."""
+
+    def __init__(self, read: Callable[[], Mapping[str, QueryResults]]) -> None:
+        self._read = read
+
+    @cached_property
+    def _found(self) -> Mapping[str, QueryResults]:
+        return self._read()
+
+    def __getitem__(self, query: str) -> QueryResults:
+        """The results of one query."""
+        return self._found[query]
+
+    def __iter__(self) -> Iterator[str]:
+        """The ids of the queries."""
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        """How many queries there are."""
+        return len(self._found)
 
 
 def _number(value: Any, name: str) -> float | None:

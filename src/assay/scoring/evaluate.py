@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from assay.arrays import Floats
 from assay.core import checks
 from assay.core.conventions import Conventions, as_conventions, preset
-from assay.core.dict_join import judge_dicts
 from assay.core.hits import Hits, judge
+from assay.core.object_join import judge_objects
 from assay.errors import MeasureError
 from assay.io.formats import as_judgments, as_ranking
 from assay.measures import Measure, parse_many
@@ -51,7 +51,7 @@ def evaluate(
     Mean(micro: RR=0.7500, P@1=0.5000)
     """
     rules = as_conventions(conventions)
-    hits = judge_dicts(run, qrels, rules, allow_mismatch=allow_mismatch)
+    hits = judge_objects(run, qrels, rules, allow_mismatch=allow_mismatch)
     if hits is None:
         hits = judge(
             as_ranking(run, rules),

@@ -235,23 +235,21 @@ class Scores:
 
     def _micro(self, rows: NDArray[np.int64] | slice, rules: Conventions) -> Mean:
         means, counts = {}, {}
-        ids = np.arange(self.n_queries)[rows]
+        ids, missing = np.arange(self.n_queries)[rows], int(self.missing.sum())
+        table = self.values[:, rows]
+        undefined = np.isnan(table)
+        empty, tied = undefined.sum(axis=1).tolist(), self.tied[:, rows].sum(axis=1).tolist()
         for number, measure in enumerate(self.measures):
-            values = self.values[number, ids]
-            undefined = np.isnan(values)
+            name, used = str(measure), table[number]
             if measure in self.not_computed:
-                means[str(measure)] = math.nan
-                counts[str(measure)] = Counts(0, 0, int(self.missing.sum()), 0)
+                means[name], counts[name] = math.nan, Counts(0, 0, missing, 0)
                 continue
-            self._refuse_empty(measure, ids[undefined], rules)
-            used = np.where(undefined, 0.0, values) if rules.empty == "zero" else values[~undefined]
-            means[str(measure)] = _aggregate(measure.definition.aggregate, used)
-            counts[str(measure)] = Counts(
-                n=len(used),
-                empty=int(undefined.sum()),
-                missing=int(self.missing.sum()),
-                tied=int(self.tied[number, ids].sum()),
-            )
+            if empty[number]:
+                gaps = undefined[number]
+                self._refuse_empty(measure, ids[gaps], rules)
+                used = np.where(gaps, 0.0, used) if rules.empty == "zero" else used[~gaps]
+            means[name] = _aggregate(measure.definition.aggregate, used)
+            counts[name] = Counts(len(used), empty[number], missing, tied[number])
         return Mean(means, "micro", counts)
 
     def _refuse_empty(self, measure: Measure, rows: NDArray[np.int64], rules: Conventions) -> None:

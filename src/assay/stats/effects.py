@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from assay.stats.special import normal_quantile, t_test_power
 
 __all__ = [
     "Effect",
+    "detectable_sizes",
     "effect",
     "guess_queries",
     "minimum_detectable_difference",
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 _MOST_QUERIES: Final = 10**15
+_SOLVED: Final = 40  # levels, of which there may be thousands
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,51 @@ def minimum_detectable_difference(
     n = len(values)
     shift = _shift_for(wanted_power, n - 1, alpha)
     return shift * float(values.std(ddof=1)) / math.sqrt(n)
+
+
+def detectable_sizes(levels: Sequence[float], n: int, *, power: float = 0.8) -> Floats:
+    """What n queries detect at each level, in standard deviations of the differences.
+
+    In the logarithm of the level the answer is mostly smooth: it is solved for at some, and the
+    rest is read off the polynomial through these, where that agrees with others solved for.
+
+    >>> detectable_sizes([0.05, 0.01], 100).round(4).tolist()
+    [0.2829, 0.3476]
+    """
+
+    any_values = np.arange(n, dtype=np.float64)  # to whose spread the answer is proportional
+    spread = float(any_values.std(ddof=1))
+
+    def solve(some: Floats) -> Floats:
+        found = [
+            minimum_detectable_difference(any_values, power=power, level=level)
+            for level in some.tolist()
+        ]
+        return np.array(found) / spread
+
+    wanted, back = np.unique(np.asarray(levels, np.float64), return_inverse=True)
+    found = _read_off(solve, wanted) if len(wanted) > _SOLVED else None
+    return (solve(wanted) if found is None else found)[back]
+
+
+def _read_off(solve: Callable[[Floats], Floats], wanted: Floats) -> Floats | None:
+    """A positive function at rising places, by the polynomial through the nodes of Chebyshev."""
+    turns = np.pi * (np.arange(_SOLVED) + 0.5) / _SOLVED
+    low, high = np.log(wanted[[0, -1]])
+    nodes = np.exp((low + high) / 2 + (low - high) / 2 * np.cos(turns))
+    values = solve(nodes)
+    if not values.all():
+        return None
+    weights = (-1.0) ** np.arange(_SOLVED) * np.sin(turns)  # of the barycentric form
+
+    def through(places: Floats) -> Floats:
+        away = np.log(places)[:, None] - np.log(nodes)
+        shares = weights / np.where(away == 0, 1e-300, away)
+        found: Floats = np.exp(shares @ np.log(values) / shares.sum(axis=1))
+        return found
+
+    tried = wanted[[0, _SOLVED // 2, len(wanted) // 2, -2, -1]]
+    return through(wanted) if np.allclose(through(tried), solve(tried), 1e-12, 0.0) else None
 
 
 def queries_needed(

@@ -74,6 +74,7 @@ INTERVAL_NAMES = {
     "share": "share at the bound",
     "unseen": "Clopper–Pearson of what was not seen",
     "two-way": "two-way",
+    "jackknife": "jackknife",
     "randomisation": "inverted randomisation",
     "bootstrap": "symmetric bootstrap t",
     "max-t": "simultaneous max-t",

@@ -44,10 +44,17 @@ class OpenRun:
         """
         self._payload = Payload.of(RunRecord.of(name="run", scores=scores, **fields))
 
-    def progress(self, done: int, total: int) -> None:
-        """Say how far the run is; others see it at once."""
+    def progress(self, done: int, total: int, now: str = "") -> None:
+        """Say how far the run is, and what it does now; others see it at once."""
+        far = {"done": int(done), "total": int(total), "message": now}
         with self._store.database.writing() as connection:
-            writing.update_running(connection, self.id, done=int(done), total=int(total))
+            writing.update_running(connection, self.id, **far)
+
+    def set_name(self, name: str) -> None:
+        """Name the run and its model, where that was not known when it began."""
+        check_name(name, "name")
+        with self._store.database.writing() as connection:
+            writing.update_running(connection, self.id, name=name, model=name)
 
     def set_dataset(self, dataset: str) -> None:
         """Name the dataset, where it was not known when the run began."""

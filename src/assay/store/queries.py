@@ -28,6 +28,7 @@ __all__ = [
     "known_uids",
     "read_blobs",
     "read_blobs_of",
+    "read_json",
     "read_results",
     "read_wide",
     "rows_by_run",
@@ -50,13 +51,14 @@ def _is(column: str) -> Callable[[Any], ColumnElement[bool]]:
 def _has_tags(tags: str | Iterable[str]) -> ColumnElement[bool]:
     """Runs that have every one of the tags."""
     wanted = [tags] if isinstance(tags, str) else list(tags)
-    has = (exists().where(TAGS.c.run_id == RUNS.c.id, TAGS.c.tag == tag) for tag in wanted)
-    return and_(true(), *has)
+    own = exists().where(TAGS.c.run_id == RUNS.c.id).correlate(RUNS)
+    return and_(true(), *(own.where(TAGS.c.tag == tag) for tag in wanted))
 
 
 def _has_measure(measure: str) -> ColumnElement[bool]:
     name = canonical(measure)
-    return exists().where(AGGREGATES.c.run_id == RUNS.c.id, AGGREGATES.c.measure == name)
+    own = exists().where(AGGREGATES.c.run_id == RUNS.c.id, AGGREGATES.c.measure == name)
+    return own.correlate(RUNS)  # and nothing else of a statement around it
 
 
 def _since(time: str | date) -> ColumnElement[bool]:
@@ -195,8 +197,8 @@ def rows_by_run(
 def _make_run(row: Row[Any], tags: tuple[str, ...], aggregates: tuple[Aggregate, ...]) -> Run:
     data = dict(row._mapping)
     try:
-        data |= {name: _read_json(data[name] or "{}", dict) for name in _JSON}
-        data["command"] = tuple(map(str, _read_json(data["command"] or "[]", list)))
+        data |= {name: read_json(data[name] or "{}", dict) for name in _JSON}
+        data["command"] = tuple(map(str, read_json(data["command"] or "[]", list)))
         timings = {key: float(value) for key, value in data["timings"].items()}
         data["timings"] = {key: took for key, took in timings.items() if math.isfinite(took)}
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
@@ -205,7 +207,7 @@ def _make_run(row: Row[Any], tags: tuple[str, ...], aggregates: tuple[Aggregate,
     return Run(**data, tags=tags, aggregates=aggregates)
 
 
-def _read_json(text: str, kind: type) -> Any:
+def read_json(text: str, kind: type) -> Any:
     """Plain data; a number beyond all bounds is a text, as it is where settings are stored."""
     found = json.loads(text, parse_float=_finite, parse_constant=str)
     if not isinstance(found, kind):

@@ -13,7 +13,7 @@ from assay.display import plot_aggregates
 from assay.errors import MismatchError, UsageError
 from assay.runs.aggregates import canonical
 from assay.runs.record import RunRecord
-from assay.runs.results import Aggregate
+from assay.runs.results import Aggregate, LazyResults
 from assay.tables.page import html_page
 
 if TYPE_CHECKING:
@@ -158,6 +158,7 @@ class Run:
             ceiling=ceiling or None,
             aggregates=_own_aggregates(self.aggregates, scores),
             clusters=self.clusters,
+            results=LazyResults(self.all_results),
             details=self.details(),
             wide=self.wide(),
             seconds=self.seconds,

@@ -16,14 +16,16 @@ from assay.errors import UsageError
 from assay.io.frames import build_frame
 from assay.runs.aggregates import canonical
 from assay.runs.results import method_text
-from assay.store.payload import key_of, unpack_results
+from assay.store.payload import key_of, unpack_text
 from assay.store.queries import NEWEST_FIRST, conditions, read_results, rows_by_run, select_runs
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, TAGS
 
 __all__ = [
+    "MOST_NAMES",
     "ORDERS",
     "RunMean",
     "RunSummary",
+    "are_overall",
     "count_runs",
     "count_statuses",
     "find_means",
@@ -108,9 +110,9 @@ ORDERS: Final = (
     "name",
     "n_queries",
     "seconds",
-    "value",
+    "tags",
 )
-_MOST_NAMES: Final = 500
+MOST_NAMES: Final = 500
 
 
 @dataclass(frozen=True)
@@ -163,19 +165,25 @@ def list_values(connection: Connection, column: str) -> list[str]:
     """The values of a column that runs have: task, dataset, model, tag or measure."""
     own = {"tag": TAGS.c.tag, "measure": AGGREGATES.c.measure}
     found = own[column] if column in own else RUNS.c[column]
-    statement = select(found).distinct().order_by(found).limit(_MOST_NAMES)
+    statement = select(found).distinct().order_by(found).limit(MOST_NAMES)
     return [name for name in connection.execute(statement).scalars() if name]
 
 
 def order_by_column(
-    name: str, *, descending: bool, measure: str = ""
+    name: str, *, descending: bool, measures: Iterable[str] = ()
 ) -> Sequence[ColumnElement[Any]]:
     """An order of runs, by a column or by the mean of a measure; runs without one come last."""
-    if name not in ORDERS:
+    if name not in (*ORDERS, *measures):
         raise UsageError(f"Runs cannot be sorted by {name!r}; by {', '.join(ORDERS)}.")
-    column = _mean_of(measure) if name == "value" else RUNS.c[name]
+    column = _sort_column(name)
     turned = column.desc() if descending else column.asc()
     return (turned.nulls_last(), *NEWEST_FIRST)
+
+
+def _sort_column(name: str) -> ColumnElement[Any]:
+    if name == "tags":
+        return select(func.min(TAGS.c.tag)).where(TAGS.c.run_id == RUNS.c.id).scalar_subquery()
+    return RUNS.c[name] if name in ORDERS else _mean_of(name)
 
 
 def _mean_of(measure: str) -> ColumnElement[Any]:
@@ -184,12 +192,13 @@ def _mean_of(measure: str) -> ColumnElement[Any]:
 
 
 def _is_overall(measure: str) -> ColumnElement[bool]:
-    """The mean over all queries, not over groups or a part."""
+    return and_(AGGREGATES.c.measure == canonical(measure), are_overall())
+
+
+def are_overall() -> ColumnElement[bool]:
+    """Means over all queries, not over groups or a part."""
     return and_(
-        AGGREGATES.c.measure == canonical(measure),
-        AGGREGATES.c.average == "micro",
-        AGGREGATES.c.by_column == "",
-        AGGREGATES.c.subset == "",
+        AGGREGATES.c.average == "micro", AGGREGATES.c.by_column == "", AGGREGATES.c.subset == ""
     )
 
 
@@ -201,7 +210,7 @@ def list_datasets(connection: Connection) -> list[tuple[str, int, str]]:
         .where(RUNS.c.status == "finished")
         .group_by(RUNS.c.dataset)
         .order_by(last.desc())
-        .limit(_MOST_NAMES)
+        .limit(MOST_NAMES)
     )
     return [(name, int(number), newest) for name, number, newest in connection.execute(statement)]
 
@@ -215,19 +224,18 @@ def list_measures(connection: Connection, **filters: Any) -> list[str]:
         .where(conditions(filters), AGGREGATES.c.average == "micro", AGGREGATES.c.subset == "")
         .group_by(AGGREGATES.c.measure)
         .order_by(number.desc(), place, AGGREGATES.c.measure)
-        .limit(_MOST_NAMES)
+        .limit(MOST_NAMES)
     )
     return list(connection.execute(statement).scalars())
 
 
-def read_query_texts(connection: Connection, run: int, queries: Sequence[str]) -> dict[str, str]:
-    """The texts of some queries of a run, by query id; those that were not stored are left out."""
-    wanted = [key_of(query) for query in queries]
-    return {
-        query: results.text
-        for query, results in map(unpack_results, read_results(connection, run, wanted))
-        if results.text
-    }
+def read_query_texts(
+    connection: Connection, run: int, queries: Sequence[str] | None = None
+) -> dict[str, str]:
+    """The texts of all or some queries of a run, by id; those that were not stored are left out."""
+    wanted = None if queries is None else [key_of(query) for query in queries]
+    found = map(unpack_text, read_results(connection, run, wanted))
+    return {query: text for query, text in found if text}
 
 
 def find_means(connection: Connection, measure: str, **filters: Any) -> list[RunMean]:

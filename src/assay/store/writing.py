@@ -104,7 +104,7 @@ def reopen(connection: Connection, run: int) -> None:
 
 def finish_run(connection: Connection, run: int, payload: Payload, **columns: Any) -> None:
     """Store all numbers of a run and call it finished."""
-    _update(connection, run, columns | dict(payload.columns or {}))
+    _update(connection, run, {"message": "", **columns, **(payload.columns or {})})
     remove_parts(connection, run)
     add_payload(connection, run, payload)
     seal(connection, run, status="finished", finished=now())  # now final

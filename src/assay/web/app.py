@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -14,13 +15,16 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from assay.core.text import printable
-from assay.errors import AssayError, StorageError
+from assay.errors import AssayError, StorageError, UsageError
 from assay.report.html import read_asset
+from assay.web.edits import EditForm
 from assay.web.page import (
+    HOME,
+    Caches,
     PageRequest,
     PageRoute,
     WebPage,
@@ -30,14 +34,13 @@ from assay.web.page import (
 )
 from assay.web.pages import page_routes
 from assay.web.params import QueryParams
-from assay.web.score_cache import ScoreCache
 from assay.web.security import SecurityMiddleware, allowed_hosts
 from assay.web.store_handle import StoreHandle
 
 __all__ = ["make_app"]
 
 _ENDINGS: Final = (".json", ".csv", "")  # the bare path last: it would match the others, too
-_TIMEOUT: Final = 0.1  # seconds; then a page is shown without its statistics, and reloads itself
+_TIMEOUT: Final = 0.06  # seconds; then a page is shown without its statistics, and reloads itself
 _MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 
@@ -47,21 +50,23 @@ def make_app(
     host: str = "127.0.0.1",
     allowed: Iterable[str] = (),
     token: str | None = None,
+    allow_edit: bool = False,
 ) -> Starlette:
-    """The dashboard over a store, as an ASGI application."""
-    scores = ScoreCache()
-
-    def endpoint(route: PageRoute, ending: str) -> Callable[[Request], Response]:
-        return lambda request: _respond(route, source, scores, request, ending)
-
-    routes = [Route("/", _home, methods=["GET"])]
-    routes += [
-        Route(f"{route.path}{ending}", endpoint(route, ending), methods=["GET"])
+    """The dashboard over a store, as an ASGI application; editing it needs a token."""
+    if allow_edit and not token:
+        raise UsageError("Tags and notes are edited with a token only. Give one.")
+    pages = _Pages(source, EditForm(source) if allow_edit else None)
+    routes = [
+        Route(address, pages.endpoint(route, ending), methods=["GET"])
         for route in page_routes()
         for ending in _ENDINGS
+        if (address := _address(route.path, ending))
     ]
     routes.append(Route("/static/{name}", _static, methods=["GET"]))
-    security = Middleware(SecurityMiddleware, hosts=allowed_hosts(host, allowed), token=token)
+    if pages.form is not None:
+        routes.append(Route("/run/{key}/edit", _answer_errors(pages.form.save), methods=["POST"]))
+    hosts = allowed_hosts(host, allowed)
+    security = Middleware(SecurityMiddleware, hosts=hosts, token=token, editable=allow_edit)
     app = Starlette(
         routes=routes, middleware=[security], exception_handlers={HTTPException: _no_such_page}
     )
@@ -69,34 +74,71 @@ def make_app(
     return app
 
 
-def _respond(
-    route: PageRoute, source: StoreHandle, scores: ScoreCache, request: Request, ending: str
-) -> Response:
-    try:
-        return _page_response(route, source, scores, request, ending)
-    except StorageError as error:
-        return _error_response(request, 503, "The store cannot be read", str(error))
-    except HTTPException as error:
-        return _error_response(request, error.status_code, "Not found", error.detail)
-    except AssayError as error:
+def _address(path: str, ending: str) -> str:
+    """Of a page or its twin; the front page has a name there.
+
+    >>> _address("/", ".json"), _address("/runs", "")
+    ('/home.json', '/runs')
+    """
+    return f"{HOME}{ending}" if path == "/" and ending else f"{path}{ending}"
+
+
+@dataclass(frozen=True)
+class _Pages:
+    """What all pages are made from; `form` is there where tags and notes may be edited."""
+
+    source: StoreHandle
+    form: EditForm | None
+    cache: Caches = field(default_factory=Caches)
+
+    def endpoint(self, route: PageRoute, ending: str) -> Callable[[Request], Response]:
+        """What answers for one address."""
+
+        def respond(request: Request) -> Response:
+            try:
+                return self._respond(route, request, ending)
+            except Exception as error:
+                return _explain(request, error)
+
+        return respond
+
+    def _respond(self, route: PageRoute, request: Request, ending: str) -> Response:
+        params = QueryParams.parse(request.scope["query_string"])
+        path, key = request.scope["path"], request.path_params.get("key", "")
+        timeout = None if ending else _TIMEOUT
+        store, bare = self.source.store(), path.removesuffix(ending)
+        page = route.make(PageRequest(store, params, self.cache, bare, key, timeout))
+        if ending == ".csv":
+            return csv_response(page, params.get("table"))
+        if ending == ".json":
+            return json_response(page)
+        context = {**_shared_context(path), "json_twin": _twin(request)}
+        return html_response(page, **context, store=store, secret=self.form and self.form.secret)
+
+
+def _answer_errors(
+    endpoint: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    async def respond(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except Exception as error:
+            return _explain(request, error)
+
+    return respond
+
+
+def _explain(request: Request, error: Exception) -> Response:
+    """The answer to what went wrong."""
+    if isinstance(error, StorageError):
+        what = "read" if request.method != "POST" else "changed"
+        return _error_response(request, 503, f"The store cannot be {what}", str(error))
+    if isinstance(error, HTTPException):
+        title = "Not found" if error.status_code == 404 else "Refused"
+        return _error_response(request, error.status_code, title, error.detail)
+    if isinstance(error, AssayError):
         return _error_response(request, 400, "Invalid request", str(error))
-    except Exception as error:
-        return _internal_error(request, error)
-
-
-def _page_response(
-    route: PageRoute, source: StoreHandle, scores: ScoreCache, request: Request, ending: str
-) -> Response:
-    params = QueryParams.parse(request.scope["query_string"])
-    path, key = request.scope["path"], request.path_params.get("key", "")
-    timeout = None if ending else _TIMEOUT
-    store = source.store()
-    page = route.make(PageRequest(store, params, scores, path.removesuffix(ending), key, timeout))
-    if ending == ".csv":
-        return csv_response(page, params.get("table"))
-    if ending == ".json":
-        return json_response(page)
-    return html_response(page, **_shared_context(path), store=store, json_twin=_twin(request))
+    return _internal_error(request, error)
 
 
 def _shared_context(path: str) -> dict[str, Any]:
@@ -107,7 +149,8 @@ def _shared_context(path: str) -> dict[str, Any]:
 def _twin(request: Request) -> str:
     path = request.scope["path"]
     query = request.scope["query_string"].decode("latin-1")
-    return f"{path}.json?{query}" if query else f"{path}.json"
+    twin = f"{HOME if path == '/' else path}.json"
+    return f"{twin}?{query}" if query else twin
 
 
 def _error_response(request: Request, status: int, title: str, message: str) -> Response:
@@ -117,11 +160,9 @@ def _error_response(request: Request, status: int, title: str, message: str) -> 
     path = request.scope["path"]
     if path.endswith((".json", ".csv")):
         return json_response(page, status=status)
-    return html_response(page, status=status, **_shared_context(path), store=None, json_twin="")
-
-
-def _home(request: Request) -> Response:
-    return RedirectResponse("/runs", 303)
+    return html_response(
+        page, status=status, **_shared_context(path), store=None, json_twin="", secret=None
+    )
 
 
 def _no_such_page(request: Request, error: Exception) -> Response:

@@ -12,16 +12,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import Response
 
-from assay.core.text import printable
+from assay.core.text import printable, signed
 from assay.errors import UsageError
 from assay.store import Store
 from assay.tables.table import Table, as_csv
+from assay.web.changes import ChangeCache
+from assay.web.moments import exact_moment, format_moment
 from assay.web.page_table import PageTable
 from assay.web.params import QueryParams, address
 from assay.web.score_cache import ScoreCache
 
 __all__ = [
+    "HOME",
     "SCHEMA_VERSION",
+    "Caches",
     "PageRequest",
     "PageRoute",
     "WebPage",
@@ -31,6 +35,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION: Final = 1
+HOME: Final = "/home"  # the front page, where an address needs a name
 _NO_STORE: Final = {"cache-control": "no-store"}
 
 
@@ -49,6 +54,14 @@ class WebPage:
     downloads: Mapping[str, Callable[[], Table]] = field(default_factory=dict)
 
 
+class Caches(ScoreCache):
+    """What was computed from finished runs, which do not change: scores, comparisons, changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes = ChangeCache()
+
+
 @dataclass(frozen=True)
 class PageRequest:
     """What a page is made from: the store, the parameters, and the scores loaded before.
@@ -59,7 +72,7 @@ class PageRequest:
 
     store: Store
     params: QueryParams
-    cache: ScoreCache
+    cache: Caches
     path: str
     key: str = ""
     timeout: float | None = None
@@ -95,17 +108,19 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     made.globals |= {"address": address}
-    made.filters |= {"count": lambda number: f"{number:,}", "moment": _moment}
+    made.filters |= {
+        "count": lambda number: f"{number:,}",
+        "lines": _lines,
+        "signed": signed,
+        "moment": format_moment,
+        "exact_moment": exact_moment,
+    }
     return made
 
 
-def _moment(text: str | None) -> str:
-    """A moment as people read it, in UTC.
-
-    >>> _moment("2026-11-16T04:36:59.123456Z")
-    '2026-11-16 04:36'
-    """
-    return (text or "")[:16].replace("T", " ")
+def _lines(text: str) -> Markup:
+    """A text whose lines stay lines."""
+    return Markup("\n").join(printable(line) for line in text.split("\n"))
 
 
 def html_response(page: WebPage, *, status: int = 200, **context: Any) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -87,7 +87,8 @@ class PageTable(Decoration):
 
     `links` and `classes` (of the style sheet) are by row, then by column; `pictures` stand in a
     column of their own after column `picture_after`; `run_ids` are the values of checkboxes;
-    `notes` stand small beside the first cell of each row.
+    `notes` stand small beside the first cell of each row. `formats` say how the page shows the
+    values of a column whose digits are for programs; `bars` are done and total of running runs.
     """
 
     name: str
@@ -97,12 +98,15 @@ class PageTable(Decoration):
     links: Sequence[Mapping[int, str]] = ()
     classes: Sequence[Mapping[int, str]] = ()
     sort_links: Mapping[int, SortLink] = field(default_factory=dict)
+    head_links: Mapping[int, str] = field(default_factory=dict)
     pictures: Sequence[Markup] = ()
     picture_after: int = 0
     picture_head: str = ""
     run_ids: Sequence[int] = ()
     run_labels: Sequence[str] = ()
     notes: Sequence[str] = ()
+    formats: Mapping[int, Callable[[Any], str]] = field(default_factory=dict)
+    bars: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     paging: Paging | None = None
 
     def html(self) -> Markup:
@@ -125,6 +129,8 @@ class PageTable(Decoration):
         """The name of a column, with a link that sorts by it."""
         attributes, text = super().head(column, name, left)
         link = self.sort_links.get(column)
+        if column in self.head_links:
+            return attributes, tag("a", text or "(no name)", href=self.head_links[column])
         if link is None:
             return attributes, text
         return {**attributes, "aria_sort": link.order or None}, tag("a", text, href=link.href)
@@ -138,15 +144,27 @@ class PageTable(Decoration):
             "name" if column == 0 else "",
             "short" if len(cell.text) <= _SHORT else "",
         ]
-        text = cell_text(cell)
+        text, exact = self._shown(column, cell)
         if css_class == _RUNNING:  # the page's script follows it
-            text = tag("span", tag("span", text, data_words=""), data_run=self.run_ids[row])
+            text = self._follow(self.run_ids[row], text)
         href = self.links[row].get(column, "") if self.links else ""
         if href:
             text = tag("a", text or "(no name)", href=href)
         if column == 0 and self.notes:
             text += " " + tag("span", html_text(self.notes[row]), class_="beside")
-        return {"class_": " ".join(filter(None, classes)) or None}, text
+        return {"class_": " ".join(filter(None, classes)) or None, "title": exact}, text
+
+    def _shown(self, column: int, cell: Cell) -> tuple[str, str | None]:
+        """A value as the page has it, and beside that the exact one."""
+        form = self.formats.get(column)
+        if form is None or cell.value in (None, ""):
+            return cell_text(cell), None
+        return html_text(form(cell.value)), cell.text
+
+    def _follow(self, run: int, words: str) -> str:
+        done, total = self.bars.get(run, (0, 0))
+        bar = tag("progress", "", max=total, value=done) if total else ""
+        return tag("span", tag("span", words, data_words="") + bar, data_run=run)
 
 
 def _checkbox(run: int, label: str) -> str:

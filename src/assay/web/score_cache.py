@@ -18,6 +18,7 @@ from assay.store import Run, Store
 from assay.store.codec import unpack_scores
 from assay.store.queries import read_blobs
 from assay.store.run import refuse_other_query_sets
+from assay.store.summaries import read_query_texts
 
 __all__ = ["MOST_COMPARED", "LRUCache", "Pending", "ScoreCache"]
 
@@ -73,6 +74,7 @@ class LRUCache(Generic[Value]):
 MOST_COMPARED: Final = 100  # runs at a time: 4,950 pairs
 _MOST_VALUES: Final = 10**7  # 80 MB
 _MOST_COMPARISONS: Final = 64
+_MOST_LETTERS: Final = 10**7
 _WORKERS: Final = 2
 _LONGEST_WAIT: Final = 10  # seconds
 
@@ -101,6 +103,7 @@ class ScoreCache:
     def __init__(self) -> None:
         self._scores: LRUCache[Scores | None] = LRUCache(_MOST_VALUES, _weight)
         self._comparisons: LRUCache[tuple[float, Future[Comparison]]] = LRUCache(_MOST_COMPARISONS)
+        self._texts: LRUCache[dict[str, str]] = LRUCache(_MOST_LETTERS, _count_letters)
         self._workers = ThreadPoolExecutor(_WORKERS, "assay-compare")
 
     def scores(self, store: Store, run: Run, measure: str | None = None) -> Scores | None:
@@ -111,6 +114,12 @@ class ScoreCache:
         key = whole if whole in self._scores else (run.uid, measure)
         return self._scores.get(key, lambda: _load_scores(store, run, measure))
 
+    def texts(self, store: Store, run: Run) -> dict[str, str]:
+        """The texts of all queries of a finished run, by query id; empty where none were stored."""
+        if run.status != "finished":
+            return {}
+        return self._texts.get(run.uid, lambda: _load_texts(store, run))
+
     def comparison(
         self,
         store: Store,
@@ -119,6 +128,7 @@ class ScoreCache:
         *,
         measure: str,
         baseline: str | None = None,
+        slices: str | None = None,
         timeout: float | None = None,
     ) -> Comparison | Pending:
         """Runs compared on one measure as `assay runs compare` does.
@@ -126,12 +136,13 @@ class ScoreCache:
         Pending where that takes longer than `timeout`, in seconds; the computation continues, for
         the next request.
         """
-        key = (tuple(run.uid for run in runs), tuple(names), measure, baseline)
+        how: dict[str, Any] = {"measures": [measure], "baseline": baseline, "slices": slices}
+        key = (tuple(run.uid for run in runs), tuple(names), measure, baseline, slices)
         begun, found = self._comparisons.get(
             key,
             lambda: (
                 monotonic(),
-                self._workers.submit(self._compare, store, runs, names, measure, baseline),
+                self._workers.submit(self._compare, store, runs, names, how),
             ),
         )
         try:
@@ -143,19 +154,13 @@ class ScoreCache:
             raise
 
     def _compare(
-        self,
-        store: Store,
-        runs: Sequence[Run],
-        names: Sequence[str],
-        measure: str,
-        baseline: str | None,
+        self, store: Store, runs: Sequence[Run], names: Sequence[str], how: dict[str, Any]
     ) -> Comparison:
         refuse_other_query_sets(runs)
-        found = [self._require_scores(store, run, measure) for run in runs]
+        found = [self._require_scores(store, run, how["measures"][0]) for run in runs]
         together = cluster_settings((run.clusters, s) for run, s in zip(runs, found, strict=True))
         first, second, *more = found
-        how: dict[str, Any] = {"measures": [measure], "baseline": baseline, **together}
-        return compare(first, second, *more, names=names, **how)
+        return compare(first, second, *more, names=names, **{**how, **together})
 
     def _require_scores(self, store: Store, run: Run, measure: str) -> Scores:
         scores = self.scores(store, run, measure)
@@ -169,6 +174,15 @@ class ScoreCache:
 
 def _weight(scores: Scores | None) -> int:
     return 1 if scores is None else 1 + 2 * int(scores.values.size)
+
+
+def _count_letters(texts: dict[str, str]) -> int:
+    return 1 + sum(map(len, texts.values()))
+
+
+def _load_texts(store: Store, run: Run) -> dict[str, str]:
+    with store.database.reading() as connection:
+        return read_query_texts(connection, run.id)
 
 
 def _load_scores(store: Store, run: Run, measure: str | None) -> Scores | None:

@@ -1,7 +1,8 @@
 """Security: known hosts, two methods, a token beyond this machine, no foreign scripts.
 
 A page on the web can make a browser ask this server under another name (DNS rebinding), so the name
-in the request has to be ours. Nothing here changes anything, so only GET and HEAD are answered.
+in the request has to be ours. Nothing here changes anything, so only GET and HEAD are answered;
+where tags and notes may be edited, also POST, from our own pages only.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -23,11 +24,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from assay.web.params import QueryParams
 
-__all__ = ["HEADERS", "SecurityMiddleware", "allowed_hosts", "is_loopback"]
+__all__ = ["HEADERS", "SecurityMiddleware", "allowed_hosts", "equal_texts", "is_loopback"]
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d+)?", re.ASCII)
 _METHODS: Final = ("GET", "HEAD")
+EDITED: Final = re.compile(r"/run/[^/]+/edit")  # the only address that takes a POST
 
 HEADERS: Final = {
     "content-security-policy": (
@@ -100,10 +102,15 @@ def allowed_hosts(host: str, more: Iterable[str] = ()) -> Hosts:
 class SecurityMiddleware:
     """Checks every request before the pages see it, and sets the security headers."""
 
-    def __init__(self, app: ASGIApp, *, hosts: Hosts, token: str | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, *, hosts: Hosts, token: str | None = None, editable: bool = False
+    ) -> None:
         self._app = app
         self._hosts = hosts
         self._token = token
+        self._editable = editable
+        # Without a referrer, a browser does not say where a form comes from.
+        self._headers = HEADERS | ({"referrer-policy": "same-origin"} if editable else {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on."""
@@ -113,7 +120,7 @@ class SecurityMiddleware:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(HEADERS)
+                MutableHeaders(scope=message).update(self._headers)
             await send(message)
 
         await answer(scope, receive, send_with_headers)
@@ -125,17 +132,26 @@ class SecurityMiddleware:
                 "Unknown host name. Use the address that 'assay serve' printed, or allow the name "
                 "with --allow-host.",
             )
-        if scope["method"] not in _METHODS:
-            refusal = _refuse(405, "The dashboard is read-only: use GET or HEAD.")
+        refusal = None if scope["method"] in _METHODS else self._check_edit(scope)
+        if refusal is not None or self._token is None:
+            return refusal
+        return self._check_token(Request(scope), self._token)
+
+    def _check_edit(self, scope: Scope) -> Response | None:
+        """None for what a form of our own page sends, where it may."""
+        if not self._editable or scope["method"] != "POST" or not EDITED.fullmatch(scope["path"]):
+            refusal = _refuse(405, "The dashboard is read-only here: use GET or HEAD.")
             refusal.headers["allow"] = ", ".join(_METHODS)
             return refusal
-        return None if self._token is None else self._check_token(Request(scope), self._token)
+        if not _is_own_origin(Headers(scope=scope)):
+            return _refuse(403, "Tags and notes are edited from pages of this dashboard only.")
+        return None
 
     def _check_token(self, request: Request, token: str) -> Response | None:
         """None for requests with the token; a token in the address is exchanged for a cookie."""
         params = _params(request)
         given = params.get("token")
-        if given and _equal(given, token):
+        if given and equal_texts(given, token):
             path = quote("/" + request.scope["path"].lstrip("/\\"))  # never to another host
             answer = RedirectResponse(params.address(path, token=None), 303)
             answer.set_cookie(_cookie_name(request), token, httponly=True, samesite="lax")
@@ -143,7 +159,7 @@ class SecurityMiddleware:
             return answer
         scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
         known = [_cookie(request), bearer.strip() if scheme.lower() == "bearer" else ""]
-        if any(_equal(one, token) for one in known):
+        if any(equal_texts(one, token) for one in known):
             return None
         refusal = _refuse(
             401,
@@ -175,7 +191,18 @@ def _cookie(request: Request) -> str:
     return found.value if found else ""
 
 
-def _equal(left: str, right: str) -> bool:
+def _is_own_origin(headers: Headers) -> bool:
+    """Whether a browser says that a page of this server sent the request; silence is a no."""
+    origin = urlsplit(headers.get("origin", ""))
+    own = headers.get("host", "").lower()
+    return (
+        origin.scheme in ("http", "https")
+        and origin.netloc.lower() == own
+        and headers.get("sec-fetch-site", "same-origin") == "same-origin"
+    )
+
+
+def equal_texts(left: str, right: str) -> bool:
     """In a time that does not depend on where they differ."""
     return hmac.compare_digest(left.encode("utf-8", "replace"), right.encode())
 

@@ -30,12 +30,14 @@ def serve(
     port: int = PORT,
     allowed: Iterable[str] = (),
     token: str | None = None,
+    allow_edit: bool = False,
     ready: Callable[[str], None] = print,
 ) -> None:
     """Serve pages over a store until interrupted; `ready` gets the address.
 
     Port 0 takes any free port. Beyond this machine a token is required: the one that is given, else
-    a random one, which is part of the address.
+    a random one, which is part of the address. With `allow_edit`, pages of runs change their tags
+    and notes, and a token is required on this machine, too.
     """
     for package in ("starlette", "uvicorn", "jinja2"):
         need(package, "The dashboard", "serve")
@@ -44,12 +46,15 @@ def serve(
     from assay.web.store_handle import StoreHandle
 
     known = _check_token(token)
-    own = None if known or is_loopback(host) else secrets.token_urlsafe(24)
+    open_to_all = is_loopback(host) and not allow_edit
+    own = None if known or open_to_all else secrets.token_urlsafe(24)
     source = StoreHandle(store)
     source.store()  # an error here, and not with the first page
     with _listen(host, port) as listener:
         address = f"http://{_format_host(host)}:{listener.getsockname()[1]}/"
-        app = make_app(source, host=host, allowed=allowed, token=known or own)
+        app = make_app(
+            source, host=host, allowed=allowed, token=known or own, allow_edit=allow_edit
+        )
         ready(f"{address}?token={own}" if own else address)
         try:
             _run(app, listener)

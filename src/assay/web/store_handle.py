@@ -7,6 +7,8 @@ showing the old one, so every request checks whether the file is still the same.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, Final
 
@@ -41,6 +43,13 @@ class StoreHandle:
                 self._identity = self._identify()
                 self._store = _open_store(self._place)
             return self._store
+
+    @contextmanager
+    def editable(self) -> Iterator[Store]:
+        """The store opened for writing, for the length of one edit."""
+        self.store()  # what cannot be shown is not edited, and never upgraded from here
+        with assay.store.open(self._place, create=False) as store:
+            yield store
 
     def close(self) -> None:
         """Close all connections."""

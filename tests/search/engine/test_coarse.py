@@ -12,7 +12,7 @@ import pytest
 from assay.native import load
 from assay.search.engine import plan, prepare, rank, target_ranks
 from assay.search.engine.blocks import Docs
-from assay.search.engine.coarse import Coarse, coarsen, signs_of
+from assay.search.engine.coarse import Coarse, axis_of, coarsen, signs_of
 from tests.search.engine.nasty import METRICS
 from tests.search.engine.test_same_bytes import always_coarse, widths
 
@@ -57,6 +57,20 @@ def rotated(row: np.ndarray) -> list[Fraction]:
     return turned
 
 
+def no_axis(columns: int) -> np.ndarray:
+    return np.zeros(columns, np.float32)
+
+
+def an_axis(columns: int) -> np.ndarray:
+    """The direction of a row; others lie across it, or along it, or anyhow."""
+    return axis_of(rows_of_all_kinds(columns)[20:21])
+
+
+def rest_of(rows: np.ndarray, coarse: Coarse) -> np.ndarray:
+    """Rows without what was taken off, as float32 rounds it."""
+    return rows - coarse.lean[:, None] * coarse.axis
+
+
 @cache
 def turned_rows(columns: int) -> list[tuple[list[Fraction], Fraction]]:
     """The rotated rows of all kinds, and the squares of their lengths, which stay as they are."""
@@ -85,9 +99,10 @@ def quantiser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("columns", [1, 3, 8, 17, 64, 100])
 def test_what_is_left_over_is_never_more_than_stated(columns, quantiser):
     rows = rows_of_all_kinds(columns)
-    coarse = coarsen(load(quantiser), rows, 1)
+    coarse = coarsen(load(quantiser), rows, no_axis(columns), 1)
+    assert not coarse.lean.any()
     for (turned, square), codes, step, residual, norm in zip(
-        turned_rows(columns), unpacked(coarse, len(rows)), *coarse[1:], strict=True
+        turned_rows(columns), unpacked(coarse, len(rows)), *coarse[1:4], strict=True
     ):
         left = [x - exact(step) * int(code) for x, code in zip(turned, codes, strict=True)]
         assert squares(left) <= exact(residual) ** 2
@@ -97,9 +112,9 @@ def test_what_is_left_over_is_never_more_than_stated(columns, quantiser):
 @pytest.mark.parametrize("columns", [5, 64])
 def test_no_product_is_off_by_more_than_the_bound(columns, quantiser):
     rows = rows_of_all_kinds(columns)
-    coarse = coarsen(load(quantiser), rows, 1)
+    coarse = coarsen(load(quantiser), rows, no_axis(columns), 1)
     codes = unpacked(coarse, len(rows))
-    steps, residuals, norms = ([exact(x) for x in part] for part in coarse[1:])
+    steps, residuals, norms = ([exact(x) for x in part] for part in coarse[1:4])
     for q, d in product(range(0, 40, 3), range(0, 40, 2)):
         true = sum(exact(x) * exact(y) for x, y in zip(rows[q], rows[d], strict=True))
         found = steps[q] * steps[d] * int(codes[q] @ codes[d])
@@ -107,9 +122,56 @@ def test_no_product_is_off_by_more_than_the_bound(columns, quantiser):
         assert abs(true - found) <= bound
 
 
+@pytest.mark.parametrize("columns", [3, 17, 64])
+def test_what_is_left_over_beside_an_axis_is_never_more_than_stated(columns, quantiser):
+    rows = rows_of_all_kinds(columns)
+    coarse = coarsen(load(quantiser), rows, an_axis(columns), 1)
+    codes = unpacked(coarse, len(rows))
+    rest = rest_of(rows, coarse)
+    for at in range(0, 40, 3):
+        turned, step = rotated(rest[at]), exact(coarse.step[at])
+        left = [x - step * int(code) for x, code in zip(turned, codes[at], strict=True)]
+        assert squares(left) <= exact(coarse.residual[at]) ** 2
+        assert squares(turned) <= exact(coarse.norm[at]) ** 2
+
+
+@pytest.mark.parametrize("columns", [5, 64])
+def test_no_product_beside_an_axis_is_off_by_more_than_the_bound(columns, quantiser):
+    """As docs/search.md states it: the bound of what is left, and a share of the lengths."""
+    rows = rows_of_all_kinds(columns)
+    coarse = coarsen(load(quantiser), rows, an_axis(columns), 1)
+    assert np.abs(coarse.lean).max() > 0
+    codes = unpacked(coarse, len(rows))
+    steps, residuals, norms, leans = ([exact(x) for x in part] for part in coarse[1:5])
+    share = Fraction(columns, 4) + 64
+    for q, d in product(range(0, 40, 3), range(0, 40, 2)):
+        true = sum(exact(x) * exact(y) for x, y in zip(rows[q], rows[d], strict=True))
+        found = steps[q] * steps[d] * int(codes[q] @ codes[d]) + leans[q] * leans[d]
+        bound = residuals[q] * norms[d] + (norms[q] + residuals[q]) * residuals[d]
+        lengths = (abs(leans[q]) + norms[q]) * (abs(leans[d]) + norms[d])
+        assert abs(true - found) <= bound + share * lengths / 2**24
+
+
+@pytest.mark.parametrize("columns", [1, 7, 300])
+def test_an_axis_is_of_length_1_or_0(columns):
+    rng = np.random.default_rng(3)
+    docs = rng.standard_normal((900, columns), dtype=np.float32)
+    for rows in (docs + 2, docs, (docs * 1e30).astype(np.float32), np.zeros_like(docs)):
+        square = np.square(axis_of(rows).astype(np.float64)).sum()
+        assert square == 0 or abs(square - 1) < 2.0**-22
+    assert np.square(axis_of(docs + 2)).sum() > 0.9
+    assert not axis_of(rng.standard_normal((900, 300))).any()
+
+
+def test_an_axis_of_another_length_is_refused():
+    rows = rows_of_all_kinds(8)
+    with pytest.raises(ValueError, match="length 1"):
+        coarsen(load("native"), rows, np.full(8, 0.5, np.float32), 1)
+
+
 @pytest.mark.parametrize("columns", [1, 31, 64, 130])
 def test_codes_keep_the_limits_of_16_bits(columns, quantiser):
-    codes = unpacked(coarsen(load(quantiser), rows_of_all_kinds(columns), 1), 40)
+    codes = unpacked(coarsen(load(quantiser), rows_of_all_kinds(columns), no_axis(columns), 1), 40)
     assert np.abs(codes).max() <= 127
     padded = np.pad(codes, ((0, 0), (0, -codes.shape[1] % 32)))
     lanes = padded.reshape(40, -1, 8, 2, 2)  # row, block, step, pair, column
@@ -119,9 +181,9 @@ def test_codes_keep_the_limits_of_16_bits(columns, quantiser):
 @pytest.mark.parametrize("columns", [1, 7, 64, 100, 384])
 def test_engines_quantise_to_the_same_bytes(columns, quantiser):
     rows = rows_of_all_kinds(columns)
-    for threads in (1, 3):
-        ours = coarsen(load(quantiser), rows, threads)
-        for one, other in zip(ours, coarsen(load("numpy"), rows, 1), strict=True):
+    for threads, axis in product((1, 3), (no_axis(columns), an_axis(columns))):
+        ours = coarsen(load(quantiser), rows, axis, threads)
+        for one, other in zip(ours, coarsen(load("numpy"), rows, axis, 1), strict=True):
             assert one.tobytes() == other.tobytes()
 
 
@@ -152,6 +214,13 @@ def clustered(rng: np.random.Generator) -> np.ndarray:
     return (centres + 1e-3 * plain(rng)).astype(np.float32)
 
 
+def in_a_cone(rng: np.random.Generator) -> np.ndarray:
+    """All point nearly the same way, and some exactly so."""
+    docs = 20 * rng.standard_normal(COLUMNS, dtype=np.float32) + plain(rng)
+    docs[::50] = np.rint(docs[0]) * rng.integers(1, 5, (len(docs[::50]), 1))
+    return docs
+
+
 def copied(rng: np.random.Generator) -> np.ndarray:
     return plain(rng)[rng.integers(0, 30, N_DOCS)]
 
@@ -168,7 +237,7 @@ def spiked(rng: np.random.Generator) -> np.ndarray:
     return docs
 
 
-SETS = (plain, front_loaded, ascending, clustered, copied, of_all_lengths, spiked)
+SETS = (plain, front_loaded, ascending, clustered, in_a_cone, copied, of_all_lengths, spiked)
 
 
 @pytest.fixture(params=[width for width in widths() if width != "none"])
@@ -217,6 +286,28 @@ def test_the_same_lists_as_by_the_float32_product(make, width, monkeypatch):
     scans = count_coarse(monkeypatch)
     assert search_all(make) == want
     assert len(scans) == len(SEARCHES)
+
+
+@pytest.mark.parametrize("make", SETS, ids=lambda make: make.__name__)
+def test_floors_guessed_by_the_float32_product_lose_nothing(make, width):
+    assert by_depth(make, "native") == by_the_numpy_engine(make)
+
+
+@cache
+def by_the_numpy_engine(make):
+    return by_depth(make, "numpy")
+
+
+def by_depth(make, engine):
+    """Lists of several depths, metrics and left-out pairs, as bytes."""
+    rng = np.random.default_rng(8)
+    docs = make(rng)
+    queries = rng.standard_normal((20, COLUMNS), dtype=np.float32) + 0.5
+    queries[::4] = docs[:: N_DOCS // 5][:5]
+    pairs = np.stack([np.arange(2000) % 20, np.arange(2000) * 7 % N_DOCS], axis=1)
+    asked = ((1, {}), (60, {"metric": "l2"}), (300, {"exclude": pairs}))
+    found = [rank(queries, docs, k, engine=engine, **how) for k, how in asked]
+    return [(one.docs.tobytes(), one.scores.tobytes()) for one in found]
 
 
 def counted(queries, docs, targets, **how):
@@ -270,8 +361,12 @@ def test_which_searches_go_by_8_bits(width, monkeypatch):
     rng = np.random.default_rng(7)
     docs = rng.standard_normal((9000, 64), dtype=np.float32)
     queries = rng.standard_normal((130, 64), dtype=np.float32)
-    near = (rng.standard_normal(64) + 1e-3 * docs).astype(np.float32)
+    centres = rng.standard_normal((5, 64))
+    near = (np.repeat(centres, 1800, axis=0) + 1e-3 * docs).astype(np.float32)
     scans = count_coarse(monkeypatch)
+    rank(queries, centres[:1] + 1e-3 * docs, 10)  # in a cone: by what they do not share
+    assert len(scans) == 1
+    scans.clear()
     rank(queries, docs, 10)
     assert len(scans) == 1
     for given in ((queries[:127], docs, 10), (queries, docs[:4000], 10), (queries, near, 10)):

@@ -208,7 +208,7 @@ def test_another_file_is_never_overwritten(tmp_path):
 
 def test_another_version_is_made_anew(tmp_path, monkeypatch):
     prepare(DOCS, tmp_path / "kept")
-    monkeypatch.setattr(prepared, "_VERSION", 2)
+    monkeypatch.setattr(prepared, "_VERSION", prepared._VERSION + 1)
     calls = made(monkeypatch)
     prepare(DOCS, tmp_path / "kept")
     assert len(calls) == 1

@@ -131,6 +131,7 @@ def test_progress_comes_from_the_calling_thread(monkeypatch):
     assert seen == sorted(seen)
 
 
+@pytest.mark.slow
 def test_a_memory_map_larger_than_the_limit_of_memory(tmp_path):
     """A sparse file of 1.2 GB is ranked within 256 MB beyond the map."""
     program = """

@@ -211,3 +211,17 @@ def test_one_thread_builds_the_same_graph_again() -> None:
             with build_index(spec, docs, threads=1) as index:
                 answers.add(index.search(queries, 10)[0].tobytes())
         assert len(answers) == 1
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+@pytest.mark.parametrize("metric", METRICS)
+def test_faiss_clusters_vectors_of_any_size(size: float, metric: Any) -> None:
+    """Its clustering ends the process where squares overflow: vectors are scaled before."""
+    rng = np.random.default_rng(0)
+    docs, queries = (rng.normal(size=(n, 8)).astype(np.float32) * size for n in (200, 5))
+    for spec in ("faiss:IVF4,Flat?nprobe=4", "faiss:IVF4,PQ2x4?nprobe=4"):
+        with build_index(spec, docs, metric=metric) as index:
+            found = index.search(queries, 200)
+        exact = rank(queries, docs, 200, metric=metric)
+        assert (np.sort(found[0], axis=1) == np.arange(200)).all()
+        assert "PQ" in spec or same_bytes(found, exact)

@@ -179,6 +179,10 @@ def test_an_index_is_compared_with_its_own_exact_search_only() -> None:
     )
     report = indexed.report(resamples=200)
     assert report.names == ("bm25", "letters")
+    saved = [one for one in indexed.records() if one.name in report.names]
+    for run, record in zip(report.runs, saved, strict=True):  # costs, texts and documents
+        assert run.config["costs"] == record.config["costs"]
+        assert dict(run.results) == dict(record.results) != {}
     assert any("letters @ exact" in remark for remark in report.remarks)
     assert [one.config.get("index_of") for one in indexed.records()][2:] == ["letters", "letters"]
     with pytest.raises(UsageError, match="Name the model"):

@@ -14,6 +14,7 @@ from assay.tasks.bench import run_bench
 Find = Callable[[str], Path]
 
 
+@pytest.mark.slow
 def test_scifact_reproduces_the_documented_figures(data_dir: Find) -> None:
     folder = data_dir("scifact")
     collection = load_collection(folder)

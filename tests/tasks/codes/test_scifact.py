@@ -41,6 +41,7 @@ def means(report: CodesReport, measure: str) -> dict[str, float]:
     return {name: found[measure].estimate for name, found in report.intervals.items()}
 
 
+@pytest.mark.slow
 def test_float_reproduces_the_published_ndcg(report):
     assert report["float"].judged.mean()["nDCG@10"] == pytest.approx(0.645, abs=5e-4)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 pytest.importorskip("cv2")
 
+from assay.stats.jackknife import jackknife_interval
 from assay.stats.separation import grouped_ap
 from assay.tasks.descriptors import ExperimentResult, experiment_from, run_experiment
 from assay.tasks.descriptors.experiment import DistractorSettings
@@ -32,6 +34,51 @@ def _found(descriptor: str) -> ExperimentResult:
         ),
         scenes=small_scenes(),
     )
+
+
+def test_intervals_are_over_scenes() -> None:
+    found = _found("ORB").results[0]
+    verification, retrieval = found.task("verification"), found.task("retrieval")
+    assert verification is not None
+    assert retrieval is not None
+    own = verification.interval("authors")
+    left_out = [
+        replace(
+            verification, scenes=tuple(one for one in verification.scenes if one is not gone)
+        ).author_mean()
+        for gone in verification.scenes
+    ]
+    by_hand = jackknife_interval(verification.author_mean(), np.array(left_out))
+    assert (own.estimate, own.low, own.high) == (by_hand.estimate, by_hand.low, by_hand.high)
+    assert own.method == "jackknife"
+    for kind, value in (
+        ("authors", retrieval.author_mean()),
+        ("pooled", retrieval.mean()),
+        ("per query", retrieval.query_mean()),
+    ):
+        one = retrieval.interval(kind, resamples=200)
+        assert one.estimate == pytest.approx(value)
+        assert one.low <= one.estimate <= one.high
+    [record] = found.records(resampling={"level": 0.9})
+    stored = [one for one in record.aggregates if one.average == "authors"]
+    assert len(stored) >= 2
+    assert all(one.level == 0.9 and one.clusters == "scene" for one in stored)
+    assert all(one.low <= one.value <= one.high for one in stored if not one.subset.count("/"))
+
+
+def test_the_curve_of_verification_is_that_of_its_list() -> None:
+    found = _found("SIFT").results[0]
+    curves = {one.task: one for one in found.curves}
+    assert list(curves) == ["image matching", "keypoint verification"]
+    task = found.task("verification")
+    assert task is not None
+    distance = np.concatenate([one.author_distance for one in task.scenes])
+    right = np.concatenate([one.author_right for one in task.scenes])
+    total = int(right.sum()) + sum(one.author_missed for one in task.scenes)
+    need = math.ceil(0.3 * total)
+    limit = np.sort(distance[right])[need - 1]
+    wrong = int((distance[~right] <= limit).sum())
+    assert curves["keypoint verification"].precision[30] == pytest.approx(need / (need + wrong))
 
 
 def _distance(one: Any, other: Any) -> float:

@@ -16,6 +16,7 @@ import cv2
 import assay.store
 from assay.errors import UsageError
 from assay.stats import interval
+from assay.tables.page import Words
 from assay.tasks.descriptors import (
     Estimator,
     Matcher,
@@ -72,6 +73,16 @@ def _in_image(points: Any, shape: Any) -> Any:
     return (x >= 0) & (x <= shape[1] - 1) & (y >= 0) & (y <= shape[0] - 1)
 
 
+def _plain_curve(matches: list[tuple[float, bool]], n_true: int) -> list[float]:
+    """Precision at each hundredth of recall: walk from the nearest match, wrong ones first."""
+    reached = []
+    for place, (_, right) in enumerate(matches, 1):
+        if right:
+            reached.append((len(reached) + 1) / place)
+    needed = [max(1, math.ceil(step * n_true / 100 - 1e-9)) for step in range(101)]
+    return [reached[n - 1] if n <= len(reached) else 0.0 for n in needed]
+
+
 def _plain_pair(scene: Scene, k: int, first: Any, other: Any, name: str) -> dict[str, Any]:
     """All numbers of a pair from explicit tables of distances, as the papers define them."""
     H = scene.homographies[k]
@@ -98,6 +109,10 @@ def _plain_pair(scene: Scene, k: int, first: Any, other: Any, name: str) -> dict
         twos = sum(inner[b] and math.dist(back[b], left[a]) <= t for b, a in backward)
         found["score"].append((ones / len(both) + twos / len(here)) / 2)
         found["chance"].append(float((whole <= t).mean()))
+    found["precision"] = _plain_curve(
+        sorted((apart[a, b], bool(e <= 3)) for (a, b), e in zip(forward, errors, strict=True)),
+        int((whole.min(axis=1) <= 3).sum()),
+    )
     points = [np.array([left[a] for a, _ in forward]), np.array([right[b] for _, b in forward])]
     if len(forward) < 4:
         return {**found, "corners": math.inf}
@@ -127,7 +142,7 @@ def _check_scene(scene: Scene, k: int, descriptor: str, keypoints: KeypointSetti
         plain = _plain_pair(scene, k, first, other, name)
         assert pair.matches == plain["matches"]
         assert name != "nn" or pair.matches > 50, "too few matches to prove anything"
-        for key in ("accuracy", "repeatability", "score", "chance"):
+        for key in ("accuracy", "repeatability", "score", "chance", "precision"):
             assert getattr(pair, key).tolist() == pytest.approx(plain[key], abs=1e-12), (name, key)
         assert pair.corners == pytest.approx(plain["corners"], rel=1e-9)
 
@@ -257,6 +272,15 @@ def test_records_are_stored_with_scenes_as_clusters(report: MatchingReport, tmp_
         assert (stored.low, stored.high) == (own.found[name].low, own.found[name].high)
         assert stored.clusters == "scene"
     assert found["AUC@3", "trapezoid", ""].value == own.trapezoids["AUC@3"]
+
+
+def test_verdicts_name_the_measure_of_the_field(report: MatchingReport) -> None:
+    assert report.comparison is not None
+    assert list(report.comparison.verdicts) == ["MMA@3"]
+    words = [str(part.text) for part in report.page() if isinstance(part, Words)]
+    assert any("on MMA@3" in one for one in words)
+    assert not any("SetP" in one for one in words)
+    assert list(report.to_dict()["comparison"]["measures"]) == ["MMA@3"]
 
 
 def test_threads_change_no_number(report: MatchingReport) -> None:

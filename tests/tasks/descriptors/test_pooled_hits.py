@@ -11,7 +11,7 @@ from assay.errors import UsageError
 from assay.tasks.descriptors import Candidates, PooledResult, count_candidates
 from assay.tasks.descriptors.image_retrieval import count_matches, evaluate_image_retrieval
 from assay.tasks.descriptors.patches import PatchScene, evaluate_patches, read_patch_scenes
-from assay.tasks.descriptors.pooled_hits import RULES, false_positive_rate
+from assay.tasks.descriptors.pooled_hits import RULES
 from assay.tasks.descriptors.result import default_conventions
 
 from .samples import distances
@@ -129,10 +129,14 @@ def test_a_constant_descriptor_verifies_at_chance() -> None:
 
 
 def test_false_positive_rate_at_recall() -> None:
-    right, wrong = np.arange(100.0), np.array([93.5, 94.0, 94.5, 200.0])
-    assert false_positive_rate(right, wrong) == 0.5  # 95 of 100 lie at 94 or below
-    assert false_positive_rate(right, wrong, recall=1.0) == 0.75
-    assert np.isnan(false_positive_rate(right, wrong[:0]))
+    from assay.tasks.descriptors.patches import _error_rate, _Judged
+
+    near = [_Judged(number, np.arange(float(number), 100.0, 4)) for number in range(4)]
+    far = [_Judged(0, np.array([93.5, 94.0])), _Judged(1, np.array([94.5, 200.0]))]
+    found = _error_rate(near, far, 4, 0.95)
+    assert found.estimate == 0.5  # 95 of 100 lie at 94 or below
+    assert found.low < 0.5 < found.high
+    assert np.isnan(_error_rate(near, [], 4, 0.95).estimate)
 
 
 def test_image_retrieval_finds_the_images_of_the_scene() -> None:

@@ -379,6 +379,7 @@ def _run(
         named, **{key: chosen[key] for key in ("ties", "empty", "missing", "depth")}
     )
     output.silence_logging()
+    saving.set_name(request.plan.names[0])
     collection = request.load()
     saving.set_dataset(collection.name)
     changes: dict[str, Any] = {"conventions": rules}

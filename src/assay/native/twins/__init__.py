@@ -11,7 +11,13 @@ from assay.native.signatures import RowFault
 from assay.native.tie_order import rank_order
 from assay.native.twins.coarse import CoarseBlock, coarse_rows, coarsen
 from assay.native.twins.hamming import count_code_distances, find_nearest_codes
-from assay.native.twins.objects import join_rows, number_rows, number_texts, number_tuples
+from assay.native.twins.objects import (
+    join_rows,
+    join_tuples,
+    number_rows,
+    number_texts,
+    number_tuples,
+)
 from assay.native.twins.score_ranks import count_score_ranks
 from assay.native.twins.search import (
     DocBlock,
@@ -51,7 +57,9 @@ __all__ = [
     "flip_sums",
     "fused_rows",
     "join_rows",
+    "join_tuples",
     "match_ids",
+    "number_ids",
     "number_rows",
     "number_texts",
     "number_tuples",
@@ -174,6 +182,11 @@ def first_duplicate(blob: Bytes, offsets: Ints) -> tuple[int, int] | None:
         if earlier != place:
             return earlier, place
     return None
+
+
+def number_ids(blob: Bytes, offsets: Ints) -> tuple[Bytes, Ints, Ints32] | None:
+    """Number ids by first appearance; None unless all are clean."""
+    return number_texts([text.decode() for text in _texts(blob, offsets)])
 
 
 def match_ids(blob: Bytes, offsets: Ints, other_blob: Bytes, other_offsets: Ints) -> Ints:

@@ -27,6 +27,8 @@ class CoarseBlock(NamedTuple):
     step: Floats32
     residual: Floats32
     norm: Floats32
+    lean: Floats32
+    axis: Floats32
     signs: Floats32
 
 
@@ -36,23 +38,32 @@ def coarse_rows() -> int:
 
 
 def coarsen(
-    rows: Floats32, signs: Floats32, threads: int
-) -> tuple[Bytes, Floats32, Floats32, Floats32]:
-    """Codes in panels, steps, residuals and norms; see `signatures.Kernels.coarsen`."""
-    parts = [
-        _quantise(_rotated(rows[start : start + _ROWS_AT_ONCE] * signs), rows.shape[1])
-        for start in range(0, len(rows), _ROWS_AT_ONCE)
-    ]
-    codes, step, residual, norm = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return _in_panels(codes), step, residual, norm
+    rows: Floats32, axis: Floats32, signs: Floats32, threads: int
+) -> tuple[Bytes, Floats32, Floats32, Floats32, Floats32]:
+    """Codes in panels, steps, residuals, norms and leans; see `signatures.Kernels.coarsen`."""
+    parts = []
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        rest, lean = _off_axis(rows[start : start + _ROWS_AT_ONCE] * signs, axis * signs)
+        parts.append((*_quantise(_rotated(rest, rows.shape[1]), rows.shape[1]), lean))
+    codes, *others = (np.concatenate(column) for column in zip(*parts, strict=True))
+    step, residual, norm, lean = others
+    return _in_panels(codes), step, residual, norm, lean
 
 
-def _rotated(rows: Floats32) -> Floats32:
-    """Blocks of 64 columns, then of 16 and 4, turned by Hadamard matrices; padded by zeros."""
-    n_rows, columns = rows.shape
+def _off_axis(rows: Floats32, axis: Floats32) -> tuple[Floats32, Floats32]:
+    """Rows, padded to blocks of 32, without what lies along the axis; and how much that is."""
+    more = ((0, 0), (0, -rows.shape[1] % 32))
+    padded, along = np.pad(rows, more), np.pad(axis[None], more)
+    if not axis.any():
+        return padded, np.zeros(len(rows), np.float32)
+    lean = _folded(_lane_sums(padded, along))
+    return padded - along * lean[:, None], lean
+
+
+def _rotated(turned: Floats32, columns: int) -> Floats32:
+    """Blocks of 64 columns, then of 16 and 4, turned by Hadamard matrices in place."""
+    n_rows = len(turned)
     width = -(-columns // _STEP) * _STEP
-    turned = np.zeros((n_rows, -(-columns // 32) * 32), np.float32)
-    turned[:, :columns] = rows
     start = 0
     for block, sides in ((64, (8, 8)), (16, (4, 4)), (4, (4, 1))):
         while width - start >= block:
@@ -96,7 +107,8 @@ def _quantise(x: Floats32, columns: int) -> tuple[Bytes, Floats32, Floats32, Flo
 
 def _excess(values: Floats32) -> Floats32:
     """By how much codes must be smaller, so that no block of 16 is beyond its limit."""
-    lanes = _lane_sums(values.reshape(len(values), -1, 32))
+    blocks = values.reshape(len(values), -1, 32)
+    lanes = _lane_sums(blocks, blocks)
     left = (lanes[..., 0] + lanes[..., 4]) + (lanes[..., 1] + lanes[..., 5])
     right = (lanes[..., 2] + lanes[..., 6]) + (lanes[..., 3] + lanes[..., 7])
     block = np.maximum(left, right).max(axis=1)
@@ -104,17 +116,20 @@ def _excess(values: Floats32) -> Floats32:
     return excess
 
 
-def _lane_sums(x: Floats32) -> Floats32:
-    """Sums of squares over every eighth number of the last axis, one after the other."""
-    groups = x.reshape(*x.shape[:-1], -1, _LANES)
-    sums = np.zeros((*groups.shape[:-2], _LANES), np.float32)
-    for at in range(groups.shape[-2]):
-        sums += groups[..., at, :] * groups[..., at, :]
+def _lane_sums(x: Floats32, y: Floats32) -> Floats32:
+    """Sums of products over every eighth number of the last axis, one after the other."""
+    left, right = (each.reshape(*each.shape[:-1], -1, _LANES) for each in (x, y))
+    sums = np.zeros((*left.shape[:-2], _LANES), np.float32)
+    for at in range(left.shape[-2]):
+        sums += left[..., at, :] * right[..., at, :]
     return sums
 
 
 def _sum(x: Floats32) -> Floats32:
-    lanes = _lane_sums(x)
+    return _folded(_lane_sums(x, x))
+
+
+def _folded(lanes: Floats32) -> Floats32:
     even = (lanes[:, 0] + lanes[:, 4]) + (lanes[:, 2] + lanes[:, 6])
     return even + ((lanes[:, 1] + lanes[:, 5]) + (lanes[:, 3] + lanes[:, 7]))
 

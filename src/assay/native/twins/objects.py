@@ -13,7 +13,7 @@ from assay.arrays import Bytes, Floats, Ints, Ints32, offsets_of
 from assay.native.signatures import JoinedRows
 from assay.native.tie_order import rank_order
 
-__all__ = ["join_rows", "number_rows", "number_texts", "number_tuples"]
+__all__ = ["join_rows", "join_tuples", "number_rows", "number_texts", "number_tuples"]
 
 _UNCLEAN: Final = re.compile("[ \\t\\n\\r\\v\\f\\0\ud800-\udfff]")
 _EXACT: Final = 2**53  # from here on float64 does not hold every whole number
@@ -110,6 +110,44 @@ def join_rows(
     seen = np.array([doc in ranked for doc in dict.fromkeys(chain.from_iterable(judged))], np.uint8)
     constant = all(len(set(row)) <= 1 for row in scored) and any(len(row) > 1 for row in scored)
     return judgments, hits, table[:, 4].copy(), seen, ranked <= known, constant
+
+
+def join_tuples(
+    rows: list[Any],
+    judged: list[Any],
+    width: int,
+    number_types: tuple[type, ...],
+    ties: int,
+    float32: bool,
+) -> tuple[tuple[Bytes, Ints], tuple[Bytes, Ints], Ints, JoinedRows] | None:
+    """Find docs of judged tuples in a run of tuples; see `signatures.Kernels.join_tuples`."""
+    sides = (
+        number_tuples(rows, 3, number_types, False),
+        number_tuples(judged, width, number_types, True),
+    )
+    run, judgments = (
+        None if read is None else _grouped(lines, read)
+        for lines, read in zip((rows, judged), sides, strict=True)
+    )
+    _check_join([], [], np.zeros(0, np.int64), ties)
+    if sides[0] is None or sides[1] is None or run is None or judgments is None:
+        return None
+    row_of = {query: at for at, query in enumerate(judgments)}
+    own = np.array([row_of.get(query, -1) for query in run], np.int64)
+    found = join_rows(
+        list(run.values()), list(judgments.values()), own, number_types, ties, float32
+    )
+    lengths = np.fromiter(map(len, run.values()), np.int64, len(run))
+    return None if found is None else (sides[0][:2], sides[1][:2], lengths, found)
+
+
+def _grouped(lines: list[Any], read: tuple[Any, ...]) -> dict[str, dict[str, Any]] | None:
+    """{query: {doc: value}}, if the tuples of each query stand together and no doc comes twice."""
+    groups: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        groups.setdefault(line[0], {})[line[1]] = line[2] if len(line) == 3 else 1.0
+    together = bool((np.diff(read[4]) >= 0).all())
+    return groups if together and sum(map(len, groups.values())) == len(lines) else None
 
 
 def _check_join(rows: list[Any], judged: list[Any], judged_row: Ints, ties: int) -> None:

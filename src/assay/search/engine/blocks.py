@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Array, Floats, Ints32
+from assay.arrays import Array, Floats, Floats32, Ints32
 from assay.core.ids import Ids
 from assay.errors import UsageError, ValueRangeError
 from assay.native.signatures import CoarseHandle, DocHandle, Kernels, QueryHandle, RawHandle
@@ -193,14 +193,16 @@ def _findable(block: MeasuredRows) -> _Findable:
     return _Findable(_scale_rows(block.rows, -exponents.astype(np.int32)), exponents, norms)
 
 
-def coarse_block(kernels: Kernels, block: MeasuredRows, threads: int) -> Coarse | None:
+def coarse_block(
+    kernels: Kernels, block: MeasuredRows, axis: Floats32, threads: int
+) -> Coarse | None:
     """The 8-bit form of rows, however they are cut; None where it would depend on that.
 
     float32 rows are searched as they are only where all of a block are of sane size.
     """
     if block.rows.dtype == np.float32 and not _is_findable(block):
         return None
-    return coarsen(kernels, _findable(block).rows, threads)
+    return coarsen(kernels, _findable(block).rows, axis, threads)
 
 
 def _scale_rows(rows: Array, exponents: Ints32) -> NDArray[np.float32]:

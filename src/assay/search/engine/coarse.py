@@ -1,8 +1,9 @@
 """Documents in 8 bits: candidates are found by them in less time than by the float32 product.
 
-Each row is rotated (random signs, then blocks of a Hadamard matrix) and rounded to multiples of a
-step of its own. The norm of what rounding left over bounds what any product can be off, so that no
-document is lost: the proof is in docs/search.md.
+What lies along an axis that all rows share is taken off each row and kept as one number. The rest
+is rotated (random signs, then blocks of a Hadamard matrix) and rounded to multiples of a step of
+its own. The norm of what rounding left over bounds what any product can be off, so that no document
+is lost: the proof is in docs/search.md.
 """
 
 from __future__ import annotations
@@ -16,28 +17,37 @@ from numpy.typing import NDArray
 from assay.arrays import Bytes, Floats32
 from assay.native.random_words import stream_key, words
 from assay.native.signatures import Kernels
+from assay.search.engine.vectors import Vectors
 
-__all__ = ["MOST_COLUMNS", "PANEL", "Coarse", "coarsen", "share_left", "signs_of"]
+__all__ = ["MOST_COLUMNS", "PANEL", "Coarse", "axis_of", "coarsen", "share_left", "signs_of"]
 
 PANEL: Final = 32  # documents that lie together
 MOST_COLUMNS: Final = 16384  # so that sums of products stay within 32 bits
 _STEP: Final = 4  # columns that lie together
 _SAMPLE: Final = 1024
+_AXIS_SAMPLE: Final = 512
+_LEAST_SHARED: Final = 0.3  # the length of the mean direction from which an axis pays
 
 
 class Coarse(NamedTuple):
-    """Codes in panels; and of each row its step, the norm of what is left over, and its norm."""
+    """Codes in panels; of each row its step, the norm of what is left over, and its norm.
+
+    `lean` is what was taken off each row along `axis`, and the others are of the rest.
+    """
 
     codes: Bytes
     step: Floats32
     residual: Floats32
     norm: Floats32
+    lean: Floats32
+    axis: Floats32
 
     @classmethod
     def shapes(cls, n_rows: int, columns: int) -> dict[str, int]:
         """How many numbers each part holds."""
         codes = -(-n_rows // PANEL) * PANEL * -(-columns // _STEP) * _STEP
-        return {"codes": codes, "step": n_rows, "residual": n_rows, "norm": n_rows}
+        of_rows = dict.fromkeys(cls._fields[1:-1], n_rows)
+        return {"codes": codes, **of_rows, "axis": columns}
 
     def part(self, start: int, stop: int) -> Coarse | None:
         """Some of the rows, where they start with a panel."""
@@ -45,7 +55,8 @@ class Coarse(NamedTuple):
             return None
         for_each = len(self.codes) // -(-len(self.step) // PANEL)
         codes = self.codes[start // PANEL * for_each : -(-stop // PANEL) * for_each]
-        return Coarse(codes, *(array[start:stop] for array in self[1:]))
+        step, residual, norm, lean = (array[start:stop] for array in self[1:-1])
+        return Coarse(codes, step, residual, norm, lean, self.axis)
 
 
 @cache
@@ -57,9 +68,20 @@ def signs_of(columns: int) -> Floats32:
     return signs
 
 
-def coarsen(kernels: Kernels, rows: Floats32, threads: int) -> Coarse:
+@np.errstate(all="ignore")
+def axis_of(rows: Vectors) -> Floats32:
+    """The mean direction of some rows, of length 1; zeros where they do not share one."""
+    some = rows[:: max(1, rows.shape[0] // _AXIS_SAMPLE)].astype(np.float64)
+    some /= np.abs(some).max(axis=1, keepdims=True)  # or squares might leave the range
+    mean = np.nan_to_num(some / np.sqrt(np.square(some).sum(axis=1, keepdims=True))).mean(axis=0)
+    length = np.sqrt(np.square(mean).sum())
+    axis = mean / length if length >= _LEAST_SHARED else np.zeros(len(mean))
+    return axis.astype(np.float32)
+
+
+def coarsen(kernels: Kernels, rows: Floats32, axis: Floats32, threads: int) -> Coarse:
     """Rows in 8 bits."""
-    return Coarse(*kernels.coarsen(rows, signs_of(rows.shape[1]), threads))
+    return Coarse(*kernels.coarsen(rows, axis, signs_of(rows.shape[1]), threads), axis)
 
 
 @np.errstate(all="ignore")
@@ -67,6 +89,7 @@ def share_left(
     kernels: Kernels,
     queries: Floats32,
     docs: Floats32,
+    axis: Floats32,
     scale: Floats32,
     bias: Floats32,
     share: float,
@@ -78,7 +101,7 @@ def share_left(
     """
     chosen = slice(None, None, max(1, len(docs) // _SAMPLE))
     some = np.ascontiguousarray(docs[chosen])
-    left, right = coarsen(kernels, queries, 1), coarsen(kernels, some, 1)
+    left, right = (coarsen(kernels, rows, axis, 1) for rows in (queries, some))
     # not by BLAS, whose threads would go on waiting for more while those of the search work
     products = np.einsum("qc,dc->qd", queries, some)
     scores = bias[chosen] + scale[chosen] * products

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from assay.arrays import Floats32
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.settings import as_settings, pair_digest
@@ -31,7 +32,7 @@ from assay.search.engine.blocks import (
     raw_docs,
     refuse_zero,
 )
-from assay.search.engine.coarse import MOST_COLUMNS, PANEL, coarsen, share_left, signs_of
+from assay.search.engine.coarse import MOST_COLUMNS, PANEL, axis_of, coarsen, share_left, signs_of
 from assay.search.engine.exclusion import Excluded, exclusions_of
 from assay.search.engine.prepared import Prepared
 from assay.search.engine.vectors import (
@@ -223,14 +224,14 @@ class SearchPlan:
         """Whether it pays to quantise documents for this search only."""
         return self.n_queries >= _COARSE_QUERIES
 
-    def _is_crowded(self, docs: Docs) -> bool:
+    def _is_crowded(self, docs: Docs, axis: Floats32) -> bool:
         """Whether too many documents are too near to each other for 8 bits, by a few queries."""
         if self.n_queries < _COARSE_QUERIES:
             return False
         middle = max(0, self.n_queries - _PROBES) // 2
         queries = self.prepared(middle, min(self.n_queries, middle + _PROBES)).rows
         share = self.depth / len(docs)
-        left = share_left(self.kernels, queries, docs.rows, docs.scale, docs.bias, share)
+        left = share_left(self.kernels, queries, docs.rows, axis, docs.scale, docs.bias, share)
         return left > _MOST_LEFT + 4 * share
 
     def prepared_docs(self, block: MeasuredRows) -> Docs:
@@ -243,9 +244,12 @@ class SearchPlan:
 
     def _prepare_docs(self, block: MeasuredRows) -> Docs:
         docs = prepare_docs(self.kernels, block, self.metric, sizes=self.sizes)
-        if not self.is_coarse(block) or self._is_crowded(docs):
+        if not self.is_coarse(block):
             return docs
-        coarse = block.coarse or coarsen(self.kernels, docs.rows, self.threads)
+        axis = block.coarse.axis if block.coarse else axis_of(docs.rows)
+        if self._is_crowded(docs, axis):
+            return docs
+        coarse = block.coarse or coarsen(self.kernels, docs.rows, axis, self.threads)
         signs = signs_of(docs.rows.shape[1])
         return Docs(*docs[:-1], coarse=self.kernels.CoarseBlock(docs.block, *coarse, signs))
 

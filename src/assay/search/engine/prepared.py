@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Array, Floats, Ints32
+from assay.arrays import Array, Floats, Floats32, Ints32
 from assay.errors import FormatError, StorageError, UsageError
 from assay.io.arrays import open_rows
 from assay.io.atomic import atomic_write
@@ -27,14 +27,14 @@ from assay.io.json_text import parse_json
 from assay.native import engine_name, load
 from assay.native.signatures import Kernels
 from assay.search.engine.blocks import Docs, MeasuredRows, Metric, coarse_block, measure_rows
-from assay.search.engine.coarse import MOST_COLUMNS, PANEL, Coarse
+from assay.search.engine.coarse import MOST_COLUMNS, PANEL, Coarse, axis_of
 from assay.search.engine.vectors import Rows, Vectors, is_stream, matrix_of, widen, window_rows
 from assay.search.engine.workers import thread_count
 
 __all__ = ["Prepared", "prepare"]
 
 _MAGIC: Final = b"assay prepared corpus\n"
-_VERSION: Final = 1
+_VERSION: Final = 2
 _ALIGNED: Final = 64
 _MOST_HEAD: Final = 1 << 16
 _WINDOW: Final = 1 << 20  # rows of one block
@@ -142,24 +142,31 @@ def prepare(
 def _make(rows: Vectors, threads: int | None) -> Prepared:
     kernels, n_threads = load(engine_name()), thread_count(threads)
     n_rows, columns = rows.shape
-    step = _whole_panels(columns)
+    step, axis = _whole_panels(columns), axis_of(rows)
     measures: list[Measures] = []
     coarse: list[Coarse | None] = []
     for start in range(0, n_rows, step):
         part = Rows(widen(rows[start : start + step], "docs"), start, "docs")
         block = measure_rows(kernels, part, _ANY_METRIC, ids=None, threads=n_threads)
         measures.append(Measures(block.exponents, block.square_hi, block.square_lo))
-        coarse.append(_coarse_of(kernels, block, n_threads))
+        coarse.append(_coarse_of(kernels, block, axis, n_threads))
     return Prepared(rows, Measures(*_joined(measures)), _join_coarse(coarse))
 
 
-def _coarse_of(kernels: Kernels, block: MeasuredRows, threads: int) -> Coarse | None:
-    return None if block.rows.shape[1] > MOST_COLUMNS else coarse_block(kernels, block, threads)
+def _coarse_of(
+    kernels: Kernels, block: MeasuredRows, axis: Floats32, threads: int
+) -> Coarse | None:
+    if block.rows.shape[1] > MOST_COLUMNS:
+        return None
+    return coarse_block(kernels, block, axis, threads)
 
 
 def _join_coarse(parts: list[Coarse | None]) -> Coarse | None:
     known = [part for part in parts if part is not None]
-    return Coarse(*_joined(known)) if len(known) == len(parts) else None
+    if len(known) < len(parts):
+        return None
+    codes, step, residual, norm, lean = _joined([part[:-1] for part in known])
+    return Coarse(codes, step, residual, norm, lean, known[0].axis)
 
 
 def _joined(parts: list[Any]) -> Iterator[Array]:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +14,7 @@ from assay.arrays import Floats
 from assay.comparison.compare import Comparison, compare
 from assay.core.hits import Hits
 from assay.core.ranking import Ranking
+from assay.core.text import format_bytes, format_rate, format_time
 from assay.display import report_on
 from assay.errors import StorageError, UsageError
 from assay.io.chunking import ChunkRule
@@ -22,6 +23,7 @@ from assay.io.writers import write_run
 from assay.models.encoder import add_tokens
 from assay.runs.leaderboard import Leaderboard, rank_records
 from assay.runs.record import RunRecord
+from assay.runs.results import LazyResults
 from assay.scoring.scores import Scores
 from assay.tables.page import html_page, text_page
 from assay.tasks.bench.chunk_aggregation import ChunkAggregation
@@ -34,9 +36,6 @@ from assay.tasks.bench.tables import (
     cost_table,
     data_table,
     describe_tuning,
-    format_bytes,
-    format_rate,
-    format_time,
     leaderboard,
     query_table,
 )
@@ -213,9 +212,16 @@ class BenchResult:
         return found
 
     def _runs(self) -> list[RunRecord]:
+        snippets = SnippetBuilder(self.collection)
         return [
             RunRecord(
-                one.name, one.scores, chance=self.chance, hits=one.hits, provenance=one.details()
+                one.name,
+                one.scores,
+                config={"costs": one.result.costs.to_dict()},
+                chance=self.chance,
+                hits=one.hits,
+                provenance=one.details(),
+                results=LazyResults(partial(snippets.build_all, one.ranking)),
             )
             for one in self.rivals
         ]

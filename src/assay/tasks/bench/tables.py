@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from assay.arrays import numbers_or_none
 from assay.comparison.tables import power_note
-from assay.core.text import Remark
+from assay.core.text import Remark, format_bytes, format_rate, format_time
 from assay.io.answers import CONVENTION
 from assay.stats.ranks import split_letters
 from assay.tables.page import Page, Words
@@ -30,9 +30,6 @@ __all__ = [
     "data_table",
     "describe_search",
     "describe_tuning",
-    "format_bytes",
-    "format_rate",
-    "format_time",
     "further_pages",
     "index_table",
     "leaderboard",
@@ -196,42 +193,6 @@ def _not_encoded(one: System) -> str | None:
 def _cut(one: System) -> Cell:
     n_cut = one.result.n_cut
     return Cell(None if n_cut is None else f"{n_cut / one.result.n_texts:.1%}", "figure")
-
-
-def format_rate(rate: float | None) -> str | None:
-    """Texts in a second, for people.
-
-    >>> format_rate(12345.6), format_rate(3.21)
-    ('12,346', '3.2')
-    """
-    if rate is None:
-        return None
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.1f}"
-
-
-def format_bytes(number: int | None) -> str | None:
-    """Bytes, for people.
-
-    >>> format_bytes(5_310_000), format_bytes(900)
-    ('5.3 MB', '0.9 kB')
-    """
-    if number is None:
-        return None
-    for unit, size in (("GB", 1e9), ("MB", 1e6)):
-        if number >= size:
-            return f"{number / size:,.1f} {unit}"
-    return f"{number / 1e3:,.1f} kB"
-
-
-def format_time(seconds: float) -> str:
-    """A short time, for people.
-
-    >>> format_time(0.00123), format_time(2.5), format_time(0.000004)
-    ('1.2 ms', '2.5 s', '4 µs')
-    """
-    if seconds >= 1:
-        return f"{seconds:.1f} s"
-    return f"{1e3 * seconds:.1f} ms" if seconds >= 1e-4 else f"{1e6 * seconds:.0f} µs"
 
 
 def _indexed(result: BenchResult, board: Leaderboard) -> list[Comparison]:

@@ -195,6 +195,10 @@ class CodesReport:
         """Similarity to the float ranking, scores, costs and remarks as words and tables."""
         return report_page(self)
 
+    def screen(self) -> Page:
+        """The same on one screen: of similarity, the overlap at the first cut."""
+        return report_page(self, brief=True)
+
     def svg(self) -> str:
         """The curve: similarity to the float ranking and scores, over bytes per vector."""
         return report_chart(self)

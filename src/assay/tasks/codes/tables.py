@@ -23,16 +23,20 @@ __all__ = ["data_table", "report_data", "report_page"]
 _BAR: Final = 15
 
 
-def report_page(report: CodesReport) -> Page:
-    """Similarity to the float ranking, scores, costs and remarks."""
+def report_page(report: CodesReport, *, brief: bool = False) -> Page:
+    """Similarity to the float ranking, scores, costs and remarks.
+
+    In `brief`, similarity is the overlap at the first cut.
+    """
     settings = report.settings
     page: Page = [Words(_title(report), "verdict")]
-    page += [overlap_table(report, k) for k in settings.k]
-    page += [rbo_table(report), correlation_table(report), Words(_tie_note(report))]
-    page.append(
-        Words(f"With the first {settings.k[0]} documents of the float ranking as the relevant ones")
-    )
-    page += [near_table(report, k) for k in settings.k]
+    page += [overlap_table(report, k) for k in settings.k[: 1 if brief else None]]
+    if not brief:
+        page += [rbo_table(report), correlation_table(report), Words(_tie_note(report))]
+        words = (
+            f"With the first {settings.k[0]} documents of the float ranking as the relevant ones"
+        )
+        page += [Words(words), *(near_table(report, k) for k in settings.k)]
     if report.comparison is not None:
         for measure, verdict in report.comparison.verdicts.items():
             page.append(Words(verdict, "verdict"))

@@ -14,14 +14,17 @@ from assay.tasks.descriptors.image_matching import Estimator, MatchedPair, Match
 from assay.tasks.descriptors.image_retrieval import evaluate_image_retrieval
 from assay.tasks.descriptors.imports import ImportReport, import_results, report_import
 from assay.tasks.descriptors.match_report import MatchingReport, MatchingResult, match_images
+from assay.tasks.descriptors.patch_report import PatchReport
 from assay.tasks.descriptors.patches import (
     PatchResult,
     PatchScene,
+    demo_patch_scenes,
     describe_patch_scenes,
     evaluate_patches,
     read_patch_scenes,
 )
 from assay.tasks.descriptors.pooled_hits import Candidates, PooledResult, count_candidates
+from assay.tasks.descriptors.pr_curves import PRCurve, draw_curves
 from assay.tasks.descriptors.ranks import PairRanks, rank_pair
 from assay.tasks.descriptors.report import (
     ExperimentReport,
@@ -44,13 +47,17 @@ __all__ = [
     "Matcher",
     "MatchingReport",
     "MatchingResult",
+    "PRCurve",
     "PairRanks",
+    "PatchReport",
     "PatchResult",
     "PatchScene",
     "PooledResult",
     "compare_descriptors",
     "count_candidates",
+    "demo_patch_scenes",
     "describe_patch_scenes",
+    "draw_curves",
     "draw_matches",
     "error_auc",
     "evaluate_image_retrieval",

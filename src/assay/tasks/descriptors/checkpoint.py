@@ -31,11 +31,12 @@ from assay.tasks.descriptors.scene import SceneContext, ScenePart
 from assay.tasks.vision.describe import is_file
 from assay.tasks.vision.images import opencv
 from assay.tasks.vision.keypoint_sources import fill_path
+from assay.tasks.vision.patch_networks import network_file
 from assay.tasks.vision.scenes import Scene
 
 __all__ = ["SceneCheckpoint", "fingerprint"]
 
-_LAYOUT: Final = 2  # of these files; a new number makes all old ones useless
+_LAYOUT: Final = 3  # of these files; a new number makes all old ones useless
 _IN_JSON: Final = (str, int, float, tuple)
 
 
@@ -71,6 +72,7 @@ def _notes_of(part: ScenePart, arrays: dict[str, Any]) -> dict[str, Any]:
         "scene": part.scene,
         "metric": part.metric,
         "seconds": dict(part.seconds),
+        "cost": [part.described, part.row_bytes],
         "notes": list(part.notes),
         "failures": [asdict(one) for one in part.failures],
         "ranks": [
@@ -114,6 +116,7 @@ def _from_part(notes: Mapping[str, Any], arrays: Mapping[str, Any]) -> ScenePart
         tuple(_content(one, arrays) for one in notes["samples"]),
         notes["metric"],
         notes["seconds"],
+        *notes["cost"],
     )
 
 
@@ -185,10 +188,12 @@ def _given_files(scene: Scene, context: SceneContext) -> Iterator[str]:
 
 
 def _own_code(spec: str) -> str | None:
-    """The file of a descriptor that is the user's own function: it is likely to change."""
+    """The file of a network, or of the user's own function: it is likely to change."""
     module, colon, _ = spec.partition(":")
     if not colon or is_file(spec):
         return None
+    if network_file(spec) is not None:
+        return network_file(spec)
     named_callable(spec, "module:function")
     return getattr(sys.modules[module], "__file__", None)
 

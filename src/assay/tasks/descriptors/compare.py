@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,13 +14,21 @@ from assay.comparison.compare import Comparison, compare
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError
-from assay.measures import parse_many
+from assay.measures import Measure, parse_many
 from assay.scoring.scores import Scores
 from assay.stats import Interval, interval
 from assay.tasks.descriptors.result import DescriptorResult
 from assay.tasks.descriptors.sampling import as_id
+from assay.tasks.descriptors.tables import interval_data
 
-__all__ = ["ALL", "CategorySummary", "compare_descriptors", "summarize"]
+__all__ = [
+    "ALL",
+    "CategorySummary",
+    "compare_descriptors",
+    "compare_named",
+    "mean_defined",
+    "summarize",
+]
 
 ALL: Final = "all"
 
@@ -49,15 +57,7 @@ class CategorySummary:
         """Plain data for JSON; undefined numbers are None."""
         data = asdict(self)
         for name in ("micro", "macro"):
-            one: Interval = getattr(self, name)
-            data[name] = {
-                "mean": or_none(one.estimate),
-                "low": or_none(one.low),
-                "high": or_none(one.high),
-                "level": one.level,
-                "method": one.method,
-                "note": one.note,
-            }
+            data[name] = interval_data(getattr(self, name))
         for name in ("chance", "ceiling"):
             data[name] = or_none(data[name])
         data["means"] = {key: or_none(value) for key, value in self.means.items()}
@@ -92,13 +92,14 @@ def _summary(result: DescriptorResult, category: str, settings: dict[str, Any]) 
         failed=sum(pair.n_failed for pair in pairs),
         micro=interval(values, clusters=clusters, bounds=(0.0, 1.0), **settings),
         macro=interval(means, bounds=(0.0, 1.0), **settings),
-        means={str(measure): _mean(scores[measure][rows]) for measure in result.measures},
+        means={str(measure): mean_defined(scores[measure][rows]) for measure in result.measures},
         chance=result.chance(None if every else category)["AP"],
         ceiling=result.ceiling(None if every else category)["AP"],
     )
 
 
-def _mean(values: Any) -> float:
+def mean_defined(values: Any) -> float:
+    """The mean of all values but NaN; NaN without any."""
     defined = values[~np.isnan(values)]
     return math.fsum(defined.tolist()) / len(defined) if len(defined) else math.nan
 
@@ -129,6 +130,19 @@ def compare_descriptors(
         raise MismatchError(_why_not(results))
     scenes = (_scene_scores(one, measures) for one in results)
     return compare(*scenes, names=names, measures=measures, **settings)
+
+
+def compare_named(
+    name: str, measure: str, scores: Sequence[Scores], names: Sequence[str], **settings: Any
+) -> Comparison:
+    """Compare scores on a measure that the field knows by another `name`, such as MMA@3."""
+    found = compare(*scores, names=names, measures=measure, **settings)
+    return replace(
+        found,
+        measures=(Measure(name),),
+        standings=tuple(replace(one, measure=name) for one in found.standings),
+        pairs=tuple(replace(one, measure=name) for one in found.pairs),
+    )
 
 
 def _why_not(results: Sequence[DescriptorResult]) -> str:

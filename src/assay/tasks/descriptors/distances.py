@@ -26,7 +26,9 @@ __all__ = [
     "largest_distance",
     "nearest_two",
     "pair_distances",
+    "paired_distances",
     "row_distances",
+    "unit_rows",
 ]
 
 
@@ -136,7 +138,7 @@ def pair_distances(left: NDArray[Any], right: NDArray[Any], metric: str, scale: 
     if metric == "hamming":
         return hamming_distances(left, right).astype(np.float64)
     if metric == "cosine":
-        left, right = _unit(left), _unit(right)
+        left, right = unit_rows(left), unit_rows(right)
     a, b = left.astype(np.float64), right.astype(np.float64)
     squares = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * (a @ b.T)
     unit = scale / _GRID
@@ -153,6 +155,18 @@ def row_distances(left: NDArray[Any], right: NDArray[Any], metric: str, scale: f
     return found
 
 
+def paired_distances(left: NDArray[Any], right: NDArray[Any], metric: str) -> Floats:
+    """Distances row by row where none of a table is compared with them; L2 is squared.
+
+    >>> paired_distances(np.array([[1.0, 0.0]]), np.array([[0.0, 2.0]]), "l2")
+    array([5.])
+    """
+    if metric == "hamming":
+        return hamming_apart(left, right).astype(np.float64)
+    apart = unit_rows(left) - unit_rows(right) if metric == "cosine" else left.astype(float) - right
+    return np.asarray(np.einsum("ij,ij->i", apart, apart))
+
+
 def largest_distance(*sets: NDArray[Any], metric: str) -> float:
     """A bound of all squared distances within and between the sets, as a power of 2."""
     if metric == "hamming":
@@ -165,9 +179,11 @@ def largest_distance(*sets: NDArray[Any], metric: str) -> float:
     return 2.0 ** np.ceil(np.log2(4 * largest)) if largest > 0 else 1.0
 
 
-def _unit(vectors: NDArray[Any]) -> Floats:
+def unit_rows(vectors: NDArray[Any]) -> Floats:
+    """Rows of length 1; zeros stay zeros."""
     wide = vectors.astype(np.float64)
-    return np.asarray(wide / np.linalg.norm(wide, axis=1, keepdims=True), np.float64)
+    norms = np.linalg.norm(wide, axis=1, keepdims=True)
+    return np.asarray(wide / np.where(norms > 0, norms, 1.0), np.float64)
 
 
 class Neighbours(NamedTuple):

@@ -18,8 +18,10 @@ from assay.io.config_text import parse_toml, parse_yaml, read_config_text
 from assay.models.adapters.python_function import own_callable
 from assay.stats.samples import check_level, check_seed
 from assay.tasks.descriptors.result import default_conventions
+from assay.tasks.vision.describe import is_file
 from assay.tasks.vision.ground_truth import check_taus
 from assay.tasks.vision.keypoint_sources import KeypointSettings
+from assay.tasks.vision.patch_networks import network_file
 
 __all__ = [
     "DEMO",
@@ -129,6 +131,11 @@ class EvaluationSettings:
                 raise UsageError(f"pairs are numbers of images from 2 on, found {pair}.")
 
     @property
+    def resampling(self) -> dict[str, Any]:
+        """How intervals are drawn."""
+        return {"level": self.level, "resamples": self.resamples, "seed": self.seed}
+
+    @property
     def conventions(self) -> Conventions:
         """The preset of keypoints, with the chosen ties."""
         return default_conventions().but(ties=self.ties)
@@ -185,9 +192,14 @@ def read_experiment(path: str | os.PathLike[str], *, allow_code: bool = False) -
 
 
 def allow_descriptor(spec: str, consent: Consent, place: str) -> None:
-    """Refuse a function that a file names, unless code is allowed and it is the user's own."""
-    if ":" in spec and not _is_file(spec):
-        consent.check_code(f"the descriptor {spec!r}", place)
+    """Refuse code that a file names, unless code is allowed; a function must be the user's own.
+
+    A script of torch is code; a graph of ONNX is not.
+    """
+    if ":" not in spec or is_file(spec) or spec.startswith("onnx:"):
+        return
+    consent.check_code(f"the descriptor {spec!r}", place)
+    if network_file(spec) is None:
         own_callable(spec, "module:function")
 
 
@@ -295,7 +307,7 @@ def _resolve_paths(experiment: Experiment, folder: Path) -> Experiment:
     descriptors = tuple(
         replace(
             one,
-            type=str(folder / one.type) if _is_file(one.type) else one.type,
+            type=_resolve_type(one.type, folder),
             keypoints=_resolve_keypoints(one.keypoints, folder),
         )
         for one in experiment.descriptors
@@ -308,8 +320,11 @@ def _resolve_paths(experiment: Experiment, folder: Path) -> Experiment:
     )
 
 
-def _is_file(spec: str) -> bool:
-    return Path(spec).suffix.lower() in (".npy", ".npz")
+def _resolve_type(spec: str, folder: Path) -> str:
+    file = network_file(spec)
+    if file is not None:
+        return f"{spec.partition(':')[0]}:{folder / file}"
+    return str(folder / spec) if is_file(spec) else spec
 
 
 def _resolve_keypoints(keypoints: Any, folder: Path) -> Any:

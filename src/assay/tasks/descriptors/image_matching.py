@@ -19,6 +19,8 @@ from assay.core.numbers import parse_number
 from assay.core.text import did_you_mean
 from assay.errors import UsageError
 from assay.tasks.descriptors.distances import Neighbours, nearest_two
+from assay.tasks.descriptors.pooled_hits import counts_among
+from assay.tasks.descriptors.pr_curves import RECALLS, curve_of
 from assay.tasks.descriptors.scene import usable_rows
 from assay.tasks.vision.homography import image_size, inside, project_points
 from assay.tasks.vision.images import steady
@@ -28,6 +30,7 @@ from assay.tasks.vision.scenes import Scene
 
 __all__ = [
     "ESTIMATORS",
+    "HEADLINE",
     "MATCHERS",
     "PIXELS",
     "RATIO",
@@ -40,6 +43,7 @@ __all__ = [
     "match_pair",
 ]
 
+HEADLINE: Final = 3  # pixels within which a match is right, where one number is asked for
 PIXELS: Final = tuple(range(1, 11))  # tolerances of D2-Net's curve
 RATIO: Final = 0.8  # Lowe, IJCV 60 (2004)
 MATCHERS: Final = {
@@ -178,6 +182,7 @@ class MatchedPair:
     accuracy: Floats
     chance: Floats
     corners: float
+    precision: Floats  # at each recall, by the distance of descriptors; see `_precision`
 
 
 def match_pair(
@@ -214,9 +219,21 @@ def match_pair(
                 _within(errors) / max(1, len(errors)),
                 chance,
                 corner_error(scene.homographies[k], homography, sides[0].shape),
+                _precision(ahead.best[rows[:, 0]], errors, views[0].n_true(HEADLINE)),
             )
         )
     return found
+
+
+def _precision(distances: Floats, errors: Floats, n_true: int) -> Floats:
+    """Precision over recall as the limit of the distance grows (Mikolajczyk and Schmid, 2005).
+
+    Recall is over the keypoints that have a true match; a wrong match stands before a right one
+    of the same distance.
+    """
+    right = errors <= HEADLINE
+    wrong = sum(counts_among(distances[right], distances[~right]))
+    return curve_of(np.sort(wrong), n_true) if n_true else np.full(len(RECALLS), np.nan)
 
 
 class _OwnView(NamedTuple):
@@ -232,6 +249,12 @@ class _OwnView(NamedTuple):
     @property
     def n_seen(self) -> int:
         return len(self.places)
+
+    def n_true(self, pixels: float) -> int:
+        """How many keypoints have one of the other image where they should be."""
+        before = self.ahead[np.isfinite(self.ahead).all(axis=1)]  # the camera
+        nearest = nearest_within(before, self.others, pixels).distance
+        return int((nearest <= pixels).sum())
 
     def errors(self, rows: Ints) -> Floats:
         """Pixels between where a match is and where it should be; NaN behind the camera."""

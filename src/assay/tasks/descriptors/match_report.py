@@ -11,9 +11,9 @@ from typing import Any, Final
 import numpy as np
 
 from assay.arrays import Floats, or_none
-from assay.comparison.compare import Comparison, compare
+from assay.comparison.compare import Comparison
 from assay.core.ids import Ids
-from assay.errors import InputError, MismatchError, StorageError, UsageError
+from assay.errors import MismatchError, UsageError
 from assay.measures import parse_many
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
@@ -22,9 +22,10 @@ from assay.search.engine.workers import Control, Progress, run, thread_count
 from assay.stats import Interval, intervals
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
-from assay.tasks.descriptors.compare import ALL
+from assay.tasks.descriptors.compare import ALL, compare_named, mean_defined
 from assay.tasks.descriptors.experiment import DescriptorSettings, Experiment
 from assay.tasks.descriptors.image_matching import (
+    HEADLINE,
     PIXELS,
     Estimator,
     MatchedPair,
@@ -32,19 +33,19 @@ from assay.tasks.descriptors.image_matching import (
     error_auc,
     match_pair,
 )
+from assay.tasks.descriptors.pr_curves import PRCurve, mean_curve
 from assay.tasks.descriptors.result import Failure, default_conventions
 from assay.tasks.descriptors.run import keypoint_name, load_scenes
 from assay.tasks.descriptors.sampling import as_id
-from assay.tasks.descriptors.scene import SceneContext, wanted_pairs
+from assay.tasks.descriptors.scene import BROKEN, SceneContext, wanted_pairs
+from assay.tasks.descriptors.tables import ends_of, interval_aggregate, interval_data
 from assay.tasks.vision.keypoint_sources import Detections
 from assay.tasks.vision.scenes import Scene
 
 __all__ = ["MatchingReport", "MatchingResult", "match_images"]
 
-HEADLINE: Final = 3  # pixels
 _CORNERS: Final = (1, 3, 5)  # pixels of homography estimation
 _SHARE: Final = "SetP"  # MMA of a pair is the precision of its matches
-_BROKEN: Final = (InputError, StorageError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +97,15 @@ class MatchingResult:
         known = errors[~np.isnan(errors)]
         return {f"AUC@{x}": error_auc(known, float(x)) for x in _CORNERS}
 
+    @property
+    def curve(self) -> PRCurve:
+        """Mean precision over recall of the pairs that have a true match."""
+        known = [pair for pair in self.pairs if not np.isnan(pair.precision).any()]
+        chance = [pair.chance[PIXELS.index(HEADLINE)] for pair in known]
+        precision = mean_curve(pair.precision for pair in known)
+        mean = float(np.mean(chance)) if chance else math.nan
+        return PRCurve("image matching", self.descriptor, self.matcher, precision, mean)
+
     @cached_property
     def scores(self) -> Scores:
         """MMA at the headline's tolerance for each pair, as the precision of its matches."""
@@ -144,29 +154,14 @@ class MatchingSummary:
         return data
 
     def _measure(self, name: str) -> dict[str, Any]:
-        one = self.found[name]
-        ends = {"low": or_none(one.low), "high": or_none(one.high)}
-        chance = self.chance.get(name)
-        return {"mean": or_none(one.estimate), **ends, "method": one.method, "chance": chance}
+        return {**interval_data(self.found[name]), "chance": self.chance.get(name)}
 
     def aggregates(self) -> Iterator[Aggregate]:
         """The same as numbers of a stored run."""
         subset = "" if self.category == ALL else self.category
         for name, one in self.found.items():
-            yield Aggregate(
-                name,
-                one.estimate,
-                average="pairs",
-                subset=subset,
-                low=one.low,
-                high=one.high,
-                level=one.level,
-                method=one.method,
-                note=one.note,
-                chance=self.chance.get(name),
-                n=one.n,
-                clusters="scene",
-            )
+            about = {"average": "pairs", "subset": subset, "chance": self.chance.get(name)}
+            yield interval_aggregate(name, one, **about)
         for name, value in self.trapezoids.items():
             yield Aggregate(name, value, average="trapezoid", subset=subset, n=self.pairs)
 
@@ -226,8 +221,7 @@ class MatchingReport:
 
     @property
     def _resampling(self) -> dict[str, Any]:
-        how = self.experiment.evaluation
-        return {"level": how.level, "resamples": how.resamples, "seed": how.seed}
+        return self.experiment.evaluation.resampling
 
     @property
     def signature(self) -> str:
@@ -250,9 +244,11 @@ class MatchingReport:
         if len(self.results) < 2 or len(self.summaries) < len(self.results):
             return None
         try:
-            return compare(
-                *(one.scores for one in self.results),
-                names=[one.name for one in self.results],
+            return compare_named(
+                f"MMA@{HEADLINE}",
+                _SHARE,
+                [one.scores for one in self.results],
+                [one.name for one in self.results],
                 by="scene",
                 level=round(1 - how.level, 12),
                 resamples=how.resamples,
@@ -268,6 +264,11 @@ class MatchingReport:
             f"FAILED {name} {failure.scene} {failure.pair}: {failure.reason}"
             for name, failure in self.failures
         ]
+
+    @property
+    def curves(self) -> list[PRCurve]:
+        """Precision over recall of each contestant that matched a pair."""
+        return [one.curve for one in self.results if one.pairs]
 
     def _rows(self) -> list[MatchingSummary]:
         return [row for own in self.summaries.values() for row in own]
@@ -289,7 +290,7 @@ class MatchingReport:
         for one in self.results:
             for scene in dict.fromkeys(pair.scene for pair in one.pairs):
                 pairs = [pair for pair in one.pairs if pair.scene == scene]
-                means = {name: _mean(own) for name, own in one.values(pairs).items()}
+                means = {name: mean_defined(own) for name, own in one.values(pairs).items()}
                 cells = [Cell(means[name], "fraction") for name in _OF_SCENE]
                 count = Cell(len(pairs), "count")
                 rows.append((Cell(one.descriptor), Cell(one.matcher), Cell(scene), count, *cells))
@@ -305,7 +306,6 @@ class MatchingReport:
         matches, *rest = self.tables()
         page: Page = [Words(f"pixels in image k; {self._setting_words()}"), matches]
         if self.comparison is not None:
-            page.append(Words(f"{_SHARE}, the precision of a pair's matches, is MMA@{HEADLINE}:"))
             page += [Words(words, "verdict") for words in self.comparison.verdicts.values()]
             page += [Words(words, "remark") for words in self.comparison.remarks]
             page.append(self.comparison.pair_table())
@@ -324,6 +324,7 @@ class MatchingReport:
             "estimator": {"name": self.estimator.name, "pixels": self.estimator.pixels},
             "results": [one.to_dict() for one in self._rows()],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
+            "curves": [one.to_dict() for one in self.curves],
             "failed": len(self.failures),
             "remarks": self.remarks,
         }
@@ -389,8 +390,7 @@ def _cells(one: MatchingSummary, name: str) -> list[Cell]:
     found = one.found[kind]
     cells = [Cell(found.estimate, "fraction")]
     if rest:
-        known = not math.isnan(found.low)
-        cells.append(Cell(f"[{found.low:.4f}, {found.high:.4f}]" if known else None, "figure"))
+        cells.append(Cell(ends_of(found), "figure"))
     return cells
 
 
@@ -405,11 +405,6 @@ def _long_rows(one: MatchingSummary) -> Iterator[tuple[Cell, ...]]:
             Cell(found.method),
             Cell(one.chance.get(name), "fraction"),
         )
-
-
-def _mean(values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return math.fsum(known.tolist()) / len(known) if len(known) else math.nan
 
 
 def match_images(
@@ -495,7 +490,7 @@ class _Work:
                         estimator=self.estimator,
                     )
                 )
-            except _BROKEN as error:
+            except BROKEN as error:
                 self.failures[key].append(Failure(scene.name, f"1-{k}", str(error)))
 
     def _result(self, descriptor: DescriptorSettings, number: int) -> MatchingResult:

@@ -6,19 +6,22 @@ A scene holds descriptors of reference patches (`ref`) and of the same patches i
 
 from __future__ import annotations
 
+import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from time import perf_counter
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats
 from assay.core import checks
+from assay.core.settings import as_settings
 from assay.errors import (
     FormatError,
     InputError,
@@ -29,39 +32,47 @@ from assay.errors import (
 from assay.io.arrays import load_npy
 from assay.io.streams import list_folder, read_lines
 from assay.runs.record import RunRecord
-from assay.scoring.scores import signature_of
+from assay.scoring.scores import Scores
 from assay.search.engine.codes import Codes
-from assay.tables.table import Cell, Table
+from assay.stats import Interval, interval
+from assay.stats.jackknife import jackknife_interval
+from assay.stats.separation import false_positive_rate
 from assay.tasks.descriptors.compare import CategorySummary, summarize
-from assay.tasks.descriptors.distances import largest_distance, row_distances
-from assay.tasks.descriptors.pooled_hits import false_positive_rate
-from assay.tasks.descriptors.ranks import PairRanks, rank_pair
-from assay.tasks.descriptors.result import DescriptorResult
-from assay.tasks.descriptors.sampling import draw
-from assay.tasks.descriptors.tables import (
-    category_data,
-    category_table,
-    result_data,
+from assay.tasks.descriptors.distances import paired_distances
+from assay.tasks.descriptors.hpatches import (
+    DIFFICULTIES,
+    REFERENCE,
+    PatchNumber,
+    ProtocolResult,
+    evaluate_protocol,
+    matching_chance,
+    scene_sizes,
 )
+from assay.tasks.descriptors.patch_tasks import read_tasks, split_scenes
+from assay.tasks.descriptors.ranks import PairRanks, rank_pair
+from assay.tasks.descriptors.result import DescriptorCost, DescriptorResult
+from assay.tasks.descriptors.sampling import draw
+from assay.tasks.descriptors.tables import result_data
+from assay.tasks.vision.demo_scenes import make_demo_patches
 from assay.tasks.vision.describe import describe
-from assay.tasks.vision.images import read_image
+from assay.tasks.vision.images import Image, read_image
 from assay.tasks.vision.keypoints import Keypoints
+from assay.tasks.vision.patch_networks import describe_patches, load_network, network_file
 from assay.tasks.vision.scenes import category_of
 
 __all__ = [
     "PatchResult",
     "PatchScene",
+    "demo_patch_scenes",
     "describe_patch_scenes",
     "evaluate_patches",
-    "patch_folders",
     "read_patch_scenes",
-    "read_scenes",
 ]
 
 
-REFERENCE: Final = "ref"
-_TARGET: Final = re.compile(r"[eht]\d+")
-_DIFFICULTY: Final = {"e": "easy", "h": "hard", "t": "tough"}
+_TARGET: Final = re.compile(r"[eht]\d{1,2}")
+_RECALL: Final = 0.95
+_ALL: Final = "all"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +82,7 @@ class PatchScene:
     name: str
     category: str
     vectors: Mapping[str, NDArray[Any]]
+    seconds: float = 0.0  # of describing them, if that was done here
 
     def __post_init__(self) -> None:
         """Refuse a scene without a reference, or files of different lengths."""
@@ -89,15 +101,24 @@ class PatchScene:
 
 @dataclass(frozen=True, eq=False)
 class PatchResult:
-    """Patch retrieval and matching as a `DescriptorResult`, and FPR at 95 % recall.
+    """Patch retrieval and matching as a `DescriptorResult`, FPR at 95 % recall, and the benchmark.
 
-    `fpr95` is over all scenes: right pairs are the same patch in two images, wrong pairs different
-    patches, as many, drawn by `seed` from the scene itself (`same`) or from others (`other`).
+    `error_rates` are over all scenes: right pairs are the same patch in two images, wrong pairs
+    different patches, as many, drawn by `seed` from the scene itself (`same`) or others (`other`).
+    `protocol` are HPatches' own tasks, where a split was asked for.
     """
 
     result: DescriptorResult
-    fpr95: dict[str, float]
+    error_rates: dict[str, Interval]
     seed: int
+    cost: DescriptorCost
+    protocol: ProtocolResult | None = None
+    resampling: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The descriptor."""
+        return self.result.name
 
     @property
     def patch_map(self) -> float:
@@ -105,105 +126,113 @@ class PatchResult:
         return float(self.result.mean(empty="skip")["AP"])
 
     @property
-    def signature(self) -> str:
-        """The conventions and the settings behind the numbers."""
-        return signature_of([self.result.scores], {"seed": self.seed})
+    def fpr95(self) -> dict[str, float]:
+        """Share of wrong pairs as near as the 95 % nearest right ones, by kind of wrong pair."""
+        return {kind: one.estimate for kind, one in self.error_rates.items()}
 
     @cached_property
     def summaries(self) -> list[CategorySummary]:
         """Means of all scenes and of each category, with intervals over scenes."""
-        return summarize(self.result)
+        return summarize(self.result, **self.resampling)
 
-    def table(self) -> Table:
-        """The categories with every digit, for programs."""
-        return category_data(self.summaries)
-
-    def tables(self) -> list[Table]:
-        """Patch mAP by category; then patch mAP, matching mAP and FPR@95."""
-        return [category_table(self.summaries), self._task_table()]
-
-    @cached_property
+    @property
     def by_difficulty(self) -> dict[str, dict[str, float]]:
         """Patch mAP and matching mAP of easy, hard and tough patches, as far as there are any."""
-        keys = dict.fromkeys(_difficulty(pair.pair) for pair in self.result.pairs)
-        chosen = {
-            key: replace(
-                self.result,
-                pairs=tuple(pair for pair in self.result.pairs if _difficulty(pair.pair) == key),
-            )
-            for key in sorted(keys)
-        }
         return {
-            name: {key: _means(own)[name] for key, own in chosen.items()}
-            for name in _means(self.result)
+            one.task: {part: each.estimate for part, each in one.found.items() if part != _ALL}
+            for one in self.numbers[:2]
         }
 
-    def _task_table(self) -> Table:
-        rows = []
-        for name, value in _means(self.result).items():
-            rows.append((Cell(name), Cell(value, "fraction")))
-            if len(self.by_difficulty[name]) > 1:
-                rows += [
-                    (Cell(f"{name}, {key}"), Cell(own, "fraction"))
-                    for key, own in self.by_difficulty[name].items()
-                ]
-        for kind, value in self.fpr95.items():
-            name = f"FPR@95, wrong pairs of {_describe_pairs(kind)}"
-            rows.append((Cell(name), Cell(value, "fraction")))
-        return Table(("task", self.result.name), tuple(rows))
+    @cached_property
+    def numbers(self) -> list[PatchNumber]:
+        """Patch mAP, matching mAP and FPR@95, by difficulty and of all patches, with intervals."""
+        keys = dict.fromkeys(_difficulty(pair.pair) for pair in self.result.pairs)
+        parts = {
+            key: tuple(one for one in self.result.pairs if key in (_ALL, _difficulty(one.pair)))
+            for key in (*(each for each in DIFFICULTIES.values() if each in keys), _ALL)
+        }
+        results = {key: replace(self.result, pairs=pairs) for key, pairs in parts.items()}
+        sizes = [pair.n_docs for pair in self.result.pairs]
+        patches = {key: self._mean(one.scores) for key, one in results.items()}
+        matching = {
+            key: self._mean(one.matching)
+            for key, one in results.items()
+            if one.matching is not None
+        }
+        chance = self.result.chance()["AP"]
+        return [
+            PatchNumber("patch mAP", "", "AP", patches, chance, sum(sizes), "patches"),
+            PatchNumber(
+                "matching mAP", "", "AP", matching, matching_chance(sizes), len(sizes), "patches"
+            ),
+            *self._rates(list(parts)),
+        ]
+
+    def _mean(self, scores: Scores) -> Interval:
+        return interval(
+            scores["AP"], clusters=scores.groups["scene"], bounds=(0.0, 1.0), **self.resampling
+        )
+
+    def _rates(self, parts: Sequence[str]) -> Iterator[PatchNumber]:
+        """FPR@95 against both kinds of wrong pairs."""
+        n = sum(pair.n_queries for pair in self.result.pairs)
+        for where, place in (("same", "the same scene"), ("other", "other scenes")):
+            if where in self.error_rates:
+                keys = {part: where if part == _ALL else f"{where}/{part}" for part in parts}
+                found = {part: self.error_rates[key] for part, key in keys.items()}
+                about = f"wrong pairs of {place}"
+                yield PatchNumber("FPR@95", about, "FPR@95", found, _RECALL, n, "patches")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {
-            "signature": self.signature,
+            "descriptor": self.name,
+            "numbers": [one.to_dict() for one in self.numbers],
             "fpr95": self.fpr95,
             "by_difficulty": self.by_difficulty,
             "seed": self.seed,
-            "result": result_data(self.result, self.summaries, rule="paper"),
+            "bytes_per_descriptor": self.cost.row_bytes,
+            "protocol": None if self.protocol is None else self.protocol.to_dict(),
+            "result": result_data(
+                self.result, self.summaries, rule="paper", resampling=self.resampling
+            ),
         }
 
     def records(self) -> list[RunRecord]:
         """The record of the descriptor; its scenes are resampled as a whole."""
+        protocol = [] if self.protocol is None else self.protocol.aggregates()
+        numbers = [each for one in self.numbers for each in one.aggregates()]
+        details = {"fpr95": self.fpr95, "by_difficulty": self.by_difficulty}
         return [
-            record.but(details={"fpr95": self.fpr95, "by_difficulty": self.by_difficulty})
-            for record in self.result.records(seeds={"wrong pairs": self.seed})
+            record.but(
+                details=details if self.protocol is None else {**details, **self._curves()},
+                aggregates=(*record.aggregates, *numbers, *protocol),
+            )
+            for record in self.result.records(
+                seeds={"wrong pairs": self.seed}, resampling=self.resampling
+            )
         ]
+
+    def _curves(self) -> dict[str, Any]:
+        assert self.protocol is not None
+        return {"curves": [one.to_dict() for one in self.protocol.curves]}
 
 
 def _difficulty(pair: str) -> str:
     """Easy, hard or tough, by the name of a pair such as `ref-h2`."""
-    return _DIFFICULTY[pair.removeprefix(f"{REFERENCE}-")[0]]
-
-
-def _means(result: DescriptorResult) -> dict[str, float]:
-    found = {"patch mAP": float(result.mean(empty="skip")["AP"])}
-    if result.matching is not None:
-        found["matching mAP"] = float(result.matching.mean(empty="skip")["AP"])
-    return found
-
-
-def _describe_pairs(kind: str) -> str:
-    """The kind of wrong pairs in words: `same/easy` are those of the same scene, easy patches."""
-    where, _, difficulty = kind.partition("/")
-    place = "the same scene" if where == "same" else "other scenes"
-    return f"{place}, {difficulty}" if difficulty else place
+    return DIFFICULTIES[pair.removeprefix(f"{REFERENCE}-")[0]]
 
 
 def read_patch_scenes(folder: str | os.PathLike[str]) -> list[PatchScene]:
     """Scenes of a folder, one a sub-folder, with files such as ref.csv, e1.csv or e1.npy."""
-    return read_scenes(patch_folders(folder), (".csv", ".npy"), _read)
+    return _read_scenes(folder, (".csv", ".npy"), _read)
 
 
-def patch_folders(folder: str | os.PathLike[str]) -> list[Path]:
-    """The folders of a folder, by name."""
-    return [path for path in list_folder(folder) if path.is_dir()]
-
-
-def read_scenes(
-    folders: Sequence[Path], endings: tuple[str, ...], read: Callable[[Path], NDArray[Any]]
+def _read_scenes(
+    folder: str | os.PathLike[str], endings: tuple[str, ...], read: Callable[[Path], NDArray[Any]]
 ) -> list[PatchScene]:
-    """A scene of each folder that has a file ref with one of the endings."""
-    found = [_scene(path, endings, read) for path in folders]
+    """A scene of each sub-folder that has a file ref with one of the endings."""
+    found = [_scene(path, endings, read) for path in list_folder(folder) if path.is_dir()]
     scenes = [scene for scene in found if scene is not None]
     if not scenes:
         names = " or ".join(f"{REFERENCE}{ending}" for ending in endings)
@@ -241,20 +270,57 @@ def evaluate_patches(
     name: str = "patches",
     metric: str = "l2",
     seed: int = 0,
+    split: str | None = None,
+    tasks: str | os.PathLike[str] | None = None,
     threads: int | None = None,
+    **resampling: Any,
 ) -> PatchResult:
     """Rank the same patch among all patches of each other image, and verify pairs of patches.
+
+    With a `split` (a, b, c, view, illum, full) its test sequences are taken and HPatches' own tasks
+    evaluated, by the files of the folder `tasks` or by draws. `resampling` sets the level, the
+    number of resamples and the seed of intervals, which resample whole scenes.
 
     >>> rows = np.eye(3, dtype=np.float32)
     >>> found = evaluate_patches([PatchScene("v_a", "viewpoint", {"ref": rows, "e1": rows})])
     >>> found.patch_map, found.fpr95["same"]
     (1.0, 0.0)
     """
-    if not scenes:
-        raise UsageError("There are no scenes of patches.")
-    pairs = [pair for scene in scenes for pair in _pairs(scene, metric, threads)]
+    chosen = _choose_split(scenes, split, tasks)
+    pairs = [pair for scene in chosen for pair in _pairs(scene, metric, threads)]
     result = DescriptorResult.of(name, pairs, keypoints="patches", metric=metric, tau=0.0)
-    return PatchResult(result, _verify(scenes, metric, seed), seed)
+    protocol = None
+    if split is not None:
+        vectors = {scene.name: scene.vectors for scene in chosen}
+        asked = read_tasks(split, scene_sizes(vectors), tasks, seed=seed)
+        protocol = evaluate_protocol(vectors, asked, name=name, metric=metric, **resampling)
+        settings = as_settings(split=split, tasks=asked.source)
+        result = replace(result, settings=settings)
+    level = resampling.get("level", 0.95)
+    rates = _verify(chosen, metric, seed, level)
+    return PatchResult(result, rates, seed, _cost_of(chosen), protocol, resampling)
+
+
+def _choose_split(
+    scenes: Sequence[PatchScene], split: str | None, tasks: str | os.PathLike[str] | None
+) -> list[PatchScene]:
+    known = {scene.name: scene for scene in scenes}
+    if split is None and tasks is not None:
+        raise UsageError("Task files belong to a split, such as a. Name it.")
+    names = list(known) if split is None else split_scenes(split, list(known), tasks)
+    if not names:
+        place = f" in split {split!r}" if split else ""
+        raise UsageError(f"There are no scenes of patches{place}.")
+    return [known[name] for name in names]
+
+
+def _cost_of(scenes: Sequence[PatchScene]) -> DescriptorCost:
+    """Of all files: one row each, described or read."""
+    rows = scenes[0].vectors[REFERENCE]
+    size = 1 if rows.dtype == np.uint8 else 4  # floats count as float32, whatever the file has
+    n = sum(len(one) for scene in scenes for one in scene.vectors.values())
+    seconds = math.fsum(scene.seconds for scene in scenes)
+    return DescriptorCost(size * rows.shape[1], n, seconds)
 
 
 def _pairs(scene: PatchScene, metric: Any, threads: int | None) -> list[PairRanks]:
@@ -276,13 +342,21 @@ def _pairs(scene: PatchScene, metric: Any, threads: int | None) -> list[PairRank
     ]
 
 
-def _verify(scenes: Sequence[PatchScene], metric: str, seed: int) -> dict[str, float]:
+class _Judged(NamedTuple):
+    """Distances of right or wrong pairs of one file, by scene."""
+
+    scene: int
+    distance: Floats
+
+
+def _verify(
+    scenes: Sequence[PatchScene], metric: str, seed: int, level: float
+) -> dict[str, Interval]:
     """FPR@95 against wrong pairs of the same scene and of other scenes, by difficulty too."""
     sets = [rows for scene in scenes for rows in scene.vectors.values()]
     checks.check_lengths(**{f"columns of set {i}": s.shape[1] for i, s in enumerate(sets)})
-    scale = largest_distance(*sets, metric=metric)
-    right: dict[str, list[Floats]] = {}
-    wrong: dict[tuple[str, str], list[Floats]] = {}
+    right: dict[str, list[_Judged]] = {}
+    wrong: dict[tuple[str, str], list[_Judged]] = {}
     for number, scene in enumerate(scenes):
         for key, rows in scene.vectors.items():
             if key == REFERENCE:
@@ -292,17 +366,36 @@ def _verify(scenes: Sequence[PatchScene], metric: str, seed: int) -> dict[str, f
             others = {"same": rows[_another(chance, len(ref))] if len(ref) > 1 else rows[:0]}
             if len(scenes) > 1:
                 others["other"] = _elsewhere(scenes, number, chance)
-            for group in (key[0], ""):
-                right.setdefault(group, []).append(row_distances(ref, rows, metric, scale))
-                for kind, picked in others.items():
-                    far = row_distances(ref[: len(picked)], picked, metric, scale)
-                    wrong.setdefault((kind, group), []).append(far)
+            near = _Judged(number, paired_distances(ref, rows, metric))
+            far = {
+                kind: _Judged(number, paired_distances(ref[: len(picked)], picked, metric))
+                for kind, picked in others.items()
+            }
+            for group in ("", key[0]):
+                right.setdefault(group, []).append(near)
+                for kind, judged in far.items():
+                    wrong.setdefault((kind, group), []).append(judged)
     return {
-        kind + (f"/{_DIFFICULTY[group]}" if group else ""): false_positive_rate(
-            np.concatenate(right[group]), np.concatenate(parts)
+        kind + (f"/{DIFFICULTIES[group]}" if group else ""): _error_rate(
+            right[group], parts, len(scenes), level
         )
         for (kind, group), parts in wrong.items()
     }
+
+
+def _error_rate(
+    right: Sequence[_Judged], wrong: Sequence[_Judged], n_scenes: int, level: float
+) -> Interval:
+    """FPR@95, and an interval from what it is without each scene."""
+
+    def rate(without: int) -> float:
+        near, far = (
+            np.concatenate([one.distance for one in parts if one.scene != without] or [np.empty(0)])
+            for parts in (right, wrong)
+        )
+        return false_positive_rate(-near, -far, _RECALL) if len(near) and len(far) else math.nan
+
+    return jackknife_interval(rate(-1), np.array(list(map(rate, range(n_scenes)))), level=level)
 
 
 def _another(chance: NDArray[np.uint64], n: int) -> NDArray[np.int64]:
@@ -331,24 +424,50 @@ def describe_patch_scenes(
 ) -> list[PatchScene]:
     """Read ref.png, e1.png, … of every scene in a folder and describe each patch by itself.
 
-    The keypoint is the centre of the patch, upright; a patch that cannot be described has failed.
+    A network (`onnx:FILE`, `torch:FILE`) gets the whole patch; for any other descriptor the
+    keypoint is the centre, upright. A patch that cannot be described has failed.
     """
-    return read_scenes(
-        patch_folders(folder),
-        (".png",),
-        lambda path: _describe_rows(path, descriptor, options or {}),
-    )
+    strips = _read_scenes(folder, (".png",), _read_strip)
+    return [_describe_scene(scene, descriptor, options or {}) for scene in strips]
 
 
-def _describe_rows(path: Path, descriptor: str, options: Mapping[str, Any]) -> NDArray[Any]:
+def demo_patch_scenes(descriptor: str = "SIFT", *, seed: int = 0) -> list[PatchScene]:
+    """Patches of small scenes that are made on the spot, described."""
+    return [
+        _describe_scene(PatchScene(name, category_of(name), strips), descriptor, {})
+        for name, strips in make_demo_patches(seed=seed).items()
+    ]
+
+
+def _read_strip(path: Path) -> Image:
+    """Square patches, one below the other, as HPatches ships them."""
     strip = read_image(path)
     height, side = strip.shape[:2]
     if height % side:
         raise ShapeError(f"{path}: {side} × {height} pixels are not a column of square patches.")
-    found = [_row(strip[top : top + side], descriptor, options) for top in range(0, height, side)]
+    return strip.reshape(-1, side, side, 3)
+
+
+def _describe_scene(strips: PatchScene, descriptor: str, options: Mapping[str, Any]) -> PatchScene:
+    if network_file(descriptor) is not None:
+        load_network(descriptor)  # what it takes is not the time of a descriptor
+    start = perf_counter()
+    vectors = {
+        key: _describe_rows(patches, descriptor, options, f"{strips.name}/{key}")
+        for key, patches in strips.vectors.items()
+    }
+    return replace(strips, vectors=vectors, seconds=perf_counter() - start)
+
+
+def _describe_rows(
+    patches: Image, descriptor: str, options: Mapping[str, Any], what: str
+) -> NDArray[Any]:
+    if network_file(descriptor) is not None:
+        return describe_patches(descriptor, patches, options).astype(np.float32)
+    found = [_row(patch, descriptor, options) for patch in patches]
     known = next((row for row in found if row is not None), None)
     if known is None:
-        raise FormatError(f"{path}: {descriptor} described none of {len(found)} patches.")
+        raise FormatError(f"{what}: {descriptor} described none of {len(found)} patches.")
     return np.stack([np.zeros_like(known) if row is None else row for row in found])
 
 

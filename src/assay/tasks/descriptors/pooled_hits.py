@@ -8,9 +8,10 @@ same scene, −1 a keypoint of another scene. Under the rule `paper` (Bartol, Bo
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -24,8 +25,11 @@ from assay.core.ids import Ids
 from assay.errors import UsageError
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
+from assay.stats import Interval, interval
+from assay.stats.jackknife import jackknife_interval
 from assay.stats.separation import grouped_ap
 from assay.tasks.descriptors.distances import largest_distance, pair_distances, row_distances
+from assay.tasks.descriptors.pr_curves import curve_of
 from assay.tasks.descriptors.sampling import as_id, as_ids
 
 __all__ = [
@@ -38,7 +42,6 @@ __all__ = [
     "PooledResult",
     "count_candidates",
     "counts_among",
-    "false_positive_rate",
     "list_hits",
 ]
 
@@ -106,19 +109,6 @@ def _equal_runs(row: Ints, distance: Floats) -> tuple[Ints, Ints]:
     offsets = np.append(starts, len(row))
     run = order.rows_of(offsets.astype(np.int64))
     return offsets[run], offsets[run + 1]
-
-
-def false_positive_rate(positives: Floats, negatives: Floats, *, recall: float = 0.95) -> float:
-    """Share of wrong pairs at the distance that takes in `recall` of the right ones (FPR@95).
-
-    >>> false_positive_rate(np.arange(20.0), np.array([17.5, 18.0, 18.5, 30.0]))
-    0.5
-    """
-    if not len(positives) or not len(negatives):
-        return float("nan")
-    needed = int(np.ceil(recall * len(positives)))
-    threshold = np.partition(positives, needed - 1)[needed - 1]
-    return float((negatives <= threshold).mean())
 
 
 Rule = Literal["paper", "program"]
@@ -395,13 +385,38 @@ class PooledResult:
         """The number of the authors' program: AP of one list, or the mean AP of keypoints."""
         some = [one for one in self.scenes if category in (None, one.category)]
         if self.scenes[0].task == "verification":
-            return grouped_ap(
-                np.concatenate([one.author_distance for one in some]),
-                np.concatenate([one.author_right for one in some]),
-                sum(one.author_missed for one in some),
-            )
+            return _author_list(some)
         values = [value for one in some for value in _author_aps(one)]
         return math.fsum(values) / len(values) if values else math.nan
+
+    def author_curve(self) -> tuple[Floats, float]:
+        """Precision over recall of all judged nearest neighbours, and the share of right ones."""
+        distance, right = self._join("author_distance"), self._join("author_right")
+        missed = sum(one.author_missed for one in self.scenes)
+        wrong = np.sort(sum(counts_among(distance[right], distance[~right])))
+        total = len(wrong) + missed
+        return curve_of(wrong, total), len(wrong) / max(len(distance), 1)
+
+    def interval(
+        self, kind: str, rule: str = "paper", *, category: str | None = None, **resampling: Any
+    ) -> Interval:
+        """A number with its interval over scenes; `kind` is pooled, per query or authors.
+
+        Those that are means resample whole scenes; verification by the authors is one list, of
+        which each scene is left out in turn. `resampling` are level, resamples and seed.
+        """
+        settings = {"bounds": (0.0, 1.0), **resampling}
+        if kind != "authors":
+            scores = self.pooled(rule) if kind == "pooled" else self.per_query(rule)
+            return interval(_scene_values(scores, category), **settings)
+        some = [one for one in self.scenes if category in (None, one.category)]
+        if self.scenes[0].task == "verification":
+            level = resampling.get("level", 0.95)
+            left_out = [_author_list(other for other in some if other is not one) for one in some]
+            return jackknife_interval(_author_list(some), np.array(left_out), level=level)
+        found = {one.scene: _author_aps(one) for one in some}
+        scenes = [scene for scene, values in found.items() for _ in values]
+        return interval(list(chain.from_iterable(found.values())), clusters=scenes, **settings)
 
     def author_counts(self) -> tuple[int, int]:
         """How many judged nearest neighbours are right, found or missed, and how many wrong."""
@@ -436,6 +451,18 @@ class PooledResult:
         )
 
 
+def _author_list(scenes: Iterable[CandidateCounts]) -> float:
+    """AP of all judged matches of these scenes; NaN without any."""
+    some = list(scenes)
+    if not some:
+        return math.nan
+    return grouped_ap(
+        np.concatenate([one.author_distance for one in some]),
+        np.concatenate([one.author_right for one in some]),
+        sum(one.author_missed for one in some),
+    )
+
+
 def _author_aps(scene: CandidateCounts) -> list[float]:
     """AP of each keypoint that has a right match; 0 for those without a descriptor."""
     order = np.argsort(scene.author_query, kind="stable")
@@ -458,9 +485,14 @@ def _sum_counts(scenes: Sequence[CandidateCounts], key: str, counted: tuple[int,
     return np.concatenate([getattr(one, key)[list(counted)].sum(axis=0) for one in scenes])
 
 
-def _scene_mean(scores: Scores, category: str | None) -> float:
+def _scene_values(scores: Scores, category: str | None) -> list[float]:
+    """The mean of each scene that has one."""
     found = scores.mean(by="scene", empty="skip").groups
     of = dict(zip(scores.groups["scene"].tolist(), scores.groups["category"].tolist(), strict=True))
     values = [means["AP"] for scene, means in found.items() if category in (None, of[scene])]
-    defined = [value for value in values if not math.isnan(value)]
+    return [value for value in values if not math.isnan(value)]
+
+
+def _scene_mean(scores: Scores, category: str | None) -> float:
+    defined = _scene_values(scores, category)
     return math.fsum(defined) / len(defined) if defined else math.nan

@@ -86,6 +86,12 @@ class PairRanks:
         """Keypoints with a true match that the descriptor failed on."""
         return int((self.failed & self.has_truth).sum())
 
+    @property
+    def judged(self) -> tuple[Floats, Floats]:
+        """Distances of nearest neighbours: of right ones, and of wrong ones."""
+        found = ~np.isnan(self.nearest)
+        return -self.nearest[self.right], -self.nearest[~self.right & found]
+
     def __repr__(self) -> str:
         """Sizes in one line."""
         return f"PairRanks({self.scene} {self.pair}: {self.n_queries} queries, {self.n_docs} docs)"

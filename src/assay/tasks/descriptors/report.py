@@ -19,6 +19,7 @@ from assay.tables.table import Table
 from assay.tasks.descriptors import tables
 from assay.tasks.descriptors.compare import CategorySummary, compare_descriptors, summarize
 from assay.tasks.descriptors.distances import hamming_nearest, hamming_target_ranks
+from assay.tasks.descriptors.pr_curves import PRCurve
 from assay.tasks.descriptors.ranks import choose_metric
 from assay.tasks.descriptors.run import ExperimentResult
 from assay.tasks.descriptors.tables import result_data
@@ -75,12 +76,13 @@ class ExperimentReport:
 
     def summaries_at(self, tau: float) -> list[CategorySummary]:
         """Descriptors × categories for one tolerance."""
-        how = self.found.experiment.evaluation
-        return [
-            row
-            for one in self.found.at(tau)
-            for row in summarize(one, level=how.level, resamples=how.resamples, seed=how.seed)
-        ]
+        how = self.found.experiment.evaluation.resampling
+        return [row for one in self.found.at(tau) for row in summarize(one, **how)]
+
+    @cached_property
+    def curves(self) -> list[PRCurve]:
+        """Precision over recall of image matching and of verification, for the first tolerance."""
+        return [curve for one in self.found.headline for curve in one.curves]
 
     @cached_property
     def comparison(self) -> Comparison | None:
@@ -142,12 +144,13 @@ class ExperimentReport:
         """The summary by category, the tasks and every further table that was chosen."""
         found = [tables.category_table(self.summaries)]
         headline = self.found.headline
-        tasks = tables.task_table(headline, self.rule)
+        how = self.found.experiment.evaluation.resampling
+        tasks = tables.task_table(headline, self.rule, how)
         found += [tasks] if tasks is not None else []
         found += [tables.scene_table(headline)] if self.per_scene else []
         found += [tables.rank_table(headline)] if self.ranks else []
-        found += [tables.timing_table(headline)] if self.timings else []
-        return found
+        costs = [(one.name, one.timings, one.cost) for one in headline]
+        return [*found, tables.timing_table(costs)] if self.timings else found
 
     def table(self) -> Table:
         """Descriptors × categories with every digit, for programs."""
@@ -183,9 +186,15 @@ class ExperimentReport:
             "signature": self.signature,
             "experiment": found.experiment.to_dict(),
             "results": [
-                result_data(one, self.summaries_at(one.tau), rule=self.rule)
+                result_data(
+                    one,
+                    self.summaries_at(one.tau),
+                    rule=self.rule,
+                    resampling=found.experiment.evaluation.resampling,
+                )
                 for one in found.results
             ],
+            "curves": [one.to_dict() for one in self.curves],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "computed": found.n_computed,
             "reused": found.n_reused,

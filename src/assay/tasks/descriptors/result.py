@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Ints
+from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.core.conventions import Conventions, as_conventions, preset
 from assay.core.exact_sums import exact_sum
@@ -32,11 +32,19 @@ from assay.tasks.descriptors.pooled_hits import (
     counts_among,
     list_hits,
 )
+from assay.tasks.descriptors.pr_curves import PRCurve, curve_of, mean_curve
 from assay.tasks.descriptors.ranks import MATCHED, OUTSIDE, PairRanks
 from assay.tasks.descriptors.sampling import as_id, as_ids
 from assay.tasks.descriptors.tables import descriptor_record
 
-__all__ = ["MEASURES", "DescriptorResult", "Failure", "MatchRankBin", "default_conventions"]
+__all__ = [
+    "MEASURES",
+    "DescriptorCost",
+    "DescriptorResult",
+    "Failure",
+    "MatchRankBin",
+    "default_conventions",
+]
 
 
 MEASURES: Final = ("AP", "Success@1", "Success@5", "Success@10")
@@ -55,6 +63,20 @@ class Failure:
     scene: str
     pair: str
     reason: str
+
+
+@dataclass(frozen=True)
+class DescriptorCost:
+    """What a descriptor takes: bytes of each, how many were computed, and how long that took."""
+
+    row_bytes: int = 0
+    described: int = 0
+    seconds: float = 0.0
+
+    @property
+    def microseconds(self) -> float | None:
+        """The time of one; None where none was computed."""
+        return 1e6 * self.seconds / self.described if self.described and self.seconds else None
 
 
 @dataclass(frozen=True)
@@ -94,6 +116,7 @@ class DescriptorResult:
     pooled: tuple[CandidateCounts, ...] = ()
     image_retrieval: Scores | None = None
     settings: Settings = field(default_factory=dict)
+    cost: DescriptorCost = field(default_factory=DescriptorCost)
 
     @classmethod
     def of(
@@ -145,6 +168,11 @@ class DescriptorResult:
             metric=self.metric,
             settings=self.settings,
             timings=timings,
+            cost=DescriptorCost(
+                self.cost.row_bytes,
+                sum(part.cost.described for part in parts),
+                math.fsum(part.cost.seconds for part in parts),
+            ),
             failures=tuple(sorted(chain.from_iterable(part.failures for part in parts))),
             pooled=tuple(
                 sorted(
@@ -271,8 +299,7 @@ class DescriptorResult:
             return None
         rows, distances, below, tied = [], [], [], []
         for number, pair in enumerate(pairs):
-            right = -pair.nearest[pair.right]
-            wrong = -pair.nearest[~pair.right & ~np.isnan(pair.nearest)]
+            right, wrong = pair.judged
             fewer, same = counts_among(right, wrong)
             rows.append(np.full(len(right), number))
             distances.append(right)
@@ -294,6 +321,24 @@ class DescriptorResult:
             scene={one: by_id[one].scene for one in ids},
             category={one: by_id[one].category for one in ids},
         )
+
+    @property
+    def curves(self) -> list[PRCurve]:
+        """Precision over recall: of nearest neighbours, mean over pairs; of verification, pooled.
+
+        Wrong neighbours stand before right ones that are as near. Verification is the authors'.
+        """
+        pairs = [pair for pair in self.pairs if len(pair.nearest) and pair.has_truth.any()]
+        found = []
+        if pairs:
+            precision = mean_curve(map(_matching_curve, pairs))
+            chance = float(np.mean([pair.has_truth.mean() / pair.n_docs for pair in pairs]))
+            found.append(PRCurve("image matching", self.name, "", precision, chance))
+        verification = self.task("verification")
+        if verification is not None:
+            precision, chance = verification.author_curve()
+            found.append(PRCurve("keypoint verification", self.name, "", precision, chance))
+        return found
 
     @cached_property
     def legacy(self) -> Scores:
@@ -407,18 +452,20 @@ class DescriptorResult:
         name: str = "",
         config: Mapping[str, Any] | None = None,
         seeds: Mapping[str, Any] | None = None,
+        resampling: Mapping[str, Any] | None = None,
     ) -> list[RunRecord]:
         """The record of this descriptor; its scenes are resampled as a whole.
 
         By `rule`, unmatched keypoints of the same scene are ignored in verification and retrieval
-        (`paper`) or count as wrong (`program`).
+        (`paper`) or count as wrong (`program`). `resampling` sets level, resamples and seed.
 
         >>> from assay.tasks.descriptors.ranks import rank_pair
         >>> pair = rank_pair([[0.5], [5.0]], [[1.0], [4.0]], truth=[0, 0], scene="s", pair="1-2")
         >>> [record.name for record in DescriptorResult.of("mine", [pair]).records()]
         ['mine']
         """
-        return [descriptor_record(self, rule=rule, name=name, config=config, seeds=seeds)]
+        settings = {"config": config, "seeds": seeds, "resampling": resampling}
+        return [descriptor_record(self, rule=rule, name=name, **settings)]
 
     def __repr__(self) -> str:
         """Name, sizes and mAP in one line."""
@@ -426,6 +473,10 @@ class DescriptorResult:
             f"DescriptorResult({self.name!r}: {len(self.scene_names)} scenes, "
             f"{self.n_queries} queries, mAP {self.mean(empty='skip')['AP']:.4f})"
         )
+
+
+def _matching_curve(pair: PairRanks) -> Floats:
+    return curve_of(np.sort(sum(counts_among(*pair.judged))), int(pair.has_truth.sum()))
 
 
 def _refuse_twice(pairs: Sequence[PairRanks]) -> None:

@@ -16,7 +16,7 @@ from assay.search.engine.workers import Control, run, thread_count
 from assay.tasks.descriptors.checkpoint import SceneCheckpoint, fingerprint
 from assay.tasks.descriptors.experiment import DEMO, DatasetSettings, Experiment
 from assay.tasks.descriptors.image_retrieval import evaluate_image_retrieval
-from assay.tasks.descriptors.result import DescriptorResult, Failure
+from assay.tasks.descriptors.result import DescriptorCost, DescriptorResult, Failure
 from assay.tasks.descriptors.scene import SceneContext, ScenePart, evaluate_scene
 from assay.tasks.vision.demo_scenes import make_demo_scenes
 from assay.tasks.vision.keypoint_sources import Detections
@@ -62,15 +62,15 @@ class ExperimentResult:
         how = self.experiment.evaluation
         chosen = rule or how.rule
         several = len(how.tau) > 1
-        resampling = {"level": how.level, "resamples": how.resamples, "seed": how.seed}
         return [
-            record.but(resampling=resampling)
+            record
             for one in self.results
             for record in one.records(
                 rule=chosen,
                 name=f"{one.name} τ={one.tau:g}" if several else one.name,
                 config={"experiment": self.experiment.to_dict()},
                 seeds={"intervals": how.seed},
+                resampling=how.resampling,
             )
         ]
 
@@ -211,6 +211,11 @@ def join_scenes(parts: Sequence[ScenePart], context: SceneContext) -> Iterable[D
         "timings": seconds,
         "metric": next((part.metric for part in parts if part.samples), "l2"),
         "failures": tuple(failure for part in parts for failure in part.failures),
+        "cost": DescriptorCost(
+            max((part.row_bytes for part in parts), default=0),
+            sum(part.described for part in parts),
+            seconds.get("describe", 0.0),
+        ),
     }
     for tau in context.evaluation.tau:
         headline = tau == context.evaluation.tau[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ from assay.tasks.vision.pair import Side, describe_image, timed, true_matches
 from assay.tasks.vision.scenes import Scene
 
 __all__ = [
+    "BROKEN",
     "SceneContext",
     "ScenePart",
     "evaluate_scene",
@@ -49,7 +50,7 @@ __all__ = [
 ]
 
 
-_BROKEN = (InputError, StorageError)
+BROKEN: Final = (InputError, StorageError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +65,8 @@ class ScenePart:
     samples: tuple[Array, ...] = ()
     metric: str = "l2"
     seconds: Mapping[str, float] = field(default_factory=dict)
+    described: int = 0  # descriptors that were computed
+    row_bytes: int = 0  # of each
 
 
 class Distractors(NamedTuple):
@@ -123,7 +126,7 @@ class SceneContext:
         for name in names:
             try:
                 rows = usable_rows(self.first(self.scenes[name]))
-            except _BROKEN:  # the scene itself says why
+            except BROKEN:  # the scene itself says why
                 continue
             label = f"distractors from {name}"
             picked[name] = rows[choose_rows(chosen.seed, label, len(rows), chosen.keypoints)]
@@ -142,7 +145,7 @@ def evaluate_scene(scene: Scene, context: SceneContext) -> ScenePart:
     seconds: dict[str, float] = {}
     try:
         first = context.first(scene)
-    except _BROKEN as error:
+    except BROKEN as error:
         failures = tuple(Failure(scene.name, f"1-{k}", str(error)) for k in pairs)
         return ScenePart(scene.name, dict.fromkeys(context.evaluation.tau, ()), failures=failures)
     _add(seconds, first.seconds)
@@ -180,16 +183,18 @@ class _SceneEvaluation:
         self.samples = [self._sample(first, 1)]
         self.failures: list[Failure] = []
         self.notes = list(_notes(scene, 1, context.descriptor, first))
+        self.described = len(first.described)
 
     def add(self, k: int) -> None:
         """Evaluate the pair of images 1 and k."""
         try:
             side = self.context.side(self.scene, k, self.first)
-        except _BROKEN as error:
+        except BROKEN as error:
             self.failures.append(Failure(self.scene.name, f"1-{k}", str(error)))
             return
         _add(self.seconds, side.seconds)
         self.notes += _notes(self.scene, k, self.context.descriptor, side)
+        self.described += len(side.described)
         with timed(self.seconds, "truth"):
             truths = self._truths(k, side)
         vectors, lost = whole_rows(side)
@@ -261,6 +266,8 @@ class _SceneEvaluation:
             tuple(self.samples),
             self.metric,
             self.seconds,
+            self.described,
+            self.vectors.itemsize * self.vectors.shape[1],
         )
 
     def _count_pooled(self, task: str, chosen: DistractorSettings) -> list[CandidateCounts]:

@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.arrays import or_none
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
-from assay.stats import Interval
+from assay.stats import Interval, interval
 from assay.tables.table import Cell, Table
 from assay.tasks.descriptors.pooled_hits import RULES, TASKS, PooledResult
 from assay.tasks.descriptors.workbench_csv import row_with_metadata
 
 if TYPE_CHECKING:
     from assay.tasks.descriptors.compare import CategorySummary
-    from assay.tasks.descriptors.result import DescriptorResult
+    from assay.tasks.descriptors.result import DescriptorCost, DescriptorResult
 
 __all__ = [
     "category_data",
     "category_table",
     "descriptor_record",
+    "ends_of",
+    "interval_aggregate",
+    "interval_data",
     "rank_table",
     "result_data",
     "scene_table",
@@ -33,35 +36,22 @@ __all__ = [
 
 _HEADLINE: Final = ("Success@1", "Success@10")
 _LAST: Final = "metadata"
+_ABOUT: Final = ("descriptor", "category", "scenes", "queries", "excluded", "failed")
 
 
 def category_table(summaries: Sequence[CategorySummary]) -> Table:
     """A row for each descriptor and category, with both kinds of mean and their intervals."""
     level = f"{100 * summaries[0].micro.level:g} %"
-    columns = (
-        "descriptor",
-        "category",
-        "scenes",
-        "queries",
-        "excluded",
-        "failed",
-        "mAP (micro)",
-        level,
-        "mAP (macro)",
-        level,
-        *_HEADLINE,
-        "chance mAP",
-    )
+    means = ("mAP (micro)", level, "mAP (macro)", level)
+    columns = (*_ABOUT, *means, *_HEADLINE, "chance mAP")
     best = {one.category: _best(summaries, one.category) for one in summaries}
     rows = [
         (
-            Cell(one.descriptor),
-            Cell(one.category),
-            *(Cell(n, "count") for n in (one.scenes, one.queries, one.excluded, one.failed)),
+            *_about(one),
             Cell(one.micro.estimate, "fraction", one.micro.estimate == best[one.category]),
-            Cell(_ends(one.micro), "figure"),
+            Cell(ends_of(one.micro), "figure"),
             Cell(one.macro.estimate, "fraction"),
-            Cell(_ends(one.macro), "figure"),
+            Cell(ends_of(one.macro), "figure"),
             *(Cell(one.means.get(name), "fraction") for name in _HEADLINE),
             Cell(one.chance, "fraction"),
         )
@@ -70,41 +60,52 @@ def category_table(summaries: Sequence[CategorySummary]) -> Table:
     return Table(columns, tuple(rows))
 
 
+def _about(one: CategorySummary) -> list[Cell]:
+    counts = [Cell(getattr(one, name), "count") for name in _ABOUT[2:]]
+    return [Cell(one.descriptor), Cell(one.category), *counts]
+
+
 def _best(summaries: Sequence[CategorySummary], category: str) -> float:
     values = [one.micro.estimate for one in summaries if one.category == category]
     known = [value for value in values if not math.isnan(value)]
     return max(known) if len(known) > 1 else math.nan
 
 
-def _ends(one: Interval) -> str | None:
+def ends_of(one: Interval) -> str | None:
+    """The ends of an interval as tables show them; None without any."""
     return None if math.isnan(one.low) else f"[{one.low:.4f}, {one.high:.4f}]"
+
+
+def interval_data(one: Interval) -> dict[str, Any]:
+    """A mean with its interval as plain data; undefined numbers are None."""
+    ends = {"low": or_none(one.low), "high": or_none(one.high)}
+    about = {"level": one.level, "method": one.method, "note": one.note}
+    return {"mean": or_none(one.estimate), **ends, **about}
+
+
+def interval_aggregate(measure: str, one: Interval, **about: Any) -> Aggregate:
+    """A mean with its interval as a number of a stored run; scenes were resampled as a whole."""
+    return Aggregate(
+        measure,
+        one.estimate,
+        low=one.low,
+        high=one.high,
+        level=one.level,
+        method=one.method,
+        clusters="scene",
+        **{"n": one.n, "note": one.note, **about},
+    )
 
 
 def category_data(summaries: Sequence[CategorySummary]) -> Table:
     """The same for programs: every digit, the ends of intervals in columns of their own."""
     names = list(summaries[0].means)
-    columns = (
-        "descriptor",
-        "category",
-        "scenes",
-        "queries",
-        "excluded",
-        "failed",
-        "true_map_micro",
-        "micro_low",
-        "micro_high",
-        "true_map_macro_by_scene",
-        "macro_low",
-        "macro_high",
-        *names,
-        "chance",
-        "ceiling",
-    )
+    micro = ("true_map_micro", "micro_low", "micro_high")
+    macro = ("true_map_macro_by_scene", "macro_low", "macro_high")
+    columns = (*_ABOUT, *micro, *macro, *names, "chance", "ceiling")
     rows = [
         (
-            Cell(one.descriptor),
-            Cell(one.category),
-            *(Cell(n, "count") for n in (one.scenes, one.queries, one.excluded, one.failed)),
+            *_about(one),
             *(
                 Cell(value, "fraction")
                 for mean in (one.micro, one.macro)
@@ -119,38 +120,59 @@ def category_data(summaries: Sequence[CategorySummary]) -> Table:
     return Table(columns, tuple(rows))
 
 
-def task_table(results: Sequence[DescriptorResult], rule: str) -> Table | None:
+def task_table(
+    results: Sequence[DescriptorResult], rule: str, resampling: Mapping[str, Any]
+) -> Table | None:
     """Verification, retrieval and image tasks, with the counts of labels; None without any."""
-    rows = [row for one in results for row in _task_rows(one, rule)]
-    columns = ("descriptor", "task", "AP", "+1", "0", "-1")
+    rows = [row for one in results for row in _task_rows(one, rule, resampling)]
+    level = f"{100 * resampling.get('level', 0.95):g} %"
+    columns = ("descriptor", "task", "AP", level, "+1", "0", "-1")
     return Table(columns, tuple(rows)) if rows else None
 
 
-def _task_rows(result: DescriptorResult, rule: str) -> list[tuple[Cell, ...]]:
+def _task_rows(
+    result: DescriptorResult, rule: str, resampling: Mapping[str, Any]
+) -> list[tuple[Cell, ...]]:
     rows = []
     for task in TASKS:
         found = result.task(task)
         if found is None:
             continue
-        counts = [Cell(n, "count") for n in found.counts().values()]
-        kinds = {"pooled": found.mean(rule)}
-        if task == "retrieval":
-            kinds["per query"] = found.query_mean(rule)
-        for kind, value in kinds.items():
-            name = f"keypoint {task}, {kind} ({rule})"
-            rows.append((Cell(result.name), Cell(name), Cell(value, "fraction"), *counts))
         right, wrong = found.author_counts()
-        judged = [Cell(n, "count") for n in (right, None, wrong)]
-        mean = Cell(found.author_mean(), "fraction")
-        rows.append((Cell(result.name), Cell(f"keypoint {task} (authors)"), mean, *judged))
-    for name, scores in (
-        ("image matching", result.matching),
-        ("image retrieval", result.image_retrieval),
-    ):
-        if scores is not None:
-            mean = Cell(scores.mean(empty="skip")["AP"], "fraction")
-            rows.append((Cell(result.name), Cell(name), mean, *[Cell(None, "count")] * 3))
+        counts: dict[str, Sequence[int | None]] = {"authors": (right, None, wrong)}
+        for kind in _kinds(task):
+            name = f"keypoint {task} (authors)"
+            if kind != "authors":
+                name = f"keypoint {task}, {kind} ({rule})"
+            one = found.interval(kind, rule, **resampling)
+            labels = counts.get(kind, tuple(found.counts().values()))
+            rows.append(_task_row(result.name, name, one, labels))
+    for task, one in image_intervals(result, resampling).items():
+        rows.append(_task_row(result.name, task.replace("_", " "), one, (None, None, None)))
     return rows
+
+
+def _kinds(task: str) -> tuple[str, ...]:
+    return ("pooled", "per query", "authors") if task == "retrieval" else ("pooled", "authors")
+
+
+def _task_row(
+    name: str, task: str, one: Interval, counts: Sequence[int | None]
+) -> tuple[Cell, ...]:
+    value = (Cell(one.estimate, "fraction"), Cell(ends_of(one), "figure"))
+    return (Cell(name), Cell(task), *value, *(Cell(n, "count") for n in counts))
+
+
+def image_intervals(result: DescriptorResult, resampling: Mapping[str, Any]) -> dict[str, Interval]:
+    """Image matching and image retrieval, as far as they were evaluated; scenes are resampled."""
+    tasks = {"image_matching": result.matching, "image_retrieval": result.image_retrieval}
+    return {
+        name: interval(
+            scores["AP"], clusters=scores.groups["scene"], bounds=(0.0, 1.0), **resampling
+        )
+        for name, scores in tasks.items()
+        if scores is not None
+    }
 
 
 def scene_table(results: Sequence[DescriptorResult]) -> Table:
@@ -184,18 +206,23 @@ def rank_table(results: Sequence[DescriptorResult]) -> Table:
     return Table(("rank", *(result.name for result in results)), tuple(rows))
 
 
-def timing_table(results: Sequence[DescriptorResult]) -> Table:
-    """Seconds of each stage, a row for each descriptor."""
-    stages = list(dict.fromkeys(stage for one in results for stage in one.timings))
+def timing_table(costs: Sequence[tuple[str, Mapping[str, float], DescriptorCost]]) -> Table:
+    """By descriptor seconds of each stage, then bytes and time of one descriptor."""
+    stages = list(dict.fromkeys(stage for _, timings, _ in costs for stage in timings))
     rows = [
-        (Cell(one.name), *(Cell(_seconds(one.timings.get(stage)), "figure") for stage in stages))
-        for one in results
+        (
+            Cell(name),
+            *(Cell(_rounded(timings.get(stage), 2), "figure") for stage in stages),
+            Cell(cost.row_bytes or None, "count"),
+            Cell(_rounded(cost.microseconds, 1), "figure"),
+        )
+        for name, timings, cost in costs
     ]
-    return Table(("seconds", *stages), tuple(rows))
+    return Table(("seconds", *stages, "bytes each", "µs each"), tuple(rows))
 
 
-def _seconds(value: float | None) -> str | None:
-    return None if value is None else f"{value:.2f}"
+def _rounded(value: float | None, digits: int) -> str | None:
+    return None if value is None else f"{value:.{digits}f}"
 
 
 def wide_table(results: Sequence[DescriptorResult], rule: str) -> Table:
@@ -213,7 +240,11 @@ def _cell(value: Any) -> Cell:
 
 
 def result_data(
-    result: DescriptorResult, summaries: Sequence[CategorySummary], *, rule: str
+    result: DescriptorResult,
+    summaries: Sequence[CategorySummary],
+    *,
+    rule: str,
+    resampling: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Everything about one descriptor; undefined numbers are None."""
     row = row_with_metadata(result, rule=rule)
@@ -233,8 +264,14 @@ def result_data(
         "chance": _plain_numbers(result.chance()),
         "ceiling": _plain_numbers(result.ceiling()),
         "tasks": {
-            task: _task_data(result, found) for task in TASKS if (found := result.task(task))
+            task: _task_data(result, found, rule, resampling)
+            for task in TASKS
+            if (found := result.task(task))
         },
+        "image_tasks": {
+            name: interval_data(one) for name, one in image_intervals(result, resampling).items()
+        },
+        "bytes_per_descriptor": result.cost.row_bytes or None,
         "timings": dict(result.timings),
         "failures": [asdict(one) for one in result.failures],
     }
@@ -247,7 +284,9 @@ def _plain_numbers(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _task_data(result: DescriptorResult, found: PooledResult) -> dict[str, Any]:
+def _task_data(
+    result: DescriptorResult, found: PooledResult, rule: str, resampling: Mapping[str, Any]
+) -> dict[str, Any]:
     names = ("", *result.category_names)
     means = {
         rule: _plain_numbers(
@@ -261,6 +300,15 @@ def _task_data(result: DescriptorResult, found: PooledResult) -> dict[str, Any]:
         "pooled": means,
         "per_query": _plain_numbers(per_query),
         "authors": _plain_numbers(authors),
+        "intervals": {
+            kind: {
+                name or "all": interval_data(
+                    found.interval(kind, rule, category=name or None, **resampling)
+                )
+                for name in names
+            }
+            for kind in _kinds(found.scenes[0].task)
+        },
         "labels": found.counts(),
         "distractors": {
             one.scene: {
@@ -280,6 +328,7 @@ def descriptor_record(
     name: str = "",
     config: Mapping[str, Any] | None = None,
     seeds: Mapping[str, Any] | None = None,
+    resampling: Mapping[str, Any] | None = None,
 ) -> RunRecord:
     """The record of one descriptor; its scenes are resampled as a whole."""
     row = row_with_metadata(result, rule=rule)
@@ -299,13 +348,16 @@ def descriptor_record(
         seeds=seeds or {},
         chance=result.chance(),
         ceiling=result.ceiling(),
-        aggregates=_aggregates(result, rule, row),
+        aggregates=_aggregates(result, rule, row, resampling or {}),
         clusters="scene",
+        resampling=resampling or {},
         wide=row,
     )
 
 
-def _aggregates(result: DescriptorResult, rule: str, row: Mapping[str, Any]) -> list[Aggregate]:
+def _aggregates(
+    result: DescriptorResult, rule: str, row: Mapping[str, Any], resampling: Mapping[str, Any]
+) -> list[Aggregate]:
     """Values that are not plain means over keypoints."""
     found = [
         Aggregate(
@@ -323,19 +375,13 @@ def _aggregates(result: DescriptorResult, rule: str, row: Mapping[str, Any]) -> 
         pooled = result.task(task)
         for name in ("", *result.category_names) if pooled is not None else ():
             subset = f"{task}/{name}" if name else task
-            value = pooled.mean(rule, category=name or None) if pooled else math.nan
-            found.append(
-                Aggregate("PooledAP", value, average="pooled", subset=subset, note=f"rule {rule}")
-            )
-            value = pooled.author_mean(name or None) if pooled else math.nan
-            found.append(Aggregate("PooledAP", value, average="authors", subset=subset))
-    for name, scores in (
-        ("image_matching_map", result.matching),
-        ("image_retrieval_map", result.image_retrieval),
-    ):
-        if scores is not None:
-            value = scores.mean(empty="skip")["AP"]
-            found.append(Aggregate(name, value, average="images", n=scores.n_queries))
+            for kind, note in (("pooled", f"rule {rule}"), ("authors", "")):
+                assert pooled is not None
+                one = pooled.interval(kind, rule, category=name or None, **resampling)
+                about = {"average": kind, "subset": subset, "note": note or one.note}
+                found.append(interval_aggregate("PooledAP", one, **about))
+    for name, one in image_intervals(result, resampling).items():
+        found.append(interval_aggregate(f"{name}_map", one, average="images"))
     precision, by_scene = row["mean_precision"], row["legacy_macro_precision_by_scene"]
     found.append(Aggregate("mean_precision", precision, n=len(result.pairs)))
     found.append(Aggregate("mean_precision", by_scene, average="macro", by_column="scene"))

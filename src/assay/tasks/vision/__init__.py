@@ -28,7 +28,6 @@ from assay.tasks.vision.pair import (
     PairData,
     Side,
     describe_image,
-    join_sides,
     make_pair,
     true_matches,
 )
@@ -51,7 +50,6 @@ __all__ = [
     "draw_pair",
     "find_scenes",
     "inside_border",
-    "join_sides",
     "make_demo_scenes",
     "make_pair",
     "match_truth",

@@ -17,9 +17,12 @@ from assay.io.atomic import atomic_write
 from assay.native.random_words import stream_key, words
 from assay.stats.samples import check_seed
 from assay.tasks.vision.images import Image, opencv, read_image, steady
+from assay.tasks.vision.keypoints import Keypoints, inside_border, project, strongest
+from assay.tasks.vision.opencv_features import detect
+from assay.tasks.vision.patch_networks import cut_patches
 from assay.tasks.vision.scenes import Scene
 
-__all__ = ["DEMO_PICTURES", "make_demo_scenes", "write_scenes"]
+__all__ = ["DEMO_PICTURES", "make_demo_patches", "make_demo_scenes", "write_scenes"]
 
 DEMO_PICTURES: Final = {
     "i_camera": "camera.png",
@@ -29,6 +32,7 @@ DEMO_PICTURES: Final = {
     "v_brick": "brick.png",
     "v_coffee": "coffee.png",
 }
+_PATCH: Final = 65  # pixels of a side, as in HPatches
 _HARDEST: Final = 0.22  # share of a side by which a corner moves in the last image
 
 
@@ -48,6 +52,43 @@ def make_demo_scenes(
     key = stream_key(check_seed(seed), "demo scenes")
     numbers = {name: at for at, name in enumerate(DEMO_PICTURES)}
     return [_scene(name, key + (numbers[name] << 40), n_images) for name in chosen]
+
+
+def make_demo_patches(*, seed: int = 0, patches: int = 24) -> dict[str, dict[str, Image]]:
+    """Patches of the demo scenes as HPatches has them, by scene and file: ref, e1, …, h1, …, t5.
+
+    Around keypoints of image 1, and around their projections into the other images, moved, turned
+    and scaled: a little in easy ones, more in hard and tough ones.
+    """
+    key = stream_key(check_seed(seed), "demo scenes") + (1 << 39)
+    return {
+        scene.name: _patches_of(scene, key + (number << 40), patches)
+        for number, scene in enumerate(make_demo_scenes(seed=seed))
+    }
+
+
+def _patches_of(scene: Scene, key: int, n: int) -> dict[str, Image]:
+    # Not SIFT, which finds some places twice: their patches would be the same.
+    first = inside_border(detect(scene.image(1), "akaze"), scene.image(1).shape)
+    ahead = {k: project(first, scene.homographies[k], scene.image(k).shape) for k in scene.pairs}
+    seen = [first.ids.match(points.ids) >= 0 for points in ahead.values()]
+    chosen = strongest(first.take(np.all(seen, axis=0)), n)
+    found = {"ref": cut_patches(scene.image(1), chosen, side=_PATCH, upright=True)}
+    for number, letter in enumerate("eht", start=1):
+        for k, points in ahead.items():
+            own = points.take(chosen.ids.match(points.ids))
+            draw = _uniform(key + (number << 30) + (k << 20), 4 * len(own))
+            moved = _moved(own, draw, 0.15 * number)
+            found[f"{letter}{k - 1}"] = cut_patches(scene.image(k), moved, side=_PATCH)
+    return found
+
+
+def _moved(keypoints: Keypoints, draw: Floats, most: float) -> Keypoints:
+    """Keypoints by up to `most` of their scale and an octave elsewhere, and 60° · `most` turned."""
+    x, y, turn, grow = most * (2 * draw.reshape(4, -1) - 1)
+    places = keypoints.xy + (keypoints.size / 2 * np.stack([x, y])).T
+    size = keypoints.size * 2.0**grow
+    return Keypoints.of(places, keypoints.ids, size=size, angle=60 * turn % 360)
 
 
 def write_scenes(scenes: Iterable[Scene], folder: str | os.PathLike[str]) -> None:

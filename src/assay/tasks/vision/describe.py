@@ -33,6 +33,7 @@ from assay.tasks.vision.images import Image, as_bgr
 from assay.tasks.vision.keypoint_sources import FEATURES, fill_path
 from assay.tasks.vision.keypoints import Keypoints
 from assay.tasks.vision.opencv_features import DescribedRows
+from assay.tasks.vision.patch_networks import describe_keypoints, network_file
 
 __all__ = ["DESCRIPTORS", "Described", "by_function", "describe", "from_file", "is_file"]
 
@@ -197,9 +198,10 @@ def describe(
 ) -> Described:
     """Describe keypoints by SIFT, RootSIFT, RGBSIFT, DSP-SIFT, DSP-RGBSIFT, ORB, BRISK or AKAZE.
 
-    A spec may also be an array file (`{scene}` and `{image}` in it are filled from `names`), or
-    `module:function`. `options` go to OpenCV or to the function. A keypoint that cannot be
-    described, or whose descriptor is all zeros, has failed; NaN is refused.
+    A spec may also be an array file (`{scene}` and `{image}` in it are filled from `names`), a
+    network of patches (`onnx:FILE`, `torch:FILE`) or `module:function`. `options` go to OpenCV, the
+    patches (`PatchOptions`) or the function. A keypoint that cannot be described, or whose
+    descriptor is all zeros, has failed; NaN is refused.
     """
     checks.require(spec, str, "A descriptor", "a name such as 'SIFT', a file or 'module:function'")
     if not len(keypoints):
@@ -226,6 +228,9 @@ def _rows(
     known = {_plain(name): family for name, family in DESCRIPTORS.items()}
     if _plain(spec) in known:
         return known[_plain(spec)](image, keypoints, options)
+    if network_file(spec) is not None:
+        values = describe_keypoints(spec, image, keypoints, options)
+        return DescribedRows(np.arange(len(keypoints)), values)
     if is_file(spec):
         return from_file(spec, keypoints, names)
     if ":" in spec:
@@ -233,7 +238,7 @@ def _rows(
     hint = did_you_mean(spec, DESCRIPTORS)
     raise UsageError(
         f"Unknown descriptor {spec!r}.{hint} There are {', '.join(DESCRIPTORS)}; .npy and .npz "
-        "files; and functions, written module:function."
+        "files; networks, written onnx:FILE or torch:FILE; and functions, written module:function."
     )
 
 

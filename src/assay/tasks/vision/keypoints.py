@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -101,16 +101,9 @@ class Keypoints:
         """Some of the keypoints, by their places or by a mask."""
         chosen = np.asarray(places)
         at = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
-        return Keypoints(
-            self.ids.take(at),
-            _frozen(self.xy[at]),
-            _frozen(self.size[at]),
-            _frozen(self.angle[at]),
-            _frozen(self.response[at]),
-            _frozen(self.octave[at]),
-            _frozen(self.level[at]),
-            self.detector,
-        )
+        columns = ("xy", "size", "angle", "response", "octave", "level")
+        chosen_rows = {name: _frozen(getattr(self, name)[at]) for name in columns}
+        return replace(self, ids=self.ids.take(at), **chosen_rows)
 
 
 def project(keypoints: Keypoints, H: Any, shape: tuple[int, ...]) -> Keypoints:
@@ -233,17 +226,7 @@ def shared(
     rows = np.flatnonzero(ahead >= 0)
     rows = rows[back[ahead[rows]] == rows]
     ours, theirs = left.take(rows), right.take(ahead[rows])
-    renamed = Keypoints(
-        ours.ids,
-        theirs.xy,
-        theirs.size,
-        theirs.angle,
-        theirs.response,
-        theirs.octave,
-        theirs.level,
-        theirs.detector,
-    )
-    return ours, renamed
+    return ours, replace(theirs, ids=ours.ids)
 
 
 def _require_pixels(value: float, name: str) -> None:

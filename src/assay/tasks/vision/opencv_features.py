@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -310,15 +311,7 @@ def _pool_sizes(channel: Image, keypoints: Keypoints, options: Mapping[str, Any]
     n = len(keypoints)
     rows = np.repeat(np.arange(n), len(sizes))
     every = keypoints.take(rows)
-    scaled = Keypoints(
-        every.ids,
-        every.xy,
-        every.size * np.tile(sizes, n),
-        every.angle,
-        every.response,
-        every.octave,
-        every.level,
-    )
+    scaled = replace(every, size=every.size * np.tile(sizes, n), detector="")
     places, values = _sift(channel, scaled, rest)
     # SIFT leaves out what lies outside the image only: all sizes of a keypoint, or none.
     pooled = values.astype(np.float64).reshape(-1, len(sizes), values.shape[1]).mean(axis=1)

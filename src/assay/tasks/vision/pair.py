@@ -26,6 +26,7 @@ from assay.tasks.vision.keypoint_sources import (
     project_keypoints,
 )
 from assay.tasks.vision.keypoints import Keypoints
+from assay.tasks.vision.patch_networks import load_network, network_file
 from assay.tasks.vision.scenes import Scene
 
 __all__ = [
@@ -33,7 +34,6 @@ __all__ = [
     "PairData",
     "Side",
     "describe_image",
-    "join_sides",
     "make_pair",
     "timed",
     "true_matches",
@@ -149,33 +149,6 @@ def make_pair(
         options=options,
         projected=left.keypoints if settings.source == "project" else None,
     )
-    return join_sides(
-        scene,
-        k,
-        left=left,
-        right=right,
-        descriptor=descriptor,
-        taus=radii,
-        one_to_one=one_to_one,
-        symmetric=symmetric,
-        by_id=settings.source == "project",
-    )
-
-
-def join_sides(
-    scene: Scene,
-    k: int,
-    *,
-    left: Side,
-    right: Side,
-    descriptor: str,
-    taus: Iterable[float] = (3.0,),
-    one_to_one: bool = False,
-    symmetric: bool = False,
-    by_id: bool = False,
-) -> PairData:
-    """The pair of two images that were described; `by_id` if the keypoints were projected."""
-    radii = check_taus(taus)
     seconds = _add_seconds(left.seconds, right.seconds)
     with timed(seconds, "truth"):
         whole = true_matches(
@@ -186,7 +159,7 @@ def join_sides(
             taus=radii,
             one_to_one=one_to_one,
             symmetric=symmetric,
-            by_id=by_id,
+            by_id=settings.source == "project",
         )
         truths, counts = _select_described(whole, left, right)
     return PairData(
@@ -226,6 +199,9 @@ def describe_image(
             found = keypoints_of(scene, k, image, settings, detections)
         else:
             found = project_keypoints(scene, k, projected, image.shape, border=settings.border)
+    if network_file(descriptor) is not None:
+        with timed(seconds, "load"):  # once for all images
+            load_network(descriptor)
     with timed(seconds, "describe"):
         names = {"scene": scene.name, "image": k}
         described = describe(image, found, descriptor, options=options, names=names)

@@ -25,18 +25,66 @@
   }
   // Empty fields would only lengthen the address.
   for (const form of all("form[data-short]")) {
+    const columns = [...form.querySelectorAll("details[data-usual] input")];
+    const start = columns.map((box) => box.checked).join();
     form.addEventListener("submit", () => {
       for (const field of form.elements) if (field.name && !field.value) field.disabled = true;
+      const same = columns.map((box) => box.checked).join() === start;
+      if (same) for (const box of columns) box.disabled = true; // nobody chose any
     });
     addEventListener("pageshow", () => { for (const field of form.elements) field.disabled = false; });
   }
 
+  // A view is an address; this browser keeps those that got a name.
+  const views = one("[data-views]");
+  const key = "assay-views";
+  const read = () => {
+    try {
+      const found = JSON.parse(localStorage.getItem(key) ?? "[]");
+      return found.filter((view) => typeof view.name === "string" && /^\?/.test(view.search));
+    } catch { return []; }
+  };
+  const write = (found) => {
+    try { localStorage.setItem(key, JSON.stringify(found)); } catch { /* this page only */ }
+    list(found);
+  };
+  const list = (found) => {
+    const saved = views.querySelector("[data-saved]");
+    saved.replaceChildren(...found.flatMap((view) => {
+      const link = document.createElement("a");
+      link.href = `/runs${view.search}`;
+      link.textContent = view.name;
+      if (view.search === location.search) link.setAttribute("aria-current", "true");
+      const drop = document.createElement("button");
+      drop.type = "button";
+      drop.textContent = "×";
+      drop.setAttribute("aria-label", `Forget the view ${view.name}`);
+      drop.addEventListener("click", () => write(read().filter((other) => other.name !== view.name)));
+      return [link, drop];
+    }));
+    if (!found.length) saved.textContent = "none saved";
+  };
+  if (views) {
+    views.hidden = false;
+    list(read());
+    const form = views.querySelector("form");
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      const name = form.elements.view.value.trim();
+      if (!name) return;
+      form.reset();
+      const search = location.search || "?";
+      write([...read().filter((view) => view.name !== name), { name, search }]);
+    });
+  }
+
   // The compare button shows how many runs are selected.
   const compare = one("#compare-chosen");
+  const diff = one("#diff-chosen");
   const selected = () => all("input[name=run]:checked").length;
   const count = () => {
     const n = selected();
-    compare.disabled = n < 2;
+    compare.disabled = diff.disabled = n < 2;
     compare.textContent = n < 2 ? "Select runs to compare" : `Compare ${n} runs`;
   };
   if (compare) {
@@ -61,8 +109,11 @@
             continue;
           }
           shown.querySelector("[data-words]").textContent = run.shown_status;
-          const bar = shown.querySelector("progress");
-          if (bar && run.total > 0) { bar.max = run.total; bar.value = run.done; }
+          if (run.total > 0) {
+            const bar = shown.querySelector("progress") ?? shown.appendChild(document.createElement("progress"));
+            bar.max = run.total;
+            bar.value = run.done;
+          }
         }
       }
     } catch { /* the server is unreachable: try again later */ }

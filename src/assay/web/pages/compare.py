@@ -8,22 +8,28 @@ from functools import cached_property, partial
 from typing import Any, Final
 
 import numpy as np
+from markupsafe import Markup
 
 from assay.arrays import Floats, Ints, or_none
 from assay.comparison.alignment import comparable
 from assay.comparison.compare import Comparison
+from assay.comparison.slice_pages import slice_means_table, slice_pairs_table
 from assay.comparison.tables import data_table, method_note, pair_table, system_table
+from assay.core.text import signed
 from assay.errors import MeasureError, UsageError
 from assay.measures import parse
-from assay.report.svg import difference_bars, interval_strip
+from assay.report.heat import MOST_IN_MATRIX, pair_marks, pair_matrix
+from assay.report.svg import QueryBar, difference_bars, interval_strip
 from assay.store import Run
+from assay.store.overviews import list_group_columns
 from assay.store.run import names_of
 from assay.tables.svg import Scale
 from assay.tables.table import Cell, Table
 from assay.web.page import PageRequest, PageRoute, WebPage
 from assay.web.page_table import PageTable, Paging, order_by, rows_as_dicts, sort_links
-from assay.web.pages.query import read_texts, row_notes
 from assay.web.params import QueryParams, address, choose_measure, find_run, find_runs
+from assay.web.query_list import find_queries, read_texts, row_notes
+from assay.web.run_diff import setting_rows
 from assay.web.score_cache import MOST_COMPARED, Pending
 
 __all__ = ["ROUTE", "compare_page"]
@@ -43,17 +49,27 @@ def compare_page(request: PageRequest) -> WebPage:
     measure = choose_measure(request.params, measures)
     if not measure:
         raise UsageError("These runs have no measure in common.")
-    baseline = _baseline(request, runs, names)
+    ids = [run.id for run in runs]
+    with request.store.database.reading() as connection:
+        columns = list_group_columns(connection, ids)
+    column = request.params.get_name("slice", columns)
     page = WebPage(
         "compare",
         f"{len(runs)} runs compared",
-        {"runs": [run.id for run in runs], "measure": measure, "measures": measures},
+        {"runs": ids, "measure": measure, "measures": measures, "columns": columns},
         [_overview(request, runs, names, measures)],
-        {"runs": runs, "names": names, "measure": measure, "baseline": _baseline_id(request)},
+        {
+            "runs": runs,
+            "names": names,
+            "measure": measure,
+            "baseline": _baseline_id(request),
+            "column": column if column in columns else "",
+            "searched": request.params.get("q"),
+            "diff": address("/diff", run=ids),
+            "n_differing": sum(row.differs for row in setting_rows(runs)),
+        },
     )
-    comparison = request.cache.comparison(
-        request.store, runs, names, measure=measure, baseline=baseline, timeout=request.timeout
-    )
+    comparison = find_comparison(request, runs, measure, page.context["column"] or None)
     if isinstance(comparison, Pending):
         return replace(
             page,
@@ -63,16 +79,33 @@ def compare_page(request: PageRequest) -> WebPage:
     return _add_comparison(page, request, comparison, runs)
 
 
+def find_comparison(
+    request: PageRequest, runs: Sequence[Run], measure: str, column: str | None = None
+) -> Comparison | Pending:
+    """The comparison that the address asks for, or how long it has been under way."""
+    names = names_of(runs)
+    return request.cache.comparison(
+        request.store,
+        runs,
+        names,
+        measure=measure,
+        baseline=_baseline(request, runs, names),
+        slices=column,
+        timeout=request.timeout,
+    )
+
+
 def _add_comparison(
     page: WebPage, request: PageRequest, comparison: Comparison, runs: Sequence[Run]
 ) -> WebPage:
     """The page with the result of the comparison."""
-    queries = _QueryTable.of(request, comparison, runs)
+    queries = QueryTable.of(request, comparison, runs)
     return replace(
         page,
         data={**page.data, "comparison": comparison.to_dict(), "queries": queries.data()},
         tables=[
             _systems(request, comparison, runs),
+            *_slices(request, comparison),
             _pairs(request, comparison),
             *page.tables,
             queries.page_table(),
@@ -82,6 +115,8 @@ def _add_comparison(
             "verdict": comparison.verdict,
             "remarks": comparison.remarks,
             "method": method_note(comparison),
+            "matrix": _matrix(request, comparison, runs),
+            "sliced": _slice_sentences(comparison),
             "chart": queries.chart(),
             "counts": queries.counts(),
             "signature": comparison.signature,
@@ -161,6 +196,7 @@ def _systems(request: PageRequest, found: Comparison, runs: Sequence[Run]) -> Pa
             for mean, row in zip(means, table.rows, strict=True)
         ],
         picture_after=2,
+        picture_head="interval",
     )
 
 
@@ -170,6 +206,39 @@ def _pairs(request: PageRequest, found: Comparison) -> PageTable:
     shown, n = table.rows[:_MOST_PAIRS], len(table.rows)
     title = "Pairs" if n == len(shown) else f"The first {len(shown)} of {n:,} pairs"
     return PageTable("pairs", title, replace(table, rows=shown), csv=csv)
+
+
+def _matrix(request: PageRequest, found: Comparison, runs: Sequence[Run]) -> Markup:
+    """All pairs as a square of the best systems; nothing of two, or beside a baseline."""
+    measure = str(found.measures[0])
+    if len(runs) < 3 or found.baseline is not None:
+        return Markup("")
+    names, marks = pair_marks(found, measure)
+    ids = {name: run.id for name, run in zip(found.names, runs, strict=True)}
+
+    def link(i: int, j: int) -> str:
+        return address("/compare", run=[ids[names[i]], ids[names[j]]], measure=measure)
+
+    return Markup(pair_matrix(names[:MOST_IN_MATRIX], marks, link))
+
+
+def _slices(request: PageRequest, found: Comparison) -> list[PageTable]:
+    """Means and pairs in each slice of the queries, where they are asked for."""
+    if found.slices is None:
+        return []
+    measure, column = str(found.measures[0]), found.slices.column
+    csv = partial(request.params.address, f"{request.path}.csv", page=None)
+    pairs = slice_pairs_table(found.slices, measure)
+    shown = replace(pairs, rows=pairs.rows[:_MOST_PAIRS])
+    means = slice_means_table(found.slices, measure)
+    return [
+        PageTable("slices", f"Means by {column}", means, csv=csv(table="slices")),
+        PageTable("slice-pairs", f"Pairs by {column}", shown, csv=csv(table="slice-pairs")),
+    ]
+
+
+def _slice_sentences(found: Comparison) -> list[str]:
+    return [] if found.slices is None else found.slices.verdicts[str(found.measures[0])]
 
 
 def _overview(
@@ -195,7 +264,7 @@ def _overview(
     return PageTable("measures", "Means of all measures", Table(columns, rows), csv=csv)
 
 
-class _QueryTable:
+class QueryTable:
     """Every query with its value in each run, and the difference of the first two."""
 
     def __init__(
@@ -213,7 +282,7 @@ class _QueryTable:
         self._by, self._descending = _order(request.params, len(runs))
 
     @classmethod
-    def of(cls, request: PageRequest, found: Comparison, runs: Sequence[Run]) -> _QueryTable:
+    def of(cls, request: PageRequest, found: Comparison, runs: Sequence[Run]) -> QueryTable:
         """The first two runs, or the best one against the baseline or the next."""
         measure = str(found.measures[0])
         ranked = [one.name for one in found.standings_on(measure)]
@@ -223,7 +292,13 @@ class _QueryTable:
             names = (ranked[0], ranked[1])
         return cls(request, found, runs, names, found.values_on(measure))
 
-    def _positions(self) -> Ints:
+    @cached_property
+    def positions(self) -> Ints:
+        """The queries that were searched for, in the order that the address asks for."""
+        order = self._order()
+        return find_queries(self._request, self._runs, self._found.query_ids, order)
+
+    def _order(self) -> Ints:
         if self._by == "query":
             positions = np.arange(self._found.n_queries)
             return positions[::-1] if self._descending else positions
@@ -236,22 +311,22 @@ class _QueryTable:
         values = self._values[:, positions].T.tolist()
         differences = self.differences[positions].tolist()
         rows = tuple(
-            (Cell(query), *(Cell(value, "fraction") for value in own), Cell(d, "difference"))
+            (Cell(query), Cell(d, "difference"), *(Cell(value, "fraction") for value in own))
             for query, own, d in zip(ids, values, differences, strict=True)
         )
         first, second = self.names
-        return Table(("query", *self._found.names, f"{first} − {second}"), rows)
+        return Table(("query", f"{first} − {second}", *self._found.names), rows)
 
     def whole(self) -> Table:
         """Every query, for CSV."""
-        return self._table(self._positions())
+        return self._table(self.positions)
 
     def _paging(self) -> Paging:
-        return Paging.of(self._request.params, self._request.path, self._found.n_queries)
+        return Paging.of(self._request.params, self._request.path, len(self.positions))
 
     @cached_property
     def _page(self) -> Table:
-        return self._table(self._positions()[self._paging().rows])
+        return self._table(self.positions[self._paging().rows])
 
     @cached_property
     def _texts(self) -> dict[str, str]:
@@ -261,20 +336,14 @@ class _QueryTable:
     def page_table(self) -> PageTable:
         """The queries on this page."""
         request, paging, table = self._request, self._paging(), self._page
-        last = len(table.columns) - 1
-        keys = {0: "query", **{i: str(i) for i in range(1, last)}, last: "difference"}
-        runs = [run.id for run in self._runs]
-        measure = str(self._found.measures[0])
+        keys = dict(enumerate(["query", "difference", *map(str, range(1, len(self._runs) + 1))]))
         return PageTable(
             "queries",
             "Queries",
             table,
             csv=request.params.address(f"{request.path}.csv", table="queries", page=None),
-            links=[
-                {0: address("/query", run=runs, query=row[0].value, measure=measure)}
-                for row in table.rows
-            ],
-            classes=[{last: _sign(row[last].value)} for row in table.rows],
+            links=[{0: self._link(row[0].value)} for row in table.rows],
+            classes=[{1: _sign(row[1].value)} for row in table.rows],
             sort_links=sort_links(
                 request.params,
                 request.path,
@@ -285,6 +354,20 @@ class _QueryTable:
             ),
             paging=paging,
             notes=row_notes(self._texts, [row[0].value for row in table.rows]),
+        )
+
+    def _link(self, query: Any) -> str:
+        """The page of a query, whose neighbours are those of this list."""
+        params = self._request.params
+        kept = {key: params.get(key) or None for key in ("q", "baseline")}
+        return address(
+            "/query",
+            run=[run.id for run in self._runs],
+            query=query,
+            measure=str(self._found.measures[0]),
+            sort=self._by,
+            order="down" if self._descending else "up",
+            **kept,
         )
 
     def data(self) -> dict[str, Any]:
@@ -302,9 +385,13 @@ class _QueryTable:
     def chart(self) -> Any:
         """Differences of all queries, sorted."""
         first, second = self.names
-        return difference_bars(
-            self.differences, f"{first} − {second}, queries sorted by difference"
-        )
+        words = f"{first} − {second}, queries sorted by difference"
+        return difference_bars(self.differences, words, self._describe_bar)
+
+    def _describe_bar(self, position: int) -> QueryBar:
+        query = self._found.query_ids[position]
+        tip = f"{query}: {signed(float(self.differences[position]))}"
+        return QueryBar(self._link(query), tip)
 
     def counts(self) -> str:
         """On how many queries the first of the pair is better, equal and worse."""

@@ -1,17 +1,18 @@
-"""The leaderboard of a dataset: means with intervals, chance, and group letters."""
+"""The leaderboard of a dataset: means with intervals, group letters, other measures and costs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
 
 from assay.comparison.verdict import describe_test
 from assay.errors import AssayError
-from assay.report.svg import interval_strip
+from assay.report.svg import CostPoint, cost_picture, interval_strip
 from assay.stats.ranks import split_letters
 from assay.store import Run, Store
+from assay.store.overviews import RunCosts, read_costs, read_means
 from assay.store.run import names_of
 from assay.store.summaries import (
     RunMean,
@@ -22,6 +23,8 @@ from assay.store.summaries import (
 )
 from assay.tables.svg import Scale
 from assay.tables.table import Cell, Table
+from assay.web.costs import COSTS
+from assay.web.moments import exact_moment, format_moment
 from assay.web.page import PageRequest, PageRoute, WebPage
 from assay.web.page_table import PageTable, Paging
 from assay.web.params import address, choose_dataset, choose_measure
@@ -30,6 +33,7 @@ from assay.web.score_cache import MOST_COMPARED, Pending
 __all__ = ["ROUTE", "leaderboard_page"]
 
 _MOST_VALUES: Final = 500_000  # runs × queries whose letters take seconds, not minutes
+_OTHERS: Final = 3  # measures beside the one that ranks, unless they are chosen
 _KINDS: Final = {"newest": "the newest run of each name", "all": "all runs"}
 
 
@@ -43,42 +47,81 @@ def leaderboard_page(request: PageRequest) -> WebPage:
         rows = find_means(connection, measure, dataset=dataset) if measure else []
         kind = request.params.get_choice("of", _KINDS, "newest")
         ranked = _rank(rows, newest=kind == "newest")
-        queries = set(query_checksums(connection, [one.id for one in ranked]).values())
+        ids = [one.id for one in ranked]
+        queries = set(query_checksums(connection, ids).values())
+        also = _choose_others(request, measures, measure)
+        means, costs = read_means(connection, ids, also), read_costs(connection, ids)
     found = _find_letters(request, ranked, measure)
     letters = found.by_run
-    paging = Paging.of(request.params, request.path, len(ranked))
-    whole = _table(ranked, letters)
-    part = Table(whole.columns, whole.rows[paging.rows])
+    entries = [
+        _Entry(place, one, letters.get(one.id, ""), means.get(one.id, {}), costs.get(one.id))
+        for place, one in enumerate(ranked, 1)
+    ]
+    wanted = request.params.get("named_like")
+    shown = [one for one in entries if wanted.casefold() in one.run.name.casefold()]
+    paging = Paging.of(request.params, request.path, len(shown))
+    board = _Board(measure, also, entries, bool(letters))
     data = {
         "dataset": dataset,
         "measure": measure,
+        "also": also,
         "of": kind,
         "measures": measures,
         "datasets": [{"dataset": n, "runs": number, "last": last} for n, number, last in boards],
-        "total": len(ranked),
+        "total": len(shown),
         "number": paging.number,
         "letters_note": found.note,
         "query_sets": len(queries),
-        "runs": [
-            {**one.to_dict(), "place": place, "letters": letters.get(one.id, "")}
-            for place, one in enumerate(ranked, 1)
-        ][paging.rows],
+        "runs": [one.to_dict() for one in shown[paging.rows]],
     }
     title = f"Leaderboard of {dataset or 'runs without a dataset'}"
     return WebPage(
         "leaderboard",
         title,
         data,
-        [_page_table(request, ranked[paging.rows], part, measure, paging, bool(letters))],
+        [board.page_table(request, shown[paging.rows], paging)],
         {
             "kinds": _KINDS,
+            "named_like": wanted,
+            "chosen": bool(request.params.get_all("also")),
             "note": found.note,
             "retry_after": found.retry_after,
             "compare": _compare_link(found.family, measure),
             "mixed_conventions": len({one.conventions for one in ranked}) > 1,
+            **_cost_context(request, entries, measure),
         },
-        {"leaderboard": lambda: whole},
+        {"leaderboard": lambda: board.table(shown)},
     )
+
+
+def _choose_others(request: PageRequest, measures: Sequence[str], measure: str) -> list[str]:
+    """The measures beside the one that ranks: those of the address, else the first few."""
+    wanted = request.params.get_all("also")
+    if not wanted:
+        return [name for name in measures if name != measure][:_OTHERS]
+    return [name for name in measures if name in wanted and name != measure]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A run on the board: its place, letters, other means and costs."""
+
+    place: int
+    run: RunMean
+    letters: str
+    means: dict[str, float | None]
+    costs: RunCosts | None
+
+    def cost(self, key: str) -> float | None:
+        """One of the costs, if it is known."""
+        found: float | None = getattr(self.costs, key, None)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        costs = None if self.costs is None else asdict(self.costs)
+        more = {"letters": self.letters, "means": self.means, "costs": costs}
+        return {**self.run.to_dict(), "place": self.place, **more}
 
 
 def _rank(rows: Sequence[RunMean], *, newest: bool) -> list[RunMean]:
@@ -154,83 +197,112 @@ def _most_common(values: Iterable[str]) -> str:
     return next((value for value, _ in Counter(values).most_common(1)), "")
 
 
-def _table(ranked: Sequence[RunMean], letters: dict[int, str]) -> Table:
-    models = any(one.model for one in ranked)
-    rows = []
-    for place, one in enumerate(ranked, 1):
-        rows.append(
-            (
-                Cell(one.name),
-                Cell(place, "count"),
-                *([Cell(one.model)] if models else []),
-                Cell(one.value, "fraction"),
-                Cell(one.low, "fraction"),
-                Cell(one.high, "fraction"),
-                *([Cell(letters.get(one.id) or None)] if letters else []),
-                Cell(one.chance, "fraction"),
-                Cell(one.n, "count"),
-                Cell(one.id, "count"),
-                Cell(one.created[:10]),
-            )
+def _largest(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+class _Board:
+    """The table of a leaderboard: the columns that say something, in the order of their weight."""
+
+    def __init__(
+        self, measure: str, also: Sequence[str], entries: Sequence[_Entry], lettered: bool
+    ) -> None:
+        self.measure, self.also, self.entries, self.lettered = measure, also, entries, lettered
+        columns = {name: [one.means.get(name) for one in entries] for name in also}
+        self._top = {name: _largest(values) for name, values in columns.items()}
+        self._costs = [
+            key for key in COSTS if _largest(one.cost(key) for one in entries) is not None
+        ]
+        self._models = any(one.run.model not in ("", one.run.name) for one in entries)
+
+    def table(self, entries: Sequence[_Entry]) -> Table:
+        """Some rows of it."""
+        letters = ["group letters"] if self.lettered else []
+        costs = [COSTS[key].head for key in self._costs]
+        rest = ("chance", "queries", "place", *(["model"] if self._models else []), "run", "began")
+        columns = ("name", self.measure, *letters, *self.also, *costs, "from", "to", *rest)
+        return Table(columns, tuple(self._row(one) for one in entries))
+
+    def _row(self, one: _Entry) -> tuple[Cell, ...]:
+        run = one.run
+        means = [(one.means.get(name), self._top[name]) for name in self.also]
+        return (
+            Cell(run.name),
+            Cell(run.value, "fraction"),
+            *([Cell(one.letters or None)] if self.lettered else []),
+            *(Cell(value, "fraction", value is not None and value == top) for value, top in means),
+            *(Cell(one.cost(key), "fraction") for key in self._costs),
+            Cell(run.low, "fraction"),
+            Cell(run.high, "fraction"),
+            Cell(run.chance, "fraction"),
+            Cell(run.n, "count"),
+            Cell(one.place, "count"),
+            *([Cell(run.model)] if self._models else []),
+            Cell(run.id, "count"),
+            Cell(exact_moment(run.created)),
         )
-    optional = [["model"] if models else [], ["group letters"] if letters else []]
-    columns = (
-        "name",
-        "place",
-        *optional[0],
-        "mean",
-        "from",
-        "to",
-        *optional[1],
-        "chance",
-        "queries",
-        "run",
-        "began",
-    )
-    return Table(columns, tuple(rows))
+
+    def page_table(
+        self, request: PageRequest, entries: Sequence[_Entry], paging: Paging
+    ) -> PageTable:
+        """Some rows with their intervals drawn."""
+        table, runs = self.table(entries), [one.run for one in entries]
+        ends = [end for one in runs for end in (one.value, one.low, one.high)]
+        scale = Scale.around(ends).extend(one.chance for one in runs)
+        level = next((one.level for one in runs if one.level), None)
+        place = {name: i for i, name in enumerate(table.columns)}
+        forms = {place[COSTS[key].head]: COSTS[key].form for key in self._costs}
+        return PageTable(
+            "leaderboard",
+            f"{self.measure}, best first",
+            table,
+            csv=request.params.address(f"{request.path}.csv", page=None),
+            links=[{0: address(f"/run/{one.id}", measure=self.measure)} for one in runs],
+            pictures=[
+                interval_strip(
+                    scale,
+                    one.run.value,
+                    one.run.low,
+                    one.run.high,
+                    chance=one.run.chance,
+                    first=self._is_first(one),
+                )
+                for one in entries
+            ],
+            picture_after=1 + self.lettered,
+            picture_head=f"{100 * level:g} % interval" if level else "interval",
+            formats={**forms, place["began"]: format_moment},
+            run_ids=[one.id for one in runs],
+            run_labels=[f"Compare run {one.id}: {one.name}" for one in runs],
+            paging=paging,
+        )
+
+    def _is_first(self, one: _Entry) -> bool:
+        """Whether a run shares a letter with the best one."""
+        best = split_letters(self.entries[0].letters)
+        return bool(set(best) & set(split_letters(one.letters)))
 
 
-def _page_table(
-    request: PageRequest,
-    ranked: Sequence[RunMean],
-    table: Table,
-    measure: str,
-    paging: Paging,
-    lettered: bool,
-) -> PageTable:
-    ends = [end for one in ranked for end in (one.value, one.low, one.high)]
-    scale = Scale.around(ends).extend(one.chance for one in ranked)
-    level = next((one.level for one in ranked if one.level), None)
-    return PageTable(
-        "leaderboard",
-        f"{measure}, best first",
-        table,
-        csv=request.params.address(f"{request.path}.csv", page=None),
-        links=[{0: address(f"/run/{one.id}", measure=measure)} for one in ranked],
-        pictures=[
-            interval_strip(
-                scale,
-                one.value,
-                one.low,
-                one.high,
-                chance=one.chance,
-                first=lettered and _is_first(table, place),
-            )
-            for place, one in enumerate(ranked)
-        ],
-        picture_after=table.columns.index("to"),
-        picture_head=f"{100 * level:g} % interval" if level else "interval",
-        run_ids=[one.id for one in ranked],
-        run_labels=[f"Compare run {one.id}: {one.name}" for one in ranked],
-        paging=paging,
-    )
+def _cost_context(request: PageRequest, entries: Sequence[_Entry], measure: str) -> dict[str, Any]:
+    """The picture of quality against a cost, and the costs to choose from."""
+    points = {key: _cost_points(entries, key, measure) for key in COSTS}
+    known = [key for key in COSTS if len(points[key]) > 1]
+    if not known:
+        return {"costs": [], "cost": "", "cost_chart": ""}
+    cost = request.params.get_choice("cost", COSTS, known[0])
+    chart = cost_picture(points[cost], measure, COSTS[cost].axis, COSTS[cost].write)
+    return {"costs": [(key, COSTS[key].axis) for key in known], "cost": cost, "cost_chart": chart}
 
 
-def _is_first(table: Table, row: int) -> bool:
-    """Whether a run shares a letter with the best one."""
-    column = table.columns.index("group letters")
-    best, own = (split_letters(str(table.rows[i][column].value or "")) for i in (0, row))
-    return bool(set(best) & set(own))
+def _cost_points(entries: Sequence[_Entry], key: str, measure: str) -> list[CostPoint]:
+    points = []
+    for one in entries[:MOST_COMPARED]:
+        value = None if one.costs is None else COSTS[key].of(one.costs)
+        if value and one.run.value is not None:
+            href = address(f"/run/{one.run.id}", measure=measure)
+            ends = (one.run.low, one.run.high)
+            points.append(CostPoint(one.run.name, value, one.run.value, *ends, href))
+    return points
 
 
 def _compare_link(family: Sequence[int], measure: str) -> str:

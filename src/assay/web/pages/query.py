@@ -6,50 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 from starlette.exceptions import HTTPException
 
-from assay.arrays import or_none
-from assay.errors import UsageError
+from assay.arrays import Ints, or_none
+from assay.core.ids import Ids
+from assay.errors import AssayError, UsageError
 from assay.runs.results import QueryResults, ResultDoc
 from assay.scoring.scores import Scores
-from assay.store import Run, Store
+from assay.store import Run
 from assay.store.query import position_of
 from assay.store.run import names_of
-from assay.store.summaries import read_query_texts
 from assay.tables.table import Cell, Table
 from assay.web.page import PageRequest, PageRoute, WebPage
 from assay.web.page_table import PageTable, rows_as_dicts
+from assay.web.pages.compare import QueryTable, find_comparison
+from assay.web.pages.run import list_queries
 from assay.web.params import address, find_runs
+from assay.web.query_list import QueryNeighbours, neighbours_of
+from assay.web.score_cache import Pending
 
-__all__ = ["ROUTE", "query_page", "read_texts", "row_notes"]
-
-_LONGEST: Final = 160  # what fits beside an id; the page of the query has the whole text
-
-
-def read_texts(store: Store, runs: Sequence[Run], queries: Sequence[Any]) -> dict[str, str]:
-    """The beginnings of the texts of queries, by query id."""
-    names = [str(query) for query in queries]
-    with store.database.reading() as connection:
-        for run in runs:
-            found = read_query_texts(connection, run.id, names)
-            if found:
-                return {query: _shorten(text) for query, text in found.items()}
-    return {}
-
-
-def row_notes(texts: dict[str, str], queries: Sequence[Any]) -> list[str]:
-    """A text for each row of a table of queries; nothing where there are none at all."""
-    return [texts.get(str(query), "") for query in queries] if texts else []
-
-
-def _shorten(text: str) -> str:
-    """The beginning of a text in one line.
-
-    >>> _shorten("two\\nlines")
-    'two lines'
-    """
-    line = " ".join(text[: 2 * _LONGEST].split())
-    return line if len(line) <= _LONGEST else line[:_LONGEST].rstrip() + "…"
+__all__ = ["ROUTE", "query_page"]
 
 
 def query_page(request: PageRequest) -> WebPage:
@@ -67,7 +44,7 @@ def query_page(request: PageRequest) -> WebPage:
     columns = _run_results(names, runs, results)
     values = _page_table(request, names, runs, scores, places)
     text = next((one.text for one in results if one is not None and one.text), "")
-    before, after = _neighbours(request, scores, places)
+    beside = _neighbours(request, runs, scores)
     return WebPage(
         "query",
         f"Query {query}",
@@ -84,8 +61,7 @@ def query_page(request: PageRequest) -> WebPage:
             "text": text,
             "columns": columns,
             "runs": runs,
-            "before": before,
-            "after": after,
+            "beside": beside,
             "back": _back(request, runs),
             "missing": _runs_without_results(names, scores, places),
         },
@@ -98,9 +74,13 @@ def _name_runs(runs: Sequence[Run]) -> str:
 
 def _back(request: PageRequest, runs: Sequence[Run]) -> str:
     if len(runs) == 1:
-        return address(f"/run/{runs[0].id}")
-    measure = request.params.get("measure") or None
-    return address("/compare", run=[run.id for run in runs], measure=measure)
+        return address(f"/run/{runs[0].id}", **_kept(request, "sort", "order", "q"))
+    kept = _kept(request, "measure", "baseline", "sort", "order", "q")
+    return address("/compare", run=[run.id for run in runs], **kept)
+
+
+def _kept(request: PageRequest, *names: str) -> dict[str, str | None]:
+    return {name: request.params.get(name) or None for name in names}
 
 
 def _page_table(
@@ -156,17 +136,36 @@ def _runs_without_results(
 
 
 def _neighbours(
-    request: PageRequest, scores: Sequence[Scores | None], places: Sequence[int | None]
-) -> tuple[str, str]:
-    """The queries before and after this one, in the first run that has it."""
-    found = [(own, p) for own, p in zip(scores, places, strict=True) if own and p is not None]
-    scores_, place = found[0]
-    ids = scores_.query_ids
-    before = request.params.address(request.path, query=ids[place - 1]) if place else ""
-    after = (
-        request.params.address(request.path, query=ids[place + 1]) if place + 1 < len(ids) else ""
+    request: PageRequest, runs: Sequence[Run], scores: Sequence[Scores | None]
+) -> QueryNeighbours | None:
+    """The queries beside this one: in the list that led here, or in the order of their ids."""
+    query = request.params.get("query")
+    listed = _listed(request, runs, scores) if "sort" in request.params else None
+    found = None if listed is None else neighbours_of(request, query, *listed)
+    if found is not None:
+        return found
+    every = (
+        neighbours_of(request, query, one.query_ids, np.arange(len(one.query_ids)))
+        for one in scores
+        if one is not None
     )
-    return before, after
+    return next((one for one in every if one is not None), None)
+
+
+def _listed(
+    request: PageRequest, runs: Sequence[Run], scores: Sequence[Scores | None]
+) -> tuple[Ids, Ints] | None:
+    """The list of queries that led here; None where it is not known, or not any more."""
+    if len(runs) == 1:
+        own = scores[0]
+        return None if own is None else (own.query_ids, list_queries(request, own, runs[0]))
+    try:
+        found = find_comparison(request, runs, request.params.get("measure"))
+        if isinstance(found, Pending):
+            return None
+        return found.query_ids, QueryTable.of(request, found, runs).positions
+    except AssayError:
+        return None
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,19 @@ from assay.report.svg import histogram, interval_strip
 from assay.scoring.output import disclosures
 from assay.scoring.scores import Scores
 from assay.store import Aggregate, Run
+from assay.store.overviews import costs_of
 from assay.store.tables import run_data
 from assay.tables.svg import Scale
 from assay.tables.table import Cell, Table
+from assay.web.costs import describe_costs
+from assay.web.edits import shown_notes
+from assay.web.moments import describe_status, exact_moment, format_moment, progress_of
 from assay.web.page import PageRequest, PageRoute, WebPage
 from assay.web.page_table import PageTable, Paging, order_by, rows_as_dicts, sort_links
-from assay.web.pages.query import read_texts, row_notes
-from assay.web.pages.runs import describe_status
 from assay.web.params import QueryParams, address, choose_measure, find_run
+from assay.web.query_list import find_queries, read_texts, row_notes
 
-__all__ = ["ROUTE", "run_page"]
+__all__ = ["ROUTE", "list_queries", "run_page"]
 
 _MOST_GROUPS: Final = 200
 
@@ -36,7 +39,8 @@ def run_page(request: PageRequest) -> WebPage:
     run = find_run(request.store, request.key)
     measure = choose_measure(request.params, run.measures)
     scores = request.cache.scores(request.store, run)
-    own = {**run_data(run, per_query=False), "shown_status": describe_status(run)}
+    own = {**run_data(run, per_query=False), "shown_status": describe_status(run, whole=True)}
+    own["progress"] = progress_of(run) if run.status == "running" else None
     page = WebPage(
         "run",
         f"Run {run.id}: {run.name}",
@@ -45,11 +49,14 @@ def run_page(request: PageRequest) -> WebPage:
         {
             "run": run,
             "measure": measure,
-            "status": describe_status(run),
+            "status": own["shown_status"],
+            "notes": shown_notes(run.notes),
             "facts": _facts(run),
             "verdict": _verdict(run, measure),
             "provenance": _provenance(run),
             "chart": "",
+            "searched": request.params.get("q"),
+            "order": {key: request.params.get(key) for key in ("measure", "by", "sort", "order")},
             "column": "",
             "columns": [],
         },
@@ -62,8 +69,7 @@ def _add_queries(page: WebPage, request: PageRequest, stored: Scores) -> WebPage
     scores = _tolerant(stored)
     names = [str(one) for one in scores.measures]
     measure = page.context["measure"] if page.context["measure"] in names else names[0]
-    by, descending = _order(request.params, names)
-    positions = _positions(scores, by, descending)
+    positions = list_queries(request, scores, page.context["run"])
     listing, queries = _queries(request, page.context["run"], scores, positions)
     column, groups = _groups(request, scores)
     return replace(
@@ -93,7 +99,7 @@ def _queries(
     """The queries on this page, as a table and as data."""
     names = [str(one) for one in scores.measures]
     by, descending = _order(request.params, names)
-    paging = Paging.of(request.params, request.path, scores.n_queries)
+    paging = Paging.of(request.params, request.path, len(positions))
     table = _table(scores, positions[paging.rows])
     texts = read_texts(request.store, [run], [row[0].value for row in table.rows])
     keys = dict(enumerate(["query", *names]))
@@ -129,6 +135,12 @@ def _order(params: QueryParams, names: list[str]) -> tuple[str, bool]:
     ) == "down"
 
 
+def list_queries(request: PageRequest, scores: Scores, run: Run) -> Ints:
+    """The queries that the address searches for, in the order that it asks for."""
+    order = _positions(scores, *_order(request.params, [str(one) for one in scores.measures]))
+    return find_queries(request, [run], scores.query_ids, order)
+
+
 def _positions(scores: Scores, by: str, descending: bool) -> Ints:
     """The order of the queries."""
     if by != "query":
@@ -160,11 +172,17 @@ def _page_table(
         "Queries",
         table,
         csv=request.params.address(f"{request.path}.csv", table="queries", page=None),
-        links=[{0: address("/query", run=request.key, query=row[0].value)} for row in table.rows],
+        links=[{0: _link(request, row[0].value)} for row in table.rows],
         sort_links=heads,
         paging=paging,
         notes=row_notes(texts, [row[0].value for row in table.rows]),
     )
+
+
+def _link(request: PageRequest, query: Any) -> str:
+    """The page of a query, whose neighbours are those of this list."""
+    kept = {key: request.params.get(key) or None for key in ("sort", "order", "q")}
+    return address("/query", run=request.key, query=query, **kept)
 
 
 def _chart(scores: Scores, measure: str) -> Any:
@@ -212,14 +230,16 @@ def _verdict(run: Run, measure: str) -> str:
 
 def _facts(run: Run) -> list[tuple[str, str, str]]:
     """Name, value and link of what is known at a glance."""
+    known = costs_of(run.n_queries, run.config, run.timings)
     took = "" if run.seconds is None else f"{run.seconds:.1f} s"
     facts = [
         ("task", run.task, address("/runs", task=run.task)),
         ("dataset", run.dataset, address("/leaderboard", dataset=run.dataset)),
         ("model", run.model, address("/runs", model=run.model)),
         ("queries", f"{run.n_queries:,}" if run.n_queries else "", ""),
-        ("began", run.created[:16].replace("T", " ") + " UTC", ""),
+        ("began", f"{format_moment(run.created)} UTC", ""),
         ("took", took, ""),
+        *((name, text, "") for name, text in describe_costs(known)),
         *(("tag", tag, address("/runs", tag=tag)) for tag in run.tags),
     ]
     return [fact for fact in facts if fact[1]]
@@ -238,6 +258,8 @@ def _provenance(run: Run) -> list[tuple[str, str]]:
         ("commit", run.git_commit),
         ("imported from", run.origin),
         ("uid", run.uid),
+        ("began", f"{exact_moment(run.created)} UTC"),
+        ("digest", f"{run.digest}, since {run.digest_from}" if run.digest else "none"),
         *((f"data {file}", _format_fingerprint(mark)) for file, mark in run.data.items()),
     ]
     return [(name, text) for name, text in made if text]

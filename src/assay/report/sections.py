@@ -1,0 +1,325 @@
+"""The sections of a report's page, each as markup; one that has nothing to say is empty.
+
+Parts of one measure carry its number, so that the script of the page shows those of the chosen one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from assay.comparison.tables import MOST_PAIRS, pair_table, power_note, system_table
+from assay.report import chart_data
+from assay.report.charts import difference_pair
+from assay.report.heat import MOST_IN_MATRIX, pair_marks, pair_matrix
+from assay.report.html_tables import BoardTable, HeatTable, MarkedTable, table_figure
+from assay.report.remarks import SharedRemark, group_remarks
+from assay.report.svg import Curve, cost_picture, curve_lines
+from assay.report.tables import (
+    counts_table,
+    marks_note,
+    means_table,
+    provenance_table,
+    single_table,
+)
+from assay.tables.html import html_text
+from assay.tables.table import Cell, Table
+
+if TYPE_CHECKING:
+    from assay.comparison.compare import Comparison
+    from assay.measures import Measure
+    from assay.report.report import Report
+
+__all__ = ["SECTIONS", "options"]
+
+_MOST_COLUMNS: Final = 8  # runs in a table of groups
+
+
+def _note(text: str) -> str:
+    return f'<p class="note">{html_text(text)}</p>' if text else ""
+
+
+def _verdicts(report: Report) -> Iterator[str]:
+    for number, verdict in enumerate(report.verdicts.values()):
+        yield f'<p class="verdict" data-measure="{number}">{html_text(verdict)}.</p>'
+    if len(report.verdicts) > 1:
+        items = "".join(f"<li>{html_text(verdict)}.</li>" for verdict in report.verdicts.values())
+        yield f"<details><summary>On all {len(report.verdicts)} measures</summary>"
+        yield f"<ul>{items}</ul></details>"
+
+
+def _of_measures(
+    numbers: Sequence[int], title: object, parts: Iterable[str], *, said: bool = True
+) -> str:
+    """The part of some measures, visible while one is selected; without a script all are.
+
+    Its heading is only heard where a caption has `said` the measure.
+    """
+    inside = "\n".join(filter(None, parts))
+    if not inside:
+        return ""
+    which = " ".join(map(str, numbers))
+    heard = ' class="unseen"' if said else ""
+    return f'<div data-measure="{which}"><h3{heard}>{html_text(title)}</h3>{inside}</div>'
+
+
+def _leaderboards(report: Report) -> Iterator[str]:
+    for number, measure in enumerate(report.measures):
+        yield _of_measures([number], measure, _board(report, measure))
+
+
+def _board(report: Report, measure: Measure) -> Iterator[str]:
+    name, comparison, chance = str(measure), report.comparison, report.chance_on(measure)
+    against = comparison.pairs_on(measure) if comparison and report.baseline is not None else None
+    rows = chart_data.standing_rows(report.standings_on(measure), against)
+    look = BoardTable(rows, None if math.isnan(chance) else chance)
+    if comparison is None:
+        table, file_name = single_table(report, measure), f"mean {name}"
+    else:
+        table, file_name = system_table(comparison, name), f"leaderboard {name}"
+    yield table_figure(table, f"Runs on {name}", file_name=file_name, look=look, kind="systems")
+    if comparison is not None and comparison.baseline is None:
+        yield _note("Runs that share a letter are not separable. Blue: may be the best.")
+    if comparison is not None and comparison.baseline is not None:
+        yield _note(f"Blue: better than {comparison.baseline}.")
+    yield _note("" if math.isnan(chance) else f"A random order reaches {chance:.4f}.")
+    yield _note("" if comparison is None else power_note(comparison, name))
+
+
+def _pairs(report: Report) -> Iterator[str]:
+    if report.comparison is None:
+        return
+    for number, measure in enumerate(report.measures):
+        yield _of_measures([number], measure, _pairs_on(report.comparison, str(measure)))
+
+
+def _pairs_on(comparison: Comparison, name: str) -> Iterator[str]:
+    pairs = comparison.pairs_on(name)
+    square = comparison.baseline is None and len(comparison.names) <= MOST_IN_MATRIX
+    if square:
+        matrix = pair_matrix(*pair_marks(comparison, name))
+        yield table_figure(matrix, f"All pairs on {name}", file_name=f"matrix {name}", kind="pairs")
+        yield _note(
+            "Above the diagonal: row minus column; below: p. Bold and shaded: separated by the "
+            "test, the stronger the larger. A click on a difference shows the pair query by query."
+        )
+    if len(pairs) <= MOST_PAIRS:
+        table = table_figure(
+            pair_table(comparison, name), f"Pairs on {name}", file_name=f"pairs {name}"
+        )
+        fold = f"<details><summary>Pairs with intervals ({len(pairs)})</summary>{table}</details>"
+        yield fold if square else table
+    elif not square:
+        yield _note(f"{len(pairs):,} pairs are not listed here; assay compare lists them.")
+
+
+def _costs(report: Report) -> Iterator[str]:
+    for number, measure in enumerate(report.measures):
+        parts = []
+        for axis in chart_data.cost_axes(report, measure):
+            picture = cost_picture(axis.points, str(measure), axis.name, axis.write)
+            caption = f"<figcaption>{html_text(measure)} against {axis.name}</figcaption>"
+            parts.append(f"<figure>{caption}{picture}</figure>")
+        yield _of_measures(
+            [number], measure, [f'<div class="side-by-side">{"".join(parts)}</div>'] * bool(parts)
+        )
+
+
+def _overview(report: Report) -> Iterator[str]:
+    if len(report.measures) > 1:
+        table, marks = means_table(report)
+        look = MarkedTable(marks, len(report.runs))
+        yield table_figure(
+            table, "Means of all measures", file_name="means", look=look, kind="systems means"
+        )
+        yield _note(marks_note(report))
+
+
+def _slices(report: Report) -> Iterator[str]:
+    found = None if report.comparison is None else report.comparison.slices
+    if found is None:
+        return
+    for number, measure in enumerate(report.measures):
+        parts = [f"<p>{html_text(sentence)}.</p>" for sentence in found.verdicts[str(measure)]]
+        means, pairs = found.means_table(measure), found.table(measure)
+        parts.append(table_figure(means, f"Means by {found.column}", file_name=f"slices {measure}"))
+        table = table_figure(pairs, f"Pairs by {found.column}", file_name=f"slice pairs {measure}")
+        parts.append(f"<details><summary>{len(pairs.rows)} pairs</summary>{table}</details>")
+        yield _of_measures([number], measure, parts, said=False)
+
+
+def _curves(report: Report) -> Iterator[str]:
+    """One chart for all cut-offs of a measure."""
+    families: dict[str, list[int]] = {}
+    for number, measure in enumerate(report.measures):
+        families.setdefault(chart_data.family(measure) or str(measure), []).append(number)
+    for family, numbers in families.items():
+        rows = chart_data.curve_rows(report, report.measures[numbers[0]])
+        if rows:
+            chart = curve_lines(_as_curves(rows), family)
+            table = table_figure(_curve_table(rows), f"{family} by cut-off", file_name=f"{family}")
+            fold = f"<details><summary>As a table</summary>{table}</details>"
+            yield _of_measures(numbers, family, [chart, fold], said=False)
+
+
+def _as_curves(rows: Sequence[chart_data.Row]) -> list[Curve]:
+    """The rows of a chart as lines, best first."""
+    points: dict[str, list[tuple[int, float]]] = {}
+    for row in sorted(rows, key=lambda row: (row["place"], row["k"])):
+        if row["mean"] is not None:
+            points.setdefault(row["run"], []).append((row["k"], row["mean"]))
+    return [Curve(name, found) for name, found in points.items()]
+
+
+def _curve_table(rows: Sequence[chart_data.Row]) -> Table:
+    cutoffs, runs = sorted({row["k"] for row in rows}), _best_first(rows)
+    means = {(row["run"], row["k"]): row["mean"] for row in rows}
+    found = [[means.get((run, k)) for k in cutoffs] for run in runs]
+    values = [[math.nan if mean is None else mean for mean in own] for own in found]
+    return _grid("run", [f"@{k}" for k in cutoffs], runs, values, "fraction")
+
+
+def _grid(
+    corner: str,
+    columns: Sequence[str],
+    names: Sequence[str],
+    values: Sequence[Sequence[float]],
+    kind: str,
+) -> Table:
+    """A table of numbers under names."""
+    rows = [
+        (Cell(name), *(Cell(value, kind) for value in own))
+        for name, own in zip(names, values, strict=True)
+    ]
+    return Table((corner, *columns), tuple(rows))
+
+
+def _percent(share: float) -> float:
+    return round(100 * share, 1)
+
+
+def _best_first(rows: Iterable[chart_data.Row]) -> list[str]:
+    places = {row["run"]: row["place"] for row in rows}
+    return sorted(places, key=lambda run: places[run])
+
+
+def _groups(report: Report) -> Iterator[str]:
+    for number, measure in enumerate(report.measures):
+        yield _of_measures([number], measure, _groups_on(report, measure))
+
+
+def _groups_on(report: Report, measure: Measure) -> Iterator[str]:
+    for column in report.group_columns:
+        rows, total = chart_data.group_rows(report, measure, column)
+        if not rows:
+            continue
+        shown = len({row["group"] for row in rows})
+        runs = _best_first(rows)[:_MOST_COLUMNS]
+        groups = list(
+            dict.fromkeys(row["group"] for row in sorted(rows, key=lambda row: row["order"]))
+        )
+        means = {(row["group"], row["run"]): row["mean"] for row in rows}
+        values = [[means.get((group, run), math.nan) for run in runs] for group in groups]
+        table = _grid(column, runs, groups, values, "fraction")
+        caption = f"{measure} by {column}"
+        yield table_figure(
+            table, caption, file_name=f"groups {column} {measure}", look=HeatTable(values)
+        )
+        few = [f"the {len(runs)} best runs"] if len(report.runs) > len(runs) else []
+        few += [f"the {shown} largest of {total:,} groups"] if shown < total else []
+        yield _note(f"Shown are {' and '.join(few)}." if few else "")
+
+
+def _ranks(report: Report) -> Iterator[str]:
+    rows = chart_data.rank_rows(report)
+    if not rows:
+        return
+    buckets = list(dict.fromkeys(row["rank"] for row in rows))
+    shares = {(row["run"], row["rank"]): row["share"] for row in rows}
+    runs = _best_first(rows)
+    values = [[shares[run, bucket] for bucket in buckets] for run in runs]
+    yield table_figure(
+        _grid("run", buckets, runs, [[_percent(one) for one in own] for own in values], "figure"),
+        "Percent of queries by the rank of the first relevant document",
+        file_name="ranks",
+        look=HeatTable(values),
+        kind="systems",
+    )
+
+
+def _differences(report: Report) -> Iterator[str]:
+    found, names, pick = difference_pair(report), list(report.names), ""
+    if found is not None:
+        first, second = (options(names, names.index(name)) for name in (found.a, found.b))
+        pick = (
+            f'<label>First <select id="first">{first}</select></label>'
+            f'<label>minus second <select id="second">{second}</select></label>'
+        )
+    yield (
+        f'<div class="controls">{pick}<label>Queries <input type="search" id="find" '
+        'placeholder="id or text" autocomplete="off"></label>'
+        '<button type="button" id="all-values">All values as CSV</button></div>'
+        '<p id="difference-note" class="note" aria-live="polite"></p>'
+        '<div id="difference-chart"></div><div id="difference-table"></div>'
+    )
+
+
+def _remarks(report: Report) -> Iterator[str]:
+    subjects = ["all", *report.names, *map(str, report.measures)]
+    groups = group_remarks(report.remarks, subjects)
+    if not groups:
+        yield "<p>No query is missing or empty, and none depends on ties.</p>"
+    for kind, remarks in groups.items():
+        items = "".join(f"<li>{_sentence(one.text)}{_others(one)}</li>" for one in remarks)
+        yield f"<h3>{kind}</h3><ul>{items}</ul>"
+    table = table_figure(counts_table(report), "Queries in each mean", file_name="queries")
+    yield f"<details><summary>Queries in each mean</summary>{table}</details>"
+
+
+def _sentence(remark: str) -> str:
+    return html_text(remark if remark.endswith((".", "?", "!")) else f"{remark}.")
+
+
+def _others(remark: SharedRemark) -> str:
+    """What is said with other numbers of other runs or measures, folded."""
+    if not remark.others:
+        return ""
+    items = "".join(f"<li>{_sentence(text)}</li>" for text in remark.others)
+    who = html_text(remark.also or f"{len(remark.others)} more")
+    return f"<details><summary>Also {who}</summary><ul>{items}</ul></details>"
+
+
+def _reproduce(report: Report) -> Iterator[str]:
+    yield f"<p>{html_text(report.method)}</p>"
+    yield f"<h3>Conventions</h3><p><code>{html_text(report.aligned.signature)}</code></p>"
+    if report.command:
+        yield f"<h3>Command</h3><pre>{html_text(report.command)}</pre>"
+    details = provenance_table(report)
+    if details is not None:
+        yield table_figure(details, "Runs", file_name="runs")
+
+
+def options(names: Iterable[str], chosen: int = 0) -> str:
+    """The options of a select; their values are numbers, so no name has to be looked up."""
+    return "".join(
+        f'<option value="{i}"{" selected" if i == chosen else ""}>{html_text(name)}</option>'
+        for i, name in enumerate(names)
+    )
+
+
+# The sections in their order: the id, the title, and what writes it.
+SECTIONS: Final = (
+    ("verdict", "Verdict", _verdicts),
+    ("leaderboard", "Leaderboard", _leaderboards),
+    ("pairs", "Pairs", _pairs),
+    ("costs", "Cost and quality", _costs),
+    ("overview", "All measures", _overview),
+    ("slices", "Slices", _slices),
+    ("curve", "Measure against cut-off", _curves),
+    ("groups", "By group", _groups),
+    ("ranks", "Rank of the first relevant document", _ranks),
+    ("differences", "Query by query", _differences),
+    ("disclosures", "What to know", _remarks),
+    ("reproduce", "Reproduction", _reproduce),
+)
