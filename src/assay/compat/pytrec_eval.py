@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from assay.core.text import did_you_mean
-from assay.measures import GROUPS, Measure, parse, parse_many
+from assay.measures import Measure, parse, parse_many
 from assay.scoring.evaluate import evaluate
 from assay.scoring.scores import Scores
 from assay.scoring.trec_layout import trec_name
