@@ -12,12 +12,12 @@ from assay.arrays import numbers_or_none
 from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.measures import parse_many
-from assay.report.trec_layout import trec_layout
 from assay.runs import tables
 from assay.runs.record import RunRecord
 from assay.runs.run_files import group_records, score_run_files
 from assay.scoring.output import disclosures
 from assay.scoring.scores import signature_of
+from assay.scoring.trec_layout import trec_layout
 from assay.tables.page import Page, Words
 
 if TYPE_CHECKING:

@@ -5,4 +5,5 @@ next_location    sums, percentages and JSON of next-location prediction
 binary_codes     cosine and Hamming neighbours as matrices, recall and nDCG of index lists
 keypoints        metrics of a keypoint experiment
 model_bench      top-k and recall of two embedding models
+pytrec_eval      RelevanceEvaluator and its parsers: one changed import
 """

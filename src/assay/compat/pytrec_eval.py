@@ -1,0 +1,246 @@
+"""pytrec_eval's names and shapes over Assay's scoring: `import assay.compat.pytrec_eval as ...`.
+
+The numbers are those of trec_eval (ties by descending id, scores as 32-bit floats). Of trec_eval's
+measures the experimental infAP, G, binG, ndcg_rel and Rndcg are not there, and neither are the
+preference and several-assessor families; asking for one says so.
+Source: pytrec_eval 0.5 (Van Gysel and de Rijke, SIGIR 2018), its module and its tests.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import numpy as np
+
+from assay.core.text import did_you_mean
+from assay.measures import Measure, parse, parse_many
+from assay.scoring.evaluate import evaluate
+from assay.scoring.scores import Scores
+from assay.scoring.trec_layout import trec_name
+
+__all__ = [
+    "RelevanceEvaluator",
+    "compute_aggregated_measure",
+    "parse_qrel",
+    "parse_run",
+    "supported_measures",
+    "supported_nicknames",
+]
+
+Run = Mapping[str, Mapping[str, float]]
+Qrel = Mapping[str, Mapping[str, int]]
+
+_CUTS: Final = ("5", "10", "15", "20", "30", "100", "200", "500", "1000")
+# Measures that take a parameter, and those that a bare name stands for.
+_DEFAULTS: Final[dict[str, tuple[str, ...]]] = {
+    "P": _CUTS,
+    "recall": _CUTS,
+    "ndcg_cut": _CUTS,
+    "map_cut": _CUTS,
+    "relative_P": _CUTS,
+    "success": ("1", "5", "10"),
+    "iprec_at_recall": tuple(f"{level / 10:.2f}" for level in range(11)),
+    "Rprec_mult": tuple(f"{mult / 10:.2f}" for mult in range(2, 21, 2)),
+}
+_PLAIN: Final = {
+    "11pt_avg",
+    "Rprec",
+    "bpref",
+    "map",
+    "ndcg",
+    "num_nonrel_judged_ret",
+    "num_rel",
+    "num_rel_ret",
+    "num_ret",
+    "recip_rank",
+    "set_F",
+    "set_P",
+    "set_recall",
+    "set_relative_P",
+}
+_LEAST: Final = 1e-5  # what trec_eval takes for 0 in geometric means
+
+
+def _product(first: str, second: str) -> Callable[[Mapping[str, float]], float]:
+    return lambda values: values[first] * values[second]
+
+
+def _logarithm(name: str) -> Callable[[Mapping[str, float]], float]:
+    return lambda values: math.log(max(values[name], _LEAST))
+
+
+# Values of a query that follow from others: what they need, and how.
+_DERIVED: Final[dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]], float]]]] = {
+    "runid": ((), lambda _: 0.0),
+    "relstring": ((), lambda _: 0.0),
+    "num_q": ((), lambda _: 1.0),
+    "gm_map": (("map",), _logarithm("map")),
+    "gm_bpref": (("bpref",), _logarithm("bpref")),
+    "set_map": (("set_P", "set_recall"), _product("set_P", "set_recall")),
+    "utility": (
+        ("num_ret", "num_rel_ret"),
+        lambda values: 2 * values["num_rel_ret"] - values["num_ret"],
+    ),
+}
+supported_measures: Final = frozenset({*_PLAIN, *_DEFAULTS, *_DERIVED})
+_SET: Final = frozenset(name for name in supported_measures if name.startswith("set_"))
+_COUNTS: Final = frozenset({"runid", "num_q", "num_ret", "num_rel", "num_rel_ret"})
+_OFFICIAL: Final = {"map", "gm_map", "Rprec", "bpref", "recip_rank", "iprec_at_recall", "P"}
+supported_nicknames: Final[dict[str, frozenset[str]]] = {
+    "official": _COUNTS | _OFFICIAL,
+    "set": _COUNTS | _SET | {"utility"},
+    "all_trec": supported_measures,
+}
+
+
+class RelevanceEvaluator:
+    """Judgments and measures, against which runs are evaluated query by query."""
+
+    def __init__(
+        self,
+        query_relevance: Qrel,
+        measures: Iterable[str],
+        relevance_level: int = 1,
+        judged_docs_only_flag: bool = False,
+    ) -> None:
+        """Check the judgments' shape and the names of the measures."""
+        _refuse_other_than_dicts(query_relevance, "query_relevance", int)
+        self._qrels = {query: grades for query, grades in query_relevance.items() if grades}
+        self._level = relevance_level
+        self._judged_only = judged_docs_only_flag
+        self._names = _expand(measures)
+
+    def evaluate(self, scores: Run) -> dict[str, dict[str, float]]:
+        """The measures of each query that is both in the run and judged."""
+        _refuse_other_than_dicts(scores, "scores", float)
+        run = {query: scores[query] for query in scores if query in self._qrels}
+        if not run:
+            return {}
+        if self._judged_only:
+            run = {query: _keep_judged(docs, self._qrels[query]) for query, docs in run.items()}
+        return self._name_values(self._score(run), list(run))
+
+    def _score(self, run: Run) -> Scores | None:
+        """The scores under trec_eval's own conventions; None where no measure needs them."""
+        needed = dict.fromkeys(
+            part for name in self._names for part in _DERIVED.get(name, ((name,),))[0]
+        )
+        measures = tuple(self._at_level(parse(_own_name(name))) for name in needed)
+        if not measures:
+            return None
+        qrels = {query: self._qrels[query] for query in run}
+        return evaluate(run, qrels, measures, conventions="trec_eval_9", allow_mismatch=True)
+
+    def _at_level(self, measure: Measure) -> Measure:
+        takes = "rel" in measure.definition.params
+        return measure(rel=self._level) if takes and self._level != 1 else measure
+
+    def _name_values(
+        self, scores: Scores | None, queries: list[str]
+    ) -> dict[str, dict[str, float]]:
+        own = {} if scores is None else {trec_name(one): one for one in scores.measures}
+        rows = {} if scores is None else {id_: row for row, id_ in enumerate(scores.query_ids)}
+        made: dict[str, dict[str, float]] = {}
+        for query in queries:
+            values = {
+                name: float(np.nan_to_num(scores[measure][rows[query]]))
+                for name, measure in own.items()
+                if scores is not None
+            }
+            for name in self._names:
+                if name in _DERIVED:
+                    values[name] = _DERIVED[name][1](values)
+            made[query] = {name: values[_shown_name(name)] for name in self._names}
+        return made
+
+
+def _keep_judged(docs: Mapping[str, float], judged: Mapping[str, int]) -> dict[str, float]:
+    return {doc: score for doc, score in docs.items() if doc in judged}
+
+
+def _refuse_other_than_dicts(given: object, name: str, kind: type) -> None:
+    """pytrec_eval's own TypeErrors: dictionaries of dictionaries with text for keys."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{name} must be a dictionary of dictionaries, found {type(given)}.")
+    for query, docs in given.items():
+        if not isinstance(query, str) or not isinstance(docs, Mapping):
+            raise TypeError(f"{name} must map query ids (str) to dictionaries, found {query!r}.")
+        for doc, value in docs.items():
+            if not isinstance(doc, str):
+                raise TypeError(f"{name}[{query!r}] must have text for ids, found {doc!r}.")
+            if kind is int and not isinstance(value, int | np.integer):
+                raise TypeError(f"{name}[{query!r}][{doc!r}] must be an int, found {value!r}.")
+
+
+def _expand(measures: Iterable[str]) -> list[str]:
+    """Names as they stand in results, with nicknames and default parameters written out."""
+    names: dict[str, None] = {}
+    for asked in measures:
+        for one in sorted(supported_nicknames.get(asked, {asked})):
+            names |= dict.fromkeys(_with_parameters(one))
+    return list(names)
+
+
+def _with_parameters(name: str) -> list[str]:
+    if name in _DEFAULTS:
+        return [f"{name}_{parameter}" for parameter in _DEFAULTS[name]]
+    if name in supported_measures:
+        return [name]
+    found = re.fullmatch(r"(.+?)[._](\d+(?:\.\d+)?(?:,\d+(?:\.\d+)?)*)", name)
+    if found is None or found[1] not in _DEFAULTS:
+        hint = did_you_mean(name, supported_measures)
+        raise ValueError(f"unsupported measure {name}.{hint}")
+    return [f"{found[1]}_{_spelt(found[1], one)}" for one in found[2].split(",")]
+
+
+def _spelt(measure: str, parameter: str) -> str:
+    """Levels and multiples with two decimals, as trec_eval prints them."""
+    return f"{float(parameter):.2f}" if measure in ("iprec_at_recall", "Rprec_mult") else parameter
+
+
+def _own_name(name: str) -> str:
+    return "Rprec" if name == "Rprec_mult_1.00" else str(parse_many(name)[0])
+
+
+def _shown_name(name: str) -> str:
+    return "Rprec" if name == "Rprec_mult_1.00" else name
+
+
+def compute_aggregated_measure(measure: str, values: Iterable[float]) -> float:
+    """The sum of counts, the geometric mean of logarithms, and otherwise the mean."""
+    found = np.asarray(list(values), np.float64)
+    if measure.startswith("num_"):
+        return float(found.sum())
+    mean = float(found.sum() / len(found)) if len(found) else math.nan
+    return math.exp(mean) if measure.startswith("gm_") else mean
+
+
+def parse_run(f_run: Iterable[str]) -> dict[str, dict[str, float]]:
+    """A TREC run from its lines."""
+    return {
+        query: {doc: float(score) for doc, score in docs.items()}
+        for query, docs in _parse(f_run, 6, 4).items()
+    }
+
+
+def parse_qrel(f_qrel: Iterable[str]) -> dict[str, dict[str, int]]:
+    """TREC judgments from their lines."""
+    return {
+        query: {doc: int(grade) for doc, grade in docs.items()}
+        for query, docs in _parse(f_qrel, 4, 3).items()
+    }
+
+
+def _parse(lines: Iterable[str], width: int, place: int) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for number, line in enumerate(lines, 1):
+        parts = line.split()
+        if len(parts) != width:
+            raise ValueError(f"line {number} has {len(parts)} columns, not {width}.")
+        docs = found.setdefault(parts[0], {})
+        assert parts[2] not in docs, f"line {number} names {parts[2]} twice for {parts[0]}."
+        docs[parts[2]] = parts[place]
+    return found
