@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from assay.search.engine import rank, search, target_ranks
+from assay.search.engine import rank, target_ranks
 from assay.search.engine.workers import run
 from tests.waiting import PATIENCE
 
