@@ -28,10 +28,10 @@ from tests.store.test_opening import _old_store
 
 ROOT = Path(__file__).resolve().parents[2]
 # Statements before which it dies: while it looks, in each of the scripts, while digests are made.
-FEW = (1, 4, 20, 45, 80, 110, 0)
+FEW = (1, 4, 15, 25, 40, 55, 0)
 
 
-@pytest.mark.parametrize("counts", [FEW, pytest.param(range(150), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("counts", [FEW, pytest.param(range(70), marks=pytest.mark.slow)])
 def test_kill_9_during_an_upgrade(place: str, counts: Any) -> None:
     _old_store(place, "0001")
     done = subprocess.run(
@@ -41,7 +41,7 @@ def test_kill_9_during_an_upgrade(place: str, counts: Any) -> None:
         text=True,
         check=True,
     )
-    assert int(done.stdout) > len(counts) / 2  # the kills did hit upgrades
+    assert int(done.stdout) > 0.8 * len(counts)  # the kills did hit upgrades
     with assay.store.open(place) as store:
         assert store.database.version == newest_version()
         assert [run.name for run in store.runs()] == ["old 2", "old 1"]
