@@ -9,9 +9,9 @@ import click
 
 from assay.cli import options, output
 from assay.cli.commands import MultiOptionCommand
-from assay.cli.progress import status_line
 from assay.cli.walking import demo_option, walk
 from assay.core.ids import Ids
+from assay.core.progress import tell
 from assay.errors import InputError, MismatchError
 from assay.io.arrays import load_keyed, read_ids, read_vectors
 from assay.search.engine import Codes, pack_codes
@@ -264,20 +264,19 @@ def _evaluate(chosen: dict[str, Any]) -> CodesReport:
     )
     doc_ids = _read_ids(chosen["doc_ids"], docs, "doc", chosen["qrels"])
     query_ids = _read_ids(chosen["query_ids"], queries, "query", chosen["qrels"])
-    with status_line() as progress:
-        return evaluate_codes(
-            docs.vectors,
-            None if queries is None else queries.vectors,
-            methods=methods,
-            codes=_read_all_codes(chosen, queries is None),
-            k=chosen["cutoffs"],
-            doc_ids=doc_ids,
-            query_ids=query_ids,
-            labels=_read_labels(chosen["labels"], "doc", doc_ids),
-            query_labels=_read_labels(chosen["query_labels"], "query", query_ids),
-            progress=progress,
-            **{name: chosen[name] for name in same},
-        )
+    return evaluate_codes(
+        docs.vectors,
+        None if queries is None else queries.vectors,
+        methods=methods,
+        codes=_read_all_codes(chosen, queries is None),
+        k=chosen["cutoffs"],
+        doc_ids=doc_ids,
+        query_ids=query_ids,
+        labels=_read_labels(chosen["labels"], "doc", doc_ids),
+        query_labels=_read_labels(chosen["query_labels"], "query", query_ids),
+        progress=tell,
+        **{name: chosen[name] for name in same},
+    )
 
 
 def _read_ids(path: str | None, given: VectorFile | None, side: str, qrels: str | None) -> Any:

@@ -26,12 +26,10 @@ __all__ = [
     "clear_progress",
     "progress_bar",
     "showing_progress",
-    "status_line",
     "system_bars",
 ]
 
 Listener = Callable[[int, int | None], None]
-StepListener = Callable[[str, int, int | None], None]
 
 _DISPLAY: Final = "assay.display"
 _SOON: Final = 1.0  # seconds after which somebody wants to know
@@ -124,12 +122,6 @@ def progress_bar(what: str, listener: Callable[..., None] | None = None) -> Iter
             listener(done, total, what)
 
     yield heard
-
-
-@contextmanager
-def status_line() -> Iterator[StepListener]:
-    """What work of several steps is to call with (step, done, total)."""
-    yield tell
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def brief_page(page: Page, *, whole_signature: bool = False) -> Page:
 def _remark_line(remarks: list[str]) -> str:
     """One remark as it is; several in a few words each, those of one kind counted."""
     kinds = Counter(map(short_remark, remarks))
-    if len(kinds) < 2 and len(remarks) < 2:
+    if len(remarks) < 2:
         return "".join(f"⚠ {one}" for one in remarks)
     words = [kind if n == 1 else f"{kind} ({n}×)" for kind, n in kinds.items()]
     return f"⚠ {' · '.join(words)} · details: --full"
