@@ -75,11 +75,19 @@ def imported_at_the_top(module: str) -> frozenset[str]:
 def imported_in_functions(module: str) -> Iterator[str]:
     if not INDENTED.search(MODULES[module].read_text("utf-8")):
         return
-    for outer in ast.walk(tree(module)):
+    for outer in statements(tree(module)):
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef):
-            for node in ast.walk(outer):
+            for node in statements(outer):
                 if isinstance(node, ast.Import | ast.ImportFrom):
                     yield from targets(node)
+
+
+def statements(outer: ast.AST) -> Iterator[ast.AST]:
+    """All statements within; expressions, which are most of a tree, hold none."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(outer, field, ()):
+            yield inner
+            yield from statements(inner)
 
 
 @cache
@@ -116,6 +124,8 @@ def test_functions_import_only_what_is_heavy() -> None:
 
 def on_demand(module: str) -> set[str]:
     """Modules of ours that stand in a call of `OnDemand`."""
+    if "OnDemand(" not in MODULES[module].read_text("utf-8"):
+        return set()
     calls = [node for node in ast.walk(tree(module)) if isinstance(node, ast.Call)]
     found = [one for one in calls if isinstance(one.func, ast.Name) and one.func.id == "OnDemand"]
     return {str(ast.literal_eval(one.args[0])) for one in found} & MODULES.keys()

@@ -84,8 +84,9 @@ def test_only_help_alone_is_a_page(arguments):
 
 
 EACH = """
-import os, sys, numpy
+import os, sys
 from importlib import import_module
+import assay.cli.eval
 for command in sys.argv[1:]:
     if not os.fork():
         import_module(f"assay.cli.{command}")
@@ -97,7 +98,7 @@ for command in sys.argv[1:]:
 
 @pytest.fixture(scope="module")
 def loaded_at_first():
-    """What each command loads before it runs, in a fork of a process that has loaded numpy."""
+    """What each command loads before it runs, in a fork of a process that has loaded what eval does."""
     done = subprocess.run(
         [sys.executable, "-c", EACH, *COMMANDS], capture_output=True, text=True, check=True
     )

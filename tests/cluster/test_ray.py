@@ -79,6 +79,7 @@ def test_two_and_three_nodes(nodes, found):
         check(found, Cluster(executor, query_block=20, in_flight=4), FEW)
 
 
+@pytest.mark.slow
 def test_a_bench_encodes_on_all_nodes(nodes, tmp_path, monkeypatch):
     if not nodes.added:
         nodes.add()

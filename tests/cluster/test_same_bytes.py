@@ -17,12 +17,12 @@ def found(tmp_path_factory):
     return jobs(tmp_path_factory.mktemp("shards"))
 
 
-@pytest.mark.parametrize("query_block", [13, 100])
+@pytest.mark.parametrize("query_block", [13, pytest.param(100, marks=pytest.mark.slow)])
 def test_serial_gives_the_bytes_of_one_machine(found, query_block):
     check(found, Cluster(SerialExecutor(), query_block=query_block))
 
 
-@pytest.mark.parametrize("in_flight", [3, None])
+@pytest.mark.parametrize("in_flight", [3, pytest.param(None, marks=pytest.mark.slow)])
 def test_threads_give_the_bytes_of_one_machine(found, in_flight):
     with ThreadExecutor(3) as executor:
         check(found, Cluster(executor, query_block=10, in_flight=in_flight))

@@ -122,7 +122,11 @@ def test_tukey_with_unequal_variances() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "least", "most"), [(10, 0.0, 0.25), (25, 0.0, 0.12), (100, 0.0, 0.01)]
+    ("n", "least", "most"),
+    [
+        *((10, 0.0, 0.25), (100, 0.0, 0.01)),
+        pytest.param(25, 0.0, 0.12, marks=pytest.mark.slow),
+    ],
 )
 def test_leads_with_symmetric_errors_are_rarely_remarked(n, least, most) -> None:
     rng = np.random.default_rng(7)

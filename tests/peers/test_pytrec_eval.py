@@ -116,7 +116,9 @@ def read_run(path: Path) -> Rows:
     return dict(table)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize(
+    "name", [*RUNS[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in RUNS[2:])]
+)
 def test_robust_2003(name, data_dir):
     folder = data_dir("robust03")
     qrels = read_qrels(folder / "robust03_qrels.txt.gz")

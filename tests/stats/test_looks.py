@@ -116,7 +116,7 @@ def skewed(rng: np.random.Generator, n: int) -> np.ndarray:
     return np.where(rng.random(n) < 0.05, 0.95, -0.05)
 
 
-@pytest.mark.parametrize("kind", [normal, skewed])
+@pytest.mark.parametrize("kind", [pytest.param(normal, marks=pytest.mark.slow), skewed])
 @pytest.mark.parametrize("replications", [25, pytest.param(400, marks=pytest.mark.slow)])
 def test_false_alarms_over_many_looks(kind: object, replications: int) -> None:
     """The plain gate raises one nearly always, bets hardly ever."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -213,8 +214,16 @@ def test_one_thread_builds_the_same_graph_again() -> None:
         assert len(answers) == 1
 
 
-@pytest.mark.parametrize("size", [1e-30, 1e30])
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(
+    ("metric", "size"),
+    [
+        *(("l2", 1e-30), ("dot", 1e30)),
+        *(
+            pytest.param(*other, marks=pytest.mark.slow)
+            for other in product(METRICS, (1e-30, 1e30))
+        ),
+    ],
+)
 def test_faiss_clusters_vectors_of_any_size(size: float, metric: Any) -> None:
     """Its clustering ends the process where squares overflow: vectors are scaled before."""
     rng = np.random.default_rng(0)

@@ -343,7 +343,7 @@ def test_the_nearest_is_what_a_search_of_its_own_finds(metric: str) -> None:
     """Where no keypoint is nearer than the true match, it is not searched for again."""
     rng = np.random.default_rng(6)
     firsts = 0
-    for _ in range(30):
+    for _ in range(10):
         left, right, truth = random_pair(rng, "hamming" if metric == "hamming" else "l2")
         copied = np.flatnonzero((truth >= 0) & (rng.random(len(truth)) < 0.5))
         right[truth[copied]] = left[copied]
@@ -361,7 +361,7 @@ def test_the_nearest_is_what_a_search_of_its_own_finds(metric: str) -> None:
             np.testing.assert_array_equal(found.right[rows], asked.right[rows])
         firsts += int((found.above == 0).sum())
         np.testing.assert_array_equal(found.right, (found.above == 0) & (found.before == 0))
-    assert firsts > 50
+    assert firsts > 15
 
 
 @pytest.mark.parametrize("block", [1, 100, 1 << 22])

@@ -41,8 +41,15 @@ class Remembering(SceneContext):
 
 @pytest.fixture(
     scope="module",
-    params=[("SIFT", SCENES), ("ORB", SCENES[:2]), ("BRISK", SCENES[2:]), ("AKAZE", SCENES[1:2])],
-    ids=lambda param: param[0],
+    params=[
+        ("SIFT", SCENES[1:3]),
+        *(("ORB", SCENES[:1]), ("BRISK", SCENES[3:]), ("AKAZE", SCENES[1:2])),
+        *(
+            pytest.param((name, SCENES), marks=pytest.mark.slow)
+            for name in ("SIFT", "ORB", "BRISK")
+        ),
+    ],
+    ids=lambda param: f"{param[0]}-{len(param[1])}",
 )
 def evaluated(
     request: pytest.FixtureRequest, data_dir: Callable[[str], Path]
