@@ -98,7 +98,7 @@ for command in sys.argv[1:]:
 
 @pytest.fixture(scope="module")
 def loaded_at_first():
-    """What each command loads before it runs, in a fork of a process that has loaded what eval does."""
+    """What each command loads before it runs, in a fork of one that has loaded eval."""
     done = subprocess.run(
         [sys.executable, "-c", EACH, *COMMANDS], capture_output=True, text=True, check=True
     )
