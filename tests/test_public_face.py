@@ -17,7 +17,7 @@ HEAVY = {
     "rich",
     "click",
     "narwhals",
-    "zstandard",
+    "backports.zstd",
     "scipy",
     "sklearn",
     "pytrec_eval",

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     )
     from assay.search.fusion import fuse
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "AssayError": "errors",

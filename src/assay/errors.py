@@ -99,7 +99,7 @@ class MissingPackageError(AssayError, ImportError):
     def __init__(
         self, package: str, purpose: str, extra: str, *, command: str | None = None
     ) -> None:
-        how = f"pip install 'assay[{extra}]'"
+        how = f'pip install "assay-eval[{extra}]"'
         super().__init__(
             f"{purpose} needs the package '{package}', which is not installed. "
             f"Install it with: {command or how}"

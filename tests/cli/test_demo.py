@@ -78,5 +78,5 @@ def test_a_missing_package_is_named_with_the_extra(
     monkeypatch.setitem(sys.modules, "bm25s", None)
     done = assay("demo")
     assert done.code == 4
-    assert "pip install 'assay[demo]'" in done.err
+    assert 'pip install "assay-eval[demo]"' in done.err
     assert not (quick / "assay-demo").exists()

@@ -274,4 +274,4 @@ def test_a_missing_package_is_named(
     monkeypatch.setitem(sys.modules, "bm25s", None)
     done = assay("bench", "--corpus", "made", "--model", "bm25")
     assert done.code == 4
-    assert "pip install 'assay[lexical]'" in done.err
+    assert 'pip install "assay-eval[lexical]"' in done.err

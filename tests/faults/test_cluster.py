@@ -82,12 +82,12 @@ def test_an_interrupt_ends_a_job_on_threads(tmp_path):
 def test_a_missing_package_gives_the_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
-        pytest.raises(MissingPackageError, match=r"pip install 'assay\[cluster\]'"),
+        pytest.raises(MissingPackageError, match=r'pip install "assay-eval\[cluster\]"'),
         open_cluster("auto"),
     ):
         pass
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(MissingPackageError, match=r"pip install 'assay\[cluster\]'"):
+    with pytest.raises(MissingPackageError, match=r'pip install "assay-eval\[cluster\]"'):
         rank_shards(np.ones((1, 2)), "s3://bucket/a.npy", 1)
 
 
@@ -96,5 +96,5 @@ def test_a_missing_file_system_gives_the_command(url, package, monkeypatch):
     pytest.importorskip("fsspec")
     monkeypatch.setitem(sys.modules, package, None)
     extra = url.partition("://")[0]
-    with pytest.raises(MissingPackageError, match=rf"'{package}'.*pip install 'assay\[{extra}\]'"):
+    with pytest.raises(MissingPackageError, match=rf"'{package}'.*assay-eval\[{extra}\]"):
         rank_shards(np.ones((1, 2)), url, 1)

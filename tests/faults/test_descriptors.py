@@ -305,4 +305,4 @@ def test_without_opencv_the_pip_command(
     monkeypatch.setitem(__import__("sys").modules, "cv2", None)
     answer = assay("descriptors", "run", tmp_path / "e.yaml")
     assert answer.code == 4
-    assert "pip install 'assay[vision]'" in answer.err
+    assert 'pip install "assay-eval[vision]"' in answer.err

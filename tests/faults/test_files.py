@@ -16,7 +16,6 @@ import zipfile
 
 import numpy as np
 import pytest
-import zstandard
 
 import assay
 from assay.core.conventions import preset
@@ -25,6 +24,7 @@ from assay.io.arrays import load_npz
 from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
 from assay.io.writers import write_qrels, write_run
 from assay.scoring.score_files import write_scores
+from tests.zst import zst_compress
 
 RULES = preset("trec_eval")
 RUN = {f"q{i}": {f"d{j}": float(i * j % 7) for j in range(9)} for i in range(5)}
@@ -127,7 +127,7 @@ def test_bombs_are_refused_over_a_stated_ratio(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "s.npz", scores=zeros)
     lines = b"# comment that goes on and on\n" * 200_000
     file(tmp_path, "run.gz", gzip.compress(lines))
-    file(tmp_path, "run.zst", zstandard.compress(lines))
+    file(tmp_path, "run.zst", zst_compress(lines))
     file(tmp_path, "run.json.gz", gzip.compress(b" " * 5_000_000))
     file(tmp_path, "run.csv.gz", gzip.compress(b"\n" * 5_000_000))
     for name in ("s.npz", "run.gz", "run.zst", "run.json.gz", "run.csv.gz"):

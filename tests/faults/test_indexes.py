@@ -56,5 +56,5 @@ def test_a_missing_engine_is_told_with_the_pip_command(
     spec: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingPackageError, match=rf"pip install 'assay\[{extra}\]'"):
+    with pytest.raises(MissingPackageError, match=rf'pip install "assay-eval\[{extra}\]"'):
         build_index(spec, np.eye(3))

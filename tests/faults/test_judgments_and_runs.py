@@ -7,7 +7,6 @@ import gzip
 
 import numpy as np
 import pytest
-import zstandard
 
 import assay
 from assay.core.conventions import preset
@@ -20,6 +19,7 @@ from assay.errors import (
     ValueRangeError,
 )
 from assay.io.formats import as_judgments, as_ranking, read_qrels, read_run
+from tests.zst import zst_compress
 
 pytestmark = pytest.mark.usefixtures("engine")
 RULES = preset("trec_eval")
@@ -182,7 +182,7 @@ def test_the_score_wins_over_the_rank(tmp_path):
     assert parse_run(path).rank_disagreements == 1
 
 
-@pytest.mark.parametrize(("pack", "ending"), [(gzip.compress, ".gz"), (zstandard.compress, ".zst")])
+@pytest.mark.parametrize(("pack", "ending"), [(gzip.compress, ".gz"), (zst_compress, ".zst")])
 def test_packed_files(tmp_path, pack, ending):
     packed = file(tmp_path, pack(CLEAN.encode()), f"run{ending}")
     plain = file(tmp_path, CLEAN, "run")

@@ -42,6 +42,8 @@ _PASSING_KEYS = re.compile(
 )
 _PASSING_TEXT = (
     (re.compile(r"\bversion:[^|\s]+"), f"version:{GONE}"),
+    (re.compile(r"\bassay \d+\.\d+\.\d+\b"), f"assay {GONE}"),
+    (re.compile(r"\bsignature [0-9a-f]{10}\b"), f"signature {GONE}"),  # it holds the version
     (re.compile(r"\b[0-9a-f]{12}4[0-9a-f]{3}[89ab][0-9a-f]{15}\b"), GONE),  # a uid
     (re.compile(r"\b[0-9a-f]{64}(?=, since )"), GONE),  # the digest of a run
     (re.compile(r"(?<=stored run )(\d+) \([0-9a-f]{8}\)"), rf"\1 ({GONE})"),

@@ -155,7 +155,7 @@ def test_unknown_and_missing_backends(monkeypatch):
     with pytest.raises(UsageError, match="Known: pandas, polars, pyarrow"):
         build_frame({"a": [1]}, "excel")
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(MissingPackageError, match=r"pip install 'assay\[polars\]'"):
+    with pytest.raises(MissingPackageError, match=r'pip install "assay-eval\[polars\]"'):
         build_frame({"a": [1]}, "polars")
 
 

@@ -25,6 +25,7 @@ from assay.io.texts import read_texts
 from assay.models.safetensors import load_safetensors
 from assay.tasks.bench.config import read_config
 from assay.tasks.descriptors.experiment import read_experiment
+from tests.zst import zst_compress as zst
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -35,10 +36,6 @@ LARGE = 4_000_000
 
 def gz(data: bytes) -> bytes:
     return gzip.compress(data, 1, mtime=0)
-
-
-def zst(data: bytes) -> bytes:
-    return pytest.importorskip("zstandard").compress(data)
 
 
 def npz(**arrays) -> bytes:
@@ -81,7 +78,11 @@ INPUTS = {
     "csv": ("r.csv.gz", lambda: gz(b"query,doc,score\n" + b"q,d,1\n" * LARGE), read_run),
     "csv blanks": ("r.csv.zst", lambda: zst(b"\n" * (32 * LARGE)), read_run),
     "csv texts": ("t.csv.gz", lambda: gz(b"id,text\n" + b"a,b\n" * LARGE), texts),
-    "tsv": ("r.tsv.zst", lambda: zst(b"query\tdoc\tscore\n" + b"q\td\t1\n" * LARGE), read_run),
+    "tsv": (
+        "r.tsv.zst",
+        lambda: zst(b"query\tdoc\tscore\n" + b"q\td\t1\n" * LARGE),
+        read_run,
+    ),
     "trec": ("r.trec.gz", lambda: gz(pairs() * 10), read_run),
     "trec zst": ("q.trec.zst", lambda: zst(b"q 0 d 1\n" * LARGE), read_qrels),
     "npz scores": ("s.npz", lambda: npz(scores=np.zeros((2000, 2000), bool)), read_run),

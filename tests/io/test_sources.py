@@ -9,13 +9,13 @@ from collections import namedtuple
 import numpy as np
 import pandas
 import pytest
-import zstandard
 
 import assay
 from assay.core.conventions import preset
 from assay.errors import InputError, MismatchError, UsageError, ValueRangeError
 from assay.io.formats import as_judgments, as_ranking, find_format, read_qrels, read_run
 from assay.io.writers import write_run
+from tests.zst import zst_compress
 
 RULES = preset("trec_eval")
 RUN = {"q2": {"b": 0.5, "a": 0.5, "c": 2.0}, "q1": {"a": -1.25, "é": 1e-300}}
@@ -168,7 +168,7 @@ def test_integers_in_a_file_are_the_text_of_another(tmp_path, name):
     assert assay.evaluate(path, tmp_path / "qrels.txt", "RR")["RR"].tolist() == [0.5]
 
 
-@pytest.mark.parametrize("pack", [lambda b: b, gzip.compress, zstandard.compress])
+@pytest.mark.parametrize("pack", [lambda b: b, gzip.compress, zst_compress])
 @pytest.mark.parametrize("name", ["run.txt", "run.csv", "run.tsv", "run.json", "run.jsonl"])
 def test_text_formats_plain_and_packed(tmp_path, name, pack):
     suffix = {b"\x1f\x8b": ".gz", b"\x28\xb5": ".zst"}.get(pack(b"x")[:2], "")

@@ -17,6 +17,7 @@ from assay.io import streams, trec
 from assay.io.streams import open_chunks
 from assay.io.trec import parse_qrels, parse_run
 from assay.native import load
+from tests.zst import zst_compress
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("ASSAY_DATA", ROOT.parent / "shared" / "data"))
@@ -108,10 +109,6 @@ def write(path: Path, content: str | bytes) -> Path:
     return path
 
 
-def zst(content: bytes) -> bytes:
-    return pytest.importorskip("zstandard").ZstdCompressor().compress(content)
-
-
 def test_plain_gz_and_zst_are_known_by_their_bytes(tmp_path):
     raw = RUN.encode()
     half = len(raw) // 2
@@ -119,8 +116,8 @@ def test_plain_gz_and_zst_are_known_by_their_bytes(tmp_path):
         raw,
         gzip.compress(raw),
         gzip.compress(raw[:half]) + gzip.compress(raw[half:]) + b"\0" * 9,
-        zst(raw),
-        zst(raw[:half]) + zst(raw[half:]),
+        zst_compress(raw),
+        zst_compress(raw[:half]) + zst_compress(raw[half:]),
     ):
         run = parse_run(write(tmp_path / "run.txt", content))
         assert run.doc_ids.to_list() == ["a", "b"]
@@ -206,7 +203,7 @@ def test_an_unreadable_file(tmp_path, monkeypatch):
 
 def test_every_truncation_is_noticed(tmp_path):
     raw = "".join(f"q Q0 d{i} {i} {-i} t\n" for i in range(50)).encode()
-    for suffix, content in ((".gz", gzip.compress(raw)), (".zst", zst(raw))):
+    for suffix, content in ((".gz", gzip.compress(raw)), (".zst", zst_compress(raw))):
         for cut in range(1, len(content)):
             with pytest.raises(FormatError, match=r"truncated|does not begin|damaged"):
                 parse_run(write(tmp_path / f"run{suffix}", content[:cut]))
@@ -226,7 +223,7 @@ def test_damage_is_noticed(tmp_path):
 def test_bombs_are_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("ASSAY_MAX_BYTES", str(1 << 20))
     line = b"# " + b"x" * 998 + b"\n"
-    for content in (gzip.compress(line * 5000), zst(line * 5000)):
+    for content in (gzip.compress(line * 5000), zst_compress(line * 5000)):
         with pytest.raises(FormatError, match=r"expands to takes more than 1048576.*bomb"):
             parse_run(write(tmp_path / "run", content))
     # Large, or well compressed, but not both.
@@ -240,13 +237,13 @@ def test_bombs_are_refused(tmp_path, monkeypatch):
 
 
 def test_zst_without_the_package(tmp_path, monkeypatch):
-    path = write(tmp_path / "run.zst", zst(RUN.encode()))
+    path = write(tmp_path / "run.zst", zst_compress(RUN.encode()))
 
     def no_package(name: str) -> None:
         raise ImportError(name)
 
     monkeypatch.setattr(streams, "import_module", no_package)
-    with pytest.raises(MissingPackageError, match=r"zst files needs .*assay\[zst\]"):
+    with pytest.raises(MissingPackageError, match=r"zst files needs .*assay-eval\[zst\]"):
         parse_run(path)
 
 

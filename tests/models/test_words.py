@@ -114,7 +114,7 @@ def test_packages_of_single_languages_by_choice(package, text, words):
     try:
         __import__(package)
     except ImportError:
-        with pytest.raises(MissingPackageError, match=rf"assay\[{package}\]"):
+        with pytest.raises(MissingPackageError, match=rf"assay-eval\[{package}\]"):
             settings.splitter()
         pytest.skip(f"not installed: {package}")
     assert settings.splitter()(text) == [unicodedata.normalize("NFKC", word) for word in words]

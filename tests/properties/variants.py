@@ -18,9 +18,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import zstandard
 
 from assay import read_run, write_run
+from tests.zst import zst_compress
 
 __all__ = ["MARK", "write_variants"]
 
@@ -90,7 +90,7 @@ def _pack(folder: Path, names: Iterable[str]) -> None:
     for name in names:
         content = (folder / name).read_bytes()
         _write(folder / "gz" / f"{name}.gz", gzip.compress(content, mtime=0))
-        _write(folder / "zst" / f"{name}.zst", zstandard.compress(content))
+        _write(folder / "zst" / f"{name}.zst", zst_compress(content))
 
 
 def _other_lines(folder: Path) -> None:
@@ -327,7 +327,7 @@ def _texts(folder: Path) -> None:
         text = "".join(json.dumps(one) + "\n" for one in found)
         _write(folder / "json" / f"{name}.json", json.dumps(found))
         _write(folder / "gz" / f"{name}.jsonl.gz", gzip.compress(text.encode()))
-        _write(folder / "zst" / f"{name}.jsonl.zst", zstandard.compress(text.encode()))
+        _write(folder / "zst" / f"{name}.jsonl.zst", zst_compress(text.encode()))
         named = [{**one, "_id": f"{MARK}{one['_id']}"} for one in found]
         text = "".join(json.dumps(one) + "\n" for one in named)
         _write(folder / "renamed" / "made" / f"{name}.jsonl", text)

@@ -100,7 +100,7 @@ def test_a_missing_package_is_named_with_its_command(module, monkeypatch, tmp_pa
     monkeypatch.setitem(sys.modules, module, None)
     report = demo_report()
     assert "</html>" in report.to_html()  # the page needs neither
-    with pytest.raises(MissingPackageError, match=r"pip install 'assay\[report\]'"):
+    with pytest.raises(MissingPackageError, match=r'pip install "assay-eval\[report\]"'):
         report.figures(tmp_path, formats=["svg"])
 
 

@@ -274,4 +274,4 @@ def test_missing_packages_are_named(tmp_path):
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=False
         )
-        assert f"pip install 'assay[{extra}]'" in done.stderr
+        assert f'pip install "assay-eval[{extra}]"' in done.stderr

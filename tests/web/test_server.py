@@ -184,7 +184,7 @@ def test_a_missing_package_gives_the_command(place, assay, monkeypatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     answer = assay("serve", "--store", place)
     assert answer.code == 4
-    assert "pip install 'assay[serve]'" in answer.err
+    assert 'pip install "assay-eval[serve]"' in answer.err
 
 
 def test_the_library_takes_the_same_words(place, monkeypatch):

@@ -85,7 +85,7 @@ _PACKAGES: Final = (
     "pandas",
     "polars",
     "pyarrow",
-    "zstandard",
+    "backports.zstd",
     "wordllama",
     "torch",
     "sentence_transformers",

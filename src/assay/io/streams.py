@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple, Protocol
+from typing import Any, BinaryIO, Final, NamedTuple, Protocol
 
 from assay.core.progress import tell
 from assay.core.text import did_you_mean
@@ -29,6 +29,7 @@ __all__ = [
     "CHUNK_SIZE",
     "list_folder",
     "missing_file",
+    "need_zstd",
     "open_chunks",
     "read_lines",
     "read_text",
@@ -205,15 +206,18 @@ def _gzip() -> _Codec:
 
 
 def _zstd() -> _Codec:
-    for package in ("compression.zstd", "zstandard"):  # the first is part of Python 3.14
+    module = need_zstd("reading .zst files")
+    return _Codec("zstd", _ZSTD_BITE, module.ZstdDecompressor, module.ZstdError)
+
+
+def need_zstd(purpose: str) -> Any:
+    """Zstandard as it is part of Python 3.14, or the same module for older versions."""
+    for module in ("compression.zstd", "backports.zstd"):
         try:
-            module = import_module(package)
+            return import_module(module)
         except ImportError:
             continue
-        decompressor = module.ZstdDecompressor
-        start = decompressor if package != "zstandard" else decompressor().decompressobj
-        return _Codec("zstd", _ZSTD_BITE, start, module.ZstdError)
-    raise MissingPackageError("zstandard", "reading .zst files", "zst")
+    raise MissingPackageError("backports.zstd", purpose, "zst")
 
 
 def _expand(file: BinaryIO, name: str, chunk_size: int) -> Iterator[bytes]:

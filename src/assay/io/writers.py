@@ -29,7 +29,7 @@ from assay.errors import IdError, MismatchError, UsageError, need
 from assay.io.atomic import atomic_write
 from assay.io.formats import check_path, ending_of, named_format
 from assay.io.frames import build_frame
-from assay.io.streams import FilePath
+from assay.io.streams import FilePath, need_zstd
 
 __all__ = [
     "DELIMITERS",
@@ -286,8 +286,8 @@ def _compress(raw: BinaryIO, name: str) -> Iterator[Any]:
 
 
 def _zstd_writer(raw: BinaryIO) -> Any:
-    compressor = need("zstandard", "writing .zst files", "zst").ZstdCompressor(write_checksum=True)
-    return compressor.stream_writer(raw, closefd=False)
+    zstd = need_zstd("writing .zst files")
+    return zstd.ZstdFile(raw, "w", options={zstd.CompressionParameter.checksum_flag: 1})
 
 
 def write_parquet(table: Any, path: FilePath) -> None:

@@ -1,7 +1,7 @@
 """Text to vectors, whatever package makes them.
 
     wordllama               static vectors of the package wordllama, no download
-    minilm[:FOLDER]         all-MiniLM-L6-v2 or another small BERT from its weights, by onnxruntime
+    minilm:FOLDER           all-MiniLM-L6-v2 or another small BERT from its weights, by onnxruntime
     st:MODEL                a sentence-transformers model, by name or folder
     onnx:FOLDER             an exported model and its tokenizer, by onnxruntime
     model2vec:MODEL         a model2vec model, by name or folder

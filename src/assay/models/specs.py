@@ -39,7 +39,7 @@ ENCODERS: Final = SpecRegistry(
     "encoder",
     {
         "wordllama": _adapter("wordllama", "wordllama"),
-        "minilm": _adapter("minilm[:FOLDER]", "minilm"),
+        "minilm": _adapter("minilm:FOLDER", "minilm"),
         "st": _adapter("st:MODEL", "sentence_transformers"),
         "onnx": _adapter("onnx:FOLDER", "onnx"),
         "model2vec": _adapter("model2vec:MODEL", "model2vec"),

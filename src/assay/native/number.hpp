@@ -78,8 +78,14 @@ inline NumberFault convert_slowly(std::string_view text, const Decimal& decimal,
     const auto result = std::from_chars(decimal.unsigned_begin, end, out);
     const bool out_of_range = result.ec == std::errc::result_out_of_range;
 #else
+    const std::string digits(decimal.unsigned_begin, end);
+#if defined(_WIN32)
+    static const _locale_t plain = _create_locale(LC_ALL, "C");
+    out = _strtod_l(digits.c_str(), nullptr, plain);
+#else
     static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
-    out = strtod_l(std::string(decimal.unsigned_begin, end).c_str(), nullptr, plain);
+    out = strtod_l(digits.c_str(), nullptr, plain);
+#endif
     const bool out_of_range = out > 1.7976931348623157e308;
 #endif
     if (out_of_range) {

@@ -34,7 +34,7 @@ struct MarkReady {
 }  // namespace
 
 TrecParser::TrecParser(Layout layout, unsigned threads)
-    : layout_(layout), threads_(threads), readers_(threads, LineReader(layout)) {}
+    : threads_(threads), readers_(threads, LineReader(layout)) {}
 
 bool TrecParser::feed(std::string_view chunk) {
     while (fault.kind == nullptr && !chunk.empty()) {

@@ -39,7 +39,6 @@ private:
     void add(const Lines& lines);
     int32_t code_of_query(std::string_view query);
 
-    Layout layout_;
     unsigned threads_;
     std::string carry_;  // the beginning of a line whose end has not arrived
     bool at_start_ = true;

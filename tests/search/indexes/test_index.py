@@ -156,7 +156,7 @@ def test_every_kind_is_a_module_with_an_extra() -> None:
         assert callable(kind.load())
         assert kind.extra is None or kind.extra in extras
     wanted = sorted(kind.extra for kind in INDEXES.values() if kind.extra)
-    assert extras["indexes"] == [f"assay[{','.join(wanted)}]"]
+    assert extras["indexes"] == [f"assay-eval[{','.join(wanted)}]"]
 
 
 def test_a_password_is_never_shown() -> None:

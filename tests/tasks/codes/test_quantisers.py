@@ -212,5 +212,5 @@ def test_few_documents_and_zeros_are_refused(docs, queries):
 
 def test_the_missing_package_is_named(docs, queries, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "faiss", None)
-    with pytest.raises(AssayError, match=re.escape("assay[faiss]")):
+    with pytest.raises(AssayError, match=re.escape("assay-eval[faiss]")):
         measured(docs, queries, "pq:4")

@@ -60,10 +60,10 @@ def _ramp(height: int = 120, width: int = 160) -> Any:
 
 
 def test_a_patch_has_the_side_and_the_direction_of_its_keypoint() -> None:
-    points = Keypoints.of([[60.0, 60.0]] * 3, size=[4.0, 4.0, 8.0], angle=[-1.0, 90.0, 0.0])
+    points = Keypoints.of([[60.25, 60.0]] * 3, size=[4.0, 4.0, 8.0], angle=[-1.0, 90.0, 0.0])
     upright, turned, large = cut_patches(_ramp(), points, side=8, magnification=4.0)[..., 0]
-    # 4 · (4 / 2) = 8 pixels of the image: one for each of the patch, around (60, 60)
-    np.testing.assert_array_equal(upright[0], np.rint(np.arange(8) - 3.5 + 60 + 1e-6))
+    # 4 · (4 / 2) = 8 pixels of the image: one for each of the patch, around (60.25, 60)
+    np.testing.assert_array_equal(upright[0], np.rint(np.arange(8) - 3.5 + 60.25))
     # The x axis of a patch at 90° runs along the image's y, on which nothing changes.
     assert (np.ptp(turned, axis=1) <= 1).all()
     assert turned[0, 0] > turned[-1, 0]

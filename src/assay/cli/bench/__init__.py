@@ -108,7 +108,7 @@ _model_options = options.add_options(
         "model",
         multiple=True,
         metavar="[NAME=]SPEC",
-        help="bm25, tfidf, lsa:DIM, wordllama, minilm[:DIR], st:MODEL, onnx:DIR, "
+        help="bm25, tfidf, lsa:DIM, wordllama, minilm:DIR, st:MODEL, onnx:DIR, "
         "model2vec:MODEL, openai:MODEL, npy:..., py:MODULE:FUNCTION; with ?codes=int8, "
         "?codes=binary its vectors as codes. May be repeated.",
     ),

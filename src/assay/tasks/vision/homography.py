@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from typing import Any
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers.expat import ExpatError, ParserCreate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from assay.arrays import Floats
 from assay.core import checks
 from assay.core.numbers import is_decimal, parse_whole
-from assay.errors import FormatError, ShapeError, UsageError, ValueRangeError, need
+from assay.errors import FormatError, ShapeError, UsageError, ValueRangeError
 from assay.io.streams import open_chunks, read_text
 
 __all__ = [
@@ -90,15 +92,29 @@ def _number(text: str) -> float:
 
 def _of_xml(text: str, name: str) -> Floats:
     """The only matrix of an OpenCV file; definitions of types and entities are refused unread."""
-    safe = need("defusedxml.ElementTree", "reading homographies in XML", "vision")
     try:
-        root = safe.fromstring(text, forbid_dtd=True)
-    except Exception as error:  # a parser's own errors, and defusedxml's
-        raise FormatError(f"{name} is not valid XML ({type(error).__name__}: {error}).") from None
+        root = _parse_xml(text)
+    except (ExpatError, ValueError) as error:
+        raise FormatError(f"{name} is not valid XML ({error}).") from None
     found = [node for node in root if node.get("type_id") == "opencv-matrix"]
     if len(found) != 1:
         raise FormatError(f"{name}: expected one OpenCV matrix, found {len(found)}.")
     return _matrix(found[0], name)
+
+
+def _parse_xml(text: str) -> Element:
+    """The elements of a document that declares nothing: without entities it cannot grow."""
+    builder, parser = TreeBuilder(), ParserCreate()
+    parser.StartDoctypeDeclHandler = _refuse_declarations
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.Parse(text, True)
+    return builder.close()
+
+
+def _refuse_declarations(*_: object) -> None:
+    raise ValueError("it declares types or entities, which are not read")
 
 
 def _matrix(node: Any, name: str) -> Floats:

@@ -80,11 +80,13 @@ def _direction(angle: float) -> float:
 def build_feature(cv2: Any, name: str, options: Mapping[str, Any]) -> Any:
     """OpenCV's detector and descriptor of that name."""
     key = _check_detector(name)
-    make = getattr(cv2, f"{_CREATE[key]}_create", None)
+    made = f"{_CREATE[key]}_create"
+    more = getattr(cv2, "xfeatures2d", None)  # where OpenCV 5 has some of them
+    make = getattr(cv2, made, getattr(more, made, None))
     if make is None:
         raise UsageError(
-            f"This OpenCV ({cv2.__version__}) has no {_CREATE[key]}. "
-            "Install one that has: pip install 'assay[vision]'"
+            f"This OpenCV ({cv2.__version__}) has no {_CREATE[key]}. Install one that has: "
+            'pip install "assay-eval[vision]", or opencv-contrib-python-headless'
         )
     try:
         return make(**{**DETECTORS[key], **options})
