@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, SupportsFloat
 
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.judgments import Judgments
@@ -27,6 +27,8 @@ else:  # a TREC file needs neither
 
 __all__ = [
     "FORMATS",
+    "QrelsLike",
+    "RunLike",
     "as_judgments",
     "as_ranking",
     "as_ranking_and_lines",
@@ -34,6 +36,29 @@ __all__ = [
     "read_qrels",
     "read_run",
 ]
+
+
+
+class Frame(Protocol):
+    """A data frame of pandas or polars; that of narwhals, too."""
+
+    @property
+    def columns(self) -> Any: ...
+
+
+class ArrowTable(Protocol):
+    """A table of pyarrow."""
+
+    @property
+    def column_names(self) -> Any: ...
+
+
+_Records = Iterable[tuple[Any, ...]] | Iterable[Mapping[str, Any]] | Frame | ArrowTable
+_Nested = Mapping[Any, Mapping[Any, SupportsFloat]]
+# What a run and judgments may be given as: a file, the value itself, {query: {doc: number}},
+# {query: [doc, …]}, (query, doc, number) tuples, records or a data frame.
+RunLike = Ranking | str | os.PathLike[str] | _Nested | Mapping[Any, Sequence[Any]] | _Records
+QrelsLike = Judgments | str | os.PathLike[str] | _Nested | Mapping[Any, Collection[Any]] | _Records
 
 FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz", "npy")
 _SUFFIXES: Final = {f".{name}": name for name in FORMATS} | {".ndjson": "jsonl", ".pq": "parquet"}
@@ -77,7 +102,7 @@ def check_path(path: Any) -> str | os.PathLike[str]:
     )
 
 
-def as_ranking(run: Any, rules: Conventions) -> Ranking:
+def as_ranking(run: RunLike, rules: Conventions) -> Ranking:
     """A `Ranking` from any source; the conventions say how equal scores are ordered.
 
     >>> as_ranking({"q": ["b", "a"]}, Conventions()).row("q")
@@ -90,7 +115,7 @@ def as_ranking(run: Any, rules: Conventions) -> Ranking:
     return _ranking(lines_of_data(run, "run"), rules)
 
 
-def as_judgments(qrels: Any) -> Judgments:
+def as_judgments(qrels: QrelsLike) -> Judgments:
     """`Judgments` from any source.
 
     >>> as_judgments({"q": {"a", "b"}})

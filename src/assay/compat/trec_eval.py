@@ -1,0 +1,490 @@
+"""trec_eval 10 as a function: its flags as arguments, its lines as the answer.
+
+Most numbers are those of Assay's own measures. What only trec_eval has (infAP, binG, G, ndcg_rel,
+Rndcg, utility, …) is computed here from the same hits, because a script that reads its output
+expects every line. Measures of preferences and of several assessors are not there.
+Source: the source code of trec_eval 10.0, and what it prints.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from assay.arrays import Floats, Ints, offsets_of
+from assay.core.conventions import preset
+from assay.core.hits import Hits, judge
+from assay.core.text import did_you_mean
+from assay.errors import MeasureError, MismatchError
+from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking
+from assay.measures import Measure, parse
+from assay.measures.views import nth_in_row
+from assay.scoring.evaluate import score
+from assay.scoring.scores import GEOMETRIC_FLOOR
+from assay.scoring.trec_layout import TrecColumn, trec_lines
+
+__all__ = ["FAMILIES", "NICKNAMES", "at_level", "trec_eval"]
+
+_CUTS: Final = "5,10,15,20,30,100,200,500,1000"
+_TENTHS: Final = "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1"
+_EPSILON: Final = 1e-5  # of infAP
+
+
+class Family(NamedTuple):
+    """A name of trec_eval that stands for one line or several.
+
+    `params` says what may follow the name: cuts, levels (a line each), gains or numbers (in the
+    line's name); `default` what holds where nothing does. `measure` is the measure of a line, with
+    its parameter in `{}`; where it is empty, the function of that name below computes the values.
+    """
+
+    measure: str = ""
+    params: str = ""
+    default: str = ""
+    kind: str = "mean"
+
+
+# In the order in which trec_eval prints them.
+FAMILIES: Final[dict[str, Family]] = {
+    "runid": Family(),
+    "num_q": Family(),
+    "num_ret": Family("num_ret", kind="sum"),
+    "num_rel": Family("num_rel", kind="sum"),
+    "num_rel_ret": Family("num_rel_ret", kind="sum"),
+    "map": Family("AP"),
+    "gm_map": Family("AP", kind="geometric"),
+    "Rprec": Family("Rprec"),
+    "bpref": Family("bpref"),
+    "recip_rank": Family("RR"),
+    "iprec_at_recall": Family("iprec@{}", "levels", _TENTHS),
+    "P": Family("P@{}", "cuts", _CUTS),
+    "relstring": Family("", "numbers", "10", kind="text"),
+    "recall": Family("R@{}", "cuts", _CUTS),
+    "infAP": Family(),
+    "gm_bpref": Family("bpref", kind="geometric"),
+    "Rprec_mult": Family(
+        "Rprec(mult={})", "levels", "0.2,0.4,0.6,0.8,1,1.2,1.4,1.6,1.8,2"
+    ),
+    "utility": Family("", "numbers", "1,-1,0,0"),
+    "11pt_avg": Family("iAP(levels={})", "numbers", _TENTHS),
+    "binG": Family(),
+    "G": Family("", "gains"),
+    "dcg": Family("", "gains"),
+    "ideal_dcg": Family("", "gains"),
+    "ndcg": Family("nDCG(gains={})", "gains"),
+    "ndcg_rel": Family("", "gains"),
+    "Rndcg": Family("", "gains"),
+    "ndcg_cut": Family("nDCG@{}", "cuts", _CUTS),
+    "map_cut": Family("AP@{}", "cuts", _CUTS),
+    "relative_P": Family("R(cap=true)@{}", "cuts", _CUTS),
+    "success": Family("Success@{}", "cuts", "1,5,10"),
+    "set_P": Family("SetP"),
+    "set_relative_P": Family("SetR(cap=true)"),
+    "set_recall": Family("SetR"),
+    "set_map": Family(),
+    "set_F": Family("", "numbers", "1"),
+    "num_nonrel_judged_ret": Family("num_nonrel_judged_ret", kind="sum"),
+    "yaap": Family(),
+    "rbp": Family("RBP(graded=true,p={})", "persistence", "0.9"),
+    "rbp_resid": Family("", "persistence", "0.9"),
+    "unj": Family("Unjudged@{}", "cuts", "5,10,20"),
+}
+_OFFICIAL: Final = tuple(FAMILIES)[:12]
+_BEYOND: Final = ("dcg", "ideal_dcg", "yaap")  # known, but of no nickname
+NICKNAMES: Final[dict[str, tuple[str, ...]]] = {
+    "official": _OFFICIAL,
+    "set": (*_OFFICIAL[:5], "utility", *(name for name in FAMILIES if name[:4] == "set_")),
+    "all_trec": tuple(name for name in FAMILIES if name not in _BEYOND),
+}
+# trec_eval gives a missing query a document of nowhere, and takes it back only in these.
+_TAKEN_BACK: Final = ("num_ret", "utility", "relstring", "rbp_resid")
+_UNSUPPORTED: Final = re.compile(r"(all_)?prefs(_.*)?|qrels_jg|.*_avgjg")
+
+
+class _Line(NamedTuple):
+    """One line to print: its name, its family and its parameters."""
+
+    name: str
+    family: str
+    params: tuple[str, ...] = ()
+
+
+def trec_eval(
+    qrels: QrelsLike,
+    run: RunLike,
+    measures: Iterable[str] = ("official",),
+    *,
+    per_query: bool = False,
+    summary: bool = True,
+    complete: bool = False,
+    level: int = 1,
+    depth: int | None = None,
+    judged_only: bool = False,
+    n_docs: int = 0,
+    tell: Callable[[str], object] = lambda _: None,
+) -> str:
+    """What `trec_eval` prints for judgments and a run.
+
+    The arguments are its flags -m, -q, -n (`summary`), -c, -l, -M, -J and -N. Judged queries that
+    are not in the run are left out unless `complete`. `tell` hears what is odd about the input.
+
+    >>> print(trec_eval({"q": {"a": 1}}, {"q": {"b": 2, "a": 1}}, ["map", "P.1,5"]))
+    map                   	all	0.5000
+    P_1                   	all	0.0000
+    P_5                   	all	0.2000
+    """
+    lines = _lines_of(measures)
+    rules = preset("trec_eval").but(depth=depth, missing="zero" if complete else "skip")
+    ranking = as_ranking(run, rules)
+    hits = judge(ranking, as_judgments(qrels), conventions=rules, allow_mismatch=True)
+    for remark in hits.remarks:
+        tell(remark)
+    if not complete and hits.missing.any():
+        tell(f"{int(hits.missing.sum())} judged queries are not in the run; -c counts them as 0")
+        hits = hits.select(np.flatnonzero(~hits.missing))
+    if not hits.n_queries:
+        raise MismatchError("No query is both in the run and judged, so there is nothing to score.")
+    hits = _keep_judged(hits) if judged_only else hits
+    answers = _Answers(hits, level, n_docs, ranking.name or "")
+    columns = [column for line in lines for column in answers.column(line, complete=complete)]
+    return trec_lines(hits.query_ids, columns, per_query=per_query, summary=summary)
+
+
+def _lines_of(measures: Iterable[str]) -> list[_Line]:
+    """The lines to print. Where a measure is named twice, the first parameters hold."""
+    wanted: dict[str, str] = {}
+    for asked in measures:
+        name, dot, params = asked.partition(".")
+        if name not in FAMILIES and name not in NICKNAMES:
+            raise MeasureError(_unknown(name))
+        if dot and (name in NICKNAMES or not FAMILIES[name].params or not params):
+            raise MeasureError(f"{asked!r}: {name} takes no such parameters.")
+        for family in NICKNAMES.get(name, (name,)):
+            wanted[family] = wanted.get(family) or params
+    return [
+        line
+        for family in FAMILIES
+        if family in wanted
+        for line in _expand(family, wanted[family])
+    ]
+
+
+def _unknown(name: str) -> str:
+    if _UNSUPPORTED.fullmatch(name):
+        return (
+            f"The measure {name!r} of trec_eval is not supported: it needs preferences, or the "
+            "judgments of several assessors."
+        )
+    hint = did_you_mean(name, [*FAMILIES, *NICKNAMES], most=3)
+    return f"trec_eval has no measure {name!r}.{hint} Parameters follow a dot: P.5,10."
+
+
+def _expand(family: str, given: str) -> list[_Line]:
+    kind, params = FAMILIES[family].params, tuple(given.split(",")) if given else ()
+    default = tuple(FAMILIES[family].default.split(",")) if FAMILIES[family].default else ()
+    if kind not in ("cuts", "levels"):
+        name = f"{family}_{given}" if given else family
+        return [_Line(name, family, _check(family, params, kind) or default)]
+    numbers = sorted({_number(family, one) for one in params or default})
+    if len(numbers) < len(params or default) or (kind == "cuts" and numbers[0] < 1):
+        raise MeasureError(f"{family}.{given}: cut-offs are above 0, and each is given once.")
+    if kind == "cuts":
+        return [_Line(f"{family}_{int(k)}", family, (str(int(k)),)) for k in numbers]
+    return [_Line(f"{family}_{x:.2f}", family, (f"{x:g}",)) for x in numbers]
+
+
+def _number(family: str, text: str) -> float:
+    """A number as trec_eval reads it: a rank may have decimals, which do not count."""
+    if not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)", text):
+        raise MeasureError(f"{text!r}, a parameter of {family}, is not a number.")
+    return float(int(float(text)) if FAMILIES[family].params == "cuts" else float(text))
+
+
+def _check(family: str, params: tuple[str, ...], kind: str) -> tuple[str, ...]:
+    """The parameters of one line, if they have the form that the measure takes."""
+    if kind == "persistence":
+        params = tuple(one.removeprefix("p=") for one in params)
+    for one in params:
+        level, equals, gain = one.partition("=") if kind == "gains" else ("0", "=", one)
+        if not equals:
+            raise MeasureError(f"{family}.{one}: write the gains of grades, as in 1=3,2=9.")
+        _number(family, level), _number(family, gain)
+    counts = {"relstring": 1, "set_F": 1, "utility": 4, "rbp": 1, "rbp_resid": 1}
+    if params and len(params) != counts.get(family, len(params)):
+        raise MeasureError(f"{family} takes {counts[family]} numbers, found {len(params)}.")
+    return params
+
+
+def at_level(measure: Measure, level: int) -> Measure:
+    """The measure with this smallest relevant grade, where it takes one."""
+    takes = "rel" in measure.definition.params
+    return measure(rel=level) if takes and level != 1 else measure
+
+
+def _keep_judged(hits: Hits) -> Hits:
+    """The hits of the lists without the documents that were not judged (-J)."""
+    kept = hits.grade >= 0
+    row = hits.row[kept]
+    rank = nth_in_row(row)
+    counts = np.bincount(row, minlength=hits.n_queries)
+    return replace(
+        hits,
+        offsets=offsets_of(counts),
+        rank=rank,
+        rank_lo=rank,
+        rank_hi=rank,
+        grade=hits.grade[kept],
+        n_ret=counts,
+        tie_split=None,
+    )
+
+
+class _Answers:
+    """The values of lines for some hits."""
+
+    def __init__(self, hits: Hits, level: int, n_docs: int, run_id: str) -> None:
+        self.hits, self.level, self.n_docs, self.run_id = hits, level, n_docs, run_id
+
+    def column(self, line: _Line, *, complete: bool) -> Iterator[TrecColumn]:
+        """The column of a line, with what stands in the summary."""
+        kind = FAMILIES[line.family].kind
+        if line.family in ("runid", "num_q"):
+            n_queries = str(self.hits.n_queries)
+            yield TrecColumn(line.name, None, self.run_id if line.family == "runid" else n_queries)
+        elif kind == "text":
+            yield TrecColumn(line.name, [f"'{text}'" for text in self._texts(line)], None)
+        else:
+            values = self._values(line)
+            total = _summary(kind, values)
+            if line.family == "num_rel" and complete:
+                # trec_eval counts again here, and forgets the level.
+                total = float(self.hits.pool_count[self.hits.pool_grade > 0].sum())
+            write = "{:.0f}".format if kind == "sum" else "{:6.4f}".format
+            shown = None if kind == "geometric" else [write(one) for one in values.tolist()]
+            yield TrecColumn(line.name, shown, write(total))
+
+    def _values(self, line: _Line) -> Floats:
+        family = FAMILIES[line.family]
+        if not family.measure:
+            compute = _OWN[line.family]
+            found = np.array([compute(query, line.params) for query in self._queries(line)])
+            return found if line.name not in _TAKEN_BACK else np.where(self.hits.missing, 0, found)
+        measure = at_level(parse(_own_name(family, line.params)), self.level)
+        return np.nan_to_num(score(self.hits, measure)[measure])
+
+    def _texts(self, line: _Line) -> list[str]:
+        length = int(float(line.params[0]))
+        found = [_relstring(query, length) for query in self._queries(line)]
+        return [
+            "" if gone and line.name in _TAKEN_BACK else text
+            for gone, text in zip(self.hits.missing, found, strict=True)
+        ]
+
+    def _queries(self, line: _Line) -> Iterator[_Query]:
+        """The list of each query; a missing one has trec_eval's document of nowhere."""
+        hits = self.hits
+        n_ret = np.where(hits.missing, 1, hits.n_ret)
+        for q in range(hits.n_queries):
+            inside = slice(hits.offsets[q], hits.offsets[q + 1])
+            pool = slice(hits.pool_offsets[q], hits.pool_offsets[q + 1])
+            yield _Query(
+                hits.rank[inside],
+                hits.grade[inside],
+                int(n_ret[q]),
+                hits.pool_grade[pool],
+                hits.pool_count[pool],
+                self.level,
+                self.n_docs,
+            )
+
+
+def _own_name(family: Family, params: tuple[str, ...]) -> str:
+    """The name of the measure that is Assay's, with the parameters of a line."""
+    if family.measure == "Rprec(mult={})" and float(params[0]) == 1:
+        return "Rprec"
+    if family.params == "gains":
+        pairs = "/".join(one.replace("=", ":") for one in params)
+        return family.measure.format(pairs) if pairs else family.measure.partition("(")[0]
+    return family.measure.format("/".join(params))
+
+
+def _summary(kind: str, values: Floats) -> float:
+    """The sum or mean, added up in the order of the queries as trec_eval does."""
+    if kind == "geometric":
+        logs = np.log(np.maximum(values, GEOMETRIC_FLOOR))
+        return math.exp(float(np.cumsum(logs)[-1]) / len(values))
+    total = float(np.cumsum(values)[-1])
+    return total if kind == "sum" else total / len(values)
+
+
+class _Query(NamedTuple):
+    """The judged documents of one list in rank order, and what the pool holds."""
+
+    rank: Ints
+    grade: Floats
+    n_ret: int
+    pool_grade: Floats
+    pool_count: Ints
+    level: int
+    n_docs: int
+
+    @property
+    def good(self) -> Ints:
+        """The ranks of relevant documents."""
+        return self.rank[(self.grade >= 0) & (self.grade >= self.level)]
+
+    @property
+    def n_rel(self) -> int:
+        """How many documents are relevant, retrieved or not."""
+        chosen = (self.pool_grade >= 0) & (self.pool_grade >= self.level)
+        return int(self.pool_count[chosen].sum())
+
+    def gains(self, params: tuple[str, ...]) -> tuple[Ints, Floats, Floats]:
+        """Ranks and gains of what was retrieved, and the gains of the ideal list."""
+        table = {float(grade): float(gain) for grade, _, gain in (p.partition("=") for p in params)}
+        judged = self.grade >= 0
+        gain = np.array([table.get(one, one) for one in self.grade[judged].tolist()], np.float64)
+        ideal = np.array([table.get(one, one) for one in self.pool_grade.tolist()], np.float64)
+        ideal = np.repeat(ideal, np.where(self.pool_grade >= 0, self.pool_count, 0))
+        return self.rank[judged], gain, -np.sort(-ideal[ideal > 0])
+
+
+def _relstring(query: _Query, length: int) -> str:
+    """The grades of the first documents, a sign each."""
+    signs = ["-"] * min(length, query.n_ret)
+    for rank, grade in zip(query.rank.tolist(), query.grade.tolist(), strict=True):
+        if rank <= len(signs):
+            signs[rank - 1] = "." if grade < 0 else ">" if grade > 9 else str(int(grade))
+    return "".join(signs)
+
+
+def _inferred_ap(query: _Query, params: tuple[str, ...]) -> float:
+    relevant = others = unknown = 0
+    total = 0.0
+    for rank, grade in zip(query.rank.tolist(), query.grade.tolist(), strict=True):
+        if grade < 0:
+            unknown += 1
+        elif grade < query.level:
+            others += 1
+        else:
+            above, judged = rank - 1, relevant + others
+            share = (relevant + _EPSILON) / (judged + 2 * _EPSILON)
+            seen = (above / rank) * ((judged + unknown) / above) if above else 0.0
+            total += 1 / rank + seen * share
+            relevant += 1
+    return total / query.n_rel if query.n_rel else total
+
+
+def _binary_g(query: _Query, params: tuple[str, ...]) -> float:
+    good = query.good
+    above = good - np.arange(1, len(good) + 1)
+    return float((1 / np.log2(2.0 + above)).sum() / query.n_rel) if len(good) else 0.0
+
+
+def _g(query: _Query, params: tuple[str, ...]) -> float:
+    rank, gain, ideal = query.gains(params)
+    if not len(ideal):
+        return 0.0
+    cost = np.concatenate([[0.0], np.cumsum(np.maximum(ideal, 1.0))])
+    spent = cost[np.minimum(rank, len(ideal))] + np.maximum(rank - len(ideal), 0)
+    some = gain != 0
+    parts = gain[some] / np.log2(2 + spent - np.cumsum(gain))[some]
+    return float(parts.sum() / ideal.sum())
+
+
+def _dcg_after(rank: Ints, gain: Floats) -> Floats:
+    """0, and the DCG after each of the documents."""
+    return np.concatenate([[0.0], np.cumsum(gain / np.log2(rank + 1.0))])
+
+
+def _ideal_after(ideal: Floats) -> Floats:
+    return _dcg_after(np.arange(1, len(ideal) + 1), ideal)
+
+
+def _dcg(query: _Query, params: tuple[str, ...]) -> float:
+    rank, gain, _ = query.gains(params)
+    return float(_dcg_after(rank, gain)[-1])
+
+
+def _ideal_dcg(query: _Query, params: tuple[str, ...]) -> float:
+    return float(_ideal_after(query.gains(params)[2])[-1])
+
+
+def _ndcg_at_relevant(query: _Query, params: tuple[str, ...]) -> float:
+    rank, gain, ideal = query.gains(params)
+    if not len(ideal):
+        return 0.0
+    found, best = _dcg_after(rank, gain), _ideal_after(ideal)
+    at = np.flatnonzero(gain > 0)
+    shares = found[at + 1] / best[np.minimum(rank[at], len(ideal))]
+    rest = (len(ideal) - len(at)) * found[-1] / best[-1]
+    return max(float((shares.sum() + rest) / len(ideal)), 0.0)
+
+
+def _ndcg_at_levels(query: _Query, params: tuple[str, ...]) -> float:
+    rank, gain, ideal = query.gains(params)
+    if not query.n_rel or not len(ideal):
+        return 0.0
+    found, best = _dcg_after(rank, gain), _ideal_after(ideal)
+    ends = [*(np.flatnonzero(np.diff(ideal)) + 1).tolist(), len(ideal)]
+    points = [(end, end) for end in ends]
+    if query.n_ret > len(ideal) + 1:
+        points.append((query.n_ret, len(ideal)))
+    shares = [found[int(np.searchsorted(rank, k, "right"))] / best[i] for k, i in points]
+    return float(sum(shares) / len(shares))
+
+
+def _set_map(query: _Query, params: tuple[str, ...]) -> float:
+    sizes = query.n_ret * query.n_rel
+    return len(query.good) ** 2 / sizes if sizes else 0.0
+
+
+def _set_f(query: _Query, params: tuple[str, ...]) -> float:
+    n_good, weight = len(query.good), float(params[0])
+    if not n_good:
+        return 0.0
+    precision, recall = n_good / query.n_ret, n_good / query.n_rel
+    return (weight + 1) * precision * recall / (weight * precision + recall)
+
+
+def _utility(query: _Query, params: tuple[str, ...]) -> float:
+    good, bad, missed = len(query.good), query.n_ret - len(query.good), query.n_rel
+    cells = (good, bad, missed - good, query.n_docs - bad - missed)
+    return math.fsum(float(p) * n for p, n in zip(params, cells, strict=True))
+
+
+def _yaap(query: _Query, params: tuple[str, ...]) -> float:
+    good = query.good
+    total = float((np.arange(1, len(good) + 1) / good).sum())
+    return math.log((1 + total) / (1 + query.n_rel - total))
+
+
+def _rbp_residual(query: _Query, params: tuple[str, ...]) -> float:
+    p = float(params[0])
+    weights = np.concatenate([[1.0], np.full(query.n_ret, p)]).cumprod()
+    unjudged = np.ones(query.n_ret, bool)
+    unjudged[query.rank[query.grade >= 0] - 1] = False
+    if not unjudged.any():
+        return 0.0
+    return float(weights[-1] + (1 - p) * weights[:-1][unjudged].sum())
+
+
+_OWN: Final[dict[str, Callable[[_Query, tuple[str, ...]], float]]] = {
+    "infAP": _inferred_ap,
+    "utility": _utility,
+    "binG": _binary_g,
+    "G": _g,
+    "dcg": _dcg,
+    "ideal_dcg": _ideal_dcg,
+    "ndcg_rel": _ndcg_at_relevant,
+    "Rndcg": _ndcg_at_levels,
+    "set_map": _set_map,
+    "set_F": _set_f,
+    "yaap": _yaap,
+    "rbp_resid": _rbp_residual,
+}
