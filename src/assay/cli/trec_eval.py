@@ -9,6 +9,7 @@ import click
 from assay import __version__
 from assay.cli import output
 from assay.cli.commands import Command
+from assay.cli.options import Decorator
 from assay.compat.trec_eval import trec_eval
 
 __all__ = ["command"]
@@ -30,7 +31,7 @@ def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> 
         context.exit()
 
 
-def _hidden(flag: str, name: str) -> Any:
+def _hidden(flag: str, name: str) -> Decorator[Any]:
     return click.option(flag, name, hidden=True, expose_value=False, callback=_refuse)
 
 
@@ -98,7 +99,9 @@ def _hidden(flag: str, name: str) -> Any:
 @_hidden("-T", "results_format")
 @_hidden("-D", "debug_level")
 @_hidden("-Z", "zscore")
-def command(*, qrels: str, run: str, asked: tuple[str, ...], no_summary: bool, **flags: Any) -> None:
+def command(
+    *, qrels: str, run: str, asked: tuple[str, ...], no_summary: bool, **flags: Any
+) -> None:
     """What trec_eval 10.0 prints for judgments and a run, by its own flags and to the byte.
 
     The judgments come first. Measures of preferences, -D and -Z are not there; 'assay eval' has

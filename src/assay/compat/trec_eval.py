@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from assay.arrays import Floats, Ints, offsets_of
+from assay.compat.trec_only import FORMULAS, QueryList, relstring
 from assay.core.conventions import preset
 from assay.core.hits import Hits, judge
 from assay.core.text import did_you_mean
@@ -28,19 +29,18 @@ from assay.scoring.evaluate import score
 from assay.scoring.scores import GEOMETRIC_FLOOR
 from assay.scoring.trec_layout import TrecColumn, trec_lines
 
-__all__ = ["FAMILIES", "NICKNAMES", "at_level", "trec_eval"]
+__all__ = ["at_level", "trec_eval"]
 
 _CUTS: Final = "5,10,15,20,30,100,200,500,1000"
 _TENTHS: Final = "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1"
-_EPSILON: Final = 1e-5  # of infAP
 
 
-class Family(NamedTuple):
+class _Family(NamedTuple):
     """A name of trec_eval that stands for one line or several.
 
     `params` says what may follow the name: cuts, levels (a line each), gains or numbers (in the
     line's name); `default` what holds where nothing does. `measure` is the measure of a line, with
-    its parameter in `{}`; where it is empty, the function of that name below computes the values.
+    its parameter in `{}`; where it is empty, `trec_only` has the formula.
     """
 
     measure: str = ""
@@ -50,49 +50,47 @@ class Family(NamedTuple):
 
 
 # In the order in which trec_eval prints them.
-FAMILIES: Final[dict[str, Family]] = {
-    "runid": Family(),
-    "num_q": Family(),
-    "num_ret": Family("num_ret", kind="sum"),
-    "num_rel": Family("num_rel", kind="sum"),
-    "num_rel_ret": Family("num_rel_ret", kind="sum"),
-    "map": Family("AP"),
-    "gm_map": Family("AP", kind="geometric"),
-    "Rprec": Family("Rprec"),
-    "bpref": Family("bpref"),
-    "recip_rank": Family("RR"),
-    "iprec_at_recall": Family("iprec@{}", "levels", _TENTHS),
-    "P": Family("P@{}", "cuts", _CUTS),
-    "relstring": Family("", "numbers", "10", kind="text"),
-    "recall": Family("R@{}", "cuts", _CUTS),
-    "infAP": Family(),
-    "gm_bpref": Family("bpref", kind="geometric"),
-    "Rprec_mult": Family(
-        "Rprec(mult={})", "levels", "0.2,0.4,0.6,0.8,1,1.2,1.4,1.6,1.8,2"
-    ),
-    "utility": Family("", "numbers", "1,-1,0,0"),
-    "11pt_avg": Family("iAP(levels={})", "numbers", _TENTHS),
-    "binG": Family(),
-    "G": Family("", "gains"),
-    "dcg": Family("", "gains"),
-    "ideal_dcg": Family("", "gains"),
-    "ndcg": Family("nDCG(gains={})", "gains"),
-    "ndcg_rel": Family("", "gains"),
-    "Rndcg": Family("", "gains"),
-    "ndcg_cut": Family("nDCG@{}", "cuts", _CUTS),
-    "map_cut": Family("AP@{}", "cuts", _CUTS),
-    "relative_P": Family("R(cap=true)@{}", "cuts", _CUTS),
-    "success": Family("Success@{}", "cuts", "1,5,10"),
-    "set_P": Family("SetP"),
-    "set_relative_P": Family("SetR(cap=true)"),
-    "set_recall": Family("SetR"),
-    "set_map": Family(),
-    "set_F": Family("", "numbers", "1"),
-    "num_nonrel_judged_ret": Family("num_nonrel_judged_ret", kind="sum"),
-    "yaap": Family(),
-    "rbp": Family("RBP(graded=true,p={})", "persistence", "0.9"),
-    "rbp_resid": Family("", "persistence", "0.9"),
-    "unj": Family("Unjudged@{}", "cuts", "5,10,20"),
+FAMILIES: Final[dict[str, _Family]] = {
+    "runid": _Family(),
+    "num_q": _Family(),
+    "num_ret": _Family("num_ret", kind="sum"),
+    "num_rel": _Family("num_rel", kind="sum"),
+    "num_rel_ret": _Family("num_rel_ret", kind="sum"),
+    "map": _Family("AP"),
+    "gm_map": _Family("AP", kind="geometric"),
+    "Rprec": _Family("Rprec"),
+    "bpref": _Family("bpref"),
+    "recip_rank": _Family("RR"),
+    "iprec_at_recall": _Family("iprec@{}", "levels", _TENTHS),
+    "P": _Family("P@{}", "cuts", _CUTS),
+    "relstring": _Family("", "numbers", "10", kind="text"),
+    "recall": _Family("R@{}", "cuts", _CUTS),
+    "infAP": _Family(),
+    "gm_bpref": _Family("bpref", kind="geometric"),
+    "Rprec_mult": _Family("Rprec(mult={})", "levels", "0.2,0.4,0.6,0.8,1,1.2,1.4,1.6,1.8,2"),
+    "utility": _Family("", "numbers", "1,-1,0,0"),
+    "11pt_avg": _Family("iAP(levels={})", "numbers", _TENTHS),
+    "binG": _Family(),
+    "G": _Family("", "gains"),
+    "dcg": _Family("", "gains"),
+    "ideal_dcg": _Family("", "gains"),
+    "ndcg": _Family("", "gains"),
+    "ndcg_rel": _Family("", "gains"),
+    "Rndcg": _Family("", "gains"),
+    "ndcg_cut": _Family("nDCG@{}", "cuts", _CUTS),
+    "map_cut": _Family("AP@{}", "cuts", _CUTS),
+    "relative_P": _Family("R(cap=true)@{}", "cuts", _CUTS),
+    "success": _Family("Success@{}", "cuts", "1,5,10"),
+    "set_P": _Family("SetP"),
+    "set_relative_P": _Family("SetR(cap=true)"),
+    "set_recall": _Family("SetR"),
+    "set_map": _Family(),
+    "set_F": _Family("", "numbers", "1"),
+    "num_nonrel_judged_ret": _Family("num_nonrel_judged_ret", kind="sum"),
+    "yaap": _Family(),
+    "rbp": _Family("", "persistence", "0.9"),
+    "rbp_resid": _Family("", "persistence", "0.9"),
+    "unj": _Family("Unjudged@{}", "cuts", "5,10,20"),
 }
 _OFFICIAL: Final = tuple(FAMILIES)[:12]
 _BEYOND: Final = ("dcg", "ideal_dcg", "yaap")  # known, but of no nickname
@@ -101,7 +99,7 @@ NICKNAMES: Final[dict[str, tuple[str, ...]]] = {
     "set": (*_OFFICIAL[:5], "utility", *(name for name in FAMILIES if name[:4] == "set_")),
     "all_trec": tuple(name for name in FAMILIES if name not in _BEYOND),
 }
-# trec_eval gives a missing query a document of nowhere, and takes it back only in these.
+# What trec_eval takes back of the document that it gives to a missing query.
 _TAKEN_BACK: Final = ("num_ret", "utility", "relstring", "rbp_resid")
 _UNSUPPORTED: Final = re.compile(r"(all_)?prefs(_.*)?|qrels_jg|.*_avgjg")
 
@@ -150,7 +148,9 @@ def trec_eval(
     if not hits.n_queries:
         raise MismatchError("No query is both in the run and judged, so there is nothing to score.")
     hits = _keep_judged(hits) if judged_only else hits
-    answers = _Answers(hits, level, n_docs, ranking.name or "")
+    # trec_eval gives a missing query one document of nowhere, which -J drops again.
+    n_ret = hits.n_ret if judged_only else np.where(hits.missing, 1, hits.n_ret)
+    answers = _Answers(hits, n_ret, level, n_docs, ranking.name or "")
     columns = [column for line in lines for column in answers.column(line, complete=complete)]
     return trec_lines(hits.query_ids, columns, per_query=per_query, summary=summary)
 
@@ -167,10 +167,7 @@ def _lines_of(measures: Iterable[str]) -> list[_Line]:
         for family in NICKNAMES.get(name, (name,)):
             wanted[family] = wanted.get(family) or params
     return [
-        line
-        for family in FAMILIES
-        if family in wanted
-        for line in _expand(family, wanted[family])
+        line for family in FAMILIES if family in wanted for line in _expand(family, wanted[family])
     ]
 
 
@@ -247,8 +244,9 @@ def _keep_judged(hits: Hits) -> Hits:
 class _Answers:
     """The values of lines for some hits."""
 
-    def __init__(self, hits: Hits, level: int, n_docs: int, run_id: str) -> None:
-        self.hits, self.level, self.n_docs, self.run_id = hits, level, n_docs, run_id
+    def __init__(self, hits: Hits, n_ret: Ints, level: int, n_docs: int, run_id: str) -> None:
+        self.hits, self.n_ret = hits, n_ret
+        self.level, self.n_docs, self.run_id = level, n_docs, run_id
 
     def column(self, line: _Line, *, complete: bool) -> Iterator[TrecColumn]:
         """The column of a line, with what stands in the summary."""
@@ -271,31 +269,30 @@ class _Answers:
     def _values(self, line: _Line) -> Floats:
         family = FAMILIES[line.family]
         if not family.measure:
-            compute = _OWN[line.family]
-            found = np.array([compute(query, line.params) for query in self._queries(line)])
+            compute = FORMULAS[line.family]
+            found = np.array([compute(query, line.params) for query in self._queries()])
             return found if line.name not in _TAKEN_BACK else np.where(self.hits.missing, 0, found)
         measure = at_level(parse(_own_name(family, line.params)), self.level)
         return np.nan_to_num(score(self.hits, measure)[measure])
 
     def _texts(self, line: _Line) -> list[str]:
         length = int(float(line.params[0]))
-        found = [_relstring(query, length) for query in self._queries(line)]
+        found = [relstring(query, length) for query in self._queries()]
         return [
             "" if gone and line.name in _TAKEN_BACK else text
             for gone, text in zip(self.hits.missing, found, strict=True)
         ]
 
-    def _queries(self, line: _Line) -> Iterator[_Query]:
-        """The list of each query; a missing one has trec_eval's document of nowhere."""
+    def _queries(self) -> Iterator[QueryList]:
+        """The list of each query."""
         hits = self.hits
-        n_ret = np.where(hits.missing, 1, hits.n_ret)
         for q in range(hits.n_queries):
             inside = slice(hits.offsets[q], hits.offsets[q + 1])
             pool = slice(hits.pool_offsets[q], hits.pool_offsets[q + 1])
-            yield _Query(
+            yield QueryList(
                 hits.rank[inside],
                 hits.grade[inside],
-                int(n_ret[q]),
+                int(self.n_ret[q]),
                 hits.pool_grade[pool],
                 hits.pool_count[pool],
                 self.level,
@@ -303,13 +300,10 @@ class _Answers:
             )
 
 
-def _own_name(family: Family, params: tuple[str, ...]) -> str:
+def _own_name(family: _Family, params: tuple[str, ...]) -> str:
     """The name of the measure that is Assay's, with the parameters of a line."""
     if family.measure == "Rprec(mult={})" and float(params[0]) == 1:
         return "Rprec"
-    if family.params == "gains":
-        pairs = "/".join(one.replace("=", ":") for one in params)
-        return family.measure.format(pairs) if pairs else family.measure.partition("(")[0]
     return family.measure.format("/".join(params))
 
 
@@ -320,171 +314,3 @@ def _summary(kind: str, values: Floats) -> float:
         return math.exp(float(np.cumsum(logs)[-1]) / len(values))
     total = float(np.cumsum(values)[-1])
     return total if kind == "sum" else total / len(values)
-
-
-class _Query(NamedTuple):
-    """The judged documents of one list in rank order, and what the pool holds."""
-
-    rank: Ints
-    grade: Floats
-    n_ret: int
-    pool_grade: Floats
-    pool_count: Ints
-    level: int
-    n_docs: int
-
-    @property
-    def good(self) -> Ints:
-        """The ranks of relevant documents."""
-        return self.rank[(self.grade >= 0) & (self.grade >= self.level)]
-
-    @property
-    def n_rel(self) -> int:
-        """How many documents are relevant, retrieved or not."""
-        chosen = (self.pool_grade >= 0) & (self.pool_grade >= self.level)
-        return int(self.pool_count[chosen].sum())
-
-    def gains(self, params: tuple[str, ...]) -> tuple[Ints, Floats, Floats]:
-        """Ranks and gains of what was retrieved, and the gains of the ideal list."""
-        table = {float(grade): float(gain) for grade, _, gain in (p.partition("=") for p in params)}
-        judged = self.grade >= 0
-        gain = np.array([table.get(one, one) for one in self.grade[judged].tolist()], np.float64)
-        ideal = np.array([table.get(one, one) for one in self.pool_grade.tolist()], np.float64)
-        ideal = np.repeat(ideal, np.where(self.pool_grade >= 0, self.pool_count, 0))
-        return self.rank[judged], gain, -np.sort(-ideal[ideal > 0])
-
-
-def _relstring(query: _Query, length: int) -> str:
-    """The grades of the first documents, a sign each."""
-    signs = ["-"] * min(length, query.n_ret)
-    for rank, grade in zip(query.rank.tolist(), query.grade.tolist(), strict=True):
-        if rank <= len(signs):
-            signs[rank - 1] = "." if grade < 0 else ">" if grade > 9 else str(int(grade))
-    return "".join(signs)
-
-
-def _inferred_ap(query: _Query, params: tuple[str, ...]) -> float:
-    relevant = others = unknown = 0
-    total = 0.0
-    for rank, grade in zip(query.rank.tolist(), query.grade.tolist(), strict=True):
-        if grade < 0:
-            unknown += 1
-        elif grade < query.level:
-            others += 1
-        else:
-            above, judged = rank - 1, relevant + others
-            share = (relevant + _EPSILON) / (judged + 2 * _EPSILON)
-            seen = (above / rank) * ((judged + unknown) / above) if above else 0.0
-            total += 1 / rank + seen * share
-            relevant += 1
-    return total / query.n_rel if query.n_rel else total
-
-
-def _binary_g(query: _Query, params: tuple[str, ...]) -> float:
-    good = query.good
-    above = good - np.arange(1, len(good) + 1)
-    return float((1 / np.log2(2.0 + above)).sum() / query.n_rel) if len(good) else 0.0
-
-
-def _g(query: _Query, params: tuple[str, ...]) -> float:
-    rank, gain, ideal = query.gains(params)
-    if not len(ideal):
-        return 0.0
-    cost = np.concatenate([[0.0], np.cumsum(np.maximum(ideal, 1.0))])
-    spent = cost[np.minimum(rank, len(ideal))] + np.maximum(rank - len(ideal), 0)
-    some = gain != 0
-    parts = gain[some] / np.log2(2 + spent - np.cumsum(gain))[some]
-    return float(parts.sum() / ideal.sum())
-
-
-def _dcg_after(rank: Ints, gain: Floats) -> Floats:
-    """0, and the DCG after each of the documents."""
-    return np.concatenate([[0.0], np.cumsum(gain / np.log2(rank + 1.0))])
-
-
-def _ideal_after(ideal: Floats) -> Floats:
-    return _dcg_after(np.arange(1, len(ideal) + 1), ideal)
-
-
-def _dcg(query: _Query, params: tuple[str, ...]) -> float:
-    rank, gain, _ = query.gains(params)
-    return float(_dcg_after(rank, gain)[-1])
-
-
-def _ideal_dcg(query: _Query, params: tuple[str, ...]) -> float:
-    return float(_ideal_after(query.gains(params)[2])[-1])
-
-
-def _ndcg_at_relevant(query: _Query, params: tuple[str, ...]) -> float:
-    rank, gain, ideal = query.gains(params)
-    if not len(ideal):
-        return 0.0
-    found, best = _dcg_after(rank, gain), _ideal_after(ideal)
-    at = np.flatnonzero(gain > 0)
-    shares = found[at + 1] / best[np.minimum(rank[at], len(ideal))]
-    rest = (len(ideal) - len(at)) * found[-1] / best[-1]
-    return max(float((shares.sum() + rest) / len(ideal)), 0.0)
-
-
-def _ndcg_at_levels(query: _Query, params: tuple[str, ...]) -> float:
-    rank, gain, ideal = query.gains(params)
-    if not query.n_rel or not len(ideal):
-        return 0.0
-    found, best = _dcg_after(rank, gain), _ideal_after(ideal)
-    ends = [*(np.flatnonzero(np.diff(ideal)) + 1).tolist(), len(ideal)]
-    points = [(end, end) for end in ends]
-    if query.n_ret > len(ideal) + 1:
-        points.append((query.n_ret, len(ideal)))
-    shares = [found[int(np.searchsorted(rank, k, "right"))] / best[i] for k, i in points]
-    return float(sum(shares) / len(shares))
-
-
-def _set_map(query: _Query, params: tuple[str, ...]) -> float:
-    sizes = query.n_ret * query.n_rel
-    return len(query.good) ** 2 / sizes if sizes else 0.0
-
-
-def _set_f(query: _Query, params: tuple[str, ...]) -> float:
-    n_good, weight = len(query.good), float(params[0])
-    if not n_good:
-        return 0.0
-    precision, recall = n_good / query.n_ret, n_good / query.n_rel
-    return (weight + 1) * precision * recall / (weight * precision + recall)
-
-
-def _utility(query: _Query, params: tuple[str, ...]) -> float:
-    good, bad, missed = len(query.good), query.n_ret - len(query.good), query.n_rel
-    cells = (good, bad, missed - good, query.n_docs - bad - missed)
-    return math.fsum(float(p) * n for p, n in zip(params, cells, strict=True))
-
-
-def _yaap(query: _Query, params: tuple[str, ...]) -> float:
-    good = query.good
-    total = float((np.arange(1, len(good) + 1) / good).sum())
-    return math.log((1 + total) / (1 + query.n_rel - total))
-
-
-def _rbp_residual(query: _Query, params: tuple[str, ...]) -> float:
-    p = float(params[0])
-    weights = np.concatenate([[1.0], np.full(query.n_ret, p)]).cumprod()
-    unjudged = np.ones(query.n_ret, bool)
-    unjudged[query.rank[query.grade >= 0] - 1] = False
-    if not unjudged.any():
-        return 0.0
-    return float(weights[-1] + (1 - p) * weights[:-1][unjudged].sum())
-
-
-_OWN: Final[dict[str, Callable[[_Query, tuple[str, ...]], float]]] = {
-    "infAP": _inferred_ap,
-    "utility": _utility,
-    "binG": _binary_g,
-    "G": _g,
-    "dcg": _dcg,
-    "ideal_dcg": _ideal_dcg,
-    "ndcg_rel": _ndcg_at_relevant,
-    "Rndcg": _ndcg_at_levels,
-    "set_map": _set_map,
-    "set_F": _set_f,
-    "yaap": _yaap,
-    "rbp_resid": _rbp_residual,
-}

@@ -38,7 +38,6 @@ __all__ = [
 ]
 
 
-
 class Frame(Protocol):
     """A data frame of pandas or polars; that of narwhals, too."""
 
