@@ -83,7 +83,7 @@ def _hidden(flag: str, name: str) -> Decorator[Any]:
     "n_docs",
     type=click.IntRange(min=0),
     default=0,
-    metavar="N",
+    hidden=True,
     help="Size of the collection, for utility.",
 )
 @click.option(
@@ -93,7 +93,7 @@ def _hidden(flag: str, name: str) -> Decorator[Any]:
     is_eager=True,
     expose_value=False,
     callback=_print_version,
-    help="Print the version.",
+    hidden=True,
 )
 @_hidden("-R", "rel_info_format")
 @_hidden("-T", "results_format")
@@ -107,7 +107,7 @@ def command(
     The judgments come first. Measures of preferences, -D and -Z are not there; 'assay eval' has
     intervals, other conventions and other formats.
 
-    \\b
+    \b
     Examples:
       assay trec_eval qrels.txt run.txt
       assay trec_eval -q -c -m ndcg_cut.5,10 -m map qrels.txt run.txt

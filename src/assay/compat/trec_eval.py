@@ -35,7 +35,7 @@ _CUTS: Final = "5,10,15,20,30,100,200,500,1000"
 _TENTHS: Final = "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1"
 
 
-class _Family(NamedTuple):
+class _TrecFamily(NamedTuple):
     """A name of trec_eval that stands for one line or several.
 
     `params` says what may follow the name: cuts, levels (a line each), gains or numbers (in the
@@ -50,47 +50,47 @@ class _Family(NamedTuple):
 
 
 # In the order in which trec_eval prints them.
-FAMILIES: Final[dict[str, _Family]] = {
-    "runid": _Family(),
-    "num_q": _Family(),
-    "num_ret": _Family("num_ret", kind="sum"),
-    "num_rel": _Family("num_rel", kind="sum"),
-    "num_rel_ret": _Family("num_rel_ret", kind="sum"),
-    "map": _Family("AP"),
-    "gm_map": _Family("AP", kind="geometric"),
-    "Rprec": _Family("Rprec"),
-    "bpref": _Family("bpref"),
-    "recip_rank": _Family("RR"),
-    "iprec_at_recall": _Family("iprec@{}", "levels", _TENTHS),
-    "P": _Family("P@{}", "cuts", _CUTS),
-    "relstring": _Family("", "numbers", "10", kind="text"),
-    "recall": _Family("R@{}", "cuts", _CUTS),
-    "infAP": _Family(),
-    "gm_bpref": _Family("bpref", kind="geometric"),
-    "Rprec_mult": _Family("Rprec(mult={})", "levels", "0.2,0.4,0.6,0.8,1,1.2,1.4,1.6,1.8,2"),
-    "utility": _Family("", "numbers", "1,-1,0,0"),
-    "11pt_avg": _Family("iAP(levels={})", "numbers", _TENTHS),
-    "binG": _Family(),
-    "G": _Family("", "gains"),
-    "dcg": _Family("", "gains"),
-    "ideal_dcg": _Family("", "gains"),
-    "ndcg": _Family("", "gains"),
-    "ndcg_rel": _Family("", "gains"),
-    "Rndcg": _Family("", "gains"),
-    "ndcg_cut": _Family("nDCG@{}", "cuts", _CUTS),
-    "map_cut": _Family("AP@{}", "cuts", _CUTS),
-    "relative_P": _Family("R(cap=true)@{}", "cuts", _CUTS),
-    "success": _Family("Success@{}", "cuts", "1,5,10"),
-    "set_P": _Family("SetP"),
-    "set_relative_P": _Family("SetR(cap=true)"),
-    "set_recall": _Family("SetR"),
-    "set_map": _Family(),
-    "set_F": _Family("", "numbers", "1"),
-    "num_nonrel_judged_ret": _Family("num_nonrel_judged_ret", kind="sum"),
-    "yaap": _Family(),
-    "rbp": _Family("", "persistence", "0.9"),
-    "rbp_resid": _Family("", "persistence", "0.9"),
-    "unj": _Family("Unjudged@{}", "cuts", "5,10,20"),
+FAMILIES: Final[dict[str, _TrecFamily]] = {
+    "runid": _TrecFamily(),
+    "num_q": _TrecFamily(),
+    "num_ret": _TrecFamily("num_ret", kind="sum"),
+    "num_rel": _TrecFamily("num_rel", kind="sum"),
+    "num_rel_ret": _TrecFamily("num_rel_ret", kind="sum"),
+    "map": _TrecFamily("AP"),
+    "gm_map": _TrecFamily("AP", kind="geometric"),
+    "Rprec": _TrecFamily("Rprec"),
+    "bpref": _TrecFamily("bpref"),
+    "recip_rank": _TrecFamily("RR"),
+    "iprec_at_recall": _TrecFamily("iprec@{}", "levels", _TENTHS),
+    "P": _TrecFamily("P@{}", "cuts", _CUTS),
+    "relstring": _TrecFamily("", "numbers", "10", kind="text"),
+    "recall": _TrecFamily("R@{}", "cuts", _CUTS),
+    "infAP": _TrecFamily(),
+    "gm_bpref": _TrecFamily("bpref", kind="geometric"),
+    "Rprec_mult": _TrecFamily("Rprec(mult={})", "levels", "0.2,0.4,0.6,0.8,1,1.2,1.4,1.6,1.8,2"),
+    "utility": _TrecFamily("", "numbers", "1,-1,0,0"),
+    "11pt_avg": _TrecFamily("iAP(levels={})", "numbers", _TENTHS),
+    "binG": _TrecFamily(),
+    "G": _TrecFamily("", "gains"),
+    "dcg": _TrecFamily("", "gains"),
+    "ideal_dcg": _TrecFamily("", "gains"),
+    "ndcg": _TrecFamily("", "gains"),
+    "ndcg_rel": _TrecFamily("", "gains"),
+    "Rndcg": _TrecFamily("", "gains"),
+    "ndcg_cut": _TrecFamily("nDCG@{}", "cuts", _CUTS),
+    "map_cut": _TrecFamily("AP@{}", "cuts", _CUTS),
+    "relative_P": _TrecFamily("R(cap=true)@{}", "cuts", _CUTS),
+    "success": _TrecFamily("Success@{}", "cuts", "1,5,10"),
+    "set_P": _TrecFamily("SetP"),
+    "set_relative_P": _TrecFamily("SetR(cap=true)"),
+    "set_recall": _TrecFamily("SetR"),
+    "set_map": _TrecFamily(),
+    "set_F": _TrecFamily("", "numbers", "1"),
+    "num_nonrel_judged_ret": _TrecFamily("num_nonrel_judged_ret", kind="sum"),
+    "yaap": _TrecFamily(),
+    "rbp": _TrecFamily("", "persistence", "0.9"),
+    "rbp_resid": _TrecFamily("", "persistence", "0.9"),
+    "unj": _TrecFamily("Unjudged@{}", "cuts", "5,10,20"),
 }
 _OFFICIAL: Final = tuple(FAMILIES)[:12]
 _BEYOND: Final = ("dcg", "ideal_dcg", "yaap")  # known, but of no nickname
@@ -300,7 +300,7 @@ class _Answers:
             )
 
 
-def _own_name(family: _Family, params: tuple[str, ...]) -> str:
+def _own_name(family: _TrecFamily, params: tuple[str, ...]) -> str:
     """The name of the measure that is Assay's, with the parameters of a line."""
     if family.measure == "Rprec(mult={})" and float(params[0]) == 1:
         return "Rprec"
