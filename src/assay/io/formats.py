@@ -61,7 +61,7 @@ QrelsLike = Judgments | str | os.PathLike[str] | _Nested | Mapping[Any, Collecti
 
 FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz", "npy")
 _SUFFIXES: Final = {f".{name}": name for name in FORMATS} | {".ndjson": "jsonl", ".pq": "parquet"}
-_MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
+MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
 
 
 def read_run(
@@ -159,7 +159,7 @@ def ending_of(path: str | os.PathLike[str]) -> str:
 
 def _format_of_content(path: str | os.PathLike[str]) -> str:
     head = next(open_chunks(path, 16))
-    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), "trec")
+    return next((name for magic, name in MAGIC.items() if head.startswith(magic)), "trec")
 
 
 @contextmanager

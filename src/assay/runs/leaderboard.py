@@ -225,7 +225,7 @@ def vary_conventions(
     }
     for measure in comparison.measures:
         yield sensitivity(
-            {one.name: one.provenance["file"] for one in records},
+            {one.name: next(iter(one.files)) for one in records},
             judgments,
             measure,
             conventions=scores.conventions,

@@ -17,7 +17,7 @@ from assay.core.on_demand import OnDemand
 from assay.core.text import did_you_mean
 from assay.errors import MeasureError, UsageError
 from assay.io.fingerprints import fingerprints
-from assay.io.streams import split_array
+from assay.io.streams import as_typed, split_array
 from assay.scoring.scores import Scores
 
 if TYPE_CHECKING:
@@ -222,7 +222,9 @@ def fingerprint_files(records: Iterable[RunRecord]) -> list[RunRecord]:
     named = dict.fromkeys(file for one in given for file in one.files if file)
     read = fingerprints(file for file in named if os.path.isfile(split_array(file)[0]))
     return [
-        one.but(data={**{file: read[file] for file in one.files if file in read}, **one.data})
+        one.but(
+            data={**{as_typed(file): read[file] for file in one.files if file in read}, **one.data}
+        )
         for one in given
     ]
 
