@@ -26,6 +26,7 @@ from assay.core.input_remarks import (
     cut_by_row,
     odd_grades,
     odd_scores,
+    refuse_swapped,
 )
 from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.ranking import Ranking
@@ -198,6 +199,7 @@ def _judge_qrels(
 ) -> Hits:
     if without_self:
         qrels = _qrels_without_self(qrels)
+    refuse_swapped(ranking.given_scores, qrels.grades, allow=allow)
     to_judged = ranking.query_ids.match(qrels.query_ids)
     known = np.flatnonzero(to_judged >= 0)
     remarks = check_queries(ranking.query_ids, qrels, to_judged, allow=allow)

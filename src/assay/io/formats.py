@@ -59,6 +59,7 @@ _Nested = Mapping[Any, Mapping[Any, SupportsFloat]]
 RunLike = Ranking | str | os.PathLike[str] | _Nested | Mapping[Any, Sequence[Any]] | _Records
 QrelsLike = Judgments | str | os.PathLike[str] | _Nested | Mapping[Any, Collection[Any]] | _Records
 
+_SWAPPED: Final = "Are run and qrels swapped? The run comes first, then the judgments."
 FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz", "npy")
 _SUFFIXES: Final = {f".{name}": name for name in FORMATS} | {".ndjson": "jsonl", ".pq": "parquet"}
 MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
@@ -111,6 +112,8 @@ def as_ranking(run: RunLike, rules: Conventions) -> Ranking:
         return run
     if isinstance(run, str | os.PathLike):
         return _ranking_of_file(run, rules, None)
+    if isinstance(run, Judgments):
+        raise UsageError(f"The run is {run!r}, which are judgments. {_SWAPPED}")
     return _ranking(lines_of_data(run, "run"), rules)
 
 
@@ -124,6 +127,8 @@ def as_judgments(qrels: QrelsLike) -> Judgments:
         return qrels
     if isinstance(qrels, str | os.PathLike):
         return _judgments_of_file(qrels, None)
+    if isinstance(qrels, Ranking):
+        raise UsageError(f"The judgments (qrels) are {qrels!r}, which is a run. {_SWAPPED}")
     return _judgments(lines_of_data(qrels, "qrels"))
 
 

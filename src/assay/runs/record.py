@@ -30,6 +30,7 @@ else:  # a scored run has none
 
 __all__ = [
     "HasRecord",
+    "RecordsLike",
     "RunRecord",
     "as_records",
     "check_name",
@@ -233,11 +234,21 @@ def _mean_values(found: Scores | Mapping[str, float] | None) -> Mapping[str, flo
     return found.mean() if isinstance(found, Scores) else found
 
 
-def as_records(runs: Iterable[HasRecord]) -> list[RunRecord]:
+RecordsLike = Iterable[HasRecord] | Mapping[str, "Scores | HasRecord"]
+
+
+def as_records(runs: RecordsLike) -> list[RunRecord]:
     """Records with distinct names, and with the measures that all of them have.
 
-    A run of a store gets its number after its name where another has the same name.
+    Scores are given by name: {"dense": scores}. A run of a store gets its number after its name
+    where another has the same name.
+
+    >>> from assay import evaluate
+    >>> [one.name for one in as_records({"dense": evaluate({"q": ["a"]}, {"q": ["a"]}, "RR")})]
+    ['dense']
     """
+    if isinstance(runs, Mapping):
+        runs = [_record_of(name, one) for name, one in runs.items()]
     given = checks.as_list(runs, "runs")
     for run in given:
         if not callable(getattr(run, "record", None)):
@@ -254,6 +265,15 @@ def as_records(runs: Iterable[HasRecord]) -> list[RunRecord]:
         return made
     measures = shared_measures([record.scored() for record in made])
     return [record.but(scores=only_measures(record.scored(), measures)) for record in made]
+
+
+def _record_of(name: str, given: Any) -> RunRecord:
+    if isinstance(given, Scores):
+        return RunRecord(name, given)
+    if not callable(getattr(given, "record", None)):
+        checks.require(given, Scores, f"the run {name!r}", "a Scores, as evaluate() gives it")
+    record: RunRecord = given.record()
+    return record.but(name=name)
 
 
 def shared_measures(scores: Iterable[Scores]) -> tuple[Measure, ...]:
