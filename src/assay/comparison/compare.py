@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import combinations
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -389,6 +390,12 @@ class _NamedSystems:
         measures: MeasuresLike | None,
     ) -> _NamedSystems:
         """What the arguments of `compare` say, each of them once."""
+        first = next(iter(systems.values()), None)
+        if isinstance(first, Mapping) and isinstance(next(iter(first.values()), None), Real):
+            raise UsageError(
+                "compare takes Scores, or runs by name, {'bm25': run, 'dense': run}; this is one "
+                "run, {query: {doc: score}}."
+            )
         twice = (second is not None and qrels is not None) or (more and measures is not None)
         if names is not None or twice or len(more) > 1:
             raise UsageError(

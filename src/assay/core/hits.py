@@ -6,13 +6,13 @@ of what could have been found. No measure ever sees a document id, a score or a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from assay.arrays import Floats, Ints, offsets_of
 from assay.core import checks, order
@@ -362,13 +362,13 @@ def _take_flags(flags: NDArray[np.bool_] | None, rows: Ints) -> NDArray[np.bool_
 
 
 def judge_ranks(
-    ranks: Any,
+    ranks: ArrayLike,
     *,
-    tied: Any = None,
-    placed: Any = None,
+    tied: ArrayLike | None = None,
+    placed: ArrayLike | None = None,
     n_docs: int | None = None,
     has_target: Sequence[bool] | NDArray[np.bool_] | None = None,
-    query_ids: Any = None,
+    query_ids: Iterable[object] | None = None,
 ) -> Hits:
     """Hits from the rank of one target per query, without any list.
 
