@@ -1,6 +1,7 @@
 """How good a ranking is, and how sure you can be.
 
-The public names load when first used, so that `import assay` costs little.
+The public names and the packages beside them (`assay.report`, `assay.stats`, …) load when first
+used, so that `import assay` costs little.
 """
 
 from __future__ import annotations
@@ -9,8 +10,18 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # that of `typing`, whose import would be most of the cost
 if TYPE_CHECKING:
-    from typing import Any
-
+    from assay import cluster as cluster
+    from assay import compat as compat
+    from assay import errors as errors
+    from assay import io as io
+    from assay import measures as measures
+    from assay import models as models
+    from assay import report as report
+    from assay import runs as runs
+    from assay import search as search
+    from assay import stats as stats
+    from assay import store as store
+    from assay import tasks as tasks
     from assay.comparison.compare import Comparison, compare
     from assay.comparison.tasks import TaskComparison
     from assay.core.conventions import PRESETS, Conventions, preset
@@ -21,9 +32,9 @@ if TYPE_CHECKING:
     from assay.errors import AssayError
     from assay.inspect.check import check
     from assay.inspect.explain import explain
-    from assay.io.formats import read_qrels, read_run
+    from assay.io.formats import QrelsLike, RunLike, read_qrels, read_run
     from assay.io.writers import write_qrels, write_run
-    from assay.measures import Measure, parse, parse_many
+    from assay.measures import Measure, MeasureLike, MeasuresLike, parse, parse_many
     from assay.runs.many_tasks import compare_tasks
     from assay.scoring.evaluate import evaluate, score
     from assay.scoring.score_files import write_scores
@@ -51,9 +62,13 @@ _HOME = {
     "Judgments": "core.judgments",
     "Mean": "scoring.scores",
     "Measure": "measures",
+    "MeasureLike": "measures",
+    "MeasuresLike": "measures",
     "PRESETS": "core.conventions",
     "Prepared": "search.engine",
+    "QrelsLike": "io.formats",
     "Ranking": "core.ranking",
+    "RunLike": "io.formats",
     "Scores": "scoring.scores",
     "Stream": "scoring.stream",
     "TaskComparison": "comparison.tasks",
@@ -92,8 +107,12 @@ __all__ = [
     "Judgments",
     "Mean",
     "Measure",
+    "MeasureLike",
+    "MeasuresLike",
     "Prepared",
+    "QrelsLike",
     "Ranking",
+    "RunLike",
     "Scores",
     "Stream",
     "TaskComparison",
@@ -123,13 +142,33 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'assay' has no attribute {name!r}")
-    value = getattr(import_module(f"assay.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+# Packages that are reached without an import of their own.
+_PACKAGES = (
+    "cluster",
+    "compat",
+    "errors",
+    "io",
+    "measures",
+    "models",
+    "report",
+    "runs",
+    "search",
+    "stats",
+    "store",
+    "tasks",
+)
+
+if not TYPE_CHECKING:  # else a checker would take any name for one that is there
+
+    def __getattr__(name):
+        if name in _PACKAGES:
+            return import_module(f"assay.{name}")
+        if name not in _HOME:
+            raise AttributeError(f"module 'assay' has no attribute {name!r}")
+        value = getattr(import_module(f"assay.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_PACKAGES})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "Array",
@@ -17,6 +18,7 @@ __all__ = [
     "Floats32",
     "Ints",
     "Ints32",
+    "VectorsLike",
     "Words",
     "Words32",
     "numbers_or_none",
@@ -25,6 +27,8 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+# A matrix of vectors: an array, the path of a .npy file, or blocks of rows one after the other.
+VectorsLike = ArrayLike | os.PathLike[str] | Iterable[ArrayLike]
 Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]

@@ -174,6 +174,22 @@ def _compare() -> Found:
     )
 
 
+def _trec_eval() -> Found:
+    yield from _named(
+        "trec_eval",
+        {
+            "official": "qrels.txt dense.run",
+            "all_trec": "-q -c -m all_trec qrels.txt coarse.run",
+            "parameters": "-q -l 2 -M 7 -m ndcg_cut.5,3 -m utility.1,-1,0,0 -m G.1=3 "
+            "qrels.txt coarse.run",
+            "missing": "-q -m map qrels.txt partial.run",
+            "judged": "-qnJ -m set -m relstring.5 qrels.txt coarse.run",
+            "unknown measure": "-m ndcg@10 qrels.txt dense.run",
+            "not supported": "-R prefs qrels.txt dense.run",
+        },
+    )
+
+
 def _tasks() -> Found:
     yield from _named(
         "tasks",

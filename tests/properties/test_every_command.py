@@ -55,6 +55,7 @@ NO_DOOR = {
     "descriptors import": "the command prints what import_results returns",
     "runs compare": "the command prints what compare says of stored scores",
     "runs show": "the command prints what is stored",
+    "trec_eval": "the command prints what trec_eval returns",
 }
 
 

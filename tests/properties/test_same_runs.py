@@ -30,6 +30,7 @@ EXPECTED = "explain coarse.run -r qrels.txt --query 302 -m AP --ties expected --
 FUSE = "fuse dense.run coarse.run -o fused.run"
 COMBSUM = "fuse dense.run coarse.run --method combsum --normalize zscore -o sum.run"
 CONVERT = "convert coarse.run copy.tsv"
+TREC = "trec_eval -q -c -m all_trec qrels.txt coarse.run"
 
 
 def _of(line: str, folder: str, ending: str, **further: str) -> Same:
@@ -175,6 +176,17 @@ TABLE: Table = {
         "threads": _NO_THREADS,
         "engine": [_file(_numpy(FUSE), "fused.run"), _file(_numpy(COMBSUM), "sum.run")],
         "scaled": [_file(_scaled(FUSE), "fused.run"), _file(_scaled(COMBSUM), "sum.run")],
+        "split": _ONE_FILE,
+        "blocks": _NO_BLOCKS,
+    },
+    "trec_eval": {
+        "format": [_of(TREC, "gz", "run.gz"), _of(TREC, "zst", "run.zst")],
+        "lines": [_mixed(TREC)],
+        "renamed": [_renamed(TREC)],
+        "unordered": "see test_names_in_another_order",
+        "threads": _NO_THREADS,
+        "engine": [_numpy(TREC)],
+        "scaled": [_scaled(TREC)],
         "split": _ONE_FILE,
         "blocks": _NO_BLOCKS,
     },

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import assay as library
+from assay import evaluate
+from assay.core.conventions import Conventions
 from assay.core.input_remarks import CUT_BY_ROW
-from assay.io.formats import as_judgments
+from assay.errors import MismatchError, UsageError
+from assay.io.formats import as_judgments, as_ranking
 from assay.tasks.prediction import evaluate_predictions
 
 QUERIES = [f"q{i}" for i in range(12)]
@@ -51,8 +54,42 @@ def test_run_as_judgments():
     assert any("may be a run" in remark for remark in remarks(RUN, RUN))
 
 
-def test_swapped_run_and_judgments():
-    assert any("may be swapped" in remark for remark in remarks(QRELS, RUN))
+def test_swapped_run_and_judgments_are_refused():
+    with pytest.raises(MismatchError, match=r"The run and the judgments \(qrels\) seem to be swap"):
+        evaluate(QRELS, RUN)
+    allowed = evaluate(QRELS, RUN, allow_mismatch=True).remarks
+    assert any("may be swapped" in remark for remark in allowed)
+
+
+def test_a_few_values_are_enough_to_see_a_swap():
+    run, qrels = {"q1": {"a": 0.9, "b": 0.4}, "q2": {"b": 0.1}}, {"q1": {"a": 1}, "q2": {"b": 0}}
+    tuples = [
+        [(q, d, v) for q, row in data.items() for d, v in row.items()] for data in (run, qrels)
+    ]
+    assert evaluate(run, qrels, "RR").mean()["RR"] == evaluate(*tuples, "RR").mean()["RR"] == 0.5
+    for given in ((qrels, run), tuples[::-1]):
+        with pytest.raises(MismatchError, match="swapped"):
+            evaluate(*given)
+    with pytest.raises(UsageError, match="Are run and qrels swapped"):
+        evaluate(as_judgments(qrels), as_ranking(run, Conventions()))
+    with pytest.raises(UsageError, match=r"which is a run\. Are run and qrels swapped"):
+        evaluate(run, as_ranking(run, Conventions()))
+
+
+@pytest.mark.parametrize(
+    ("scores", "grades"),
+    [
+        ([0.9, 0.5, 0.1, 0.2], [1.0, 2.0, 0.0, 1.0]),  # whole grades as floats
+        ([900, 899, 12, 40], [0.25, 0.5, 0.75, 1.0]),  # soft grades of a run with whole scores
+        ([4, 3, 2, 1], [0.2, 0.4, 0.9, 1.0]),  # as many scores as places
+        ([1, 1, 1, 0], [0.5, 0.5, 1.0, 1.0]),  # one half among whole grades
+        ([1, 1, 0, 0], [0.5, 0.5, 0.5, 1.0]),  # one step between 0 and 1
+        ([0.9, 0.5, 0.1, 0.2], [0.9, 0.5, 0.1, 0.2]),  # two runs, a remark
+    ],
+)
+def test_grades_that_are_meant_are_taken(scores, grades):
+    run, qrels = ({"q": dict(zip("abcd", values, strict=True))} for values in (scores, grades))
+    assert evaluate(run, qrels, "nDCG").n_queries == 1
 
 
 def test_grades_below_the_threshold():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from assay import Ids, Ranking, fuse
-from assay.errors import AssayError, MismatchError, UsageError, ValueRangeError
+from assay.errors import AssayError, MismatchError, StorageError, UsageError, ValueRangeError
 from assay.search.fusion import METHODS
 
 Rows = list[list[tuple[Any, float]]]
@@ -221,7 +221,7 @@ A = Ranking.from_arrays([[0, 1]])
     [
         (([],), UsageError),
         ((A,), None),
-        ((["run.txt"],), UsageError),
+        ((["run.txt"],), StorageError),
         (([A], "borda"), UsageError),
         (([A], "combsum", "max"), UsageError),
         (([A], "rrf", None, [1, 2]), MismatchError),

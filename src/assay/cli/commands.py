@@ -16,8 +16,10 @@ from assay.errors import AssayError
 
 if TYPE_CHECKING:
     from assay import measures
+    from assay.io import standard_input
 else:
     measures = OnDemand("assay.measures")
+    standard_input = OnDemand("assay.io.standard_input")
 
 __all__ = ["Command", "CommandGroup", "MultiOptionCommand", "write_commands"]
 
@@ -61,6 +63,14 @@ _SECTIONS: Final[Mapping[str, str]] = {
         """,
     "Store": "save store dataset tag tags task status since until limit",
 }
+# Parameters that name a file to read, for which `-` is standard input.
+_READ: Final = """
+    against answers baseline by checkpoint config coordinates corpus doc_ids docs embeddings
+    experiment file files groups history labels metadata previous prototype_embeddings
+    prototype_labels qrels queries query_ids query_labels recall_of run runs sensor_embeddings
+    slices source sources targets text_embeddings texts train train_users users
+    """
+_FILES: Final = frozenset(_READ.split())
 _SECTION_OF: Final = {name: title for title, names in _SECTIONS.items() for name in names.split()}
 _FEW: Final = 11  # options that need no groups
 
@@ -112,7 +122,9 @@ class Command(click.Command):
         args = self.list_values(args)
         typed = list(args)
         try:
-            return super().parse_args(ctx, args)
+            left = super().parse_args(ctx, args)
+            _take_standard_input(self, ctx)
+            return left
         except click.NoSuchOption as error:
             raise click.UsageError(_unknown_option(error.option_name, self.params), ctx) from None
         except click.MissingParameter as error:
@@ -127,6 +139,36 @@ class Command(click.Command):
             for name in one.opts
         }
         return _repeat_names(args, many, _is_measure) if many else args
+
+
+def _take_standard_input(command: click.Command, context: click.Context) -> None:
+    """Put a copy of standard input where a file is called `-`; one file may be."""
+    named = [
+        parameter
+        for parameter in command.params
+        if parameter.name in _FILES and isinstance(parameter.type, click.types.StringParamType)
+    ]
+    given = [(one.name or "", context.params.get(one.name or "")) for one in named]
+    places = [(name, value) for name, value in given if value == "-" or "-" in _listed(value)]
+    n_named = sum(1 if value == "-" else _listed(value).count("-") for _, value in places)
+    if not places or context.resilient_parsing or _are_stored(command, context):
+        return
+    if n_named > 1:
+        raise click.UsageError("Standard input ('-') can be read once, and it is named twice.")
+    path = context.with_resource(standard_input.keep_standard_input())
+    for name, value in places:
+        one = path if value == "-" else tuple(path if v == "-" else v for v in _listed(value))
+        context.params[name] = one
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else ()
+
+
+def _are_stored(command: click.Command, context: click.Context) -> bool:
+    """Whether the runs that are named are stored ones, and no files."""
+    group = context.parent.info_name if context.parent else ""
+    return group == "runs" and command.name != "import"
 
 
 class MultiOptionCommand(Command):

@@ -34,9 +34,9 @@ _GROUPS: Final = {
     "Search": ("rank", "encode", "fuse"),
     "Tasks": ("bench", "crossmodal", "predict", "codes", "descriptors"),
     "Keep and show": ("runs", "report", "serve"),
-    "Tools": ("measures", "convert", "schema", "completion", "demo"),
+    "Tools": ("measures", "trec_eval", "convert", "schema", "completion", "demo"),
 }
-_FIRST_LINE: Final = re.compile(r'"""`assay (?P<name>[a-z-]+)`: (?P<help>.+?)(""")?$')
+_FIRST_LINE: Final = re.compile(r'"""`assay (?P<name>[a-z_-]+)`: (?P<help>.+?)(""")?$')
 
 
 def _find_commands(folder: Path) -> dict[str, str]:
@@ -59,7 +59,15 @@ COMMANDS: Final = _find_commands(Path(__file__).parent)
 
 
 # They multiply no matrices, so that numpy need not start a thread for every processor.
-_WITHOUT_PRODUCTS: Final = {"check", "convert", "eval", "explain", "measures", "schema"}
+_WITHOUT_PRODUCTS: Final = {
+    "check",
+    "convert",
+    "eval",
+    "explain",
+    "measures",
+    "schema",
+    "trec_eval",
+}
 _THREADS: Final = "OPENBLAS_NUM_THREADS"
 
 

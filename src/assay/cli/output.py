@@ -17,7 +17,7 @@ from assay.cli.progress import clear_progress
 from assay.core.text import Remark, printable, short_remark
 from assay.errors import UsageError
 from assay.io.atomic import atomic_write
-from assay.io.streams import split_array
+from assay.io.streams import StandardInput, as_typed, split_array
 from assay.scoring.output import disclosures
 from assay.tables.page import Page, Words, brief_page, latex_page, markdown_page, text_page
 from assay.tables.table import Cell, Table, as_csv
@@ -150,6 +150,7 @@ def as_json(data: dict[str, Any]) -> str:
 def put(text: str, file: str | None) -> None:
     """Write a result to stdout, or whole or not at all to a file."""
     clear_progress()
+    text = _name_standard_input(text)
     if file is None:
         safe = "\n".join(map(_keep_tabs, text.split("\n"))) if on_terminal() else text
         print(safe)
@@ -157,6 +158,16 @@ def put(text: str, file: str | None) -> None:
     with atomic_write(file) as stream:
         # Names of files may hold what UTF-8 cannot; its escape is also JSON's.
         stream.write(f"{text}\n".encode(errors="backslashreplace"))
+
+
+def _name_standard_input(text: str) -> str:
+    """The text with `-` where it names the copy of standard input."""
+    context = click.get_current_context(silent=True)
+    for value in context.params.values() if context else ():
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, StandardInput):
+                text = text.replace(str(one), as_typed(one))
+    return text
 
 
 def _keep_tabs(line: str) -> str:
@@ -340,7 +351,7 @@ def command_line() -> str:
         name = parameter.name or ""
         if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
             continue
-        value = context.params.get(name, True)  # a flag that only `emit` looks at
+        value = as_typed(context.params.get(name, True))  # a flag that only `emit` looks at
         words += _words(parameter, _without_password(value) if name == "store" else value)
     return shlex.join(words)
 

@@ -15,6 +15,7 @@ from assay import store as run_store
 from assay.cli import output
 from assay.core.progress import tell
 from assay.errors import AssayError, UsageError
+from assay.io.streams import as_typed
 from assay.runs.record import RunRecord, fingerprint_files
 
 if TYPE_CHECKING:
@@ -133,7 +134,8 @@ def saving_runs(
 def _describe_call(task: str, dataset: str, tags: tuple[str, ...]) -> dict[str, Any]:
     context = click.get_current_context()
     command = without_saving(context.meta.get("assay.arguments", (str(context.info_name),)))
-    config = {key: value for key, value in context.params.items() if key not in _NOT_CONFIG}
+    params = context.params.items()
+    config = {key: as_typed(value) for key, value in params if key not in _NOT_CONFIG}
     return {
         "task": task,
         "dataset": dataset or str(context.params.get("dataset_name") or ""),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -19,20 +20,25 @@ from assay.comparison.remarks import comparison_remarks
 from assay.comparison.slices import SliceComparison, compare_slices
 from assay.comparison.tables import (
     comparison_page,
+    data_table,
     method_note,
     pair_data,
     pair_table,
     system_table,
 )
 from assay.comparison.verdict import verdict_against, verdict_of_all
+from assay.core.conventions import Choices, Conventions
 from assay.core.ids import Ids
 from assay.display import plot_standings
 from assay.errors import UsageError
-from assay.measures import Measure, parse
+from assay.io.formats import QrelsLike, RunLike, as_judgments
+from assay.io.frames import frame_of
+from assay.measures import Measure, MeasuresLike, parse
+from assay.scoring.evaluate import evaluate
 from assay.scoring.scores import SCHEMA_VERSION, Scores
 from assay.stats import Interval, RankInterval, compact_letters, intervals, rank_intervals
 from assay.stats.ranks import ranks_of
-from assay.tables.page import Page, html_page, text_page
+from assay.tables.page import Page, html_page, latex_page, text_page
 
 if TYPE_CHECKING:
     from assay.tables.table import Table
@@ -208,6 +214,14 @@ class Comparison:
         against = None if self.baseline is None else self.pairs_on(name)
         return plot_standings(self.standings_on(name), name, against)
 
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """All about each pair, a row each, as a pandas, polars or pyarrow data frame."""
+        return frame_of(data_table(self), backend)
+
+    def to_latex(self) -> str:
+        """Verdicts, tables and the method, for a paper."""
+        return latex_page(self.page())
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; undefined numbers are None."""
         return {
@@ -263,12 +277,16 @@ class Comparison:
         return self.names.index(name)
 
 
+Systems = Mapping[str, "Scores | RunLike"]
+
+
 def compare(
-    scores_a: Scores,
-    scores_b: Scores,
-    *more: Scores,
+    systems: Systems | Scores,
+    second: QrelsLike | Scores | None = None,
+    *more: MeasuresLike | Scores,
     names: Iterable[str] | None = None,
-    measures: Any = None,
+    qrels: QrelsLike | None = None,
+    measures: MeasuresLike | None = None,
     baseline: str | None = None,
     test: str = "randomisation",
     correction: str | None = None,
@@ -279,8 +297,16 @@ def compare(
     margin: float | None = None,
     by: str | None = None,
     slices: str | None = None,
+    conventions: str | Conventions | None = None,
+    groups: Mapping[str, Any] | None = None,
+    allow_mismatch: bool = False,
+    **choices: Unpack[Choices],
 ) -> Comparison:
-    """Compare two or more systems, scored on the same queries: all pairs, or with a `baseline`.
+    """Compare two or more systems on the same queries: all pairs, or with a `baseline`.
+
+    They are `Scores`, with `names`, or runs by name, each as `evaluate` takes it or scored already:
+    `compare({"bm25": run, "dense": run}, qrels, measures)`. The keywords of `evaluate`, such as
+    `conventions`, `groups` and `ties`, go with runs.
 
     `test` is randomisation, t, wilcoxon, sign or bootstrap; `correction` for several pairs of a
     measure is max-t (all pairs in one family; the default of randomisation), holm (the default of
@@ -290,19 +316,25 @@ def compare(
     each other: whole groups are resampled and tested. `slices` names one that cuts the queries
     into kinds: the systems are also compared in each (`Comparison.slices`).
 
-    >>> from assay import evaluate
     >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
-    >>> good = evaluate({q: {"a": 2, "b": 1} for q in qrels}, qrels, "RR")
-    >>> bad = evaluate({q: {"a": 1, "b": 2} for q in qrels}, qrels, "RR")
-    >>> compare(good, bad, names=["new", "old"]).verdict
+    >>> new, old = ({q: {"a": 2, "b": b} for q in qrels} for b in (1, 3))
+    >>> compare({"new": new, "old": old}, qrels, "RR").verdict
     'new is better than old on RR: +0.5000 [0.3153, 0.6847], p = 0.0078 (randomisation)'
     """
     settings = ComparisonSettings(
         test, correction or "", level, interval, resamples, seed, margin, by
     )
-    systems = (scores_a, scores_b, *more)
+    scoring = {"conventions": conventions, "groups": groups, "allow_mismatch": allow_mismatch}
+    asked = {key: value for key, value in (scoring | choices).items() if value}
+    scored: tuple[Any, ...] = (systems, second, *more)
+    if isinstance(systems, Mapping):
+        named = _NamedSystems.of(systems, second, more, names=names, qrels=qrels, measures=measures)
+        names, scored, measures = list(systems), named.score(**asked), named.measures
+    elif asked or qrels is not None:
+        odd = next(iter(asked), "qrels")
+        raise UsageError(f"{odd} goes with runs by name, {{'bm25': run, …}}; Scores have theirs.")
     aligned = align(
-        systems,
+        scored,
         names=names,
         measures=measures,
         by=by,
@@ -336,6 +368,63 @@ def compare(
         aligned,
         None if slices is None else compare_slices(aligned, slices, wanted, settings, baseline),
     )
+
+
+@dataclass(frozen=True)
+class _NamedSystems:
+    """Systems by name, the judgments for those that are runs, and the measures, if any is named."""
+
+    systems: Systems
+    qrels: QrelsLike | None
+    measures: MeasuresLike | None
+
+    @classmethod
+    def of(
+        cls,
+        systems: Systems,
+        second: Any,
+        more: tuple[Any, ...],
+        *,
+        names: Iterable[str] | None,
+        qrels: QrelsLike | None,
+        measures: MeasuresLike | None,
+    ) -> _NamedSystems:
+        """What the arguments of `compare` say, each of them once."""
+        first = next(iter(systems.values()), None)
+        if isinstance(first, Mapping) and isinstance(next(iter(first.values()), None), Real):
+            raise UsageError(
+                "compare takes Scores, or runs by name, {'bm25': run, 'dense': run}; this is one "
+                "run, {query: {doc: score}}."
+            )
+        twice = (second is not None and qrels is not None) or (more and measures is not None)
+        if names is not None or twice or len(more) > 1:
+            raise UsageError(
+                "Systems by name take judgments and measures, each once: "
+                "compare({'bm25': run, 'dense': run}, qrels, measures)."
+            )
+        given = second if second is not None else qrels
+        return cls(systems, given, more[0] if more else measures)
+
+    def score(self, **asked: Any) -> tuple[Scores, ...]:
+        """The scores of each system; runs are evaluated."""
+        run = next(
+            (name for name, one in self.systems.items() if not isinstance(one, Scores)), None
+        )
+        if run is None and (asked or self.qrels is not None):
+            raise UsageError("All systems are scored, so there is nothing to judge or to choose.")
+        if run is not None and self.qrels is None:
+            raise UsageError(f"{run!r} is a run: give the judgments, too.")
+        truth: QrelsLike = {} if self.qrels is None or run is None else as_judgments(self.qrels)
+        wanted = self.measures if self.measures is not None else self._shared_measures()
+        return tuple(
+            one if isinstance(one, Scores) else evaluate(one, truth, wanted, **asked)
+            for one in self.systems.values()
+        )
+
+    def _shared_measures(self) -> MeasuresLike:
+        """Those of a system that is scored already, else what `assay compare` takes."""
+        scored = (one.measures for one in self.systems.values() if isinstance(one, Scores))
+        return next(scored, ("nDCG@10",))
 
 
 def _pairs_to_test(names: tuple[str, ...], baseline: str | None) -> list[tuple[int, int]]:

@@ -6,4 +6,5 @@ binary_codes     cosine and Hamming neighbours as matrices, recall and nDCG of i
 keypoints        metrics of a keypoint experiment
 model_bench      top-k and recall of two embedding models
 pytrec_eval      RelevanceEvaluator and its parsers: one changed import
+trec_eval        what the program prints, by its own flags
 """

@@ -15,8 +15,9 @@ from typing import Final
 
 import numpy as np
 
+from assay.compat.trec_eval import at_level
 from assay.core.text import did_you_mean
-from assay.measures import Measure, parse, parse_many
+from assay.measures import parse, parse_many
 from assay.scoring.evaluate import evaluate
 from assay.scoring.scores import Scores
 from assay.scoring.trec_layout import trec_name
@@ -128,15 +129,11 @@ class RelevanceEvaluator:
         needed = dict.fromkeys(
             part for name in self._names for part in _DERIVED.get(name, ((name,),))[0]
         )
-        measures = tuple(self._at_level(parse(_own_name(name))) for name in needed)
+        measures = tuple(at_level(parse(_own_name(name)), self._level) for name in needed)
         if not measures:
             return None
         qrels = {query: self._qrels[query] for query in run}
         return evaluate(run, qrels, measures, conventions="trec_eval_9", allow_mismatch=True)
-
-    def _at_level(self, measure: Measure) -> Measure:
-        takes = "rel" in measure.definition.params
-        return measure(rel=self._level) if takes and self._level != 1 else measure
 
     def _name_values(
         self, scores: Scores | None, queries: list[str]

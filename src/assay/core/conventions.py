@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final
+from typing import Any, Final, Literal, TypedDict, Unpack
 
 from assay.core.text import did_you_mean
 from assay.errors import ConventionError
@@ -18,6 +18,7 @@ __all__ = [
     "OLD_PRESETS",
     "PRESETS",
     "PRESET_NOTES",
+    "Choices",
     "Conventions",
     "as_conventions",
     "preset",
@@ -48,6 +49,24 @@ OLD_PRESETS: Final[dict[str, str]] = {
 }
 
 _KEYS: Final = ("preset", *CHOICES, "depth")
+
+
+class Choices(TypedDict, total=False):
+    """Single conventions as keywords; None leaves a choice as it is."""
+
+    ties: Literal["order", "expected", "best", "worst", "midrank-up"] | None
+    tiebreak: Literal["id-descending", "id-ascending", "index"] | None
+    scores: Literal["float64", "float32"] | None
+    gain: Literal["linear", "exp"] | None
+    ideal: Literal["judged", "retrieved"] | None
+    ap: Literal["R", "min", "hits", "k"] | None
+    recall: Literal["R", "min"] | None
+    iprec: Literal["round", "ceil"] | None
+    empty: Literal["skip", "zero", "error"] | None
+    missing: Literal["zero", "skip", "error"] | None
+    self_match: Literal["keep", "exclude"] | None
+    depth: int | None
+
 
 # Where the signature of a result goes on beyond the conventions, with any other keys.
 _RESULT_PARTS: Final = ("version:", "engine:", "search:")
@@ -302,8 +321,11 @@ def preset(name: str) -> Conventions:
     return PRESETS[known]
 
 
-def as_conventions(conventions: str | Conventions) -> Conventions:
-    """Conventions from a value, a preset's name or a signature."""
-    if isinstance(conventions, Conventions):
-        return conventions
-    return Conventions.parse(conventions)
+def as_conventions(conventions: str | Conventions, **choices: Unpack[Choices]) -> Conventions:
+    """Conventions from a value, a preset's name or a signature, with single choices changed.
+
+    >>> as_conventions("beir", ties="expected") == preset("beir").but(ties="expected")
+    True
+    """
+    rules = conventions if isinstance(conventions, Conventions) else Conventions.parse(conventions)
+    return rules.but(**choices) if choices else rules

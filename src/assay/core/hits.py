@@ -6,13 +6,13 @@ of what could have been found. No measure ever sees a document id, a score or a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from assay.arrays import Floats, Ints, offsets_of
 from assay.core import checks, order
@@ -26,6 +26,7 @@ from assay.core.input_remarks import (
     cut_by_row,
     odd_grades,
     odd_scores,
+    refuse_swapped,
 )
 from assay.core.judgments import Judgments, Labels, Qrels
 from assay.core.ranking import Ranking
@@ -198,6 +199,7 @@ def _judge_qrels(
 ) -> Hits:
     if without_self:
         qrels = _qrels_without_self(qrels)
+    refuse_swapped(ranking.given_scores, qrels.grades, allow=allow)
     to_judged = ranking.query_ids.match(qrels.query_ids)
     known = np.flatnonzero(to_judged >= 0)
     remarks = check_queries(ranking.query_ids, qrels, to_judged, allow=allow)
@@ -360,13 +362,13 @@ def _take_flags(flags: NDArray[np.bool_] | None, rows: Ints) -> NDArray[np.bool_
 
 
 def judge_ranks(
-    ranks: Any,
+    ranks: ArrayLike,
     *,
-    tied: Any = None,
-    placed: Any = None,
+    tied: ArrayLike | None = None,
+    placed: ArrayLike | None = None,
     n_docs: int | None = None,
     has_target: Sequence[bool] | NDArray[np.bool_] | None = None,
-    query_ids: Any = None,
+    query_ids: Iterable[object] | None = None,
 ) -> Hits:
     """Hits from the rank of one target per query, without any list.
 

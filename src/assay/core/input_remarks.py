@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
 from assay.core import order
+from assay.core.checks import name_few
 from assay.core.id_hints import check_match
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
 from assay.core.ranking import Ranking
+from assay.errors import MismatchError
 
 __all__ = [
     "CONSTANT",
@@ -28,8 +30,10 @@ __all__ = [
     "constant_scores",
     "cut_by_row",
     "fractions_among",
+    "mostly_fractions",
     "odd_grades",
     "odd_scores",
+    "refuse_swapped",
     "step_over_rows",
 ]
 
@@ -41,6 +45,7 @@ _COPY: Final = "the run may be a copy of the judgments"
 _SWAPPED: Final = "run and judgments may be swapped"
 _A_RUN: Final = "the judgments may be a run"
 _SEEN: Final = 5000  # documents of the run that tell what ids look like there
+_GRADES: Final = (-2, 10)  # between these, whole numbers are what judges give
 _FEW: Final = 10  # below so many queries, documents or judgments, chance explains a lot
 
 
@@ -142,6 +147,29 @@ def fractions_among(grades: Floats) -> Floats:
     broken = positive[positive != np.rint(positive)]
     few = 2 * len(broken) <= len(positive) or len(np.unique(broken[:1000])) < _FEW
     return np.zeros(0) if few else np.asarray(broken)
+
+
+def mostly_fractions(grades: Floats) -> Floats:
+    """The distinct fractions among grades, where most of these are fractions, some of each kind."""
+    broken = grades[grades != np.rint(grades)]
+    found = np.unique(broken[:_SEEN]) if 2 * len(broken) > len(grades) else np.zeros(0)
+    return found if len(found) > 2 else np.zeros(0)
+
+
+def refuse_swapped(scores: Floats, grades: Floats, *, allow: bool) -> None:
+    """Refuse grades that are as scores are, of a run whose scores are as grades are."""
+    fractions = np.zeros(0) if allow else mostly_fractions(grades)
+    if not len(fractions):
+        return
+    values = np.unique(scores[:_SEEN])
+    whole = (values == np.rint(values)).all() and len(values) < len(fractions)
+    if whole and len(values) and _GRADES[0] <= values[0] and values[-1] <= _GRADES[1]:
+        raise MismatchError(
+            "The run and the judgments (qrels) seem to be swapped: most grades are fractions, such "
+            f"as {fractions[0]:g}, and the scores of the run are {name_few(values.tolist())}. Give "
+            "the run its scores and the judgments their grades; if they are meant, allow the "
+            "mismatch (allow_mismatch=True, --allow-mismatch)."
+        )
 
 
 def odd_grades(ranking: Ranking, qrels: Qrels) -> Iterator[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from assay.arrays import Floats, Ints, offsets_of
 from assay.core import checks
@@ -33,7 +34,9 @@ class Judgments:
         return self.n_queries
 
     @staticmethod
-    def from_pairs(query_ids: Ids, doc_ids: Ids, queries: Any, docs: Any, grades: Any) -> Qrels:
+    def from_pairs(
+        query_ids: Ids, doc_ids: Ids, queries: ArrayLike, docs: ArrayLike, grades: ArrayLike
+    ) -> Qrels:
         """From one (query number, document number, grade) per judgment, in any order.
 
         A pair given twice with the same grade counts once; with two grades it is refused.
@@ -54,7 +57,11 @@ class Judgments:
 
     @staticmethod
     def from_targets(
-        targets: Any, *, query_ids: Any = None, doc_ids: Any = None, n_docs: int | None = None
+        targets: ArrayLike | Iterable[object],
+        *,
+        query_ids: Iterable[object] | None = None,
+        doc_ids: Iterable[object] | None = None,
+        n_docs: int | None = None,
     ) -> Qrels:
         """One gold document per query, as a number or, with `doc_ids`, as an id.
 
@@ -76,7 +83,11 @@ class Judgments:
 
     @staticmethod
     def from_labels(
-        query_labels: Any, doc_labels: Any, *, query_ids: Any = None, doc_ids: Any = None
+        query_labels: ArrayLike | Iterable[object],
+        doc_labels: ArrayLike | Iterable[object],
+        *,
+        query_ids: Iterable[object] | None = None,
+        doc_ids: Iterable[object] | None = None,
     ) -> Labels:
         """A document is relevant to a query if the two labels are equal.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from assay.arrays import Floats, Ints, Ints32, offsets_of
 from assay.core import checks, order
@@ -237,7 +238,13 @@ class Ranking:
         )
 
     @classmethod
-    def from_scores(cls, scores: Any, *, query_ids: Any = None, doc_ids: Any = None) -> Ranking:
+    def from_scores(
+        cls,
+        scores: ArrayLike,
+        *,
+        query_ids: Iterable[object] | None = None,
+        doc_ids: Iterable[object] | None = None,
+    ) -> Ranking:
         """From a whole score matrix, queries × documents; every document is ranked."""
         matrix = checks.real_matrix(scores, "scores")
         docs = np.broadcast_to(np.arange(matrix.shape[1], dtype=np.int64), matrix.shape)
@@ -248,11 +255,11 @@ class Ranking:
     @classmethod
     def from_arrays(
         cls,
-        docs: Any,
-        scores: Any = None,
+        docs: ArrayLike,
+        scores: ArrayLike | None = None,
         *,
-        query_ids: Any = None,
-        doc_ids: Any = None,
+        query_ids: Iterable[object] | None = None,
+        doc_ids: Iterable[object] | None = None,
         n_docs: int | None = None,
     ) -> Ranking:
         """From document numbers, queries × places, and their scores; −1 marks an unused place.

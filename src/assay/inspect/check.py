@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.core import order
-from assay.core.conventions import Conventions, as_conventions
+from assay.core.conventions import Choices, Conventions, as_conventions
 from assay.core.hits import Hits, judge
 from assay.core.id_hints import near_misses
 from assay.core.ids import Ids
@@ -18,9 +18,9 @@ from assay.core.input_remarks import are_odd_files
 from assay.core.judgments import Qrels
 from assay.core.ranking import Ranking
 from assay.errors import UsageError
-from assay.io.formats import as_judgments, as_ranking_and_lines
+from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking_and_lines
 from assay.io.trec import RunLines
-from assay.measures import Measure, parse_many
+from assay.measures import Measure, MeasuresLike, parse_many
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
 
@@ -96,11 +96,12 @@ class CheckReport:
 
 
 def check(
-    run: Any,
-    qrels: Any,
+    run: RunLike,
+    qrels: QrelsLike,
     *,
-    measures: str | list[str] = "default",
+    measures: MeasuresLike = "default",
     conventions: str | Conventions = "trec_eval",
+    **choices: Unpack[Choices],
 ) -> CheckReport:
     """List what is wrong or suspicious in a run and its judgments.
 
@@ -116,7 +117,7 @@ def check(
     note equal-scores 2
     note unjudged 1
     """
-    rules = _without_refusals(as_conventions(conventions))
+    rules = _without_refusals(as_conventions(conventions, **choices))
     ranking, lines = as_ranking_and_lines(run, rules)
     judgments = as_judgments(qrels)
     if not isinstance(judgments, Qrels):

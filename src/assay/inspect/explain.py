@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from assay.arrays import or_none
 from assay.core.checks import name_few
-from assay.core.conventions import Conventions, as_conventions
+from assay.core.conventions import Choices, Conventions, as_conventions
 from assay.core.hits import Hits, judge
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.core.text import printable
 from assay.errors import IdError, UsageError
 from assay.inspect.tied_orders import orders_by_count, over_all_orders
-from assay.io.formats import as_judgments, as_ranking
-from assay.measures import Measure, parse_many
+from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking
+from assay.measures import Measure, MeasureLike, parse_many
 from assay.measures.derivations import Derivation, derive, show
 from assay.measures.views import RankView, TieView
 from assay.scoring.evaluate import call_of, score
@@ -163,13 +163,14 @@ def _without_empty_columns(table: Table) -> Table:
 
 
 def explain(
-    run: Any,
-    qrels: Any,
+    run: RunLike,
+    qrels: QrelsLike,
     *,
     query: str | int,
-    measure: str | Measure = "nDCG@10",
+    measure: MeasureLike = "nDCG@10",
     conventions: str | Conventions = "trec_eval",
     allow_mismatch: bool = False,
+    **choices: Unpack[Choices],
 ) -> Explanation:
     """Work out one measure of one query, line by line. Takes what `evaluate` takes.
 
@@ -177,7 +178,7 @@ def explain(
     >>> found.value, found.working
     (0.5, ('first relevant document at rank 2', 'RR = 1 / 2 = 0.5'))
     """
-    rules = as_conventions(conventions)
+    rules = as_conventions(conventions, **choices)
     wanted = parse_many([measure])
     if len(wanted) != 1:
         raise UsageError(f"explain takes one measure, found {', '.join(map(str, wanted))}.")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, SupportsFloat
 
 from assay.core.conventions import Conventions, as_conventions
 from assay.core.judgments import Judgments
@@ -27,6 +27,8 @@ else:  # a TREC file needs neither
 
 __all__ = [
     "FORMATS",
+    "QrelsLike",
+    "RunLike",
     "as_judgments",
     "as_ranking",
     "as_ranking_and_lines",
@@ -35,9 +37,32 @@ __all__ = [
     "read_run",
 ]
 
+
+class Frame(Protocol):
+    """A data frame of pandas or polars; that of narwhals, too."""
+
+    @property
+    def columns(self) -> Any: ...
+
+
+class ArrowTable(Protocol):
+    """A table of pyarrow."""
+
+    @property
+    def column_names(self) -> Any: ...
+
+
+_Records = Iterable[tuple[Any, ...]] | Iterable[Mapping[str, Any]] | Frame | ArrowTable
+_Nested = Mapping[Any, Mapping[Any, SupportsFloat]]
+# What a run and judgments may be given as: a file, the value itself, {query: {doc: number}},
+# {query: [doc, …]}, (query, doc, number) tuples, records or a data frame.
+RunLike = Ranking | str | os.PathLike[str] | _Nested | Mapping[Any, Sequence[Any]] | _Records
+QrelsLike = Judgments | str | os.PathLike[str] | _Nested | Mapping[Any, Collection[Any]] | _Records
+
+_SWAPPED: Final = "Are run and qrels swapped? The run comes first, then the judgments."
 FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz", "npy")
 _SUFFIXES: Final = {f".{name}": name for name in FORMATS} | {".ndjson": "jsonl", ".pq": "parquet"}
-_MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
+MAGIC: Final = {b"PAR1": "parquet", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
 
 
 def read_run(
@@ -77,7 +102,7 @@ def check_path(path: Any) -> str | os.PathLike[str]:
     )
 
 
-def as_ranking(run: Any, rules: Conventions) -> Ranking:
+def as_ranking(run: RunLike, rules: Conventions) -> Ranking:
     """A `Ranking` from any source; the conventions say how equal scores are ordered.
 
     >>> as_ranking({"q": ["b", "a"]}, Conventions()).row("q")
@@ -87,10 +112,12 @@ def as_ranking(run: Any, rules: Conventions) -> Ranking:
         return run
     if isinstance(run, str | os.PathLike):
         return _ranking_of_file(run, rules, None)
+    if isinstance(run, Judgments):
+        raise UsageError(f"The run is {run!r}, which are judgments. {_SWAPPED}")
     return _ranking(lines_of_data(run, "run"), rules)
 
 
-def as_judgments(qrels: Any) -> Judgments:
+def as_judgments(qrels: QrelsLike) -> Judgments:
     """`Judgments` from any source.
 
     >>> as_judgments({"q": {"a", "b"}})
@@ -100,6 +127,8 @@ def as_judgments(qrels: Any) -> Judgments:
         return qrels
     if isinstance(qrels, str | os.PathLike):
         return _judgments_of_file(qrels, None)
+    if isinstance(qrels, Ranking):
+        raise UsageError(f"The judgments (qrels) are {qrels!r}, which is a run. {_SWAPPED}")
     return _judgments(lines_of_data(qrels, "qrels"))
 
 
@@ -135,7 +164,7 @@ def ending_of(path: str | os.PathLike[str]) -> str:
 
 def _format_of_content(path: str | os.PathLike[str]) -> str:
     head = next(open_chunks(path, 16))
-    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), "trec")
+    return next((name for magic, name in MAGIC.items() if head.startswith(magic)), "trec")
 
 
 @contextmanager

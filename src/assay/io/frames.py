@@ -32,6 +32,7 @@ from assay.io.lines import (
 )
 from assay.native import kernels
 from assay.native.signatures import NUMBER_TYPES
+from assay.tables.table import Table
 
 if TYPE_CHECKING:
     import narwhals as nw
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "build_frame",
     "columns_of_frame",
+    "frame_of",
     "is_frame",
     "lines_of_data",
     "lines_of_frame",
@@ -367,6 +369,14 @@ def _numbers(column: nw.Series[Any], kind: Kind, where: Where) -> Floats:
             f"column {column.name!r} holds {column.dtype}, not numbers. Convert it first."
         )
     return exact_floats(column.to_numpy(), kind, where)
+
+
+def frame_of(table: Table, backend: str) -> Any:
+    """A table as a data frame: every digit, and undefined numbers missing."""
+    return build_frame(
+        {name: [row[at].value for row in table.rows] for at, name in enumerate(table.columns)},
+        backend,
+    )
 
 
 def build_frame(columns: dict[str, Any], backend: str) -> Any:

@@ -27,6 +27,8 @@ __all__ = [
     "BOMB_BYTES",
     "BOMB_RATIO",
     "CHUNK_SIZE",
+    "StandardInput",
+    "as_typed",
     "list_folder",
     "missing_file",
     "need_zstd",
@@ -50,8 +52,8 @@ _WEIGHT_OF_TEXT: Final = 3  # bytes, text, and a piece of it
 
 _LISTED: Final = 2000  # names of a folder among which a mistyped one is looked for
 _NO_PIPES = (
-    "Standard input and pipes are not read. Write the data to a file, which may be .gz or .zst, "
-    "and give its path."
+    "Pipes are not read by name. A command reads standard input where '-' stands alone for a "
+    "file; else write the data to a file, which may be .gz or .zst, and give its path."
 )
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -59,6 +61,31 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 # block of 4 bytes holds 128 KiB: no bite grows beyond 64 MiB.
 _GZIP_BITE = 32 << 10
 _ZSTD_BITE = 2 << 10
+
+
+class StandardInput(str):
+    """The path of the copy; in messages it calls itself standard input."""
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        """What it is, in place of where the copy lies."""
+        return format("standard input", spec)
+
+    def __repr__(self) -> str:
+        """The same."""
+        return "standard input"
+
+
+def as_typed(value: Any) -> Any:
+    """The value of a parameter as it was typed: `-` for standard input.
+
+    >>> as_typed(("a.run", StandardInput("/tmp/x/stdin.txt")))
+    ('a.run', '-')
+    """
+    if isinstance(value, tuple | list):
+        return type(value)(map(as_typed, value))
+    return "-" if isinstance(value, StandardInput) else value
 
 
 def split_array(path: FilePath) -> tuple[str, str | None]:

@@ -1,7 +1,18 @@
 """The measures: values with names, computed by one decorated function each."""
 
 from assay.measures import ranked, sets
-from assay.measures.names import GROUPS, parse, parse_many
+from assay.measures.names import GROUPS, MeasureLike, MeasuresLike, parse, parse_many
 from assay.measures.registry import REGISTRY, Definition, Measure
 
-__all__ = ["GROUPS", "REGISTRY", "Definition", "Measure", "parse", "parse_many", "ranked", "sets"]
+__all__ = [
+    "GROUPS",
+    "REGISTRY",
+    "Definition",
+    "Measure",
+    "MeasureLike",
+    "MeasuresLike",
+    "parse",
+    "parse_many",
+    "ranked",
+    "sets",
+]

@@ -5,14 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import Final
+from typing import Any, Final, Protocol, cast
 
 from assay.core.numbers import is_decimal, parse_number, parse_whole
 from assay.core.text import did_you_mean
 from assay.errors import MeasureError, PluginError
 from assay.measures.registry import REGISTRY, Measure, Value, load_measures, spellings
 
-__all__ = ["GROUPS", "parse", "parse_many"]
+__all__ = ["GROUPS", "MeasureLike", "MeasuresLike", "parse", "parse_many"]
+
+
+class _Named(Protocol):
+    """A measure of ir_measures: its text is a name that is known here, too."""
+
+    @property
+    def NAME(self) -> str: ...  # noqa: N802
+
+
+MeasureLike = str | Measure | _Named
+MeasuresLike = MeasureLike | Iterable[MeasureLike]
 
 # Names that stand for a measure with a parameter set.
 _WITH_PARAMS: Final[dict[str, tuple[str, dict[str, Value]]]] = {
@@ -86,26 +97,33 @@ _SHAPE = re.compile(r"\s*([^()@]+?)\s*(?:\(([^()]*)\))?\s*(?:@\s*([^\s@()]+))?\s
 _TREC_SHAPE = re.compile(r"(.+?)[_.]\s*(\d*\.?\d+(?:\s*,\s*\d*\.?\d+)*)")
 
 
-def parse_many(measures: str | Measure | Iterable[str | Measure]) -> tuple[Measure, ...]:
+def parse_many(measures: MeasuresLike) -> tuple[Measure, ...]:
     """Measures from one or several texts; a text may name a group or, trec_eval's way, many.
 
     >>> parse_many(["P_5", "ndcg_cut.10,20"])
     (P@5, nDCG@10, nDCG@20)
     """
-    if not isinstance(measures, str | Measure | Iterable):
-        raise MeasureError(f"A measure is a text such as 'nDCG@10', found {measures!r}.")
-    items = [measures] if isinstance(measures, str | Measure) else list(measures)
+    single = isinstance(measures, str | Measure) or not isinstance(measures, Iterable)
+    items: list[Any] = [measures] if single else list(cast("Iterable[Any]", measures))
     found = [m for item in items for m in _expand(item)]
     if not found:
         raise MeasureError("No measure was given. Name at least one, e.g. nDCG@10.")
     return tuple(dict.fromkeys(found))
 
 
-def _expand(item: str | Measure) -> list[Measure]:
+def _text_of(item: MeasureLike) -> str:
+    """The name of a measure: a text, or an object of ir_measures."""
+    if isinstance(item, str):
+        return item
+    if type(item).__module__.partition(".")[0] == "ir_measures":
+        return str(item)
+    raise MeasureError(f"A measure is a text such as 'nDCG@10', found {item!r}.")
+
+
+def _expand(item: MeasureLike) -> list[Measure]:
     if isinstance(item, Measure):
         return [item]
-    if not isinstance(item, str):
-        raise MeasureError(f"A measure is a text such as 'nDCG@10', found {item!r}.")
+    item = _text_of(item)
     if item.strip().lower() in GROUPS:
         return [parse(name) for name in GROUPS[item.strip().lower()]]
     trec = _trec_list(item.strip())
@@ -118,14 +136,15 @@ def _split_outside_parentheses(text: str) -> list[str]:
     return re.split(r",(?![^()]*\))", text)
 
 
-def parse(text: str) -> Measure:
+def parse(measure: MeasureLike) -> Measure:
     """One measure from its name; `parse(str(m)) == m`.
 
     >>> parse("ndcg_cut_10"), parse("MAP"), parse("Acc@1"), parse("AP(rel=2)@100")
     (nDCG@10, AP, Success@1, AP(rel=2)@100)
     """
-    if not isinstance(text, str):
-        raise MeasureError(f"A measure is a text such as 'nDCG@10', found {text!r}.")
+    if isinstance(measure, Measure):
+        return measure
+    text = _text_of(measure)
     trec = _trec_list(text.strip())
     if trec is not None and len(trec) == 1:
         return trec[0]

@@ -16,7 +16,7 @@ from assay.report.charts import FORMATS, render_chart, report_charts
 from assay.report.html import html_report
 from assay.report.tables import report_page
 from assay.runs.leaderboard import Leaderboard, rank_records
-from assay.runs.record import HasRecord
+from assay.runs.record import RecordsLike
 from assay.tables.page import Page, latex_page, markdown_page
 
 __all__ = ["Report", "check_ending", "make_report", "write_figures"]
@@ -82,24 +82,23 @@ def check_ending(path: str | os.PathLike[str]) -> str:
 
 
 def make_report(
-    runs: Iterable[HasRecord],
+    runs: RecordsLike,
     *,
     title: str = "",
     command: str = "",
     notes: Iterable[str] = (),
     **settings: Any,
 ) -> Report:
-    """Compare records as `assay.compare` does and gather all that a report shows.
+    """Compare records, or scores by name, as `assay.compare` does and gather what a report shows.
 
     Settings are those of `rank_records`: baseline, test, correction, level, interval, resamples,
     seed, margin, by, slices. `command` is what a reader would type to make the report again;
     `notes` are what a task wants its readers to know, a sentence each without a full stop.
 
     >>> from assay import evaluate
-    >>> from assay.runs import RunRecord
     >>> qrels = {f"q{i}": {"a": 1} for i in range(8)}
     >>> good = evaluate({q: {"a": 2, "b": 1} for q in qrels}, qrels, "RR")
-    >>> make_report([RunRecord("good", good)]).verdicts["RR"]
+    >>> make_report({"good": good}).verdicts["RR"]
     'good reaches 1.0000 [0.6756, 1.0000] on RR'
     """
     board = rank_records(runs, **settings)

@@ -13,12 +13,11 @@ from assay.comparison.pairs import ComparisonSettings
 from assay.comparison.sensitivity import Sensitivity, sensitivity
 from assay.comparison.tables import describe_intervals
 from assay.comparison.verdict import join_names
-from assay.core import checks
 from assay.core.text import Remark, short_remark
 from assay.errors import UsageError
 from assay.io.formats import as_judgments
 from assay.measures import Measure
-from assay.runs.record import HasRecord, RunRecord, as_records
+from assay.runs.record import RecordsLike, RunRecord, as_records
 from assay.scoring.output import disclosures, is_below_chance
 from assay.stats import RankInterval, intervals
 
@@ -154,7 +153,7 @@ class Leaderboard:
 
 
 def rank_records(
-    runs: Iterable[HasRecord],
+    runs: RecordsLike,
     *,
     baseline: str | None = None,
     test: str = "randomisation",
@@ -172,10 +171,9 @@ def rank_records(
     Runs of a store are taken as they are, with the measures that all of them have. Without `by`,
     the `clusters` of the records are resampled as whole groups.
     """
-    given = checks.as_list(runs, "runs")
-    if not given:
+    records = tuple(as_records(runs))
+    if not records:
         raise UsageError("A report needs at least one run.")
-    records = tuple(as_records(given))
     names = [run.name for run in records]
     scores = [run.scored() for run in records]
     if by is None:
@@ -225,7 +223,7 @@ def vary_conventions(
     }
     for measure in comparison.measures:
         yield sensitivity(
-            {one.name: one.provenance["file"] for one in records},
+            {one.name: next(iter(one.files)) for one in records},
             judgments,
             measure,
             conventions=scores.conventions,

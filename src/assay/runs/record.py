@@ -17,7 +17,7 @@ from assay.core.on_demand import OnDemand
 from assay.core.text import did_you_mean
 from assay.errors import MeasureError, UsageError
 from assay.io.fingerprints import fingerprints
-from assay.io.streams import split_array
+from assay.io.streams import as_typed, split_array
 from assay.scoring.scores import Scores
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ else:  # a scored run has none
 
 __all__ = [
     "HasRecord",
+    "RecordsLike",
     "RunRecord",
     "as_records",
     "check_name",
@@ -222,7 +223,9 @@ def fingerprint_files(records: Iterable[RunRecord]) -> list[RunRecord]:
     named = dict.fromkeys(file for one in given for file in one.files if file)
     read = fingerprints(file for file in named if os.path.isfile(split_array(file)[0]))
     return [
-        one.but(data={**{file: read[file] for file in one.files if file in read}, **one.data})
+        one.but(
+            data={**{as_typed(file): read[file] for file in one.files if file in read}, **one.data}
+        )
         for one in given
     ]
 
@@ -231,11 +234,21 @@ def _mean_values(found: Scores | Mapping[str, float] | None) -> Mapping[str, flo
     return found.mean() if isinstance(found, Scores) else found
 
 
-def as_records(runs: Iterable[HasRecord]) -> list[RunRecord]:
+RecordsLike = Iterable[HasRecord] | Mapping[str, "Scores | HasRecord"]
+
+
+def as_records(runs: RecordsLike) -> list[RunRecord]:
     """Records with distinct names, and with the measures that all of them have.
 
-    A run of a store gets its number after its name where another has the same name.
+    Scores are given by name: {"dense": scores}. A run of a store gets its number after its name
+    where another has the same name.
+
+    >>> from assay import evaluate
+    >>> [one.name for one in as_records({"dense": evaluate({"q": ["a"]}, {"q": ["a"]}, "RR")})]
+    ['dense']
     """
+    if isinstance(runs, Mapping):
+        runs = [_record_of(name, one) for name, one in runs.items()]
     given = checks.as_list(runs, "runs")
     for run in given:
         if not callable(getattr(run, "record", None)):
@@ -252,6 +265,15 @@ def as_records(runs: Iterable[HasRecord]) -> list[RunRecord]:
         return made
     measures = shared_measures([record.scored() for record in made])
     return [record.but(scores=only_measures(record.scored(), measures)) for record in made]
+
+
+def _record_of(name: str, given: Any) -> RunRecord:
+    if isinstance(given, Scores):
+        return RunRecord(name, given)
+    if not callable(getattr(given, "record", None)):
+        checks.require(given, Scores, f"the run {name!r}", "a Scores, as evaluate() gives it")
+    record: RunRecord = given.record()
+    return record.but(name=name)
 
 
 def shared_measures(scores: Iterable[Scores]) -> tuple[Measure, ...]:

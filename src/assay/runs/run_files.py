@@ -19,7 +19,7 @@ from assay.core.ranking import Ranking
 from assay.errors import MismatchError
 from assay.io.fingerprints import fingerprints
 from assay.io.formats import as_judgments, as_ranking
-from assay.io.streams import split_array
+from assay.io.streams import as_typed, split_array
 from assay.measures import Measure, parse_many
 from assay.runs.record import RunRecord
 from assay.scoring.chance import ceiling, chance
@@ -128,7 +128,7 @@ def _score_file(path: str, name: str, task: _Task) -> RunRecord:
         scores,
         task="retrieval",
         hits=hits if task.keep_hits else None,
-        provenance={"file": path, "tag": ranking.name or ""},
+        provenance={"file": as_typed(path), "tag": ranking.name or ""},
         **ends,
     )
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats
 from assay.core import checks
-from assay.core.conventions import Conventions, as_conventions, preset
+from assay.core.conventions import Choices, Conventions, as_conventions, preset
 from assay.core.hits import Hits, judge
 from assay.core.object_join import judge_objects
 from assay.errors import MeasureError
-from assay.io.formats import as_judgments, as_ranking
-from assay.measures import Measure, parse_many
+from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking
+from assay.measures import Measure, MeasuresLike, parse_many
 from assay.measures.gain import GAIN_PARAMS, gain_function
 from assay.measures.views import Gain, RankView, TieView
 from assay.scoring.scores import Scores
@@ -27,30 +27,31 @@ V = TypeVar("V", RankView, TieView)
 
 
 _CHOSEN_BY_JUDGE = ("tiebreak", "scores", "self_match", "depth")
-Measures = str | Measure | Iterable[str | Measure]
 
 
 def evaluate(
-    run: Any,
-    qrels: Any,
-    measures: Measures = "default",
+    run: RunLike,
+    qrels: QrelsLike,
+    measures: MeasuresLike = "default",
     *,
     conventions: str | Conventions = "trec_eval",
     groups: Mapping[str, Any] | None = None,
     allow_mismatch: bool = False,
+    **choices: Unpack[Choices],
 ) -> Scores:
     """Scores of a run against judgments.
 
     `run` is a `Ranking`, a path, {query: {doc: score}}, a data frame or (query, doc, score)
     tuples; `qrels` likewise with grades. `conventions` is a preset's name, a signature or a
-    `Conventions`. Ids that do not fit, such as `1` and `01`, are refused unless `allow_mismatch`.
+    `Conventions`, and each of its choices is a keyword, too: `ties="expected"`. Ids that do not
+    fit, such as `1` and `01`, are refused unless `allow_mismatch`.
 
     >>> run = {"q1": {"a": 0.9, "b": 0.4}, "q2": {"a": 0.8, "b": 0.1}}
     >>> qrels = {"q1": {"a": 1}, "q2": {"b": 1}}
     >>> evaluate(run, qrels, ["RR", "P@1"]).mean()
     Mean(micro: RR=0.7500, P@1=0.5000)
     """
-    rules = as_conventions(conventions)
+    rules = as_conventions(conventions, **choices)
     hits = judge_objects(run, qrels, rules, allow_mismatch=allow_mismatch)
     if hits is None:
         hits = judge(
@@ -67,7 +68,7 @@ def evaluate(
 
 
 def score(
-    hits: Hits, measures: Measures = "default", *, conventions: str | Conventions | None = None
+    hits: Hits, measures: MeasuresLike = "default", *, conventions: str | Conventions | None = None
 ) -> Scores:
     """Scores of hits: every measure for every query.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay import __version__
-from assay.arrays import Floats, or_none
+from assay.arrays import Floats, numbers_or_none, or_none
 from assay.core import checks
 from assay.core.conventions import Conventions
 from assay.core.exact_sums import exact_group_sums, exact_sum
@@ -104,6 +104,26 @@ class Mean(Mapping[str, float]):
     def __len__(self) -> int:
         """How many measures there are."""
         return len(self.values_by_name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: means with counts, and those of groups; undefined ones are None."""
+        data: dict[str, Any] = {
+            "average": self.average,
+            "measures": {
+                name: _mean_entry(value, self.counts[name]) for name, value in self.items()
+            },
+        }
+        if self.by is None:
+            return data
+        groups = {name: numbers_or_none(values) for name, values in self.groups.items()}
+        return {**data, "by": self.by, "groups": groups, "sizes": self.sizes}
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """A row per measure, as a pandas, polars or pyarrow data frame."""
+        counts = [asdict(self.counts[name]) for name in self]
+        columns: dict[str, Any] = {"measure": list(self), "mean": list(self.values())}
+        columns |= {key: [one[key] for one in counts] for key in (counts[0] if counts else ())}
+        return build_frame(columns, backend)
 
     def __repr__(self) -> str:
         """Name and value of each mean."""
@@ -364,10 +384,7 @@ class Scores:
                 "missing": int(self.missing.sum()),
                 "extra": len(self.extra),
             },
-            "average": mean.average,
-            "measures": {
-                name: _mean_entry(value, mean.counts[name]) for name, value in mean.items()
-            },
+            **mean.to_dict(),
             "remarks": list(self.remarks),
         }
         if per_query:

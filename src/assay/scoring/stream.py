@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Unpack
 
 from assay.core import checks
-from assay.core.conventions import Conventions, as_conventions
+from assay.core.conventions import Choices, Conventions, as_conventions
 from assay.core.hits import Hits, judge
 from assay.core.ids import Ids
 from assay.errors import UsageError
-from assay.io.formats import as_judgments, as_ranking
-from assay.measures import Measure, parse_many
+from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking
+from assay.measures import MeasuresLike, parse_many
 from assay.scoring.evaluate import score
 from assay.scoring.scores import Scores
 
@@ -35,18 +34,19 @@ class Stream:
 
     def __init__(
         self,
-        measures: str | Measure | Iterable[str | Measure] = "default",
+        measures: MeasuresLike = "default",
         *,
         conventions: str | Conventions = "trec_eval",
         number: bool = False,
+        **choices: Unpack[Choices],
     ) -> None:
         self._measures = parse_many(measures)
-        self._rules = as_conventions(conventions)
+        self._rules = as_conventions(conventions, **choices)
         self._number = number
         self._parts: list[Scores] = []
         self._seen = 0
 
-    def add(self, run: Any, qrels: Any, *, allow_mismatch: bool = False) -> None:
+    def add(self, run: RunLike, qrels: QrelsLike, *, allow_mismatch: bool = False) -> None:
         """Evaluate one batch of queries: a run and its judgments, as for `evaluate`."""
         ranking, judgments = as_ranking(run, self._rules), as_judgments(qrels)
         hits = judge(ranking, judgments, conventions=self._rules, allow_mismatch=allow_mismatch)

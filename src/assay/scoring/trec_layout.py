@@ -7,17 +7,18 @@ that trec_eval does not have comes last, under its own name.
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from assay.core.ids import Ids
 from assay.errors import UsageError
 from assay.measures import GROUPS, Measure, parse
 from assay.measures.registry import Value, format_value
 from assay.scoring.scores import Scores
 
-__all__ = ["in_trec_order", "trec_layout", "trec_name"]
+__all__ = ["TrecColumn", "in_trec_order", "trec_layout", "trec_lines", "trec_name"]
 
 _NAME_WIDTH: Final = 22
 
@@ -120,32 +121,43 @@ def _place(measure: Measure, place: dict[str | None, int]) -> tuple[int, float]:
     return place.get(template, len(GROUPS["all_trec"])), number
 
 
+class TrecColumn(NamedTuple):
+    """One measure as it is printed: a value for each query and one for all; None: no such line."""
+
+    name: str
+    values: Sequence[str] | None
+    summary: str | None
+
+
+def trec_lines(
+    query_ids: Ids, columns: Sequence[TrecColumn], *, per_query: bool, summary: bool = True
+) -> str:
+    """The lines of columns: query by query, then the summary."""
+    shown = [(name, values) for name, values, _ in columns if values is not None and per_query]
+    lines = [
+        _line(name, str(query), values[row])
+        for row, query in enumerate(query_ids)
+        for name, values in shown
+    ]
+    ends = [(name, total) for name, _, total in columns if total is not None and summary]
+    return "\n".join([*lines, *(_line(name, "all", total) for name, total in ends)])
+
+
 def trec_layout(
     scores: Scores, *, run_id: str = "", per_query: bool = False, header: bool = True
 ) -> str:
     """The scores as trec_eval 10.0 prints them; `header` adds the lines runid and num_q."""
     _refuse_two_thresholds(scores)
-    order = in_trec_order(scores.measures)
     used = np.flatnonzero(~scores.missing | (scores.conventions.missing != "skip"))
-    lines = _query_lines(scores, order, used) if per_query else []
-    if header:
-        lines += [_line("runid", "all", run_id), _line("num_q", "all", str(len(used)))]
+    top = [("runid", run_id), ("num_q", str(len(used)))] if header else []
+    columns = [TrecColumn(name, None, value) for name, value in top]
     means = list(scores.mean().values())
-    lines += [_line(name, "all", _value(scores, i, means[i])) for name, i in order]
-    return "\n".join(lines)
-
-
-def _query_lines(
-    scores: Scores, order: list[tuple[str, int]], used: NDArray[np.int64]
-) -> list[str]:
-    """Geometric means have no value of their own for a single query."""
-    kept = [(name, i) for name, i in order if _aggregate(scores, i) != "geometric"]
-    ids = scores.query_ids.to_list()
-    return [
-        _line(name, str(ids[row]), _value(scores, i, float(scores.values[i, row])))
-        for row in used.tolist()
-        for name, i in kept
-    ]
+    for name, i in in_trec_order(scores.measures):
+        values = [_value(scores, i, value) for value in scores.values[i, used].tolist()]
+        # Geometric means have no value of their own for a single query.
+        alone = None if _aggregate(scores, i) == "geometric" else values
+        columns.append(TrecColumn(name, alone, _value(scores, i, means[i])))
+    return trec_lines(scores.query_ids.take(used), columns, per_query=per_query)
 
 
 def _aggregate(scores: Scores, number: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -18,11 +19,13 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
 from assay.core import checks, order
+from assay.core.conventions import preset
 from assay.core.id_hints import check_match
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.core.settings import as_settings, join_settings
 from assay.errors import UsageError, ValueRangeError
+from assay.io.formats import RunLike, as_ranking
 
 __all__ = ["METHODS", "NORMALIZATIONS", "JoinedLists", "Method", "Normalization", "fuse"]
 
@@ -42,7 +45,7 @@ class _Doubled(NamedTuple):
 
 
 def fuse(
-    rankings: Sequence[Ranking],
+    rankings: Sequence[RunLike],
     *,
     method: Method = "rrf",
     normalize: Normalization | None = "minmax",
@@ -51,7 +54,7 @@ def fuse(
     depth: int | None = None,
     allow_mismatch: bool = False,
 ) -> Ranking:
-    """One ranking from several: reciprocal ranks, or scores, added over the lists.
+    """One ranking from several, given as `evaluate` takes them: ranks or scores are added.
 
     - `rrf`: Σ w / (rrf_k + rank), by the place that each list's own tie rule gives; scores and
       `normalize` play no part (Cormack, Clarke and Büttcher 2009).
@@ -81,7 +84,7 @@ class JoinedLists:
 
     def __init__(
         self,
-        rankings: Sequence[Ranking],
+        rankings: Sequence[RunLike],
         method: Method,
         normalize: Normalization | None,
         rrf_k: int,
@@ -143,17 +146,18 @@ class JoinedLists:
 
 
 def _check(rankings: Any, method: str, normalize: str | None) -> list[Ranking]:
-    lists = list(rankings) if isinstance(rankings, Sequence) else [rankings]
-    if not lists:
+    if isinstance(rankings, str | os.PathLike | Ranking):
+        rankings = [rankings]
+    if not isinstance(rankings, Sequence):
+        raise UsageError(f"fuse takes a list of runs, found {type(rankings).__name__}.")
+    if not rankings:
         raise UsageError("There is nothing to fuse: give at least one ranking.")
-    for one in lists:
-        checks.require(one, Ranking, "rankings", "a list of Rankings; read_run() makes one")
     if method not in METHODS:
         raise UsageError(f"Unknown fusion {method!r}; there are {', '.join(METHODS)}.")
     if normalize is not None and normalize not in NORMALIZATIONS:
         known = ", ".join(NORMALIZATIONS)
         raise UsageError(f"Unknown normalisation {normalize!r}; there are {known}, and None.")
-    return lists
+    return [as_ranking(one, preset("trec_eval")) for one in rankings]
 
 
 def _check_ids(lists: list[Ranking], allow: bool) -> None:

@@ -6,14 +6,14 @@ of document numbers, and a ranking says where its cut divides them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Ints
+from assay.arrays import Ints, VectorsLike
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.order import nearest_order
@@ -55,13 +55,13 @@ class _CodeSearch(NamedTuple):
 
 
 def rank_codes(
-    queries: Any,
-    docs: Any,
+    queries: Codes | VectorsLike,
+    docs: Codes | VectorsLike,
     k: int,
     *,
     exclude: Any = None,
-    query_ids: Any = None,
-    doc_ids: Any = None,
+    query_ids: Iterable[object] | None = None,
+    doc_ids: Iterable[object] | None = None,
     keep_ties: bool = False,
     threads: int | None = None,
     engine: Engine | None = None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from assay.arrays import Array
 from assay.core import checks
@@ -54,7 +54,7 @@ class Codes:
         return f"Codes({len(self)} × {self.bits} bits)"
 
 
-def pack_codes(bits: Any, *, what: str = "codes") -> Codes:
+def pack_codes(bits: ArrayLike, *, what: str = "codes") -> Codes:
     """Pack an array of {0, 1}, of True and False, or of ±1; anything else is refused.
 
     `what` names the array in messages.

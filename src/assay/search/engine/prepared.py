@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from assay.arrays import Array, Floats, Floats32, Ints32
+from assay.arrays import Array, Floats, Floats32, Ints32, VectorsLike
 from assay.errors import FormatError, StorageError, UsageError
 from assay.io.arrays import open_rows
 from assay.io.atomic import atomic_write
@@ -110,7 +110,7 @@ def _whole_panels(columns: int) -> int:
 
 
 def prepare(
-    docs: Any, path: str | os.PathLike[str] | None = None, *, threads: int | None = None
+    docs: VectorsLike, path: str | os.PathLike[str] | None = None, *, threads: int | None = None
 ) -> Prepared:
     """Measure and quantise documents once; the result stands for them in every search, any metric.
 

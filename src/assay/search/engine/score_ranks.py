@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from assay.arrays import Ints
 from assay.core import checks
@@ -38,8 +38,8 @@ _WORTH_THREADS = 32 << 20  # less is read sooner than threads are started
 
 
 def target_ranks_from_scores(
-    scores: Any,
-    targets: Any,
+    scores: ArrayLike,
+    targets: ArrayLike,
     *,
     threads: int | None = None,
     engine: Engine | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Bytes, Floats, Ints, Ints32, offsets_of
+from assay.arrays import Bytes, Floats, Ints, Ints32, VectorsLike, offsets_of
 from assay.core import checks, order
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
@@ -22,6 +22,7 @@ from assay.search.engine.blas_scan import one_blas_thread, scan_top
 from assay.search.engine.blocks import ZERO_SCORE, Docs, MeasuredRows, prepare_docs
 from assay.search.engine.exclusion import Excluded
 from assay.search.engine.plan import SearchPlan, plan, search_settings
+from assay.search.engine.prepared import Prepared
 from assay.search.engine.workers import Control, Progress, Task, only_forward, run
 
 __all__ = ["rank", "rerank"]
@@ -37,14 +38,14 @@ class _Lists(NamedTuple):
 
 
 def rank(
-    queries: Any,
-    docs: Any,
+    queries: VectorsLike,
+    docs: VectorsLike | Prepared,
     k: int,
     *,
     metric: Literal["cosine", "dot", "l2"] = "cosine",
     exclude: Any = None,
-    query_ids: Any = None,
-    doc_ids: Any = None,
+    query_ids: Iterable[object] | None = None,
+    doc_ids: Iterable[object] | None = None,
     keep_ties: bool = False,
     zero: Literal["error", "drop", "last"] = "error",
     floors: Any = None,

@@ -7,15 +7,15 @@ the documents were prepared.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from assay.arrays import Floats, Ints, offsets_of
+from assay.arrays import Floats, Ints, VectorsLike, offsets_of
 from assay.core import checks
 from assay.core.hits import Hits, judge_ranks
 from assay.core.ids import Ids
@@ -116,14 +116,14 @@ class _Counts:
 
 
 def target_ranks(
-    queries: Any,
-    docs: Any,
-    targets: Any,
+    queries: VectorsLike,
+    docs: VectorsLike | Prepared,
+    targets: ArrayLike | Iterable[object],
     *,
     metric: Literal["cosine", "dot", "l2"] = "cosine",
     exclude: Any = None,
-    query_ids: Any = None,
-    doc_ids: Any = None,
+    query_ids: Iterable[object] | None = None,
+    doc_ids: Iterable[object] | None = None,
     zero: Literal["error", "drop", "last"] = "error",
     threads: int | None = None,
     engine: Engine | None = None,

@@ -451,9 +451,9 @@ def _search_codes(
             some = Codes(queries.packed[rows], queries.bits)
             found = rank_codes(some, docs, k, threads=options.threads)
         else:
-            left: Any = queries[rows]  # type: ignore[index]
+            left, right = cast("tuple[Any, Any]", (queries, docs))
             how: Any = {"metric": metric, "zero": "drop", "threads": options.threads}
-            found = rank(left, docs, k, **how)
+            found = rank(left[rows], right, k, **how)
         return _renumber(found, usable, data.query_ids.take(asking[rows]))
 
     ranking, seconds = _rank(search, name, data, options, n_queries=len(asking))

@@ -80,7 +80,7 @@ class VectorSearch:
         """Rank encoded documents for encoded queries; binary codes are re-ranked with `rerank`."""
         if not isinstance(docs, Codes):
             return rank(
-                queries,
+                cast("NDArray[Any]", queries),
                 self._corpus if docs is self.docs else docs,
                 self.depth,
                 metric=metric or self.metric,
@@ -105,11 +105,11 @@ class VectorSearch:
     ) -> Ranking:
         """The first documents of a code, ordered again by the float vectors."""
         how: dict[str, Any] = {"progress": progress, **self._common}
-        first = (
-            rank_codes(queries, docs, depth, **how)
-            if isinstance(docs, Codes)
-            else rank(queries, docs, depth, metric=metric or self.metric, zero=self.zero, **how)
-        )
+        if isinstance(docs, Codes):
+            first = rank_codes(queries, docs, depth, **how)
+        else:
+            how |= {"metric": metric or self.metric, "zero": self.zero}
+            first = rank(cast("NDArray[Any]", queries), docs, depth, **how)
         return rerank(
             first,
             self.queries,
@@ -132,7 +132,7 @@ class VectorSearch:
         names = Ids.count(len(self.docs)) if self.doc_ids is None else self.doc_ids
         how: dict[str, Any] = {**self._common, "query_ids": ids.take(rows), "doc_ids": names}
         first = min(depth or len(self.docs), len(self.docs))
-        left = _rows(queries, rows)
+        left: Any = _rows(queries, rows)
         if isinstance(docs, Codes):
             return rank_codes(left, docs, first, keep_ties=True, **how)
         by = metric or self.metric
@@ -148,7 +148,8 @@ class VectorSearch:
         self, sample: Sample, queries: Vectors, docs: Vectors, metric: Metric | None = None
     ) -> Ranking:
         """The whole order of some documents for some queries, without any re-ranking."""
-        left, right = _rows(queries, sample.queries), _rows(docs, sample.docs)
+        left: Any = _rows(queries, sample.queries)
+        right = _rows(docs, sample.docs)
         depth, pairs = len(sample.docs), sample.own
         if isinstance(right, Codes):
             return rank_codes(left, right, depth, exclude=pairs, threads=self.threads)

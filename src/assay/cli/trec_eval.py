@@ -1,0 +1,118 @@
+"""`assay trec_eval`: What trec_eval prints, by its own flags."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from assay import __version__
+from assay.cli import output
+from assay.cli.commands import Command
+from assay.cli.options import Decorator
+from assay.compat.trec_eval import trec_eval
+
+__all__ = ["command"]
+
+# Flags of trec_eval that are understood where they change nothing.
+_ONLY: Final = {"-R": "qrels", "-T": "trec_results"}
+
+
+def _refuse(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    flag = parameter.opts[0]
+    if value is not None and value != _ONLY.get(flag):
+        known = f" but for {flag} {_ONLY[flag]}" if flag in _ONLY else ""
+        raise click.UsageError(f"{flag} of trec_eval is not supported{known}.", context)
+
+
+def _print_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        output.narrate(f"assay {__version__}, with the numbers of trec_eval 10.0")
+        context.exit()
+
+
+def _hidden(flag: str, name: str) -> Decorator[Any]:
+    return click.option(flag, name, hidden=True, expose_value=False, callback=_refuse)
+
+
+@click.command("trec_eval", cls=Command)
+@click.argument("qrels")
+@click.argument("run")
+@click.option("-q", "--query_eval_wanted", "per_query", is_flag=True, help="Each query, too.")
+@click.option(
+    "-m",
+    "--measure",
+    "asked",
+    multiple=True,
+    default=("official",),
+    metavar="NAME[.PARAMS]",
+    help="A measure by trec_eval's name, such as ndcg_cut.5,10, or official (the default), set or "
+    "all_trec. May be repeated.",
+)
+@click.option(
+    "-c",
+    "--complete_rel_info_wanted",
+    "complete",
+    is_flag=True,
+    help="Count judged queries that are not in the run as 0.",
+)
+@click.option(
+    "-l",
+    "--level_for_rel",
+    "level",
+    type=int,
+    default=1,
+    metavar="N",
+    help="Smallest grade that is relevant. [1]",
+)
+@click.option("-n", "--nosummary", "no_summary", is_flag=True, help="No lines for all queries.")
+@click.option(
+    "-M",
+    "--Max_retrieved_per_topic",
+    "depth",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Evaluate the first N documents of each query.",
+)
+@click.option(
+    "-J", "--Judged_docs_only", "judged_only", is_flag=True, help="Drop unjudged documents first."
+)
+@click.option(
+    "-N",
+    "--Number_docs_in_coll",
+    "n_docs",
+    type=click.IntRange(min=0),
+    default=0,
+    hidden=True,
+    help="Size of the collection, for utility.",
+)
+@click.option(
+    "-v",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    hidden=True,
+)
+@_hidden("-R", "rel_info_format")
+@_hidden("-T", "results_format")
+@_hidden("-D", "debug_level")
+@_hidden("-Z", "zscore")
+def command(
+    *, qrels: str, run: str, asked: tuple[str, ...], no_summary: bool, **flags: Any
+) -> None:
+    """What trec_eval 10.0 prints for judgments and a run, by its own flags and to the byte.
+
+    The judgments come first. Measures of preferences, -D and -Z are not there; 'assay eval' has
+    intervals, other conventions and other formats.
+
+    \b
+    Examples:
+      assay trec_eval qrels.txt run.txt
+      assay trec_eval -q -c -m ndcg_cut.5,10 -m map qrels.txt run.txt
+      zcat run.txt.gz | assay trec_eval -l 2 -m all_trec qrels.txt -
+    """
+    text = trec_eval(qrels, run, asked, summary=not no_summary, tell=output.narrate, **flags)
+    if text:
+        output.put(text, None)
