@@ -18,8 +18,8 @@ from assay.core.text import guard_formula
 from assay.errors import UsageError, need
 from assay.io.atomic import atomic_write
 from assay.runs.results import results_to_data
+from assay.scoring.score_data import id_kind, scores_to_data
 from assay.scoring.scores import Scores
-from assay.store.codec import id_kind
 from assay.store.digests import data_digest
 from assay.store.run import Run
 
@@ -94,25 +94,8 @@ def _run_data(run: Run) -> dict[str, Any]:
     data["details"] = run.details()
     data["wide"] = run.wide()
     data["shown"] = [[query, results_to_data(one)] for query, one in run.all_results().items()]
-    data["scores"] = _scores_data(run.scores()) if run.conventions else None
+    data["scores"] = scores_to_data(run.scores()) if run.conventions else None
     return {**data, "digest": data_digest(data)}
-
-
-def _scores_data(scores: Scores) -> dict[str, Any]:
-    names = list(map(str, scores.measures))
-    return {
-        "measures": names,
-        "id_kind": id_kind(scores.query_ids),
-        "queries": scores.query_ids.to_list(),
-        "values": [[or_none(v) for v in row] for row in scores.values.tolist()],
-        "tied": [np.flatnonzero(row).tolist() for row in scores.tied],
-        "missing": np.flatnonzero(scores.missing).tolist(),
-        "extra_kind": id_kind(scores.extra),
-        "extra": scores.extra.to_list(),
-        "groups": {name: column.tolist() for name, column in scores.groups.items()},
-        "settings": dict(scores.settings),
-        "remarks": list(scores.remarks),
-    }
 
 
 def _rows(runs: Iterable[Run], columns: Sequence[str]) -> Iterator[list[Any]]:
