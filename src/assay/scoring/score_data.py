@@ -1,8 +1,9 @@
-"""Scores as plain data and back: the same bits, the same ids, the same groups."""
+"""Scores as plain data or a JSON file, and back: the same bits, the same ids, the same groups."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +12,11 @@ from numpy.typing import NDArray
 from assay.arrays import or_none
 from assay.core.conventions import CHOICES, Conventions
 from assay.core.ids import Ids, IntegerIds
-from assay.errors import FormatError
+from assay.errors import AssayError, FormatError
+from assay.io.fingerprints import fingerprint_of
+from assay.io.json_text import parse_json
+from assay.io.streams import FilePath, read_text
+from assay.io.writers import require_kind, to_json, write_text
 from assay.measures import parse
 from assay.scoring.scores import Scores
 
@@ -19,12 +24,46 @@ __all__ = [
     "conventions_of",
     "id_kind",
     "ids_of_kind",
+    "load_scores",
     "require_text",
+    "save_scores",
     "scores_from_data",
     "scores_to_data",
 ]
 
 _NUMBERED: Final = "numbered"
+_LAYOUT: Final = "assay scores 1"
+
+
+def save_scores(scores: Scores, path: FilePath) -> None:
+    """Write all of the scores as JSON, a line for each part, for `load_scores`."""
+    require_kind(scores, Scores, "save_scores")
+    data = {
+        "layout": _LAYOUT,
+        "signature": scores.signature,
+        "conventions": scores.conventions.signature(),
+        "search": scores.search,
+        **scores_to_data(scores),
+    }
+    whole = {**data, "digest": fingerprint_of(data)}
+    lines = [f"{to_json(key)}: {to_json(value)}" for key, value in whole.items()]
+    write_text(path, ["{\n", ",\n".join(lines), "\n}\n"])
+
+
+def load_scores(path: FilePath) -> Scores:
+    """The scores that `save_scores` wrote; a file that was changed since is refused."""
+    data = parse_json(read_text(path), str(path))
+    if not isinstance(data, dict) or data.get("layout") != _LAYOUT:
+        raise FormatError(f"{path} holds no scores: its layout is not {_LAYOUT!r}.")
+    if data.pop("digest", None) != fingerprint_of(data):
+        raise FormatError(f"{path} does not match its digest: it was changed after it was written.")
+    try:
+        found = scores_from_data(data, data["conventions"], str(path))
+        return replace(found, search=data["search"])
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        if isinstance(error, AssayError):
+            raise
+        raise FormatError(f"{path} cannot be read as scores: {error}.") from None
 
 
 def scores_to_data(scores: Scores) -> dict[str, Any]:
