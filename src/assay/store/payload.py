@@ -10,7 +10,7 @@ from typing import Any
 
 from assay.core import checks
 from assay.errors import StorageError, UsageError
-from assay.runs.aggregates import aggregates_of
+from assay.runs.aggregates import aggregates_of_record
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate, QueryResults, results_from_data, results_to_data
 from assay.scoring.scores import Scores
@@ -37,27 +37,15 @@ class Payload:
     def of(cls, record: RunRecord) -> Payload:
         """Compute means, counts and intervals of the scores, and pack all of the record."""
         blobs: list[Blob] = []
-        aggregates = list(record.aggregates)
         if record.scores is not None:
             blobs += pack_scores(record.scores)
-            aggregates = [*_aggregate(record, record.scores), *aggregates]
         if record.details:
             blobs.append(pack_json("details", json_text(record.details, "details")))
         columns = _columns(record.scores)
         if record.timings:
             columns["timings"] = json_text(record.timings, "timings")
         results = tuple(pack_results(record.results))
-        return cls(tuple(blobs), tuple(aggregates), columns, results, record.wide)
-
-
-def _aggregate(record: RunRecord, scores: Scores) -> list[Aggregate]:
-    return aggregates_of(
-        scores,
-        chance=record.chance_means(),
-        ceiling=record.ceiling_means(),
-        clusters=record.clusters,
-        resampling=record.resampling,
-    )
+        return cls(tuple(blobs), tuple(aggregates_of_record(record)), columns, results, record.wide)
 
 
 def _columns(scores: Scores | None) -> dict[str, Any]:
