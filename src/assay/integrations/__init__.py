@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from assay.integrations.assertions import assert_at_least, assert_not_worse
-    from assay.integrations.model_card import model_card, read_model_card
+    from assay.integrations.cards import model_card, read_model_card
     from assay.integrations.sklearn import ranking_score, ranking_scorer
     from assay.integrations.torchmetrics import RetrievalMetric
     from assay.integrations.trackers import log_mlflow, log_wandb
@@ -33,10 +33,10 @@ _HOME: Final = {
     "assert_not_worse": "assertions",
     "log_mlflow": "trackers",
     "log_wandb": "trackers",
-    "model_card": "model_card",
+    "model_card": "cards",
     "ranking_score": "sklearn",
     "ranking_scorer": "sklearn",
-    "read_model_card": "model_card",
+    "read_model_card": "cards",
 }
 
 

@@ -137,9 +137,9 @@ def _describe_queries(new: Scores, old: Scores) -> Iterator[str]:
         for one in (new, old)
     ]
     for names, sets in (("", asked), ("answered ", answered)):
-        for where, own, other in (("new", *sets), ("baseline", *sets[::-1])):
-            if own - other:
-                yield f"{len(own - other)} {names}only in {where}: {name_few(sorted(own - other))}"
+        for where, own in (("new", sets[0] - sets[1]), ("baseline", sets[1] - sets[0])):
+            if own:
+                yield f"{len(own)} {names}only in {where}: {name_few(sorted(own))}"
         if sets[0] != sets[1]:
             return
 
@@ -162,5 +162,5 @@ def _describe(comparison: Comparison) -> Iterator[str]:
     yield f"  verdict: {comparison.verdict}"
     yield f"  signature: {comparison.signature}"
     margin = comparison.settings.margin
-    lost = [pair.outcome == "worse" or pair.difference < -(margin or 1.0) for pair in pairs]
-    yield f"  {_LOOK if any(lost) else _TOO_FEW}"
+    worse = [pair.outcome == "worse" or pair.difference < -(margin or 1.0) for pair in pairs]
+    yield f"  {_LOOK if any(worse) else _TOO_FEW}"

@@ -129,6 +129,6 @@ def _merge(known: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]
     merged = dict(known)
     for key, value in given.items():
         own = merged.get(key)
-        both = isinstance(own, Mapping) and isinstance(value, Mapping)
-        merged[str(key)] = _merge(own, value) if both else value
+        inner = isinstance(value, Mapping) and isinstance(own, dict)
+        merged[str(key)] = _merge(own or {}, value) if inner else value
     return merged

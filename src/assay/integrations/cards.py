@@ -2,8 +2,9 @@
 
     model-index → name, results → task, dataset, metrics → type, name, value
 
-`huggingface_hub` reads it as `eval_results`. The interval of a value, how many queries stand
-behind it and the signature are the `args` of its metric, so that a reader can compute it again.
+`huggingface_hub` reads it as `eval_results`. The interval of a value and how many queries stand
+behind it are the `args` of its metric; the signature, by which a reader can compute it again, is
+among those of the dataset.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any, Final
 
 from assay.errors import FormatError, UsageError
@@ -26,7 +26,7 @@ from assay.runs.results import Aggregate
 __all__ = ["CardResult", "metric_name", "model_card", "read_model_card"]
 
 _EDGE: Final = "---"
-_ARGS: Final = ("low", "high", "level", "method", "n")
+_ARGS: Final = {"low": "low", "high": "high", "level": "level", "method": "method", "queries": "n"}
 _WHERE: Final = ("config", "split", "revision")
 
 
@@ -54,35 +54,32 @@ class CardResult:
     split: str | None = None
     revision: str | None = None
     args: Mapping[str, Any] = field(default_factory=dict)
+    signature: str = ""
 
 
 def model_card(
     runs: Iterable[HasRecord],
     *,
+    model: str | None = None,
     dataset: str | None = None,
     config: str | None = None,
     split: str | None = None,
     revision: str | None = None,
 ) -> str:
-    """The head of a model card with the means of records, one model after another.
+    """The head of a card with the means of the records of one model.
 
-    `dataset` is its id on the Hub, by default the record's; `config`, `split` and `revision` say
-    which part of it. Text below the head is not written.
+    `model` is its name, by default the records'; `dataset` the id of the data on the Hub, by
+    default the records', of which `config`, `split` and `revision` name the part.
     """
-    place = dict(zip(_WHERE, (config, split, revision), strict=True))
     records = as_records(runs)
-    if not records:
-        raise UsageError("A model card needs at least one run.")
-    models = groupby(sorted(records, key=_model), _model)
-    index = [
-        {"name": name, "results": [_result(one, dataset, place) for one in own]}
-        for name, own in models
-    ]
+    names = sorted({model or record.model or record.name for record in records})
+    if len(names) != 1:
+        found = ", ".join(names) or "none"
+        raise UsageError(f"A model card is of one model; found {found}. Choose one, or name it.")
+    place = dict(zip(_WHERE, (config, split, revision), strict=True))
+    results = [_result(record, dataset, place) for record in records]
+    index = [{"name": names[0], "results": results}]
     return f"{_EDGE}\n{to_yaml({'model-index': index})}{_EDGE}\n"
-
-
-def _model(record: RunRecord) -> str:
-    return record.model or record.name
 
 
 def _result(
@@ -90,23 +87,22 @@ def _result(
 ) -> dict[str, Any]:
     named = record.dataset or dataset or "unnamed"
     where = {key: value for key, value in place.items() if value is not None}
+    args = {} if record.scores is None else {"args": {"signature": record.scores.signature}}
     overall = [one for one in aggregates_of_record(record) if one.is_overall]
-    signature = {} if record.scores is None else {"signature": record.scores.signature}
     return {
         "task": {"type": record.task or "retrieval"},
-        "dataset": {"type": dataset or named, "name": named, **where},
-        "metrics": [_metric(one, signature) for one in overall if one.value is not None],
+        "dataset": {"type": dataset or named, "name": named, **where, **args},
+        "metrics": [_metric(one) for one in overall if one.value is not None],
     }
 
 
-def _metric(one: Aggregate, signature: Mapping[str, str]) -> dict[str, Any]:
-    args = {key: getattr(one, key) for key in _ARGS}
-    known = {key: value for key, value in args.items() if value not in (None, "")}
+def _metric(one: Aggregate) -> dict[str, Any]:
+    args = {key: getattr(one, name) for key, name in _ARGS.items()}
     return {
         "type": metric_name(one.measure).lower(),
         "name": one.measure,
         "value": one.value,
-        "args": {**known, **signature},
+        "args": {key: value for key, value in args.items() if value not in (None, "")},
     }
 
 
@@ -118,9 +114,7 @@ def read_model_card(path: FilePath) -> list[CardResult]:
     try:
         return list(_results(index or []))
     except (LookupError, TypeError, AttributeError) as error:
-        raise FormatError(
-            f"{name}: model-index is not as model cards have it: {error!r}."
-        ) from None
+        raise FormatError(f"{name}: its model-index lacks something: {error!r}.") from None
 
 
 def _head(text: str, name: str) -> str:
@@ -150,5 +144,6 @@ def _results(index: Sequence[Mapping[str, Any]]) -> Iterator[CardResult]:
                     value=metric["value"],
                     metric_name=str(metric.get("name") or ""),
                     args=metric.get("args") or {},
+                    signature=str((dataset.get("args") or {}).get("signature", "")),
                     **{key: dataset.get(key) for key in _WHERE},
                 )
