@@ -23,7 +23,12 @@ from assay.scoring.score_data import conventions_of, id_kind, ids_of_kind
 from assay.scoring.scores import Scores
 
 __all__ = [
+    "SAVED",
+    "UNSIGNED",
+    "UPGRADED",
     "Blob",
+    "data_digest",
+    "digest_lines",
     "json_text",
     "json_values",
     "pack_array",
@@ -35,6 +40,25 @@ __all__ = [
     "unpack_scores",
     "unpack_texts",
 ]
+
+
+# Since when the digest of a run vouches for it.
+SAVED: Final = "saving"
+UPGRADED: Final = "upgrade of the store"
+UNSIGNED: Final = "import of a file without digests"
+
+
+def digest_lines(lines: Iterable[Any]) -> str:
+    """The digest of plain data, part by part."""
+    made = hashlib.sha256()
+    for line in lines:
+        made.update(json.dumps(line, sort_keys=True).encode() + b"\n")
+    return made.hexdigest()
+
+
+def data_digest(data: Any) -> str:
+    """The digest of plain data, whatever its layout in a file."""
+    return digest_lines([data])
 
 
 def json_values(value: Any, where: str) -> Any:

@@ -23,8 +23,7 @@ from assay.runs.record import RunRecord, check_name, check_tags
 from assay.runs.results import Aggregate, QueryResults, results_from_data
 from assay.scoring.score_data import require_text, scores_from_data
 from assay.scoring.scores import Scores
-from assay.store.codec import pack_scores
-from assay.store.digests import SAVED, UNSIGNED, UPGRADED, data_digest
+from assay.store.codec import SAVED, UNSIGNED, UPGRADED, data_digest, pack_scores
 from assay.store.exports import FRONT, GROUP, LAYOUT, TEXTS, format_of, table_digest
 from assay.store.payload import Payload
 from assay.store.timestamps import now, start_of

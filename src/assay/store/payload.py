@@ -16,7 +16,7 @@ from assay.runs.results import Aggregate, QueryResults, results_from_data, resul
 from assay.scoring.scores import Scores
 from assay.store.codec import Blob, json_text, pack_json, pack_scores, unpack_json
 
-__all__ = ["Payload", "key_of", "pack_results", "unpack_results", "unpack_text"]
+__all__ = ["Payload", "key_of", "pack_results", "score_columns", "unpack_results", "unpack_text"]
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,15 @@ class Payload:
             blobs += pack_scores(record.scores)
         if record.details:
             blobs.append(pack_json("details", json_text(record.details, "details")))
-        columns = _columns(record.scores)
+        columns = score_columns(record.scores)
         if record.timings:
             columns["timings"] = json_text(record.timings, "timings")
         results = tuple(pack_results(record.results))
         return cls(tuple(blobs), tuple(aggregates_of_record(record)), columns, results, record.wide)
 
 
-def _columns(scores: Scores | None) -> dict[str, Any]:
+def score_columns(scores: Scores | None) -> dict[str, Any]:
+    """The columns that say how scores were computed."""
     if scores is None:
         return {}
     return {
