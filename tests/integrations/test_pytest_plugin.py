@@ -15,9 +15,9 @@ from assay.errors import FormatError, UsageError
 from assay.integrations import assert_at_least, assert_not_worse
 from assay.runs.record import RunRecord
 from assay.scoring.score_data import load_scores, save_scores
+from tests.integrations.conftest import OPTIONS
 
 pytest_plugins = ["pytester"]
-PLUGIN = ("-p", "assay.integrations.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:randomly")
 N = 60
 
 
@@ -46,22 +46,22 @@ def write_test(pytester: pytest.Pytester, quality: float, n: int = N) -> None:
     pytester.makepyfile(test_it=TEST.format(root=root, quality=quality, n=n))
 
 
-def test_a_missing_baseline_is_recorded_only_when_asked(pytester):
+def test_a_missing_baseline_is_recorded_only_when_asked(pytester, run_pytest):
     write_test(pytester, 0.8)
-    done = pytester.runpytest_inprocess(*PLUGIN)
+    done = run_pytest()
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(["*there is no baseline tests/baselines/test_it-test_ranking.json*"])
-    recorded = pytester.runpytest_inprocess(*PLUGIN, "--assay-update-baseline")
+    recorded = run_pytest("--assay-update-baseline")
     recorded.assert_outcomes(passed=1)
     recorded.stdout.fnmatch_lines(["assay: recorded *tests/baselines/test_it-test_ranking.json"])
-    pytester.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
+    run_pytest().assert_outcomes(passed=1)
 
 
-def test_a_worse_ranking_fails_with_its_verdict(pytester):
+def test_a_worse_ranking_fails_with_its_verdict(pytester, run_pytest):
     write_test(pytester, 0.8)
-    pytester.runpytest_inprocess(*PLUGIN, "--assay-update-baseline")
+    run_pytest("--assay-update-baseline")
     write_test(pytester, 0.4)
-    done = pytester.runpytest_inprocess(*PLUGIN)
+    done = run_pytest()
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(
         [
@@ -75,16 +75,16 @@ def test_a_worse_ranking_fails_with_its_verdict(pytester):
     )
 
 
-def test_other_queries_fail_and_are_named(pytester):
+def test_other_queries_fail_and_are_named(pytester, run_pytest):
     write_test(pytester, 0.8)
-    pytester.runpytest_inprocess(*PLUGIN, "--assay-update-baseline")
+    run_pytest("--assay-update-baseline")
     write_test(pytester, 0.8, n=50)
-    done = pytester.runpytest_inprocess(*PLUGIN)
+    done = run_pytest()
     done.assert_outcomes(failed=1)
     done.stdout.fnmatch_lines(["*the queries differ: 10 only in baseline: 'q50', 'q51'*"])
 
 
-def test_two_tests_may_share_a_baseline_of_the_same_scores_only(pytester):
+def test_two_tests_may_share_a_baseline_of_the_same_scores_only(pytester, run_pytest):
     root = str(Path(__file__).resolve().parents[2])
     pytester.makepyfile(
         f"""
@@ -98,22 +98,22 @@ def test_two_tests_may_share_a_baseline_of_the_same_scores_only(pytester):
             assay_baseline(scores_of(quality), "shared")
         """
     )
-    done = pytester.runpytest_inprocess(*PLUGIN, "--assay-update-baseline")
+    done = run_pytest("--assay-update-baseline")
     done.assert_outcomes(passed=2, failed=1)
     done.stdout.fnmatch_lines(["*shared.json was recorded before with other scores*"])
 
 
-def test_the_folder_of_baselines_is_a_setting(pytester):
+def test_the_folder_of_baselines_is_a_setting(pytester, run_pytest):
     write_test(pytester, 0.8)
     pytester.makeini("[pytest]\nassay_baselines = kept")
-    pytester.runpytest_inprocess(*PLUGIN, "--assay-update-baseline").assert_outcomes(passed=1)
+    run_pytest("--assay-update-baseline").assert_outcomes(passed=1)
     assert (pytester.path / "kept" / "test_it-test_ranking.json").is_file()
 
 
 @pytest.mark.slow
 def test_workers_of_xdist_record_too(pytester):
     write_test(pytester, 0.8)
-    done = pytester.runpytest_subprocess(*PLUGIN, "-n", "1", "--assay-update-baseline")
+    done = pytester.runpytest_subprocess(*OPTIONS, "-n", "1", "--assay-update-baseline")
     done.assert_outcomes(passed=1)
     done.stdout.fnmatch_lines(["assay: recorded *test_it-test_ranking.json"])
 

@@ -159,7 +159,7 @@ def _describe(comparison: Comparison) -> Iterator[str]:
         if lost:
             named = ", ".join(f"{row.query} {signed(row.difference)}" for row in lost)
             yield f"  most lost: {named}"
-    yield f"  verdict: {comparison.verdict}"
+    yield from (f"  verdict: {verdict}" for verdict in comparison.verdicts.values())
     yield f"  signature: {comparison.signature}"
     margin = comparison.settings.margin
     worse = [pair.outcome == "worse" or pair.difference < -(margin or 1.0) for pair in pairs]
