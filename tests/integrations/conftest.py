@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
 from types import ModuleType
 
 import pytest
 
-OPTIONS = ("-p", "assay.integrations.pytest_plugin", "-p", "no:cacheprovider")
+# Where the package was installed before it had the plugin, pytest has to be told of it.
+_INSTALLED = "assay" in entry_points(group="pytest11").names
+_NAMED = () if _INSTALLED else ("-p", "assay.integrations.pytest_plugin")
+OPTIONS = (*_NAMED, "-p", "no:cacheprovider")
 
 
 class _Modules:
