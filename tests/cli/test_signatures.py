@@ -185,6 +185,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "--prepare": Still("--prepare docs.prepared"),
         "--to": SHOWN,
         "--tag": SHOWN,
+        "--ir-metadata": SHOWN,
         "--cluster": Still("--cluster threads --workers 2", _SHARDS),
         "--workers": Still("--cluster threads --workers 3", f"{_SHARDS} --cluster threads"),
         "--checkpoint": Still("--checkpoint blocks", _SHARDS),
@@ -367,6 +368,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "check": {  # its findings are sentences: tests/inspect/test_check.py moves the rules
         **dict.fromkeys(("-c", "--ties", "--empty", "--missing", "--depth"), SHOWN),
+        "-r": DATA,
         "-m": SHOWN,
         "--json": SHOWN,
         "-o": SHOWN,

@@ -18,8 +18,8 @@ __all__ = ["command"]
 
 
 @click.command("check", cls=Command)
-@click.argument("run", metavar="RUN")
-@click.argument("qrels", metavar="QRELS")
+@click.argument("runs", nargs=-1, required=True, metavar="RUN... [QRELS]")
+@click.option("-r", "--qrels", metavar="QRELS", help="The judgments; then all names are runs.")
 @options.measures_option(
     "The measures to check for: ties and short lists are judged by them.", default=("default",)
 )
@@ -27,8 +27,8 @@ __all__ = ["command"]
 @options.result_options("text", "json", named=False)
 def command(
     *,
-    run: str,
-    qrels: str,
+    runs: tuple[str, ...],
+    qrels: str | None,
     measures: tuple[str, ...],
     rules: Conventions,
     layout: str,
@@ -42,11 +42,32 @@ def command(
     Examples:
       assay check run.txt qrels.txt
       assay check run.txt qrels.txt -m nDCG@20 --json
+      assay check bm25.run dense.run -r qrels.txt
     """
-    output.refuse_input(file, run, qrels)
-    report = check(run, qrels, measures=list(measures), conventions=rules)
-    output.emit(report, layout, file, terminal=_print_on_terminal)
-    return int(report.changes_numbers)
+    paths, truth = _split(runs, qrels)
+    if len(paths) > 1 and (layout == "json" or file is not None):
+        raise click.UsageError("--json and -o are for one run. Check the runs one by one.")
+    output.refuse_input(file, *paths, truth)
+    worst = 0
+    for path in paths:
+        report = check(path, truth, measures=list(measures), conventions=rules)
+        if len(paths) > 1:
+            output.put(f"{path}:", None)
+        output.emit(report, layout, file, terminal=_print_on_terminal)
+        worst |= report.changes_numbers
+    return int(worst)
+
+
+def _split(names: tuple[str, ...], qrels: str | None) -> tuple[tuple[str, ...], str]:
+    """The runs and the judgments, which are named by -r or stand last."""
+    if qrels is not None:
+        return names, qrels
+    if len(names) != 2:
+        raise click.UsageError(
+            f"{'QRELS is missing' if len(names) == 1 else 'There are several runs'}. Type "
+            "'assay check RUN QRELS', or 'assay check RUN... -r QRELS'."
+        )
+    return names[:1], names[1]
 
 
 def _print_on_terminal(report: CheckReport) -> None:

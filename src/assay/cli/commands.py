@@ -59,7 +59,7 @@ _SECTIONS: Final[Mapping[str, str]] = {
     "Result": """
         runs per_query per_class percent full signature quiet named json_wanted csv_wanted file
         target_format title html figures formats chart histogram reliability legacy_json per_scene
-        ranks wide show show_to
+        ranks wide show show_to ir_metadata
         """,
     "Store": "save store dataset tag tags task status since until limit",
 }

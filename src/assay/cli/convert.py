@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.core.conventions import Conventions
-from assay.io.formats import read_qrels, read_run
-from assay.io.writers import write_qrels, write_run
+from assay.io.formats import find_format, read_qrels, read_run
+from assay.io.ir_metadata import read_header
+from assay.io.writers import choose_format, write_qrels, write_run
 
 __all__ = ["command"]
 
@@ -50,7 +53,7 @@ def command(
     """Write a run or judgments in another format.
 
     Names ending in .gz or .zst are compressed. OUT is written whole or not at all. Scores and
-    grades keep every digit, and lines with equal scores their order.
+    grades keep every digit, lines with equal scores their order, and TREC runs their ir_metadata.
 
     \b
     Examples:
@@ -61,7 +64,13 @@ def command(
     output.refuse_input(target, source)
     if kind == "run":
         ranking = read_run(source, format=source_format, conventions=_AS_IN_FILE)
-        write_run(ranking, target, format=target_format, tag=tag)
+        header = _header(source, source_format)
+        if header and choose_format(target, target_format, options.RUN_FORMATS) != "trec":
+            output.narrate(
+                f"{source}: its ir_metadata is left out, for which only TREC has a place"
+            )
+            header = ""
+        write_run(ranking, target, format=target_format, tag=tag, metadata=header)
         output.narrate(f"{target}: {ranking.n_queries} queries, {len(ranking.docs)} results")
         return
     if tag is not None:
@@ -69,3 +78,10 @@ def command(
     judgments = read_qrels(source, format=source_format)
     write_qrels(judgments, target, format=target_format)
     output.narrate(f"{target}: {judgments!r}")
+
+
+def _header(source: str, format: str | None) -> str:
+    """The ir_metadata header of a TREC run; what is no file cannot be read a second time."""
+    if not Path(source).is_file() or find_format(source, format) != "trec":
+        return ""
+    return read_header(source)

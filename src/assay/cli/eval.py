@@ -11,10 +11,11 @@ import click
 from assay.arrays import numbers_or_none
 from assay.cli import options, output
 from assay.cli.commands import Command
+from assay.core.on_demand import OnDemand
 from assay.measures import parse_many
 from assay.runs import tables
 from assay.runs.record import RunRecord
-from assay.runs.run_files import group_records, score_run_files
+from assay.runs.run_files import group_records, score_run_files, unique_names
 from assay.scoring.output import disclosures
 from assay.scoring.scores import signature_of
 from assay.scoring.trec_layout import trec_layout
@@ -23,7 +24,10 @@ from assay.tables.page import Page, Words
 if TYPE_CHECKING:
     from assay.cli.saving import Saving
     from assay.core.conventions import Conventions
+    from assay.integrations import cards
     from assay.tables.table import Table
+else:
+    cards = OnDemand("assay.integrations.cards")
 
 __all__ = ["command"]
 
@@ -57,7 +61,7 @@ __all__ = ["command"]
     help="Size of the collection; goes with --chance.",
 )
 @click.option("--percent", is_flag=True, help="Print percentages (text and Markdown only).")
-@options.result_options("text", "trec", "markdown", "latex", "csv", "tsv", "json")
+@options.result_options("text", "trec", "markdown", "latex", "csv", "tsv", "json", "model-card")
 @options.save_options("retrieval")
 def command(
     *,
@@ -88,6 +92,7 @@ def command(
       assay eval run.txt -r qrels.txt -q --format csv -o per-query.csv
       assay eval run.txt -r qrels.txt --by topics.tsv:category --ties expected
       assay eval run.txt -r qrels.txt -m official --format trec
+      assay eval run.txt -r qrels.txt -m nDCG@10 --format model-card -o README.md
       assay eval *.run -r qrels.txt --save --dataset cranfield
     """
     _refuse_contradictions(
@@ -142,6 +147,8 @@ def _refuse_contradictions(
         )
     if layout == "trec" and (n_runs > 1 or by or chance_wanted):
         raise click.UsageError("--format trec holds one run, and neither groups nor chance.")
+    if layout == "model-card" and (n_runs > 1 or by or per_query):
+        raise click.UsageError("--format model-card holds the means of one run.")
     if by and per_query and layout != "json":
         raise click.UsageError("--by and --per-query make two tables; ask for one, or for --json.")
     if chance_wanted and n_docs is None:
@@ -197,6 +204,10 @@ class _Evaluation:
         header = any(name.strip().lower() in ("official", "all_trec") for name in self.measures)
         run_id = one.provenance["tag"] or one.name
         return trec_layout(one.scored(), run_id=run_id, per_query=self.per_query, header=header)
+
+    def model_card(self) -> str:
+        named = [one.but(dataset=unique_names([self.qrels])[0]) for one in self.records]
+        return str(cards.model_card(named)).rstrip()
 
     def to_dict(self) -> dict[str, Any]:
         runs = [_run_data(one, self.by, per_query=self.per_query) for one in self.records]

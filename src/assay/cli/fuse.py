@@ -52,6 +52,7 @@ __all__ = ["command"]
 @options.mismatch_option
 @options.target_format_option
 @click.option("--tag", help="Last column of a TREC run; by default the method.")
+@options.ir_metadata_option
 def command(
     *,
     runs: tuple[str, ...],
@@ -64,6 +65,7 @@ def command(
     allow_mismatch: bool,
     target_format: str | None,
     tag: str | None,
+    ir_metadata: str | None,
 ) -> None:
     """Fuse several runs into one by reciprocal ranks or scores.
 
@@ -75,9 +77,17 @@ def command(
       assay fuse bm25.run dense.run -o both.run
       assay fuse bm25.run dense.run --method combsum --normalize zscore -w 0.3 -w 0.7 -o both.run
     """
-    output.refuse_input(target, *runs)
+    output.refuse_input(target, *runs, ir_metadata)
+    read = [read_run(run) for run in runs]
+    metadata = options.describe_method(
+        ir_metadata,
+        name=method,
+        tag=tag or method,
+        interpolates=[one.name for one in read],
+        weights=list(weights) or None,
+    )
     fused = fuse(
-        [read_run(run) for run in runs],
+        read,
         method=cast("Method", method),
         normalize=None if normalize == "none" else cast("Normalization", normalize),
         weights=weights or None,
@@ -85,5 +95,5 @@ def command(
         depth=depth,
         allow_mismatch=allow_mismatch,
     )
-    write_run(fused, target, format=target_format, tag=tag or method)
+    write_run(fused, target, format=target_format, tag=tag or method, metadata=metadata)
     output.narrate(f"{target}: {fused.n_queries} queries, {len(fused.docs)} results")

@@ -22,10 +22,11 @@ from assay.core.text import did_you_mean
 from assay.io.atomic import check_folder, check_target
 
 if TYPE_CHECKING:
-    from assay.io import tables
+    from assay.io import ir_metadata, tables
     from assay.measures import Measure
     from assay.store import Store
 else:
+    ir_metadata = OnDemand("assay.io.ir_metadata")
     tables = OnDemand("assay.io.tables")
 
 __all__ = [
@@ -35,10 +36,12 @@ __all__ = [
     "consent_options",
     "conventions_choices",
     "conventions_options",
+    "describe_method",
     "filter_options",
     "find_baseline",
     "full_option",
     "group_file",
+    "ir_metadata_option",
     "is_typed",
     "json_option",
     "level_option",
@@ -119,6 +122,24 @@ mismatch_option = click.option(
 target_format_option = click.option(
     "--to", "target_format", type=click.Choice(RUN_FORMATS), help="If not as named."
 )
+
+
+ir_metadata_option = click.option(
+    "--ir-metadata",
+    "ir_metadata",
+    metavar="auto|FILE",
+    help="Head a TREC run with ir_metadata: what is known here, and the entries of a YAML file.",
+)
+
+
+def describe_method(given: str | None, *, name: str, **settings: Any) -> dict[str, Any] | None:
+    """The ir_metadata of the run that a command makes, where --ir-metadata asks for it."""
+    if given is None:
+        return None
+    own = {key: value for key, value in settings.items() if value not in (None, False, ())}
+    tag = own.pop("tag", name)
+    method = {"retrieval": [{"name": name, **own}]}
+    return ir_metadata.describe_run(tag, command=output.command_line(), method=method, file=given)
 
 
 def note_in_context(context: click.Context, parameter: click.Parameter, value: Any) -> Any:

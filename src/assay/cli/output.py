@@ -180,9 +180,10 @@ class Result(Protocol):
     Beside plain data for JSON a result has what the formats of its command need: `page()` for text,
     Markdown and LaTeX, and `table()` for CSV and TSV. Where there is no page, it is made of the
     `tables()`, or text is `str(result)`; where there is no single table, CSV has all of them.
-    `trec()` gives trec_eval's layout; `screen()` is a page for one screen, where `page()` with
-    counted remarks would not be one. A `signature` stands below tables, and as a column in CSV.
-    `remarks`, which a page shows and CSV does not, go to stderr then.
+    `trec()` gives trec_eval's layout, `model_card()` that of Hugging Face; `screen()` is a page for
+    one screen, where `page()` with counted remarks would not be one. A `signature` stands below
+    tables, and as a column in CSV. `remarks`, which a page shows and CSV does not, go to stderr
+    then.
     """
 
     def to_dict(self) -> dict[str, Any]:
@@ -223,13 +224,14 @@ def emit(
         for remark in getattr(result, "remarks", ()):
             narrate(remark)
         put(_lay_out_csv(result, DELIMITERS[format]), file)
-    elif format == "trec":
-        put(result.trec(), file)
+    elif format in _OWN_LAYOUTS:
+        put(getattr(result, _OWN_LAYOUTS[format])(), file)
     else:
         put(_lay_out_page(result, format), file)
 
 
 DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
+_OWN_LAYOUTS: Final = {"trec": "trec", "model-card": "model_card"}
 _PAGES: Final = {"text": text_page, "markdown": markdown_page, "latex": latex_page}
 
 

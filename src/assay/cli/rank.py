@@ -22,7 +22,7 @@ from assay.cluster import (
 from assay.core.input_remarks import cut_by_row
 from assay.io.arrays import read_ids, read_vectors
 from assay.io.formats import read_run
-from assay.io.writers import write_run
+from assay.io.writers import choose_format, write_run
 from assay.runs import tables
 from assay.runs.run_files import score_ranking, unique_names
 from assay.scoring.output import zero_remark
@@ -101,6 +101,7 @@ _shard_options = options.add_options(
 @click.option("--engine", type=click.Choice(["native", "numpy"]), help="Same bytes from both.")
 @options.target_format_option
 @click.option("--tag", default="assay", show_default=True, help="Last column of a TREC run.")
+@options.ir_metadata_option
 @_shard_options
 @click.option(
     "--sample", type=click.IntRange(min=1), metavar="N", help="Search for N random queries only."
@@ -141,7 +142,9 @@ def command(*, save: bool, store: str | None, dataset: str | None, **chosen: Any
     inputs = ("queries", "docs", "query_ids", "doc_ids", "recall_of", "qrels")
     output.refuse_input(chosen["target"], *(chosen[key] for key in inputs))
     output.refuse_input(chosen["prepare"], *(chosen[key] for key in inputs))
+    output.refuse_input(chosen["target"], chosen["ir_metadata"])
     output.refuse_same_file(chosen["target"], chosen["timings"], chosen["prepare"])
+    chosen["metadata"] = _describe(chosen)  # before the search: its file may be wrong
     with saving_runs("retrieval", wanted=save, store=store, dataset=dataset, tags=()) as saving:
         vectors, ids = _read_side(chosen["queries"], chosen["query_ids"], "query")
         journal = None
@@ -171,8 +174,17 @@ def _refuse_contradictions(chosen: dict[str, Any], *, save: bool) -> None:
         raise click.UsageError("--save and -m go with --qrels, against which the run is scored.")
     if chosen["prepare"] and _is_sharded(chosen):
         raise click.UsageError("--prepare is for one file of documents; shards are searched as is.")
+    if chosen["ir_metadata"] and not chosen["target"]:
+        raise click.UsageError("--ir-metadata is the header of the run that -o writes. Add it.")
     if chosen["dry_run"] and save:
         raise click.UsageError("--dry-run searches nothing, so there is nothing to --save.")
+
+
+def _describe(chosen: dict[str, Any]) -> dict[str, Any] | None:
+    if chosen["ir_metadata"] is not None:
+        choose_format(chosen["target"], chosen["target_format"], ("trec",))
+    settings = {**_search_settings(chosen), "k": chosen["k"], "tag": chosen["tag"]}
+    return options.describe_method(chosen["ir_metadata"], name="exact search", **settings)
 
 
 def _read_side(path: str, ids: str | None, side: str) -> tuple[Any, Any]:
@@ -319,7 +331,13 @@ def _describe_recall(found: SampledRecall, run: str, metric: str) -> str:
 def _write(ranking: Ranking, chosen: dict[str, Any]) -> None:
     target = chosen["target"]
     if target is not None:
-        write_run(ranking, target, format=chosen["target_format"], tag=chosen["tag"])
+        write_run(
+            ranking,
+            target,
+            format=chosen["target_format"],
+            tag=chosen["tag"],
+            metadata=chosen["metadata"],
+        )
         output.narrate(f"{target}: {ranking.n_queries} queries, {len(ranking.docs)} results")
 
 

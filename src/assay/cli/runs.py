@@ -21,6 +21,7 @@ from assay.cli.repeating import StoredCommand
 from assay.cli.saving import repeated_batch
 from assay.comparison.alignment import cluster_settings
 from assay.comparison.compare import compare as compare_scores
+from assay.core.on_demand import OnDemand
 from assay.core.text import printable
 from assay.errors import StorageError, UsageError
 from assay.io.fingerprints import fingerprints
@@ -31,8 +32,11 @@ from assay.store.run import names_of, refuse_other_query_sets
 
 if TYPE_CHECKING:
     from assay.core.consent import Consent
+    from assay.integrations import cards
     from assay.store import Run, Store
     from assay.tables.page import Page
+else:
+    cards = OnDemand("assay.integrations.cards")
 
 __all__ = ["command"]
 
@@ -244,7 +248,15 @@ def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
     metavar="FILE",
     help=".json holds all of a run; .csv and .parquet the values of every query.",
 )
-def export(*, runs: tuple[str, ...], store: str | None, file: str, **filters: Any) -> None:
+@click.option(
+    "--format",
+    "named",
+    type=click.Choice(["model-card"]),
+    help="The means of one model as the head of its card on Hugging Face.",
+)
+def export(
+    *, runs: tuple[str, ...], store: str | None, file: str, named: str | None, **filters: Any
+) -> None:
     """Write runs to a file: those named, or all that pass the filters."""
     with open_store(store) as opened:
         if runs:
@@ -253,7 +265,12 @@ def export(*, runs: tuple[str, ...], store: str | None, file: str, **filters: An
             raise click.UsageError(
                 f"No such runs in {opened.database.location}: nothing is written."
             )
-        number = opened.export(file, **filters)
+        if named is not None:
+            found = opened.runs(**filters)
+            output.put(cards.model_card(found).rstrip(), file)
+            number = len(found)
+        else:
+            number = opened.export(file, **filters)
     output.narrate(f"exported: {number}")
 
 

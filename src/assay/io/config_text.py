@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from datetime import date, datetime, time
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from assay.errors import FormatError, need
 from assay.io.streams import FilePath, read_text
@@ -39,11 +39,19 @@ def parse_toml(text: str, name: str) -> Any:
     return _checked(data, name)
 
 
-def parse_yaml(text: str, name: str) -> Any:
-    """Data from YAML text: no tags, no repeated keys, no references that could grow."""
-    yaml = need("yaml", "a file in YAML", "vision")
+def parse_yaml(text: str, name: str, *, dates: bool = True) -> Any:
+    """Data from YAML text: no tags, no repeated keys, no references that could grow.
+
+    Dates are refused, as they may be meant as text; without `dates` they are text.
+    """
+    yaml = need("yaml", "a file in YAML", "yaml")
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc, name-defined]
+        yaml_implicit_resolvers: ClassVar = {
+            first: [one for one in rules if dates or not one[0].endswith(":timestamp")]
+            for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.events.AliasEvent):
                 raise self.refuse(self.peek_event(), "write the value out, without *")

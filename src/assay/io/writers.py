@@ -14,15 +14,16 @@ import gzip
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain, repeat
-from typing import Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import numpy as np
 
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments, Qrels
+from assay.core.on_demand import OnDemand
 from assay.core.ranking import Ranking
 from assay.core.text import guard_formula
 from assay.errors import IdError, MismatchError, UsageError, need
@@ -30,6 +31,11 @@ from assay.io.atomic import atomic_write
 from assay.io.formats import check_path, ending_of, named_format
 from assay.io.frames import build_frame
 from assay.io.streams import FilePath, need_zstd
+
+if TYPE_CHECKING:
+    from assay.io import ir_metadata
+else:  # few runs have any
+    ir_metadata = OnDemand("assay.io.ir_metadata")
 
 __all__ = [
     "DELIMITERS",
@@ -60,20 +66,26 @@ def write_run(
     *,
     format: str | None = None,
     tag: str | None = None,
+    metadata: Mapping[str, Any] | str | None = None,
 ) -> None:
     """Write a ranking as trec, csv, tsv, json, jsonl, parquet or npz, by the name's ending.
 
-    `tag` is the last column of a TREC run; by default the ranking's name, or "assay". The
-    tie-breaking rule is not part of any file: read with the conventions that you wrote with.
+    `tag` is the last column of a TREC run; by default the ranking's name, or "assay". `metadata`
+    goes into its ir_metadata header. The tie-breaking rule is not part of any file: read with the
+    conventions that you wrote with.
     """
     require_kind(ranking, Ranking, "write_run")
     chosen = choose_format(path, format, (*_TEXT, "parquet", "npz"))
+    if metadata and chosen != "trec":
+        raise UsageError(f"ir_metadata is the header of a TREC run; {chosen} has no place for it.")
+    header = ir_metadata.format_header(metadata) if metadata else ""
     if chosen == "npz":
         _write_npz(ranking, path)
         return
     rows = _RowsByQuery(ranking, ranking.scores, "run", chosen)
     if chosen == "trec":
-        write_text(path, _trec_run(rows, _check_tag(tag or ranking.name or "assay")))
+        lines = _trec_run(rows, _check_tag(tag or ranking.name or "assay"))
+        write_text(path, chain([header], lines))
     else:
         _write_lines(rows, path, chosen, "score")
 

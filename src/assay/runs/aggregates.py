@@ -15,11 +15,12 @@ from assay.comparison.alignment import cluster_labels
 from assay.core.conventions import Conventions
 from assay.errors import MeasureError
 from assay.measures import parse
+from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.scoring.scores import Mean, Scores
 from assay.stats import Interval, intervals
 
-__all__ = ["aggregates_of", "canonical", "find_contradictions"]
+__all__ = ["aggregates_of", "aggregates_of_record", "canonical", "find_contradictions"]
 
 
 def canonical(measure: str) -> str:
@@ -59,6 +60,20 @@ def aggregates_of(
         for one in means
     ]
     return [*means, *(one for column in scores.groups for one in _average(scores, column))]
+
+
+def aggregates_of_record(record: RunRecord) -> list[Aggregate]:
+    """All aggregates of a record: those of its scores, then its own."""
+    if record.scores is None:
+        return list(record.aggregates)
+    computed = aggregates_of(
+        record.scores,
+        chance=record.chance_means(),
+        ceiling=record.ceiling_means(),
+        clusters=record.clusters,
+        resampling=record.resampling,
+    )
+    return [*computed, *record.aggregates]
 
 
 def _average(scores: Scores, by: str | None) -> Iterator[Aggregate]:

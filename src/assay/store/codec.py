@@ -16,17 +16,19 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.core.conventions import CHOICES, Conventions
-from assay.core.ids import Ids, IntegerIds
+from assay.core.ids import Ids
 from assay.errors import AssayError, StorageError, UsageError
 from assay.measures import parse
+from assay.scoring.score_data import conventions_of, id_kind, ids_of_kind
 from assay.scoring.scores import Scores
 
 __all__ = [
+    "SAVED",
+    "UNSIGNED",
+    "UPGRADED",
     "Blob",
-    "conventions_of",
-    "id_kind",
-    "ids_of_kind",
+    "data_digest",
+    "digest_lines",
     "json_text",
     "json_values",
     "pack_array",
@@ -38,6 +40,25 @@ __all__ = [
     "unpack_scores",
     "unpack_texts",
 ]
+
+
+# Since when the digest of a run vouches for it.
+SAVED: Final = "saving"
+UPGRADED: Final = "upgrade of the store"
+UNSIGNED: Final = "import of a file without digests"
+
+
+def digest_lines(lines: Iterable[Any]) -> str:
+    """The digest of plain data, part by part."""
+    made = hashlib.sha256()
+    for line in lines:
+        made.update(json.dumps(line, sort_keys=True).encode() + b"\n")
+    return made.hexdigest()
+
+
+def data_digest(data: Any) -> str:
+    """The digest of plain data, whatever its layout in a file."""
+    return digest_lines([data])
 
 
 def json_values(value: Any, where: str) -> Any:
@@ -75,7 +96,6 @@ def json_text(value: Any, where: str) -> str:
 
 
 _TYPES: Final = {"float64": np.dtype("<f8"), "int64": np.dtype("<i8"), "bool": np.dtype("|b1")}
-_NUMBERED: Final = "numbered"
 _UTF8: Final = "surrogatepass"  # names of files may hold halves of surrogate pairs
 
 
@@ -198,7 +218,7 @@ def pack_scores(scores: Scores) -> Iterator[Blob]:
 
 def _pack_ids(kind: str, ids: Ids) -> Blob:
     if ids.kind == "integer":
-        return pack_array(kind, ids.numbers, name=_NUMBERED if ids.numbered else "")
+        return pack_array(kind, ids.numbers, name=id_kind(ids) if ids.numbered else "")
     return pack_texts(kind, [str(one) for one in ids.to_list()])
 
 
@@ -244,24 +264,6 @@ def _ids(blob: Blob) -> Ids:
     return ids_of_kind(unpack_texts(blob), "text")
 
 
-def id_kind(ids: Ids) -> str:
-    """What query ids are: text, integer, or the numbers of rows that have none (numbered)."""
-    return _NUMBERED if ids.numbered else ids.kind
-
-
-def ids_of_kind(values: Sequence[Any] | NDArray[Any], kind: str) -> Ids:
-    """Query ids of a kind that `id_kind` tells."""
-    if kind in (_NUMBERED, "integer"):
-        numbers = np.asarray(values, np.int64)
-        # Version 0.1 did not say which integers are numbers of rows: those in the order of rows.
-        old = len(numbers) > 10 and np.array_equal(numbers, np.arange(len(numbers)))
-        numbered = kind == _NUMBERED or old
-        return IntegerIds(numbers, numbered=True) if numbered else Ids.of(numbers, "query")
-    if not len(values):
-        return Ids.from_utf8(np.zeros(0, np.uint8), np.zeros(1, np.int64))  # none, but of text
-    return Ids.of(values, "query")
-
-
 def _settings(blobs: list[Blob]) -> dict[str, str]:
     """Keys and values in turn; runs that were stored before there were settings have none."""
     texts = unpack_texts(blobs[0]) if blobs else []
@@ -276,18 +278,3 @@ def _check_shapes(scores: Scores) -> None:
     columns = [scores.missing, *scores.groups.values()]
     if not whole or any(len(column) != scores.n_queries for column in columns):
         raise StorageError("The stored arrays of this run have different lengths: it is damaged.")
-
-
-def conventions_of(signature: str) -> Conventions:
-    """The conventions of a signature, also where its preset has a user's own name.
-
-    >>> mine = Conventions(preset="mine", depth=7)
-    >>> conventions_of(mine.signature()) == mine
-    True
-    """
-    parts = dict(part.split(":", 1) for part in signature.split("|") if ":" in part)
-    choices = {key: parts[key] for key in (*CHOICES, "preset") if key in parts}
-    if "self" in choices:
-        choices["self_match"] = choices.pop("self")
-    depth = parts.get("depth", "all")
-    return Conventions(**choices, depth=0 if depth == "all" else int(depth))

@@ -6,8 +6,6 @@ checksums of its arrays and results. Notes and tags, which may change, have a di
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -15,23 +13,15 @@ from sqlalchemy import Connection, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from assay.errors import StorageError
+from assay.store.codec import UPGRADED, digest_lines
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS, WIDE_VALUES
 
 __all__ = [
-    "SAVED",
-    "UNSIGNED",
-    "UPGRADED",
-    "data_digest",
     "find_altered",
     "seal",
     "seal_marks",
     "seal_unsealed",
 ]
-
-# Since when the digest vouches for a run.
-SAVED: Final = "saving"
-UPGRADED: Final = "upgrade of the store"
-UNSIGNED: Final = "import of a file without digests"
 
 _OWN: Final = ("digest", "marks", "notes")
 _ROW: Final = [column for column in RUNS.c if column.name not in _OWN]
@@ -45,14 +35,14 @@ _PARTS: Final = (
 
 def seal(connection: Connection, run: int, **final: Any) -> None:
     """Store the digests of a run, with these last changes of its row: a finished one takes none."""
-    digest = _digest(_content(connection, run, final))
-    found = {"digest": digest, "marks": _digest(_marks(connection, run)), **final}
+    digest = digest_lines(_content(connection, run, final))
+    found = {"digest": digest, "marks": digest_lines(_marks(connection, run)), **final}
     connection.execute(update(RUNS).where(RUNS.c.id == run).values(**found))
 
 
 def seal_marks(connection: Connection, run: int) -> None:
     """Store the digest of the notes and tags of a run."""
-    marks = _digest(_marks(connection, run))
+    marks = digest_lines(_marks(connection, run))
     connection.execute(update(RUNS).where(RUNS.c.id == run).values(marks=marks))
 
 
@@ -70,9 +60,9 @@ def seal_unsealed(connection: Connection) -> None:
 def find_altered(connection: Connection, run: int) -> Iterator[str]:
     """What of a run is not as it was stored."""
     stored = connection.execute(select(RUNS.c.digest, RUNS.c.marks).where(RUNS.c.id == run)).one()
-    if stored.digest != _digest(_content(connection, run, {})):
+    if stored.digest != digest_lines(_content(connection, run, {})):
         yield "it does not match its digest"
-    if stored.marks != _digest(_marks(connection, run)):
+    if stored.marks != digest_lines(_marks(connection, run)):
         yield "its notes or tags do not match their digest"
 
 
@@ -91,15 +81,3 @@ def _content(connection: Connection, run: int, final: dict[str, Any]) -> Iterato
 def _marks(connection: Connection, run: int) -> Iterator[Any]:
     yield connection.execute(select(RUNS.c.notes).where(RUNS.c.id == run)).scalar_one()
     yield sorted(connection.execute(select(TAGS.c.tag).where(TAGS.c.run_id == run)).scalars())
-
-
-def _digest(lines: Iterator[Any]) -> str:
-    made = hashlib.sha256()
-    for line in lines:
-        made.update(json.dumps(line, sort_keys=True).encode() + b"\n")
-    return made.hexdigest()
-
-
-def data_digest(data: Any) -> str:
-    """The digest of plain data, whatever its layout in a file."""
-    return _digest(iter([data]))

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,13 +18,27 @@ from assay.arrays import or_none
 from assay.core.text import guard_formula
 from assay.errors import UsageError, need
 from assay.io.atomic import atomic_write
+from assay.io.fingerprints import git_commit, versions
+from assay.runs.aggregates import aggregates_of_record
+from assay.runs.record import RunRecord
 from assay.runs.results import results_to_data
+from assay.scoring.score_data import id_kind, scores_to_data
 from assay.scoring.scores import Scores
-from assay.store.codec import id_kind
-from assay.store.digests import data_digest
+from assay.store.codec import SAVED, data_digest, json_values
+from assay.store.payload import score_columns
 from assay.store.run import Run
+from assay.store.timestamps import now
 
-__all__ = ["FRONT", "GROUP", "LAYOUT", "TEXTS", "export_runs", "format_of", "table_digest"]
+__all__ = [
+    "FRONT",
+    "GROUP",
+    "LAYOUT",
+    "TEXTS",
+    "export_runs",
+    "format_of",
+    "table_digest",
+    "write_records",
+]
 
 LAYOUT: Final = "assay runs 1"
 FORMATS: Final = {".json": "json", ".csv": "csv", ".parquet": "parquet"}
@@ -79,12 +94,50 @@ def export_runs(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
 
 
 def _write_json(runs: Sequence[Run], file: str | os.PathLike[str]) -> None:
+    _write_runs(map(_run_data, runs), file)
+
+
+def _write_runs(runs: Iterable[dict[str, Any]], file: str | os.PathLike[str]) -> None:
     with atomic_write(file) as stream:
         stream.write(f'{{"layout": "{LAYOUT}", "runs": ['.encode())
         for number, run in enumerate(runs):
             stream.write(b",\n" if number else b"\n")
-            stream.write(json.dumps(_run_data(run), allow_nan=False).encode())
+            stream.write(json.dumps(run, allow_nan=False).encode())
         stream.write(b"\n]}\n")
+
+
+def write_records(records: Iterable[RunRecord], file: str | os.PathLike[str]) -> None:
+    """Write records as JSON that a store imports; none is needed."""
+    _write_runs(map(_record_data, records), file)
+
+
+def _record_data(record: RunRecord) -> dict[str, Any]:
+    """A record as the finished run that a store would make of it now."""
+    created = now()
+    config = ("config", "seeds", "data", "timings", "details", "wide")
+    texts = ("rerun_of", "name", "task", "dataset", "folder", "notes", "seconds")
+    data = {
+        "uid": uuid.uuid4().hex,
+        "batch": record.batch or uuid.uuid4().hex,
+        "model": record.model or record.name,
+        "status": "finished",
+        "message": "",
+        "created": created,
+        "finished": created,
+        "command": list(record.command),
+        "git_commit": git_commit(),
+        "versions": versions(),
+        "tags": list(record.tags),
+        "digest_from": SAVED,
+        "aggregates": [one.to_dict() for one in aggregates_of_record(record)],
+        "shown": [[query, results_to_data(one)] for query, one in record.results.items()],
+        "scores": None if record.scores is None else scores_to_data(record.scores),
+        **{key: getattr(record, key) for key in texts},
+        **{key: json_values(getattr(record, key), key) for key in config},
+        **dict.fromkeys(("conventions", "signature", "search"), ""),
+        **score_columns(record.scores),
+    }
+    return {**data, "digest": data_digest(data)}
 
 
 def _run_data(run: Run) -> dict[str, Any]:
@@ -94,25 +147,8 @@ def _run_data(run: Run) -> dict[str, Any]:
     data["details"] = run.details()
     data["wide"] = run.wide()
     data["shown"] = [[query, results_to_data(one)] for query, one in run.all_results().items()]
-    data["scores"] = _scores_data(run.scores()) if run.conventions else None
+    data["scores"] = scores_to_data(run.scores()) if run.conventions else None
     return {**data, "digest": data_digest(data)}
-
-
-def _scores_data(scores: Scores) -> dict[str, Any]:
-    names = list(map(str, scores.measures))
-    return {
-        "measures": names,
-        "id_kind": id_kind(scores.query_ids),
-        "queries": scores.query_ids.to_list(),
-        "values": [[or_none(v) for v in row] for row in scores.values.tolist()],
-        "tied": [np.flatnonzero(row).tolist() for row in scores.tied],
-        "missing": np.flatnonzero(scores.missing).tolist(),
-        "extra_kind": id_kind(scores.extra),
-        "extra": scores.extra.to_list(),
-        "groups": {name: column.tolist() for name, column in scores.groups.items()},
-        "settings": dict(scores.settings),
-        "remarks": list(scores.remarks),
-    }
 
 
 def _rows(runs: Iterable[Run], columns: Sequence[str]) -> Iterator[list[Any]]:

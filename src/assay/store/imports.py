@@ -13,21 +13,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-import numpy as np
-
-from assay.core.ids import Ids
 from assay.core.text import unguard_formula
 from assay.errors import AssayError, FormatError
 from assay.io.json_text import parse_json
 from assay.io.parquet import read_columns
 from assay.io.streams import read_text
-from assay.measures import parse
 from assay.runs.aggregates import find_contradictions
 from assay.runs.record import RunRecord, check_name, check_tags
 from assay.runs.results import Aggregate, QueryResults, results_from_data
+from assay.scoring.score_data import require_text, scores_from_data
 from assay.scoring.scores import Scores
-from assay.store.codec import conventions_of, ids_of_kind, pack_scores
-from assay.store.digests import SAVED, UNSIGNED, UPGRADED, data_digest
+from assay.store.codec import SAVED, UNSIGNED, UPGRADED, data_digest, pack_scores
 from assay.store.exports import FRONT, GROUP, LAYOUT, TEXTS, format_of, table_digest
 from assay.store.payload import Payload
 from assay.store.timestamps import now, start_of
@@ -189,7 +185,7 @@ def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
     if not isinstance(run, dict):
         raise FormatError(f"{where} is not an object.")
     _check_numbers(run, where)
-    row: dict[str, Any] = {key: _text(run[key], f"{where}, {key}") for key in _TEXTS}
+    row: dict[str, Any] = {key: require_text(run[key], f"{where}, {key}") for key in _TEXTS}
     for key in ("name", "task", "dataset", "model", "batch", "rerun_of", "uid"):
         check_name(row[key], key, empty=key != "name")
     for key in _DATA:
@@ -197,10 +193,16 @@ def _import_run(run: Any, where: str, origin: str) -> ImportedRun:
             raise FormatError(f"{where}, {key} is not an object.")
         row[key] = json.dumps(run[key])
     row["timings"] = json.dumps({key: float(one) for key, one in run["timings"].items()})
-    row["command"] = json.dumps([_text(part, f"{where}, command") for part in run["command"]])
+    row["command"] = json.dumps(
+        [require_text(part, f"{where}, command") for part in run["command"]]
+    )
     row |= _check_state(run, where) | {"origin": origin}
     aggregates = tuple(map(_import_aggregate, run["aggregates"]))
-    scores = None if run["scores"] is None else _scores(run["scores"], row["conventions"], where)
+    scores = (
+        None
+        if run["scores"] is None
+        else scores_from_data(run["scores"], row["conventions"], where)
+    )
     if scores is not None:
         _refuse_contradictions(aggregates, scores, where)
     packed = Payload.of(
@@ -274,16 +276,12 @@ def _import_aggregate(data: Mapping[str, Any]) -> Aggregate:
 
 def _results(pairs: list[Any], where: str) -> dict[str, QueryResults]:
     """Results of queries; files of earlier versions hold nothing of the kind."""
-    found = {_text(query, f"{where}, shown"): results_from_data(data) for query, data in pairs}
+    found = {
+        require_text(query, f"{where}, shown"): results_from_data(data) for query, data in pairs
+    }
     if len(found) < len(pairs):
         raise FormatError(f"{where}: a query has results twice. Keep one of them.")
     return found
-
-
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise FormatError(f"{where} is not a text but {value!r:.60}.")
-    return value
 
 
 def _check_state(run: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -308,70 +306,10 @@ def _check_state(run: Mapping[str, Any], where: str) -> dict[str, Any]:
     return state
 
 
-def _scores(data: Mapping[str, Any], conventions: str, where: str) -> Scores:
-    n = len(data["queries"])
-    shape = (len(data["measures"]), n)
-    values = np.array([[np.nan if v is None else v for v in row] for row in data["values"]], float)
-    if values.reshape(-1).shape != (shape[0] * n,) or len(data["tied"]) != shape[0]:
-        raise FormatError(f"{where}: {shape[0]} measures × {n} queries need as many values.")
-    tied = np.zeros(shape, bool)
-    for number, places in enumerate(data["tied"]):
-        tied[number] = _mark(places, n, where)
-    groups = {
-        name: np.asarray([_text(group, where) for group in column], np.str_)
-        for name, column in data["groups"].items()
-    }
-    if any(len(column) != n for column in groups.values()):
-        raise FormatError(f"{where}: a group column does not have a group for each query.")
-    return _sort_queries(
-        Scores(
-            measures=tuple(parse(name) for name in data["measures"]),
-            query_ids=_ids(data["queries"], data["id_kind"], where),
-            values=values.reshape(shape),
-            tied=tied,
-            missing=_mark(data["missing"], n, where),
-            conventions=conventions_of(conventions),
-            extra=_ids(data["extra"], data["extra_kind"], where),
-            groups=groups,
-            settings={
-                key: _text(value, f"{where}, settings")
-                for key, value in data.get("settings", {}).items()
-            },
-            remarks=tuple(_text(one, f"{where}, remarks") for one in data.get("remarks", [])),
-        ),
-        where,
-    )
-
-
-def _ids(values: list[Any], kind: str, where: str) -> Ids:
-    if kind in _NUMBERS:
-        return ids_of_kind(values, kind)
-    return ids_of_kind([_text(one, f"{where}, a query id") for one in values], "text")
-
-
-def _mark(places: list[int], n: int, where: str) -> Any:
-    marks = np.zeros(n, bool)
-    for place in places:
-        if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < n:
-            raise FormatError(f"{where}: there is no query at position {place!r:.60}.")
-        marks[place] = True
-    return marks
-
-
-def _sort_queries(scores: Scores, where: str) -> Scores:
-    """Scores in the order of their query ids; a query that occurs twice is refused."""
-    pair = scores.query_ids.first_duplicate()
-    if pair is not None:
-        raise FormatError(f"{where}: query {scores.query_ids[pair[0]]!r} occurs twice.")
-    if np.isinf(scores.values).any():
-        raise FormatError(f"{where}: a value is infinite.")
-    return Scores.merge(scores) if scores.n_queries else scores
-
-
 def _import_table(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[ImportedRun]:
     by_run: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        by_run.setdefault(_text(row["run"], f"{name}, run"), []).append(row)
+        by_run.setdefault(require_text(row["run"], f"{name}, run"), []).append(row)
     for uid, found in by_run.items():
         where = f"{name}, run {uid!r:.60}"
         with _naming_faults(where):
@@ -381,13 +319,14 @@ def _import_table(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Impo
 
 def _import_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: str) -> ImportedRun:
     first = rows[0]
-    scores = _scores(pivot_rows(rows, where), first["conventions"], where)
-    search = _text(first.get("search") or "", f"{where}, search")
+    scores = scores_from_data(pivot_rows(rows, where), first["conventions"], where)
+    search = require_text(first.get("search") or "", f"{where}, search")
     texts = {key: first.get(key) or "" for key in TEXTS}
     since = _check_digest(first, lambda: table_digest(texts, scores), where)
     payload = Payload.of(RunRecord(first["name"], replace(scores, search=search)))
     row = {
-        key: _text(first[key], f"{where}, {key}") for key in ("name", "task", "dataset", "model")
+        key: require_text(first[key], f"{where}, {key}")
+        for key in ("name", "task", "dataset", "model")
     }
     for key, text in row.items():
         check_name(text, key, empty=key != "name")
@@ -409,5 +348,5 @@ def _import_rows(uid: str, rows: list[Mapping[str, Any]], where: str, origin: st
         "finished": created,
     }
     if first.get("signature"):
-        row["signature"] = _text(first["signature"], f"{where}, signature")
+        row["signature"] = require_text(first["signature"], f"{where}, signature")
     return ImportedRun(row, (), payload)

@@ -10,13 +10,13 @@ from typing import Any
 
 from assay.core import checks
 from assay.errors import StorageError, UsageError
-from assay.runs.aggregates import aggregates_of
+from assay.runs.aggregates import aggregates_of_record
 from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate, QueryResults, results_from_data, results_to_data
 from assay.scoring.scores import Scores
 from assay.store.codec import Blob, json_text, pack_json, pack_scores, unpack_json
 
-__all__ = ["Payload", "key_of", "pack_results", "unpack_results", "unpack_text"]
+__all__ = ["Payload", "key_of", "pack_results", "score_columns", "unpack_results", "unpack_text"]
 
 
 @dataclass(frozen=True)
@@ -37,30 +37,19 @@ class Payload:
     def of(cls, record: RunRecord) -> Payload:
         """Compute means, counts and intervals of the scores, and pack all of the record."""
         blobs: list[Blob] = []
-        aggregates = list(record.aggregates)
         if record.scores is not None:
             blobs += pack_scores(record.scores)
-            aggregates = [*_aggregate(record, record.scores), *aggregates]
         if record.details:
             blobs.append(pack_json("details", json_text(record.details, "details")))
-        columns = _columns(record.scores)
+        columns = score_columns(record.scores)
         if record.timings:
             columns["timings"] = json_text(record.timings, "timings")
         results = tuple(pack_results(record.results))
-        return cls(tuple(blobs), tuple(aggregates), columns, results, record.wide)
+        return cls(tuple(blobs), tuple(aggregates_of_record(record)), columns, results, record.wide)
 
 
-def _aggregate(record: RunRecord, scores: Scores) -> list[Aggregate]:
-    return aggregates_of(
-        scores,
-        chance=record.chance_means(),
-        ceiling=record.ceiling_means(),
-        clusters=record.clusters,
-        resampling=record.resampling,
-    )
-
-
-def _columns(scores: Scores | None) -> dict[str, Any]:
+def score_columns(scores: Scores | None) -> dict[str, Any]:
+    """The columns that say how scores were computed."""
     if scores is None:
         return {}
     return {

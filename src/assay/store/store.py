@@ -24,9 +24,8 @@ from assay.store.checking import (
     read_scores,
     refuse_altered,
 )
-from assay.store.codec import unpack_array
+from assay.store.codec import UNSIGNED, unpack_array
 from assay.store.database import Database
-from assay.store.digests import UNSIGNED
 from assay.store.exports import export_runs
 from assay.store.imports import read_runs
 from assay.store.open_run import OpenRun

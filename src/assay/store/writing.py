@@ -12,8 +12,8 @@ from sqlalchemy import Connection, delete, insert, select, update
 from assay.errors import UsageError
 from assay.io.fingerprints import git_commit, versions
 from assay.runs.record import RunRecord, check_tags
-from assay.store.codec import Blob, json_text
-from assay.store.digests import SAVED, seal, seal_marks
+from assay.store.codec import SAVED, Blob, json_text
+from assay.store.digests import seal, seal_marks
 from assay.store.imports import ImportedRun
 from assay.store.payload import Payload
 from assay.store.schema import AGGREGATES, BLOBS, RUNS, SHOWN, TAGS, WIDE_VALUES

@@ -19,8 +19,9 @@ from sqlalchemy import Connection, and_, or_
 from assay.arrays import Floats
 from assay.errors import MeasureError
 from assay.measures import parse
+from assay.scoring.score_data import conventions_of
 from assay.stats.inverted import inverted_interval, test_units
-from assay.store.codec import conventions_of, unpack_array, unpack_texts
+from assay.store.codec import unpack_array, unpack_texts
 from assay.store.queries import read_blobs_of
 from assay.store.schema import BLOBS
 from assay.store.summaries import RunMean, query_checksums

@@ -1,0 +1,37 @@
+"""Rows of a table as rankings: score, grade and query of each, as classifiers and losses have them.
+
+Each row is a document of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from assay.arrays import Floats
+from assay.core.conventions import Conventions
+from assay.core.hits import Hits, judge
+from assay.core.ids import Ids
+from assay.core.judgments import Judgments
+from assay.core.ranking import Ranking
+
+__all__ = ["judge_rows"]
+
+
+def judge_rows(scores: Floats, grades: Floats, queries: Any, rules: Conventions) -> Hits:
+    """Judge the rows of each query by their grades, in the order of their scores."""
+    found, rows = np.unique(queries, return_inverse=True)
+    query_ids, doc_ids = Ids.of(found.tolist(), "query"), Ids.count(len(rows))
+    docs = np.arange(len(rows), dtype=np.int32)
+    ranking = Ranking.from_lines(
+        query_ids,
+        doc_ids,
+        queries=rows.astype(np.int32),
+        docs=docs,
+        scores=np.ascontiguousarray(scores, np.float64),
+        tiebreak=rules.tiebreak,
+        precision=rules.scores,
+    )
+    judgments = Judgments.from_pairs(query_ids, doc_ids, rows, docs, grades)
+    return judge(ranking, judgments, conventions=rules)

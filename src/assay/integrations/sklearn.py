@@ -1,0 +1,110 @@
+"""A scorer of scikit-learn: rankings of the rows of each group, in grid searches and validation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from assay.arrays import Floats
+from assay.core.conventions import Conventions, as_conventions
+from assay.errors import ShapeError, UsageError, need
+from assay.integrations.rows import judge_rows
+from assay.measures import Measure, parse
+from assay.scoring.evaluate import score
+
+__all__ = ["ranking_score", "ranking_scorer"]
+
+_RESPONSES: Final = ("decision_function", "predict_proba", "predict")
+
+
+def ranking_score(
+    y_true: Any,
+    y_score: Any,
+    *,
+    groups: Any,
+    measure: str | Measure = "nDCG@10",
+    conventions: str | Conventions = "trec_eval",
+) -> float:
+    """The mean of a measure over groups (queries) of rows, whose grades are `y_true`.
+
+    >>> ranking_score([1, 0, 0, 1], [0.9, 0.1, 0.8, 0.2], groups=["a", "a", "b", "b"], measure="RR")
+    0.75
+    """
+    grades, scores = (np.asarray(one, np.float64) for one in (y_true, y_score))
+    names = np.asarray(groups).reshape(-1)
+    if not len(grades) == len(scores) == len(names) or grades.ndim != 1 or scores.ndim != 1:
+        shapes = f"{grades.shape}, {scores.shape} and {names.shape}"
+        raise ShapeError(f"Grades, scores and groups are one number a row each; found {shapes}.")
+    rules = as_conventions(conventions)
+    wanted = measure if isinstance(measure, Measure) else parse(measure)
+    hits = judge_rows(scores, grades, names.astype(np.str_), rules)
+    return float(score(hits, wanted, conventions=rules).mean()[wanted])
+
+
+def ranking_scorer(
+    measure: str | Measure = "nDCG@10",
+    *,
+    groups: str | int | Callable[[Any], Any] | None = None,
+    conventions: str | Conventions = "trec_eval",
+) -> Any:
+    """A scorer for `cross_val_score`, `GridSearchCV` and their like; greater is better.
+
+    `groups` names the column of X with the query of each row, or is a function of X. Without it
+    the groups come by metadata routing: `cross_val_score(…, params={"groups": queries})`. Rows are
+    ranked by decision_function, else predict_proba (of the last class), else predict.
+    """
+    wanted = measure if isinstance(measure, Measure) else parse(measure)
+    if groups is not None:
+        return _ColumnScorer(wanted, groups, as_conventions(conventions))
+    metrics = need("sklearn.metrics", "a scorer of scikit-learn", "sklearn")
+    settings = {"measure": wanted, "conventions": as_conventions(conventions)}
+    made = metrics.make_scorer(ranking_score, response_method=list(_RESPONSES), **settings)
+    return made.set_score_request(groups=True)
+
+
+class _ColumnScorer:
+    """Scores an estimator on rows that say themselves which query they belong to."""
+
+    def __init__(self, measure: Measure, groups: Any, conventions: Conventions) -> None:
+        self._measure, self._groups, self._rules = measure, groups, conventions
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        """The mean of the measure."""
+        return ranking_score(
+            y,
+            _respond(estimator, X),
+            groups=self._groups(X) if callable(self._groups) else _column(X, self._groups),
+            measure=self._measure,
+            conventions=self._rules,
+        )
+
+    def __repr__(self) -> str:
+        """The call that makes it."""
+        return f"ranking_scorer({str(self._measure)!r}, groups={self._groups!r})"
+
+
+def _respond(estimator: Any, X: Any) -> Floats:
+    name = next((one for one in _RESPONSES if hasattr(estimator, one)), None)
+    if name is None:
+        raise UsageError(f"{type(estimator).__name__} has none of {', '.join(_RESPONSES)}.")
+    found = np.asarray(getattr(estimator, name)(X), np.float64)
+    if found.ndim == 2:
+        if found.shape[1] > 2:
+            raise ShapeError(
+                f"{name} has {found.shape[1]} numbers a row, and rows are ranked by one. Use a "
+                "regressor, or a classifier of two classes."
+            )
+        found = found[:, -1]
+    return found
+
+
+def _column(X: Any, name: str | int) -> Any:
+    if hasattr(X, "columns"):
+        if name not in list(X.columns):
+            raise UsageError(f"X has no column {name!r}; it has {', '.join(map(str, X.columns))}.")
+        return X[name]
+    if not isinstance(name, int):
+        raise UsageError(f"X is an array: groups={name!r} has to be the number of a column.")
+    return np.asarray(X)[:, name]

@@ -1,0 +1,135 @@
+"""Records in experiment trackers: MLflow and Weights & Biases.
+
+Numbers with the ends of their intervals become metrics; what decides them (signature, conventions,
+digests of files, settings) parameters; the record as JSON, which `assay runs import` reads, and its
+report are kept as files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from assay.errors import UsageError, need
+from assay.integrations.cards import metric_name
+from assay.report.report import make_report
+from assay.runs.aggregates import aggregates_of_record
+from assay.runs.record import HasRecord, RunRecord, fingerprint_files
+from assay.store.exports import write_records
+
+__all__ = ["log_mlflow", "log_wandb"]
+
+_LONGEST_PARAM: Final = 500  # of MLflow's oldest servers
+_LONGEST_TAG: Final = 5000
+_ABOUT: Final = ("task", "dataset", "model", "batch")
+_FILES: Final = "assay"
+
+
+def log_mlflow(record: HasRecord, *, report: bool = True, **start: Any) -> str:
+    """Log a record to the active run of MLflow, or to a new one; the id of that run.
+
+    `start` are arguments of `mlflow.start_run` for a new run. MLflow's names have no @: nDCG@10 is
+    nDCG_at_10, and its interval nDCG_at_10_low to nDCG_at_10_high. Without `report` the page is
+    left out.
+    """
+    mlflow = need("mlflow", "logging to MLflow", "mlflow")
+    one = fingerprint_files([record.record()])[0]
+    metrics = {metric_name(name): value for name, value in _metrics(one, "_")}
+    active = mlflow.active_run()
+    if active is not None and start:
+        raise UsageError("There is an active run of MLflow: arguments of a new one have no effect.")
+    run = active or mlflow.start_run(**{"run_name": one.name, **start})
+    try:
+        mlflow.log_metrics(metrics)
+        mlflow.log_params({key: text[:_LONGEST_PARAM] for key, text in _params(one).items()})
+        mlflow.set_tags({key: text[:_LONGEST_TAG] for key, text in _tags(one).items()})
+        with TemporaryDirectory() as folder:
+            _write_files(one, Path(folder), report)
+            mlflow.log_artifacts(folder, _FILES)
+    finally:
+        if active is None:
+            mlflow.end_run()
+    return str(run.info.run_id)
+
+
+def log_wandb(record: HasRecord, *, report: bool = True, **init: Any) -> str:
+    """Log a record to the running run of Weights & Biases, or to a new one; the id of that run.
+
+    `init` are arguments of `wandb.init` for a new run (project, mode, dir, …). Measures keep their
+    names: nDCG@10, nDCG@10/low, nDCG@10/high. Without `report` the page is left out.
+    """
+    wandb = need("wandb", "logging to Weights & Biases", "wandb")
+    one = fingerprint_files([record.record()])[0]
+    active = wandb.run
+    if active is not None and init:
+        raise UsageError("There is a running run of wandb: arguments of a new one have no effect.")
+    about = {"name": one.name, "tags": list(one.tags), "notes": one.notes or None}
+    run = active or wandb.init(**{**about, **init})
+    try:
+        run.config.update(_params(one), allow_val_change=True)
+        run.summary.update(dict(_metrics(one, "/")))
+        with TemporaryDirectory() as folder:
+            _write_files(one, Path(folder), report)
+            artifact = wandb.Artifact(f"{_FILES}-{metric_name(one.name)}", type="evaluation")
+            artifact.add_dir(folder)
+            logged = run.log_artifact(artifact)
+            if getattr(run, "offline", False) is False:
+                logged.wait()  # the folder goes away
+    finally:
+        if active is None:
+            run.finish()
+    return str(run.id)
+
+
+def _metrics(record: RunRecord, joint: str) -> Iterator[tuple[str, float]]:
+    for one in aggregates_of_record(record):
+        if not one.is_overall or one.value is None:
+            continue
+        yield one.measure, one.value
+        for end, value in (("low", one.low), ("high", one.high), ("n", one.n)):
+            if value is not None:
+                yield f"{one.measure}{joint}{end}", float(value)
+
+
+def _params(record: RunRecord) -> dict[str, str]:
+    """What decides the numbers, a text each."""
+    found = {key: str(getattr(record, key)) for key in _ABOUT if getattr(record, key)}
+    if record.scores is not None:
+        found |= {"signature": record.scores.signature, "queries": record.scores.query_set}
+        rules = record.scores.conventions.parts()
+        found |= {f"conventions.{key}": str(value) for key, value in rules.items()}
+    for part in ("config", "seeds", "data"):
+        found |= {f"{part}.{key}": text for key, text in _flat(getattr(record, part))}
+    return {_allowed(key): text for key, text in found.items()}
+
+
+def _flat(data: Mapping[str, Any], front: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{front}{key}.")
+        else:
+            yield f"{front}{key}", str(value)
+
+
+def _allowed(key: str) -> str:
+    """A key in the letters that MLflow takes, and not like the path of a file outside."""
+    kept = "".join(one if one.isalnum() or one in "_-. /" else "_" for one in key)
+    return "/".join(part.strip() or "_" for part in kept.split("/") if part not in ("", ".", ".."))
+
+
+def _tags(record: RunRecord) -> dict[str, str]:
+    signature = "" if record.scores is None else record.scores.signature
+    found = {
+        "assay.signature": signature,
+        "assay.tags": ", ".join(record.tags),
+        "mlflow.note.content": record.notes,
+    }
+    return {key: text for key, text in found.items() if text}
+
+
+def _write_files(record: RunRecord, folder: Path, report: bool) -> None:
+    write_records([record], folder / "record.json")
+    if report and record.scores is not None:
+        make_report([record]).save(folder / "report.html")

@@ -1,0 +1,220 @@
+"""The plugin of pytest: baselines are recorded and read, and a failure holds the verdict."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from assay import Scores, evaluate, preset
+from assay.errors import FormatError, UsageError
+from assay.integrations import assert_at_least, assert_not_worse
+from assay.runs.record import RunRecord
+from assay.scoring.score_data import load_scores, save_scores
+from tests.integrations.conftest import OPTIONS
+
+pytest_plugins = ["pytester"]
+N = 60
+
+
+def scores_of(quality: float, n: int = N, **settings: object) -> Scores:
+    """One relevant document a query, first with this probability, else third."""
+    rng = np.random.default_rng(3)
+    first = rng.random(n) < quality
+    run = {f"q{i}": {"x": 2.0, "y": 1.5, "rel": 3.0 if first[i] else 1.0} for i in range(n)}
+    return evaluate(run, {query: {"rel": 1} for query in run}, ["nDCG@10", "RR"], **settings)
+
+
+TEST = """
+    import sys
+    sys.path.insert(0, {root!r})
+    from assay.integrations import assert_not_worse
+    from tests.integrations.test_pytest_plugin import scores_of
+
+    def test_ranking(assay_baseline):
+        scores = scores_of({quality}, {n})
+        assert_not_worse(scores, assay_baseline(scores), "nDCG@10", margin=0.01)
+"""
+
+
+def write_test(pytester: pytest.Pytester, quality: float, n: int = N) -> None:
+    root = str(Path(__file__).resolve().parents[2])
+    pytester.makepyfile(test_it=TEST.format(root=root, quality=quality, n=n))
+
+
+def test_a_missing_baseline_is_recorded_only_when_asked(pytester, run_pytest):
+    write_test(pytester, 0.8)
+    done = run_pytest()
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*there is no baseline tests/baselines/test_it-test_ranking.json*"])
+    recorded = run_pytest("--assay-update-baseline")
+    recorded.assert_outcomes(passed=1)
+    recorded.stdout.fnmatch_lines(["assay: recorded *tests/baselines/test_it-test_ranking.json"])
+    run_pytest().assert_outcomes(passed=1)
+
+
+def test_a_worse_ranking_fails_with_its_verdict(pytester, run_pytest):
+    write_test(pytester, 0.8)
+    run_pytest("--assay-update-baseline")
+    write_test(pytester, 0.4)
+    done = run_pytest()
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(
+        [
+            "*new is not shown to be within 0.01 of baseline on nDCG@10: -0.*at least -0.*p = *",
+            "*nDCG@10: 0.* against 0.*, n = 60 queries: 0 better, * worse, * equal*",
+            "*most lost: q* -0.5000*",
+            "*verdict: baseline is better than new on nDCG@10: +0.*[[]0.*], p < 0.0001*",
+            "*signature: preset:trec_eval|*",
+            "*Look at these queries first.*",
+        ]
+    )
+
+
+def test_other_queries_fail_and_are_named(pytester, run_pytest):
+    write_test(pytester, 0.8)
+    run_pytest("--assay-update-baseline")
+    write_test(pytester, 0.8, n=50)
+    done = run_pytest()
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*the queries differ: 10 only in baseline: 'q50', 'q51'*"])
+
+
+def test_two_tests_may_share_a_baseline_of_the_same_scores_only(pytester, run_pytest):
+    root = str(Path(__file__).resolve().parents[2])
+    pytester.makepyfile(
+        f"""
+        import sys
+        sys.path.insert(0, {root!r})
+        import pytest
+        from tests.integrations.test_pytest_plugin import scores_of
+
+        @pytest.mark.parametrize("quality", [0.8, 0.8, 0.4])
+        def test_shared(assay_baseline, quality):
+            assay_baseline(scores_of(quality), "shared")
+        """
+    )
+    done = run_pytest("--assay-update-baseline")
+    done.assert_outcomes(passed=2, failed=1)
+    done.stdout.fnmatch_lines(["*shared.json was recorded before with other scores*"])
+
+
+def test_the_folder_of_baselines_is_a_setting(pytester, run_pytest):
+    write_test(pytester, 0.8)
+    pytester.makeini("[pytest]\nassay_baselines = kept")
+    run_pytest("--assay-update-baseline").assert_outcomes(passed=1)
+    assert (pytester.path / "kept" / "test_it-test_ranking.json").is_file()
+
+
+@pytest.mark.slow
+def test_workers_of_xdist_record_too(pytester):
+    write_test(pytester, 0.8)
+    done = pytester.runpytest_subprocess(*OPTIONS, "-n", "1", "--assay-update-baseline")
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(["assay: recorded *test_it-test_ranking.json"])
+
+
+def test_the_plugin_loads_no_numbers():
+    code = (
+        "import sys, pytest; before = set(sys.modules); import assay.integrations.pytest_plugin;"
+        "import json; print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ours = [name for name in json.loads(done.stdout) if name.split(".")[0] in ("assay", "numpy")]
+    assert ours == [
+        "assay",
+        "assay.core",
+        "assay.core.on_demand",
+        "assay.integrations",
+        "assay.integrations.pytest_plugin",
+    ]
+
+
+def test_pyproject_names_the_plugin():
+    import tomllib
+
+    text = (Path(__file__).resolve().parents[2] / "pyproject.toml").read_text("utf-8")
+    points = tomllib.loads(text)["project"]["entry-points"]["pytest11"]
+    assert points == {"assay": "assay.integrations.pytest_plugin"}
+
+
+def test_the_same_scores_are_not_worse():
+    comparison = assert_not_worse(scores_of(0.8), scores_of(0.8), ["nDCG@10", "RR"], margin=0.01)
+    assert comparison.n_queries == N
+
+
+def test_without_a_margin_only_a_significant_loss_fails():
+    assert_not_worse(scores_of(0.75), scores_of(0.8), "RR")
+    with pytest.raises(AssertionError, match="new is worse than baseline on RR"):
+        assert_not_worse(scores_of(0.4), scores_of(0.8), "RR")
+
+
+def test_records_and_files_are_baselines(tmp_path):
+    file = tmp_path / "old.json"
+    save_scores(scores_of(0.8), file)
+    assert_not_worse(RunRecord("new", scores_of(0.8)), file, "RR", margin=0.01)
+    assert_not_worse(scores_of(0.8), RunRecord("old", scores_of(0.8)), "RR", margin=0.01)
+    with pytest.raises(UsageError, match="found dict"):
+        assert_not_worse({"q": 1}, file, "RR")
+
+
+def test_too_few_queries_are_said_to_be_too_few():
+    with pytest.raises(AssertionError, match=r"test on more\s+queries"):
+        assert_not_worse(scores_of(0.8, 12), scores_of(0.6, 12), "RR", margin=0.01)
+
+
+def test_other_conventions_fail_and_are_named():
+    with pytest.raises(AssertionError, match="different conventions: gain is exp and linear"):
+        assert_not_worse(
+            scores_of(0.8, conventions=preset("trec_eval").but(gain="exp")),
+            scores_of(0.8),
+            "RR",
+        )
+
+
+def test_other_settings_fail_unless_allowed():
+    other = scores_of(0.8).but_settings(metric="dot")
+    with pytest.raises(AssertionError, match="metric is dot and was not set"):
+        assert_not_worse(other, scores_of(0.8), "RR")
+    assert_not_worse(other, scores_of(0.8), "RR", allow_other_settings=True)
+
+
+def test_a_measure_that_the_baseline_lacks_is_named():
+    with pytest.raises(UsageError, match="AP was not computed"):
+        assert_not_worse(scores_of(0.8), scores_of(0.8), "AP")
+
+
+def test_a_floor_of_the_mean():
+    assert_at_least(scores_of(0.8), "nDCG@10", 0.5)
+    with pytest.raises(AssertionError, match=r"nDCG@10 is 0\.\d{4} \[.*over n = 60 queries, below"):
+        assert_at_least(scores_of(0.4), "nDCG@10", 0.9)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"layout": "assay scores 1"', '"layout": "other"', "holds no scores"),
+        ("0.5", "0.6", "does not match its digest"),
+        ("{", "", "not JSON"),
+    ],
+)
+def test_a_file_that_was_changed_is_refused(tmp_path, old, new, message):
+    file = tmp_path / "scores.json"
+    save_scores(scores_of(0.8), file)
+    file.write_text(file.read_text("utf-8").replace(old, new, 1), "utf-8")
+    with pytest.raises(FormatError, match=message):
+        load_scores(file)
+
+
+def test_saved_scores_come_back_with_every_bit(tmp_path):
+    scores = scores_of(0.8).with_groups(kind={f"q{i}": str(i % 3) for i in range(N)})
+    save_scores(scores, tmp_path / "s.json")
+    back = load_scores(tmp_path / "s.json")
+    assert back.values.tobytes() == scores.values.tobytes()
+    assert back.signature == scores.signature
+    assert list(back.groups["kind"]) == list(scores.groups["kind"])
+    assert back.query_ids == scores.query_ids
