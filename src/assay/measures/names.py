@@ -10,9 +10,12 @@ from typing import Final
 from assay.core.numbers import is_decimal, parse_number, parse_whole
 from assay.core.text import did_you_mean
 from assay.errors import MeasureError, PluginError
+from assay.measures.foreign import ForeignMeasure, from_ir_measures, is_foreign
 from assay.measures.registry import REGISTRY, Measure, Value, load_measures, spellings
 
-__all__ = ["GROUPS", "parse", "parse_many"]
+__all__ = ["GROUPS", "MeasureLike", "parse", "parse_many"]
+
+MeasureLike = str | Measure | ForeignMeasure
 
 # Names that stand for a measure with a parameter set.
 _WITH_PARAMS: Final[dict[str, tuple[str, dict[str, Value]]]] = {
@@ -86,24 +89,31 @@ _SHAPE = re.compile(r"\s*([^()@]+?)\s*(?:\(([^()]*)\))?\s*(?:@\s*([^\s@()]+))?\s
 _TREC_SHAPE = re.compile(r"(.+?)[_.]\s*(\d*\.?\d+(?:\s*,\s*\d*\.?\d+)*)")
 
 
-def parse_many(measures: str | Measure | Iterable[str | Measure]) -> tuple[Measure, ...]:
+def parse_many(measures: MeasureLike | Iterable[MeasureLike]) -> tuple[Measure, ...]:
     """Measures from one or several texts; a text may name a group or, trec_eval's way, many.
+
+    Measure objects of ir_measures are taken as well.
 
     >>> parse_many(["P_5", "ndcg_cut.10,20"])
     (P@5, nDCG@10, nDCG@20)
     """
-    if not isinstance(measures, str | Measure | Iterable):
+    if isinstance(measures, str | Measure) or is_foreign(measures):
+        items: list[MeasureLike] = [measures]
+    elif isinstance(measures, Iterable):
+        items = list(measures)
+    else:
         raise MeasureError(f"A measure is a text such as 'nDCG@10', found {measures!r}.")
-    items = [measures] if isinstance(measures, str | Measure) else list(measures)
     found = [m for item in items for m in _expand(item)]
     if not found:
         raise MeasureError("No measure was given. Name at least one, e.g. nDCG@10.")
     return tuple(dict.fromkeys(found))
 
 
-def _expand(item: str | Measure) -> list[Measure]:
+def _expand(item: MeasureLike) -> list[Measure]:
     if isinstance(item, Measure):
         return [item]
+    if is_foreign(item):
+        return [from_ir_measures(item)]
     if not isinstance(item, str):
         raise MeasureError(f"A measure is a text such as 'nDCG@10', found {item!r}.")
     if item.strip().lower() in GROUPS:

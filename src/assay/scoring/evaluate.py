@@ -18,6 +18,7 @@ from assay.errors import MeasureError
 from assay.io.formats import as_judgments, as_ranking
 from assay.measures import Measure, parse_many
 from assay.measures.gain import GAIN_PARAMS, gain_function
+from assay.measures.names import MeasureLike
 from assay.measures.views import Gain, RankView, TieView
 from assay.scoring.scores import Scores
 
@@ -27,7 +28,7 @@ V = TypeVar("V", RankView, TieView)
 
 
 _CHOSEN_BY_JUDGE = ("tiebreak", "scores", "self_match", "depth")
-Measures = str | Measure | Iterable[str | Measure]
+Measures = MeasureLike | Iterable[MeasureLike]
 
 
 def evaluate(
