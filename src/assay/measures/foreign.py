@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeGuard
 from assay.errors import MeasureError
 from assay.measures.registry import Measure, find_definition
 
-__all__ = ["ForeignMeasure", "from_ir_measures", "is_foreign"]
+__all__ = ["INSTEAD", "ForeignMeasure", "from_ir_measures", "is_foreign"]
 
 _NAMES: Final = {
     "AP": "AP",
@@ -35,7 +35,8 @@ _NAMES: Final = {
     "Success": "Success",
     "nDCG": "nDCG",
 }
-_INSTEAD: Final = {
+# What to use in place of measures that Assay does not have.
+INSTEAD: Final = {
     "Accuracy": "Success@k is whether a relevant document is among the first k; or take P or bpref",
     "NumQ": "len(scores.query_ids) is the number of queries",
     "SetAP": "multiply SetP and SetR",
@@ -84,7 +85,7 @@ def from_ir_measures(given: ForeignMeasure) -> Measure:
     SetF(beta=2,rel=2)
     """
     if given.NAME not in _NAMES:
-        instead = _INSTEAD.get(given.NAME, "'assay measures' lists those that there are")
+        instead = INSTEAD.get(given.NAME, "'assay measures' lists those that there are")
         raise MeasureError(f"{given} of ir_measures is not a measure of Assay: {instead}.")
     params = dict(given.params)
     if params.pop("judged_only", False):
