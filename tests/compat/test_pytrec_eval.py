@@ -30,7 +30,7 @@ def _random_data(chance: random.Random) -> tuple[dict[str, Any], dict[str, Any]]
     def some() -> list[str]:
         return chance.sample(docs, chance.randint(0, len(docs)))
 
-    qrel = {f"q{i}": {doc: chance.randint(0, 3) for doc in some()} for i in range(5)}
+    qrel = {f"q{i}": {doc: chance.randint(-1, 3) for doc in some()} for i in range(5)}
     run = {f"q{i}": {doc: float(chance.randint(0, 5)) for doc in some()} for i in range(6)}
     return qrel, run
 

@@ -25,6 +25,8 @@ from assay.scoring.trec_layout import trec_name
 __all__ = [
     "RelevanceEvaluator",
     "compute_aggregated_measure",
+    "default_parameters",
+    "keep_judged",
     "parse_qrel",
     "parse_run",
     "supported_measures",
@@ -36,7 +38,7 @@ Qrel = Mapping[str, Mapping[str, int]]
 
 _CUTS: Final = ("5", "10", "15", "20", "30", "100", "200", "500", "1000")
 # Measures that take a parameter, and those that a bare name stands for.
-_DEFAULTS: Final[dict[str, tuple[str, ...]]] = {
+default_parameters: Final[dict[str, tuple[str, ...]]] = {
     "P": _CUTS,
     "recall": _CUTS,
     "ndcg_cut": _CUTS,
@@ -86,7 +88,7 @@ _DERIVED: Final[dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]],
         lambda values: 2 * values["num_rel_ret"] - values["num_ret"],
     ),
 }
-supported_measures: Final = frozenset({*_PLAIN, *_DEFAULTS, *_DERIVED})
+supported_measures: Final = frozenset({*_PLAIN, *default_parameters, *_DERIVED})
 _SET: Final = frozenset(name for name in supported_measures if name.startswith("set_"))
 _COUNTS: Final = frozenset({"runid", "num_q", "num_ret", "num_rel", "num_rel_ret"})
 _OFFICIAL: Final = {"map", "gm_map", "Rprec", "bpref", "recip_rank", "iprec_at_recall", "P"}
@@ -121,7 +123,7 @@ class RelevanceEvaluator:
         if not run:
             return {}
         if self._judged_only:
-            run = {query: _keep_judged(docs, self._qrels[query]) for query, docs in run.items()}
+            run = {query: keep_judged(docs, self._qrels[query]) for query, docs in run.items()}
         return self._name_values(self._score(run), list(run))
 
     def _score(self, run: Run) -> Scores | None:
@@ -154,8 +156,9 @@ class RelevanceEvaluator:
         return made
 
 
-def _keep_judged(docs: Mapping[str, float], judged: Mapping[str, int]) -> dict[str, float]:
-    return {doc: score for doc, score in docs.items() if doc in judged}
+def keep_judged(docs: Mapping[str, float], judged: Mapping[str, int]) -> dict[str, float]:
+    """The documents with a grade of 0 or more: trec_eval takes others for not judged."""
+    return {doc: score for doc, score in docs.items() if judged.get(doc, -1) >= 0}
 
 
 def _refuse_other_than_dicts(given: object, name: str, kind: type) -> None:
@@ -182,12 +185,12 @@ def _expand(measures: Iterable[str]) -> list[str]:
 
 
 def _with_parameters(name: str) -> list[str]:
-    if name in _DEFAULTS:
-        return [f"{name}_{parameter}" for parameter in _DEFAULTS[name]]
+    if name in default_parameters:
+        return [f"{name}_{parameter}" for parameter in default_parameters[name]]
     if name in supported_measures:
         return [name]
     found = re.fullmatch(r"(.+?)[._](\d+(?:\.\d+)?(?:,\d+(?:\.\d+)?)*)", name)
-    if found is None or found[1] not in _DEFAULTS:
+    if found is None or found[1] not in default_parameters:
         hint = did_you_mean(name, supported_measures)
         raise ValueError(f"unsupported measure {name}.{hint}")
     return [f"{found[1]}_{_spelt(found[1], one)}" for one in found[2].split(",")]

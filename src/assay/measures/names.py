@@ -10,19 +10,12 @@ from typing import Any, Final, Protocol, cast
 from assay.core.numbers import is_decimal, parse_number, parse_whole
 from assay.core.text import did_you_mean
 from assay.errors import MeasureError, PluginError
+from assay.measures.foreign import ForeignMeasure, from_ir_measures, is_foreign
 from assay.measures.registry import REGISTRY, Measure, Value, load_measures, spellings
 
 __all__ = ["GROUPS", "MeasureLike", "MeasuresLike", "parse", "parse_many"]
 
-
-class _Named(Protocol):
-    """A measure of ir_measures: its text is a name that is known here, too."""
-
-    @property
-    def NAME(self) -> str: ...  # noqa: N802
-
-
-MeasureLike = str | Measure | _Named
+MeasureLike = str | Measure | ForeignMeasure
 MeasuresLike = MeasureLike | Iterable[MeasureLike]
 
 # Names that stand for a measure with a parameter set.
@@ -100,30 +93,30 @@ _TREC_SHAPE = re.compile(r"(.+?)[_.]\s*(\d*\.?\d+(?:\s*,\s*\d*\.?\d+)*)")
 def parse_many(measures: MeasuresLike) -> tuple[Measure, ...]:
     """Measures from one or several texts; a text may name a group or, trec_eval's way, many.
 
+    Measure objects of ir_measures are taken as well.
+
     >>> parse_many(["P_5", "ndcg_cut.10,20"])
     (P@5, nDCG@10, nDCG@20)
     """
-    single = isinstance(measures, str | Measure) or not isinstance(measures, Iterable)
-    items: list[Any] = [measures] if single else list(cast("Iterable[Any]", measures))
+    if isinstance(measures, str | Measure) or is_foreign(measures):
+        items: list[MeasureLike] = [measures]
+    elif isinstance(measures, Iterable):
+        items = list(measures)
+    else:
+        raise MeasureError(f"A measure is a text such as 'nDCG@10', found {measures!r}.")
     found = [m for item in items for m in _expand(item)]
     if not found:
         raise MeasureError("No measure was given. Name at least one, e.g. nDCG@10.")
     return tuple(dict.fromkeys(found))
 
 
-def _text_of(item: MeasureLike) -> str:
-    """The name of a measure: a text, or an object of ir_measures."""
-    if isinstance(item, str):
-        return item
-    if type(item).__module__.partition(".")[0] == "ir_measures":
-        return str(item)
-    raise MeasureError(f"A measure is a text such as 'nDCG@10', found {item!r}.")
-
-
 def _expand(item: MeasureLike) -> list[Measure]:
     if isinstance(item, Measure):
         return [item]
-    item = _text_of(item)
+    if is_foreign(item):
+        return [from_ir_measures(item)]
+    if not isinstance(item, str):
+        raise MeasureError(f"A measure is a text such as 'nDCG@10', found {item!r}.")
     if item.strip().lower() in GROUPS:
         return [parse(name) for name in GROUPS[item.strip().lower()]]
     trec = _trec_list(item.strip())

@@ -1,0 +1,324 @@
+"""ranx's ways to make one run of several, and the search for their parameters.
+
+Each makes a score of the scores, or ranks, that a document has in the runs that hold it. Those that
+are trained by judgments of another collection are not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+
+from assay.arrays import Floats
+from assay.compat.ranx.data_structures import Qrels, Run
+from assay.compat.ranx.data_structures.report import metric_label
+from assay.compat.ranx.meta import evaluate
+from assay.compat.ranx.normalization import norm_switch
+from assay.tables.table import Cell, Table, as_text
+
+__all__ = ["OptimizationReport", "fuse", "fusion_switch", "optimize_fusion"]
+
+
+def _combine(
+    runs: Sequence[Run], score: Callable[[Floats], Floats], name: str, *, ranks: bool = False
+) -> Run:
+    """One run; `score` takes runs × documents of a query, NaN where a run lacks a document.
+
+    With `ranks` it takes places from 0 instead of scores.
+    """
+    made = {}
+    for query in runs[0].get_query_ids():
+        lists: list[dict[str, float]] = [run.in_order()[query] for run in runs]
+        if ranks:
+            lists = [{doc: place for place, doc in enumerate(docs)} for docs in lists]
+        docs = list(dict.fromkeys(doc for one in lists for doc in one))
+        table = np.array([[one.get(doc, np.nan) for doc in docs] for one in lists], np.float64)
+        made[query] = dict(zip(docs, score(table).tolist() if docs else (), strict=True))
+    return Run(made, name)
+
+
+def _total(table: Floats) -> Floats:
+    return np.asarray(np.nan_to_num(table).sum(axis=0))
+
+
+def _held(table: Floats) -> Floats:
+    """In how many runs each document is."""
+    return np.asarray((~np.isnan(table)).sum(axis=0), np.float64)
+
+
+def _column(weights: Sequence[float]) -> Floats:
+    return np.array(weights, np.float64)[:, None]
+
+
+def comb_sum(runs: Sequence[Run], name: str = "comb_sum") -> Run:
+    """The sum of the scores."""
+    return _combine(runs, _total, name)
+
+
+def comb_min(runs: Sequence[Run], name: str = "comb_min") -> Run:
+    """The lowest score."""
+    return _combine(runs, lambda table: np.nanmin(table, axis=0), name)
+
+
+def comb_max(runs: Sequence[Run], name: str = "comb_max") -> Run:
+    """The highest score."""
+    return _combine(runs, lambda table: np.nanmax(table, axis=0), name)
+
+
+def comb_med(runs: Sequence[Run], name: str = "comb_med") -> Run:
+    """The median of the scores."""
+    return _combine(runs, lambda table: np.nanmedian(table, axis=0), name)
+
+
+def comb_anz(runs: Sequence[Run], name: str = "comb_anz") -> Run:
+    """The mean of the scores."""
+    return _combine(runs, lambda table: _total(table) / _held(table), name)
+
+
+def comb_mnz(runs: Sequence[Run], name: str = "comb_mnz") -> Run:
+    """The sum of the scores times their number."""
+    return _combine(runs, lambda table: _total(table) * _held(table), name)
+
+
+def comb_gmnz(runs: Sequence[Run], gamma: float, name: str = "comb_gmnz") -> Run:
+    """The sum of the scores times a power of their number."""
+    return _combine(runs, lambda table: _total(table) * _held(table) ** gamma, name)
+
+
+def wsum(runs: Sequence[Run], weights: Sequence[float], name: str = "weighted_sum") -> Run:
+    """The weighted sum of the scores."""
+    return _combine(runs, lambda table: _total(table * _column(weights)), name)
+
+
+def wmnz(runs: Sequence[Run], weights: Sequence[float], name: str = "wmnz") -> Run:
+    """The sum of the scores times the weights of the runs that hold the document."""
+
+    def score(table: Floats) -> Floats:
+        return _total(table) * _total(np.where(np.isnan(table), 0.0, _column(weights)))
+
+    return _combine(runs, score, name)
+
+
+def mixed(runs: Sequence[Run], weights: Sequence[float], name: str = "mixed") -> Run:
+    """The weighted sum of the scores times the root of their number."""
+
+    def score(table: Floats) -> Floats:
+        return _total(table * _column(weights)) * np.sqrt(_held(table))
+
+    return _combine(runs, score, name)
+
+
+def rrf(runs: Sequence[Run], k: int = 60, name: str = "rrf") -> Run:
+    """The sum of 1 / (k + rank)."""
+    return _combine(runs, lambda places: _total(1 / (k + places + 1)), name, ranks=True)
+
+
+def rbc(runs: Sequence[Run], phi: float, name: str = "rbc") -> Run:
+    """The sum of the chances that a reader with patience phi comes to the document."""
+    return _combine(runs, lambda places: _total((1 - phi) * phi**places), name, ranks=True)
+
+
+def _inverse_squares(runs: Sequence[Run], weight: Callable[[Floats], Floats], name: str) -> Run:
+    """The sum of 1 / rank², times a weight of the number of runs that hold the document."""
+
+    def score(places: Floats) -> Floats:
+        return _total(1 / (places + 1) ** 2) * weight(_held(places))
+
+    return _combine(runs, score, name, ranks=True)
+
+
+def isr(runs: Sequence[Run], name: str = "isr") -> Run:
+    """The sum of 1 / rank² times the number of runs that hold the document."""
+    return _inverse_squares(runs, lambda held: held, name)
+
+
+def log_isr(runs: Sequence[Run], name: str = "log_isr") -> Run:
+    """The sum of 1 / rank² times the logarithm of the number of runs."""
+    return _inverse_squares(runs, np.log, name)
+
+
+def logn_isr(runs: Sequence[Run], sigma: float = 0.01, name: str = "logn_isr") -> Run:
+    """The same with sigma added to the number of runs, so that one run counts too."""
+    if not 0.0 <= sigma <= 1.0:
+        raise AssertionError(f"sigma must be from 0 to 1, found {sigma}.")
+    return _inverse_squares(runs, lambda held: np.log(held + sigma), name)
+
+
+def weighted_bordafuse(
+    runs: Sequence[Run], weights: Sequence[float], name: str = "weighted_bordafuse"
+) -> Run:
+    """Points by rank among the documents of all runs, weighted; the rest share what is left."""
+
+    def score(places: Floats) -> Floats:
+        held = (~np.isnan(places)).sum(axis=1, keepdims=True)
+        points = places.shape[1] - places
+        rest = (places.shape[1] - held + 1) / 2
+        return _total(np.where(np.isnan(points), rest, points) * _column(weights))
+
+    return _combine(runs, score, name, ranks=True)
+
+
+def bordafuse(runs: Sequence[Run], name: str = "bordafuse") -> Run:
+    """Points by rank among the documents of all runs; the rest share what is left."""
+    return weighted_bordafuse(runs, [1.0] * len(runs), name)
+
+
+_METHODS: Final[dict[str, Callable[..., Run]]] = {
+    "anz": comb_anz,
+    "bordafuse": bordafuse,
+    "gmnz": comb_gmnz,
+    "isr": isr,
+    "log_isr": log_isr,
+    "logn_isr": logn_isr,
+    "max": comb_max,
+    "med": comb_med,
+    "min": comb_min,
+    "mixed": mixed,
+    "mnz": comb_mnz,
+    "rbc": rbc,
+    "rrf": rrf,
+    "sum": comb_sum,
+    "w_bordafuse": weighted_bordafuse,
+    "wmnz": wmnz,
+    "wsum": wsum,
+}
+_ABSENT: Final = {
+    **dict.fromkeys(("condorcet", "w_condorcet"), "bordafuse counts votes by rank too"),
+    **dict.fromkeys(
+        ("bayesfuse", "mapfuse", "posfuse", "probfuse", "segfuse", "slidefuse"),
+        "use wsum with optimize_fusion, or assay's own tune_fusion, which learns weights by "
+        "cross-validation",
+    ),
+}
+
+
+def fusion_switch(method: str) -> Callable[..., Run]:
+    """The function of a name."""
+    if method in _ABSENT:
+        raise NotImplementedError(f"assay.compat.ranx has no {method}: {_ABSENT[method]}.")
+    if method not in _METHODS:
+        raise ValueError(f"There is no fusion {method!r}; use one of {', '.join(_METHODS)}.")
+    return _METHODS[method]
+
+
+def fuse(
+    runs: Sequence[Run],
+    norm: str | None = "min-max",
+    method: str = "wsum",
+    params: dict[str, Any] | None = None,
+) -> Run:
+    """One run of several, whose scores are brought to one scale first."""
+    function = fusion_switch(method)
+    return function(_scaled(runs, norm), **(params or {}))
+
+
+def _scaled(runs: Sequence[Run], norm: str | None) -> list[Run]:
+    if len(runs) < 2:
+        raise AssertionError("There is nothing to fuse: give two runs or more.")
+    for place, run in enumerate(runs):
+        if run.keys() != runs[0].keys():
+            raise AssertionError(f"The queries of runs 0 and {place} do not match.")
+    if norm == "borda":
+        return norm_switch(norm)(runs)  # type: ignore[no-any-return]
+    return list(runs) if norm is None else [norm_switch(norm)(run) for run in runs]
+
+
+# The parameter of each method that is searched for, with the lowest, the highest and the step.
+_GRIDS: Final[dict[str, tuple[str, float, float, float]]] = {
+    **dict.fromkeys(("wsum", "wmnz", "mixed", "w_bordafuse"), ("weights", 0, 1, 0.1)),
+    "gmnz": ("gamma", 0.01, 1.0, 0.01),
+    "logn_isr": ("sigma", 0.01, 1.0, 0.01),
+    "rbc": ("phi", 0.01, 1.0, 0.01),
+    "rrf": ("k", 10, 100, 10),
+}
+
+
+class OptimizationReport:
+    """What each parameter that was tried gave."""
+
+    def __init__(
+        self,
+        method: str,
+        configs: list[str],
+        results: list[float],
+        metric: str,
+        rounding_digits: int = 3,
+        show_percentages: bool = False,
+    ) -> None:
+        self.method, self.configs, self.results, self.metric = method, configs, results, metric
+        self.rounding_digits, self.show_percentages = rounding_digits, show_percentages
+
+    def to_table(self) -> str:
+        """Plain text, a line for each parameter; a star stands at the best."""
+        best = int(np.argmax(self.results))
+        factor, digits = (100, 2) if self.show_percentages else (1, 0)
+        places = max(0, self.rounding_digits - digits)
+        rows = tuple(
+            (Cell(config), Cell(f"{factor * score:.{places}f}{' *' if place == best else ''}"))
+            for place, (config, score) in enumerate(zip(self.configs, self.results, strict=True))
+        )
+        return as_text(Table((_GRIDS[self.method][0], metric_label(self.metric)), rows))
+
+    def __repr__(self) -> str:
+        """The table."""
+        return self.to_table()
+
+
+def optimize_fusion(
+    qrels: Qrels,
+    runs: Sequence[Run],
+    norm: str | None = "min-max",
+    method: str = "wsum",
+    metric: str = "ndcg",
+    return_optimization_report: bool = False,
+    rounding_digits: int = 3,
+    show_percentages: bool = False,
+    show_progress: bool = True,
+    **grid: float,
+) -> Any:
+    """The parameters for `fuse` that score best on these queries; the last of those that are equal.
+
+    Weights go from 0 to 1 in steps (`step`) and add up to 1. The score flatters: it is that of the
+    queries that the parameters were chosen by. `show_progress` is not used.
+    """
+    function = fusion_switch(method)
+    if method not in _GRIDS:
+        raise ValueError(f"{method} has no parameter to search; use one of {', '.join(_GRIDS)}.")
+    for run in runs:
+        if run.keys() != qrels.keys():
+            raise AssertionError(f"The queries of qrels and of {run.name or 'a run'} do not match.")
+    scaled = _scaled(runs, norm)
+    name = _GRIDS[method][0]
+    found = {
+        value: float(evaluate(qrels, function(scaled, value), metric, save_results_in_run=False))
+        for value in _trials(method, len(runs), grid)
+    }
+    best = max(found.values())
+    params = {name: [value for value, score in found.items() if score == best][-1]}
+    if not return_optimization_report:
+        return params
+    report = OptimizationReport(
+        method,
+        list(map(str, found)),
+        list(found.values()),
+        metric,
+        rounding_digits,
+        show_percentages,
+    )
+    return params, report
+
+
+def _trials(method: str, n_runs: int, grid: dict[str, float]) -> Iterable[Any]:
+    name, low, high, step = _GRIDS[method]
+    low, high = grid.pop(f"min_{name}", low), grid.pop(f"max_{name}", high)
+    step = grid.pop("step", step)
+    if grid:
+        raise TypeError(f"optimize_fusion with {method} does not take {', '.join(grid)}.")
+    digits = 0 if float(step).is_integer() else len(str(step).partition(".")[2])
+    values = [round(float(x), digits) for x in np.arange(low, high + step / 2, step)]
+    if name == "weights":
+        return [one for one in product(values, repeat=n_runs) if sum(one) == 1.0]
+    return [int(x) for x in values] if name == "k" else values
