@@ -38,7 +38,7 @@ GONE = "…"  # stands for what passes
 _PASSING_KEYS = re.compile(
     r"(\w+_)?seconds\w*|\w+_per_second|latency_ms|\w*time_ms|timings|created|updated|finished|"
     r"bytes_made|"  # how long the list of a shard is depends on which were searched before
-    r"began|uid|batch|rerun_of|versions|commit|host|worker|folder|origin|digest"
+    r"made_by|began|uid|batch|rerun_of|versions|commit|host|worker|folder|origin|digest"
 )
 _PASSING_TEXT = (
     (re.compile(r"\bversion:[^|\s]+"), f"version:{GONE}"),
