@@ -47,13 +47,14 @@ __all__ = [
     "refuse_input",
     "refuse_same_file",
     "remarks_on",
-    "schema_name",
     "silence_logging",
     "without_options",
 ]
 
-# The layout of everything that --json prints; docs/command-line.md describes it.
+# The layout of everything that --json prints; docs/json.md describes it.
 SCHEMA_VERSION: Final = 1
+# Results whose own layout has changed since the first, as result_schemas.json has it.
+_LAYOUTS: Final[dict[str, int]] = {}
 
 _BY_SUFFIX: Final = {
     ".json": "json",
@@ -150,24 +151,13 @@ def narrate(message: str) -> None:
     print(printable(message), file=sys.stderr, flush=True)
 
 
-def schema_name(command: str) -> str:
-    """The name of the layout of what a command prints; `assay schema NAME` prints its schema.
-
-    >>> schema_name("runs list")
-    'assay/runs-list/1'
-    """
-    return f"assay/{command.replace(' ', '-')}/{_LAYOUTS.get(command, 1)}"
-
-
-# Layouts of JSON that have changed since their first version, by command.
-_LAYOUTS: Final[dict[str, int]] = {}
-
-
 def as_json(data: dict[str, Any]) -> str:
     """JSON with the version of its layout; control characters are escaped, text stays readable."""
     import json
 
-    whole = {"schema_version": SCHEMA_VERSION, "schema": schema_name(data["command"]), **data}
+    name = data["command"].replace(" ", "-")
+    about = {"schema_version": SCHEMA_VERSION, "schema": f"assay/{name}/{_LAYOUTS.get(name, 1)}"}
+    whole = {**about, **data}
     text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
     return re.sub(_NOT_IN_JSON, lambda found: f"\\u{ord(found.group()):04x}", text)
 
