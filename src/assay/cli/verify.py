@@ -188,7 +188,7 @@ class _Verification:
         return {
             "result": self.result,
             "reproduced": self.is_reproduced,
-            "version": {"stored": self.version, "here": __version__},
+            "versions": {"stored": self.version, "here": __version__},
             "repeated": self.command,
             "inputs": [one.to_dict() for one in self.inputs],
             "compared": self.compared,
