@@ -69,11 +69,14 @@ class Answer(NamedTuple):
 
 @pytest.fixture
 def assay(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
-    """The command line, called in this process."""
+    """The command line, called in this process; JSON has to be as its schema says."""
     from assay.cli.main import main
+    from tests.schemas import check_printed
 
     def call(*arguments: object) -> Answer:
         code = main([str(argument) for argument in arguments])
-        return Answer(code, *capsys.readouterr())
+        answer = Answer(code, *capsys.readouterr())
+        check_printed(answer.out)
+        return answer
 
     return call

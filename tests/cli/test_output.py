@@ -86,7 +86,8 @@ def test_latex(capsys: pytest.CaptureFixture[str]) -> None:
 def test_json_names_the_command_first(capsys: pytest.CaptureFixture[str]) -> None:
     output.emit(Whole(), "json", None)
     data = json.loads(capsys.readouterr().out)
-    assert list(data.items()) == [("schema_version", 1), ("command", "score"), ("AP", 0.25)]
+    assert list(data) == ["schema_version", "schema", "command", "AP"]
+    assert list(data.values()) == [1, "assay/score/1", "score", 0.25]
     output.emit(Whole(), "json", None, command="other")
     assert json.loads(capsys.readouterr().out)["command"] == "other"
 

@@ -94,7 +94,7 @@ WITHOUT = {"completion", "convert", "demo", "encode", "fuse", "measures", "schem
 WITHOUT |= {
     f"runs {name}" for name in ("check", "delete", "export", "import", "list", "note", "rerun")
 }
-WITHOUT |= {"runs show", "runs tag", "trec_eval"}
+WITHOUT |= {"runs show", "runs tag", "trec_eval", "verify"}
 
 _SAVING = dict.fromkeys(("--save", "--store", "--dataset", "--tag"), SHOWN)
 _SHOWING = dict.fromkeys(("--format", "--json", "--full", "--signature", "-o"), SHOWN)

@@ -863,6 +863,15 @@ def _rest() -> Found:
         },
     )
     yield Command("schema/bench", "schema bench")
+    yield Command("schema/names", "schema")
+    yield Command("schema/verify", "schema verify")
+    yield Command(
+        "verify/scores",
+        "eval coarse.run -r qrels.txt -m nDCG@10 -m AP -q -o verified.json",
+        files=("verified.json",),
+    )
+    for name, line in {"json": "verified.json --json", "text": "verified.json"}.items():
+        yield Command(f"verify/{name}", f"verify {line}", after=("verify/scores",))
     yield Command(
         "demo/files",
         "demo --files walk",

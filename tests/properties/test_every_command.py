@@ -38,6 +38,7 @@ WITHOUT = {
     "measures": "it prints definitions",
     "schema": "it prints what a settings file may hold",
     "serve": "it shows what is stored",
+    "verify": "it computes what other commands compute: tests/cli/test_verify.py",
 }
 # Commands whose Python function is tested apart from `DOORS`, or whose result is a file.
 OTHER_DOORS = {

@@ -382,6 +382,7 @@ def patches(
     report = PatchReport(tuple(found), timings)
     _put_chart(report.curves, chart)
     saving.save(report.records())
+    output.note_inputs(*folders, chosen.get("tasks"))
     output.emit(report, layout, file, command="descriptors patches")
 
 

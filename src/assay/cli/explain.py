@@ -141,6 +141,7 @@ def _explain_config(runs: tuple[str, ...], chosen: dict[str, Any]) -> Answers:
     if len(runs) > 1:
         raise click.UsageError("Explain one bench.toml at a time.")
     request = make_request(read_config(runs[0]), **chosen["consent"].as_options())
+    output.note_inputs(*request.files)
     collection = request.load()
     with system_bars() as progress:
         result = request.run(

@@ -30,7 +30,7 @@ __all__ = ["COMMANDS", "assay", "main"]
 
 # The list of commands; one that stands in no group follows under "More".
 _GROUPS: Final = {
-    "Evaluate": ("eval", "compare", "tasks", "explain", "check"),
+    "Evaluate": ("eval", "compare", "tasks", "explain", "check", "verify"),
     "Search": ("rank", "encode", "fuse"),
     "Tasks": ("bench", "crossmodal", "predict", "codes", "descriptors"),
     "Keep and show": ("runs", "report", "serve"),

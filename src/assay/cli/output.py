@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import click
 from click.core import ParameterSource
 
+from assay import __version__
 from assay.cli.progress import clear_progress
-from assay.core.text import Remark, printable, short_remark
+from assay.core.text import Remark, mask_secrets, printable, short_remark
 from assay.errors import UsageError
 from assay.io.atomic import atomic_write
 from assay.io.streams import StandardInput, as_typed, split_array
@@ -39,6 +40,7 @@ __all__ = [
     "is_full",
     "narrate",
     "narrate_all",
+    "note_inputs",
     "on_terminal",
     "own_remarks",
     "put",
@@ -46,10 +48,13 @@ __all__ = [
     "refuse_same_file",
     "remarks_on",
     "silence_logging",
+    "without_options",
 ]
 
-# The layout of everything that --json prints; docs/command-line.md describes it.
+# The layout of everything that --json prints; docs/json.md describes it.
 SCHEMA_VERSION: Final = 1
+# Results whose own layout has changed since the first, as result_schemas.json has it.
+_LAYOUTS: Final[dict[str, int]] = {}
 
 _BY_SUFFIX: Final = {
     ".json": "json",
@@ -74,8 +79,16 @@ _PACKED: Final = (".gz", ".zip", ".zst")
 _NOT_IN_JSON: Final = "[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 
 
+def note_inputs(*paths: str | None) -> None:
+    """Say what a result is made of: JSON has the digests of these files."""
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.meta.setdefault("assay.inputs", {}).update(dict.fromkeys(filter(None, paths)))
+
+
 def refuse_input(file: str | None, *inputs: str | None) -> None:
-    """Refuse to write the result over one of the files that it is made of."""
+    """Refuse to write the result over one of the files that it is made of, which are noted."""
+    note_inputs(*inputs)
     for path in inputs:
         if file and path and _same(file, path):
             raise UsageError(f"{file} is one of the inputs and would be lost. Write another file.")
@@ -142,9 +155,65 @@ def as_json(data: dict[str, Any]) -> str:
     """JSON with the version of its layout; control characters are escaped, text stays readable."""
     import json
 
-    whole = {"schema_version": SCHEMA_VERSION, **data}
+    name = data["command"].replace(" ", "-")
+    about = {"schema_version": SCHEMA_VERSION, "schema": f"assay/{name}/{_LAYOUTS.get(name, 1)}"}
+    whole = {**about, **data}
     text = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False)
     return re.sub(_NOT_IN_JSON, lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def _made_by() -> dict[str, Any]:
+    """What repeats a result: the version, what was typed, and which files were read.
+
+    Nothing for a command that reads no files of the user, or that another command runs.
+    """
+    meta = click.get_current_context().meta
+    typed = without_options(meta.get("assay.arguments", ()), _ELSEWHERE)
+    files = list(_files_in(meta.get("assay.inputs", ()), typed) if typed else ())
+    if not files:
+        return {}
+    from assay.io.fingerprints import fingerprints
+
+    words = [mask_secrets(one) for one in typed]
+    made = {"version": __version__, "arguments": words, "inputs": fingerprints(files)}
+    return {"made_by": made}
+
+
+# Where a result goes does not belong to how it is made.
+_ELSEWHERE: Final = {"--save": False, "--store": True, "--output": True, "-o": True}
+
+
+def without_options(arguments: Sequence[str], options: Mapping[str, bool]) -> tuple[str, ...]:
+    """The arguments without some options; those that are True here take a value.
+
+    >>> without_options(["eval", "a", "--save", "--store", "s.db", "-of"], _ELSEWHERE)
+    ('eval', 'a')
+    """
+    kept = []
+    rest = iter(arguments)
+    for one in rest:
+        name = one.partition("=")[0] if one.startswith("--") else one[:2]
+        if options.get(name) and one == name:
+            next(rest, None)
+        elif name not in options:
+            kept.append(one)
+    return tuple(kept)
+
+
+def _files_in(paths: Iterable[str], typed: Sequence[str]) -> Iterator[str]:
+    """The files among what was noted, and those in its folders; a group may be a column.
+
+    What a config file names has an absolute path, which here is one from the current folder.
+    """
+    here = os.path.join(os.getcwd(), "")
+    for given in paths:
+        near = given.startswith(here) and not any(given in word for word in typed)
+        path = given.removeprefix(here) if near else given
+        if os.path.isfile(split_array(path)[0]):
+            yield path
+        elif os.path.isdir(path):
+            inside = sorted(file for file in Path(path).rglob("*") if file.is_file())
+            yield from map(str, inside)
 
 
 def put(text: str, file: str | None) -> None:
@@ -219,7 +288,7 @@ def emit(
         put(text_page([part for part in page if _role(part) != "next"]), file)
     elif format == "json":
         name = command or click.get_current_context().command_path.partition(" ")[2]
-        put(as_json({"command": name, **result.to_dict()}), file)
+        put(as_json({"command": name, **result.to_dict(), **_made_by()}), file)
     elif format in DELIMITERS:
         for remark in getattr(result, "remarks", ()):
             narrate(remark)

@@ -180,6 +180,7 @@ def command(
     if results is not None:
         _refuse_both(files, legacy_json)
         _refuse_result_file(file, results)
+        output.note_inputs(results)
         saving.refuse("--results holds means without the values of every sample")
         return _emit_import(import_results(results, **importing), layout, file)
     if not files:

@@ -7,11 +7,13 @@ the consent that a config file needs, and a command that writes files, or was im
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import click
 
 from assay.cli.main import COMMANDS, assay
+from assay.cli.options import repeated_consent
 from assay.core.consent import Consent
 from assay.errors import UsageError
 from assay.models.adapters.openai import KEY, own_address
@@ -37,6 +39,8 @@ WRITES: Final[dict[str, tuple[str, ...]]] = {
     "descriptors run": ("file", "work", "show", "show_to", "wide", "chart"),
     "codes": ("file", "chart", "demo"),
 }
+# Commands that store nothing, and whose JSON is verified all the same.
+_PLAIN: Final[dict[str, tuple[str, ...]]] = dict.fromkeys(("check", "explain", "tasks"), ("file",))
 _HERE: Final = (None, "serial", "threads", "auto", "local")
 
 
@@ -44,7 +48,26 @@ class StoredCommand:
     """The arguments of a stored command, parsed as if they were typed, but not run."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        self.name, self._params = _parse(list(arguments))
+        self.name, self._context = _parse(list(arguments))
+        self._params = self._context.params
+
+    def run(self, consent: Consent, **params: Any) -> None:
+        """Run it here, without its output files and workers, and with these options changed."""
+        away = (*{**WRITES, **_PLAIN}[self.name], "save", "store", "dataset", "tags")
+        away += ("where", "workers")
+        for name in {*away} & {*self._params}:
+            self._params[name] = () if isinstance(self._params[name], tuple) else None
+        self._params.update(params)
+        token = repeated_consent.set(consent)
+        try:
+            with self._context, suppress(click.exceptions.Exit):
+                self._context.command.invoke(self._context)
+        finally:
+            repeated_consent.reset(token)
+
+    def texts(self) -> list[str]:
+        """The texts of all its arguments and options."""
+        return _texts(list(self._params.values()))
 
     def writes(self) -> list[str]:
         """Files and folders that it names for its output."""
@@ -81,9 +104,9 @@ class StoredCommand:
                 yield from (one for one in _texts(value) if "://" in one)
 
 
-def _parse(arguments: list[str]) -> tuple[str, Mapping[str, Any]]:
+def _parse(arguments: list[str]) -> tuple[str, click.Context]:
     """The name of a command with --save, and its options."""
-    context = click.Context(assay)
+    context = click.Context(assay, info_name="assay", **assay.context_settings)
     name = arguments[0] if arguments else ""
     command = assay.get_command(context, name) if name in COMMANDS else None
     rest = arguments[1:]
@@ -91,11 +114,14 @@ def _parse(arguments: list[str]) -> tuple[str, Mapping[str, Any]]:
         name = f"{name} {rest[0]}" if rest else name
         command = command.get_command(context, rest[0]) if rest else None
         rest = rest[1:]
-    if command is None or name not in WRITES:
+    if command is None or name not in {**WRITES, **_PLAIN}:
         raise UsageError(
-            f"The run was saved by {name!r}, which is not repeated; only commands with --save are."
+            f"The result was made by {name!r}, which is not repeated; commands with --save are."
         )
-    return name, command.make_context(name, rest, parent=context).params
+    try:
+        return name, command.make_context(name, rest, parent=context)
+    except click.exceptions.Exit:
+        raise UsageError(f"The stored command only prints its help: {name}.") from None
 
 
 def _texts(value: Any) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
@@ -133,7 +133,8 @@ def saving_runs(
 
 def _describe_call(task: str, dataset: str, tags: tuple[str, ...]) -> dict[str, Any]:
     context = click.get_current_context()
-    command = without_saving(context.meta.get("assay.arguments", (str(context.info_name),)))
+    typed = context.meta.get("assay.arguments", (str(context.info_name),))
+    command = output.without_options(typed, {"--save": False, "--store": True})
     params = context.params.items()
     config = {key: as_typed(value) for key, value in params if key not in _NOT_CONFIG}
     return {
@@ -145,19 +146,3 @@ def _describe_call(task: str, dataset: str, tags: tuple[str, ...]) -> dict[str, 
         "folder": os.getcwd(),
         "rerun_of": repeated_batch.get(),
     }
-
-
-def without_saving(arguments: Sequence[str]) -> tuple[str, ...]:
-    """The arguments without --save and --store.
-
-    >>> without_saving(["eval", "a", "--save", "--store", "s.db", "--tag", "x"])
-    ('eval', 'a', '--tag', 'x')
-    """
-    kept = []
-    rest = iter(arguments)
-    for one in rest:
-        if one == "--store":
-            next(rest, None)
-        elif one != "--save" and not one.startswith("--store="):
-            kept.append(one)
-    return tuple(kept)

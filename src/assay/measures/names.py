@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, Final, Protocol, cast
+from typing import Final
 
 from assay.core.numbers import is_decimal, parse_number, parse_whole
 from assay.core.text import did_you_mean
@@ -115,14 +115,19 @@ def _expand(item: MeasureLike) -> list[Measure]:
         return [item]
     if is_foreign(item):
         return [from_ir_measures(item)]
-    if not isinstance(item, str):
-        raise MeasureError(f"A measure is a text such as 'nDCG@10', found {item!r}.")
-    if item.strip().lower() in GROUPS:
-        return [parse(name) for name in GROUPS[item.strip().lower()]]
-    trec = _trec_list(item.strip())
+    text = _checked_text(item)
+    if text.strip().lower() in GROUPS:
+        return [parse(name) for name in GROUPS[text.strip().lower()]]
+    trec = _trec_list(text.strip())
     if trec is not None:
         return trec
-    return [parse(part) for part in _split_outside_parentheses(item)]
+    return [parse(part) for part in _split_outside_parentheses(text)]
+
+
+def _checked_text(item: object) -> str:
+    if not isinstance(item, str):
+        raise MeasureError(f"A measure is a text such as 'nDCG@10', found {item!r}.")
+    return item
 
 
 def _split_outside_parentheses(text: str) -> list[str]:
@@ -137,7 +142,9 @@ def parse(measure: MeasureLike) -> Measure:
     """
     if isinstance(measure, Measure):
         return measure
-    text = _text_of(measure)
+    if is_foreign(measure):
+        return from_ir_measures(measure)
+    text = _checked_text(measure)
     trec = _trec_list(text.strip())
     if trec is not None and len(trec) == 1:
         return trec[0]

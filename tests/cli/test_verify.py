@@ -1,0 +1,352 @@
+"""`assay verify`: a result is computed again from its inputs, and what differs is named."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.cli import verify
+from assay.cli.verify import _leads_out
+from assay.runs.reproduction import compare_results, compare_signatures
+from tests.golden.commands import COMMANDS, unmet
+from tests.golden.inputs import make_inputs
+
+EVAL = ("eval", "run.txt", "other.txt", "-r", "qrels.txt", "-m", "nDCG", "AP", "-q", "--json")
+
+
+@pytest.fixture
+def result(assay: Any, folder: Path) -> Path:
+    assert assay(*EVAL, "-o", "result.json").code == 0
+    return folder / "result.json"
+
+
+def change(file: Path, edit: Any) -> None:
+    data = json.loads(file.read_text())
+    edit(data)
+    file.write_text(json.dumps(data))
+
+
+def test_json_says_how_it_was_made(result: Path) -> None:
+    made = json.loads(result.read_text())["made_by"]
+    assert made["arguments"] == list(EVAL)
+    assert list(made["inputs"]) == ["run.txt", "other.txt", "qrels.txt"]
+    assert all(len(one["sha256"]) == 64 for one in made["inputs"].values())
+
+
+def test_a_password_is_in_no_result(assay: Any, folder: Path) -> None:
+    address = "postgresql://me:secret@nowhere/db"
+    done = assay("eval", "run.txt", "-r", "qrels.txt", "--by", address, "--json")
+    assert "secret" not in done.out
+    assert assay("eval", "run.txt", "-r", "qrels.txt", "--json", f"--store={address}").code == 2
+
+
+def test_a_result_is_reproduced(assay: Any, result: Path) -> None:
+    done = assay("verify", result)
+    assert done.code == 0, done.err
+    assert "reproduced to the last digit (" in done.out
+    assert "3 inputs, 0 changed" in done.out
+    data = json.loads(assay("verify", result, "--json").out)
+    assert data["reproduced"]
+    assert data["schema"] == "assay/verify/1"
+    assert data["compared"] > 40
+    assert not data["differences"]
+
+
+def test_the_last_bit_of_a_value_counts(assay: Any, result: Path) -> None:
+    def edit(data: Any) -> None:
+        measures = data["runs"][0]["measures"]["nDCG"]
+        measures["mean"] += 2**-53
+
+    change(result, edit)
+    done = assay("verify", result)
+    assert done.code == 1
+    assert "NOT reproduced" in done.out
+    row = next(line for line in done.out.splitlines() if line.startswith("runs[0]"))
+    assert row.split()[0] == "runs[0].measures.nDCG.mean"
+    assert abs(float(row.split()[-1])) == 2**-53
+
+
+def test_a_changed_input_is_named(assay: Any, result: Path, folder: Path) -> None:
+    (folder / "qrels.txt").write_text("q1 0 b 1\nq1 0 c 2\nq2 0 a 1\n")
+    done = assay("verify", result)
+    assert done.code == 1
+    assert "qrels.txt has changed" in done.out
+    assert "runs[0].measures.AP.mean" in done.out
+
+
+def test_an_input_that_no_longer_fits_is_a_difference(
+    assay: Any, result: Path, folder: Path
+) -> None:
+    (folder / "qrels.txt").write_text("nonsense\n")
+    done = assay("verify", result)
+    assert done.code == 1
+    assert "it cannot be computed again: " in done.out
+
+
+def test_another_signature_is_named(assay: Any, result: Path) -> None:
+    change(
+        result,
+        lambda data: data.update(signature=data["signature"].replace("gain:linear", "gain:exp")),
+    )
+    done = assay("verify", result)
+    assert done.code == 1
+    assert "gain is exp in the signature, the numbers have linear" in done.out
+
+
+def test_what_another_version_words_differently_is_no_difference(assay: Any, result: Path) -> None:
+    change(result, lambda data: data["runs"][0].update(tag="worded"))
+    assert assay("verify", result).code == 1
+    change(result, lambda data: data["made_by"].update(version="0.0.1"))
+    done = assay("verify", result)
+    assert done.code == 0
+    assert "made by version 0.0.1" in done.out
+    assert "1 texts are worded differently" in done.out
+
+
+def test_inputs_elsewhere(
+    assay: Any, result: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = folder / "inputs"
+    inputs.mkdir()
+    for name in ("run.txt", "other.txt", "qrels.txt"):
+        (folder / name).rename(inputs / name)
+    absent = assay("verify", result)
+    assert absent.code == 5
+    assert "3 are not here: 'run.txt', 'other.txt', 'qrels.txt'" in absent.err
+    assert assay("verify", result, "--folder", "inputs").code == 0
+    (inputs / "qrels.txt").rename(folder / "judgments")  # known by its digest
+    given = ["judgments", "inputs/other.txt", "inputs/run.txt"]
+    assert assay("verify", result, *given).code == 0
+
+
+def test_paths_outside_are_read_with_consent_only(assay: Any, folder: Path) -> None:
+    (folder / "qrels.txt").rename(folder / "apart.txt")
+    (folder / "in").mkdir()
+    (folder / "run.txt").rename(folder / "in" / "run.txt")
+    os.chdir(folder / "in")
+    line = ("eval", "run.txt", "-r", folder / "apart.txt", "--json", "-o", "r.json")
+    assert assay(*line).code == 0
+    refused = assay("verify", "r.json")
+    assert refused.code == 5
+    assert "--outside" in refused.err
+    assert assay("verify", "r.json", "--outside").code == 0
+    assert assay("verify", "r.json", "../apart.txt").code == 0
+
+
+def test_a_comparison_is_reproduced(assay: Any, folder: Path) -> None:
+    line = ("compare", "run.txt", "other.txt", "-r", "qrels.txt", "--resamples", "100")
+    assert assay(*line, "--json", "-o", "c.json").code == 0
+    assert assay("verify", "c.json").code == 0
+
+
+def test_exported_runs_are_reproduced(assay: Any, folder: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    assert assay(*EVAL, "--save", "--store", "s.db").code == 0
+    assert assay("runs", "export", "--store", "s.db", "-o", "runs.json").code == 0
+    done = assay("verify", "runs.json")
+    assert done.code == 0, done.err + done.out
+    (folder / "qrels.txt").write_text("q1 0 b 1\nq1 0 c 2\nq2 0 a 1\n")
+    changed = assay("verify", "runs.json")
+    assert changed.code == 1
+    assert "run.scores.measures.AP.mean" in changed.out
+
+
+# Strangers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["serve"], 2, "'serve', which is not repeated"),
+        (["runs", "delete", "1"], 2, "not repeated"),
+        (["eval", "--help"], 2, "only prints its help"),
+        (["eval", "run.txt", "-r", "/etc/hostname"], 2, "none of its inputs"),
+        (["eval", "run.txt", "-r../secret.txt"], 2, "none of its inputs"),
+        (["eval", "run.txt", "-r", "~/secret.txt"], 2, "none of its inputs"),
+        (["bench", "--corpus", "c", "--model", "py:os:system"], 2, "--allow-code"),
+        (["bench", "--corpus", "c", "--model", "openai:x", "--base-url", "http://h/v1"], 2, "to h"),
+        (["crossmodal", "--modality", "a=../x.npy"], 2, "none of its inputs"),
+        (["eval", "run.txt", "-r", "qrels.txt", "--store", "mine.db"], 2, "names its own store"),
+    ],
+)
+def test_a_strangers_command_is_refused(
+    assay: Any, result: Path, arguments: list[str], code: int, words: str
+) -> None:
+    change(result, lambda data: data["made_by"].update(arguments=arguments))
+    done = assay("verify", result)
+    assert done.code == code
+    assert words in done.err
+
+
+@pytest.mark.parametrize("option", [["-o", "run.txt"], ["--output=run.txt"]])
+def test_a_strangers_command_writes_nothing(
+    assay: Any, result: Path, folder: Path, option: list[str]
+) -> None:
+    before = {one.name: one.read_bytes() for one in folder.iterdir()}
+    change(result, lambda data: data["made_by"]["arguments"].extend(option))
+    before["result.json"] = result.read_bytes()
+    assert assay("verify", result).code == 0
+    assert {one.name: one.read_bytes() for one in folder.iterdir()} == before
+
+
+def test_no_input_is_written_through(
+    assay: Any, result: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verify, "_COPIED", 0)  # large files are links
+    (folder / "verified.json").write_text("mine")
+    stranger = {"bytes": 4, "sha256": "0"}
+    change(result, lambda data: data["made_by"]["inputs"].update({"verified.json": stranger}))
+    assert assay("verify", result).code == 1  # its digest is another
+    assert (folder / "verified.json").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is empty"),
+        ("{", "not JSON"),
+        ("[1]", "expected the JSON of a result"),
+        ("{}", "does not say how it was made"),
+        ('{"command": "eval", "made_by": {}, "schema_version": 2}', "layout is version 2"),
+        ('{"command": "eval", "made_by": {}, "schema_version": 1}', "'version' is missing"),
+        ('{"command": "eval", "made_by": [], "schema_version": 1}', "expected a table"),
+        ('{"a": 1e999}', "beyond the range of a float"),
+        ('{"a": ' + "1" * 5000 + "}", "limit"),
+        ('{"a": NaN}', "NaN is not JSON"),
+        ('{"a": 1, "a": 2}', "appears twice"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"layout": "other", "runs": []}', ""),
+    ],
+)
+def test_what_is_no_result_is_refused(assay: Any, folder: Path, text: str, words: str) -> None:
+    (folder / "x.json").write_text(text)
+    done = assay("verify", "x.json")
+    assert done.code == 3, done
+    assert words in done.err
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"run.txt": 1},
+        {"run.txt": {"bytes": "x", "sha256": "y"}},
+        {"run.txt": {"bytes": 10**400, "sha256": "y"}},
+        {"": {"bytes": 1, "sha256": "y"}},
+        {"a\0b": {"bytes": 1, "sha256": "y"}},
+        {"run.txt/below": {"bytes": 1, "sha256": "y"}, "run.txt": {"bytes": 1, "sha256": "y"}},
+        {"/dev/zero": {"bytes": 1, "sha256": "y"}},
+    ],
+)
+def test_odd_inputs_end_in_words(assay: Any, result: Path, inputs: Any) -> None:
+    change(result, lambda data: data["made_by"].update(inputs=inputs))
+    done = assay("verify", result, "--outside")
+    assert done.code in (1, 3, 5)
+    assert "internal error" not in done.err
+
+
+@pytest.mark.parametrize("value", [10**300, 10**400, "0.5", None, True, [], {"a": 1}, -0.0])
+def test_odd_values_differ(assay: Any, result: Path, value: Any) -> None:
+    change(result, lambda data: data["runs"][0]["measures"]["AP"].update(mean=value))
+    done = assay("verify", result)
+    assert done.code == 1, done.err
+    assert "runs[0].measures.AP.mean" in done.out
+
+
+def test_deep_values_are_refused(assay: Any, result: Path) -> None:
+    deep: list[Any] = []
+    for _ in range(200):
+        deep = [deep]
+    change(result, lambda data: data.update(deep=deep))
+    done = assay("verify", result)
+    assert done.code == 3
+    assert "nested too deeply" in done.err
+
+
+# Parts
+
+
+def test_zeros_have_signs_and_truth_is_no_number() -> None:
+    stored, found = {"a": 0.0, "b": True, "c": 1, "d": 0}, {"a": -0.0, "b": 1, "c": 1.0, "d": 0.0}
+    names = [one.value for one in compare_results(stored, found, "x")[1]]
+    assert names == ["a", "b"]
+
+
+def test_values_that_only_one_has_differ() -> None:
+    _, found = compare_results({"a": 1, "seconds": 3}, {"b": [], "seconds": 4}, "x")
+    assert [(one.value, one.stored, one.found) for one in found] == [
+        ("a", 1, "absent"),
+        ("b", "absent", "empty"),
+    ]
+
+
+def test_a_signature_that_cannot_be_read_is_named() -> None:
+    lines = compare_signatures("ties:never|version:1", "ties:order|version:2")
+    assert lines[0] == "ties is never in the signature, the numbers have order"
+    assert "cannot be read" in lines[1]
+    assert not compare_signatures("ties:order|version:1", "ties:order|version:2")
+
+
+@pytest.mark.parametrize(
+    ("text", "out"),
+    [
+        ("a/b.run", False),
+        ("nDCG@10", False),
+        ("combsum/zscore:0.3*a", False),
+        ("/a", True),
+        ("x=/a", True),
+        ("onnx:~/m", True),
+        ("C:\\a", True),
+        ("a/../b", True),
+        ("x=../b", True),
+        ("a..b", False),
+    ],
+)
+def test_paths_that_lead_out(text: str, out: bool) -> None:
+    assert _leads_out(text) is out
+
+
+# Commands: one of each kind
+
+KINDS = (
+    "eval/chance by kind",
+    "compare/gate closed",
+    "compare/tukey and bootstrap",
+    "tasks/queries",
+    "check/coarse",
+    "explain/AP",
+    "predict/lists by user",
+    "predict/results",
+    "codes/ties expected",
+    "crossmodal/protocol, folds",
+    "crossmodal/zero-shot, levels",
+    "bench/notes",
+    "bench/lexical",
+    "descriptors patches/tasks",
+)
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("verified")
+    make_inputs(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name in COMMANDS])
+def test_what_commands_print_is_reproduced(
+    assay: Any, inputs: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    if missing := unmet(COMMANDS[name]):
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    monkeypatch.chdir(inputs)
+    first = assay(*COMMANDS[name].arguments)
+    assert json.loads(first.out)["made_by"]["inputs"]
+    Path("result.json").write_text(first.out)
+    done = assay("verify", "result.json", "--json")
+    found = json.loads(done.out)
+    assert found["reproduced"], (found["findings"], found["differences"])
+    assert found["compared"] > 5
