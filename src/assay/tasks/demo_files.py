@@ -196,7 +196,7 @@ def _write_scenes(folder: Path, rng: np.random.Generator) -> None:
 
 
 def _write_patches(
-    folder: Path, scene: str, plane: Floats, rng: np.random.Generator, side: int = 40, n: int = 20
+    folder: Path, scene: str, plane: Floats, rng: np.random.Generator, side: int = 65, n: int = 12
 ) -> None:
     """Strips of patches, and two descriptors of them; farther from `ref` in e1, h1 and t1."""
     strip = plane[: n // 4 * side, : 4 * side].reshape(n // 4, side, 4, side).swapaxes(1, 2)
