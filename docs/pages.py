@@ -99,6 +99,14 @@ def write(folder: Path) -> None:
             shutil.copy(picture, folder)
 
 
+def build(home: Path) -> None:
+    """Gather the pages in `home`/pages, and build the site beside them; a warning is an error."""
+    write(home / "pages")
+    config = (ROOT / "zensical.toml").read_text("utf-8")
+    (home / "zensical.toml").write_text(config, "utf-8")
+    command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
+    subprocess.run(command, cwd=home, check=True)
+
+
 if __name__ == "__main__":
-    write(ROOT / "build" / "docs" / "pages")
-    sys.exit(subprocess.call([sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=ROOT))
+    build(ROOT / "build" / "docs")

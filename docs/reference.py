@@ -81,7 +81,9 @@ def _member(module: str, name: str, value: Any) -> list[str]:
     if inspect.ismodule(value):
         return []
     parts = [f"### {module}.{name}"]
-    if inspect.isclass(value) or callable(value):
+    if not callable(value):
+        parts.append(f"A constant: a `{type(value).__name__}` of {len(value)} entries.")
+    else:
         parts += [_signature(name, value), _prose(_doc(value))]
     if inspect.isclass(value) and not issubclass(value, Exception):
         parts += [text for member in _methods(value) for text in _method(name, *member)]
@@ -111,17 +113,31 @@ def _doc(value: Any) -> str:
 
 def _signature(name: str, value: Any) -> str:
     try:
-        found = inspect.signature(value)
+        found = inspect.signature(value).parameters.values()
     except (TypeError, ValueError):
         return ""
-    shown = [re.sub(r"<[^>]*>", "…", str(one)) for one in found.parameters.values()]
-    kinds = [one.kind for one in found.parameters.values()]
+    public = [one for one in found if not one.name.startswith("_")]
+    shown = [_parameter(one) for one in public]
+    kinds = [one.kind for one in public]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         shown.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
     inside = ", ".join(shown)
     if len(name) + len(inside) > 80:
         inside = "\n" + "".join(f"    {one},\n" for one in shown)
     return f"```python\n{name}({inside})\n```"
+
+
+def _parameter(one: inspect.Parameter) -> str:
+    """A parameter as it was written, without the quotes of an annotation that is text."""
+    kind = one.annotation
+    text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
+    named = str(one.replace(annotation=one.empty, default=one.empty))
+    if kind is not one.empty:
+        named += f": {text}"
+    if one.default is one.empty:
+        return named
+    default = re.sub(r"<[^>]*>|\b\w+\(.*\)", "…", repr(one.default))
+    return f"{named} = {default}" if kind is not one.empty else f"{named}={default}"
 
 
 def _prose(doc: str) -> str:

@@ -49,6 +49,12 @@ def outside_blocks(page: Path) -> str:
     return _FENCE.sub("", page.read_text("utf-8"))
 
 
+def without_code(text: str, *, spans: bool = True) -> str:
+    """A text without its fenced blocks and, unless told otherwise, code within lines."""
+    prose = _FENCE.sub("", text)
+    return re.sub(r"`[^`\n]*`", "", prose) if spans else prose
+
+
 def commands(page: Path) -> list[Printed]:
     """The commands of `assay` in console blocks, and those that jobs in YAML run."""
     found = [printed for block in blocks(page, "console") for printed in _of_console(block.text)]
