@@ -10,15 +10,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import nbclient
+import nbformat
+
 NOTEBOOK = Path(__file__).with_name("tutorial.ipynb")
 VARIES = "varies"  # the tag of a cell whose output has dates or numbers of this run
 
 
 def execute(folder: str | Path) -> Any:
     """The notebook, run from its beginning in a folder."""
-    import nbclient
-    import nbformat
-
     book = nbformat.read(NOTEBOOK, as_version=4)
     resources = {"metadata": {"path": str(folder)}}
     nbclient.NotebookClient(
@@ -56,8 +56,6 @@ def _plain(text: str) -> str:
 
 def record() -> None:
     """Run the notebook and write its outputs into it."""
-    import nbformat
-
     with tempfile.TemporaryDirectory() as folder:
         book = execute(folder)
     nbformat.write(book, NOTEBOOK)
