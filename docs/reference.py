@@ -82,7 +82,11 @@ def _member(module: str, name: str, value: Any) -> list[str]:
         return []
     parts = [f"### {module}.{name}"]
     if not callable(value):
-        parts.append(f"A constant: a `{type(value).__name__}` of {len(value)} entries.")
+        parts.append(
+            f"Its keys: {', '.join(f'`{one}`' for one in value)}."
+            if isinstance(value, dict)
+            else f"```python\n{value!r}\n```"
+        )
     else:
         parts += [_signature(name, value), _prose(_doc(value))]
     if inspect.isclass(value) and not issubclass(value, Exception):
@@ -113,10 +117,14 @@ def _doc(value: Any) -> str:
 
 def _signature(name: str, value: Any) -> str:
     try:
-        found = inspect.signature(value).parameters.values()
+        found = inspect.signature(value)
     except (TypeError, ValueError):
         return ""
-    public = [one for one in found if not one.name.startswith("_")]
+    public = [
+        one
+        for one in found.parameters.values()
+        if not one.name.startswith("_") and one.name not in ("self", "cls")
+    ]
     shown = [_parameter(one) for one in public]
     kinds = [one.kind for one in public]
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
@@ -124,20 +132,25 @@ def _signature(name: str, value: Any) -> str:
     inside = ", ".join(shown)
     if len(name) + len(inside) > 80:
         inside = "\n" + "".join(f"    {one},\n" for one in shown)
-    return f"```python\n{name}({inside})\n```"
+    given = found.return_annotation
+    gives = f" -> {_kind(given)}" if given not in (found.empty, None, "None") else ""
+    return f"```python\n{name}({inside}){gives}\n```"
+
+
+def _kind(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
 
 
 def _parameter(one: inspect.Parameter) -> str:
     """A parameter as it was written, without the quotes of an annotation that is text."""
-    kind = one.annotation
-    text = kind if isinstance(kind, str) else inspect.formatannotation(kind)
     named = str(one.replace(annotation=one.empty, default=one.empty))
-    if kind is not one.empty:
-        named += f": {text}"
+    typed = one.annotation is not one.empty
+    if typed:
+        named += f": {_kind(one.annotation)}"
     if one.default is one.empty:
         return named
     default = re.sub(r"<[^>]*>|\b\w+\(.*\)", "…", repr(one.default))
-    return f"{named} = {default}" if kind is not one.empty else f"{named}={default}"
+    return f"{named} = {default}" if typed else f"{named}={default}"
 
 
 def _prose(doc: str) -> str:

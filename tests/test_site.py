@@ -10,8 +10,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import click
 import pytest
 
+import assay
+from assay.cli.main import assay as program
 from docs import pages as site
 from tests.docs_pages import ROOT, without_code
 
@@ -79,6 +82,16 @@ def test_a_wrong_link_is_noticed() -> None:
         ("e.png", ""),
     ]
     assert anchors("# A `b`: c?\n\n## A b c\n\n```sh\n# no\n```\n") == {"a-b-c", "a-b-c_1"}
+
+
+def test_the_reference_has_every_public_name_and_every_command() -> None:
+    for name in assay.__all__:
+        assert f"### assay.{name}\n" in pages()["api.md"], name
+    for command in (*program.list_commands(click.Context(program)), "runs list", "descriptors patches"):
+        assert f"## assay {command}\n" in pages()["commands.md"], command
+    for name in assay.PRESETS:
+        assert f"| `{name}` |" in pages()["presets.md"], name
+    assert "0x" not in pages()["api-tasks.md"]  # addresses would differ from build to build
 
 
 class _Loaded(HTMLParser):
