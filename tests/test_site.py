@@ -87,7 +87,8 @@ def test_a_wrong_link_is_noticed() -> None:
 def test_the_reference_has_every_public_name_and_every_command() -> None:
     for name in assay.__all__:
         assert f"### assay.{name}\n" in pages()["api.md"], name
-    for command in (*program.list_commands(click.Context(program)), "runs list", "descriptors patches"):
+    commands = program.list_commands(click.Context(program))
+    for command in (*commands, "runs list", "descriptors patches"):
         assert f"## assay {command}\n" in pages()["commands.md"], command
     for name in assay.PRESETS:
         assert f"| `{name}` |" in pages()["presets.md"], name
