@@ -26,6 +26,7 @@ LONG = {
     "assay bench --corpus stdlib --model bm25 --model tfidf --fusion rrf:bm25+tfidf"
     " -m nDCG@10 --save",
     "assay codes --demo codes-demo",
+    "assay crossmodal --demo pairs-demo",
     "assay demo",
     "assay descriptors demo --descriptor ORB --strongest 60",
     "assay explain --saved --query q:math.isclose",
