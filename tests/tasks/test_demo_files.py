@@ -4,33 +4,46 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from assay.io.collections import Collection
 from assay.tasks import demo_files
 from assay.tasks.demo import stdlib_collection
 from assay.tasks.demo_files import write_files
 
-NAMED = (
-    "bench.toml coarse.run dense.run docs.jsonl docs.npy eval.json experiment.yaml kinds.tsv"
-    " labels.npy lexical.run logits.npy predictions.tsv qrels.tsv qrels.txt queries.jsonl"
-    " queries.npy shards.json"
-).split()
+NAMED = [
+    "bench.toml",
+    "coarse.run",
+    "dense.run",
+    "docs.jsonl",
+    "docs.npy",
+    "eval.json",
+    "experiment.yaml",
+    "kinds.tsv",
+    "labels.npy",
+    "lexical.run",
+    "logits.npy",
+    "predictions.tsv",
+    "qrels.tsv",
+    "qrels.txt",
+    "queries.jsonl",
+    "queries.npy",
+    "shards.json",
+]
 
 
 @pytest.fixture(scope="module")
-def collection() -> Collection:
-    return stdlib_collection()
-
-
-@pytest.fixture
-def folder(tmp_path: Path, collection: Collection, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(demo_files, "stdlib_collection", lambda: collection)
-    write_files(tmp_path / "made")
-    return tmp_path / "made"
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The files; docstrings are read once for all tests."""
+    collection = stdlib_collection()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo_files, "stdlib_collection", lambda: collection)
+        made = tmp_path_factory.mktemp("files") / "made"
+        write_files(made)
+        yield made
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -43,8 +56,6 @@ def digests(folder: Path) -> dict[str, str]:
 
 def test_they_are_the_same_each_time_and_small(folder: Path, tmp_path: Path) -> None:
     write_files(tmp_path / "again")
-    assert digests(folder) == digests(tmp_path / "again")
-    write_files(folder)  # into a folder that has them
     assert digests(folder) == digests(tmp_path / "again")
     assert set(NAMED) <= set(digests(folder))
     assert sum(path.stat().st_size for path in folder.rglob("*")) < 4_000_000
@@ -71,4 +82,6 @@ def test_pictures_are_pictures(folder: Path) -> None:
 def test_images_need_no_package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for package in ("cv2", "skimage", "sklearn", "yaml", "pandas"):
         monkeypatch.setitem(sys.modules, package, None)
-    write_files(folder)
+    before = digests(folder)
+    write_files(folder)  # into a folder that has them
+    assert digests(folder) == before
