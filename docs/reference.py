@@ -176,7 +176,7 @@ def _escaped(text: str) -> str:
 
 def commands_page() -> str:
     """The help of every command."""
-    parts = ["# Commands", "What `--help` prints, for every command."]
+    parts = ["# Commands", "What `--help` prints, for every command. Files in its examples stand for your own."]
     for words, command in _commands(program, ("assay",)):
         context = click.Context(command, info_name=" ".join(words), terminal_width=100)
         parts += [f"## {' '.join(words)}", f"```text\n{command.get_help(context).rstrip()}\n```"]
