@@ -231,5 +231,5 @@ def _output(output: dict[str, Any]) -> str:
     for kind in ("image/svg+xml", "text/html"):
         if kind in data:
             whole = "".join(data[kind])
-            return '<div class="output">' + re.sub(r"\s*\n\s*", " ", whole).strip() + "</div>"
+            return '<div class="output" tabindex="0">' + re.sub(r"\s*\n\s*", " ", whole).strip() + "</div>"
     return f"```text\n{''.join(output.get('text') or data.get('text/plain', '')).rstrip()}\n```"
