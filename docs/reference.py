@@ -176,11 +176,25 @@ def _escaped(text: str) -> str:
 
 def commands_page() -> str:
     """The help of every command."""
-    parts = ["# Commands", "What `--help` prints, for every command. Files in its examples stand for your own."]
+    parts = [
+        "# Commands",
+        "What `--help` prints, for every command; the pages of the tasks have examples that run.",
+    ]
     for words, command in _commands(program, ("assay",)):
         context = click.Context(command, info_name=" ".join(words), terminal_width=100)
-        parts += [f"## {' '.join(words)}", f"```text\n{command.get_help(context).rstrip()}\n```"]
+        parts += [f"## {' '.join(words)}", f"```text\n{_without_examples(command, context)}\n```"]
     return "\n\n".join(parts) + "\n"
+
+
+def _without_examples(command: click.Command, context: click.Context) -> str:
+    """Help without its examples, whose files are the reader's own."""
+    lines = command.get_help(context).rstrip().splitlines()
+    examples = re.compile(r"  Examples:| +assay .*")
+    first = next((at for at, line in enumerate(lines) if examples.fullmatch(line)), None)
+    if first is None:
+        return "\n".join(lines)
+    last = lines.index("", first) if "" in lines[first:] else len(lines)
+    return "\n".join([*lines[: first - 1], *lines[last:]])
 
 
 def _commands(
@@ -231,5 +245,9 @@ def _output(output: dict[str, Any]) -> str:
     for kind in ("image/svg+xml", "text/html"):
         if kind in data:
             whole = "".join(data[kind])
-            return '<div class="output" tabindex="0">' + re.sub(r"\s*\n\s*", " ", whole).strip() + "</div>"
+            return (
+                '<div class="output" tabindex="0">'
+                + re.sub(r"\s*\n\s*", " ", whole).strip()
+                + "</div>"
+            )
     return f"```text\n{''.join(output.get('text') or data.get('text/plain', '')).rstrip()}\n```"
