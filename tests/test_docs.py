@@ -1,82 +1,196 @@
-"""Every code block of the documentation runs, and the generated tables are up to date."""
+"""Commands and code of the documentation run as printed, and its generated pages are up to date."""
 
 from __future__ import annotations
 
+import doctest
 import os
 import re
-import shlex
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 
+from assay.cli.main import assay as program
 from assay.measures import REGISTRY
 from assay.report.registry_page import measures_page
-from assay.tasks.demo import write_demo
+from assay.tasks.demo_files import write_files
 from tests.conftest import Answer
+from tests.docs_pages import PAGES, ROOT, Printed, blocks, commands, outside_blocks
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
-
-
-def _blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text("utf-8"), re.S | re.M)
+# Commands, and those that need what they leave, which take seconds: only the slow tests run them.
+LONG = {
+    "assay bench --corpus stdlib --model bm25 --model tfidf --fusion rrf:bm25+tfidf"
+    " -m nDCG@10 --save",
+    "assay codes --demo codes-demo",
+    "assay crossmodal --demo pairs-demo",
+    "assay demo",
+    "assay descriptors demo --descriptor ORB --strongest 60",
+    "assay explain --saved --query q:math.isclose",
+}
+LONG_PYTHON = ("descriptors.md", "report.md")
+# What no test can run, by what it needs; each says so where it is printed.
+NOT_RUN = {
+    "needs Ray": 3,
+    "needs a network": 2,
+    "stays up": 1,
+}
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the files of the demo."""
+    """A folder with the files that `assay demo --files` writes."""
     folder = tmp_path_factory.mktemp("demo")
-    write_demo(folder)
+    write_files(folder)
     return folder
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_blocks_run(
-    page: Path,
-    demo: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+@pytest.fixture
+def inside(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of these files, as the current folder."""
     shutil.copytree(demo, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    return tmp_path
+
+
+def _run_python(page: Path) -> None:
     known = dict(REGISTRY)
     space: dict[str, object] = {"__name__": page.stem}
     try:
-        for block in _blocks(page, "python"):
-            exec(compile(block, str(page.name), "exec"), space)
+        for block in blocks(page, "python"):
+            exec(compile(block.text, str(page.name), "exec"), space)
     finally:
         REGISTRY.clear()
         REGISTRY.update(known)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_run(
-    page: Path,
-    demo: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    assay: Callable[..., Answer],
+def _pages(language: str, *left_out: str) -> list[Path]:
+    return [page for page in PAGES if blocks(page, language) and page.name not in left_out]
+
+
+def _named(page: Path) -> str:
+    return page.name
+
+
+@pytest.mark.parametrize("page", _pages("python", *LONG_PYTHON), ids=_named)
+def test_python_blocks_run(page: Path, inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _run_python(page)
+
+
+@pytest.mark.parametrize("page", _pages("pycon"), ids=_named)
+def test_examples_print_what_they_print(page: Path, inside: Path) -> None:
+    text = "\n".join(block.text for block in blocks(page, "pycon")).replace("…", "...")
+    examples = doctest.DocTestParser().get_doctest(text, {}, page.name, page.name, 0)
+    found: list[str] = []
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples, out=found.append)
+    assert examples.examples
+    assert not found, "".join(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LONG_PYTHON)
+def test_long_python_blocks_run(
+    name: str, inside: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copytree(demo, tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
-    for block in _blocks(page, "console"):
-        for line in re.findall(r"^\$ (assay .*(?:\\\n.*)*)", block, re.M):
-            command = shlex.split(line.replace("\\\n", " "), comments=True)
-            done = assay(*command[1:])
-            assert done.code in (0, 1), f"{line}\n{done.err}"
-            assert "Traceback" not in done.err
+    _run_python(ROOT / "docs" / name)
 
 
-def test_links_lead_somewhere() -> None:
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
-            if not target.startswith(("http:", "https:")):
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
+def _run(printed: Iterable[Printed], assay: Callable[..., Answer]) -> None:
+    for one in printed:
+        done = assay(*one.words)
+        assert done.code in (0, 1), f"{one.line}\n{done.err}"
+        assert "Traceback" not in done.err
+        if one.output:
+            assert _agrees(one.output, done.out), f"{one.line}\n{done.out}"
+
+
+def _agrees(printed: str, found: str) -> bool:
+    """To the last character; `…` stands for anything."""
+    pattern = re.escape(printed.strip("\n")).replace("…", ".*?")
+    return re.fullmatch(pattern, found.strip("\n"), re.S) is not None
+
+
+def _runnable(page: Path) -> list[Printed]:
+    return [one for one in commands(page) if not one.needs]
+
+
+WITH_COMMANDS = [page for page in PAGES if commands(page)]
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=_named)
+def test_commands_run(page: Path, inside: Path, assay: Callable[..., Answer]) -> None:
+    _run((one for one in _runnable(page) if one.line not in LONG), assay)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if any(one.line in LONG for one in commands(page))],
+    ids=_named,
+)
+def test_long_commands_run(page: Path, inside: Path, assay: Callable[..., Answer]) -> None:
+    _run(_runnable(page), assay)
+
+
+def test_every_command_is_found() -> None:
+    found = [one for page in PAGES for one in commands(page)]
+    assert len(found) >= 85
+    needs = [one.needs for one in found if one.needs]
+    assert {need: needs.count(need) for need in needs} == NOT_RUN
+    assert {one.line for one in found} >= LONG
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_named)
+def test_commands_are_printed_where_they_are_run(page: Path) -> None:
+    """A command stands behind `$` in a console block; elsewhere no test would run it."""
+    printed = re.compile(r"^\s*\$ ?assay .*|^ {4,}assay [a-z]+ .*", re.M)
+    elsewhere = [block.text for block in blocks(page) if block.language not in ("console", "yaml")]
+    bare = [found for text in (outside_blocks(page), *elsewhere) for found in printed.findall(text)]
+    assert not bare
+
+
+def _command_of(words: list[str]) -> tuple[click.Command, list[str]]:
+    """The command that words name, and the words after its name."""
+    command: Any = program
+    context = click.Context(command)
+    while words and isinstance(command, click.Group):
+        found = command.get_command(context, words[0])
+        if found is None:
+            break
+        command, words = found, words[1:]
+    return command, words
+
+
+def _unknown_options(line: str) -> list[str]:
+    command, words = _command_of(line.split()[1:])
+    known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+    used = [re.split(r"[=,;:.)]", word)[0] for word in words if re.match(r"--[a-z]", word)]
+    return [name for name in used if name not in {*known, "--help", "--version"}]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_named)
+def test_options_of_commands_in_the_text_exist(page: Path) -> None:
+    """Also of those that are not run: in running text, or marked."""
+    text = " ".join(outside_blocks(page).split())
+    lines = re.findall(r"`(assay [a-z][^`]*)`", text)
+    lines += [one.line for one in commands(page) if one.needs]
+    assert not {line: wrong for line in lines if (wrong := _unknown_options(line))}
+
+
+def test_an_unknown_option_is_noticed() -> None:
+    assert _unknown_options("assay eval a.run --qrel q.txt") == ["--qrel"]
+    assert _unknown_options("assay runs list --nonsense 3") == ["--nonsense"]
+
+
+def test_other_output_is_noticed() -> None:
+    assert _agrees("a  1\n…\nc", "a  1\n\nb\nc\n")
+    assert not _agrees("a  1\nb", "a  1\nc\n")
+    assert not _agrees("a  1", "a 1\n")
 
 
 def test_measures_page_is_up_to_date() -> None:

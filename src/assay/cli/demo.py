@@ -21,7 +21,8 @@ from assay.errors import StorageError, need
 from assay.io.collections import write_collection
 from assay.models import EmbeddingCache
 from assay.tasks.bench import disagreements, run_bench
-from assay.tasks.demo import stdlib_collection, write_demo
+from assay.tasks.demo import stdlib_collection
+from assay.tasks.demo_files import write_files
 
 if TYPE_CHECKING:
     from assay.io.collections import Collection
@@ -31,12 +32,12 @@ __all__ = ["command", "walk_through"]
 
 
 def walk_through(folder: Path) -> None:
-    """Make the files of three made-up systems in a folder, and show the commands at work on them.
+    """Write the files of the documentation to a folder; show commands at work on the runs.
 
     'coarse' is 'dense' with its scores rounded to whole numbers, so that ties decide much of
     its score.
     """
-    files = write_demo(folder)
+    files = write_files(folder)
     runs = [path.name for path in files.runs]
     judged, coarse = ("--qrels", "qrels.txt"), ("eval", "coarse.run", "--qrels", "qrels.txt")
     walk(
@@ -79,8 +80,8 @@ _STORY: Final = (
     "--files",
     type=options.output_folder,
     metavar="DIR",
-    help="Only write the run files that the documentation uses to DIR, and walk through "
-    "eval, check and explain on them.",
+    help="Only write the files that the commands of the documentation use to DIR, and walk "
+    "through eval, check and explain on them.",
 )
 def command(*, folder: str, export: str | None, files: str | None) -> None:
     """Which text model is better? Five systems search Python's own documentation.

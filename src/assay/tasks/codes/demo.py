@@ -15,7 +15,7 @@ from assay.io.collections import Collection
 from assay.io.writers import write_qrels
 from assay.tasks.demo import stdlib_collection
 
-__all__ = ["STEPS", "write_demo"]
+__all__ = ["STEPS", "write_demo", "write_vectors"]
 
 N_QUERIES, DIMENSIONS = 300, 128
 _FEWEST: Final = 2  # documents that a word stands in, to count
@@ -42,13 +42,19 @@ STEPS: Final = {
 
 
 def write_demo(folder: Path, collection: Collection | None = None) -> None:
-    """Write vectors, ids, judgments and labels of documents and queries.
+    """Write vectors, ids, judgments and labels of documents and queries."""
+    data = stdlib_collection(n_queries=N_QUERIES) if collection is None else collection
+    folder.mkdir(parents=True, exist_ok=True)
+    write_vectors(folder, data)
+    write_qrels(data.qrels, folder / "qrels.txt", format="trec")
+
+
+def write_vectors(folder: Path, data: Collection) -> None:
+    """Write vectors, ids and labels of documents and queries.
 
     Vectors are those of latent semantic analysis, whose dimensions stand in the order of what they
     explain; a label is the module that a docstring is from.
     """
-    data = stdlib_collection(n_queries=N_QUERIES) if collection is None else collection
-    folder.mkdir(parents=True, exist_ok=True)
     docs, queries = _latent(list(data.doc_texts), list(data.query_texts))
     for name, vectors, ids in (("docs", docs, data.doc_ids), ("queries", queries, data.query_ids)):
         np.save(folder / f"{name}.npy", vectors.astype(np.float32))
@@ -57,7 +63,6 @@ def write_demo(folder: Path, collection: Collection | None = None) -> None:
         np.save(folder / f"{side}modules.npy", [one.partition(".")[0] for one in names])
         with atomic_write(folder / f"{name}.txt") as file:
             file.write("".join(f"{one}\n" for one in ids).encode())
-    write_qrels(data.qrels, folder / "qrels.txt", format="trec")
 
 
 def _latent(docs: list[str], queries: list[str]) -> tuple[Floats, Floats]:

@@ -1,0 +1,253 @@
+"""Reference pages from the code itself: functions and classes, commands, presets, the tutorial.
+
+They are made when the site is built, so that they cannot differ from the code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import click
+
+import assay
+import assay.compat
+from assay.cli.main import assay as program
+from assay.core.conventions import PRESET_NOTES
+
+# Pages, with the modules whose public names they list.
+API = {
+    "api.md": ("The API: assay", ("assay", "assay.errors")),
+    "api-search.md": (
+        "The API: search and models",
+        (
+            "assay.search.engine",
+            "assay.search.indexes",
+            "assay.search.fusion",
+            "assay.models",
+            "assay.cluster",
+        ),
+    ),
+    "api-tasks.md": (
+        "The API: tasks",
+        tuple(
+            f"assay.tasks.{name}"
+            for name in ("bench", "crossmodal", "prediction", "codes", "descriptors", "vision")
+        ),
+    ),
+    "api-results.md": (
+        "The API: statistics and results",
+        (
+            "assay.stats",
+            "assay.comparison.sensitivity",
+            "assay.io.collections",
+            "assay.runs",
+            "assay.store",
+            "assay.report",
+            "assay.web",
+        ),
+    ),
+    "api-compat.md": (
+        "The API: names of other packages",
+        tuple(f"assay.compat.{one.name}" for one in pkgutil.iter_modules(assay.compat.__path__)),
+    ),
+}
+
+
+def api_page(title: str, modules: tuple[str, ...]) -> str:
+    """The public names of some modules with their docstrings."""
+    return f"# {title}\n\n" + "\n".join(map(_module, modules))
+
+
+def _module(name: str) -> str:
+    module = importlib.import_module(name)
+    parts = [f"## {name}", _prose(_doc(module))]
+    if name == "assay":
+        parts = [f"## {name}", "`import assay`; every name is loaded when it is first used."]
+    for each in getattr(module, "__all__", ()):
+        parts += _member(name, each, getattr(module, each))
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _member(module: str, name: str, value: Any) -> list[str]:
+    if inspect.ismodule(value):
+        return []
+    parts = [f"### {module}.{name}"]
+    if not callable(value):
+        parts.append(
+            f"Its keys: {', '.join(f'`{one}`' for one in value)}."
+            if isinstance(value, dict)
+            else f"```python\n{value!r}\n```"
+        )
+    else:
+        parts += [_signature(name, value), _prose(_doc(value))]
+    if inspect.isclass(value) and not issubclass(value, Exception):
+        parts += [text for member in _methods(value) for text in _method(name, *member)]
+    return parts
+
+
+def _methods(kind: type) -> Iterator[tuple[str, Any]]:
+    """The public members with a docstring that a class of this package defines itself."""
+    for name, member in vars(kind).items():
+        plain = getattr(member, "__func__", member)
+        if not name.startswith("_") and getattr(plain, "__doc__", None):
+            yield name, plain
+
+
+def _method(owner: str, name: str, member: Any) -> list[str]:
+    if isinstance(member, property | cached_property):
+        return [f"**`{owner}.{name}`**", _prose(_doc(member))]
+    if not callable(member):
+        return []
+    return [_signature(f"{owner}.{name}", member), _prose(_doc(member))]
+
+
+def _doc(value: Any) -> str:
+    own = getattr(value, "__doc__", None)
+    return inspect.cleandoc(own) if isinstance(own, str) else ""
+
+
+def _signature(name: str, value: Any) -> str:
+    try:
+        found = inspect.signature(value)
+    except (TypeError, ValueError):
+        return ""
+    public = [
+        one
+        for one in found.parameters.values()
+        if not one.name.startswith("_") and one.name not in ("self", "cls")
+    ]
+    shown = [_parameter(one) for one in public]
+    kinds = [one.kind for one in public]
+    if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        shown.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+    inside = ", ".join(shown)
+    if len(name) + len(inside) > 80:
+        inside = "\n" + "".join(f"    {one},\n" for one in shown)
+    given = found.return_annotation
+    gives = f" -> {_kind(given)}" if given not in (found.empty, None, "None") else ""
+    return f"```python\n{name}({inside}){gives}\n```"
+
+
+def _kind(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
+def _parameter(one: inspect.Parameter) -> str:
+    """A parameter as it was written, without the quotes of an annotation that is text."""
+    named = str(one.replace(annotation=one.empty, default=one.empty))
+    typed = one.annotation is not one.empty
+    if typed:
+        named += f": {_kind(one.annotation)}"
+    if one.default is one.empty:
+        return named
+    default = re.sub(r"<[^>]*>|\b\w+\(.*\)", "…", repr(one.default))
+    return f"{named} = {default}" if typed else f"{named}={default}"
+
+
+def _prose(doc: str) -> str:
+    """A docstring as Markdown: examples and indented lines become blocks."""
+    parts = []
+    for paragraph in re.split(r"\n\s*\n", doc):
+        if paragraph.lstrip().startswith(">>>"):
+            parts.append(f"```pycon\n{inspect.cleandoc(paragraph)}\n```")
+        elif all(line.startswith("    ") for line in paragraph.splitlines()) and paragraph:
+            parts.append(f"```text\n{inspect.cleandoc(paragraph)}\n```")
+        else:
+            parts.append(_escaped(paragraph))
+    return "\n\n".join(parts)
+
+
+def _escaped(text: str) -> str:
+    """Signs that Markdown would take for its own, outside of code."""
+    spans = re.split(r"(`+[^`]+`+)", text)
+    return "".join(
+        one if at % 2 else re.sub(r"([<*\[\]_])", r"\\\1", one) for at, one in enumerate(spans)
+    )
+
+
+def commands_page() -> str:
+    """The help of every command."""
+    parts = [
+        "# Commands",
+        "What `--help` prints, for every command; the pages of the tasks have examples that run.",
+    ]
+    for words, command in _commands(program, ("assay",)):
+        context = click.Context(command, info_name=" ".join(words), terminal_width=100)
+        parts += [f"## {' '.join(words)}", f"```text\n{_without_examples(command, context)}\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def _without_examples(command: click.Command, context: click.Context) -> str:
+    """Help without its examples, whose files are the reader's own."""
+    lines = command.get_help(context).rstrip().splitlines()
+    examples = re.compile(r"  Examples:| +assay .*")
+    first = next((at for at, line in enumerate(lines) if examples.fullmatch(line)), None)
+    if first is None:
+        return "\n".join(lines)
+    last = lines.index("", first) if "" in lines[first:] else len(lines)
+    return "\n".join([*lines[: first - 1], *lines[last:]])
+
+
+def _commands(
+    command: click.Command, words: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield words, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            if below is not None and not below.hidden:
+                yield from _commands(below, (*words, name))
+
+
+def presets_page() -> str:
+    """Every choice of every preset, and what the preset stands for."""
+    names = [one.name for one in fields(assay.Conventions) if one.name != "name"]
+    lines = [
+        "# Presets",
+        "",
+        "Every choice of every preset; [conventions](conventions.md) says what the choices mean and"
+        " which presets are tested against the package that they are named after.",
+        "",
+        "| preset | " + " | ".join(f"`{name}`" for name in names) + " |",
+        "|---|" + "---|" * len(names),
+    ]
+    for name, chosen in assay.PRESETS.items():
+        cells = [f"`{getattr(chosen, one)}`" for one in names]
+        lines.append(f"| `{name}` | " + " | ".join(cells) + " |")
+    for name in assay.PRESETS:
+        lines += ["", f"## {name}", "", _escaped(PRESET_NOTES[name])]
+    return "\n".join(lines) + "\n"
+
+
+def tutorial_page(notebook: Path) -> str:
+    """The notebook with its outputs as a page."""
+    parts = []
+    for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        parts += [_output(output) for output in cell.get("outputs", ())]
+    return "\n\n".join(parts) + "\n"
+
+
+def _output(output: dict[str, Any]) -> str:
+    """What a cell has shown: a picture or a table before its text."""
+    data = output.get("data", {})
+    for kind in ("image/svg+xml", "text/html"):
+        if kind in data:
+            whole = "".join(data[kind])
+            return (
+                '<div class="output" tabindex="0">'
+                + re.sub(r"\s*\n\s*", " ", whole).strip()
+                + "</div>"
+            )
+    return f"```text\n{''.join(output.get('text') or data.get('text/plain', '')).rstrip()}\n```"
