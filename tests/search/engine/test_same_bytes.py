@@ -17,7 +17,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from assay.native import engine_name, load
-from assay.search.engine import plan, rank, target_ranks, target_search, vectors
+from assay.search.engine import plan, rank, target_ranks, vectors
 from tests.search.engine.nasty import METRICS
 
 EXCLUDES = ("none", "pairs", "self")
@@ -98,7 +98,6 @@ def always_coarse(patch: pytest.MonkeyPatch) -> None:
     for name in ("DOCS", "COLUMNS", "QUERIES", "SHARE"):
         patch.setattr(plan, f"_COARSE_{name}", 0)
     patch.setattr(plan, "_MOST_LEFT", 2.0)  # however many candidates there will be
-    patch.setattr(target_search, "_codes_pay", lambda _: True)
 
 
 COARSE = [f"{width} coarse" for width in widths() if width != "none"]

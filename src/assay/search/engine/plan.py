@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats32
+from assay.arrays import Floats, Floats32, Ints
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.settings import as_settings, pair_digest
@@ -19,6 +19,7 @@ from assay.errors import UsageError
 from assay.io.arrays import NpyRows, open_rows
 from assay.native import Engine, engine_name, load
 from assay.native.signatures import Kernels, RawHandle, RawQueryHandle
+from assay.native.twins.search import limits_of
 from assay.search.engine.blocks import (
     Docs,
     MeasuredRows,
@@ -32,7 +33,17 @@ from assay.search.engine.blocks import (
     raw_docs,
     refuse_zero,
 )
-from assay.search.engine.coarse import MOST_COLUMNS, PANEL, axis_of, coarsen, share_left, signs_of
+from assay.search.engine.coarse import (
+    MOST_COLUMNS,
+    PANEL,
+    Coarse,
+    Sampled,
+    axis_of,
+    coarsen,
+    sample_scores,
+    share_left,
+    signs_of,
+)
 from assay.search.engine.exclusion import Excluded, exclusions_of
 from assay.search.engine.prepared import Prepared
 from assay.search.engine.vectors import (
@@ -61,7 +72,8 @@ _COARSE_COLUMNS: Final = 32
 _COARSE_QUERIES: Final = 128  # and for fewer of these documents are not quantised
 _COARSE_SHARE: Final = 48  # documents for each that is to be found
 _COARSE_ROOM: Final = 8192  # candidates of a query
-_PROBES: Final = 8  # queries by which a block is judged
+_PROBES: Final = 8  # queries by which a block is judged, and
+_SAMPLE: Final = 1024  # documents
 _MOST_LEFT: Final = 1 / 20  # of the documents of a block
 
 
@@ -174,23 +186,37 @@ class SearchPlan:
             )
 
     def _coarse_parts(self, block: MeasuredRows) -> Iterator[MeasuredRows]:
-        """The block, in parts where it will be quantised: what that takes stays small."""
-        step = len(block.rows)
-        if block.coarse is None and self.is_coarse(block):
-            step = min(step, max(1, _COARSE_BYTES // (PANEL * block.rows.shape[1])) * PANEL)
-        for start in range(0, len(block.rows), step):
-            yield block.part(start, start + step)
+        """The block, in parts where it will be quantised."""
+        made = block.coarse is None and self.is_coarse(block)
+        return _quantisable(block) if made else iter([block])
+
+    def counted_docs(
+        self, block: MeasuredRows, docs: Docs, targets: Ints, scores: Floats
+    ) -> Iterator[Docs]:
+        """Documents to count against targets; quantised, in parts, where that is sooner."""
+        axis = None
+        if docs.coarse is None and self._quantises and self._suits_8_bits(*block.rows.shape):
+            axis = axis_of(docs.rows)
+        if axis is None or not self._tells_apart(docs, axis, targets, scores):
+            yield docs
+            return
+        for part in _quantisable(block):
+            some = docs
+            if len(part.rows) < len(docs):
+                some = prepare_docs(self.kernels, part, self.metric, sizes=self.sizes)
+            yield self._with_codes(some, coarsen(self.kernels, some.rows, axis, self.threads))
 
     def is_coarse(self, block: MeasuredRows) -> bool:
         """Whether a block of documents is searched by products of 8-bit numbers first."""
         return self._suits_8_bits(*block.rows.shape) and (
-            block.coarse is not None or self._quantises
+            block.coarse is not None or (self.lists and self._quantises)
         )
 
     def _suits_8_bits(self, n_docs: int, columns: int) -> bool:
+        fewest = _COARSE_DOCS if self.lists else _COARSE_DOCS // 4  # nothing is kept of most
         return (
             self.depth > 0
-            and n_docs >= max(_COARSE_DOCS, self.depth * _COARSE_SHARE)
+            and n_docs >= max(fewest, self.depth * _COARSE_SHARE)
             and _COARSE_COLUMNS <= columns <= MOST_COLUMNS
         )
 
@@ -226,13 +252,31 @@ class SearchPlan:
 
     def _is_crowded(self, docs: Docs, axis: Floats32) -> bool:
         """Whether too many documents are too near to each other for 8 bits, by a few queries."""
-        if self.n_queries < _COARSE_QUERIES:
+        if not self._quantises:
             return False
-        middle = max(0, self.n_queries - _PROBES) // 2
-        queries = self.prepared(middle, min(self.n_queries, middle + _PROBES)).rows
         share = self.depth / len(docs)
-        left = share_left(self.kernels, queries, docs.rows, axis, docs.scale, docs.bias, share)
+        rows = self.prepared(*self._probes).rows
+        left = share_left(self._sample(rows, docs, axis, _SAMPLE), share)
         return left > _MOST_LEFT + 4 * share
+
+    @property
+    def _probes(self) -> tuple[int, int]:
+        """The queries by which a block is judged."""
+        middle = max(0, self.n_queries - _PROBES) // 2
+        return middle, min(self.n_queries, middle + _PROBES)
+
+    def _sample(self, rows: Floats32, docs: Docs, axis: Floats32, most: int) -> Sampled:
+        return sample_scores(self.kernels, rows, docs.rows, axis, docs.scale, docs.bias, most)
+
+    @np.errstate(all="ignore")
+    def _tells_apart(self, docs: Docs, axis: Floats32, targets: Ints, scores: Floats) -> bool:
+        """Whether 8 bits tell most documents from the targets of a few queries."""
+        queries = self.prepared(*self._probes)
+        asked = targets[slice(*self._probes)] >= 0
+        level, _ = limits_of(scores[slice(*self._probes)], docs.unit, *queries[1:3])
+        scored, off = self._sample(queries.rows[asked], docs, axis, _SAMPLE // 4)
+        near = np.abs(scored - level[asked, None]) <= off
+        return len(near) > 0 and bool(np.median(near.mean(axis=1)) <= _MOST_LEFT)
 
     def prepared_docs(self, block: MeasuredRows) -> Docs:
         """A block of documents, prepared for the product; in 8 bits where that is sooner."""
@@ -249,7 +293,10 @@ class SearchPlan:
         axis = block.coarse.axis if block.coarse else axis_of(docs.rows)
         if self._is_crowded(docs, axis):
             return docs
-        coarse = block.coarse or coarsen(self.kernels, docs.rows, axis, self.threads)
+        made = block.coarse or coarsen(self.kernels, docs.rows, axis, self.threads)
+        return self._with_codes(docs, made)
+
+    def _with_codes(self, docs: Docs, coarse: Coarse) -> Docs:
         signs = signs_of(docs.rows.shape[1])
         return Docs(*docs[:-1], coarse=self.kernels.CoarseBlock(docs.block, *coarse, signs))
 
@@ -265,6 +312,13 @@ class SearchPlan:
                 query_ids=self.query_ids,
                 doc_ids=self.doc_ids,
             )
+
+
+def _quantisable(block: MeasuredRows) -> Iterator[MeasuredRows]:
+    """Parts of a block: what it takes to quantise each stays small."""
+    step = max(1, _COARSE_BYTES // (PANEL * block.rows.shape[1])) * PANEL
+    for start in range(0, len(block.rows), step):
+        yield block.part(start, start + step)
 
 
 def search_settings(*, metric: str, zero: str, exclude: Any, **more: Any) -> dict[str, str]:
@@ -325,6 +379,8 @@ def plan(
     rows = kernels.fused_rows()
     depth = k if (lists or coarse) and k < _MOST_PRUNED and kernels.coarse_rows() else 0
     room = max(4 * depth + 1024, _COARSE_ROOM) if depth else 2 * min(k, _MOST_PRUNED) + 256
+    if not lists:
+        room //= 2  # numbers without scores
     tile = _tile(n_queries, columns, room, threads=n_threads, rows=max(rows, 1))
     if not rows:
         tile = min(tile, _FEW_QUERIES)
