@@ -70,10 +70,12 @@ _COARSE_BYTES: Final = 96 << 20  # of documents in 8 bits, which a search makes 
 _COARSE_DOCS: Final = 4096  # fewer are searched sooner by the float32 product; so are short rows,
 _COARSE_COLUMNS: Final = 32
 _COARSE_QUERIES: Final = 128  # and for fewer of these documents are not quantised
+_COARSE_COUNTS: Final = 400 << 20  # multiplications below which targets are counted in float32
 _COARSE_SHARE: Final = 48  # documents for each that is to be found
 _COARSE_ROOM: Final = 8192  # candidates of a query
 _PROBES: Final = 8  # queries by which a block is judged, and
 _SAMPLE: Final = 1024  # documents
+_AXIS_SAMPLE: Final = 128  # documents to find an axis by where targets are counted
 _MOST_LEFT: Final = 1 / 20  # of the documents of a block
 
 
@@ -195,8 +197,8 @@ class SearchPlan:
     ) -> Iterator[Docs]:
         """Documents to count against targets; quantised, in parts, where that is sooner."""
         axis = None
-        if docs.coarse is None and self._quantises and self._suits_8_bits(*block.rows.shape):
-            axis = axis_of(docs.rows)
+        if docs.coarse is None and self._may_count_coarsely(*block.rows.shape):
+            axis = axis_of(docs.rows[:: max(1, len(docs) // _AXIS_SAMPLE)])
         if axis is None or not self._tells_apart(docs, axis, targets, scores):
             yield docs
             return
@@ -211,6 +213,11 @@ class SearchPlan:
         return self._suits_8_bits(*block.rows.shape) and (
             block.coarse is not None or (self.lists and self._quantises)
         )
+
+    def _may_count_coarsely(self, n_docs: int, columns: int) -> bool:
+        """Whether the work is enough to see by a sample if it pays to quantise documents."""
+        work = self.n_queries * n_docs * columns
+        return self._quantises and work >= _COARSE_COUNTS and self._suits_8_bits(n_docs, columns)
 
     def _suits_8_bits(self, n_docs: int, columns: int) -> bool:
         fewest = _COARSE_DOCS if self.lists else _COARSE_DOCS // 4  # nothing is kept of most
@@ -276,7 +283,7 @@ class SearchPlan:
         level, _ = limits_of(scores[slice(*self._probes)], docs.unit, *queries[1:3])
         scored, off = self._sample(queries.rows[asked], docs, axis, _SAMPLE // 4)
         near = np.abs(scored - level[asked, None]) <= off
-        return len(near) > 0 and bool(np.median(near.mean(axis=1)) <= _MOST_LEFT)
+        return len(near) > 0 and bool(np.median(near.mean(axis=1)) <= _MOST_LEFT / 2)
 
     def prepared_docs(self, block: MeasuredRows) -> Docs:
         """A block of documents, prepared for the product; in 8 bits where that is sooner."""
