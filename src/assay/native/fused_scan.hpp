@@ -12,12 +12,11 @@
 
 #include "eight_floats.hpp"
 #include "jumps.hpp"
+#include "measure.hpp"
 #include "stored.hpp"
 
 namespace {
 
-using assay::Measuring;
-using assay::Metric;
 using assay::Scan;
 
 constexpr size_t kChunkBytes = 256 * 1024;
@@ -43,19 +42,6 @@ inline void transpose_eight(const float* rows, size_t stride, const float* facto
     transpose(a);
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) put_eight(out + i * out_stride, a[i]);
-}
-
-// Square norms within these limits are off by rounding alone, and their products stay in range.
-constexpr float kLeastSquare = 0x1p-60f, kMostSquare = 0x1p60f;
-
-// What the metric makes of the square norm of a document.
-inline void measure(const Measuring& measuring, size_t doc, float square) {
-    if (!(square > kLeastSquare && square < kMostSquare)) __atomic_store_n(measuring.odd, 1, __ATOMIC_RELAXED);
-    const float norm = std::sqrt(square), bias = measuring.bias_unit * square;
-    const bool cosine = measuring.metric == Metric::cosine;
-    measuring.scale[doc] = cosine ? 1.0f / norm : 1.0f;
-    measuring.bias[doc] = -bias;
-    measuring.bound[doc] = measuring.factor * (cosine ? 1.0f : norm + bias) + measuring.rounding;
 }
 
 template <class Isa>

@@ -354,7 +354,20 @@ def count_coarse(patch: pytest.MonkeyPatch) -> list[Docs]:
 
     patch.setattr(plan.SearchPlan, "prepared_docs", noting)
     patch.setattr(plan.SearchPlan, "counted_docs", note_counted(blocks))
+    patch.setattr(plan.SearchPlan, "stored_docs", note_stored(blocks))
     return blocks
+
+
+def note_stored(blocks: list):
+    """As `stored_docs`; notes its blocks."""
+    make = plan.SearchPlan.stored_docs
+
+    def noting(self, axis):
+        for made in make(self, axis):
+            blocks.append(made)
+            yield made
+
+    return noting
 
 
 def note_counted(blocks: list[Docs]):

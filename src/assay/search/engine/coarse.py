@@ -100,6 +100,7 @@ class Sampled(NamedTuple):
     off: Floats32
 
 
+@np.errstate(all="ignore")
 def sample_scores(
     kernels: Kernels,
     queries: Floats32,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,7 @@ from assay.core.settings import as_settings, pair_digest
 from assay.errors import UsageError
 from assay.io.arrays import NpyRows, open_rows
 from assay.native import Engine, engine_name, load
-from assay.native.signatures import Kernels, RawHandle, RawQueryHandle
+from assay.native.signatures import CoarseHandle, Kernels, RawHandle, RawQueryHandle
 from assay.native.twins.search import limits_of
 from assay.search.engine.blocks import (
     Docs,
@@ -67,6 +68,8 @@ _FEW_QUERIES: Final = 256  # below this many for each thread, threads share out 
 _BYTES: Final = 192 << 20  # work space of all threads together
 _MOST_PRUNED: Final = 4096
 _COARSE_BYTES: Final = 96 << 20  # of documents in 8 bits, which a search makes for itself
+_MAPPED_BYTES: Final = 128 << 20  # of a file whose rows are quantised as they are stored
+_USUAL_SIZE: Final = 29  # exponents of the norms of queries that meet rows as they are stored
 _COARSE_DOCS: Final = 4096  # fewer are searched sooner by the float32 product; so are short rows,
 _COARSE_COLUMNS: Final = 32
 _COARSE_QUERIES: Final = 128  # and for fewer of these documents are not quantised
@@ -230,20 +233,69 @@ class SearchPlan:
     @cached_property
     def raw(self) -> RawQueryHandle | None:
         """All queries, where documents are searched as they are stored: once, not for 8 bits."""
-        docs = self.docs
-        if not (
-            self.lists
-            and self.fused
-            and self.n_queries <= self.tile
-            and isinstance(docs, np.ndarray | NpyRows)
-            and stored_as(docs.dtype) is not None
-            and stored_as(self.queries.dtype) is not None
-            and not (self._quantises and self._suits_8_bits(*docs.shape))
-        ):
+        if not self._reads_stored or self.n_queries > self.tile or self._quantises_stored:
             return None
         rows = widen(self.queries[: self.n_queries], "queries")
         made = self.kernels.RawQueries(rows, self.metric.code)
         return None if made.is_odd() else made
+
+    @property
+    def _reads_stored(self) -> bool:
+        return (
+            self.lists
+            and self.fused
+            and isinstance(self.docs, np.ndarray | NpyRows)
+            and stored_as(self.docs.dtype) is not None
+            and stored_as(self.queries.dtype) is not None
+        )
+
+    @property
+    def _quantises_stored(self) -> bool:
+        return self._quantises and self._suits_8_bits(*self.docs.shape)
+
+    @cached_property
+    def stored_axis(self) -> Floats32 | None:
+        """What documents share that are quantised as they are stored; None where they are not."""
+        if not (self._reads_stored and self._quantises_stored and self._has_usual_sizes):
+            return None
+        n_docs, columns = self.docs.shape
+        if not self._suits_8_bits(min(self._stored_rows, n_docs), columns):
+            return None
+        rows = widen(self.docs[:: max(1, n_docs // _SAMPLE)], "docs")
+        axis, queries = axis_of(rows), self.prepared(*self._probes).rows
+        sampled = sample_scores(
+            self.kernels, queries, rows, axis, *self._usual_scores(rows), len(rows)
+        )
+        return None if self._leaves_many(sampled, n_docs) else axis
+
+    @property
+    def _has_usual_sizes(self) -> bool:
+        least, most = self.sizes
+        return not self.n_zero and least > -_USUAL_SIZE and most < _USUAL_SIZE
+
+    @np.errstate(all="ignore")
+    def _usual_scores(self, rows: Floats32) -> tuple[Floats32, Floats32]:
+        """Scales and biases of rows whose sizes are usual: a row that is odd shows later."""
+        squares = np.einsum("rc,rc->r", rows, rows)
+        scale = squares**-0.5 if self.metric.name == "cosine" else np.ones_like(squares)
+        bias_unit = math.ldexp(0.5, -self.sizes.largest) if self.metric.name == "l2" else 0.0
+        return scale, -bias_unit * squares
+
+    @property
+    def _stored_rows(self) -> int:
+        """How many rows are quantised at a time as they are stored."""
+        most = _COARSE_BYTES // self.docs.shape[1]
+        if not isinstance(self.docs, np.ndarray):
+            most = min(most, _MAPPED_BYTES // (self.docs.dtype.itemsize * self.docs.shape[1]))
+        return int(max(1, most // PANEL) * PANEL)
+
+    def stored_docs(self, axis: Floats32) -> Iterator[tuple[int, RawHandle, CoarseHandle]]:
+        """Documents quantised as they are stored, block by block, and how many these hold."""
+        stored, signs = stored_as(self.docs.dtype) or 0, signs_of(self.docs.shape[1])
+        for rows in raw_windows(self.docs, self._stored_rows):
+            block = raw_docs(self.kernels, rows, stored, self.metric, sizes=self.sizes)
+            made = self.kernels.coarsen_raw(block, axis, signs, self.threads)
+            yield len(rows), block, self.kernels.CoarseBlock(block, *made, axis, signs)
 
     def raw_docs(self) -> Iterator[tuple[int, RawHandle]]:
         """The documents as they are stored, block by block, and how many these hold."""
@@ -261,10 +313,12 @@ class SearchPlan:
         """Whether too many documents are too near to each other for 8 bits, by a few queries."""
         if not self._quantises:
             return False
-        share = self.depth / len(docs)
         rows = self.prepared(*self._probes).rows
-        left = share_left(self._sample(rows, docs, axis, _SAMPLE), share)
-        return left > _MOST_LEFT + 4 * share
+        return self._leaves_many(self._sample(rows, docs, axis, _SAMPLE), len(docs))
+
+    def _leaves_many(self, sampled: Sampled, n_docs: int) -> bool:
+        share = self.depth / n_docs
+        return share_left(sampled, share) > _MOST_LEFT + 4 * share
 
     @property
     def _probes(self) -> tuple[int, int]:
