@@ -20,6 +20,7 @@ namespace {
 using assay::Scan;
 
 constexpr size_t kChunkBytes = 256 * 1024;
+constexpr size_t kLeastChunks = 32;  // so that floors are guessed early among few documents too
 constexpr size_t kRowBytes = 4 * kChunkBytes;  // where rows are read once, as they lie: jumps cost
 
 // Queries in groups of `rows`, column by column; the last group is filled up with zeros.
@@ -194,7 +195,8 @@ template <class Isa, bool counting, int rows>
 void scan_panels(const Scan& scan) {
     constexpr size_t width = 2 * Isa::width;
     const size_t panel_floats = width * (scan.columns + 1);
-    const size_t per_chunk = kChunkBytes / (panel_floats * sizeof(float)) + 1;
+    const size_t fits = kChunkBytes / (panel_floats * sizeof(float)) + 1, few = (scan.to - scan.from) / (kLeastChunks * width) + 1;
+    const size_t per_chunk = fits < few ? fits : few;
     const size_t groups = (scan.n_queries + rows - 1) / rows;
     const Scratch queries(groups * rows * scan.columns), panels(per_chunk * panel_floats), bounds(per_chunk);
     const Scratch room(scan.stored == Stored::wide ? 0 : width * scan.columns);
