@@ -391,6 +391,9 @@ def test_which_searches_go_by_8_bits(width, monkeypatch):
     centres = rng.standard_normal((5, 64))
     near = (np.repeat(centres, 1800, axis=0) + 1e-3 * docs).astype(np.float32)
     scans = count_coarse(monkeypatch)
+    rank(queries, docs, 10)
+    assert not scans  # too little to multiply
+    monkeypatch.setattr(plan, "_COARSE_WORK", 0)
     rank(queries, centres[:1] + 1e-3 * docs, 10)  # in a cone: by what they do not share
     assert len(scans) == 1
     scans.clear()
@@ -422,7 +425,7 @@ def targets_in_turn(monkeypatch, rows: int) -> list[int]:
 def test_which_targets_are_counted_by_8_bits(width, monkeypatch):
     """Those that 8 bits tell from most documents, where there is enough to count."""
     assert targets_in_turn(monkeypatch, 130) == [0, 0, 0]
-    monkeypatch.setattr(plan, "_COARSE_COUNTS", 0)
+    monkeypatch.setattr(plan, "_COARSE_WORK", 0)
     assert targets_in_turn(monkeypatch, 130) == [1, 0, 0]
     assert targets_in_turn(monkeypatch, 120) == [0, 0, 0]
 

@@ -73,7 +73,7 @@ _USUAL_SIZE: Final = 29  # exponents of the norms of queries that meet rows as t
 _COARSE_DOCS: Final = 4096  # fewer are searched sooner by the float32 product; so are short rows,
 _COARSE_COLUMNS: Final = 32
 _COARSE_QUERIES: Final = 128  # and for fewer of these documents are not quantised
-_COARSE_COUNTS: Final = 400 << 20  # multiplications below which targets are counted in float32
+_COARSE_WORK: Final = 768 << 20  # multiplications that pay for it; half as many to count targets
 _COARSE_SHARE: Final = 48  # documents for each that is to be found
 _COARSE_ROOM: Final = 8192  # candidates of a query
 _PROBES: Final = 8  # queries by which a block is judged, and
@@ -200,7 +200,8 @@ class SearchPlan:
     ) -> Iterator[Docs]:
         """Documents to count against targets; quantised, in parts, where that is sooner."""
         axis = None
-        if docs.coarse is None and self._may_count_coarsely(*block.rows.shape):
+        shape = block.rows.shape
+        if docs.coarse is None and self._quantises(*shape) and self._suits_8_bits(*shape):
             axis = axis_of(docs.rows[:: max(1, len(docs) // _AXIS_SAMPLE)])
         if axis is None or not self._tells_apart(docs, axis, targets, scores):
             yield docs
@@ -213,14 +214,9 @@ class SearchPlan:
 
     def is_coarse(self, block: MeasuredRows) -> bool:
         """Whether a block of documents is searched by products of 8-bit numbers first."""
-        return self._suits_8_bits(*block.rows.shape) and (
-            block.coarse is not None or (self.lists and self._quantises)
-        )
-
-    def _may_count_coarsely(self, n_docs: int, columns: int) -> bool:
-        """Whether the work is enough to see by a sample if it pays to quantise documents."""
-        work = self.n_queries * n_docs * columns
-        return self._quantises and work >= _COARSE_COUNTS and self._suits_8_bits(n_docs, columns)
+        if block.coarse is None and not (self.lists and self._quantises(*block.rows.shape)):
+            return False
+        return self._suits_8_bits(*block.rows.shape)
 
     def _suits_8_bits(self, n_docs: int, columns: int) -> bool:
         fewest = _COARSE_DOCS if self.lists else _COARSE_DOCS // 4  # nothing is kept of most
@@ -251,7 +247,7 @@ class SearchPlan:
 
     @property
     def _quantises_stored(self) -> bool:
-        return self._quantises and self._suits_8_bits(*self.docs.shape)
+        return self._quantises(*self.docs.shape) and self._suits_8_bits(*self.docs.shape)
 
     @cached_property
     def stored_axis(self) -> Floats32 | None:
@@ -261,7 +257,7 @@ class SearchPlan:
         n_docs, columns = self.docs.shape
         if not self._suits_8_bits(min(self._stored_rows, n_docs), columns):
             return None
-        rows = widen(self.docs[:: max(1, n_docs // _SAMPLE)], "docs")
+        rows = widen(self.docs[:: max(1, n_docs // _sample_size(n_docs))], "docs")
         axis, queries = axis_of(rows), self.prepared(*self._probes).rows
         sampled = sample_scores(
             self.kernels, queries, rows, axis, *self._usual_scores(rows), len(rows)
@@ -304,17 +300,21 @@ class SearchPlan:
             block = raw_docs(self.kernels, rows, stored, self.metric, sizes=self.sizes)
             yield len(rows), block
 
-    @property
-    def _quantises(self) -> bool:
+    def _quantises(self, n_docs: int, columns: int) -> bool:
         """Whether it pays to quantise documents for this search only."""
+        least = _COARSE_WORK if self.lists else _COARSE_WORK // 2
+        return self._has_many_queries and self.n_queries * n_docs * columns >= least
+
+    @property
+    def _has_many_queries(self) -> bool:
         return self.n_queries >= _COARSE_QUERIES
 
     def _is_crowded(self, docs: Docs, axis: Floats32) -> bool:
         """Whether too many documents are too near to each other for 8 bits, by a few queries."""
-        if not self._quantises:
+        if not self._has_many_queries:
             return False
         rows = self.prepared(*self._probes).rows
-        return self._leaves_many(self._sample(rows, docs, axis, _SAMPLE), len(docs))
+        return self._leaves_many(self._sample(rows, docs, axis, _sample_size(len(docs))), len(docs))
 
     def _leaves_many(self, sampled: Sampled, n_docs: int) -> bool:
         share = self.depth / n_docs
@@ -373,6 +373,11 @@ class SearchPlan:
                 query_ids=self.query_ids,
                 doc_ids=self.doc_ids,
             )
+
+
+def _sample_size(n_docs: int) -> int:
+    """How many documents a block is judged by: fewer where it takes less time to search it."""
+    return min(_SAMPLE, max(_SAMPLE // 4, n_docs // 32))
 
 
 def _quantisable(block: MeasuredRows) -> Iterator[MeasuredRows]:
