@@ -38,7 +38,7 @@ MTEB_CUTS = (1, 3, 5, 10, 20, 100, 1000)
 AGREEMENT = {"sentence-transformers": 1e-6, "mteb": 5.1e-6}
 PEERS = {"sentence-transformers": "sentence_transformers", "mteb": "mteb"}
 
-PARTS = ("search", "evaluation")
+PARTS = ("search", "evaluation", "both")
 
 Means = dict[str, float]
 
@@ -250,18 +250,19 @@ def mteb_way(data: Sample) -> Way:
 # Timing ----------------------------------------------------------------------------------------
 
 
-def timed(way: Way, repeats: int) -> dict[str, Any]:
+def timed(way: Way, repeats: int, cpu: bool) -> dict[str, Any]:
     way.evaluate(way.search())  # caches, threads, compiled code
     search, evaluation = [], []
     for _ in range(repeats):
         search.append(turn(way.search))
         found = search[-1].result
         evaluation.append(turn(lambda found=found: way.evaluate(found)))
-    return {
-        "search": min(one.seconds for one in search),
-        "evaluation": min(one.seconds for one in evaluation),
-        "means": way.means(evaluation[0].result),
+    spent = {
+        part: min(one.cpu if cpu else one.seconds for one in turns)
+        for part, turns in (("search", search), ("evaluation", evaluation))
     }
+    both = sum(spent.values())
+    return {**spent, "both": both, "means": way.means(evaluation[0].result)}
 
 
 class Turn(NamedTuple):
@@ -278,19 +279,20 @@ def turn(work: Callable[[], Any]) -> Turn:
     return Turn(time.perf_counter() - start, time.process_time() - used, result)
 
 
-def child(name: str, peer: str, data: str, repeats: int) -> dict[str, Any]:
+def child(name: str, peer: str, data: str, repeats: int, cpu: bool) -> dict[str, Any]:
     """One way, timed in this process."""
     vectors = sample(data)
     if name == "assay":
         way = assay_way(vectors, peer)
     else:
         way = mteb_way(vectors) if peer == "mteb" else sentence_transformers_way(vectors)
-    return timed(way, repeats)
+    return timed(way, repeats, cpu)
 
 
-def in_own_process(name: str, peer: str, data: str, repeats: int) -> dict[str, Any]:
+def in_own_process(name: str, peer: str, data: str, repeats: int, cpu: bool) -> dict[str, Any]:
+    counted = ["--cpu"] if cpu else []
     done = subprocess.run(
-        [sys.executable, __file__, "--child", name, peer, data, str(repeats)],
+        [sys.executable, __file__, "--child", name, peer, data, str(repeats), *counted],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
@@ -298,10 +300,10 @@ def in_own_process(name: str, peer: str, data: str, repeats: int) -> dict[str, A
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def compared(peer: str, data: str, repeats: int) -> dict[str, Any]:
+def compared(peer: str, data: str, repeats: int, cpu: bool) -> dict[str, Any]:
     """assay and a peer, one after the other, and by how much their numbers differ."""
-    ours = in_own_process("assay", peer, data, repeats)
-    theirs = in_own_process(peer, peer, data, repeats)
+    ours = in_own_process("assay", peer, data, repeats, cpu)
+    theirs = in_own_process(peer, peer, data, repeats, cpu)
     apart = {name: abs(value - theirs["means"][name]) for name, value in ours["means"].items()}
     worst = max(apart, key=apart.__getitem__)
     if apart[worst] > AGREEMENT[peer]:
@@ -375,6 +377,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--models", nargs="*", help="whose overhead is measured")
     parser.add_argument("--peers", nargs="*", choices=list(PEERS), default=list(PEERS))
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--cpu", action="store_true", help="evaluation by seconds of all cores")
     parser.add_argument("--json", action="store_true", help="print everything for a program")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
@@ -394,7 +397,9 @@ def report(chosen: argparse.Namespace) -> dict[str, Any]:
         "left_out": [peer for peer in chosen.peers if peer not in there],
         "overhead": [overhead(model, real, chosen.repeats) for model in chosen.models],
         "evaluation": [
-            compared(peer, data, chosen.repeats) for peer in there for data in chosen.data
+            compared(peer, data, chosen.repeats, chosen.cpu)
+            for peer in there
+            for data in chosen.data
         ],
     }
 
@@ -412,8 +417,8 @@ def show(found: dict[str, Any]) -> None:
         print(
             f"{one['data']}, {one['measures']} measures: "
             + "; ".join(
-                f"{part} assay {one['assay'][part]:.3f} s, {one['peer']} "
-                f"{one['theirs'][part]:.3f} s, ÷ assay {one['ratio'][part]:.1f}"
+                f"{part} assay {one['assay'][part]:.4f} s, {one['peer']} "
+                f"{one['theirs'][part]:.4f} s, ÷ assay {one['ratio'][part]:.1f}"
                 for part in PARTS
             )
             + f"; nDCG@10 {one['nDCG@10']:.4f}, largest difference "
@@ -427,7 +432,7 @@ def main(arguments: list[str]) -> None:
     chosen = parsed(arguments)
     if chosen.child:
         name, peer, data, repeats = chosen.child
-        print(json.dumps(child(name, peer, data, int(repeats))))
+        print(json.dumps(child(name, peer, data, int(repeats), chosen.cpu)))
         return
     found = report(chosen)
     if chosen.json:

@@ -111,6 +111,7 @@ def targets(queries: Floats, docs: Floats, place: int) -> dict[str, Callable[[],
     return {
         "float32": by(MOST, lambda: target_ranks(queries, docs, wanted, metric="dot", threads=1)),
         "prepared": by(4096, lambda: target_ranks(queries, ready, wanted, metric="dot", threads=1)),
+        "one call": by(4096, lambda: target_ranks(queries, docs, wanted, metric="dot", threads=1)),
     }
 
 

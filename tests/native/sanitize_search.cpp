@@ -171,7 +171,7 @@ struct Codes {
         for (size_t column = 0; column < docs.columns; ++column) signs[column] = column % 3 == 0 ? -1.0f : 1.0f;
         axis[docs.columns / 2] = docs.count % 2 == 0 ? 0.0f : 1.0f;
         const Turned turned(signs.data(), axis.data(), docs.columns);
-        coarsen(docs.find.data(), docs.count, docs.columns, turned.view(), 1, panels.data(), rows);
+        coarsen({docs.find.data(), Stored::wide, docs.count, docs.columns}, turned.view(), 1, panels.data(), rows);
     }
     Codes(const Codes&) = delete;
     CoarseDocs view(const DocRows& docs) const { return {docs, panels.data(), rows, signs.data(), axis.data()}; }

@@ -179,6 +179,7 @@ public:
         require(count < size_t{1} << 31, "too many docs in a block");
         float* numbers = numbers_.data();
         measuring_ = {metric_of(metric), factor, rounding, bias_unit, numbers, numbers + count, numbers + 2 * count, &odd_};
+        if (view_.exact.stored == Stored::wide) view_.rows = static_cast<const float*>(rows.data());
         view_.scale = measuring_.scale;
         view_.bias = measuring_.bias;
         view_.bound = measuring_.bound;
@@ -186,6 +187,9 @@ public:
     }
     RawBlock(const RawBlock&) = delete;
     bool is_odd() const { return odd_ != 0; }
+    const Measuring& measuring() const { return measuring_; }
+    // Once all are measured, scans need not do it.
+    void end_measuring() { view_.measuring = nullptr; }
 
 private:
     AnyMatrix rows_;
@@ -203,10 +207,10 @@ void check_turn(const In<float>& axis, const In<float>& signs, size_t columns) {
     require(square == 0.0 || std::fabs(square - 1.0) < 0x1p-22, "an axis of length 1, or 0");
 }
 
-// The coarse rows of a DocBlock, which must outlive it.
+// The coarse rows of documents, which must outlive it; raw ones were measured as they were quantised.
 class CoarseBlock {
 public:
-    CoarseBlock(const DocBlock& docs, In<uint8_t> codes, In<float> step, In<float> residual, In<float> norm, In<float> lean, In<float> axis,
+    CoarseBlock(const DocView& docs, In<uint8_t> codes, In<float> step, In<float> residual, In<float> norm, In<float> lean, In<float> axis,
                 In<float> signs)
         : codes_(codes),
           view_((check(docs.view(), codes, {&step, &residual, &norm, &lean}, axis, signs), docs.view()), codes.data(),
@@ -218,6 +222,7 @@ private:
                       const In<float>& signs) {
         const size_t count = docs.exact.count, columns = docs.exact.columns;
         check_turn(axis, signs, columns);
+        require(docs.measuring == nullptr, "documents that were not measured");
         require(codes.size() == panels_of(count) * kPanel * steps_of(columns) * kStep, "codes of another shape");
         for (const In<float>* each : of_rows) require(each->size() == count, "one step, residual, norm and lean for each doc");
     }
@@ -228,19 +233,30 @@ private:
     CoarseDocs view_;
 };
 
-nb::tuple coarsen_of(Matrix<float> rows, In<float> axis, In<float> signs, int threads) {
-    const size_t count = rows.shape(0), columns = rows.shape(1);
+nb::tuple coarsen_rows(const StoredRows& rows, const In<float>& axis, const In<float>& signs, int threads, const Measuring* measuring) {
+    const size_t count = rows.count, columns = rows.columns;
     check_turn(axis, signs, columns);
     Column<uint8_t> codes(panels_of(count) * kPanel * steps_of(columns) * kStep);
     Column<float> step(count), residual(count), norm(count), lean(count);
     {
         nb::gil_scoped_release release;
         const Turned turned(signs.data(), axis.data(), columns);
-        coarsen(rows.data(), count, columns, turned.view(), static_cast<unsigned>(std::max(1, threads)), codes.data(),
-                {nullptr, step.data(), residual.data(), norm.data(), lean.data()});
+        coarsen(rows, turned.view(), static_cast<unsigned>(std::max(1, threads)), codes.data(),
+                {nullptr, step.data(), residual.data(), norm.data(), lean.data()}, measuring);
     }
     return nb::make_tuple(to_numpy(std::move(codes)), to_numpy(std::move(step)), to_numpy(std::move(residual)), to_numpy(std::move(norm)),
                           to_numpy(std::move(lean)));
+}
+
+nb::tuple coarsen_of(Matrix<float> rows, In<float> axis, In<float> signs, int threads) {
+    return coarsen_rows({rows.data(), Stored::wide, rows.shape(0), rows.shape(1)}, axis, signs, threads, nullptr);
+}
+
+nb::tuple coarsen_raw(RawBlock& docs, In<float> axis, In<float> signs, int threads) {
+    const ExactRows& rows = docs.view().exact;
+    nb::tuple made = coarsen_rows({rows.rows, rows.stored, rows.count, rows.columns}, axis, signs, threads, &docs.measuring());
+    docs.end_measuring();
+    return made;
 }
 
 void check_match(const QueryRows& queries, const DocRows& docs) {
@@ -286,6 +302,7 @@ void scan_coarse_of(TopK& top, int metric, const QueryBlock& queries, const Coar
     require(excluded_offsets.size() == top.best().size() + 1, "one offset more than queries");
     check_offsets(excluded_offsets, excluded_docs.size());
     require(coarse_kernels().scan != nullptr && search_kernels().scan != nullptr, "no fused product on this machine");
+    require(rows.exact.exponents != nullptr || !queries.view().exact.doubled, "documents as they are stored meet queries of floats");
     const Range range = range_of(from, to, rows);
     const Control control = control_of(stop, done);
     const Excluded excluded = {excluded_offsets.data(), excluded_docs.data()};
@@ -441,7 +458,7 @@ void bind_search(nb::module_& module) {
     nb::class_<DocBlock, DocView>(module, "DocBlock")
         .def(nb::init<AnyMatrix, In<int32_t>, In<double>, In<double>, Matrix<float>, In<float>, In<float>, In<float>, double, int64_t>());
     nb::class_<CoarseBlock>(module, "CoarseBlock")
-        .def(nb::init<const DocBlock&, In<uint8_t>, In<float>, In<float>, In<float>, In<float>, In<float>, In<float>>(), nb::keep_alive<1, 2>());
+        .def(nb::init<const DocView&, In<uint8_t>, In<float>, In<float>, In<float>, In<float>, In<float>, In<float>>(), nb::keep_alive<1, 2>());
     nb::class_<TopK>(module, "TopK")
         .def(nb::init<size_t, size_t, bool>())
         .def("scan", scan_of)
@@ -452,6 +469,7 @@ void bind_search(nb::module_& module) {
         .def("floors", floors_of)
         .def("result", result_of);
     module.def("coarsen", coarsen_of);
+    module.def("coarsen_raw", coarsen_raw);
     module.def("coarse_rows", [] { return coarse_kernels().scan == nullptr ? size_t{0} : coarse_kernels().query_rows; });
     module.def("widen", widen_of);
     module.def("square_norms", square_norms_of);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <utility>
 
 #include "coarse_queries.hpp"
 #include "cpu.hpp"
@@ -12,6 +13,7 @@
 #include "hints.hpp"
 #include "parallel.hpp"
 #include "some_rows.hpp"
+#include "stored.hpp"
 
 namespace assay {
 
@@ -50,6 +52,14 @@ void fill_panel(const int8_t* codes, size_t count, size_t steps, uint8_t* panel)
     }
 }
 
+// As `widened_rows`, by the widest vectors of this machine.
+const float* rows_at(const void* rows, Stored stored, size_t row, size_t count, size_t columns, float* room) {
+    const char* at = static_cast<const char*>(rows) + row * columns * kStoredBytes[static_cast<size_t>(stored)];
+    if (stored == Stored::wide) return reinterpret_cast<const float*>(at);
+    search_kernels().widen(at, stored, count * columns, room);
+    return room;
+}
+
 }  // namespace
 
 Turned::Turned(const float* signs, const float* axis, size_t columns) : signs_(signs, signs + columns) {
@@ -58,15 +68,18 @@ Turned::Turned(const float* signs, const float* axis, size_t columns) : signs_(s
     for (size_t i = 0; i < columns; ++i) axis_[i] = axis[i] * signs[i];
 }
 
-void coarsen(const float* rows, size_t count, size_t columns, Turn turn, unsigned threads, uint8_t* panels, const CoarseRows& out) {
-    const size_t steps = steps_of(columns), n_panels = panels_of(count);
+void coarsen(const StoredRows& rows, Turn turn, unsigned threads, uint8_t* panels, const CoarseRows& out, const Measuring* measuring) {
+    const size_t count = rows.count, columns = rows.columns, steps = steps_of(columns), n_panels = panels_of(count);
     const unsigned parts = count * columns < 100000 ? 1u : std::max(1u, threads);
     const CoarseKernels& kernels = coarse_kernels();
     run_together(parts, [&](unsigned part) {
         std::vector<int8_t> codes(kPanel * steps * kStep);
+        const Scratch room(rows.stored == Stored::wide ? 0 : kPanel * columns);
         for (size_t panel = n_panels * part / parts; panel < n_panels * (part + 1) / parts; ++panel) {
             const size_t first = panel * kPanel, some = std::min(kPanel, count - first);
-            kernels.quantise(rows + first * columns, some, columns, turn, kDocLimits,
+            const float* wide = rows_at(rows.rows, rows.stored, first, some, columns, room.data());
+            if (measuring != nullptr) kernels.measure(wide, some, columns, *measuring, first);
+            kernels.quantise(wide, some, columns, turn, kDocLimits,
                              {codes.data(), out.step + first, out.residual + first, out.norm + first, out.lean + first});
             fill_panel(codes.data(), some, steps, panels + panel * kPanel * steps * kStep);
         }
@@ -100,6 +113,36 @@ void CoarseDocs::fill(size_t doc, const CoarseRows& rows) {
     const size_t panel = doc / kPanel;
     panel_reach[panel] = std::max(panel_reach[panel], reach[doc]);
     panel_off[panel] = std::max(panel_off[panel], off[doc]);
+}
+
+namespace {
+
+// The products of pairs whose documents are all within some rows from `first` on.
+void multiply_stored(const QueryRows& queries, const DocRows& docs, size_t first, const Pairs& pairs, float* room, float* products) {
+    const size_t columns = docs.exact.columns;
+    std::vector<uint32_t> local(pairs.count);
+    bool widened[kPairedRows] = {};
+    for (size_t i = 0; i < pairs.count; ++i) {
+        const size_t at = pairs.docs[i] - first;
+        local[i] = static_cast<uint32_t>(at);
+        if (!std::exchange(widened[at], true)) rows_at(docs.exact.rows, docs.exact.stored, pairs.docs[i], 1, columns, room + at * columns);
+    }
+    coarse_kernels().multiply(queries.rows, room, columns, {pairs.queries, local.data(), pairs.count}, products);
+}
+
+}  // namespace
+
+std::vector<float> products_of(const QueryRows& queries, const DocRows& docs, const std::vector<size_t>& offsets, const uint32_t* candidates) {
+    const size_t columns = docs.exact.columns;
+    return by_document<float>(docs.exact.count, offsets, candidates, [&](const Pairs& pairs, float* products) {
+        if (docs.rows != nullptr) return coarse_kernels().multiply(queries.rows, docs.rows, columns, pairs, products);
+        const Scratch room(kPairedRows * columns);
+        for (size_t i = 0, end = 0; i < pairs.count; i = end) {
+            const size_t first = pairs.docs[i] / kPairedRows * kPairedRows;
+            while (end < pairs.count && pairs.docs[end] < first + kPairedRows) ++end;
+            multiply_stored(queries, docs, first, {pairs.queries + i, pairs.docs + i, end - i}, room.data(), products + i);
+        }
+    });
 }
 
 // Candidates of one coarse scan. Floors rise by guessing where guesses are allowed; a query whose
@@ -350,11 +393,7 @@ size_t CoarseReceiver::settle_from(size_t query) {
         for (size_t i = 0; i < states_[query].count; ++i) candidates.push_back(candidate[i].at);
         offsets.push_back(candidates.size());
     }
-    const DocRows& docs = docs_.docs;
-    const auto multiply = [&](const Pairs& pairs, float* products) {
-        kernels_.multiply(rows_.rows, docs.rows, rows_.exact.columns, pairs, products);
-    };
-    const std::vector<float> products = by_document<float>(docs.exact.count, offsets, candidates.data(), multiply);
+    const std::vector<float> products = products_of(rows_, docs_.docs, offsets, candidates.data());
     std::vector<uint32_t> left;
     std::vector<size_t> left_offsets(first + 1, 0);
     for (size_t q = first; q < query; ++q) {

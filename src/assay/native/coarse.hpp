@@ -29,8 +29,14 @@ private:
 };
 
 // Documents quantised, in panels; the rest of the last panel is filled up with zeros. Codes are
-// raised by 128.
-void coarsen(const float* rows, size_t count, size_t columns, Turn turn, unsigned threads, uint8_t* panels, const CoarseRows& out);
+// raised by 128. Rows that are stored narrower are widened panel by panel; they are measured on the way
+// where that is asked for.
+struct StoredRows {
+    const void* rows;
+    Stored stored;
+    size_t count, columns;
+};
+void coarsen(const StoredRows& rows, Turn turn, unsigned threads, uint8_t* panels, const CoarseRows& out, const Measuring* measuring = nullptr);
 
 // The coarse rows of a block of documents, with what its metric makes of them: a document scores
 // bias + lean · (lean of the query) + factor · (step of the query) · sum, off by at most

@@ -78,6 +78,7 @@ struct CoarseKernels {
     void (*scan)(const CoarseScan&, size_t group, size_t first_panel, size_t n_panels);
     // `codes` have the columns padded to whole steps.
     void (*quantise)(const float* rows, size_t count, size_t columns, Turn turn, CoarseLimits limits, const CoarseRows& out);
+    void (*measure)(const float* rows, size_t count, size_t columns, const Measuring& measuring, size_t first);
     // query · row in float32, in some order, of pairs.
     void (*multiply)(const float* queries, const float* docs, size_t columns, const Pairs& pairs, float* products);
 };

@@ -196,7 +196,7 @@ void multiply_pairs(const float* queries, const float* docs, size_t columns, con
 template <class Isa>
 const assay::CoarseKernels& kernels_of() {
     static const assay::CoarseKernels kernels = {Isa::rows,         Isa::query_limits, Isa::steps_in_16_bits, Isa::raised,
-                                                 scan_panels<Isa>, quantise,          multiply_pairs};
+                                                 scan_panels<Isa>, quantise,          measure_rows,          multiply_pairs};
     return kernels;
 }
 

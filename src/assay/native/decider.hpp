@@ -59,19 +59,20 @@ inline size_t guessed_rank(size_t k, double share) {
     return static_cast<size_t>(expected + 3 * std::sqrt(expected) + 2);
 }
 
+constexpr size_t kPairedRows = 128;  // documents whose pairs stand together: some hundred KB of rows
+
 // Computes something for pairs, visited by document and not by query, so that rows are read in the
 // order of memory and those that several queries found once. `compute(pairs, values)` fills in values;
 // the result is that of candidates[offsets[q]] … with query q, in that order.
 template <class T, class Compute>
 std::vector<T> by_document(size_t n_docs, const std::vector<size_t>& offsets, const uint32_t* candidates, Compute compute) {
-    constexpr size_t together = 128;  // some hundred KB of rows
     const size_t count = offsets.back();
-    std::vector<uint32_t> next(n_docs / together + 2), places(count), of_query(count), of_doc(count);
-    for (size_t i = 0; i < count; ++i) ++next[candidates[i] / together + 1];
+    std::vector<uint32_t> next(n_docs / kPairedRows + 2), places(count), of_query(count), of_doc(count);
+    for (size_t i = 0; i < count; ++i) ++next[candidates[i] / kPairedRows + 1];
     for (size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
     for (size_t query = 0; query + 1 < offsets.size(); ++query) {
         for (size_t i = offsets[query]; i < offsets[query + 1]; ++i) {
-            const uint32_t place = next[candidates[i] / together]++;
+            const uint32_t place = next[candidates[i] / kPairedRows]++;
             places[place] = static_cast<uint32_t>(i);
             of_query[place] = static_cast<uint32_t>(query);
             of_doc[place] = candidates[i];

@@ -158,12 +158,39 @@ void score_all(Metric metric, const ExactRows& queries, const ExactRows& docs, c
     }
 }
 
+// The square norms of some documents that had their turn lately.
+class KnownSquares {
+public:
+    // The product of a query and a document, and the square of the document.
+    Pair multiply(const float* query, double query_square, size_t doc, const float* row, size_t columns, Pair& square) {
+        Known& known = known_[doc % kKnown];
+        Pair product;
+        if (known.doc == doc) {
+            product = float_sum(query, row, columns, std::sqrt(query_square * known.square.hi) * (1 + 0x1p-20));
+        } else {
+            float_sums(query, query_square, row, columns, product, known.square);
+            known.doc = doc;
+        }
+        square = known.square;
+        return product;
+    }
+
+private:
+    static constexpr size_t kKnown = 128;
+    struct Known {
+        size_t doc = static_cast<size_t>(-1);
+        Pair square;
+    };
+    Known known_[kKnown];
+};
+
 // The same for documents that were not measured: each is, when its turn comes. None of them is zero, and
 // queries are floats.
 void score_raw(Metric metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores) {
     const Scratch room(docs.columns);
     const int32_t exponent = 0;
     Pair square = {};
+    KnownSquares known;
     ExactRows one = {nullptr, false, 1, docs.columns, &exponent, &square.hi, &square.lo};
     for (size_t i = 0; i < pairs.count; ++i) {
         const size_t doc = pairs.docs[i], query = pairs.queries[i];
@@ -173,7 +200,7 @@ void score_raw(Metric metric, const ExactRows& queries, const ExactRows& docs, c
         Pair dot = {};
         if (metric != Metric::l2) {
             const float* other = static_cast<const float*>(queries.rows) + query * docs.columns;
-            float_sums(other, queries.norm_hi[query], row, docs.columns, dot, square);
+            dot = known.multiply(other, queries.norm_hi[query], doc, row, docs.columns, square);
         }
         const PairRows<float, float> rows = pair_of<float, float>(queries, query, one, 0);
         const bool found = metric == Metric::l2 ? find_distance(rows, scores[i]) : find_score(metric, rows, dot, scores[i]);

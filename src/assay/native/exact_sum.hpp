@@ -237,6 +237,18 @@ Pair exact_sum(const A* a, Scale a_scale, const B* b, Scale b_scale, size_t colu
     return lanes.total();
 }
 
+// All lanes together, by halves: no sum waits for more than two before it.
+inline double folded(Wide lanes) {
+    double sums[kWide];
+    std::memcpy(sums, &lanes, sizeof sums);
+#pragma GCC unroll 3
+    for (int half = kWide / 2; half > 0; half /= 2) {
+#pragma GCC unroll 4
+        for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
+    }
+    return sums[0];
+}
+
 // Sums of products of floats, which are exact, in half of the time. High sums start from a number so
 // large that they stay multiples of its last bit, U: each takes on a product's nearest multiple of
 // that, without error, and the rest, at most U / 2, goes into low sums. Given `size` ≥ Σ |a·b|, U is at
@@ -264,12 +276,7 @@ public:
             high += high_[part] - start_;
             low += low_[part];
         }
-        double hi = 0.0, lo = 0.0;
-        for (int lane = 0; lane < kWide; ++lane) {
-            hi += high[lane];
-            lo += low[lane];
-        }
-        return two_sum(hi, lo);
+        return two_sum(folded(high), folded(low));
     }
 
 private:
@@ -326,11 +333,9 @@ inline double rough_square(const float* b, size_t columns) {
     for_sixteens(b, b, columns, [&](const float* x, const float*) {
         for (int part = 0; part < 16 / kWide; ++part) sums[part] += widened(x + part * kWide) * widened(x + part * kWide);
     });
-    double sum = 0.0;
-    for (const Wide& each : sums) {
-        for (int lane = 0; lane < kWide; ++lane) sum += each[lane];
-    }
-    return sum;
+    Wide sum = sums[0];
+    for (int part = 1; part < 16 / kWide; ++part) sum += sums[part];
+    return folded(sum);
 }
 
 // Σ a·b and Σ b·b in the time of one: neither waits for the other. `a_square` is Σ a·a.

@@ -12,15 +12,15 @@
 
 #include "eight_floats.hpp"
 #include "jumps.hpp"
+#include "measure.hpp"
 #include "stored.hpp"
 
 namespace {
 
-using assay::Measuring;
-using assay::Metric;
 using assay::Scan;
 
 constexpr size_t kChunkBytes = 256 * 1024;
+constexpr size_t kLeastChunks = 32;  // so that floors are guessed early among few documents too
 constexpr size_t kRowBytes = 4 * kChunkBytes;  // where rows are read once, as they lie: jumps cost
 
 // Queries in groups of `rows`, column by column; the last group is filled up with zeros.
@@ -43,19 +43,6 @@ inline void transpose_eight(const float* rows, size_t stride, const float* facto
     transpose(a);
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) put_eight(out + i * out_stride, a[i]);
-}
-
-// Square norms within these limits are off by rounding alone, and their products stay in range.
-constexpr float kLeastSquare = 0x1p-60f, kMostSquare = 0x1p60f;
-
-// What the metric makes of the square norm of a document.
-inline void measure(const Measuring& measuring, size_t doc, float square) {
-    if (!(square > kLeastSquare && square < kMostSquare)) __atomic_store_n(measuring.odd, 1, __ATOMIC_RELAXED);
-    const float norm = std::sqrt(square), bias = measuring.bias_unit * square;
-    const bool cosine = measuring.metric == Metric::cosine;
-    measuring.scale[doc] = cosine ? 1.0f / norm : 1.0f;
-    measuring.bias[doc] = -bias;
-    measuring.bound[doc] = measuring.factor * (cosine ? 1.0f : norm + bias) + measuring.rounding;
 }
 
 template <class Isa>
@@ -208,7 +195,8 @@ template <class Isa, bool counting, int rows>
 void scan_panels(const Scan& scan) {
     constexpr size_t width = 2 * Isa::width;
     const size_t panel_floats = width * (scan.columns + 1);
-    const size_t per_chunk = kChunkBytes / (panel_floats * sizeof(float)) + 1;
+    const size_t fits = kChunkBytes / (panel_floats * sizeof(float)) + 1, few = (scan.to - scan.from) / (kLeastChunks * width) + 1;
+    const size_t per_chunk = fits < few ? fits : few;
     const size_t groups = (scan.n_queries + rows - 1) / rows;
     const Scratch queries(groups * rows * scan.columns), panels(per_chunk * panel_floats), bounds(per_chunk);
     const Scratch room(scan.stored == Stored::wide ? 0 : width * scan.columns);

@@ -30,7 +30,7 @@ Scan scan_of(const QueryRows& queries, const DocRows& docs, Range range, Control
     scan.queries = queries.rows;
     scan.n_queries = queries.exact.count;
     scan.columns = queries.exact.columns;
-    scan.docs = docs.measuring == nullptr ? docs.rows : docs.exact.rows;
+    scan.docs = docs.rows != nullptr ? docs.rows : docs.exact.rows;
     scan.stored = docs.exact.stored;
     scan.measuring = docs.measuring;
     scan.scale = docs.scale;

@@ -24,7 +24,7 @@ struct QueryRows {
 // A block of documents; `first` is the number of its first one.
 struct DocRows {
     ExactRows exact;
-    const float* rows;
+    const float* rows;  // for the product; null where that reads them as they are stored
     const float* scale;
     const float* bias;
     const float* bound;

@@ -377,6 +377,11 @@ class Kernels(Protocol):
         rest is less than the true one.
         """
 
+    def coarsen_raw(
+        self, docs: RawHandle, axis: Floats32, signs: Floats32, threads: int, /
+    ) -> tuple[Bytes, Floats32, Floats32, Floats32, Floats32]:
+        """The same of documents as they are stored, which are measured on the way."""
+
     def CoarseBlock(  # noqa: N802 - it is a class there
         self,
         docs: DocHandle,

@@ -355,7 +355,34 @@ def count_coarse(patch: pytest.MonkeyPatch) -> list[Docs]:
         return docs
 
     patch.setattr(plan.SearchPlan, "prepared_docs", noting)
+    patch.setattr(plan.SearchPlan, "counted_docs", note_counted(blocks))
+    patch.setattr(plan.SearchPlan, "stored_docs", note_stored(blocks))
     return blocks
+
+
+def note_stored(blocks: list):
+    """As `stored_docs`; notes its blocks."""
+    make = plan.SearchPlan.stored_docs
+
+    def noting(self, axis):
+        for made in make(self, axis):
+            blocks.append(made)
+            yield made
+
+    return noting
+
+
+def note_counted(blocks: list[Docs]):
+    """As `counted_docs`; notes blocks that were quantised for this search."""
+    make = plan.SearchPlan.counted_docs
+
+    def noting(self, block, docs, *targets):
+        for part in make(self, block, docs, *targets):
+            if part.coarse is not None and docs.coarse is None:
+                blocks.append(part)
+            yield part
+
+    return noting
 
 
 def test_which_searches_go_by_8_bits(width, monkeypatch):
@@ -366,6 +393,9 @@ def test_which_searches_go_by_8_bits(width, monkeypatch):
     centres = rng.standard_normal((5, 64))
     near = (np.repeat(centres, 1800, axis=0) + 1e-3 * docs).astype(np.float32)
     scans = count_coarse(monkeypatch)
+    rank(queries, docs, 10)
+    assert not scans  # too little to multiply
+    monkeypatch.setattr(plan, "_COARSE_WORK", 0)
     rank(queries, centres[:1] + 1e-3 * docs, 10)  # in a cone: by what they do not share
     assert len(scans) == 1
     scans.clear()
@@ -376,6 +406,42 @@ def test_which_searches_go_by_8_bits(width, monkeypatch):
     rank(queries, docs, 1000)
     rank(queries, docs, 10, engine="numpy")
     assert len(scans) == 1
+
+
+def targets_in_turn(monkeypatch, rows: int) -> list[int]:
+    """How many parts are quantised to count targets at the top, in the middle, and anywhere."""
+    rng = np.random.default_rng(8)
+    docs = rng.standard_normal((1500, 64), dtype=np.float32)
+    queries = docs[:rows] + 0.5 * rng.standard_normal((rows, 64), dtype=np.float32)
+    own, other = np.arange(rows), np.arange(rows)[::-1].copy()
+    none = np.full(rows, -1)
+    scans = count_coarse(monkeypatch)
+    found = []
+    for targets in (own, other, none):
+        scans.clear()
+        target_ranks(queries, docs, targets)
+        found.append(len(scans))
+    return found
+
+
+def test_which_targets_are_counted_by_8_bits(width, monkeypatch):
+    """Those that 8 bits tell from most documents, where there is enough to count."""
+    assert targets_in_turn(monkeypatch, 130) == [0, 0, 0]
+    monkeypatch.setattr(plan, "_COARSE_WORK", 0)
+    assert targets_in_turn(monkeypatch, 130) == [1, 0, 0]
+    assert targets_in_turn(monkeypatch, 120) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("make", SETS, ids=lambda make: make.__name__)
+def test_targets_are_counted_alike_where_documents_are_quantised_in_parts(make, width, monkeypatch):
+    queries, docs = asked(make, 5)
+    targets, cases, want = counts_asked(make)
+    always_coarse(monkeypatch)
+    monkeypatch.setattr(plan, "_COARSE_BYTES", docs.size // 3)
+    scans = count_coarse(monkeypatch)
+    found = [counted(queries, docs, targets, metric=metric, **how) for metric, how in cases]
+    assert found == want
+    assert len(scans) > 2 * len(cases)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int8])

@@ -14,7 +14,11 @@ from assay.errors import ValueRangeError
 from assay.native import engine_name, load
 from assay.search.engine import plan, rank
 from assay.search.engine import search as searching
+from assay.search.engine.blocks import Metric, Sizes, raw_docs
+from assay.search.engine.coarse import axis_of, signs_of
+from assay.search.engine.vectors import raw_windows, stored_as
 from tests.search.engine.nasty import METRICS
+from tests.search.engine.test_same_bytes import always_coarse, widths
 
 pytestmark = pytest.mark.skipif(
     engine_name() != "native" or not load("native").fused_rows(), reason="needs the fused product"
@@ -38,11 +42,11 @@ def bytes_of(found) -> tuple[bytes, ...]:
     return found.offsets.tobytes(), found.docs.tobytes(), found.scores.tobytes()
 
 
-def raw_plan(queries, docs, metric="cosine"):
+def raw_plan(queries, docs, metric="cosine", k=5):
     """How such a search is cut."""
     options = {"zero": "error", "exclude": None, "query_ids": None, "doc_ids": None}
     return plan.plan(
-        queries, docs, k=5, metric=metric, threads=None, engine="native", lists=True, **options
+        queries, docs, k=k, metric=metric, threads=None, engine="native", lists=True, **options
     )
 
 
@@ -143,3 +147,93 @@ def test_a_narrow_corpus_is_not_copied(tmp_path: Path, dtype, mode, n_queries, m
         [sys.executable, "-c", _LIMITED, *given], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
+
+
+def quantised_parts(monkeypatch) -> list[tuple]:
+    """The blocks that a search quantises as they are stored."""
+    always_coarse(monkeypatch)
+    parts: list[tuple] = []
+    make = plan.SearchPlan.stored_docs
+
+    def noting(self, axis):
+        for part in make(self, axis):
+            parts.append(part)
+            yield part
+
+    monkeypatch.setattr(plan.SearchPlan, "stored_docs", noting)
+    return parts
+
+
+needs_8_bits = pytest.mark.skipif(
+    engine_name() != "native" or not load("native").coarse_rows(), reason="needs 8-bit products"
+)
+
+
+@needs_8_bits
+@pytest.mark.parametrize("simd", [width for width in widths() if width != "none"])
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("name", TYPES)
+def test_rows_quantised_as_they_are_stored_give_the_same_bytes(name, metric, simd, monkeypatch):
+    monkeypatch.setenv("ASSAY_SIMD", simd)
+    docs, queries = rows_of(name, 701, 37), rows_of("float32", 40, 37, seed=9)
+    wide = rank(queries, docs.astype(np.float64), 11, metric=metric, engine="numpy", keep_ties=True)
+    parts = quantised_parts(monkeypatch)
+    monkeypatch.setattr(plan, "_COARSE_BYTES", 300 * 37)  # some panels at a time
+    for threads in (1, 3):
+        found = rank(queries, docs, 11, metric=metric, keep_ties=True, threads=threads)
+        assert bytes_of(found) == bytes_of(wide)
+    assert len(parts) == 2 * 3
+
+
+@needs_8_bits
+@pytest.mark.parametrize("name", TYPES)
+def test_queries_with_too_many_candidates_are_searched_for_as_stored(name, monkeypatch):
+    """Most documents are one of a few, which 8 bits cannot tell from each other."""
+    docs, queries = rows_of(name, 9000, 33), rows_of("float32", 20, 33, seed=9)
+    docs[:8500] = docs[:5].repeat(1700, axis=0)
+    expected = rank(queries, docs, 40, engine="numpy")
+    parts = quantised_parts(monkeypatch)
+    assert bytes_of(rank(queries, docs, 40)) == bytes_of(expected)
+    assert len(parts) == 1
+
+
+@needs_8_bits
+@pytest.mark.parametrize("name", TYPES)
+def test_codes_of_stored_rows_are_those_of_wide_ones(name):
+    docs = rows_of(name, 77, 37)
+    kernels, wide = load("native"), np.ascontiguousarray(docs.astype(np.float32))
+    axis, stored = axis_of(wide), stored_as(docs.dtype)
+    for rows in raw_windows(docs, 1000):
+        metric, sizes = Metric("l2", "error"), Sizes(0, 0)
+        block = raw_docs(kernels, rows, stored, metric, sizes=sizes)
+        made = kernels.coarsen_raw(block, axis, signs_of(37), 2)
+        twin = load("numpy").coarsen(wide, axis, signs_of(37), 1)
+        assert [part.tobytes() for part in made] == [part.tobytes() for part in twin]
+        assert not block.is_odd()
+
+
+@needs_8_bits
+@pytest.mark.parametrize("factor", [0, 1e-30, 1e30])
+def test_rows_of_other_sizes_are_not_quantised_as_stored(factor, monkeypatch):
+    queries, docs = rows_of("float32", 30, 40), rows_of("float32", 400, 40, 4)
+    docs[77] *= np.float32(factor)
+    expected = rank(queries, docs, 9, zero="last", engine="numpy")
+    parts = quantised_parts(monkeypatch)
+    assert bytes_of(rank(queries, docs, 9, zero="last")) == bytes_of(expected)
+    assert [block.is_odd() for _, block, _ in parts] == [True]
+    parts.clear()
+    expected = rank(queries * np.float32(1e12), docs[:70], 9, engine="numpy")
+    assert bytes_of(rank(queries * np.float32(1e12), docs[:70], 9)) == bytes_of(expected)
+    assert not parts
+
+
+@needs_8_bits
+def test_a_file_is_quantised_in_windows_large_enough_for_deep_lists(tmp_path):
+    rng = np.random.default_rng(5)
+    docs = np.lib.format.open_memmap(tmp_path / "d.npy", "w+", np.float32, (50_000, 384))
+    docs[:] = rng.integers(-9, 10, (500, 384)).repeat(100, axis=0)
+    docs[:, 0] = np.arange(50_000)
+    queries = rows_of("float32", 128, 384)
+    ready = raw_plan(queries, tmp_path / "d.npy", k=1000)
+    assert ready.stored_axis is not None
+    assert ready._stored_rows >= 1000 * plan._COARSE_SHARE

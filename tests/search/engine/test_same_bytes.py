@@ -17,7 +17,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from assay.native import engine_name, load
-from assay.search.engine import plan, rank, target_ranks, target_search, vectors
+from assay.search.engine import plan, rank, target_ranks, vectors
 from tests.search.engine.nasty import METRICS
 
 EXCLUDES = ("none", "pairs", "self")
@@ -95,10 +95,9 @@ def widths() -> list[str]:
 
 def always_coarse(patch: pytest.MonkeyPatch) -> None:
     """Let even the smallest search go by products of 8-bit numbers first."""
-    for name in ("DOCS", "COLUMNS", "QUERIES", "SHARE"):
+    for name in ("DOCS", "COLUMNS", "QUERIES", "WORK", "SHARE"):
         patch.setattr(plan, f"_COARSE_{name}", 0)
     patch.setattr(plan, "_MOST_LEFT", 2.0)  # however many candidates there will be
-    patch.setattr(target_search, "_codes_pay", lambda _: True)
 
 
 COARSE = [f"{width} coarse" for width in widths() if width != "none"]

@@ -20,7 +20,12 @@ from assay.tasks.descriptors import (
     summarize,
     wide_row,
 )
-from assay.tasks.descriptors.distances import hamming_target_ranks
+from assay.tasks.descriptors.distances import (
+    hamming_target_ranks,
+    largest_distance,
+    pair_distances,
+    row_distances,
+)
 
 from .samples import distances, random_pair, some_pairs, sorted_ap
 
@@ -378,3 +383,15 @@ def test_hamming_ranks_do_not_depend_on_blocks(monkeypatch: pytest.MonkeyPatch, 
         assert found.tied[row] == same.sum() - 1
         assert found.before[row] == same[:place].sum()
     assert found.before.max() > 0
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine", "hamming"])
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 130, 700])
+def test_distances_of_rows_are_those_of_the_table(metric: str, count: int) -> None:
+    rng = np.random.default_rng(count)
+    left, right = (rng.standard_normal((count, 61)).astype(np.float32) for _ in range(2))
+    if metric == "hamming":
+        left, right = (rng.integers(0, 256, (count, 9)).astype(np.uint8) for _ in range(2))
+    scale = largest_distance(left, right, metric=metric)
+    table = pair_distances(left, right, metric, scale)
+    assert row_distances(left, right, metric, scale).tobytes() == np.diagonal(table).tobytes()

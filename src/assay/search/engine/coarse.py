@@ -19,12 +19,21 @@ from assay.native.random_words import stream_key, words
 from assay.native.signatures import Kernels
 from assay.search.engine.vectors import Vectors
 
-__all__ = ["MOST_COLUMNS", "PANEL", "Coarse", "axis_of", "coarsen", "share_left", "signs_of"]
+__all__ = [
+    "MOST_COLUMNS",
+    "PANEL",
+    "Coarse",
+    "Sampled",
+    "axis_of",
+    "coarsen",
+    "sample_scores",
+    "share_left",
+    "signs_of",
+]
 
 PANEL: Final = 32  # documents that lie together
 MOST_COLUMNS: Final = 16384  # so that sums of products stay within 32 bits
 _STEP: Final = 4  # columns that lie together
-_SAMPLE: Final = 1024
 _AXIS_SAMPLE: Final = 512
 _LEAST_SHARED: Final = 0.3  # the length of the mean direction from which an axis pays
 
@@ -84,28 +93,40 @@ def coarsen(kernels: Kernels, rows: Floats32, axis: Floats32, threads: int) -> C
     return Coarse(*kernels.coarsen(rows, axis, signs_of(rows.shape[1]), threads), axis)
 
 
+class Sampled(NamedTuple):
+    """Scores of some queries with some documents, and by how much 8 bits may be off."""
+
+    scores: Floats32
+    off: Floats32
+
+
 @np.errstate(all="ignore")
-def share_left(
+def sample_scores(
     kernels: Kernels,
     queries: Floats32,
     docs: Floats32,
     axis: Floats32,
     scale: Floats32,
     bias: Floats32,
-    share: float,
-) -> float:
-    """Of documents, the share that 8 bits leave to be looked at again to find the best `share`.
-
-    An estimate from some documents, for the median query: it decides how to search, not what is
-    found.
-    """
-    chosen = slice(None, None, max(1, len(docs) // _SAMPLE))
+    most: int,
+) -> Sampled:
+    """By a sample it is decided how to search, not what is found."""
+    chosen = slice(None, None, max(1, len(docs) // most))
     some = np.ascontiguousarray(docs[chosen])
     left, right = (coarsen(kernels, rows, axis, 1) for rows in (queries, some))
     # not by BLAS, whose threads would go on waiting for more while those of the search work
     products = np.einsum("qc,dc->qd", queries, some)
-    scores = bias[chosen] + scale[chosen] * products
     off = left.residual[:, None] * right.norm + left.norm[:, None] * right.residual
-    rank = min(len(some), int(share * len(some)) + 2)
+    return Sampled(bias[chosen] + scale[chosen] * products, scale[chosen] * off)
+
+
+@np.errstate(all="ignore")
+def share_left(sampled: Sampled, share: float) -> float:
+    """Of documents, the share that 8 bits leave to be looked at again to find the best `share`.
+
+    An estimate for the median query.
+    """
+    scores, off = sampled
+    rank = min(scores.shape[1], int(share * scores.shape[1]) + 2)
     floor = np.partition(scores, -rank, axis=1)[:, -rank]
-    return float(np.median((scores + scale[chosen] * off >= floor[:, None]).mean(axis=1)))
+    return float(np.median((scores + off >= floor[:, None]).mean(axis=1)))

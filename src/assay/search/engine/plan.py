@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,14 +12,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats32
+from assay.arrays import Floats, Floats32, Ints
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.core.settings import as_settings, pair_digest
 from assay.errors import UsageError
 from assay.io.arrays import NpyRows, open_rows
 from assay.native import Engine, engine_name, load
-from assay.native.signatures import Kernels, RawHandle, RawQueryHandle
+from assay.native.signatures import CoarseHandle, Kernels, RawHandle, RawQueryHandle
+from assay.native.twins.search import limits_of
 from assay.search.engine.blocks import (
     Docs,
     MeasuredRows,
@@ -32,7 +34,17 @@ from assay.search.engine.blocks import (
     raw_docs,
     refuse_zero,
 )
-from assay.search.engine.coarse import MOST_COLUMNS, PANEL, axis_of, coarsen, share_left, signs_of
+from assay.search.engine.coarse import (
+    MOST_COLUMNS,
+    PANEL,
+    Coarse,
+    Sampled,
+    axis_of,
+    coarsen,
+    sample_scores,
+    share_left,
+    signs_of,
+)
 from assay.search.engine.exclusion import Excluded, exclusions_of
 from assay.search.engine.prepared import Prepared
 from assay.search.engine.vectors import (
@@ -56,12 +68,17 @@ _FEW_QUERIES: Final = 256  # below this many for each thread, threads share out 
 _BYTES: Final = 192 << 20  # work space of all threads together
 _MOST_PRUNED: Final = 4096
 _COARSE_BYTES: Final = 96 << 20  # of documents in 8 bits, which a search makes for itself
+_MAPPED_BYTES: Final = 128 << 20  # of a file whose rows are quantised as they are stored
+_USUAL_SIZE: Final = 29  # exponents of the norms of queries that meet rows as they are stored
 _COARSE_DOCS: Final = 4096  # fewer are searched sooner by the float32 product; so are short rows,
 _COARSE_COLUMNS: Final = 32
 _COARSE_QUERIES: Final = 128  # and for fewer of these documents are not quantised
+_COARSE_WORK: Final = 768 << 20  # multiplications that pay for it; half as many to count targets
 _COARSE_SHARE: Final = 48  # documents for each that is to be found
 _COARSE_ROOM: Final = 8192  # candidates of a query
-_PROBES: Final = 8  # queries by which a block is judged
+_PROBES: Final = 8  # queries by which a block is judged, and
+_SAMPLE: Final = 1024  # documents
+_AXIS_SAMPLE: Final = 128  # documents to find an axis by where targets are counted
 _MOST_LEFT: Final = 1 / 20  # of the documents of a block
 
 
@@ -174,43 +191,107 @@ class SearchPlan:
             )
 
     def _coarse_parts(self, block: MeasuredRows) -> Iterator[MeasuredRows]:
-        """The block, in parts where it will be quantised: what that takes stays small."""
-        step = len(block.rows)
-        if block.coarse is None and self.is_coarse(block):
-            step = min(step, max(1, _COARSE_BYTES // (PANEL * block.rows.shape[1])) * PANEL)
-        for start in range(0, len(block.rows), step):
-            yield block.part(start, start + step)
+        """The block, in parts where it will be quantised."""
+        made = block.coarse is None and self.is_coarse(block)
+        return _quantisable(block) if made else iter([block])
+
+    def counted_docs(
+        self, block: MeasuredRows, docs: Docs, targets: Ints, scores: Floats
+    ) -> Iterator[Docs]:
+        """Documents to count against targets; quantised, in parts, where that is sooner."""
+        axis = None
+        shape = block.rows.shape
+        if docs.coarse is None and self._quantises(*shape) and self._suits_8_bits(*shape):
+            axis = axis_of(docs.rows[:: max(1, len(docs) // _AXIS_SAMPLE)])
+        if axis is None or not self._tells_apart(docs, axis, targets, scores):
+            yield docs
+            return
+        for part in _quantisable(block):
+            some = docs
+            if len(part.rows) < len(docs):
+                some = prepare_docs(self.kernels, part, self.metric, sizes=self.sizes)
+            yield self._with_codes(some, coarsen(self.kernels, some.rows, axis, self.threads))
 
     def is_coarse(self, block: MeasuredRows) -> bool:
         """Whether a block of documents is searched by products of 8-bit numbers first."""
-        return self._suits_8_bits(*block.rows.shape) and (
-            block.coarse is not None or self._quantises
-        )
+        if block.coarse is None and not (self.lists and self._quantises(*block.rows.shape)):
+            return False
+        return self._suits_8_bits(*block.rows.shape)
 
     def _suits_8_bits(self, n_docs: int, columns: int) -> bool:
+        fewest = _COARSE_DOCS if self.lists else _COARSE_DOCS // 4  # nothing is kept of most
         return (
             self.depth > 0
-            and n_docs >= max(_COARSE_DOCS, self.depth * _COARSE_SHARE)
+            and n_docs >= max(fewest, self.depth * _COARSE_SHARE)
             and _COARSE_COLUMNS <= columns <= MOST_COLUMNS
         )
 
     @cached_property
     def raw(self) -> RawQueryHandle | None:
         """All queries, where documents are searched as they are stored: once, not for 8 bits."""
-        docs = self.docs
-        if not (
-            self.lists
-            and self.fused
-            and self.n_queries <= self.tile
-            and isinstance(docs, np.ndarray | NpyRows)
-            and stored_as(docs.dtype) is not None
-            and stored_as(self.queries.dtype) is not None
-            and not (self._quantises and self._suits_8_bits(*docs.shape))
-        ):
+        if not self._reads_stored or self.n_queries > self.tile or self._quantises_stored:
             return None
         rows = widen(self.queries[: self.n_queries], "queries")
         made = self.kernels.RawQueries(rows, self.metric.code)
         return None if made.is_odd() else made
+
+    @property
+    def _reads_stored(self) -> bool:
+        return (
+            self.lists
+            and self.fused
+            and isinstance(self.docs, np.ndarray | NpyRows)
+            and stored_as(self.docs.dtype) is not None
+            and stored_as(self.queries.dtype) is not None
+        )
+
+    @property
+    def _quantises_stored(self) -> bool:
+        return self._quantises(*self.docs.shape) and self._suits_8_bits(*self.docs.shape)
+
+    @cached_property
+    def stored_axis(self) -> Floats32 | None:
+        """What documents share that are quantised as they are stored; None where they are not."""
+        if not (self._reads_stored and self._quantises_stored and self._has_usual_sizes):
+            return None
+        n_docs, columns = self.docs.shape
+        if not self._suits_8_bits(min(self._stored_rows, n_docs), columns):
+            return None
+        rows = widen(self.docs[:: max(1, n_docs // _sample_size(n_docs))], "docs")
+        axis, queries = axis_of(rows), self.prepared(*self._probes).rows
+        sampled = sample_scores(
+            self.kernels, queries, rows, axis, *self._usual_scores(rows), len(rows)
+        )
+        return None if self._leaves_many(sampled, n_docs) else axis
+
+    @property
+    def _has_usual_sizes(self) -> bool:
+        least, most = self.sizes
+        return not self.n_zero and least > -_USUAL_SIZE and most < _USUAL_SIZE
+
+    @np.errstate(all="ignore")
+    def _usual_scores(self, rows: Floats32) -> tuple[Floats32, Floats32]:
+        """Scales and biases of rows whose sizes are usual: a row that is odd shows later."""
+        squares = np.einsum("rc,rc->r", rows, rows)
+        scale = squares**-0.5 if self.metric.name == "cosine" else np.ones_like(squares)
+        bias_unit = math.ldexp(0.5, -self.sizes.largest) if self.metric.name == "l2" else 0.0
+        return scale, -bias_unit * squares
+
+    @property
+    def _stored_rows(self) -> int:
+        """How many rows are quantised at a time as they are stored."""
+        most = _COARSE_BYTES // self.docs.shape[1]
+        if not isinstance(self.docs, np.ndarray):
+            most = min(most, _MAPPED_BYTES // (self.docs.dtype.itemsize * self.docs.shape[1]))
+        return int(max(1, most // PANEL) * PANEL)
+
+    def stored_docs(self, axis: Floats32) -> Iterator[tuple[int, RawHandle, CoarseHandle]]:
+        """Documents quantised as they are stored, block by block, and how many these hold."""
+        stored, signs = stored_as(self.docs.dtype) or 0, signs_of(self.docs.shape[1])
+        for rows in raw_windows(self.docs, self._stored_rows):
+            block = raw_docs(self.kernels, rows, stored, self.metric, sizes=self.sizes)
+            made = self.kernels.coarsen_raw(block, axis, signs, self.threads)
+            yield len(rows), block, self.kernels.CoarseBlock(block, *made, axis, signs)
 
     def raw_docs(self) -> Iterator[tuple[int, RawHandle]]:
         """The documents as they are stored, block by block, and how many these hold."""
@@ -219,20 +300,44 @@ class SearchPlan:
             block = raw_docs(self.kernels, rows, stored, self.metric, sizes=self.sizes)
             yield len(rows), block
 
-    @property
-    def _quantises(self) -> bool:
+    def _quantises(self, n_docs: int, columns: int) -> bool:
         """Whether it pays to quantise documents for this search only."""
+        least = _COARSE_WORK if self.lists else _COARSE_WORK // 2
+        return self._has_many_queries and self.n_queries * n_docs * columns >= least
+
+    @property
+    def _has_many_queries(self) -> bool:
         return self.n_queries >= _COARSE_QUERIES
 
     def _is_crowded(self, docs: Docs, axis: Floats32) -> bool:
         """Whether too many documents are too near to each other for 8 bits, by a few queries."""
-        if self.n_queries < _COARSE_QUERIES:
+        if not self._has_many_queries:
             return False
+        rows = self.prepared(*self._probes).rows
+        return self._leaves_many(self._sample(rows, docs, axis, _sample_size(len(docs))), len(docs))
+
+    def _leaves_many(self, sampled: Sampled, n_docs: int) -> bool:
+        share = self.depth / n_docs
+        return share_left(sampled, share) > _MOST_LEFT + 4 * share
+
+    @property
+    def _probes(self) -> tuple[int, int]:
+        """The queries by which a block is judged."""
         middle = max(0, self.n_queries - _PROBES) // 2
-        queries = self.prepared(middle, min(self.n_queries, middle + _PROBES)).rows
-        share = self.depth / len(docs)
-        left = share_left(self.kernels, queries, docs.rows, axis, docs.scale, docs.bias, share)
-        return left > _MOST_LEFT + 4 * share
+        return middle, min(self.n_queries, middle + _PROBES)
+
+    def _sample(self, rows: Floats32, docs: Docs, axis: Floats32, most: int) -> Sampled:
+        return sample_scores(self.kernels, rows, docs.rows, axis, docs.scale, docs.bias, most)
+
+    @np.errstate(all="ignore")
+    def _tells_apart(self, docs: Docs, axis: Floats32, targets: Ints, scores: Floats) -> bool:
+        """Whether 8 bits tell most documents from the targets of a few queries."""
+        queries = self.prepared(*self._probes)
+        asked = targets[slice(*self._probes)] >= 0
+        level, _ = limits_of(scores[slice(*self._probes)], docs.unit, *queries[1:3])
+        scored, off = self._sample(queries.rows[asked], docs, axis, _SAMPLE // 4)
+        near = np.abs(scored - level[asked, None]) <= off
+        return len(near) > 0 and bool(np.median(near.mean(axis=1)) <= _MOST_LEFT / 2)
 
     def prepared_docs(self, block: MeasuredRows) -> Docs:
         """A block of documents, prepared for the product; in 8 bits where that is sooner."""
@@ -249,7 +354,10 @@ class SearchPlan:
         axis = block.coarse.axis if block.coarse else axis_of(docs.rows)
         if self._is_crowded(docs, axis):
             return docs
-        coarse = block.coarse or coarsen(self.kernels, docs.rows, axis, self.threads)
+        made = block.coarse or coarsen(self.kernels, docs.rows, axis, self.threads)
+        return self._with_codes(docs, made)
+
+    def _with_codes(self, docs: Docs, coarse: Coarse) -> Docs:
         signs = signs_of(docs.rows.shape[1])
         return Docs(*docs[:-1], coarse=self.kernels.CoarseBlock(docs.block, *coarse, signs))
 
@@ -265,6 +373,18 @@ class SearchPlan:
                 query_ids=self.query_ids,
                 doc_ids=self.doc_ids,
             )
+
+
+def _sample_size(n_docs: int) -> int:
+    """How many documents a block is judged by: fewer where it takes less time to search it."""
+    return min(_SAMPLE, max(_SAMPLE // 4, n_docs // 32))
+
+
+def _quantisable(block: MeasuredRows) -> Iterator[MeasuredRows]:
+    """Parts of a block: what it takes to quantise each stays small."""
+    step = max(1, _COARSE_BYTES // (PANEL * block.rows.shape[1])) * PANEL
+    for start in range(0, len(block.rows), step):
+        yield block.part(start, start + step)
 
 
 def search_settings(*, metric: str, zero: str, exclude: Any, **more: Any) -> dict[str, str]:
@@ -325,6 +445,8 @@ def plan(
     rows = kernels.fused_rows()
     depth = k if (lists or coarse) and k < _MOST_PRUNED and kernels.coarse_rows() else 0
     room = max(4 * depth + 1024, _COARSE_ROOM) if depth else 2 * min(k, _MOST_PRUNED) + 256
+    if not lists:
+        room //= 2  # numbers without scores
     tile = _tile(n_queries, columns, room, threads=n_threads, rows=max(rows, 1))
     if not rows:
         tile = min(tile, _FEW_QUERIES)

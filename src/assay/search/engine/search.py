@@ -11,13 +11,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Bytes, Floats, Ints, Ints32, VectorsLike, offsets_of
+from assay.arrays import Bytes, Floats, Floats32, Ints, Ints32, VectorsLike, offsets_of
 from assay.core import checks, order
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
 from assay.errors import ValueRangeError
 from assay.native import Engine
-from assay.native.signatures import BestK, DocHandle, QueryHandle
+from assay.native.signatures import BestK, CoarseHandle, DocHandle, QueryHandle
 from assay.search.engine.blas_scan import one_blas_thread, scan_top
 from assay.search.engine.blocks import ZERO_SCORE, Docs, MeasuredRows, prepare_docs
 from assay.search.engine.exclusion import Excluded
@@ -120,6 +120,10 @@ def _find(
         tops = nothing()
         if _search_raw(ready, ready.raw, tops[0], progress):
             return tops, ready.n_docs, 0
+    elif ready.stored_axis is not None and ready.n_docs is not None:
+        tops = nothing()
+        if _search_stored(ready, ready.stored_axis, tops, progress):
+            return tops, ready.n_docs, 0
     tops = nothing()
     return tops, *_search(ready, k, tops, progress)
 
@@ -138,6 +142,24 @@ def _search_raw(
         run_on(ready, tasks, control, progress)
         if block.is_odd():
             return False
+    return True
+
+
+def _search_stored(
+    ready: SearchPlan, axis: Floats32, tops: list[list[BestK]], progress: Progress | None
+) -> bool:
+    """Search documents that are quantised as they are stored; False as above."""
+    ready.check_docs(ready.n_docs or 0)
+    control = Control.new()
+    for n_docs, block, coarse in ready.stored_docs(axis):
+        if block.is_odd():
+            return False
+        tasks = [
+            partial(_scan_coarse, ready, top, tile, coarse, part)
+            for tile, parts in zip(ready.tiles(), tops, strict=True)
+            for top, part in zip(parts, ready.ranges(n_docs), strict=True)
+        ]
+        run_on(ready, tasks, control, progress)
     return True
 
 
@@ -220,6 +242,18 @@ def _scan(
     top.scan(ready.metric.code, queries, docs, *excluded, *part, *control)
 
 
+def _scan_coarse(
+    ready: SearchPlan,
+    top: BestK,
+    tile: tuple[int, int],
+    docs: CoarseHandle,
+    part: tuple[int, int],
+    control: Control,
+) -> None:
+    queries, excluded = ready.prepared(*tile).block, ready.excluded.part(*tile)
+    top.scan_coarse(ready.metric.code, queries, docs, *excluded, *part, *control)
+
+
 def _meet(
     ready: SearchPlan,
     k: int,
@@ -230,11 +264,11 @@ def _meet(
     control: Control,
 ) -> None:
     """Search one range of documents for one block of queries."""
+    if docs.coarse is not None:
+        _scan_coarse(ready, top, tile, docs.coarse, part, control)
+        return
     queries = ready.prepared(*tile)
     excluded = ready.excluded.part(*tile)
-    if docs.coarse is not None:
-        top.scan_coarse(ready.metric.code, queries.block, docs.coarse, *excluded, *part, *control)
-        return
     if ready.fused:
         _scan(ready, top, queries.block, excluded, docs.block, part, control)
         return

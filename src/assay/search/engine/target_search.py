@@ -2,7 +2,7 @@
 
 What certainly scores above the target is counted where it is found; the few documents that the
 product cannot tell from it are decided by canonical scores. The product is of 8-bit numbers where
-the documents were prepared.
+these tell most documents from the targets.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from assay.errors import IdError, ShapeError, UsageError, ValueRangeError
 from assay.native import Engine
 from assay.native.twins.search import limits_of
 from assay.search.engine.blas_scan import candidates_near
-from assay.search.engine.blocks import Docs, Queries
+from assay.search.engine.blocks import Docs, MeasuredRows, Queries
 from assay.search.engine.exclusion import Excluded
 from assay.search.engine.plan import SearchPlan, plan, search_settings
-from assay.search.engine.prepared import Prepared
 from assay.search.engine.search import run_on
 from assay.search.engine.workers import Control, Progress
 
@@ -157,16 +156,11 @@ def target_ranks(
         doc_ids=doc_ids,
         threads=threads,
         engine=engine,
-        coarse=_codes_pay(docs),
+        coarse=True,
     )
     found = _count_targets(ready, _targets(targets, ready), progress)
     made = search_settings(metric=metric, zero=zero, exclude=exclude, n_docs=found.n_docs)
     return replace(found, settings=made)
-
-
-def _codes_pay(docs: Any) -> bool:
-    """Whether 8 bits may be used: low-ranked targets gain nothing, so none are made for them."""
-    return isinstance(docs, Prepared)
 
 
 def _targets(targets: Any, ready: SearchPlan) -> Ints:
@@ -212,7 +206,7 @@ def _count_targets(ready: SearchPlan, targets: Ints, progress: Progress | None) 
     refuse_infinite(counts.scores)
     refuse_excluded_targets(ready.excluded, targets)
     control = Control.new()
-    for docs in [first] if first is not None else map(ready.prepared_docs, ready.blocks()):
+    for docs in _to_count(ready, counts, first):
         _count_block(ready, counts, docs, control, progress)
     _level_without_direction(ready, counts, n_docs)
     no_target = targets < 0
@@ -250,16 +244,26 @@ def count_against(
         exclude=exclude,
         query_ids=None,
         doc_ids=None,
-        coarse=_codes_pay(docs),
+        coarse=True,
         **options,
     )
     counts, control = _Counts.new(targets, scores), Control.new()
-    for block in ready.blocks():
-        _count_block(ready, counts, ready.prepared_docs(block), control, None)
+    for block in _to_count(ready, counts, None):
+        _count_block(ready, counts, block, control, None)
     return counts.above, counts.tied, counts.before
 
 
-def _score_targets(ready: SearchPlan, counts: _Counts) -> tuple[Docs | None, int]:
+_Block = tuple[MeasuredRows, Docs]
+
+
+def _to_count(ready: SearchPlan, counts: _Counts, first: _Block | None) -> Iterator[Docs]:
+    """All documents, block by block; `first` if one block holds all."""
+    blocks = ((block, ready.prepared_docs(block)) for block in ready.blocks())
+    for block, docs in [first] if first is not None else blocks:
+        yield from ready.counted_docs(block, docs, counts.targets, counts.scores)
+
+
+def _score_targets(ready: SearchPlan, counts: _Counts) -> tuple[_Block | None, int]:
     """Score every target canonically; the documents, if one block holds all; how many there are."""
     n_docs, seen, first = 0, 0, None
     for block in ready.blocks():
@@ -278,7 +282,7 @@ def _score_targets(ready: SearchPlan, counts: _Counts) -> tuple[Docs | None, int
                 local[here].astype(np.uint32),
             )
             counts.scores[start:stop][here] = scores
-        n_docs, seen, first = n_docs + len(docs), seen + 1, docs
+        n_docs, seen, first = n_docs + len(docs), seen + 1, (block, docs)
     return (first if seen == 1 else None), n_docs
 
 

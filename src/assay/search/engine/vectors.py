@@ -183,17 +183,20 @@ def window_rows(columns: int) -> int:
     return min(_MOST_ROWS, max(1, _WINDOW_BYTES // (4 * columns)))
 
 
-def raw_windows(matrix: Vectors) -> Iterator[Rows]:
+def raw_windows(matrix: Vectors, step: int | None = None) -> Iterator[Rows]:
     """Rows of a type that is `stored_as` it is, where they lie; a file's are mapped in parts."""
-    n_rows, columns = matrix.shape
-    in_memory = isinstance(matrix, np.ndarray) and matrix.flags.c_contiguous
-    most = _RAW_BYTES if in_memory else _WINDOW_BYTES
-    step = min(_MOST_ROWS, max(1, most // (matrix.dtype.itemsize * columns)))
-    if in_memory and not isinstance(matrix, np.memmap):
-        step = _MOST_ROWS
-    for start in range(0, n_rows, step):
+    for start in range(0, matrix.shape[0], step := step or _raw_rows(matrix)):
         values = matrix[start : start + step]
         yield Rows(values if lies_ready(values) else _bits_of(values), start, "docs")
+
+
+def _raw_rows(matrix: Vectors) -> int:
+    """How many rows are read at a time as they are stored."""
+    in_memory = isinstance(matrix, np.ndarray) and matrix.flags.c_contiguous
+    if in_memory and not isinstance(matrix, np.memmap):
+        return _MOST_ROWS
+    most = _RAW_BYTES if in_memory else _WINDOW_BYTES
+    return min(_MOST_ROWS, max(1, most // (matrix.dtype.itemsize * matrix.shape[1])))
 
 
 def _bits_of(values: Array) -> Array:

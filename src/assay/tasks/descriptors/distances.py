@@ -124,6 +124,7 @@ def _distances(left: Floats32, right: Floats32) -> Floats32:
 
 
 _GRID = 2.0**40
+_ROWS = 64
 
 
 def pair_distances(left: NDArray[Any], right: NDArray[Any], metric: str, scale: float) -> Floats:
@@ -137,22 +138,37 @@ def pair_distances(left: NDArray[Any], right: NDArray[Any], metric: str, scale: 
     """
     if metric == "hamming":
         return hamming_distances(left, right).astype(np.float64)
-    if metric == "cosine":
-        left, right = unit_rows(left), unit_rows(right)
-    a, b = left.astype(np.float64), right.astype(np.float64)
-    squares = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * (a @ b.T)
-    unit = scale / _GRID
-    return np.asarray(np.maximum(np.rint(squares / unit), 0.0) * unit)
+    a, b = _wide(left, metric), _wide(right, metric)
+    return _on_grid(_squares(a)[:, None] + _squares(b) - 2 * (a @ b.T), scale)
 
 
 def row_distances(left: NDArray[Any], right: NDArray[Any], metric: str, scale: float) -> Floats:
-    """Distances row by row, by the same arithmetic as all others."""
-    found = np.empty(len(left))
-    step = 256
-    for start in range(0, len(left), step):
-        rows = slice(start, start + step)
-        found[rows] = np.diagonal(pair_distances(left[rows], right[rows], metric, scale))
-    return found
+    """Distances row by row, by the same arithmetic as all others.
+
+    Products come from blocks: BLAS adds up those of fewer than 64 rows, and of a row alone, in
+    another order, and one distance of some thousands would stand elsewhere on the grid.
+    """
+    if metric == "hamming":
+        return hamming_apart(left, right).astype(np.float64)
+    a, b = _wide(left, metric), _wide(right, metric)
+    products = np.empty(len(a))
+    for start in range(0, len(a), _ROWS):
+        rows = slice(max(0, min(start, len(a) - _ROWS)), start + _ROWS)
+        products[rows] = np.diagonal(a[rows] @ b[rows].T)
+    return _on_grid(_squares(a) + _squares(b) - 2 * products, scale)
+
+
+def _wide(vectors: NDArray[Any], metric: str) -> Floats:
+    return unit_rows(vectors) if metric == "cosine" else vectors.astype(np.float64)
+
+
+def _squares(rows: Floats) -> Floats:
+    return np.asarray((rows * rows).sum(axis=1))
+
+
+def _on_grid(squares: Floats, scale: float) -> Floats:
+    unit = scale / _GRID
+    return np.asarray(np.maximum(np.rint(squares / unit), 0.0) * unit)
 
 
 def paired_distances(left: NDArray[Any], right: NDArray[Any], metric: str) -> Floats:
