@@ -27,6 +27,7 @@ from assay.search.engine.blas_scan import candidates_near
 from assay.search.engine.blocks import Docs, MeasuredRows, Queries
 from assay.search.engine.exclusion import Excluded
 from assay.search.engine.plan import SearchPlan, plan, search_settings
+from assay.search.engine.prepared import Prepared
 from assay.search.engine.search import run_on
 from assay.search.engine.workers import Control, Progress
 
