@@ -63,7 +63,7 @@ def commands(page: Path) -> list[Printed]:
 
 
 def _of_console(text: str) -> Iterator[Printed]:
-    joined = text.replace("\\\n", " ")
+    joined = re.sub(r"\s*\\\n\s*", " ", text)
     for part in re.split(r"^\$ ", joined, flags=re.M)[1:]:
         line, _, output = part.partition("\n")
         needs = _NEEDS.search(line)

@@ -26,6 +26,9 @@ LONG = {
     "assay bench --corpus stdlib --model bm25 --model tfidf --fusion rrf:bm25+tfidf"
     " -m nDCG@10 --save",
     "assay codes --demo codes-demo",
+    "assay codes --embeddings docs.npy --queries queries.npy --qrels qrels.tsv --doc-ids docs.txt"
+    " --query-ids queries.txt --k 10 --method sign asymmetric itq int8 mrl:64 mrl:128 pq:32"
+    " rabitq:1 --oversample 2 4 10 --chart curve.svg",
     "assay crossmodal --demo pairs-demo",
     "assay demo",
     "assay descriptors demo --descriptor ORB --strongest 60",

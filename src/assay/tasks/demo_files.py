@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from assay.arrays import Floats, Ints
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
+from assay.core.ranking import Ranking
 from assay.io.collections import Collection, write_collection
 from assay.io.writers import write_delimited
 from assay.tasks.codes.demo import write_vectors
@@ -148,7 +149,10 @@ def _logits(labels: Ints, signal: float, rng: np.random.Generator) -> NDArray[np
 def _write_places(folder: Path, labels: Ints, rng: np.random.Generator) -> None:
     """Lists of predicted places, where the places are, and who was where before."""
     ranked = {
-        name: np.argsort(-_logits(labels, signal, rng), axis=1)[:, :10].tolist()
+        name: Ranking.from_scores(_logits(labels, signal, rng))
+        .first(10)
+        .docs.reshape(-1, 10)
+        .tolist()
         for name, signal in (("top10", 2.0), ("top10_wot", 1.5))
     }
     users = rng.integers(N_USERS, size=(3, N_SAMPLES)).tolist()
