@@ -2,8 +2,8 @@
 
     python scripts/core_tests.py [--install [--lowest]] [--pure] [arguments for pytest]
 
-`--install` puts the checkout and what the tests need into this environment first, `--lowest` with the
-lowest versions that are allowed of what Assay needs. `--pure`: the package has no compiled kernels.
+`--install` puts the checkout and what the tests need into this environment first, `--lowest` with
+the lowest versions that are allowed of what Assay needs. `--pure`: there are no compiled kernels.
 """
 
 from __future__ import annotations

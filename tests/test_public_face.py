@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib.metadata import metadata
 
 import assay
 from assay import errors
@@ -97,10 +96,3 @@ def test_public_functions_take_keywords_after_the_second_argument():
         ]
         # `evaluate(run, qrels, measures)` and `check` read best with their third argument bare.
         assert len(positional) <= 3, name
-
-
-def test_the_package_names_its_authors_and_its_address():
-    found = metadata("assay")
-    assert found["Author"]
-    assert found["License-Expression"] == "Apache-2.0"
-    assert any(line.startswith("Repository, https://") for line in found.get_all("Project-URL"))

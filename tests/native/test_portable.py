@@ -1,4 +1,4 @@
-"""The search by compilers without the extensions of GCC: it is compiled, with the same answers."""
+"""The kernels by other compilers and for other systems, and what they may not hold."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,30 @@ def test_no_word_of_one_compiler_is_left_outside_its_guard(source):
         if line.startswith("# "):
             ours = str(NATIVE) in line
         assert not (ours and WORDS.search(line)), line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", ["x86_64-windows-gnu", "aarch64-macos", "x86_64-macos"])
+def test_kernels_compile_for_other_systems(tmp_path, monkeypatch, system):
+    """By the compiler in the package ziglang, which brings the headers of these systems."""
+    pytest.importorskip("ziglang")
+    monkeypatch.setenv("ZIG_GLOBAL_CACHE_DIR", str(tmp_path / "cache"))
+    command = [sys.executable, "-m", "ziglang", "c++", "-target", system, *FLAGS]
+    for source in NATIVE.glob("*.cpp"):
+        if not re.search(r"^binding|_(avx|neon)", source.name):
+            done = subprocess.run(
+                [*command, "-c", source, "-o", tmp_path / "kernel.o"],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert (done.returncode, done.stderr) == (0, ""), source.name
+
+
+def test_kernels_share_nothing_that_changes():
+    """Threads call them without a lock: what outlives a call is constant, and made once."""
+    lasting = r"^\s*(?:inline |extern )?(?:static|thread_local)\s+"
+    kept = re.compile(lasting + r"(?!const\b|constexpr\b)[^()]*[=;{]")
+    for path in [*NATIVE.glob("*.cpp"), *NATIVE.glob("*.hpp")]:
+        for line in path.read_text("utf-8").splitlines():
+            assert not kept.match(line), f"{path.name}: {line}"
