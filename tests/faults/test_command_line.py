@@ -434,4 +434,4 @@ def test_a_pipe_is_read_as_standard_input(folder):
         command, input=RUN.encode(), capture_output=True, check=False, timeout=PATIENCE
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    assert done.stdout == b"num_q                 \tall\t2\n"
+    assert done.stdout == b"num_q                 \tall\t1\n"
