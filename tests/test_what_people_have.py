@@ -199,3 +199,17 @@ def test_packages_resolve_without_an_import_of_their_own():
         assert name in dir(assay)
     with pytest.raises(UsageError):
         assay.report.make_report([])
+
+
+def test_frames_of_queries_and_tasks():
+    pytest.importorskip("pandas")
+    found = WANTED.differences("RR").to_frame()
+    assert found.columns.tolist() == ["query", "value_a", "value_b", "difference"]
+    assert found["difference"].tolist() == [0.5] * 8
+    tasks = assay.compare_tasks(
+        {"new": {"t": SCORES, "u": SCORES}, "old": {"t": SCORES, "u": SCORES}}, resamples=200
+    )
+    frame = tasks.to_frame()
+    assert frame["name"].tolist() == [one.name for one in tasks.standings]
+    assert frame["mean"].tolist() == [1.0, 1.0]
+    assert r"\begin{tabular}" in tasks.to_latex()

@@ -43,7 +43,10 @@ LINES = {
     "trec_eval qrels": ("trec_eval -q qrels.txt run.txt", "qrels.txt"),
     "predict": ("predict scores.npy -t targets.npy", "scores.npy"),
     "predict targets": ("predict scores.npy -t targets.npy", "targets.npy"),
-    "codes": ("codes --embeddings docs.npy --queries queries.npy -r rows.txt --bits 4 --k 2", "docs.npy"),
+    "codes": (
+        "codes --embeddings docs.npy --queries queries.npy -r rows.txt --bits 4 --k 2",
+        "docs.npy",
+    ),
     "tasks": ("tasks values.csv", "values.csv"),
 }
 

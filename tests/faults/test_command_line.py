@@ -426,3 +426,12 @@ def test_pipes_are_refused_in_words(folder, path):
     )
     assert done.returncode == 5
     assert b"A command reads standard input where '-' stands alone for a file" in done.stderr
+
+
+def test_a_pipe_is_read_as_standard_input(folder):
+    command = [*ASSAY, "trec_eval", "-m", "num_q", "qrels.txt", "-"]
+    done = subprocess.run(
+        command, input=RUN.encode(), capture_output=True, check=False, timeout=PATIENCE
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == b"num_q                 \tall\t1\n"

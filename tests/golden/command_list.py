@@ -908,6 +908,7 @@ COMMANDS: dict[str, Command] = {
     one.name: one
     for group in (
         _eval,
+        _trec_eval,
         _compare,
         _tasks,
         _rank,

@@ -105,7 +105,7 @@ def command(
     """What trec_eval 10.0 prints for judgments and a run, by its own flags and to the byte.
 
     The judgments come first. Measures of preferences, -D and -Z are not there; 'assay eval' has
-    intervals, other conventions and other formats.
+    other conventions and formats.
 
     \b
     Examples:

@@ -11,6 +11,7 @@ from assay.core.checks import check_cutoff
 from assay.core.ids import Ids
 from assay.core.text import signed
 from assay.display import plot_differences
+from assay.io.frames import build_frame
 from assay.tables.table import Cell, Table, as_text
 
 __all__ = ["QueryDifference", "QueryDifferences"]
@@ -67,6 +68,13 @@ class QueryDifferences:
     def plot(self) -> Any:
         """A chart of all queries, the largest win of a first; needs the extra `report`."""
         return plot_differences(self)
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """A row per query, as a pandas, polars or pyarrow data frame."""
+        names = ("query", "value_a", "value_b", "difference")
+        return build_frame(
+            {name: [getattr(row, name) for row in self.rows] for name in names}, backend
+        )
 
     def to_dict(self, n: int | None = None) -> dict[str, Any]:
         """Plain data for JSON: all queries, or the n largest wins and losses."""

@@ -28,6 +28,7 @@ from assay.core.checks import check_choice, name_few
 from assay.core.ids import Ids
 from assay.core.settings import as_settings, query_digest, setting_parts
 from assay.errors import MismatchError, UsageError
+from assay.io.frames import build_frame
 from assay.scoring.scores import SCHEMA_VERSION
 from assay.stats import (
     Interval,
@@ -43,7 +44,7 @@ from assay.stats import (
 from assay.stats.bounded import constant_ends
 from assay.stats.ranks import borda_points, ranks_of
 from assay.stats.samples import FEWEST
-from assay.tables.page import Page, html_page, text_page
+from assay.tables.page import Page, html_page, latex_page, text_page
 from assay.tables.table import Table
 
 __all__ = ["UNITS", "TaskComparison", "TaskPair", "TaskStanding", "compare_task_values"]
@@ -225,6 +226,16 @@ class TaskComparison:
     def page(self) -> Page:
         """Verdict, tables and the method as words and tables."""
         return task_page(self)
+
+    def to_frame(self, backend: str = "pandas") -> Any:
+        """A row per system, best mean first, as a pandas, polars or pyarrow data frame."""
+        rows = [self._standing_data(one) for one in self.standings]
+        plain = [name for name, value in rows[0].items() if not isinstance(value, dict | list)]
+        return build_frame({name: [row[name] for row in rows] for name in plain}, backend)
+
+    def to_latex(self) -> str:
+        """Verdict, tables and the method, for a paper."""
+        return latex_page(self.page())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; undefined numbers are None."""

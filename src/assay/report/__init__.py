@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 __all__ = ["Report", "RunRecord", "make_report"]
 
 
-def __getattr__(name: str) -> Any:
-    """Load charts when a report is first made: the layout of trec_eval needs none."""
-    if name not in ("Report", "make_report"):
-        raise AttributeError(f"module 'assay.report' has no attribute {name!r}")
-    return getattr(import_module("assay.report.report"), name)
+if not TYPE_CHECKING:  # else a checker would take any name for one that is there
+
+    def __getattr__(name: str) -> Any:
+        """Load charts when a report is first made: the layout of trec_eval needs none."""
+        if name not in ("Report", "make_report"):
+            raise AttributeError(f"module 'assay.report' has no attribute {name!r}")
+        return getattr(import_module("assay.report.report"), name)

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 __all__ = ["Aggregate", "Leaderboard", "QueryResults", "ResultDoc", "RunRecord", "rank_records"]
 
 
-def __getattr__(name: str) -> Any:
-    """Load comparisons and results when they are first used: `assay eval` needs none."""
-    if name not in __all__:
-        raise AttributeError(f"module 'assay.runs' has no attribute {name!r}")
-    home = "leaderboard" if name in ("Leaderboard", "rank_records") else "results"
-    return getattr(import_module(f"assay.runs.{home}"), name)
+if not TYPE_CHECKING:  # else a checker would take any name for one that is there
+
+    def __getattr__(name: str) -> Any:
+        """Load comparisons and results when they are first used: `assay eval` needs none."""
+        if name not in __all__:
+            raise AttributeError(f"module 'assay.runs' has no attribute {name!r}")
+        home = "leaderboard" if name in ("Leaderboard", "rank_records") else "results"
+        return getattr(import_module(f"assay.runs.{home}"), name)

@@ -52,7 +52,9 @@ def open(
     return Store(open_database(locate(url), create=create, read_only=read_only))
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'assay.store' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+if not TYPE_CHECKING:  # else a checker would take any name for one that is there
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'assay.store' has no attribute {name!r}")
+        return getattr(import_module(_HOME[name]), name)

@@ -11,11 +11,13 @@ if TYPE_CHECKING:
 __all__ = ["make_app", "serve"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'assay.web' has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # else a checker would take any name for one that is there
 
-    return getattr(
-        import_module("assay.web.app" if name == "make_app" else "assay.web.server"), name
-    )
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module 'assay.web' has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(
+            import_module("assay.web.app" if name == "make_app" else "assay.web.server"), name
+        )
