@@ -75,6 +75,7 @@ def _eval() -> Found:
             "all_trec": "coarse.run -r qrels.txt -m all_trec -q --format trec",
             "trec, skip, depth": "partial.run -r qrels.txt --format trec --missing skip --depth 7",
             "own measure in trec": f"{one} -m ERR@20 -m P@5 --format trec",
+            "model card": f"{one} -m nDCG@10 -m AP --format model-card",
             "empty skip": f"{one} -m {SOME} -q --json --empty skip",
             "empty zero": f"{one} -m {SOME} -q --json --empty zero",
             "empty error": f"{one} -m {SOME} --json --empty error",
@@ -848,6 +849,7 @@ def _rest() -> Found:
             "clean": "dense.run complete.txt -m RR --json",
             "beir": "few.run qrels.txt.gz -c beir --depth 5 --json",
             "text": "lexical.run qrels.txt",
+            "several": "lexical.run dense.run -r qrels.txt",
             "not a run": "qrels.txt qrels.txt --json",
         },
     )

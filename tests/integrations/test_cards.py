@@ -9,6 +9,7 @@ from assay import evaluate
 from assay.errors import FormatError, UsageError
 from assay.integrations import model_card, read_model_card
 from assay.runs.record import RunRecord
+from assay.runs.results import Aggregate
 
 QRELS = {f"q{i}": {"a": 1} for i in range(30)}
 RUN = {query: {"a": 2.0 if i % 3 else 0.5, "b": 1.0} for i, query in enumerate(QRELS)}
@@ -90,6 +91,17 @@ def test_what_is_no_card_is_refused(tmp_path, text, message):
     (tmp_path / "README.md").write_text(text)
     with pytest.raises(FormatError, match=message):
         read_model_card(tmp_path / "README.md")
+
+
+def test_a_second_average_of_a_measure_is_named_with_it():
+    own = Aggregate("RR", 0.25, average="macro")
+    found = yaml.safe_load(model_card([record(aggregates=[own])]).strip().strip("-"))
+    metrics = found["model-index"][0]["results"][0]["metrics"]
+    assert [(one["name"], one["type"]) for one in metrics[1:]] == [
+        ("RR", "rr"),
+        ("RR macro", "rr_macro"),
+    ]
+    assert metrics[2]["value"] == 0.25
 
 
 def test_a_card_is_of_one_model():

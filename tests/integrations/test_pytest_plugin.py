@@ -183,6 +183,16 @@ def test_other_settings_fail_unless_allowed():
     assert_not_worse(other, scores_of(0.8), "RR", allow_other_settings=True)
 
 
+def test_a_query_without_an_answer_is_a_loss_and_not_another_query():
+    qrels = {f"q{i}": {"rel": 1} for i in range(N)}
+    run = {query: {"rel": 1.0} for query in qrels}
+    whole = evaluate(run, qrels, "RR")
+    part = evaluate(dict(list(run.items())[:30]), qrels, "RR")
+    assert_not_worse(whole, part, "RR")
+    with pytest.raises(AssertionError, match="new is worse than baseline on RR"):
+        assert_not_worse(part, whole, "RR")
+
+
 def test_a_measure_that_the_baseline_lacks_is_named():
     with pytest.raises(UsageError, match="AP was not computed"):
         assert_not_worse(scores_of(0.8), scores_of(0.8), "AP")

@@ -101,6 +101,7 @@ def test_a_repeated_query_counts_once_and_a_changed_one_is_refused():
 def test_candidates_to_ignore_are_left_out():
     metric = RetrievalMetric("RR", ignore_index=-100)
     metric.update(torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[-100, 1, 0]]))
+    metric.update(torch.tensor([[0.9]]), torch.tensor([[-100]]))
     assert metric.compute().item() == 1.0
 
 

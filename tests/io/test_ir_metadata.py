@@ -104,6 +104,11 @@ def test_other_formats_have_no_place_for_it(ranking, tmp_path):
     assert not (tmp_path / "run.json").exists()
 
 
+def test_a_header_is_of_comments(ranking, tmp_path):
+    with pytest.raises(UsageError, match="begin with #"):
+        write_run(ranking, tmp_path / "run.txt", metadata="tag: x\n")
+
+
 def test_entries_of_a_file_go_before_what_is_found(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text("tag: other\nplatform:\n  hardware:\n    ram: 64 GB\nactor:\n  team: us\n")

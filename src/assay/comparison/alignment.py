@@ -27,6 +27,7 @@ from assay.scoring.scores import Scores, signature_of
 __all__ = [
     "Aligned",
     "align",
+    "answered_queries",
     "cluster_labels",
     "cluster_settings",
     "comparable",
@@ -75,7 +76,7 @@ def align(
     chosen, left_out = _choose_measures(systems, measures, known)
     _check_column(by, "by")
     _check_column(slices, "slices")
-    answered = [_answered_queries(scores) for scores in systems]
+    answered = [answered_queries(scores) for scores in systems]
     sizes = tuple(len(ids) for ids in answered)
     rows = _shared_rows(systems, answered, known)
     values = np.stack(
@@ -198,7 +199,7 @@ def _check_column(column: Any, what: str) -> None:
         raise UsageError(f"{what} is the name of one group column, a text; found {column!r}.")
 
 
-def _answered_queries(scores: Scores) -> Ids:
+def answered_queries(scores: Scores) -> Ids:
     """The queries that a system answers, without those that are missing and skipped.
 
     A run that answers only easy queries must not pass for one that answers all.

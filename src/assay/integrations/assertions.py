@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from assay.comparison.alignment import answered_queries
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.gate import Condition, worse_than_baseline
 from assay.core.checks import name_few
@@ -113,35 +114,26 @@ def _scores_of(given: Any) -> Scores:
 
 def _refuse_others(new: Scores, old: Scores, other_settings: bool) -> None:
     """Refuse scores that were made on other queries, or in another way."""
-    if new.conventions == old.conventions and new.query_set != old.query_set:
-        raise MismatchError(f"the queries differ: {'; '.join(_describe_queries(new, old))}.")
+    here, there = ({str(query) for query in answered_queries(one)} for one in (new, old))
+    if new.conventions == old.conventions and here != there:
+        only = (("new", here - there), ("baseline", there - here))
+        named = [
+            f"{len(own)} only in {where}: {name_few(sorted(own))}" for where, own in only if own
+        ]
+        raise MismatchError(f"the queries differ: {'; '.join(named)}.")
     if other_settings:
         return
-    here, there = ({**one.settings, "search": one.search} for one in (new, old))
+    now, before = ({**one.settings, "search": one.search} for one in (new, old))
     apart = [
-        f"{key} is {here.get(key) or 'not set'} and was {there.get(key) or 'not set'}"
-        for key in sorted({*here, *there})
-        if (here.get(key) or "") != (there.get(key) or "")
+        f"{key} is {now.get(key) or 'not set'} and was {before.get(key) or 'not set'}"
+        for key in sorted({*now, *before})
+        if (now.get(key) or "") != (before.get(key) or "")
     ]
     if apart:
         raise MismatchError(
             f"the signatures differ: {', '.join(apart)}. If that is the change to test, pass "
             "allow_other_settings=True."
         )
-
-
-def _describe_queries(new: Scores, old: Scores) -> Iterator[str]:
-    asked = [{str(query) for query in one.query_ids} for one in (new, old)]
-    answered = [
-        {str(query) for query, gone in zip(one.query_ids, one.missing, strict=True) if not gone}
-        for one in (new, old)
-    ]
-    for names, sets in (("", asked), ("answered ", answered)):
-        for where, own in (("new", sets[0] - sets[1]), ("baseline", sets[1] - sets[0])):
-            if own:
-                yield f"{len(own)} {names}only in {where}: {name_few(sorted(own))}"
-        if sets[0] != sets[1]:
-            return
 
 
 def _describe(comparison: Comparison) -> Iterator[str]:

@@ -23,7 +23,7 @@ from assay.runs.aggregates import aggregates_of_record
 from assay.runs.record import HasRecord, RunRecord, as_records
 from assay.runs.results import Aggregate
 
-__all__ = ["CardResult", "metric_name", "model_card", "read_model_card"]
+__all__ = ["CardResult", "metric_name", "model_card", "overall_means", "read_model_card"]
 
 _EDGE: Final = "---"
 _ARGS: Final = {"low": "low", "high": "high", "level": "level", "method": "method", "queries": "n"}
@@ -37,6 +37,16 @@ def metric_name(measure: str) -> str:
     ('nDCG_at_10', 'P_rel_2_at_5')
     """
     return re.sub(r"\W+", "_", measure.replace("@", "_at_")).replace("__", "_").strip("_")
+
+
+def overall_means(record: RunRecord) -> dict[str, Aggregate]:
+    """The numbers over all queries by measure; a second average of a measure is named with it."""
+    found: dict[str, Aggregate] = {}
+    for one in aggregates_of_record(record):
+        if one.is_overall and one.value is not None:
+            taken = one.measure in found
+            found[f"{one.measure} {one.average}" if taken else one.measure] = one
+    return found
 
 
 @dataclass(frozen=True)
@@ -88,19 +98,18 @@ def _result(
     named = record.dataset or dataset or "unnamed"
     where = {key: value for key, value in place.items() if value is not None}
     args = {} if record.scores is None else {"args": {"signature": record.scores.signature}}
-    overall = [one for one in aggregates_of_record(record) if one.is_overall]
     return {
         "task": {"type": record.task or "retrieval"},
         "dataset": {"type": dataset or named, "name": named, **where, **args},
-        "metrics": [_metric(one) for one in overall if one.value is not None],
+        "metrics": [_metric(name, one) for name, one in overall_means(record).items()],
     }
 
 
-def _metric(one: Aggregate) -> dict[str, Any]:
-    args = {key: getattr(one, name) for key, name in _ARGS.items()}
+def _metric(name: str, one: Aggregate) -> dict[str, Any]:
+    args = {key: getattr(one, field) for key, field in _ARGS.items()}
     return {
-        "type": metric_name(one.measure).lower(),
-        "name": one.measure,
+        "type": metric_name(name).lower(),
+        "name": name,
         "value": one.value,
         "args": {key: value for key, value in args.items() if value not in (None, "")},
     }

@@ -76,6 +76,8 @@ class RetrievalMetric(_base()):  # type: ignore[misc]
         scores, grades = _floats(preds), _floats(target)
         queries = _queries(scores, grades, indexes)
         kept = grades != (np.inf if self.ignore_index is None else self.ignore_index)
+        if not kept.any():
+            return
         hits = judge_rows(scores[kept], grades[kept], queries[kept], self.conventions)
         stream = Stream(self.measures, conventions=self.conventions)
         stream.add_hits(hits)

@@ -13,9 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from assay.errors import UsageError, need
-from assay.integrations.cards import metric_name
+from assay.integrations.cards import metric_name, overall_means
 from assay.report.report import make_report
-from assay.runs.aggregates import aggregates_of_record
 from assay.runs.record import HasRecord, RunRecord, fingerprint_files
 from assay.store.exports import write_records
 
@@ -84,13 +83,10 @@ def log_wandb(record: HasRecord, *, report: bool = True, **init: Any) -> str:
 
 
 def _metrics(record: RunRecord, joint: str) -> Iterator[tuple[str, float]]:
-    for one in aggregates_of_record(record):
-        if not one.is_overall or one.value is None:
-            continue
-        yield one.measure, one.value
-        for end, value in (("low", one.low), ("high", one.high), ("n", one.n)):
-            if value is not None:
-                yield f"{one.measure}{joint}{end}", float(value)
+    for name, one in overall_means(record).items():
+        ends = (("low", one.low), ("high", one.high), ("n", one.n))
+        yield name, one.value or 0.0
+        yield from ((f"{name}{joint}{end}", value) for end, value in ends if value is not None)
 
 
 def _params(record: RunRecord) -> dict[str, str]:

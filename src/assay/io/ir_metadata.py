@@ -64,6 +64,8 @@ def read_header(path: FilePath) -> str:
 def format_header(metadata: Mapping[str, Any] | str) -> str:
     """The lines of a header, from metadata or from another run's header."""
     if isinstance(metadata, str):
+        if not all(line.startswith("#") for line in metadata.splitlines()):
+            raise UsageError("The header of a run is lines that begin with #.")
         return metadata
     checks.require(metadata, Mapping, "metadata", "a dictionary")
     body = to_yaml(metadata).splitlines()
