@@ -19,11 +19,15 @@ PEERS = ("ranx", "ir_measures", "pytrec_eval")
 
 
 def replace_imports(text: str, peer: str) -> str:
-    """The text with the package taken from `assay.compat`, wherever it is imported."""
+    """The text with the package taken from `assay.compat`, wherever it is imported.
+
+    ranx has a module for each metric, Assay one for all.
+    """
     ours = f"assay.compat.{peer}"
     text = re.sub(rf"^(\s*)import {peer}$", rf"\1import {ours} as {peer}", text, flags=re.M)
     text = re.sub(rf"^(\s*)import {peer}(\.[\w.]+ as )", rf"\1import {ours}\2", text, flags=re.M)
-    return re.sub(rf"^(\s*)from {peer}\b", rf"\1from {ours}", text, flags=re.M)
+    text = re.sub(rf"^(\s*)from {peer}\b", rf"\1from {ours}", text, flags=re.M)
+    return re.sub(rf"from {ours}\.metrics\.\w+ import", f"from {ours}.metrics import", text)
 
 
 def run(peer: str, checkout: Path, options: list[str]) -> int:

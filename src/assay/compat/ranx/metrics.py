@@ -140,7 +140,7 @@ def as_lists(rows: Any, *, ranked: bool) -> dict[str, dict[str, float]]:
     for query, one in enumerate(rows):
         docs: dict[str, float] = {}
         for place, (doc, number) in enumerate(np.asarray(one).tolist()):
-            key = f"{doc} again at {place}" if ranked and str(doc) in docs else str(doc)
+            key = f"{doc}#{place}" if ranked and str(doc) in docs else str(doc)
             docs[key] = -float(place) if ranked else number
         made[str(query)] = docs
     return made
