@@ -6,4 +6,6 @@ binary_codes     cosine and Hamming neighbours as matrices, recall and nDCG of i
 keypoints        metrics of a keypoint experiment
 model_bench      top-k and recall of two embedding models
 pytrec_eval      RelevanceEvaluator and its parsers: one changed import
+ranx             Qrels, Run, evaluate, compare and fuse: one changed import
+ir_measures      measure objects, calc_aggregate, iter_calc: one changed import
 """
