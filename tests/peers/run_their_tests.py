@@ -36,7 +36,7 @@ def run(peer: str, checkout: Path, options: list[str]) -> int:
         shutil.copytree(checkout / "tests", Path(folder) / "tests")
         for path in Path(folder).rglob("*.py"):
             path.write_text(replace_imports(path.read_text("utf-8"), peer), "utf-8")
-        names = ["-o", "python_files=test_*.py *_test.py", "-p", "no:cacheprovider"]
+        names = ["-o", "python_files=test_*.py *_test.py *_tests.py", "-p", "no:cacheprovider"]
         command = [sys.executable, "-m", "pytest", "-q", *names, "tests", *options]
         return subprocess.run(command, cwd=folder, check=False).returncode
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import Final
 
 from assay.compat.ir_measures.measures import Measure, registry
-from assay.compat.pytrec_eval import default_parameters, supported_nicknames
+from assay.compat.pytrec_eval import PARAMETER_SHAPE, default_parameters, supported_nicknames
 from assay.core.text import did_you_mean
 
 __all__ = ["parse_measure", "parse_trec_measure"]
@@ -72,7 +71,7 @@ def parse_trec_measure(measure: str) -> list[Measure]:
     if measure in supported_nicknames:
         names = sorted(name for name in supported_nicknames[measure] if name in _TREC)
         return [one for name in names for one in parse_trec_measure(name)]
-    shape = re.fullmatch(r"(.+?)[._](\d+(?:\.\d+)?(?:,\d+(?:\.\d+)?)*)", measure)
+    shape = PARAMETER_SHAPE.fullmatch(measure)
     name, numbers = (measure, None) if measure in _TREC or shape is None else shape.groups()
     if name not in _TREC:
         raise ValueError(f"{measure} is not a name of trec_eval for which there is a measure.")
