@@ -68,6 +68,13 @@ def test_nothing_is_evaluated_where_nothing_is_there() -> None:
     assert ours.RelevanceEvaluator(QREL, {"map"}).evaluate({"other": {"d1": 1.0}}) == {}
 
 
+def test_parameters_that_are_given_replace_the_default_ones() -> None:
+    asked = ["ndcg_cut", "ndcg_cut.1,4", "ndcg_cut_15", "success"]
+    found = ours.RelevanceEvaluator(QREL, asked).evaluate(RUN)["q1"]
+    cuts = {"ndcg_cut_1", "ndcg_cut_4", "ndcg_cut_15"}
+    assert found.keys() == cuts | {"success_1", "success_5", "success_10"}
+
+
 def test_nicknames_hold_what_is_supported() -> None:
     found = ours.RelevanceEvaluator(QREL, {"official"}).evaluate(RUN)["q1"]
     assert {"map", "gm_map", "P_5", "P_1000", "iprec_at_recall_0.00", "num_q"} <= set(found)

@@ -19,11 +19,15 @@ PEERS = ("ranx", "ir_measures", "pytrec_eval")
 
 
 def replace_imports(text: str, peer: str) -> str:
-    """The text with the package taken from `assay.compat`, wherever it is imported."""
+    """The text with the package taken from `assay.compat`, wherever it is imported.
+
+    ranx has a module for each metric, Assay one for all.
+    """
     ours = f"assay.compat.{peer}"
     text = re.sub(rf"^(\s*)import {peer}$", rf"\1import {ours} as {peer}", text, flags=re.M)
     text = re.sub(rf"^(\s*)import {peer}(\.[\w.]+ as )", rf"\1import {ours}\2", text, flags=re.M)
-    return re.sub(rf"^(\s*)from {peer}\b", rf"\1from {ours}", text, flags=re.M)
+    text = re.sub(rf"^(\s*)from {peer}\b", rf"\1from {ours}", text, flags=re.M)
+    return re.sub(rf"from {ours}\.metrics\.\w+ import", f"from {ours}.metrics import", text)
 
 
 def run(peer: str, checkout: Path, options: list[str]) -> int:
@@ -32,7 +36,7 @@ def run(peer: str, checkout: Path, options: list[str]) -> int:
         shutil.copytree(checkout / "tests", Path(folder) / "tests")
         for path in Path(folder).rglob("*.py"):
             path.write_text(replace_imports(path.read_text("utf-8"), peer), "utf-8")
-        names = ["-o", "python_files=test_*.py *_test.py", "-p", "no:cacheprovider"]
+        names = ["-o", "python_files=test_*.py *_test.py *_tests.py", "-p", "no:cacheprovider"]
         command = [sys.executable, "-m", "pytest", "-q", *names, "tests", *options]
         return subprocess.run(command, cwd=folder, check=False).returncode
 

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from assay import Conventions, evaluate, parse, preset
+from assay.compat import ir_measures as compat
 
 ir_measures = pytest.importorskip("ir_measures")
 
@@ -99,3 +100,12 @@ def test_a_negative_grade_is_judged_there_and_to_be_ignored_here():
 def test_their_names_are_ours():
     for name in (*DESCENDING, *ASCENDING, *GDEVAL):
         assert parse(str(ir_measures.parse_measure(name)))
+
+
+@pytest.mark.parametrize("name", ["RBP(rel=1)", "RBP(rel=2,p=0.95)"])
+def test_rbp_is_that_of_cwl_eval(name):
+    pytest.importorskip("cwl")
+    run, qrels = data([0, 0, 1, 2, 3, 4], ties=True)
+    measure = compat.parse_measure(name)
+    found = {one.query_id: one.value for one in compat.iter_calc([measure], qrels, run)}
+    assert found == pytest.approx(theirs(name, run, qrels), abs=1e-12)

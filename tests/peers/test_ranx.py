@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from assay import evaluate, parse, preset
+from assay.compat import ranx as compat
 from assay.errors import MismatchError
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -93,3 +94,72 @@ def test_rbp_is_graded_without_a_limit_there():
     name = "RBP(graded=true,p=0.8)"
     assert evaluate(run, qrels, name, conventions=preset("ranx")).mean()[name] == pytest.approx(0.2)
     assert parse(name).definition.high == 1.0
+
+
+# assay.compat.ranx
+
+VALUES = (
+    *("hits", "hits@3", "hit_rate", "hit_rate@3", "precision", "precision@5", "recall", "recall@5"),
+    *("f1", "f1@4", "r-precision", "mrr", "mrr@3", "map", "map@5", "map@5-l2", "mrr-l3", "dcg@4"),
+    *("dcg", "dcg_burges@4", "ndcg", "ndcg@5", "ndcg@5-l2", "ndcg-l3", "ndcg_burges@5", "hits-l2"),
+    *("ndcg_burges-l2", "rbp.8", "rbp.95", "rbp.50-l2", "precision@5-l2", "f1@3-l2"),
+)
+FUSIONS = {
+    **{name: {} for name in ("sum", "min", "max", "med", "anz", "mnz", "isr", "log_isr")},
+    **{name: {"weights": [0.2, 0.8]} for name in ("wsum", "wmnz", "mixed", "w_bordafuse")},
+    "bordafuse": {},
+    "gmnz": {"gamma": 0.3},
+    "logn_isr": {"sigma": 0.2},
+    "rbc": {"phi": 0.8},
+    "rrf": {"k": 30},
+}
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_values_of_the_compatible_functions(ties):
+    run, qrels = data(ties)
+    for query in qrels:
+        qrels[query]["d0"] = -1
+    given = [(one.Qrels(qrels), one.Run(run)) for one in (ranx, compat)]
+    for theirs, mine in (given, [(qrels, run)] * 2):
+        wanted = ranx.evaluate(*theirs, list(VALUES), return_mean=False)
+        found = compat.evaluate(*mine, list(VALUES), return_mean=False)
+        for name in VALUES:
+            np.testing.assert_allclose(found[name], wanted[name], rtol=0, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["bpref", "bpref-l2"])
+def test_bpref_where_there_is_something_on_both_sides(name):
+    run, qrels = data(ties=True)
+    qrels = {query: {**docs, "d1": 3, "d2": 0} for query, docs in qrels.items()}
+    wanted = ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), name, return_mean=False)
+    found = compat.evaluate(compat.Qrels(qrels), compat.Run(run), name, return_mean=False)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("norm", [None, "min-max", "min-max-inverted", "sum", "zmuv", "rank"])
+@pytest.mark.parametrize("method", FUSIONS)
+def test_compatible_fusions(method, norm):
+    runs = [data(ties)[0] for ties in (False, True)]
+    wanted = ranx.fuse([ranx.Run(run) for run in runs], norm, method, dict(FUSIONS[method]))
+    found = compat.fuse([compat.Run(run) for run in runs], norm, method, dict(FUSIONS[method]))
+    assert found.name == wanted.name
+    for query in runs[0]:
+        assert found[query] == pytest.approx(dict(wanted[query]), rel=1e-12, abs=1e-12)
+
+
+def test_a_compatible_report():
+    (run, qrels), (other, _) = data(ties=False), data(ties=True)
+    metrics = ["map@10", "ndcg@5-l2"]
+    made = [
+        one.compare(
+            one.Qrels(qrels), [one.Run(run, name="a"), one.Run(other, name="b")], metrics, max_p=0.5
+        )
+        for one in (ranx, compat)
+    ]
+    assert str(made[0]).split() == str(made[1]).split()
+    wanted, found = (one.to_dict() for one in made)
+    assert found["a"]["win_tie_loss"] == wanted["a"]["win_tie_loss"]
+    for metric in metrics:
+        p = found["a"]["comparisons"]["b"][metric]
+        assert p == pytest.approx(wanted["a"]["comparisons"]["b"][metric], rel=1e-10)

@@ -7,4 +7,6 @@ keypoints        metrics of a keypoint experiment
 model_bench      top-k and recall of two embedding models
 pytrec_eval      RelevanceEvaluator and its parsers: one changed import
 trec_eval        what the program prints, by its own flags
+ranx             Qrels, Run, evaluate, compare and fuse: one changed import
+ir_measures      measure objects, calc_aggregate, iter_calc: one changed import
 """

@@ -23,6 +23,7 @@ from assay.scoring.scores import Scores
 from assay.scoring.trec_layout import trec_name
 
 __all__ = [
+    "PARAMETER_SHAPE",
     "RelevanceEvaluator",
     "compute_aggregated_measure",
     "default_parameters",
@@ -64,6 +65,7 @@ _PLAIN: Final = {
     "set_recall",
     "set_relative_P",
 }
+PARAMETER_SHAPE: Final = re.compile(r"(.+?)[._](\d+(?:\.\d+)?(?:,\d+(?:\.\d+)?)*)")
 _LEAST: Final = 1e-5  # what trec_eval takes for 0 in geometric means
 
 
@@ -176,12 +178,14 @@ def _refuse_other_than_dicts(given: object, name: str, kind: type) -> None:
 
 
 def _expand(measures: Iterable[str]) -> list[str]:
-    """Names as they stand in results, with nicknames and default parameters written out."""
-    names: dict[str, None] = {}
-    for asked in measures:
-        for one in sorted(supported_nicknames.get(asked, {asked})):
-            names |= dict.fromkeys(_with_parameters(one))
-    return list(names)
+    """Names as they stand in results, with nicknames and default parameters written out.
+
+    A name without parameters adds none where the same name has some.
+    """
+    asked = [one for name in measures for one in sorted(supported_nicknames.get(name, {name}))]
+    given = {found[1] for name in asked if (found := PARAMETER_SHAPE.fullmatch(name))}
+    names = (one for name in asked if name not in given for one in _with_parameters(name))
+    return list(dict.fromkeys(names))
 
 
 def _with_parameters(name: str) -> list[str]:
@@ -189,7 +193,7 @@ def _with_parameters(name: str) -> list[str]:
         return [f"{name}_{parameter}" for parameter in default_parameters[name]]
     if name in supported_measures:
         return [name]
-    found = re.fullmatch(r"(.+?)[._](\d+(?:\.\d+)?(?:,\d+(?:\.\d+)?)*)", name)
+    found = PARAMETER_SHAPE.fullmatch(name)
     if found is None or found[1] not in default_parameters:
         hint = did_you_mean(name, supported_measures)
         raise ValueError(f"unsupported measure {name}.{hint}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from assay.compat.ir_measures import measures, providers, util
 from assay.compat.ir_measures.measures import *  # noqa: F403
+from assay.compat.ir_measures.names import parse_measure, parse_trec_measure
 from assay.compat.ir_measures.providers import (
     DefaultPipeline,
     Evaluator,
@@ -21,8 +22,6 @@ from assay.compat.ir_measures.util import (
     Metric,
     Qrel,
     ScoredDoc,
-    parse_measure,
-    parse_trec_measure,
     read_trec_qrels,
     read_trec_run,
 )

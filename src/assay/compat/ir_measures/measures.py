@@ -136,6 +136,7 @@ class Measure:
     SUPPORTED_PARAMS: ClassVar[dict[str, ParamInfo]] = {}
     DEFAULT: ClassVar[float] = 0.0  # of a query that the run does not hold
     AGGREGATOR: ClassVar[type[MeanAgg] | type[SumAgg]] = MeanAgg
+    PIPELINE: ClassVar[Any] = None  # set by `providers`, which needs measures
 
     def __init__(self, **params: Any) -> None:
         self.params = params
@@ -203,9 +204,7 @@ class Measure:
 
     def evaluator(self, qrels: Any) -> Any:
         """Judgments against which runs are evaluated by this measure."""
-        from assay.compat.ir_measures.providers import DefaultPipeline  # which needs measures
-
-        return DefaultPipeline.evaluator([self], qrels)
+        return self.PIPELINE.evaluator([self], qrels)
 
 
 BaseMeasure = Measure

@@ -132,3 +132,4 @@ _HINTS: Final = {
 
 
 DefaultPipeline = FallbackProvider(registry.values())
+Measure.PIPELINE = DefaultPipeline

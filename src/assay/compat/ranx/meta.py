@@ -9,7 +9,8 @@ import numpy as np
 
 from assay.arrays import Floats
 from assay.compat.ranx.data_structures import Qrels, Report, Run
-from assay.compat.ranx.data_structures.report import Pairs
+from assay.compat.ranx.data_structures.lists import sort_docs
+from assay.compat.ranx.data_structures.report import SystemPairs
 from assay.compat.ranx.metrics import as_lists, score_queries
 from assay.stats import paired_test, tukey_hsd
 
@@ -55,10 +56,7 @@ def _lists(given: Any, *, ranked: bool) -> Mapping[str, Mapping[str, float]]:
         return given.in_order()
     if not isinstance(given, Mapping):
         return as_lists(given, ranked=ranked)
-    return {
-        query: dict(sorted(docs.items(), key=lambda item: item[1])[::-1])
-        for query, docs in given.items()
-    }
+    return {query: sort_docs(list(docs.items())[::-1]) for query, docs in given.items()}
 
 
 def _mean(values: Floats, with_std: bool) -> Any:
@@ -99,7 +97,7 @@ def compare(
         found = evaluate(qrels, run, names, False, make_comparable=make_comparable)
         values[run.name or f"run_{place}"] = found if len(names) > 1 else {names[0]: found}
     pairs = [(a, b) for a in values for b in values if a != b]
-    comparisons = Pairs({frozenset(pair): {} for pair in pairs})
+    comparisons = SystemPairs({frozenset(pair): {} for pair in pairs})
     for metric in names:
         scores = {model: found[metric] for model, found in values.items()}
         for pair, p in _test_pairs(scores, stat_test, n_permutations, random_seed).items():

@@ -125,7 +125,9 @@ def _dcg(metric: _Metric, grades: Lists, run: Lists) -> Floats:
     """The sum over which nDCG divides by the ideal one."""
     if not grades:
         return np.zeros(0)
-    hits = judge(as_ranking(run, _RULES), as_judgments(grades), conventions=_RULES)
+    hits = judge(
+        as_ranking(run, _RULES), as_judgments(grades), conventions=_RULES, allow_mismatch=True
+    )
     view = RankView(hits, gain_function("graded", gain=_GAINS[metric.name], gains=()), "order")
     rows = {query: row for row, query in enumerate(hits.query_ids)}
     return view.weigh(discount, metric.k or None)[[rows[query] for query in grades]]
@@ -140,7 +142,7 @@ def as_lists(rows: Any, *, ranked: bool) -> dict[str, dict[str, float]]:
     for query, one in enumerate(rows):
         docs: dict[str, float] = {}
         for place, (doc, number) in enumerate(np.asarray(one).tolist()):
-            key = f"{doc} again at {place}" if ranked and str(doc) in docs else str(doc)
+            key = f"{doc}#{place}" if ranked and str(doc) in docs else str(doc)
             docs[key] = -float(place) if ranked else number
         made[str(query)] = docs
     return made

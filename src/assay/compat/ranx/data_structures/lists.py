@@ -15,13 +15,14 @@ import numpy as np
 
 from assay.arrays import Floats
 from assay.compat import pytrec_eval
+from assay.core.order import rank_order
 from assay.errors import need
 from assay.io.atomic import atomic_write
 from assay.io.frames import build_frame
 from assay.io.json_text import parse_json
 from assay.io.streams import read_lines, read_text
 
-__all__ = ["Lists", "get_file_kind"]
+__all__ = ["DocumentLists", "get_file_kind", "sort_docs"]
 
 _KINDS = {"txt": "trec", "parq": "parquet"}
 
@@ -35,14 +36,20 @@ def get_file_kind(path: str, kind: str | None = None) -> str:
     return found
 
 
+def sort_docs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Documents by descending number; those with equal numbers stay as they came."""
+    order = rank_order(np.array([number for _, number in items], np.float64))
+    return dict(items[place] for place in order)
+
+
 def _refuse_lz4(path: str) -> None:
     raise NotImplementedError(
         f"{path}: assay.compat.ranx neither reads nor writes lz4. Use .json, .trec or .parquet."
     )
 
 
-class Lists:
-    """Lists of documents with numbers, one for each query."""
+class DocumentLists:
+    """DocumentLists of documents with numbers, one for each query."""
 
     NUMBER: ClassVar[type[int] | type[float]] = float
 
@@ -81,8 +88,7 @@ class Lists:
     def sort(self) -> None:
         """Order queries by id, and the documents of each by descending number."""
         self._lists = {
-            query: dict(sorted(self._lists[query].items(), key=lambda item: -item[1]))
-            for query in sorted(self._lists)
+            query: sort_docs(list(self._lists[query].items())) for query in sorted(self._lists)
         }
         self.sorted = True
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from assay.compat.ranx.data_structures.lists import Lists, get_file_kind
+from assay.compat.ranx.data_structures.lists import DocumentLists, get_file_kind
 from assay.errors import need
 
 __all__ = ["Qrels", "get_file_kind"]
 
 
-class Qrels(Lists):
+class Qrels(DocumentLists):
     """Grades of documents, whole numbers."""
 
     NUMBER: ClassVar = int

@@ -9,7 +9,7 @@ from assay.io.atomic import atomic_write
 from assay.io.frames import build_frame
 from assay.tables.latex import latex_text
 
-__all__ = ["Pairs", "Report", "metric_label"]
+__all__ = ["Report", "SystemPairs", "metric_label"]
 
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 _RAISED: Final = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖ۹ʳˢᵗᵘᵛʷˣʸᶻ"
@@ -41,7 +41,7 @@ def metric_label(metric: str) -> str:
     return _LABELS[name] + metric[len(name) :] if name else metric.upper()
 
 
-class Pairs(dict[frozenset[str], Any]):
+class SystemPairs(dict[frozenset[str], Any]):
     """Values of pairs of systems, whatever their order."""
 
     def __getitem__(self, pair: Any) -> Any:
@@ -56,7 +56,7 @@ class Report:
         self,
         model_names: list[str],
         results: dict[str, dict[str, float]],
-        comparisons: Pairs,
+        comparisons: SystemPairs,
         metrics: list[str],
         max_p: float,
         win_tie_loss: dict[tuple[str, str], dict[str, dict[str, int]]],

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, NoReturn, Self
 
-from assay.compat.ranx.data_structures.lists import Lists, get_file_kind
+from assay.compat.ranx.data_structures.lists import DocumentLists, get_file_kind
 from assay.compat.ranx.data_structures.qrels import Qrels
 
 __all__ = ["Run", "get_file_kind"]
 
 
-class Run(Lists):
+class Run(DocumentLists):
     """Scores of documents, and the values that `evaluate` found."""
 
     def __init__(
