@@ -155,6 +155,23 @@ def test_exported_runs_are_reproduced(assay: Any, folder: Path) -> None:
     assert "run.scores.measures.AP.mean" in changed.out
 
 
+def test_some_of_the_exported_runs_are_enough_if_their_inputs_are(assay: Any, folder: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    assert assay("eval", "run.txt", "-r", "qrels.txt", "--save", "--store", "s.db").code == 0
+    assert assay(*EVAL, "--save", "--store", "s.db").code == 0
+    exported = {"1": "one.json", "2": "two.json"}
+    for run, file in exported.items():
+        assert assay("runs", "export", run, "--store", "s.db", "-o", file).code == 0
+    assert assay("verify", "one.json").code == 0
+    part = assay("verify", "two.json")  # its command reads other.txt, which another run names
+    assert part.code == 1
+    assert "All runs of a command have to be exported." in part.out
+    assert assay("runs", "export", "--store", "s.db", "-o", "all.json").code == 0
+    whole = assay("verify", "all.json")
+    assert whole.code == 0, whole.out
+    assert "repeated: assay eval run.txt -r qrels.txt; assay eval run.txt other.txt" in whole.out
+
+
 # Strangers
 
 
@@ -212,6 +229,7 @@ def test_no_input_is_written_through(
         ("[1]", "expected the JSON of a result"),
         ("{}", "does not say how it was made"),
         ('{"command": "eval", "made_by": {}, "schema_version": 2}', "layout is version 2"),
+        ('{"command": "eval", "made_by": [], "schema_version": 2}', "layout is version 2"),
         ('{"command": "eval", "made_by": {}, "schema_version": 1}', "'version' is missing"),
         ('{"command": "eval", "made_by": [], "schema_version": 1}', "expected a table"),
         ('{"a": 1e999}', "beyond the range of a float"),

@@ -224,7 +224,7 @@ def _verify_result(
     if data.get("schema_version") != output.SCHEMA_VERSION:
         raise FormatError(
             f"{result}: its layout is version {data.get('schema_version')!r:.20}, this program "
-            f"reads {output.SCHEMA_VERSION}. It was made by assay {made.get('version')!r:.20}."
+            f"reads {output.SCHEMA_VERSION}. Verify it with the version of assay that wrote it."
         )
     check_against(made, _MADE_BY, f"{result}: made_by")
     inputs = place.find(made["inputs"], result)
@@ -391,28 +391,45 @@ def _verify_export(
     """Run the commands of exported runs again and compare every value of every query."""
     from assay import store
 
-    with tempfile.TemporaryDirectory(prefix="assay-verify-") as folder:
-        with store.open(os.path.join(folder, "stored.db")) as opened:
-            runs = opened.load(result)  # which checks the digest of each
-            stored = {run.name: _numbers_of(run) for run in runs}
-        inputs: dict[str, _Input] = {}
-        found: dict[str, Any] = {}
-        for batch in dict.fromkeys(run.batch for run in runs):
-            own = [run for run in runs if run.batch == batch]
-            mine = place.find(own[0].data, result)
-            for run in own[1:]:
-                mine += [one for one in place.find(run.data, result) if one not in mine]
-            inputs |= {one.path: one for one in mine}
-            found |= _run_again(own[0], mine, consent, result, outside=place.outside)
-    compared, differences = compare_results(stored, found, result)
+    with (
+        tempfile.TemporaryDirectory(prefix="assay-verify-") as folder,
+        store.open(os.path.join(folder, "stored.db")) as opened,
+    ):
+        runs = opened.load(result)  # which checks the digest of each
+        stored = {run.id: _numbers_of(run) for run in runs}
+    batches = {run.batch: [one for one in runs if one.batch == run.batch] for run in runs}
+    done = [_verify_batch(own, stored, result, place, consent) for own in batches.values()]
+    if len(done) == 1:
+        return done[0]
     return _Verification(
         result,
-        str(runs[0].versions.get("assay", "")) if runs else "",
-        "; ".join(dict.fromkeys(shlex.join(("assay", *run.command)) for run in runs)),
-        list(inputs.values()),
-        compared,
-        differences,
+        done[0].version if done else __version__,
+        "; ".join(one.command for one in done),
+        [one for each in done for one in each.inputs],
+        sum(one.compared for one in done),
+        [one for each in done for one in each.differences],
+        [f"{each.command}: {line}" for each in done for line in each.findings],
     )
+
+
+def _verify_batch(
+    runs: list[Run], stored: Mapping[int, Any], result: str, place: _Place, consent: Consent
+) -> _Verification:
+    """The runs that one command made."""
+    marks = {path: mark for run in runs for path, mark in run.data.items()}
+    inputs = place.find(marks, result)
+    version = str(runs[0].versions.get("assay", ""))
+    command = shlex.join(("assay", *runs[0].command))
+    try:
+        made = _run_again(runs[0], inputs, consent, result, outside=place.outside)
+    except (UsageError, click.ClickException):
+        raise
+    except AssayError as error:
+        lines = [f"it cannot be computed again: {error} All runs of a command have to be exported."]
+        return _Verification(result, version, command, inputs, findings=lines)
+    before = {run.name: stored[run.id] for run in runs}
+    found = {name: one for name, one in made.items() if name in before}
+    return _Verification(result, version, command, inputs, *compare_results(before, found, result))
 
 
 def _run_again(
