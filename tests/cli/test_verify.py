@@ -7,10 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from assay.cli import verify
-from assay.cli.verify import _leads_out
+from assay.cli import verified_inputs
+from assay.cli.verified_inputs import leads_out
 from assay.runs.reproduction import compare_results, compare_signatures
 from tests.golden.commands import COMMANDS, unmet
 from tests.golden.inputs import make_inputs
@@ -155,6 +156,36 @@ def test_exported_runs_are_reproduced(assay: Any, folder: Path) -> None:
     assert "run.scores.measures.AP.mean" in changed.out
 
 
+def test_some_of_the_exported_runs_are_enough_if_their_inputs_are(assay: Any, folder: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    assert assay("eval", "run.txt", "-r", "qrels.txt", "--save", "--store", "s.db").code == 0
+    assert assay(*EVAL, "--save", "--store", "s.db").code == 0
+    exported = {"1": "one.json", "2": "two.json"}
+    for run, file in exported.items():
+        assert assay("runs", "export", run, "--store", "s.db", "-o", file).code == 0
+    assert assay("verify", "one.json").code == 0
+    part = assay("verify", "two.json")  # its command reads other.txt, which another run names
+    assert part.code == 1
+    assert "All runs of a command have to be exported." in part.out
+    assert assay("runs", "export", "--store", "s.db", "-o", "all.json").code == 0
+    whole = assay("verify", "all.json")
+    assert whole.code == 0, whole.out
+    assert "repeated: assay eval run.txt -r qrels.txt; assay eval run.txt other.txt" in whole.out
+
+
+def test_an_exported_search_is_reproduced(assay: Any, folder: Path) -> None:
+    pytest.importorskip("sqlalchemy")
+    np.save("docs.npy", np.eye(6, dtype=np.float32))
+    np.save("queries.npy", np.eye(6, dtype=np.float32)[:3])
+    Path("rows.qrels").write_text("0 0 0 1\n1 0 2 1\n2 0 2 1\n")
+    line = ("rank", "queries.npy", "docs.npy", "-k", "4", "-r", "rows.qrels", "-o", "found.run")
+    assert assay(*line, "--save", "--store", "s.db").code == 0
+    before = Path("found.run").stat().st_mtime_ns
+    assert assay("runs", "export", "--store", "s.db", "-o", "runs.json").code == 0
+    assert assay("verify", "runs.json").code == 0
+    assert Path("found.run").stat().st_mtime_ns == before
+
+
 # Strangers
 
 
@@ -170,6 +201,7 @@ def test_exported_runs_are_reproduced(assay: Any, folder: Path) -> None:
         (["bench", "--corpus", "c", "--model", "py:os:system"], 2, "--allow-code"),
         (["bench", "--corpus", "c", "--model", "openai:x", "--base-url", "http://h/v1"], 2, "to h"),
         (["crossmodal", "--modality", "a=../x.npy"], 2, "none of its inputs"),
+        (["compare", "a", "b", "-r", "c", "--resamples", "9" * 15], 2, "may fill the memory"),
         (["eval", "run.txt", "-r", "qrels.txt", "--store", "mine.db"], 2, "names its own store"),
     ],
 )
@@ -196,7 +228,7 @@ def test_a_strangers_command_writes_nothing(
 def test_no_input_is_written_through(
     assay: Any, result: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify, "_COPIED", 0)  # large files are links
+    monkeypatch.setattr(verified_inputs, "_COPIED", 0)  # large files are links
     (folder / "verified.json").write_text("mine")
     stranger = {"bytes": 4, "sha256": "0"}
     change(result, lambda data: data["made_by"]["inputs"].update({"verified.json": stranger}))
@@ -212,6 +244,7 @@ def test_no_input_is_written_through(
         ("[1]", "expected the JSON of a result"),
         ("{}", "does not say how it was made"),
         ('{"command": "eval", "made_by": {}, "schema_version": 2}', "layout is version 2"),
+        ('{"command": "eval", "made_by": [], "schema_version": 2}', "layout is version 2"),
         ('{"command": "eval", "made_by": {}, "schema_version": 1}', "'version' is missing"),
         ('{"command": "eval", "made_by": [], "schema_version": 1}', "expected a table"),
         ('{"a": 1e999}', "beyond the range of a float"),
@@ -306,7 +339,7 @@ def test_a_signature_that_cannot_be_read_is_named() -> None:
     ],
 )
 def test_paths_that_lead_out(text: str, out: bool) -> None:
-    assert _leads_out(text) is out
+    assert leads_out(text) is out
 
 
 # Commands: one of each kind

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 from assay import __version__
 from assay.cli.progress import clear_progress
+from assay.core.on_demand import OnDemand
 from assay.core.text import Remark, mask_secrets, printable, short_remark
 from assay.errors import UsageError
 from assay.io.atomic import atomic_write
@@ -24,7 +25,10 @@ from assay.tables.page import Page, Words, brief_page, latex_page, markdown_page
 from assay.tables.table import Cell, Table, as_csv
 
 if TYPE_CHECKING:
+    from assay.io import fingerprints
     from assay.runs.record import RunRecord
+else:  # JSON alone needs it
+    fingerprints = OnDemand("assay.io.fingerprints")
 
 __all__ = [
     "DELIMITERS",
@@ -172,10 +176,8 @@ def _made_by() -> dict[str, Any]:
     files = list(_files_in(meta.get("assay.inputs", ()), typed) if typed else ())
     if not files:
         return {}
-    from assay.io.fingerprints import fingerprints
-
     words = [mask_secrets(one) for one in typed]
-    made = {"version": __version__, "arguments": words, "inputs": fingerprints(files)}
+    made = {"version": __version__, "arguments": words, "inputs": fingerprints.fingerprints(files)}
     return {"made_by": made}
 
 

@@ -65,6 +65,11 @@ class StoredCommand:
         finally:
             repeated_consent.reset(token)
 
+    @property
+    def resamples(self) -> int:
+        """How many resamples it asks for."""
+        return int(self._params.get("resamples") or 0)
+
     def texts(self) -> list[str]:
         """The texts of all its arguments and options."""
         return _texts(list(self._params.values()))

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import re
 import shlex
-import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -20,12 +18,17 @@ from assay import __version__
 from assay.cli import options, output
 from assay.cli.commands import Command
 from assay.cli.repeating import StoredCommand
-from assay.core.checks import name_few
+from assay.cli.verified_inputs import (
+    InputPlaces,
+    VerifiedInput,
+    leads_out,
+    own_folder,
+    with_paths,
+)
 from assay.core.text import printable
-from assay.errors import AssayError, FormatError, StorageError, UsageError
-from assay.io.fingerprints import fingerprints
+from assay.errors import AssayError, FormatError, UsageError
 from assay.io.json_text import check_against, parse_json
-from assay.io.streams import read_text, split_array
+from assay.io.streams import read_text
 from assay.runs.reproduction import Difference, compare_results, compare_signatures
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
@@ -36,11 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_MARK: Final = {
-    "type": "object",
-    "properties": {"bytes": {"type": "integer"}, "sha256": {"type": "string"}},
-    "required": ["bytes", "sha256"],
-}
 _MADE_BY: Final = {
     "type": "object",
     "properties": {
@@ -51,7 +49,7 @@ _MADE_BY: Final = {
     "required": ["version", "arguments", "inputs"],
 }
 _MOST: Final = 20  # rows of differences that are shown
-_COPIED: Final = 1 << 24  # bytes up to which an input is copied, not linked
+_RESAMPLES: Final = 1_000_000
 # Commands that are repeated from their inputs alone; an experiment names its own data.
 _VERIFIED: Final = (
     "bench",
@@ -109,7 +107,7 @@ def command(
       assay verify runs.json
     """
     output.refuse_input(file, result, *files)
-    place = _Place(files, folder, outside=outside)
+    place = InputPlaces(files, folder, outside=outside)
     data = parse_json(read_text(result), result)
     if not isinstance(data, dict):
         raise FormatError(f"{result}: expected the JSON of a result, found {data!r:.40}.")
@@ -120,31 +118,13 @@ def command(
 
 
 @dataclass(frozen=True)
-class _Input:
-    """A file that a result was made of, and where it was found."""
-
-    path: str
-    stored: Mapping[str, Any]
-    found: str
-    now: Mapping[str, Any]
-
-    @property
-    def is_same(self) -> bool:
-        return self.stored == self.now
-
-    def to_dict(self) -> dict[str, Any]:
-        marks = {"stored": dict(self.stored), "found": dict(self.now)}
-        return {"path": self.path, "file": self.found, "same": self.is_same, **marks}
-
-
-@dataclass(frozen=True)
 class _Verification:
     """What became of a result that was computed again."""
 
     result: str
     version: str
     command: str
-    inputs: list[_Input]
+    inputs: list[VerifiedInput]
     compared: int = 0
     differences: list[Difference] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
@@ -213,7 +193,7 @@ def _short(leaf: Any) -> str:
 
 
 def _verify_result(
-    data: dict[str, Any], result: str, place: _Place, consent: Consent
+    data: dict[str, Any], result: str, place: InputPlaces, consent: Consent
 ) -> _Verification:
     made = data.get("made_by")
     if made is None or "command" not in data:
@@ -224,11 +204,11 @@ def _verify_result(
     if data.get("schema_version") != output.SCHEMA_VERSION:
         raise FormatError(
             f"{result}: its layout is version {data.get('schema_version')!r:.20}, this program "
-            f"reads {output.SCHEMA_VERSION}. It was made by assay {made.get('version')!r:.20}."
+            f"reads {output.SCHEMA_VERSION}. Verify it with the version of assay that wrote it."
         )
     check_against(made, _MADE_BY, f"{result}: made_by")
     inputs = place.find(made["inputs"], result)
-    with _own_folder(inputs, made["arguments"]) as (arguments, renamed, apart):
+    with own_folder(inputs, made["arguments"]) as (arguments, renamed, apart):
         stored = _load(arguments, consent, result, outside=place.outside)
         about: dict[str, Any] = {
             "result": result,
@@ -244,7 +224,7 @@ def _verify_result(
             raise UsageError(f"{result} is not computed again: {error}") from None
         except AssayError as error:
             return _Verification(**about, findings=[f"it cannot be computed again: {error}"])
-    compared, differences = compare_results(_renamed(data, renamed), found, result)
+    compared, differences = compare_results(with_paths(data, renamed), found, result)
     about["findings"] = compare_signatures(data.get("signature"), found.get("signature"))
     return _Verification(**about, compared=compared, differences=differences)
 
@@ -259,8 +239,13 @@ def _load(
             f"{result}: what {stored.name!r} prints is not verified; what these print is: "
             f"{', '.join(_VERIFIED)}."
         )
+    if stored.resamples > _RESAMPLES:
+        raise UsageError(
+            f"{result} asks for {stored.resamples:,} resamples, which may fill the memory; up to "
+            f"{_RESAMPLES:,} are computed again."
+        )
     stored.check(consent, result)
-    leading = [text for text in stored.texts() if "://" not in text and _leads_out(text)]
+    leading = [text for text in stored.texts() if "://" not in text and leads_out(text)]
     if leading and not outside:
         raise UsageError(
             f"{result} names {printable(leading[0])!r}, which is none of its inputs. Add --outside "
@@ -276,160 +261,80 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-# Inputs
-
-
-class _Place:
-    """Where inputs are looked for."""
-
-    def __init__(self, files: Sequence[str], folder: str, *, outside: bool) -> None:
-        if not os.path.isdir(folder):
-            raise StorageError(f"{folder} is not a folder.")
-        self._marks = fingerprints(files)
-        self._folder = folder
-        self.outside = outside
-
-    def find(self, inputs: Mapping[str, Any], result: str) -> list[_Input]:
-        """Where each input is, and what it is now; an error names those that are not there."""
-        for path, mark in inputs.items():
-            check_against(mark, _MARK, f"{result}: made_by: inputs: {path}")
-        found = {path: self._locate(path, mark) for path, mark in inputs.items()}
-        absent = [path for path, file in found.items() if not file]
-        if absent:
-            raise StorageError(
-                f"{result} was made of {len(inputs)} files, of which {len(absent)} are not here: "
-                f"{name_few(absent)}. Name them after {result}, or say --folder DIR"
-                + (", or --outside to read what lies elsewhere." if _any_out(absent) else ".")
-            )
-        here = {path: os.path.abspath(file) for path, file in found.items() if file}
-        now = {path: fingerprints([file])[file] for path, file in here.items()}
-        return [_Input(path, mark, here[path], now[path]) for path, mark in inputs.items()]
-
-    def _locate(self, path: str, mark: Mapping[str, Any]) -> str | None:
-        file = split_array(path)[0]
-        name = PurePath(file).name
-        given = [one for one, own in self._marks.items() if own == mark]
-        given += [one for one in self._marks if PurePath(one).name == name]
-        inside = [os.path.join(self._folder, name if _leads_out(file) else file)]
-        inside += [file] if self.outside else []
-        return next((one for one in (*given, *inside) if os.path.isfile(one)), None)
-
-
-def _any_out(paths: Iterable[str]) -> bool:
-    return any(map(_leads_out, paths))
-
-
-def _leads_out(text: str) -> bool:
-    """Whether a text may name a file outside the folder where a command runs."""
-    parts = re.split("[=:,]", text.replace("\\", "/"))
-    return any(part.startswith(("/", "~")) or ".." in PurePath(part).parts for part in parts)
-
-
-@contextlib.contextmanager
-def _own_folder(
-    inputs: Sequence[_Input], arguments: Sequence[str]
-) -> Iterator[tuple[list[str], dict[str, str], str]]:
-    """A folder with the inputs alone, large ones as links, made the current one.
-
-    Gives the arguments as they hold there, which inputs have other paths in it, because their own
-    would lead out of it, and a folder apart for output, where no link can lead to a file of the
-    user. All others keep their paths, so that names in results are the same.
-    """
-    with tempfile.TemporaryDirectory(prefix="assay-verify-") as whole:
-        folder, apart = Path(whole, "inputs"), Path(whole, "output")
-        folder.mkdir()
-        apart.mkdir()
-        renamed = {}
-        for number, one in enumerate(inputs):
-            path = inner = split_array(one.path)[0]
-            if _leads_out(path):
-                kept = [part for part in PurePath(path).parts if part.strip("/\\.~")]
-                inner = renamed[path] = os.path.join(f"input{number}", *kept[-3:])
-            _link(folder / inner, one)
-        with contextlib.chdir(folder):
-            yield [_replace(word, renamed) for word in arguments], renamed, str(apart)
-
-
-def _link(target: Path, one: _Input) -> None:
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.exists():
-            return
-        if os.path.getsize(one.found) <= _COPIED:
-            shutil.copyfile(one.found, target)  # readers of folders pass links over
-        else:
-            target.symlink_to(one.found)
-    except (OSError, ValueError) as error:
-        raise StorageError(
-            f"The input {one.path!r:.80} has no place of its own: {error}."
-        ) from None
-
-
-def _replace(text: str, renamed: Mapping[str, str]) -> str:
-    for old in sorted(renamed, key=len, reverse=True):
-        text = text.replace(old, renamed[old])
-    return text
-
-
-def _renamed(data: Any, renamed: Mapping[str, str]) -> Any:
-    """The same data with the paths that inputs had while it was computed again."""
-    if not renamed:
-        return data
-    if isinstance(data, dict):
-        return {_replace(key, renamed): _renamed(one, renamed) for key, one in data.items()}
-    if isinstance(data, list):
-        return [_renamed(one, renamed) for one in data]
-    return _replace(data, renamed) if isinstance(data, str) else data
-
-
 # Runs that a store exported
 
 
 def _verify_export(
-    data: dict[str, Any], result: str, place: _Place, consent: Consent
+    data: dict[str, Any], result: str, place: InputPlaces, consent: Consent
 ) -> _Verification:
     """Run the commands of exported runs again and compare every value of every query."""
     from assay import store
 
-    with tempfile.TemporaryDirectory(prefix="assay-verify-") as folder:
-        with store.open(os.path.join(folder, "stored.db")) as opened:
-            runs = opened.load(result)  # which checks the digest of each
-            stored = {run.name: _numbers_of(run) for run in runs}
-        inputs: dict[str, _Input] = {}
-        found: dict[str, Any] = {}
-        for batch in dict.fromkeys(run.batch for run in runs):
-            own = [run for run in runs if run.batch == batch]
-            mine = place.find(own[0].data, result)
-            for run in own[1:]:
-                mine += [one for one in place.find(run.data, result) if one not in mine]
-            inputs |= {one.path: one for one in mine}
-            found |= _run_again(own[0], mine, consent, result, outside=place.outside)
-    compared, differences = compare_results(stored, found, result)
+    with (
+        tempfile.TemporaryDirectory(prefix="assay-verify-") as folder,
+        store.open(os.path.join(folder, "stored.db")) as opened,
+    ):
+        loaded = opened.load(result)  # which checks the digest of each
+        runs = [run for run in loaded if run.status == "finished"]
+        stored = {run.id: _numbers_of(run) for run in runs}
+    if not runs:
+        raise UsageError(f"{result}: it holds no finished run, and so no numbers.")
+    batches = {run.batch: [one for one in runs if one.batch == run.batch] for run in runs}
+    done = [_verify_batch(own, stored, result, place, consent) for own in batches.values()]
+    if len(done) == 1:
+        return done[0]
     return _Verification(
         result,
-        str(runs[0].versions.get("assay", "")) if runs else "",
-        "; ".join(dict.fromkeys(shlex.join(("assay", *run.command)) for run in runs)),
-        list(inputs.values()),
-        compared,
-        differences,
+        done[0].version,
+        "; ".join(one.command for one in done),
+        [one for each in done for one in each.inputs],
+        sum(one.compared for one in done),
+        [one for each in done for one in each.differences],
+        [f"{each.command}: {line}" for each in done for line in each.findings],
     )
 
 
+def _verify_batch(
+    runs: list[Run], stored: Mapping[int, Any], result: str, place: InputPlaces, consent: Consent
+) -> _Verification:
+    """The runs that one command made."""
+    marks = {path: mark for run in runs for path, mark in run.data.items()}
+    inputs = place.find(marks, result)
+    version = str(runs[0].versions.get("assay", ""))
+    command = shlex.join(("assay", *runs[0].command))
+    try:
+        made = _run_again(runs[0], inputs, consent, result, outside=place.outside)
+    except (UsageError, click.ClickException):
+        raise
+    except AssayError as error:
+        lines = [f"it cannot be computed again: {error} All runs of a command have to be exported."]
+        return _Verification(result, version, command, inputs, findings=lines)
+    before = {run.name: stored[run.id] for run in runs}
+    found = {name: one for name, one in made.items() if name in before}
+    return _Verification(result, version, command, inputs, *compare_results(before, found, result))
+
+
 def _run_again(
-    run: Run, inputs: list[_Input], consent: Consent, result: str, *, outside: bool
+    run: Run, inputs: list[VerifiedInput], consent: Consent, result: str, *, outside: bool
 ) -> dict[str, Any]:
     """The numbers of the runs that the command of a run makes, by name."""
     from assay import store
 
     if not run.command:
         raise UsageError(f"{result}: run {run.name!r} was not saved by a command.")
-    with _own_folder(inputs, run.command) as (arguments, _, apart):
+    with own_folder(inputs, run.command) as (arguments, _, apart):
         again = _load(arguments, consent, result, outside=outside)
         with _quiet():
-            target = {"target": f"{apart}/found.run"} if again.name == "rank" else {}
+            target = _target(again, apart)
             again.run(consent, save=True, store=f"{apart}/again.db", **target)
         with store.open(f"{apart}/again.db", create=False) as opened:
             return {one.name: _numbers_of(one) for one in opened.runs(status="finished")}
+
+
+def _target(again: StoredCommand, folder: str) -> dict[str, str]:
+    """The file that a search has to write, under its own name, which the run has, too."""
+    named = [PurePath(one).name for one in again.writes()]
+    return {"target": os.path.join(folder, named[0])} if again.name == "rank" and named else {}
 
 
 def _numbers_of(run: Run) -> dict[str, Any]:

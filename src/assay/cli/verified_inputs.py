@@ -1,0 +1,169 @@
+"""Inputs of a result that is computed again: where they are, and a folder that holds nothing else.
+
+A result may come from a stranger, so that what it names is read only where the user says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any, Final
+
+from assay.core.checks import name_few
+from assay.errors import StorageError
+from assay.io.fingerprints import fingerprints
+from assay.io.json_text import check_against
+from assay.io.streams import split_array
+
+__all__ = ["InputPlaces", "VerifiedInput", "leads_out", "own_folder", "with_paths"]
+
+_MARK: Final = {
+    "type": "object",
+    "properties": {"bytes": {"type": "integer"}, "sha256": {"type": "string"}},
+    "required": ["bytes", "sha256"],
+}
+_CACHE: Final = "ASSAY_CACHE"
+_COPIED: Final = 1 << 24  # bytes up to which an input is copied, not linked
+
+
+@dataclass(frozen=True)
+class VerifiedInput:
+    """A file that a result was made of, and where it was found."""
+
+    path: str
+    stored: Mapping[str, Any]
+    found: str
+    now: Mapping[str, Any]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether it is the file that it was."""
+        return self.stored == self.now
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        marks = {"stored": dict(self.stored), "found": dict(self.now)}
+        return {"path": self.path, "file": self.found, "same": self.is_same, **marks}
+
+
+class InputPlaces:
+    """Where inputs are looked for."""
+
+    def __init__(self, files: Sequence[str], folder: str, *, outside: bool) -> None:
+        if not os.path.isdir(folder):
+            raise StorageError(f"{folder} is not a folder.")
+        self._marks = fingerprints(files)
+        self._folder = folder
+        self.outside = outside
+
+    def find(self, inputs: Mapping[str, Any], result: str) -> list[VerifiedInput]:
+        """Where each input is, and what it is now; an error names those that are not there."""
+        for path, mark in inputs.items():
+            check_against(mark, _MARK, f"{result}: made_by: inputs: {path}")
+        found = {path: self._locate(path, mark) for path, mark in inputs.items()}
+        absent = [path for path, file in found.items() if not file]
+        if absent:
+            raise StorageError(
+                f"{result} was made of {len(inputs)} files, of which {len(absent)} are not here: "
+                f"{name_few(absent)}. Name them after {result}, or say --folder DIR"
+                + (", or --outside to read what lies elsewhere." if _any_out(absent) else ".")
+            )
+        here = {path: os.path.abspath(file) for path, file in found.items() if file}
+        now = {path: fingerprints([file])[file] for path, file in here.items()}
+        return [VerifiedInput(path, mark, here[path], now[path]) for path, mark in inputs.items()]
+
+    def _locate(self, path: str, mark: Mapping[str, Any]) -> str | None:
+        file = split_array(path)[0]
+        name = PurePath(file).name
+        given = [one for one, own in self._marks.items() if own == mark]
+        given += [one for one in self._marks if PurePath(one).name == name]
+        inside = [os.path.join(self._folder, name if leads_out(file) else file)]
+        inside += [file] if self.outside else []
+        return next((one for one in (*given, *inside) if os.path.isfile(one)), None)
+
+
+def _any_out(paths: Iterable[str]) -> bool:
+    return any(map(leads_out, paths))
+
+
+def leads_out(text: str) -> bool:
+    """Whether a text may name a file outside the folder where a command runs."""
+    parts = re.split("[=:,]", text.replace("\\", "/"))
+    return any(part.startswith(("/", "~")) or ".." in PurePath(part).parts for part in parts)
+
+
+@contextlib.contextmanager
+def own_folder(
+    inputs: Sequence[VerifiedInput], arguments: Sequence[str]
+) -> Iterator[tuple[list[str], dict[str, str], str]]:
+    """A folder with the inputs alone, large ones as links, made the current one.
+
+    Gives the arguments as they hold there, which inputs have other paths in it, because their own
+    would lead out of it, and a folder apart for output, where no link can lead to a file of the
+    user. All others keep their paths, so that names in results are the same.
+    """
+    with tempfile.TemporaryDirectory(prefix="assay-verify-") as whole:
+        folder, apart = Path(whole, "inputs"), Path(whole, "output")
+        folder.mkdir()
+        apart.mkdir()
+        renamed = {}
+        for number, one in enumerate(inputs):
+            path = inner = split_array(one.path)[0]
+            if leads_out(path):
+                kept = [part for part in PurePath(path).parts if part.strip("/\\.~")]
+                inner = renamed[path] = os.path.join(f"input{number}", *kept[-3:])
+            _link(folder / inner, one)
+        with contextlib.chdir(folder), _own_cache(str(apart)):
+            yield [_replace(word, renamed) for word in arguments], renamed, str(apart)
+
+
+@contextlib.contextmanager
+def _own_cache(folder: str) -> Iterator[None]:
+    """Vectors of texts that a stranger names do not go into the cache of the user."""
+    before = os.environ.get(_CACHE)
+    os.environ[_CACHE] = folder
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_CACHE]
+        else:
+            os.environ[_CACHE] = before
+
+
+def _link(target: Path, one: VerifiedInput) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.exists():
+            return
+        if os.path.getsize(one.found) <= _COPIED:
+            shutil.copyfile(one.found, target)  # readers of folders pass links over
+        else:
+            target.symlink_to(one.found)
+    except (OSError, ValueError) as error:
+        raise StorageError(
+            f"The input {one.path!r:.80} has no place of its own: {error}."
+        ) from None
+
+
+def _replace(text: str, renamed: Mapping[str, str]) -> str:
+    for old in sorted(renamed, key=len, reverse=True):
+        text = text.replace(old, renamed[old])
+    return text
+
+
+def with_paths(data: Any, renamed: Mapping[str, str]) -> Any:
+    """The same data with the paths that inputs had while it was computed again."""
+    if not renamed:
+        return data
+    if isinstance(data, dict):
+        return {_replace(key, renamed): with_paths(one, renamed) for key, one in data.items()}
+    if isinstance(data, list):
+        return [with_paths(one, renamed) for one in data]
+    return _replace(data, renamed) if isinstance(data, str) else data
