@@ -133,6 +133,9 @@ class Conventions:
         for key in wanted:
             if key not in known:
                 raise ConventionError(_unknown("convention", key, sorted(known)))
+        own = [getattr(self, key) for key in wanted]
+        if own == list(wanted.values()) and all(map(_same_type, own, wanted.values())):
+            return self
         changed = replace(self, **wanted)
         if changed == self or "preset" in wanted or self.preset == "custom":
             return changed
@@ -204,6 +207,10 @@ def _parse_part(part: str) -> tuple[str, Any]:
     if not value.isdecimal() or len(value) > 18:
         raise ConventionError(f"depth in a signature is 'all' or a number, found {value!r}.")
     return key, int(value)
+
+
+def _same_type(one: object, other: object) -> bool:
+    return type(one) is type(other)
 
 
 def _unknown(what: str, found: object, known: list[str] | tuple[str, ...]) -> str:

@@ -371,11 +371,14 @@ class Ranking:
         scores = self.scores
         if precision == "float32" and self.precision != "float32":
             scores = _as_float32(scores)
-        by_rank = order.sort_rows(self.offsets, scores, self._tie_priority(tiebreak, scores))
+        docs = self.docs
+        if tiebreak == "index" or (scores[1:] == scores[:-1]).any():
+            by_rank = order.sort_rows(self.offsets, scores, self._tie_priority(tiebreak, scores))
+            docs, scores = docs[by_rank], scores[by_rank]
         return replace(
             self,
-            given_docs=self.docs[by_rank],
-            given_scores=scores[by_rank],
+            given_docs=docs,
+            given_scores=scores,
             in_order=True,
             tiebreak=tiebreak,
             precision=precision,

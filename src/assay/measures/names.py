@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Iterable, Sequence
+from functools import cache, lru_cache
 from typing import Final
 
 from assay.core.numbers import is_decimal, parse_number, parse_whole
@@ -104,24 +104,28 @@ def parse_many(measures: MeasuresLike) -> tuple[Measure, ...]:
         items = list(measures)
     else:
         raise MeasureError(f"A measure is a text such as 'nDCG@10', found {measures!r}.")
-    found = [m for item in items for m in _expand(item)]
+    registered = tuple(REGISTRY)
+    found = [m for item in items for m in _expand(item, registered)]
     if not found:
         raise MeasureError("No measure was given. Name at least one, e.g. nDCG@10.")
     return tuple(dict.fromkeys(found))
 
 
-def _expand(item: MeasureLike) -> list[Measure]:
+def _expand(item: MeasureLike, registered: tuple[str, ...]) -> Sequence[Measure]:
     if isinstance(item, Measure):
         return [item]
     if is_foreign(item):
         return [from_ir_measures(item)]
-    text = _checked_text(item)
+    return _named(_checked_text(item), registered)
+
+
+@lru_cache(1024)
+def _named(text: str, registered: tuple[str, ...]) -> tuple[Measure, ...]:
+    """What a text names while just these measures are registered."""
     if text.strip().lower() in GROUPS:
-        return [parse(name) for name in GROUPS[text.strip().lower()]]
+        return tuple(map(parse, GROUPS[text.strip().lower()]))
     trec = _trec_list(text.strip())
-    if trec is not None:
-        return trec
-    return [parse(part) for part in _split_outside_parentheses(text)]
+    return tuple(map(parse, _split_outside_parentheses(text)) if trec is None else trec)
 
 
 def _checked_text(item: object) -> str:

@@ -38,7 +38,9 @@ FLAG_CAP = Param(None, "flag", "divide by min(k, R) instead of R", convention="r
 
 def ratio(top: Floats, bottom: Floats | Ints | int) -> Floats:
     """top / bottom, and 0 where the bottom is 0."""
-    below = np.broadcast_to(bottom, top.shape)
+    if isinstance(bottom, int) and bottom > 0:
+        return top / bottom
+    below = np.asarray(bottom)
     share: Floats = np.divide(top, below, out=np.zeros(top.shape), where=below > 0)
     return share
 

@@ -254,6 +254,7 @@ nb::tuple coarsen_of(Matrix<float> rows, In<float> axis, In<float> signs, int th
 
 nb::tuple coarsen_raw(RawBlock& docs, In<float> axis, In<float> signs, int threads) {
     const ExactRows& rows = docs.view().exact;
+    require(coarse_kernels().measure != nullptr, "no product of 8-bit numbers on this machine");
     nb::tuple made = coarsen_rows({rows.rows, rows.stored, rows.count, rows.columns}, axis, signs, threads, &docs.measuring());
     docs.end_measuring();
     return made;

@@ -5,7 +5,7 @@
 namespace assay {
 
 const CoarseKernels& plain_coarse_kernels() {
-    static const CoarseKernels kernels = {1, kNoLimits, 0, true, nullptr, quantise, measure_rows, nullptr};
+    static const CoarseKernels kernels = {1, kNoLimits, 0, true, nullptr, quantise, nullptr, nullptr};
     return kernels;
 }
 

@@ -8,6 +8,7 @@
 
 #include "coarse_kernels.hpp"
 #include "eight_floats.hpp"
+#include "measure.hpp"
 #include "quantise.hpp"
 
 namespace {
@@ -190,6 +191,24 @@ void multiply_pairs(const float* queries, const float* docs, size_t columns, con
             products[i] = multiply_rows(query, row(docs, pairs.docs[i]), columns);
             ++i;
         }
+    }
+}
+
+// Square norms, summed in eight lanes; `first` is the number of the first row.
+inline void measure_rows(const float* rows, size_t count, size_t columns, const Measuring& measuring, size_t first) {
+    for (size_t row = 0; row < count; ++row, rows += columns) {
+        Eight sums = {}, others = {};
+        size_t at = 0;
+        for (; at + 2 * kTogether <= columns; at += 2 * kTogether) {
+            const Eight left = eight_at(rows + at), right = eight_at(rows + at + kTogether);
+            sums += left * left;
+            others += right * right;
+        }
+        float rest[2 * kTogether] = {};
+        std::memcpy(rest, rows + at, (columns - at) * sizeof(float));
+        sums += eight_at(rest) * eight_at(rest);
+        others += eight_at(rest + kTogether) * eight_at(rest + kTogether);
+        measure(measuring, first + row, sum_of(sums + others));
     }
 }
 

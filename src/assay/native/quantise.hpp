@@ -13,7 +13,6 @@
 
 #include "coarse_kernels.hpp"
 #include "eight_floats.hpp"
-#include "measure.hpp"
 
 namespace {
 
@@ -188,24 +187,6 @@ inline void quantise(const float* rows, size_t count, size_t columns, Turn turn,
         rotate(turned.data(), width);
         quantise_row(turned.data(), padded, columns, limits, codes.data(), out.step[row], out.residual[row], out.norm[row]);
         std::memcpy(out.codes + row * width, codes.data(), width);
-    }
-}
-
-// Square norms, summed in eight lanes; `first` is the number of the first row.
-inline void measure_rows(const float* rows, size_t count, size_t columns, const Measuring& measuring, size_t first) {
-    for (size_t row = 0; row < count; ++row, rows += columns) {
-        Eight sums = {}, others = {};
-        size_t at = 0;
-        for (; at + 2 * kTogether <= columns; at += 2 * kTogether) {
-            const Eight left = eight_at(rows + at), right = eight_at(rows + at + kTogether);
-            sums += left * left;
-            others += right * right;
-        }
-        float rest[2 * kTogether] = {};
-        std::memcpy(rest, rows + at, (columns - at) * sizeof(float));
-        sums += eight_at(rest) * eight_at(rest);
-        others += eight_at(rest + kTogether) * eight_at(rest + kTogether);
-        measure(measuring, first + row, sum_of(sums + others));
     }
 }
 

@@ -98,12 +98,14 @@ def score(
 def _too_small_grades(hits: Hits, measures: tuple[Measure, ...]) -> list[str]:
     """A remark on grades such as 0.5, which no measure with the threshold 1 counts as relevant."""
     some = hits.pool_grade[(hits.pool_grade > 0) & (hits.pool_grade < 1)]
+    if not len(some):
+        return []
     limits: dict[Measure, Any] = {
         measure: dict(measure.params).get("rel", measure.definition.params["rel"].default)
         for measure in measures
         if "rel" in measure.definition.params
     }
-    blind = [str(m) for m, limit in limits.items() if len(some) and some.min() < limit <= 1]
+    blind = [str(m) for m, limit in limits.items() if some.min() < limit <= 1]
     if not blind:
         return []
     return [
