@@ -25,7 +25,7 @@ class _Modules:
         self.found |= {name: one for name, one in sys.modules.items() if name[:5] != "test_"}
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)  # which is set up before `pytester`, and ends after it
 def modules() -> Iterator[_Modules]:
     """What runs import stays: pytester forgets it, and kernels cannot be loaded twice."""
     kept = _Modules()
