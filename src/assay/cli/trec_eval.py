@@ -102,9 +102,9 @@ def _hidden(flag: str, name: str) -> Decorator[Any]:
 def command(
     *, qrels: str, run: str, asked: tuple[str, ...], no_summary: bool, **flags: Any
 ) -> None:
-    """What trec_eval 10.0 prints for judgments and a run, by its own flags and to the byte.
+    """What trec_eval prints, by its own flags.
 
-    The judgments come first. Measures of preferences, -D and -Z are not there; 'assay eval' has
+    That is trec_eval 10.0, to the byte. The judgments come first. Measures of preferences, -D and -Z are not there; 'assay eval' has
     other conventions and formats.
 
     \b
