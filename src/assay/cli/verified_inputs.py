@@ -142,10 +142,11 @@ def _link(target: Path, one: VerifiedInput) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.exists():
             return
-        if os.path.getsize(one.found) <= _COPIED:
-            shutil.copyfile(one.found, target)  # readers of folders pass links over
-        else:
-            target.symlink_to(one.found)
+        if os.path.getsize(one.found) > _COPIED:
+            with contextlib.suppress(OSError):  # not every system makes links for everybody
+                target.symlink_to(one.found)
+                return
+        shutil.copyfile(one.found, target)  # readers of folders pass links over
     except (OSError, ValueError) as error:
         raise StorageError(
             f"The input {one.path!r:.80} has no place of its own: {error}."

@@ -299,7 +299,8 @@ def _verify_batch(
 ) -> _Verification:
     """The runs that one command made."""
     marks = {path: mark for run in runs for path, mark in run.data.items()}
-    inputs = place.find(marks, result)
+    files = {path: mark for path, mark in marks.items() if _is_fingerprint(mark)}
+    inputs = place.find(files, result)
     version = str(runs[0].versions.get("assay", ""))
     command = shlex.join(("assay", *runs[0].command))
     try:
@@ -312,6 +313,11 @@ def _verify_batch(
     before = {run.name: stored[run.id] for run in runs}
     found = {name: one for name, one in made.items() if name in before}
     return _Verification(result, version, command, inputs, *compare_results(before, found, result))
+
+
+def _is_fingerprint(mark: Any) -> bool:
+    """Whether it is that of a file; a run that was saved from Python may have its own."""
+    return isinstance(mark, dict) and {"bytes", "sha256"} <= mark.keys()
 
 
 def _run_again(
