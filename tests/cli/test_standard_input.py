@@ -83,6 +83,16 @@ def test_the_same_numbers_as_from_the_file(inputs, assay, feed, name):
     assert "kept" not in found.out + found.err
 
 
+def test_what_came_in_by_standard_input_cannot_be_verified(inputs, assay, feed):
+    feed((inputs / "run.txt").read_bytes())
+    answer = assay("eval", "-", "-r", "qrels.txt", "--json")
+    (inputs / "result.json").write_text(answer.out)
+    assert set(json.loads(answer.out)["made_by"]["inputs"]) == {"-", "qrels.txt"}
+    done = assay("verify", "result.json", "run.txt")
+    assert done.code == 5
+    assert "standard input, which cannot be read again" in done.err
+
+
 @pytest.mark.parametrize("ending", ["csv", "tsv", "json", "jsonl", "npz", "parquet", "txt.gz"])
 def test_the_format_is_told_by_the_content(folder, assay, feed, ending):
     if ending == "parquet":

@@ -177,8 +177,9 @@ def _made_by() -> dict[str, Any]:
     if not files:
         return {}
     words = [mask_secrets(one) for one in typed]
-    made = {"version": __version__, "arguments": words, "inputs": fingerprints.fingerprints(files)}
-    return {"made_by": made}
+    marks = fingerprints.fingerprints(files)
+    inputs = {as_typed(file): marks[file] for file in files}
+    return {"made_by": {"version": __version__, "arguments": words, "inputs": inputs}}
 
 
 # Where a result goes does not belong to how it is made.
@@ -209,7 +210,11 @@ def _files_in(paths: Iterable[str], typed: Sequence[str]) -> Iterator[str]:
     """
     here = os.path.join(os.getcwd(), "")
     for given in paths:
-        near = given.startswith(here) and not any(given in word for word in typed)
+        near = (
+            given.startswith(here)
+            and not isinstance(given, StandardInput)
+            and not any(given in word for word in typed)
+        )
         path = given.removeprefix(here) if near else given
         if os.path.isfile(split_array(path)[0]):
             yield path

@@ -104,8 +104,8 @@ def command(
 ) -> None:
     """What trec_eval prints, by its own flags.
 
-    That is trec_eval 10.0, to the byte. The judgments come first. Measures of preferences, -D and -Z are not there; 'assay eval' has
-    other conventions and formats.
+    That is trec_eval 10.0, to the byte. The judgments come first. Measures of preferences, -D
+    and -Z are not there; 'assay eval' has other conventions and formats.
 
     \b
     Examples:

@@ -66,6 +66,11 @@ class InputPlaces:
         """Where each input is, and what it is now; an error names those that are not there."""
         for path, mark in inputs.items():
             check_against(mark, _MARK, f"{result}: made_by: inputs: {path}")
+        if "-" in inputs:
+            raise StorageError(
+                f"{result} was made of standard input, which cannot be read again. "
+                "Compute it from a file, then it can be verified."
+            )
         found = {path: self._locate(path, mark) for path, mark in inputs.items()}
         absent = [path for path, file in found.items() if not file]
         if absent:
