@@ -55,12 +55,12 @@ _SOURCE = Path(assay.__file__).parent
 
 def _doors() -> dict[str, ast.Module]:
     """The modules that any name opens while the program runs."""
-    trees = {str(path): ast.parse(path.read_text("utf-8")) for path in _SOURCE.rglob("*.py")}
+    texts = {str(path): path.read_text("utf-8") for path in _SOURCE.rglob("*.py")}
+    trees = {name: ast.parse(text) for name, text in texts.items() if "__getattr__" in text}
     return {
         name: tree
         for name, tree in trees.items()
-        if "__getattr__" in ast.unparse(tree)
-        and any(getattr(one, "name", "") == "__getattr__" for one in _functions(tree))
+        if any(getattr(one, "name", "") == "__getattr__" for one in _functions(tree))
     }
 
 
@@ -72,7 +72,7 @@ def _functions(tree: ast.Module) -> Iterator[ast.stmt]:
 
 def test_checkers_do_not_see_the_doors_that_any_name_opens():
     doors = _doors()
-    assert len(doors) == 5
+    assert len(doors) == 6
     for name, tree in doors.items():
         hidden = [
             one

@@ -52,7 +52,7 @@ class ExecutorSuite:
     def test_our_errors_come_back_as_they_are(self, executor: Executor):
         with pytest.raises(ShapeError, match=r"^x has no shape\.$"):
             list(executor.map(tasks.refuse, [("x",)]))
-        with pytest.raises(MissingPackageError, match="pip install 'assay\\[none\\]'"):
+        with pytest.raises(MissingPackageError, match=r'pip install "assay-eval\[none\]"'):
             list(executor.map(tasks.lack, [()]))
 
     def test_other_errors_tell_where_they_happened(self, executor: Executor):

@@ -40,9 +40,11 @@ _HOME: Final = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'assay.integrations' has no attribute {name!r}")
-    value = getattr(import_module(f"assay.integrations.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # else a checker would take any name for one that is there
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'assay.integrations' has no attribute {name!r}")
+        value = getattr(import_module(f"assay.integrations.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
