@@ -12,6 +12,7 @@ from assay.errors import AssayError
 from assay.tasks.codes import evaluate_codes, make_encoder
 from assay.tasks.codes.quantisers import parse_spec, rabitq_of, spec_encoder
 
+SLOW = pytest.mark.slow
 FEW = {"k": [5], "resamples": 200}
 METRICS = ("cosine", "dot", "l2")
 
@@ -151,7 +152,7 @@ def test_rabitq_rounds_to_nearly_the_best_direction():
 
 @pytest.mark.parametrize("method", ["pq:4", "rabitq:1", "rabitq:3", "asymmetric", "int4", "mrl:6"])
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("power", [-400, 100, 400])
+@pytest.mark.parametrize("power", [-400, *(pytest.param(n, marks=SLOW) for n in (100, 400))])
 def test_the_size_of_the_numbers_changes_nothing(docs, queries, metric, method, power):
     if method == "pq:4":
         pytest.importorskip("faiss")
