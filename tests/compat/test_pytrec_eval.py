@@ -24,13 +24,17 @@ def test_its_own_example() -> None:
     }
 
 
-def _random_data(chance: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
+# Negative grades make the package's own G loop for ever.
+_NOT_NEGATIVE = ("G", "Rndcg", "binG", "infAP", "ndcg_rel")
+
+
+def _random_data(chance: random.Random, least: int) -> tuple[dict[str, Any], dict[str, Any]]:
     docs = [f"d{i}" for i in range(chance.randint(1, 25))]
 
     def some() -> list[str]:
         return chance.sample(docs, chance.randint(0, len(docs)))
 
-    qrel = {f"q{i}": {doc: chance.randint(-1, 3) for doc in some()} for i in range(5)}
+    qrel = {f"q{i}": {doc: chance.randint(least, 3) for doc in some()} for i in range(5)}
     run = {f"q{i}": {doc: float(chance.randint(0, 5)) for doc in some()} for i in range(6)}
     return qrel, run
 
@@ -41,7 +45,7 @@ def test_numbers_are_those_of_the_package(measure: str) -> None:
     chance = random.Random(measure)
     for level, judged_only in ((1, False), (2, False), (1, True)):
         for _ in range(4):
-            qrel, run = _random_data(chance)
+            qrel, run = _random_data(chance, 0 if measure in _NOT_NEGATIVE else -1)
             want = theirs.RelevanceEvaluator(qrel, {measure}, level, judged_only).evaluate(run)
             found = ours.RelevanceEvaluator(qrel, {measure}, level, judged_only).evaluate(run)
             assert found.keys() == want.keys()
@@ -83,7 +87,7 @@ def test_nicknames_hold_what_is_supported() -> None:
     assert everything["Rprec_mult_1.00"] == everything["Rprec"]
 
 
-@pytest.mark.parametrize("name", ["infAP", "G", "binG", "Rndcg", "ndcg_rel", "nothing", "map_x"])
+@pytest.mark.parametrize("name", ["prefs_simp", "map_avgjg", "nothing", "map_x"])
 def test_what_is_not_there_is_said(name: str) -> None:
     with pytest.raises(ValueError, match=f"unsupported measure {name}"):
         ours.RelevanceEvaluator(QREL, {name})

@@ -1,8 +1,7 @@
 """pytrec_eval's names and shapes over Assay's scoring: `import assay.compat.pytrec_eval as ...`.
 
-The numbers are those of trec_eval (ties by descending id, scores as 32-bit floats). Of trec_eval's
-measures the experimental infAP, G, binG, ndcg_rel and Rndcg are not there, and neither are the
-preference and several-assessor families; asking for one says so.
+The numbers are those of trec_eval (ties by descending id, scores as 32-bit floats). The families of
+preferences and of several assessors are not there; asking for one says so.
 Source: pytrec_eval 0.5 (Van Gysel and de Rijke, SIGIR 2018), its module and its tests.
 """
 
@@ -15,7 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from assay.compat.trec_eval import at_level
+from assay.compat.trec_eval import at_level, trec_only_values
+from assay.core.conventions import preset
 from assay.core.text import did_you_mean
 from assay.measures import parse, parse_many
 from assay.scoring.evaluate import evaluate
@@ -90,7 +90,8 @@ _DERIVED: Final[dict[str, tuple[tuple[str, ...], Callable[[Mapping[str, float]],
         lambda values: 2 * values["num_rel_ret"] - values["num_ret"],
     ),
 }
-supported_measures: Final = frozenset({*_PLAIN, *default_parameters, *_DERIVED})
+_ONLY_THERE: Final = frozenset({"G", "Rndcg", "binG", "infAP", "ndcg_rel"})
+supported_measures: Final = frozenset({*_PLAIN, *default_parameters, *_DERIVED, *_ONLY_THERE})
 _SET: Final = frozenset(name for name in supported_measures if name.startswith("set_"))
 _COUNTS: Final = frozenset({"runid", "num_q", "num_ret", "num_rel", "num_rel_ret"})
 _OFFICIAL: Final = {"map", "gm_map", "Rprec", "bpref", "recip_rank", "iprec_at_recall", "P"}
@@ -126,21 +127,27 @@ class RelevanceEvaluator:
             return {}
         if self._judged_only:
             run = {query: keep_judged(docs, self._qrels[query]) for query, docs in run.items()}
-        return self._name_values(self._score(run), list(run))
+        qrels = {query: self._qrels[query] for query in run}
+        names = [name for name in self._names if name in _ONLY_THERE]
+        rules = preset("trec_eval_9")
+        only = trec_only_values(qrels, run, names, rules=rules, level=self._level) if names else {}
+        return self._name_values(self._score(run, qrels), only, list(run))
 
-    def _score(self, run: Run) -> Scores | None:
+    def _score(self, run: Run, qrels: Qrel) -> Scores | None:
         """The scores under trec_eval's own conventions; None where no measure needs them."""
         needed = dict.fromkeys(
-            part for name in self._names for part in _DERIVED.get(name, ((name,),))[0]
+            part
+            for name in self._names
+            if name not in _ONLY_THERE
+            for part in _DERIVED.get(name, ((name,),))[0]
         )
         measures = tuple(at_level(parse(_own_name(name)), self._level) for name in needed)
         if not measures:
             return None
-        qrels = {query: self._qrels[query] for query in run}
         return evaluate(run, qrels, measures, conventions="trec_eval_9", allow_mismatch=True)
 
     def _name_values(
-        self, scores: Scores | None, queries: list[str]
+        self, scores: Scores | None, only: Mapping[str, Mapping[str, float]], queries: list[str]
     ) -> dict[str, dict[str, float]]:
         own = {} if scores is None else {trec_name(one): one for one in scores.measures}
         rows = {} if scores is None else {id_: row for row, id_ in enumerate(scores.query_ids)}
@@ -151,6 +158,7 @@ class RelevanceEvaluator:
                 for name, measure in own.items()
                 if scores is not None
             }
+            values |= {name: found[query] for name, found in only.items()}
             for name in self._names:
                 if name in _DERIVED:
                     values[name] = _DERIVED[name][1](values)

@@ -18,7 +18,7 @@ import numpy as np
 
 from assay.arrays import Floats, Ints, offsets_of
 from assay.compat.trec_only import FORMULAS, QueryList, relstring
-from assay.core.conventions import preset
+from assay.core.conventions import Conventions, preset
 from assay.core.hits import Hits, judge
 from assay.core.text import did_you_mean
 from assay.errors import MeasureError, MismatchError
@@ -29,7 +29,7 @@ from assay.scoring.evaluate import score
 from assay.scoring.scores import GEOMETRIC_FLOOR
 from assay.scoring.trec_layout import TrecColumn, trec_lines
 
-__all__ = ["at_level", "trec_eval"]
+__all__ = ["at_level", "trec_eval", "trec_only_values"]
 
 _CUTS: Final = "5,10,15,20,30,100,200,500,1000"
 _TENTHS: Final = "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1"
@@ -155,6 +155,17 @@ def trec_eval(
     return trec_lines(hits.query_ids, columns, per_query=per_query, summary=summary)
 
 
+def trec_only_values(
+    qrels: QrelsLike, run: RunLike, names: Iterable[str], *, rules: Conventions, level: int
+) -> dict[str, dict[str, float]]:
+    """For each of these measures that only trec_eval has, its value of each judged query."""
+    hits = judge(as_ranking(run, rules), as_judgments(qrels), conventions=rules)
+    answers = _Answers(hits, hits.n_ret, level, 0, "")
+    ids = list(map(str, hits.query_ids))
+    lines = [line for name in names for line in _expand(name, "")]
+    return {line.name: dict(zip(ids, answers.values(line).tolist(), strict=True)) for line in lines}
+
+
 def _lines_of(measures: Iterable[str]) -> list[_Line]:
     """The lines to print. Where a measure is named twice, the first parameters hold."""
     wanted: dict[str, str] = {}
@@ -257,7 +268,7 @@ class _Answers:
         elif kind == "text":
             yield TrecColumn(line.name, [f"'{text}'" for text in self._texts(line)], None)
         else:
-            values = self._values(line)
+            values = self.values(line)
             total = _summary(kind, values)
             if line.family == "num_rel" and complete:
                 # trec_eval counts again here, and forgets the level.
@@ -266,7 +277,8 @@ class _Answers:
             shown = None if kind == "geometric" else [write(one) for one in values.tolist()]
             yield TrecColumn(line.name, shown, write(total))
 
-    def _values(self, line: _Line) -> Floats:
+    def values(self, line: _Line) -> Floats:
+        """The value of each query."""
         family = FAMILIES[line.family]
         if not family.measure:
             compute = FORMULAS[line.family]
