@@ -182,7 +182,8 @@ def commands_page() -> str:
         " `assay demo --files FOLDER` writes, but for those that say what they need.",
     ]
     for words, command in _commands(program, ("assay",)):
-        context = click.Context(command, info_name=" ".join(words), terminal_width=100)
+        settings = {**program.context_settings, "terminal_width": 100}
+        context = click.Context(command, info_name=" ".join(words), **settings)
         parts += [f"## {' '.join(words)}", f"```text\n{command.get_help(context).rstrip()}\n```"]
     return "\n\n".join(parts) + "\n"
 

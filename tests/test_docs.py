@@ -188,7 +188,8 @@ def _command_of(words: list[str]) -> tuple[click.Command, list[str]]:
 def _examples(name: str) -> list[Printed]:
     """The commands that the help of a command or a group prints; "" is `assay` itself."""
     command, _ = _command_of(name.split())
-    return examples(command.get_help(click.Context(command, info_name=f"assay {name}")))
+    context = click.Context(command, info_name=f"assay {name}", **program.context_settings)
+    return examples(command.get_help(context))
 
 
 _GROUPS = {name.rpartition(" ")[0] for name in COMMANDS}
