@@ -178,23 +178,14 @@ def commands_page() -> str:
     """The help of every command."""
     parts = [
         "# Commands",
-        "What `--help` prints, for every command; the pages of the tasks have examples that run.",
+        "What `--help` prints, for every command. The examples run in the folder that"
+        " `assay demo --files FOLDER` writes, but for those that say what they need.",
     ]
     for words, command in _commands(program, ("assay",)):
-        context = click.Context(command, info_name=" ".join(words), terminal_width=100)
-        parts += [f"## {' '.join(words)}", f"```text\n{_without_examples(command, context)}\n```"]
+        settings = {**program.context_settings, "terminal_width": 100}
+        context = click.Context(command, info_name=" ".join(words), **settings)
+        parts += [f"## {' '.join(words)}", f"```text\n{command.get_help(context).rstrip()}\n```"]
     return "\n\n".join(parts) + "\n"
-
-
-def _without_examples(command: click.Command, context: click.Context) -> str:
-    """Help without its examples, whose files are the reader's own."""
-    lines = command.get_help(context).rstrip().splitlines()
-    examples = re.compile(r"  Examples:| +assay .*")
-    first = next((at for at, line in enumerate(lines) if examples.fullmatch(line)), None)
-    if first is None:
-        return "\n".join(lines)
-    last = lines.index("", first) if "" in lines[first:] else len(lines)
-    return "\n".join([*lines[: first - 1], *lines[last:]])
 
 
 def _commands(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from glob import glob
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,8 +35,24 @@ class Printed(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """What a shell makes of it, without `assay`."""
-        return shlex.split(self.line, comments=True)[1:]
+        """What a shell makes of it in the current folder, without `assay` and redirections."""
+        typed = self._typed[:-2] if self._sent else self._typed
+        return [made for word in typed for made in sorted(glob(word)) or shlex.split(word)]
+
+    @property
+    def input(self) -> str:
+        """The file that it reads as standard input, if any."""
+        return self._typed[-1] if self._sent == "<" else ""
+
+    @property
+    def _sent(self) -> str:
+        """How its last word is redirected, if it is."""
+        return next((word for word in self._typed[-2:-1] if word in ("<", ">", ">>")), "")
+
+    @property
+    def _typed(self) -> list[str]:
+        """Its words without `assay`, still in their quotes."""
+        return shlex.split(self.line, comments=True, posix=False)[1:]
 
 
 def blocks(page: Path, *languages: str) -> list[Block]:
@@ -63,12 +80,24 @@ def commands(page: Path) -> list[Printed]:
 
 
 def _of_console(text: str) -> Iterator[Printed]:
-    joined = re.sub(r"\s*\\\n\s*", " ", text)
-    for part in re.split(r"^\$ ", joined, flags=re.M)[1:]:
+    for part in re.split(r"^\$ ", _joined(text), flags=re.M)[1:]:
         line, _, output = part.partition("\n")
-        needs = _NEEDS.search(line)
         if line.startswith("assay "):
-            yield Printed(line, needs[1] if needs else "", output.strip("\n"))
+            yield _printed(line, output.strip("\n"))
+
+
+def examples(help: str) -> list[Printed]:
+    """The commands that the help of a command prints, each on a line or several joined by `\\`."""
+    return [_printed(line) for line in re.findall(r"^ +(assay .*)", _joined(help), re.M)]
+
+
+def _joined(text: str) -> str:
+    return re.sub(r"\s*\\\n\s*", " ", text)
+
+
+def _printed(line: str, output: str = "") -> Printed:
+    needs = _NEEDS.search(line)
+    return Printed(line, needs[1] if needs else "", output)
 
 
 def _of_job(entry: Any, key: str = "") -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Commands and code of the documentation run as printed, and its generated pages are up to date."""
+"""Commands and code of the documentation and of help run as printed; generated pages are fresh."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from assay.cli.main import assay as program
 from assay.measures import REGISTRY
 from assay.report.registry_page import measures_page
 from assay.tasks.demo_files import write_files
+from tests.cli.every_command import COMMANDS
 from tests.conftest import Answer
-from tests.docs_pages import PAGES, ROOT, Printed, blocks, commands, outside_blocks
+from tests.docs_pages import PAGES, ROOT, Printed, blocks, commands, examples, outside_blocks
 
 # Commands, and those that need what they leave, which take seconds: only the slow tests run them.
 LONG = {
@@ -35,11 +36,27 @@ LONG = {
     "assay explain --saved --query q:math.isclose",
 }
 LONG_PYTHON = ("descriptors.md", "report.md")
+# The same of the examples that help prints.
+LONG_EXAMPLES = {
+    "assay bench --corpus stdlib --model bm25",
+    "assay bench --corpus notes/ --qrels eval.json --chunk sentences:5:1 --model tfidf",
+    "assay codes --embeddings docs.npy --bits 64 128 256 --k 10",
+    "assay codes --embeddings docs.npy --queries queries.npy --method sign asymmetric int4 mrl:64"
+    " mrl:64+sign pq:32 rabitq:1 rabitq:4 --oversample 2 4 10",
+    "assay demo",
+    "assay descriptors demo",
+    "assay report *.run -r qrels.txt -b lexical.run -o report.html --figures figures",
+}
 # What no test can run, by what it needs; each says so where it is printed.
 NOT_RUN = {
     "needs Ray": 3,
     "needs a network": 2,
     "stays up": 1,
+}
+EXAMPLES_NOT_RUN = {
+    "needs Ray": 2,
+    "needs a network": 2,
+    "stays up": 3,
 }
 
 
@@ -105,11 +122,19 @@ def test_long_python_blocks_run(
 
 def _run(printed: Iterable[Printed], assay: Callable[..., Answer]) -> None:
     for one in printed:
-        done = assay(*one.words)
+        done = _call(one, assay)
         assert done.code in (0, 1), f"{one.line}\n{done.err}"
         assert "Traceback" not in done.err
         if one.output:
             assert _agrees(one.output, done.out), f"{one.line}\n{done.out}"
+
+
+def _call(one: Printed, assay: Callable[..., Answer]) -> Answer:
+    if not one.input:
+        return assay(*one.words)
+    with open(one.input, encoding="utf-8") as given, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdin", given)
+        return assay(*one.words)
 
 
 def _agrees(printed: str, found: str) -> bool:
@@ -148,15 +173,6 @@ def test_every_command_is_found() -> None:
     assert {one.line for one in found} >= LONG
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_named)
-def test_commands_are_printed_where_they_are_run(page: Path) -> None:
-    """A command stands behind `$` in a console block; elsewhere no test would run it."""
-    printed = re.compile(r"^\s*\$ ?assay .*|^ {4,}assay [a-z]+ .*", re.M)
-    elsewhere = [block.text for block in blocks(page) if block.language not in ("console", "yaml")]
-    bare = [found for text in (outside_blocks(page), *elsewhere) for found in printed.findall(text)]
-    assert not bare
-
-
 def _command_of(words: list[str]) -> tuple[click.Command, list[str]]:
     """The command that words name, and the words after its name."""
     command: Any = program
@@ -167,6 +183,65 @@ def _command_of(words: list[str]) -> tuple[click.Command, list[str]]:
             break
         command, words = found, words[1:]
     return command, words
+
+
+def _examples(name: str) -> list[Printed]:
+    """The commands that the help of a command or a group prints; "" is `assay` itself."""
+    command, _ = _command_of(name.split())
+    context = click.Context(command, info_name=f"assay {name}", **program.context_settings)
+    return examples(command.get_help(context))
+
+
+_GROUPS = {name.rpartition(" ")[0] for name in COMMANDS}
+EXAMPLES = {name: found for name in sorted({*COMMANDS, *_GROUPS}) if (found := _examples(name))}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_of_help_run(name: str, inside: Path, assay: Callable[..., Answer]) -> None:
+    short = [one for one in EXAMPLES[name] if one.line not in LONG_EXAMPLES]
+    _run((one for one in short if not one.needs), assay)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [name for name, found in EXAMPLES.items() if any(one.line in LONG_EXAMPLES for one in found)],
+)
+def test_long_examples_of_help_run(name: str, inside: Path, assay: Callable[..., Answer]) -> None:
+    _run((one for one in EXAMPLES[name] if not one.needs), assay)
+
+
+def test_every_example_is_found() -> None:
+    printed = [one for found in EXAMPLES.values() for one in found]
+    assert len(printed) >= 100
+    needs = [one.needs for one in printed if one.needs]
+    assert {need: needs.count(need) for need in needs} == EXAMPLES_NOT_RUN
+    assert {one.line for one in printed} >= LONG_EXAMPLES
+    assert not {one.line: wrong for one in printed if (wrong := _unknown_options(one.line))}
+
+
+def test_words_are_those_that_a_shell_gives(inside: Path) -> None:
+    line = "assay eval *.run 'docs-*.npy' --fail-if 'AP < 1' - < qrels.txt"
+    runs = ["coarse.run", "dense.run", "lexical.run"]
+    assert examples(f"  {line}")[0].words == [
+        "eval",
+        *runs,
+        "docs-*.npy",
+        "--fail-if",
+        "AP < 1",
+        "-",
+    ]
+    assert Printed(line, "", "").input == "qrels.txt"
+    assert Printed("assay completion zsh >> ~/.zshrc", "", "").words == ["completion", "zsh"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_named)
+def test_commands_are_printed_where_they_are_run(page: Path) -> None:
+    """A command stands behind `$` in a console block; elsewhere no test would run it."""
+    printed = re.compile(r"^\s*\$ ?assay .*|^ {4,}assay [a-z]+ .*", re.M)
+    elsewhere = [block.text for block in blocks(page) if block.language not in ("console", "yaml")]
+    bare = [found for text in (outside_blocks(page), *elsewhere) for found in printed.findall(text)]
+    assert not bare
 
 
 def _unknown_options(line: str) -> list[str]:

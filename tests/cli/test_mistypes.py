@@ -22,7 +22,7 @@ COMPARE = ("compare", "run.txt", "other.txt", "-r", "qrels.txt")
         ((*COMPARE, "--resample", "9"), 2, "Did you mean --resamples"),
         ((*EVAL, "--qrel", "x"), 2, "Did you mean --qrels"),
         (("eval", "run.txt", "qrels.txt"), 2, "type `assay eval run.txt -r qrels.txt`"),
-        (("eval", "run.txt"), 2, "For example: `assay eval run.txt --qrels qrels.txt`"),
+        (("eval", "run.txt"), 2, "For example: `assay eval dense.run --qrels qrels.txt`"),
         (("eval", "rnu.txt", "-r", "qrels.txt"), 5, "rnu.txt does not exist. Did you mean run.txt"),
         (("eval", "no/run.txt", "-r", "qrels.txt"), 5, "There is no folder no either"),
         (("bench", "--corpus", "nothere", "--model", "bm25"), 5, "nothere does not exist"),
@@ -31,6 +31,7 @@ COMPARE = ("compare", "run.txt", "other.txt", "-r", "qrels.txt")
         (("predict", "nofile.npy"), 5, "nofile.npy does not exist"),
         (("runs", "list"), 5, "assay eval run.txt -r qrels.txt --save"),
         (("runs", "list", "--store", "s.db"), 5, "--store s.db"),
+        (("verify",), 2, "For example: `assay verify scores.json`"),
         (("rank",), 2, "For example: `assay rank queries.npy docs.npy"),
     ],
 )

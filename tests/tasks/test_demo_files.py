@@ -18,6 +18,7 @@ NAMED = {
     "bench.toml",
     "coarse.run",
     "dense.run",
+    "doc-codes.npy",
     "docs.jsonl",
     "docs.npy",
     "eval.json",
@@ -32,6 +33,7 @@ NAMED = {
     "queries.jsonl",
     "queries.npy",
     "shards.json",
+    "values.csv",
 }
 
 

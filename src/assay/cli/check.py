@@ -40,9 +40,9 @@ def command(
 
     \b
     Examples:
-      assay check run.txt qrels.txt
-      assay check run.txt qrels.txt -m nDCG@20 --json
-      assay check bm25.run dense.run -r qrels.txt
+      assay check coarse.run qrels.txt
+      assay check coarse.run qrels.txt -m nDCG@20 --json
+      assay check dense.run lexical.run -r qrels.txt
     """
     paths, truth = _split(runs, qrels)
     if len(paths) > 1 and (layout == "json" or file is not None):

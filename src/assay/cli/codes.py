@@ -206,14 +206,14 @@ def command(
     \b
     Examples:
       assay codes --embeddings docs.npy --bits 64 128 256 --k 10
-      assay codes --embeddings vectors.npz --queries vectors.npz --qrels qrels.txt \\
+      assay codes --embeddings docs.npy --queries queries.npy --qrels qrels.tsv \\
           --doc-ids docs.txt --query-ids queries.txt --k 10 50 --chart curve.svg
       assay codes --embeddings docs.npy --queries queries.npy --method itq --rerank 100
-      assay codes --embeddings docs.npy --queries queries.npy --labels l.npy \\
-          --query-labels ql.npy --hashing nuswide --method itq --bits 16 32 64
+      assay codes --embeddings docs.npy --queries queries.npy --labels modules.npy \\
+          --query-labels query-modules.npy --hashing nuswide --method itq --bits 16 32 64
       assay codes --embeddings docs.npy --queries queries.npy --method sign asymmetric \\
-          int4 mrl:64 mrl:128+sign pq:48 rabitq:1 rabitq:4 --oversample 2 4 10
-      assay codes --embeddings docs.npy --queries queries.npy --packed 256 \\
+          int4 mrl:64 mrl:64+sign pq:32 rabitq:1 rabitq:4 --oversample 2 4 10
+      assay codes --embeddings docs.npy --queries queries.npy --packed 128 \\
           --codes mine=doc-codes.npy --query-codes mine=query-codes.npy --json
     """
     if demo is not None:

@@ -280,11 +280,11 @@ def _missing(error: click.MissingParameter, typed: list[str], help: str) -> str:
     words += [f"{one} does not exist." for one in gone[:1]]
     last = typed[-1] if typed else ""
     name = error.param.name if error.param else ""
+    command = error.ctx.command_path if error.ctx else "assay"
     if name == "qrels" and len(typed) > 1 and os.path.isfile(last):
-        command = error.ctx.command_path if error.ctx else "assay"
         meant = f"{command} {shlex.join(typed[:-1])} -r {shlex.quote(last)}"
         words.append(f"If {last} holds the judgments, type `{meant}`.")
-    elif example := re.search(r"^ *(assay .*[^\\])$", help, re.MULTILINE):
+    elif example := re.search(rf"^ *({command} .*[^\\])$", help, re.MULTILINE):
         words.append(f"For example: `{example[1]}`.")
     return " ".join(words)
 

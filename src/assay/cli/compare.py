@@ -83,14 +83,14 @@ def command(
 
     \b
     Examples:
-      assay compare bm25.txt dense.txt --qrels qrels.txt
+      assay compare dense.run lexical.run --qrels qrels.txt
       assay compare *.run -r qrels.txt -m nDCG@10 -m AP --format latex
-      assay compare dense.txt hybrid.txt -r qrels.txt --baseline bm25.txt --differences 5
-      assay compare coarse.txt dense.txt -r qrels.txt --sensitivity
-      assay compare coarse.txt dense.txt -r qrels.txt --slices queries.tsv:language
-      assay compare new.txt -r qrels.txt -b old.txt --fail-if 'nDCG@10 < baseline - 0.005'
-      assay compare new.txt -r qrels.txt -b old.txt --fail-if-worse --margin 0.005
-      assay compare new.txt -r qrels.txt -b old.txt --fail-if-worse --look-file looks.json
+      assay compare dense.run coarse.run -r qrels.txt --baseline lexical.run --differences 5
+      assay compare coarse.run dense.run -r qrels.txt --sensitivity
+      assay compare coarse.run dense.run -r qrels.txt --slices kinds.tsv:kind
+      assay compare dense.run -r qrels.txt -b coarse.run --fail-if 'nDCG@10 < baseline - 0.005'
+      assay compare dense.run -r qrels.txt -b coarse.run --fail-if-worse --margin 0.005
+      assay compare dense.run -r qrels.txt -b coarse.run --fail-if-worse --look-file looks.json
     """
     if layout in ("csv", "tsv") and (sensitivity_wanted or n_differences):
         raise click.UsageError(

@@ -57,9 +57,10 @@ def command(
 
     \b
     Examples:
-      assay convert run.txt run.parquet
-      assay convert qrels.tsv qrels.txt --kind qrels --to trec
-      assay convert run.jsonl.gz run.txt.zst --to trec --tag bm25
+      assay convert dense.run dense.parquet
+      assay convert qrels.tsv judged.txt --kind qrels --to trec
+      assay convert dense.run dense.jsonl.gz
+      assay convert dense.jsonl.gz dense.txt.zst --to trec --tag first
     """
     output.refuse_input(target, source)
     if kind == "run":

@@ -93,7 +93,8 @@ def command(*, folder: str, export: str | None, files: str | None) -> None:
     \b
     Examples:
       assay demo
-      assay demo --export stdlib       then: assay bench --corpus stdlib --model bm25
+      assay demo --export stdlib
+      assay bench --corpus stdlib --model bm25
       assay demo --files my-demo
     """
     if export and files:

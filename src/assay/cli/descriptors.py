@@ -52,11 +52,11 @@ def command() -> None:
     \b
     Examples:
       assay descriptors demo
-      assay descriptors run experiment.yaml
-      assay descriptors run experiment.yaml --show v_wall/1-4 --save
+      assay descriptors run experiment.yaml --csv wide.csv
+      assay descriptors run experiment.yaml --show v_wall/1-3 --save
       assay descriptors match experiment.yaml --matcher mutual --matcher ratio
-      assay descriptors patches descriptors/sift descriptors/hardnet --split a --tasks tasks
-      assay descriptors import experiments.db --unit fraction
+      assay descriptors patches descriptors/sift descriptors/orb --split full
+      assay descriptors import wide.csv --unit fraction
     """
 
 
@@ -362,8 +362,8 @@ def patches(
 
     \b
     Examples:
-      assay descriptors patches descriptors/sift descriptors/hardnet --split a --tasks tasks
-      assay descriptors patches hpatches-release --describe SIFT --describe onnx:hardnet.onnx
+      assay descriptors patches descriptors/sift descriptors/orb --split full
+      assay descriptors patches hpatches --describe SIFT --describe ORB
     """
     _check_chart(chart, file)
     split = chosen.pop("split") or (None if folders else "full")

@@ -59,8 +59,9 @@ def command(
     \b
     Examples:
       assay encode 'corpus-*.jsonl' -e wordllama -o vectors
-      assay encode 'corpus-*.jsonl' -e st:all-MiniLM-L6-v2 -o vectors --cluster auto
-      assay rank queries.npy vectors/manifest.json -o run.txt
+      assay encode 'corpus-*.jsonl' -e st:all-MiniLM-L6-v2 -o other --cluster auto # needs a network
+      assay encode queries.jsonl -e wordllama -o asked
+      assay rank asked/part-00000.npy vectors/manifest.json -o run.txt
     """
     settings = EncoderSettings(doc_prefix=doc_prefix)
     with open_cluster_with_bar("encoding", where, workers, timings=timings) as cluster:

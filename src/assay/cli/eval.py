@@ -87,13 +87,13 @@ def command(
 
     \b
     Examples:
-      assay eval run.txt --qrels qrels.txt
-      assay eval bm25.txt dense.txt.gz -r qrels.txt -m nDCG@10 -m AP
-      assay eval run.txt -r qrels.txt -q --format csv -o per-query.csv
-      assay eval run.txt -r qrels.txt --by topics.tsv:category --ties expected
-      assay eval run.txt -r qrels.txt -m official --format trec
-      assay eval run.txt -r qrels.txt -m nDCG@10 --format model-card -o README.md
-      assay eval *.run -r qrels.txt --save --dataset cranfield
+      assay eval dense.run --qrels qrels.txt
+      assay eval dense.run lexical.run -r qrels.txt -m nDCG@10 -m AP
+      assay eval dense.run -r qrels.txt -q --format csv -o per-query.csv
+      assay eval dense.run -r qrels.txt --by kinds.tsv:kind --ties expected
+      assay eval dense.run -r qrels.txt -m official --format trec
+      assay eval dense.run -r qrels.txt -m nDCG@10 --format model-card -o README.md
+      assay eval *.run -r qrels.txt --save --dataset demo
     """
     _refuse_contradictions(
         layout,

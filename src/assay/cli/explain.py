@@ -68,11 +68,13 @@ def command(*, runs: tuple[str, ...], layout: str, file: str | None, **chosen: A
 
     \b
     Examples:
-      assay explain run.txt --qrels qrels.txt --query 301
-      assay explain run.txt -r qrels.txt --query 301 -m AP --ties best
-      assay explain bench.toml --query 301
-      assay explain --saved --query 301
-      assay explain bm25.run dense.run --corpus docs.jsonl --queries q.jsonl -r qrels.tsv --query 7
+      assay explain dense.run --qrels qrels.txt --query q07
+      assay explain coarse.run -r qrels.txt --query q07 -m AP --ties best
+      assay explain bench.toml --query q:textwrap.dedent
+      assay bench bench.toml --runs runs --save
+      assay explain --saved --query q:textwrap.dedent
+      assay explain runs/bm25.run runs/tfidf.run --corpus docs.jsonl --queries queries.jsonl \\
+          -r qrels.tsv --query q:textwrap.dedent
     """
     _refuse_contradictions(runs, chosen)
     output.refuse_input(file, *runs, chosen["qrels"], chosen["corpus"], chosen["queries"])

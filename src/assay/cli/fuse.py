@@ -74,8 +74,8 @@ def command(
 
     \b
     Examples:
-      assay fuse bm25.run dense.run -o both.run
-      assay fuse bm25.run dense.run --method combsum --normalize zscore -w 0.3 -w 0.7 -o both.run
+      assay fuse dense.run lexical.run -o both.run
+      assay fuse dense.run lexical.run --method combsum --normalize zscore -w 0.7 -w 0.3 -o both.run
     """
     output.refuse_input(target, *runs, ir_metadata)
     read = [read_run(run) for run in runs]

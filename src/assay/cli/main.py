@@ -163,16 +163,17 @@ _SETTINGS: dict[str, Any] = {
 @click.group(
     cls=LazyGroup,
     context_settings=_SETTINGS,
-    epilog="'assay COMMAND --help' has the options of a command, with examples.",
+    epilog="'assay COMMAND --help' has the options of a command, with examples on the files that"
+    " 'assay demo --files FOLDER' writes.",
 )
 @click.version_option(__version__, "-V", "--version", prog_name="assay")
 def assay() -> None:
     """How good a ranking is, and how sure you can be.
 
     \b
-    assay eval run.txt --qrels qrels.txt
-    assay eval bm25.txt dense.txt.gz --qrels qrels.txt -m nDCG@10 -m AP
-    assay check run.txt qrels.txt
+    assay eval dense.run --qrels qrels.txt
+    assay eval dense.run lexical.run --qrels qrels.txt -m nDCG@10 -m AP
+    assay check dense.run qrels.txt
     """
 
 

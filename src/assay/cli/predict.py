@@ -160,9 +160,9 @@ def command(
     \b
     Examples:
       assay predict logits.npy --targets labels.npy --train train.npy --histogram
-      assay predict preds.tsv --candidates top10 --candidates top10_wot --by user_id
-      assay predict preds.tsv --candidates top10 --train train.csv:location_id \\
-          --train-users train.csv:user_id --users user_id --history before
+      assay predict predictions.tsv --candidates top10 --candidates top10_wot --by user_id
+      assay predict predictions.tsv --candidates top10 --train train.csv:location_id \\
+          --train-users train.csv:user_id --users user_id --new-places
       assay predict logits.npy --targets labels.npy --confidence --reliability calibration.svg
       assay predict a=a1.npz a=a2.npz a=a3.npz b=b1.npz b=b2.npz b=b3.npz
       assay predict --results outputs/ --split test --baseline mhsa

@@ -131,12 +131,13 @@ def command(*, save: bool, store: str | None, dataset: str | None, **chosen: Any
     \b
     Examples:
       assay rank queries.npy docs.npy -k 100 -o run.txt
-      assay rank q.npz d.npz --metric dot --exclude-self -o run.parquet
+      assay rank docs.npy docs.npy --metric dot --exclude-self -o run.parquet
       assay rank queries.npy docs.npy --prepare docs.prepared -o run.txt
-      assay rank queries.npy 'docs-*.npy' --cluster auto --dry-run
-      assay rank queries.npy docs.json --cluster auto --checkpoint ck -o run.txt
-      assay rank queries.npy docs.json -k 10 --sample 500 --recall-of ann.txt
-      assay rank queries.npy docs.json -r qrels.txt -m nDCG@10 --cluster auto --save
+      assay rank queries.npy 'docs-*.npy' --cluster threads --dry-run
+      assay rank queries.npy shards.json --cluster auto --checkpoint ck -o run.txt # needs Ray
+      assay rank queries.npy shards.json -k 10 --sample 50 --recall-of run.txt
+      assay rank queries.npy docs.npy --query-ids queries.txt --doc-ids docs.txt \\
+          -r qrels.tsv -m nDCG@10 --save
     """
     _refuse_contradictions(chosen, save=save)
     inputs = ("queries", "docs", "query_ids", "doc_ids", "recall_of", "qrels")

@@ -116,12 +116,13 @@ def command(
 
     \b
     Examples:
-      assay report bm25.txt dense.txt --qrels qrels.txt -m nDCG@10 -o report.html
-      assay report *.run -r qrels.txt -m nDCG@10 -m AP --n-docs 8841823 -o report.html
-      assay report *.run -r qrels.txt -b bm25.run -o report.html --figures figures
-      assay report *.run -r qrels.txt --groups topics.tsv:category -o report.md
-      assay report 3 4 7 -o report.html
-      assay report --dataset cranfield --tag final --store team.db -o report.html
+      assay report dense.run lexical.run --qrels qrels.txt -m nDCG@10 -o report.html
+      assay report *.run -r qrels.txt -m nDCG@10 -m AP --n-docs 2000 -o report.html
+      assay report *.run -r qrels.txt -b lexical.run -o report.html --figures figures
+      assay report *.run -r qrels.txt --groups kinds.tsv:kind -o report.md
+      assay eval *.run -r qrels.txt --save --dataset demo --tag final
+      assay report 1 2 3 -o report.html
+      assay report --dataset demo --tag final --store assay.db -o report.html
     """
     check_ending(file)
     if formats and not figures:

@@ -53,9 +53,9 @@ def command() -> None:
 
     \b
     Examples:
-      assay eval bm25.txt -r qrels.txt --save --dataset cranfield
-      assay runs list --dataset cranfield -m nDCG@10
-      assay runs compare 3 4
+      assay eval dense.run lexical.run -r qrels.txt --save --dataset demo
+      assay runs list --dataset demo -m nDCG@10
+      assay runs compare 1 2
     """
 
 

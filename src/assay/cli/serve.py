@@ -62,9 +62,9 @@ def command(
 
     \b
     Examples:
-      assay serve
-      assay serve --store results.db --port 0 --open
-      assay serve --host 0.0.0.0
+      assay serve # stays up
+      assay serve --store results.db --port 0 --open # stays up
+      assay serve --host 0.0.0.0 # stays up
     """
 
     def ready(address: str) -> None:

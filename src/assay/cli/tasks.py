@@ -95,9 +95,10 @@ def command(
     \b
     Examples:
       assay tasks values.csv
-      assay tasks values.parquet --units tasks --format latex
+      assay tasks values.csv --units tasks --format latex
       assay tasks results/ --language eng --missing drop-system
-      assay tasks --store team.db --tag final -m nDCG@10
+      assay eval dense.run lexical.run -r qrels.txt --save --dataset demo --tag final
+      assay tasks --store assay.db --tag final -m nDCG@10
     """
     filters = {key: chosen.pop(key) for key in _FILTERS}
     output.refuse_input(file, *sources)

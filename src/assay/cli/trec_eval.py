@@ -109,9 +109,9 @@ def command(
 
     \b
     Examples:
-      assay trec_eval qrels.txt run.txt
-      assay trec_eval -q -c -m ndcg_cut.5,10 -m map qrels.txt run.txt
-      zcat run.txt.gz | assay trec_eval -l 2 -m all_trec qrels.txt -
+      assay trec_eval qrels.txt dense.run
+      assay trec_eval -q -c -m ndcg_cut.5,10 -m map qrels.txt dense.run
+      assay trec_eval -l 2 -m all_trec qrels.txt - < coarse.run
     """
     text = trec_eval(qrels, run, asked, summary=not no_summary, tell=output.narrate, **flags)
     if text:

@@ -101,9 +101,11 @@ def command(
 
     \b
     Examples:
-      assay verify result.json
-      assay verify result.json --folder downloads
-      assay verify result.json bm25.run qrels.txt --json
+      assay eval dense.run -r qrels.txt --save -o scores.json
+      assay verify scores.json
+      assay verify scores.json --folder .
+      assay verify scores.json dense.run qrels.txt --json
+      assay runs export 1 -o runs.json
       assay verify runs.json
     """
     output.refuse_input(file, result, *files)

@@ -60,12 +60,14 @@ def write_files(folder: Path) -> DemoFiles:
     _write_texts(folder, texts)
     write_vectors(folder, texts)
     _write_shards(folder)
+    _write_codes(folder)
     write_pairs(folder)
     _write_slices(folder)
     labels = _write_labelled(folder, rng)
     _write_places(folder, labels, rng)
     _write_results(folder, rng)
     _write_scenes(folder, rng)
+    _write_tasks(folder, rng)
     return files
 
 
@@ -115,6 +117,13 @@ def _write_shards(folder: Path) -> None:
         np.save(folder / name, rows)
     manifest = {"shards": [{"path": name} for name in shards]}
     (folder / "shards.json").write_text(json.dumps(manifest), "utf-8")
+
+
+def _write_codes(folder: Path) -> None:
+    """A bit of each dimension, eight in a byte, as another program would leave its codes."""
+    for vectors, codes in (("docs", "doc-codes"), ("queries", "query-codes")):
+        bits = np.load(folder / f"{vectors}.npy") > 0
+        np.save(folder / f"{codes}.npy", np.packbits(bits, axis=1))
 
 
 def _write_slices(folder: Path) -> None:
@@ -183,6 +192,21 @@ def _write_results(folder: Path, rng: np.random.Generator) -> None:
             found = {"acc@1": first, "acc@5": first + 25, "acc@10": first + 35, "mrr": first + 12}
             path = folder / "outputs" / f"{model}_seed{seed}_test.json"
             path.write_text(json.dumps({**found, "total": 1000}), "utf-8")
+
+
+def _write_tasks(folder: Path, rng: np.random.Generator) -> None:
+    """Two systems on six tasks: a table of queries, and results as mteb leaves them."""
+    rows = []
+    for system, level in (("large", 0.6), ("small", 0.5)):
+        home = folder / "results" / system / "1"
+        home.mkdir(parents=True, exist_ok=True)
+        for task in map("task-{}".format, range(6)):
+            values = rng.normal(level, 0.1, size=20).clip(0, 1).round(4).tolist()
+            rows += [(system, task, f"q{at:02}", value) for at, value in enumerate(values)]
+            subset = {"hf_subset": "default", "languages": ["eng-Latn"], "main_score": values[0]}
+            found = {"task_name": task, "scores": {"test": [subset]}}
+            (home / f"{task}.json").write_text(json.dumps(found), "utf-8")
+    write_delimited([("system", "task", "query", "value"), *rows], folder / "values.csv", ",")
 
 
 def _write_scenes(folder: Path, rng: np.random.Generator) -> None:

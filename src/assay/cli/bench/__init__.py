@@ -249,13 +249,14 @@ def command(*, saving: Saving, consent: Consent, gate: Gate, **chosen: Any) -> i
 
     \b
     Examples:
-      assay bench --corpus docs.jsonl --queries q.jsonl --qrels qrels.tsv \\
-          --model bm25 --model wordllama --fusion rrf:bm25+wordllama
-      assay bench --corpus scifact/ --model bm25 --model st:all-MiniLM-L6-v2 --html report.html
-      assay bench --corpus notes/ --queries q.tsv -r qrels.txt --chunk sentences:5:1 --model tfidf
+      assay bench --corpus docs.jsonl --queries queries.jsonl --qrels qrels.tsv \\
+          --model bm25 --model wordllama --fusion rrf:bm25+wordllama --html report.html
+      assay bench --corpus docs.jsonl --queries queries.jsonl --qrels qrels.tsv \\
+          --model bm25 --model st:all-MiniLM-L6-v2 # needs a network
+      assay bench --corpus notes/ --qrels eval.json --chunk sentences:5:1 --model tfidf
       assay bench bench.toml --save --per-query queries.csv
-      assay bench bench.toml --cluster auto --workers 8
-      assay bench bench.toml -b old --fail-if 'nDCG@10 < baseline - 0.005' --fail-if-worse
+      assay bench bench.toml --cluster auto --workers 8 # needs Ray
+      assay bench bench.toml -b tfidf --fail-if 'nDCG@10 < baseline - 0.005' --fail-if-worse
     """
     layout = _choose_layout(chosen)
     config = {} if chosen["config"] is None else read_config(chosen["config"])

@@ -90,14 +90,15 @@ def command(*, saving: Saving, demo: str | None, **chosen: Any) -> None:
 
     \b
     Examples:
-      assay crossmodal --sensor-embeddings s.npy --text-embeddings t.npy --labels l.npy --full
-      assay crossmodal --modality image=x.npz --modality text=y.npz --labels fine=x.npz \\
+      assay crossmodal --sensor-embeddings sensor.npy --text-embeddings text.npy \\
+          --labels labels.npy --full
+      assay crossmodal --modality image=sensor.npy --modality text=text.npy --labels labels.npy \\
           --directions image2text image2image --k-values 1 10 --confusion map.svg
-      assay crossmodal --sensor-embeddings s.npy --labels l.npy --use-prototypes \\
-          --metadata meta.json --dataset-name milan --encoder wordllama -o results.json
-      assay crossmodal --modality image=i.npy --modality text=t.npy --protocol coco-1k
-      assay crossmodal --modality test=a.npy --modality train=b.npy --modality-labels \\
-          test=la.npy train=lb.npy --directions test2train -m RR -m MAP@R
+      assay crossmodal --modality image=images.npy --labels classes.npy --use-prototypes \\
+          --prototype-embeddings prompts.npz --dataset-name demo -o results.json
+      assay crossmodal --modality image=images.npy --modality text=texts.npy --protocol pairs
+      assay crossmodal --modality test=test.npy --modality train=images.npy --modality-labels \\
+          test=test-classes.npy train=classes.npy --directions test2train -m RR -m MAP@R
     """
     if demo is not None:
         write_demo(Path(demo))
