@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import subprocess
 import tomllib
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
@@ -119,6 +120,16 @@ def test_actions_are_pinned(path):
     assert used
     for action in used:
         assert re.fullmatch(r"[\w.-]+/[\w.-]+@v\d+\.\d+\.\d+", action), action
+
+
+def test_a_checkout_on_windows_has_the_bytes_of_the_repository(tmp_path):
+    """bash runs no script whose lines end as Windows ends them, and tests compare bytes."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout")
+    name = "scripts/release_wheels"
+    as_there = ["git", "-C", str(ROOT), "-c", "core.autocrlf=true"]
+    subprocess.run([*as_there, "checkout-index", f"--prefix={tmp_path}/", name], check=True)
+    assert b"\r" not in (tmp_path / name).read_bytes()
 
 
 def test_publishing_needs_no_secret():
