@@ -302,6 +302,26 @@ def test_deep_values_are_refused(assay: Any, result: Path) -> None:
 # Parts
 
 
+@pytest.mark.parametrize("key", ["host", "folder", "commit", "worker", "seconds", "x_seconds"])
+def test_a_query_counts_whatever_it_is_called(key: str) -> None:
+    stored, found = ({"runs": [{"per_query": {key: {"AP": x}}}]} for x in (0.9, 0.5))
+    assert len(compare_results(stored, found, "a.json")[1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("stored", "found"),
+    [
+        ({"runs": [{"AP": 0.9}], "runs[0].AP": 0.5}, {"runs": [{"AP": 0.5}]}),
+        ({"a": {"b": 0.9}, "a.b": 0.5}, {"a": {"b": 0.5}}),
+        ({"a": 1, "b": "absent"}, {"a": 1}),
+        ({"a": "empty"}, {"a": {}}),
+        ({"a": []}, {"a": {}}),
+    ],
+)
+def test_no_value_hides_behind_another(stored: Any, found: Any) -> None:
+    assert compare_results(stored, found, "a.json")[1]
+
+
 def test_zeros_have_signs_and_truth_is_no_number() -> None:
     stored, found = {"a": 0.0, "b": True, "c": 1, "d": 0}, {"a": -0.0, "b": 1, "c": 1.0, "d": 0.0}
     names = [one.value for one in compare_results(stored, found, "x")[1]]
@@ -309,10 +329,14 @@ def test_zeros_have_signs_and_truth_is_no_number() -> None:
 
 
 def test_values_that_only_one_has_differ() -> None:
-    _, found = compare_results({"a": 1, "seconds": 3}, {"b": [], "seconds": 4}, "x")
+    _, found = compare_results(
+        {"a": 1, "costs": {"n": 1, "build_seconds": 3}},
+        {"b": [], "costs": {"n": 1, "build_seconds": 4}},
+        "x",
+    )
     assert [(one.value, one.stored, one.found) for one in found] == [
         ("a", 1, "absent"),
-        ("b", "absent", "empty"),
+        ("b", "absent", "empty list"),
     ]
 
 
