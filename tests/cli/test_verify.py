@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +214,73 @@ def test_a_strangers_command_is_refused(
     done = assay("verify", result)
     assert done.code == code
     assert words in done.err
+
+
+@pytest.mark.parametrize("qrels", [["-r", "-"], ["--qrels=-"], ["-r-"]])
+def test_a_stranger_does_not_take_standard_input(
+    assay: Any, result: Path, monkeypatch: pytest.MonkeyPatch, qrels: list[str]
+) -> None:
+    typed = io.TextIOWrapper(io.BytesIO(b"mine"))
+    monkeypatch.setattr("sys.stdin", typed)
+    change(result, lambda data: data["made_by"].update(arguments=["eval", "run.txt", *qrels]))
+    done = assay("verify", result)
+    assert done.code == 2
+    assert "standard input" in done.err
+    assert typed.read() == "mine"
+
+
+@pytest.fixture
+def bench(assay: Any, folder: Path) -> Path:
+    texts = {"corpus": {"a": "cat", "b": "bird"}, "queries": {"q1": "cat", "q2": "bird"}}
+    for name, rows in texts.items():
+        lines = [json.dumps({"_id": key, "text": text}) for key, text in rows.items()]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines))
+    (folder / "judged.txt").write_text("q1 0 a 1\nq2 0 b 1\n")
+    return write_bench(folder, "corpus.jsonl")
+
+
+def write_bench(folder: Path, corpus: object) -> Path:
+    lines = (f'corpus = "{corpus}"', 'queries = "queries.jsonl"', 'qrels = "judged.txt"')
+    (folder / "bench.toml").write_text("\n".join((*lines, "[[model]]", 'spec = "bm25"')))
+    return folder / "bench.toml"
+
+
+def test_a_bench_in_any_folder_is_reproduced(assay: Any, bench: Path, tmp_path: Path) -> None:
+    assert assay("bench", "bench.toml", "-o", "result.json").code == 0
+    elsewhere = shutil.copytree(bench.parent, tmp_path / "another name")
+    done = assay("verify", "result.json", "--folder", elsewhere)
+    assert done.code == 0, done
+
+
+@pytest.mark.parametrize("name", ["../up", "/abs", "", "a/b", "a\0b", 7, None, ".", "x" * 999])
+def test_a_stranger_does_not_name_the_folder(assay: Any, bench: Path, name: Any) -> None:
+    assert assay("bench", "bench.toml", "-o", "result.json").code == 0
+    result = bench.with_name("result.json")
+    change(result, lambda data: data["collection"].update(name=name))
+    done = assay("verify", result)
+    assert done.code == 1
+    assert "collection.name" in done.out
+
+
+@pytest.mark.parametrize("corpus", ["{}/corpus.jsonl", "x://../../{}/corpus.jsonl", "~/{}"])
+def test_a_strangers_config_reads_inputs_alone(assay: Any, bench: Path, corpus: str) -> None:
+    assert assay("bench", "bench.toml", "-o", "result.json").code == 0
+    write_bench(bench.parent, corpus.format(bench.parent))
+    done = assay("verify", "result.json")
+    assert done.code == 2
+    assert "none of its inputs" in done.err
+
+
+def test_two_inputs_have_two_places(assay: Any, folder: Path, tmp_path: Path) -> None:
+    assert assay("eval", folder / "run.txt", "-r", "qrels.txt", "-o", "result.json").code == 0
+    kept = Path("input0", *(folder / "run.txt").parts[-3:])
+    kept.parent.mkdir(parents=True)
+    kept.write_text("other")
+    mark = {"bytes": 5, "sha256": "0"}
+    change(folder / "result.json", lambda data: data["made_by"]["inputs"].update({str(kept): mark}))
+    done = assay("verify", "result.json", "--outside")
+    assert done.code == 5
+    assert "two files for one place" in done.err
 
 
 @pytest.mark.parametrize("option", [["-o", "run.txt"], ["--output=run.txt"]])

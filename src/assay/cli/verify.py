@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,6 +50,7 @@ _MADE_BY: Final = {
     },
     "required": ["version", "arguments", "inputs"],
 }
+_SCHEME: Final = re.compile("[a-z][a-z0-9+.-]*://", re.IGNORECASE)  # of an address
 _MOST: Final = 20  # rows of differences that are shown
 _RESAMPLES: Final = 1_000_000
 # Commands that are repeated from their inputs alone; an experiment names its own data.
@@ -208,7 +211,7 @@ def _verify_result(
         )
     check_against(made, _MADE_BY, f"{result}: made_by")
     inputs = place.find(made["inputs"], result)
-    with own_folder(inputs, made["arguments"]) as (arguments, renamed, apart):
+    with own_folder(inputs, made["arguments"], _folder_name(data)) as (arguments, renamed, apart):
         stored = _load(arguments, consent, result, outside=place.outside)
         about: dict[str, Any] = {
             "result": result,
@@ -229,6 +232,14 @@ def _verify_result(
     return _Verification(**about, compared=compared, differences=differences)
 
 
+def _folder_name(data: Mapping[str, Any]) -> str:
+    """The name of the folder where it was typed, which a collection in that folder has."""
+    collection = data.get("collection")
+    name = collection.get("name") if isinstance(collection, dict) else None
+    usable = isinstance(name, str) and re.fullmatch(r"\w[\w .+-]{0,60}", name)
+    return str(name) if usable else "inputs"
+
+
 def _load(
     arguments: Sequence[str], consent: Consent, result: str, *, outside: bool
 ) -> StoredCommand:
@@ -245,10 +256,11 @@ def _load(
             f"{_RESAMPLES:,} are computed again."
         )
     stored.check(consent, result)
-    leading = [text for text in stored.texts() if "://" not in text and leads_out(text)]
-    if leading and not outside:
+    texts = chain(stored.texts(), stored.config_texts())
+    leading = next((one for one in texts if leads_out(_SCHEME.sub("", one))), None)
+    if leading is not None and not outside:
         raise UsageError(
-            f"{result} names {printable(leading[0])!r}, which is none of its inputs. Add --outside "
+            f"{result} names {printable(leading)!r}, which is none of its inputs. Add --outside "
             "if it may be read."
         )
     return stored
