@@ -188,6 +188,54 @@ def test_an_exported_search_is_reproduced(assay: Any, folder: Path) -> None:
     assert Path("found.run").stat().st_mtime_ns == before
 
 
+@pytest.fixture
+def exported(assay: Any, folder: Path) -> Path:
+    pytest.importorskip("sqlalchemy")
+    line = ("eval", "run.txt", "-r", "qrels.txt", "-m", "AP", "--save", "--store", "s.db")
+    assert assay(*line).code == 0
+    assert assay("runs", "export", "--store", "s.db", "-o", "runs.json").code == 0
+    change(folder / "runs.json", lambda data: data["runs"][0].pop("digest"))
+    return folder / "runs.json"
+
+
+def test_of_two_runs_with_one_name_both_count(assay: Any, exported: Path) -> None:
+    def forge(data: Any) -> None:
+        true = json.loads(json.dumps(data["runs"][0]))
+        data["runs"].append({**true, "uid": "0" * 32})
+        forged = data["runs"][0]
+        forged["scores"]["values"][0] = [1.0] * len(forged["scores"]["queries"])
+        for name in ("value", "value_skip", "value_zero", "high"):
+            forged["aggregates"][0][name] = 1.0
+
+    assert assay("verify", exported).code == 0
+    change(exported, forge)
+    done = assay("verify", exported)
+    assert done.code == 1, done.err
+    assert "NOT reproduced" in done.out
+
+
+def test_another_signature_of_an_exported_run_is_named(assay: Any, exported: Path) -> None:
+    def forge(data: Any) -> None:
+        data["runs"][0]["versions"]["assay"] = "0.0.1"
+        for name in ("signature", "conventions"):
+            data["runs"][0][name] = data["runs"][0][name].replace("gain:linear", "gain:exp")
+
+    change(exported, forge)
+    done = assay("verify", exported)
+    assert done.code == 1, done
+    assert "gain is exp in the signature" in done.out
+
+
+@pytest.mark.parametrize("command", [["check", "run.txt", "-r", "qrels.txt"], ["tasks", "run.txt"]])
+def test_runs_of_commands_that_save_none_are_refused(
+    assay: Any, exported: Path, command: list[str]
+) -> None:
+    change(exported, lambda data: data["runs"][0].update(command=command))
+    done = assay("verify", exported)
+    assert done.code == 2
+    assert "saves no runs" in done.err
+
+
 # Strangers
 
 

@@ -25,7 +25,7 @@ from assay.search.indexes.specs import allow_index
 from assay.tasks.bench.plan import Model, Rerank, split_stages
 from assay.tasks.descriptors.experiment import allow_descriptor
 
-__all__ = ["StoredCommand"]
+__all__ = ["WRITES", "StoredCommand"]
 
 # What each command writes to beside the store; every other option is read, or is no file.
 WRITES: Final[dict[str, tuple[str, ...]]] = {

@@ -19,7 +19,7 @@ import click
 from assay import __version__
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.cli.repeating import StoredCommand
+from assay.cli.repeating import WRITES, StoredCommand
 from assay.cli.verified_inputs import (
     InputPlaces,
     VerifiedInput,
@@ -316,15 +316,24 @@ def _verify_batch(
     version = str(runs[0].versions.get("assay", ""))
     command = shlex.join(("assay", *runs[0].command))
     try:
-        made = _run_again(runs[0], inputs, consent, result, outside=place.outside)
+        made, signatures = _run_again(runs, inputs, consent, result, outside=place.outside)
     except (UsageError, click.ClickException):
         raise
     except AssayError as error:
         lines = [f"it cannot be computed again: {error} All runs of a command have to be exported."]
         return _Verification(result, version, command, inputs, findings=lines)
-    before = {run.name: stored[run.id] for run in runs}
+    before = _by_name(runs, stored)
     found = {name: one for name, one in made.items() if name in before}
-    return _Verification(result, version, command, inputs, *compare_results(before, found, result))
+    compared = compare_results(before, found, result)
+    return _Verification(result, version, command, inputs, *compared, signatures)
+
+
+def _by_name(runs: Iterable[Run], numbers: Mapping[int, Any]) -> dict[str, Any]:
+    """The numbers of each run; several of one name have a list, none takes another's place."""
+    found: dict[str, list[Any]] = {}
+    for run in sorted(runs, key=lambda one: one.id):
+        found.setdefault(run.name, []).append(numbers[run.id])
+    return {name: own if len(own) > 1 else own[0] for name, own in found.items()}
 
 
 def _is_fingerprint(mark: Any) -> bool:
@@ -333,20 +342,33 @@ def _is_fingerprint(mark: Any) -> bool:
 
 
 def _run_again(
-    run: Run, inputs: list[VerifiedInput], consent: Consent, result: str, *, outside: bool
-) -> dict[str, Any]:
-    """The numbers of the runs that the command of a run makes, by name."""
+    runs: Sequence[Run],
+    inputs: list[VerifiedInput],
+    consent: Consent,
+    result: str,
+    *,
+    outside: bool,
+) -> tuple[dict[str, Any], list[str]]:
+    """The numbers of the runs that their command makes, by name; how their signatures differ."""
     from assay import store
 
-    if not run.command:
-        raise UsageError(f"{result}: run {run.name!r} was not saved by a command.")
+    run = runs[0]
+    if not run.command or any(one.command != run.command for one in runs):
+        raise UsageError(f"{result}: run {run.name!r} was not saved by a command of its own.")
     with own_folder(inputs, run.command) as (arguments, _, apart):
         again = _load(arguments, consent, result, outside=outside)
+        if again.name not in WRITES:
+            raise UsageError(f"{result}: run {run.name!r}: {again.name!r} saves no runs.")
         with _quiet():
             target = _target(again, apart)
             again.run(consent, save=True, store=f"{apart}/again.db", **target)
         with store.open(f"{apart}/again.db", create=False) as opened:
-            return {one.name: _numbers_of(one) for one in opened.runs(status="finished")}
+            made = list(opened.runs(status="finished"))
+            numbers = {one.id: _numbers_of(one) for one in made}
+    signed = {one.name: one.signature for one in made}
+    pairs = ((one.name, one.signature, signed[one.name]) for one in runs if one.name in signed)
+    lines = [f"{name}: {line}" for name, *two in pairs for line in compare_signatures(*two)]
+    return _by_name(made, numbers), lines
 
 
 def _target(again: StoredCommand, folder: str) -> dict[str, str]:
@@ -357,4 +379,5 @@ def _target(again: StoredCommand, folder: str) -> dict[str, str]:
 
 def _numbers_of(run: Run) -> dict[str, Any]:
     scores = run.scores().to_dict() if run.conventions else {}
+    scores.pop("signature", None)  # compared part by part
     return {"scores": scores, "aggregates": [one.to_dict() for one in run.aggregates]}
