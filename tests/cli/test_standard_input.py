@@ -156,6 +156,28 @@ def test_a_stored_run_says_what_was_typed(folder, assay, feed):
     run = json.loads(shown)["run"]
     assert run["data"].keys() == {"-", "qrels.txt"}
     assert "kept" not in shown
+    feed(b"another")
+    again = assay("runs", "rerun", "1", "--store", "s.db")
+    assert again.code == 2, again
+    assert "standard input" in again.err
+    assert sys.stdin.read() == "another"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "eval run.txt -r qrels.txt -o -",
+        "eval run.txt -r qrels.txt --output=-",
+        "convert run.txt -",
+        "schema eval -o -",
+        "bench --corpus c.jsonl --model bm25 --runs -",
+    ],
+)
+def test_it_is_no_place_to_write_to(folder, assay, line):
+    answer = assay(*line.split())
+    assert answer.code == 2
+    assert "'-' is no place to write to" in answer.err
+    assert not (folder / "-").exists()
 
 
 def test_runs_of_the_store_are_no_files(folder, assay, feed):
