@@ -68,9 +68,9 @@ REPEATED: Final = "assay.repeated"
 # Parameters that name a file to read, for which `-` is standard input.
 _READ: Final = """
     against answers baseline by checkpoint config coordinates corpus doc_ids docs embeddings
-    experiment file files groups history labels metadata previous prototype_embeddings
-    prototype_labels qrels queries query_ids query_labels recall_of run runs sensor_embeddings
-    slices source sources targets text_embeddings texts train train_users users
+    experiment file files groups history ir_metadata labels metadata previous prototype_embeddings
+    prototype_labels qrels queries query_ids query_labels recall_of result run runs
+    sensor_embeddings slices source sources targets text_embeddings texts train train_users users
     """
 _FILES: Final = frozenset(_READ.split())
 _SECTION_OF: Final = {name: title for title, names in _SECTIONS.items() for name in names.split()}
