@@ -108,6 +108,7 @@ def test_what_another_version_words_differently_is_no_difference(assay: Any, res
     assert done.code == 0
     assert "made by version 0.0.1" in done.out
     assert "1 texts are worded differently" in done.out
+    assert "worded'" in done.out.splitlines()[-1]  # and is shown
 
 
 def test_inputs_elsewhere(

@@ -161,10 +161,11 @@ class _Verification:
             page += [Words(f"made by version {self.version}, repeated by {__version__}{other}")]
         page += [Words(f"{one.path} has changed") for one in self.inputs if not one.is_same]
         page += [Words(line) for line in self.findings]
-        shown = self._numbers[:_MOST]
+        # Another version may word texts differently; a stranger may have changed them.
+        shown = (self._numbers or self.differences)[:_MOST]
         if shown:
             page.append(Table(("value", "stored", "recomputed", "difference"), _rows(shown)))
-        more = len(self._numbers) - len(shown)
+        more = len(self._numbers or self.differences) - len(shown)
         return [*page, Words(f"and {more} more; --json has all")] if more else page
 
     def to_dict(self) -> dict[str, Any]:
