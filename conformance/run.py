@@ -6,7 +6,8 @@
 
 An adapter is the name of a file in `adapters/`, a Python file with a function `evaluate(case)`, or
 a command that reads `{"cases": [...]}` on stdin and writes `{"answers": [...]}` on stdout.
-`README.md` beside this file describes cases and answers. Exit code 1: a value differs.
+`README.md` beside this file describes cases and answers. Exit code 1: a value differs; 2: an
+adapter cannot be asked.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ LEGEND = "= to the last bit, ≈ within 1e-12 or in all digits it prints, ≠ di
 
 class UnsupportedError(Exception):
     """Raised by an adapter: the program cannot be asked for this."""
+
+
+class AdapterError(Exception):
+    """An adapter that cannot be asked, or does not answer every case."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +71,22 @@ def ask(adapter: str, vectors: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if file.is_file() or adapter.endswith(".py"):
         evaluate = _load(file if file.is_file() else Path(adapter))
         return [_call(evaluate, case) for case in cases]
-    asked = json.dumps({"cases": cases})
-    words = shlex.split(adapter)
+    try:
+        return _ask_command(adapter, cases)
+    except (OSError, ValueError, IndexError) as error:  # no such program, no JSON, no word at all
+        raise AdapterError(f"{adapter or 'the adapter'} cannot be asked: {error}") from None
+
+
+def _ask_command(adapter: str, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    words, asked = shlex.split(adapter), json.dumps({"cases": cases})
     done = subprocess.run(words, input=asked, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise SystemExit(f"{adapter} ended with {done.returncode}: {done.stderr[-300:]}")
-    answers: list[dict[str, Any]] = json.loads(done.stdout)["answers"]
-    if len(answers) != len(cases):
-        raise SystemExit(f"{adapter} gave {len(answers)} answers to {len(cases)} cases")
+        raise AdapterError(f"{adapter} ended with {done.returncode}: {done.stderr[-300:]}")
+    data = json.loads(done.stdout)
+    answers = data.get("answers") if isinstance(data, dict) else None
+    if not isinstance(answers, list) or len(answers) != len(cases):
+        found = f"{len(answers)} answers" if isinstance(answers, list) else f"{data!r:.60}"
+        raise AdapterError(f"{adapter} gave {found} to {len(cases)} cases")
     return answers
 
 
@@ -81,10 +94,13 @@ def _load(file: Path) -> Any:
     sys.modules.setdefault("conformance_run", sys.modules[__name__])
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None:
-        raise SystemExit(f"{file} is not a Python file")
+        raise AdapterError(f"{file} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.evaluate
+    try:
+        spec.loader.exec_module(module)
+        return module.evaluate
+    except (OSError, SyntaxError, ImportError, AttributeError) as error:
+        raise AdapterError(f"{file} cannot be asked: {error}") from None
 
 
 def _call(evaluate: Any, case: dict[str, Any]) -> dict[str, Any]:
@@ -102,6 +118,8 @@ def _call(evaluate: Any, case: dict[str, Any]) -> dict[str, Any]:
 
 def judge(vector: Mapping[str, Any], answer: Mapping[str, Any]) -> Outcome:
     """How an answer compares with what is expected."""
+    if not _is_answer(answer):
+        return Outcome(vector, OTHER, f"no answer as README.md describes it: {answer!r:.100}")
     if "unsupported" in answer:
         return Outcome(vector, UNSUPPORTED, answer["unsupported"])
     expected = vector["expected"]
@@ -124,6 +142,24 @@ def judge(vector: Mapping[str, Any], answer: Mapping[str, Any]) -> Outcome:
         if state != SAME
     ]
     return Outcome(vector, worst, "; ".join(shown[:2]))
+
+
+def _is_answer(answer: Any) -> bool:
+    """Whether it has the keys and types of an answer."""
+    if not isinstance(answer, Mapping):
+        return False
+    if "unsupported" in answer or "refused" in answer:
+        return True
+    per_query, digits = answer.get("per_query", {}), answer.get("digits", 1)
+    if not isinstance(per_query, Mapping) or not (type(digits) is int and digits > 0):
+        return False
+    values = (answer.get("mean"), *per_query.values())
+    return all(one is None or isinstance(one, float) or _is_small(one) for one in values)
+
+
+def _is_small(value: Any) -> bool:
+    """Whether it is a whole number that a float holds."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53
 
 
 def _words(expected: Mapping[str, Any]) -> str:
@@ -217,7 +253,10 @@ def main(arguments: list[str] | None = None) -> int:
     vectors = [one for one in read_vectors() if chosen.only in one["id"]]
     if not vectors:
         parser.error(f"no vector has {chosen.only!r} in its id")
-    found = {adapter: run(adapter, vectors) for adapter in chosen.adapter}
+    try:
+        found = {adapter: run(adapter, vectors) for adapter in chosen.adapter}
+    except AdapterError as error:
+        parser.error(str(error))
     print(markdown(found) if chosen.markdown else text(found, chosen.show))
     return int(any(one.state == OTHER for some in found.values() for one in some))
 

@@ -132,3 +132,53 @@ def test_peers_answer(name: str) -> None:
 def test_json_is_plain() -> None:
     for file in (ROOT / "conformance" / "vectors").glob("*.json"):
         assert json.loads(file.read_text("utf-8"))["format"] == generator.FORMAT
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        [],
+        "0.5",
+        {"mean": "0.5"},
+        {"mean": True},
+        {"mean": 10**400},
+        {"mean": [0.5]},
+        {"mean": 0.5, "per_query": None},
+        {"mean": 0.5, "per_query": [1]},
+        {"mean": 0.5, "digits": 0},
+        {"mean": 0.5, "digits": -3},
+        {"mean": 0.5, "digits": "4"},
+        {"mean": float("nan")},
+        {"mean": float("inf")},
+        {},
+    ],
+)
+def test_what_is_no_answer_agrees_nowhere(answer: Any) -> None:
+    vector = next(one for one in VECTORS if one["expected"].get("mean"))
+    assert run.judge(vector, answer).state == run.OTHER
+
+
+@pytest.mark.parametrize(
+    "adapter",
+    [
+        "",
+        "no-such-program",
+        "no_such.py",
+        "'",
+        "echo hi",
+        "echo {}",
+        "echo []",
+        "false",
+        "broken.py",
+    ],
+)
+def test_an_adapter_that_cannot_be_asked_is_named(
+    adapter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("broken.py").write_text("evaluate = (")
+    with pytest.raises(SystemExit) as stop:
+        run.main(["--adapter", adapter, "--only", "binary/plain/P@1"])
+    assert stop.value.code == 2
+    assert "Traceback" not in capsys.readouterr().err

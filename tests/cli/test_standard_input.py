@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
@@ -156,6 +157,28 @@ def test_a_stored_run_says_what_was_typed(folder, assay, feed):
     run = json.loads(shown)["run"]
     assert run["data"].keys() == {"-", "qrels.txt"}
     assert "kept" not in shown
+    feed(b"another")
+    again = assay("runs", "rerun", "1", "--store", "s.db")
+    assert again.code == 2, again
+    assert "standard input" in again.err
+    assert sys.stdin.read() == "another"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "eval run.txt -r qrels.txt -o -",
+        "eval run.txt -r qrels.txt --output=-",
+        "convert run.txt -",
+        "schema eval -o -",
+        "bench --corpus c.jsonl --model bm25 --runs -",
+    ],
+)
+def test_it_is_no_place_to_write_to(folder, assay, line):
+    answer = assay(*line.split())
+    assert answer.code == 2
+    assert "'-' is no place to write to" in answer.err
+    assert not (folder / "-").exists()
 
 
 def test_runs_of_the_store_are_no_files(folder, assay, feed):
@@ -169,3 +192,25 @@ def test_runs_of_the_store_are_no_files(folder, assay, feed):
 def test_every_name_of_a_file_is_a_parameter():
     known = {one.name for command in COMMANDS.values() for one in command.params}
     assert known >= _FILES
+
+
+def test_every_parameter_that_is_a_file_to_read_takes_it():
+    named = {
+        one.name
+        for command in COMMANDS.values()
+        for one in command.params
+        if re.fullmatch(r"(\w+\|)?FILE|\w+\.\w+", one.metavar or "")
+        and isinstance(one.type, click.types.StringParamType)
+    }
+    assert {"result", "ir_metadata"} <= named <= _FILES
+
+
+def test_a_result_from_a_pipe_is_verified(folder, assay, feed):
+    feed(assay("eval", "run.txt", "-r", "qrels.txt", "--json").out.encode())
+    answer = assay("verify", "-")
+    assert answer.code == 0, answer.err
+    assert answer.out.startswith("standard input: reproduced to the last digit")
+    feed(b"{}")
+    refused = assay("verify", "-")
+    assert refused.code == 3
+    assert refused.err.startswith("assay: standard input: it does not say how")

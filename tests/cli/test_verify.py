@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,7 @@ def test_what_another_version_words_differently_is_no_difference(assay: Any, res
     assert done.code == 0
     assert "made by version 0.0.1" in done.out
     assert "1 texts are worded differently" in done.out
+    assert "worded'" in done.out.splitlines()[-1]  # and is shown
 
 
 def test_inputs_elsewhere(
@@ -186,6 +189,54 @@ def test_an_exported_search_is_reproduced(assay: Any, folder: Path) -> None:
     assert Path("found.run").stat().st_mtime_ns == before
 
 
+@pytest.fixture
+def exported(assay: Any, folder: Path) -> Path:
+    pytest.importorskip("sqlalchemy")
+    line = ("eval", "run.txt", "-r", "qrels.txt", "-m", "AP", "--save", "--store", "s.db")
+    assert assay(*line).code == 0
+    assert assay("runs", "export", "--store", "s.db", "-o", "runs.json").code == 0
+    change(folder / "runs.json", lambda data: data["runs"][0].pop("digest"))
+    return folder / "runs.json"
+
+
+def test_of_two_runs_with_one_name_both_count(assay: Any, exported: Path) -> None:
+    def forge(data: Any) -> None:
+        true = json.loads(json.dumps(data["runs"][0]))
+        data["runs"].append({**true, "uid": "0" * 32})
+        forged = data["runs"][0]
+        forged["scores"]["values"][0] = [1.0] * len(forged["scores"]["queries"])
+        for name in ("value", "value_skip", "value_zero", "high"):
+            forged["aggregates"][0][name] = 1.0
+
+    assert assay("verify", exported).code == 0
+    change(exported, forge)
+    done = assay("verify", exported)
+    assert done.code == 1, done.err
+    assert "NOT reproduced" in done.out
+
+
+def test_another_signature_of_an_exported_run_is_named(assay: Any, exported: Path) -> None:
+    def forge(data: Any) -> None:
+        data["runs"][0]["versions"]["assay"] = "0.0.1"
+        for name in ("signature", "conventions"):
+            data["runs"][0][name] = data["runs"][0][name].replace("gain:linear", "gain:exp")
+
+    change(exported, forge)
+    done = assay("verify", exported)
+    assert done.code == 1, done
+    assert "gain is exp in the signature" in done.out
+
+
+@pytest.mark.parametrize("command", [["check", "run.txt", "-r", "qrels.txt"], ["tasks", "run.txt"]])
+def test_runs_of_commands_that_save_none_are_refused(
+    assay: Any, exported: Path, command: list[str]
+) -> None:
+    change(exported, lambda data: data["runs"][0].update(command=command))
+    done = assay("verify", exported)
+    assert done.code == 2
+    assert "saves no runs" in done.err
+
+
 # Strangers
 
 
@@ -212,6 +263,73 @@ def test_a_strangers_command_is_refused(
     done = assay("verify", result)
     assert done.code == code
     assert words in done.err
+
+
+@pytest.mark.parametrize("qrels", [["-r", "-"], ["--qrels=-"], ["-r-"]])
+def test_a_stranger_does_not_take_standard_input(
+    assay: Any, result: Path, monkeypatch: pytest.MonkeyPatch, qrels: list[str]
+) -> None:
+    typed = io.TextIOWrapper(io.BytesIO(b"mine"))
+    monkeypatch.setattr("sys.stdin", typed)
+    change(result, lambda data: data["made_by"].update(arguments=["eval", "run.txt", *qrels]))
+    done = assay("verify", result)
+    assert done.code == 2
+    assert "standard input" in done.err
+    assert typed.read() == "mine"
+
+
+@pytest.fixture
+def bench(assay: Any, folder: Path) -> Path:
+    texts = {"corpus": {"a": "cat", "b": "bird"}, "queries": {"q1": "cat", "q2": "bird"}}
+    for name, rows in texts.items():
+        lines = [json.dumps({"_id": key, "text": text}) for key, text in rows.items()]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines))
+    (folder / "judged.txt").write_text("q1 0 a 1\nq2 0 b 1\n")
+    return write_bench(folder, "corpus.jsonl")
+
+
+def write_bench(folder: Path, corpus: object) -> Path:
+    lines = (f'corpus = "{corpus}"', 'queries = "queries.jsonl"', 'qrels = "judged.txt"')
+    (folder / "bench.toml").write_text("\n".join((*lines, "[[model]]", 'spec = "bm25"')))
+    return folder / "bench.toml"
+
+
+def test_a_bench_in_any_folder_is_reproduced(assay: Any, bench: Path, tmp_path: Path) -> None:
+    assert assay("bench", "bench.toml", "-o", "result.json").code == 0
+    elsewhere = shutil.copytree(bench.parent, tmp_path / "another name")
+    done = assay("verify", "result.json", "--folder", elsewhere)
+    assert done.code == 0, done
+
+
+@pytest.mark.parametrize("name", ["../up", "/abs", "", "a/b", "a\0b", 7, None, ".", "x" * 999])
+def test_a_stranger_does_not_name_the_folder(assay: Any, bench: Path, name: Any) -> None:
+    assert assay("bench", "bench.toml", "-o", "result.json").code == 0
+    result = bench.with_name("result.json")
+    change(result, lambda data: data["collection"].update(name=name))
+    done = assay("verify", result)
+    assert done.code == 1
+    assert "collection.name" in done.out
+
+
+@pytest.mark.parametrize("corpus", ["{}/corpus.jsonl", "x://../../{}/corpus.jsonl", "~/{}"])
+def test_a_strangers_config_reads_inputs_alone(assay: Any, bench: Path, corpus: str) -> None:
+    assert assay("bench", "bench.toml", "-o", "result.json").code == 0
+    write_bench(bench.parent, corpus.format(bench.parent))
+    done = assay("verify", "result.json")
+    assert done.code == 2
+    assert "none of its inputs" in done.err
+
+
+def test_two_inputs_have_two_places(assay: Any, folder: Path, tmp_path: Path) -> None:
+    assert assay("eval", folder / "run.txt", "-r", "qrels.txt", "-o", "result.json").code == 0
+    kept = Path("input0", *(folder / "run.txt").parts[-3:])
+    kept.parent.mkdir(parents=True)
+    kept.write_text("other")
+    mark = {"bytes": 5, "sha256": "0"}
+    change(folder / "result.json", lambda data: data["made_by"]["inputs"].update({str(kept): mark}))
+    done = assay("verify", "result.json", "--outside")
+    assert done.code == 5
+    assert "two files for one place" in done.err
 
 
 @pytest.mark.parametrize("option", [["-o", "run.txt"], ["--output=run.txt"]])
@@ -302,6 +420,26 @@ def test_deep_values_are_refused(assay: Any, result: Path) -> None:
 # Parts
 
 
+@pytest.mark.parametrize("key", ["host", "folder", "commit", "worker", "seconds", "x_seconds"])
+def test_a_query_counts_whatever_it_is_called(key: str) -> None:
+    stored, found = ({"runs": [{"per_query": {key: {"AP": x}}}]} for x in (0.9, 0.5))
+    assert len(compare_results(stored, found, "a.json")[1]) == 1
+
+
+@pytest.mark.parametrize(
+    ("stored", "found"),
+    [
+        ({"runs": [{"AP": 0.9}], "runs[0].AP": 0.5}, {"runs": [{"AP": 0.5}]}),
+        ({"a": {"b": 0.9}, "a.b": 0.5}, {"a": {"b": 0.5}}),
+        ({"a": 1, "b": "absent"}, {"a": 1}),
+        ({"a": "empty"}, {"a": {}}),
+        ({"a": []}, {"a": {}}),
+    ],
+)
+def test_no_value_hides_behind_another(stored: Any, found: Any) -> None:
+    assert compare_results(stored, found, "a.json")[1]
+
+
 def test_zeros_have_signs_and_truth_is_no_number() -> None:
     stored, found = {"a": 0.0, "b": True, "c": 1, "d": 0}, {"a": -0.0, "b": 1, "c": 1.0, "d": 0.0}
     names = [one.value for one in compare_results(stored, found, "x")[1]]
@@ -309,10 +447,14 @@ def test_zeros_have_signs_and_truth_is_no_number() -> None:
 
 
 def test_values_that_only_one_has_differ() -> None:
-    _, found = compare_results({"a": 1, "seconds": 3}, {"b": [], "seconds": 4}, "x")
+    _, found = compare_results(
+        {"a": 1, "costs": {"n": 1, "build_seconds": 3}},
+        {"b": [], "costs": {"n": 1, "build_seconds": 4}},
+        "x",
+    )
     assert [(one.value, one.stored, one.found) for one in found] == [
         ("a", 1, "absent"),
-        ("b", "absent", "empty"),
+        ("b", "absent", "empty list"),
     ]
 
 

@@ -175,6 +175,13 @@ def test_numbers_of_pytrec_eval(tmp_path, number):
         ("-m P.5,5", "cut-offs are above 0, and each is given once"),
         ("-m P.five", "'five', a parameter of P, is not a number"),
         ("-m G.3", "write the gains of grades"),
+        ("-m P.\u0663", "is not a number"),
+        ("-m P." + "9" * 400, "is beyond 10^12"),
+        ("-m rbp." + "9" * 400, "is beyond 10^12"),
+        ("-m G.1=" + "9" * 400, "is beyond 10^12"),
+        ("-m utility.1,1,1," + "9" * 400, "is beyond 10^12"),
+        ("-m rbp.2", "the persistence is from 0 to 1"),
+        ("-m rbp_resid.p=-0.1", "the persistence is from 0 to 1"),
         ("-m utility.1,2", "utility takes 4 numbers, found 2"),
     ],
 )
@@ -182,6 +189,11 @@ def test_what_is_not_there_says_so(assay, files, flags, words):
     answer = assay("trec_eval", *flags.split(), *files)
     assert (answer.code, answer.out) == (2, "")
     assert words in answer.err
+
+
+def test_a_weight_that_cancels_out_is_no_division():
+    qrels, run = {"q": {"a": 1}}, {"q": {"a": 1.0}}
+    assert trec_eval(qrels, run, ["set_F.-1"]).split()[-1] == "0.0000"
 
 
 def test_flags_that_change_nothing_are_taken(assay, files):

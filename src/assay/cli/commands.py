@@ -63,12 +63,14 @@ _SECTIONS: Final[Mapping[str, str]] = {
         """,
     "Store": "save store dataset tag tags task status since until limit",
 }
+# In the `meta` of a context: a stored command is parsed, which takes nothing of who repeats it.
+REPEATED: Final = "assay.repeated"
 # Parameters that name a file to read, for which `-` is standard input.
 _READ: Final = """
     against answers baseline by checkpoint config coordinates corpus doc_ids docs embeddings
-    experiment file files groups history labels metadata previous prototype_embeddings
-    prototype_labels qrels queries query_ids query_labels recall_of run runs sensor_embeddings
-    slices source sources targets text_embeddings texts train train_users users
+    experiment file files groups history ir_metadata labels metadata previous prototype_embeddings
+    prototype_labels qrels queries query_ids query_labels recall_of result run runs
+    sensor_embeddings slices source sources targets text_embeddings texts train train_users users
     """
 _FILES: Final = frozenset(_READ.split())
 _SECTION_OF: Final = {name: title for title, names in _SECTIONS.items() for name in names.split()}
@@ -153,6 +155,8 @@ def _take_standard_input(command: click.Command, context: click.Context) -> None
     n_named = sum(1 if value == "-" else _listed(value).count("-") for _, value in places)
     if not places or context.resilient_parsing or _are_stored(command, context):
         return
+    if context.meta.get(REPEATED):
+        raise click.UsageError("The command read standard input ('-'), which is gone.")
     if n_named > 1:
         raise click.UsageError("Standard input ('-') can be read once, and it is named twice.")
     path = context.with_resource(standard_input.keep_standard_input())

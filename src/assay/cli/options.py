@@ -78,12 +78,23 @@ Decorator = Callable[[Decorated], Decorated]
 
 def output_file(path: str) -> str:
     """A file to write, in a folder that is there."""
+    _refuse_dash(path)
     check_target(path)
     return path
 
 
+def _refuse_dash(path: str) -> None:
+    """Refuse `-`, which is standard input elsewhere; few who type it want a file of that name."""
+    if path == "-":
+        raise click.UsageError(
+            "'-' is no place to write to. Name a file ('./-' if it is to have this name); a result "
+            "is printed where -o is left out."
+        )
+
+
 def output_folder(path: str) -> str:
     """A folder to write to, which the command makes if it is not there."""
+    _refuse_dash(path)
     if "://" not in path:
         check_folder(path)
     return path

@@ -12,10 +12,12 @@ from typing import Any, Final
 
 import click
 
+from assay.cli.commands import REPEATED
 from assay.cli.main import COMMANDS, assay
 from assay.cli.options import repeated_consent
 from assay.core.consent import Consent
 from assay.errors import UsageError
+from assay.io.config_text import parse_toml, read_config_text
 from assay.models.adapters.openai import KEY, own_address
 from assay.models.adapters.python_function import own_callable
 from assay.models.from_file import allow_model, allow_reranker
@@ -23,7 +25,7 @@ from assay.search.indexes.specs import allow_index
 from assay.tasks.bench.plan import Model, Rerank, split_stages
 from assay.tasks.descriptors.experiment import allow_descriptor
 
-__all__ = ["StoredCommand"]
+__all__ = ["WRITES", "StoredCommand"]
 
 # What each command writes to beside the store; every other option is read, or is no file.
 WRITES: Final[dict[str, tuple[str, ...]]] = {
@@ -74,6 +76,11 @@ class StoredCommand:
         """The texts of all its arguments and options."""
         return _texts(list(self._params.values()))
 
+    def config_texts(self) -> Iterator[str]:
+        """The texts of the config file that it names, which is read for the first of them."""
+        for file in _texts(self._params.get("config")):
+            yield from _texts(parse_toml(read_config_text(file), file))
+
     def writes(self) -> list[str]:
         """Files and folders that it names for its output."""
         given = [self._params.get(name) for name in WRITES[self.name]]
@@ -112,6 +119,7 @@ class StoredCommand:
 def _parse(arguments: list[str]) -> tuple[str, click.Context]:
     """The name of a command with --save, and its options."""
     context = click.Context(assay, info_name="assay", **assay.context_settings)
+    context.meta[REPEATED] = True
     name = arguments[0] if arguments else ""
     command = assay.get_command(context, name) if name in COMMANDS else None
     rest = arguments[1:]
@@ -133,8 +141,9 @@ def _texts(value: Any) -> list[str]:
     """The texts of an option that may be given once or many times."""
     if isinstance(value, str):
         return [value]
-    if isinstance(value, tuple | list):
-        return [one for part in value for one in _texts(part)]
+    parts = value.values() if isinstance(value, dict) else value
+    if isinstance(value, tuple | list | dict):
+        return [one for part in parts for one in _texts(part)]
     return []
 
 

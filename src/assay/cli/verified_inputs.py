@@ -105,7 +105,7 @@ def leads_out(text: str) -> bool:
 
 @contextlib.contextmanager
 def own_folder(
-    inputs: Sequence[VerifiedInput], arguments: Sequence[str]
+    inputs: Sequence[VerifiedInput], arguments: Sequence[str], name: str = "inputs"
 ) -> Iterator[tuple[list[str], dict[str, str], str]]:
     """A folder with the inputs alone, large ones as links, made the current one.
 
@@ -114,15 +114,18 @@ def own_folder(
     user. All others keep their paths, so that names in results are the same.
     """
     with tempfile.TemporaryDirectory(prefix="assay-verify-") as whole:
-        folder, apart = Path(whole, "inputs"), Path(whole, "output")
-        folder.mkdir()
+        folder, apart = Path(whole, "in", name), Path(whole, "output")
+        folder.mkdir(parents=True)
         apart.mkdir()
-        renamed = {}
+        renamed: dict[str, str] = {}
+        placed: dict[Path, str] = {}
         for number, one in enumerate(inputs):
             path = inner = split_array(one.path)[0]
             if leads_out(path):
                 kept = [part for part in PurePath(path).parts if part.strip("/\\.~")]
                 inner = renamed[path] = os.path.join(f"input{number}", *kept[-3:])
+            if placed.setdefault(folder / inner, one.found) != one.found:
+                raise StorageError(f"The inputs have two files for one place, {inner!r:.80}.")
             _link(folder / inner, one)
         with contextlib.chdir(folder), _own_cache(str(apart)):
             yield [_replace(word, renamed) for word in arguments], renamed, str(apart)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +19,7 @@ import click
 from assay import __version__
 from assay.cli import options, output
 from assay.cli.commands import Command
-from assay.cli.repeating import StoredCommand
+from assay.cli.repeating import WRITES, StoredCommand
 from assay.cli.verified_inputs import (
     InputPlaces,
     VerifiedInput,
@@ -48,6 +50,7 @@ _MADE_BY: Final = {
     },
     "required": ["version", "arguments", "inputs"],
 }
+_SCHEME: Final = re.compile("[a-z][a-z0-9+.-]*://", re.IGNORECASE)  # of an address
 _MOST: Final = 20  # rows of differences that are shown
 _RESAMPLES: Final = 1_000_000
 # Commands that are repeated from their inputs alone; an experiment names its own data.
@@ -160,10 +163,11 @@ class _Verification:
             page += [Words(f"made by version {self.version}, repeated by {__version__}{other}")]
         page += [Words(f"{one.path} has changed") for one in self.inputs if not one.is_same]
         page += [Words(line) for line in self.findings]
-        shown = self._numbers[:_MOST]
+        # Another version may word texts differently; a stranger may have changed them.
+        shown = (self._numbers or self.differences)[:_MOST]
         if shown:
             page.append(Table(("value", "stored", "recomputed", "difference"), _rows(shown)))
-        more = len(self._numbers) - len(shown)
+        more = len(self._numbers or self.differences) - len(shown)
         return [*page, Words(f"and {more} more; --json has all")] if more else page
 
     def to_dict(self) -> dict[str, Any]:
@@ -210,7 +214,7 @@ def _verify_result(
         )
     check_against(made, _MADE_BY, f"{result}: made_by")
     inputs = place.find(made["inputs"], result)
-    with own_folder(inputs, made["arguments"]) as (arguments, renamed, apart):
+    with own_folder(inputs, made["arguments"], _folder_name(data)) as (arguments, renamed, apart):
         stored = _load(arguments, consent, result, outside=place.outside)
         about: dict[str, Any] = {
             "result": result,
@@ -231,6 +235,14 @@ def _verify_result(
     return _Verification(**about, compared=compared, differences=differences)
 
 
+def _folder_name(data: Mapping[str, Any]) -> str:
+    """The name of the folder where it was typed, which a collection in that folder has."""
+    collection = data.get("collection")
+    name = collection.get("name") if isinstance(collection, dict) else None
+    usable = isinstance(name, str) and re.fullmatch(r"\w[\w .+-]{0,60}", name)
+    return str(name) if usable else "inputs"
+
+
 def _load(
     arguments: Sequence[str], consent: Consent, result: str, *, outside: bool
 ) -> StoredCommand:
@@ -247,10 +259,11 @@ def _load(
             f"{_RESAMPLES:,} are computed again."
         )
     stored.check(consent, result)
-    leading = [text for text in stored.texts() if "://" not in text and leads_out(text)]
-    if leading and not outside:
+    texts = chain(stored.texts(), stored.config_texts())
+    leading = next((one for one in texts if leads_out(_SCHEME.sub("", one))), None)
+    if leading is not None and not outside:
         raise UsageError(
-            f"{result} names {printable(leading[0])!r}, which is none of its inputs. Add --outside "
+            f"{result} names {printable(leading)!r}, which is none of its inputs. Add --outside "
             "if it may be read."
         )
     return stored
@@ -306,15 +319,24 @@ def _verify_batch(
     version = str(runs[0].versions.get("assay", ""))
     command = shlex.join(("assay", *runs[0].command))
     try:
-        made = _run_again(runs[0], inputs, consent, result, outside=place.outside)
+        made, signatures = _run_again(runs, inputs, consent, result, outside=place.outside)
     except (UsageError, click.ClickException):
         raise
     except AssayError as error:
         lines = [f"it cannot be computed again: {error} All runs of a command have to be exported."]
         return _Verification(result, version, command, inputs, findings=lines)
-    before = {run.name: stored[run.id] for run in runs}
+    before = _by_name(runs, stored)
     found = {name: one for name, one in made.items() if name in before}
-    return _Verification(result, version, command, inputs, *compare_results(before, found, result))
+    compared = compare_results(before, found, result)
+    return _Verification(result, version, command, inputs, *compared, signatures)
+
+
+def _by_name(runs: Iterable[Run], numbers: Mapping[int, Any]) -> dict[str, Any]:
+    """The numbers of each run; several of one name have a list, none takes another's place."""
+    found: dict[str, list[Any]] = {}
+    for run in sorted(runs, key=lambda one: one.id):
+        found.setdefault(run.name, []).append(numbers[run.id])
+    return {name: own if len(own) > 1 else own[0] for name, own in found.items()}
 
 
 def _is_fingerprint(mark: Any) -> bool:
@@ -323,20 +345,33 @@ def _is_fingerprint(mark: Any) -> bool:
 
 
 def _run_again(
-    run: Run, inputs: list[VerifiedInput], consent: Consent, result: str, *, outside: bool
-) -> dict[str, Any]:
-    """The numbers of the runs that the command of a run makes, by name."""
+    runs: Sequence[Run],
+    inputs: list[VerifiedInput],
+    consent: Consent,
+    result: str,
+    *,
+    outside: bool,
+) -> tuple[dict[str, Any], list[str]]:
+    """The numbers of the runs that their command makes, by name; how their signatures differ."""
     from assay import store
 
-    if not run.command:
-        raise UsageError(f"{result}: run {run.name!r} was not saved by a command.")
+    run = runs[0]
+    if not run.command or any(one.command != run.command for one in runs):
+        raise UsageError(f"{result}: run {run.name!r} was not saved by a command of its own.")
     with own_folder(inputs, run.command) as (arguments, _, apart):
         again = _load(arguments, consent, result, outside=outside)
+        if again.name not in WRITES:
+            raise UsageError(f"{result}: run {run.name!r}: {again.name!r} saves no runs.")
         with _quiet():
             target = _target(again, apart)
             again.run(consent, save=True, store=f"{apart}/again.db", **target)
         with store.open(f"{apart}/again.db", create=False) as opened:
-            return {one.name: _numbers_of(one) for one in opened.runs(status="finished")}
+            made = list(opened.runs(status="finished"))
+            numbers = {one.id: _numbers_of(one) for one in made}
+    signed = {one.name: one.signature for one in made}
+    pairs = ((one.name, one.signature, signed[one.name]) for one in runs if one.name in signed)
+    lines = [f"{name}: {line}" for name, *two in pairs for line in compare_signatures(*two)]
+    return _by_name(made, numbers), lines
 
 
 def _target(again: StoredCommand, folder: str) -> dict[str, str]:
@@ -347,4 +382,5 @@ def _target(again: StoredCommand, folder: str) -> dict[str, str]:
 
 def _numbers_of(run: Run) -> dict[str, Any]:
     scores = run.scores().to_dict() if run.conventions else {}
+    scores.pop("signature", None)  # compared part by part
     return {"scores": scores, "aggregates": [one.to_dict() for one in run.aggregates]}

@@ -31,6 +31,7 @@ from assay.scoring.trec_layout import TrecColumn, trec_lines
 
 __all__ = ["at_level", "trec_eval", "trec_only_values"]
 
+_LARGEST: Final = 1e12  # of parameters: sums of as large gains are exact
 _CUTS: Final = "5,10,15,20,30,100,200,500,1000"
 _TENTHS: Final = "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1"
 
@@ -208,8 +209,10 @@ def _expand(family: str, given: str) -> list[_Line]:
 
 def _number(family: str, text: str) -> float:
     """A number as trec_eval reads it: a rank may have decimals, which do not count."""
-    if not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)", text):
-        raise MeasureError(f"{text!r}, a parameter of {family}, is not a number.")
+    if not re.fullmatch(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)", text):
+        raise MeasureError(f"{text!r:.40}, a parameter of {family}, is not a number.")
+    if abs(float(text)) > _LARGEST:
+        raise MeasureError(f"{text:.20}…, a parameter of {family}, is beyond 10^12.")
     return float(int(float(text)) if FAMILIES[family].params == "cuts" else float(text))
 
 
@@ -221,7 +224,9 @@ def _check(family: str, params: tuple[str, ...], kind: str) -> tuple[str, ...]:
         level, equals, gain = one.partition("=") if kind == "gains" else ("0", "=", one)
         if not equals:
             raise MeasureError(f"{family}.{one}: write the gains of grades, as in 1=3,2=9.")
-        _number(family, level), _number(family, gain)
+        _number(family, level)
+        if not 0 <= _number(family, gain) <= 1 and kind == "persistence":
+            raise MeasureError(f"{family}.{one}: the persistence is from 0 to 1.")
     counts = {"relstring": 1, "set_F": 1, "utility": 4, "rbp": 1, "rbp_resid": 1}
     if params and len(params) != counts.get(family, len(params)):
         raise MeasureError(f"{family} takes {counts[family]} numbers, found {len(params)}.")

@@ -151,7 +151,8 @@ def _set_f(query: QueryList, params: tuple[str, ...]) -> float:
     if not n_good:
         return 0.0
     precision, recall = n_good / query.n_ret, n_good / query.n_rel
-    return (weight + 1) * precision * recall / (weight * precision + recall)
+    below = weight * precision + recall
+    return (weight + 1) * precision * recall / below if below else 0.0
 
 
 def _utility(query: QueryList, params: tuple[str, ...]) -> float:

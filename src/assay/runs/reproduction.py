@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 from assay.core.conventions import Conventions
@@ -12,17 +13,17 @@ from assay.errors import ConventionError, FormatError
 
 __all__ = ["Difference", "compare_results", "compare_signatures", "leaves"]
 
-# What a clock or the machine says is another every time.
-_PASSING: Final = re.compile(
-    r"(\w+_)?seconds\w*|\w+_per_second|latency_ms|\w*time_ms|timings|bytes_made|worker|versions"
-    r"|commit|host|folder"
-)
+# What a clock says is another every time. It stands in these tables only: elsewhere a key may be
+# the id of a query or the name of a run, whose values count whatever it is called.
+_PASSING: Final = re.compile(r"\w+_seconds|\w+_per_second|latency_ms|timings")
+_TIMED: Final = ("codes", "costs", "index", "results")
 # What describes the file and not its numbers; a signature is compared part by part.
 _ASIDE: Final = ("schema_version", "schema", "made_by", "signature")
 _DEEPEST: Final = 60
 _ABSENT: Final = "absent"
 
 Leaf = str | float | int | bool | None
+Place = tuple[str | int, ...]  # the keys and rows that lead to a value
 
 
 @dataclass(frozen=True)
@@ -65,39 +66,63 @@ def compare_results(stored: Any, found: Any, place: str) -> tuple[int, list[Diff
     (2, [Difference(value='AP[0]', stored=0.5, found=0.25)])
     """
     before, now = dict(leaves(stored, place)), dict(leaves(found, "the recomputed result"))
-    names = list(dict.fromkeys([*before, *now]))
-    pairs = ((name, before.get(name, _ABSENT), now.get(name, _ABSENT)) for name in names)
-    return len(names), [Difference(*pair) for pair in pairs if not _same(pair[1], pair[2])]
+    places = list(dict.fromkeys([*before, *now]))
+    pairs = ((one, before.get(one, _NOTHING), now.get(one, _NOTHING)) for one in places)
+    other = [pair for pair in pairs if not _same(pair[1], pair[2])]
+    return len(places), [Difference(_name(one), _word(a), _word(b)) for one, a, b in other]
 
 
-def _same(left: Leaf, right: Leaf) -> bool:
+class _Sign(Enum):
+    """What stands for a value that is none; no text of a result equals it."""
+
+    ABSENT = _ABSENT
+    NO_KEYS = "empty"
+    NO_ROWS = "empty list"
+
+
+_NOTHING: Final = _Sign.ABSENT
+
+
+def _word(value: Leaf | _Sign) -> Leaf:
+    return value.value if isinstance(value, _Sign) else value
+
+
+def _name(place: Place) -> str:
+    """The place as it is written: `runs[0].measures.AP`."""
+    words = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
+    return "".join(words).removeprefix(".")
+
+
+def _same(left: Leaf | _Sign, right: Leaf | _Sign) -> bool:
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     return left == right and (left != 0 or str(left)[0] == str(right)[0])  # 0.0 is not -0.0
 
 
-def leaves(data: Any, place: str) -> Iterator[tuple[str, Leaf]]:
+def leaves(data: Any, place: str) -> Iterator[tuple[Place, Leaf | _Sign]]:
     """Every value with its path, but for what passes and what describes the file itself."""
-    rest: list[tuple[str, Any, int]] = [("", data, 0)]
+    rest: list[tuple[Place, Any]] = [((), data)]
     while rest:
-        path, value, depth = rest.pop()
-        if depth > _DEEPEST:
-            raise FormatError(f"{place}: {path[:60]}… is nested too deeply to be a result.")
+        path, value = rest.pop()
+        if len(path) > _DEEPEST:
+            raise FormatError(f"{place}: {_name(path):.60}… is nested too deeply to be a result.")
         if isinstance(value, Mapping):
-            dot = f"{path}." if path else ""
-            inside = [(f"{dot}{key}", one) for key, one in value.items() if _counts(key, depth)]
+            inside = [((*path, key), one) for key, one in value.items() if _counts(path, key)]
         elif isinstance(value, list):
-            inside = [(f"{path}[{row}]", one) for row, one in enumerate(value)]
+            inside = [((*path, row), one) for row, one in enumerate(value)]
         else:
             yield path, value
             continue
         if not inside:
-            yield path, "empty"
-        rest.extend((name, one, depth + 1) for name, one in reversed(inside))
+            yield path, _Sign.NO_ROWS if isinstance(value, list) else _Sign.NO_KEYS
+        rest.extend(reversed(inside))
 
 
-def _counts(key: str, depth: int) -> bool:
-    return not (_PASSING.fullmatch(key) or (not depth and key in _ASIDE))
+def _counts(path: Place, key: str) -> bool:
+    if not path:
+        return key not in _ASIDE
+    table = next((part for part in reversed(path) if isinstance(part, str)), "")
+    return not (table in _TIMED and _PASSING.fullmatch(key))
 
 
 def compare_signatures(stored: Any, found: Any) -> list[str]:
