@@ -410,7 +410,7 @@ class _NamedSystems:
         run = next(
             (name for name, one in self.systems.items() if not isinstance(one, Scores)), None
         )
-        if run is None and (asked or self.qrels is not None):
+        if run is None and self.systems and (asked or self.qrels is not None):
             raise UsageError("All systems are scored, so there is nothing to judge or to choose.")
         if run is not None and self.qrels is None:
             raise UsageError(f"{run!r} is a run: give the judgments, too.")
