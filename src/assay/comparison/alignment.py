@@ -114,8 +114,6 @@ def comparable(measure: Measure) -> bool:
 
 
 def _check_systems(systems: Sequence[Scores]) -> None:
-    if len(systems) < 2:
-        raise UsageError(f"compare takes two or more systems; found {len(systems)}.")
     for number, scores in enumerate(systems):
         if not isinstance(scores, Scores):
             raise UsageError(

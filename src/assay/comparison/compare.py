@@ -333,6 +333,8 @@ def compare(
     elif asked or qrels is not None:
         odd = next(iter(asked), "qrels")
         raise UsageError(f"{odd} goes with runs by name, {{'bm25': run, …}}; Scores have theirs.")
+    if len(scored) < 2:
+        raise UsageError(f"compare takes two or more systems; found {len(scored)}.")
     aligned = align(
         scored,
         names=names,
