@@ -627,3 +627,16 @@ def test_american_spellings_are_understood():
     assert "(randomisation; p only" in found.verdict
     with pytest.raises(UsageError, match=r"test must be one of randomisation, t, .*'tez'"):
         compare(scores_of(BASE), scores_of(NOISE), test="tez")
+
+
+# Fewer than two systems
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_fewer_than_two_systems_by_name_are_refused(count):
+    runs = {"only": {"q": {"a": 1.0}}} if count else {}
+    with pytest.raises(UsageError, match=f"two or more systems; found {count}"):
+        compare(runs, {"q": {"a": 1}}, "AP")
+    scored = {name: evaluate(run, {"q": {"a": 1}}, "AP") for name, run in runs.items()}
+    with pytest.raises(UsageError, match=f"two or more systems; found {count}"):
+        compare(scored)

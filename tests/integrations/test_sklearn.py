@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from assay import evaluate
-from assay.errors import MeasureError, ShapeError, UsageError
+from assay.errors import MeasureError, ShapeError, UsageError, ValueRangeError
 from assay.integrations import ranking_score, ranking_scorer
 
 RNG = np.random.default_rng(8)
@@ -129,3 +129,20 @@ def test_its_name_is_its_call():
     assert repr(ranking_scorer("ndcg_cut_3", groups="query")) == (
         "ranking_scorer('nDCG@3', groups='query')"
     )
+
+
+def test_a_model_that_predicts_a_whole_number_for_fractional_grades_is_scored():
+    """Which argument holds the grades is known here: nothing can be swapped."""
+    grades, queries = np.linspace(0.95, 0.05, 12), np.repeat(np.arange(3), 4)
+    for constant in (0.0, 1.0):
+        found = ranking_score(grades, np.full(12, constant), groups=queries, measure="nDCG@10")
+        assert 0 < found < 1
+
+
+@pytest.mark.parametrize(
+    "groups", [["a", None, "a"], ["a", np.nan, "a"], np.array([1, np.nan, 1]), pd.array([1, pd.NA])]
+)
+def test_a_row_without_a_query_is_refused(groups):
+    rows = np.arange(len(groups))
+    with pytest.raises(ValueRangeError, match="row 1 has no query"):
+        ranking_score(rows, rows, groups=groups, measure="AP")

@@ -295,3 +295,13 @@ def test_a_second_column_that_tells_nothing_apart_is_plain(tmp_path):
     for rows in ([("q", "1", "a", 1), ("q", "2", "b", 1)], [("q", "7", "a", 1)] * 2):
         for source in _diversity_sources(tmp_path, rows):
             assert as_judgments(source).repeated == len(rows) - len({row[2] for row in rows})
+
+
+def test_a_zstd_file_may_begin_with_a_frame_to_skip(tmp_path):
+    """As pzstd writes it before each frame."""
+    text = "".join(f"{q} Q0 {d} 1 {s!r} tag\n" for q, d, s in TRIPLES)
+    for number in (0x50, 0x5F):
+        skipped = bytes([number, 0x2A, 0x4D, 0x18, 4, 0, 0, 0]) + b"size"
+        path = tmp_path / "run.txt.zst"
+        path.write_bytes(skipped + zst_compress(text.encode()))
+        assert rows(read_run(path)) == EXPECTED

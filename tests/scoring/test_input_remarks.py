@@ -227,3 +227,14 @@ def test_one_part_with_a_cut_tie_is_enough():
     for parts in ((cut, not_cut), (not_cut, cut)):
         assert library.Scores.merge(*parts).remarks.count(CUT_BY_ROW) == 1
     assert library.Scores.merge(cut).remarks == cut.remarks
+
+
+@pytest.mark.parametrize("step", [0.25, 0.2, 0.1])
+def test_a_scale_of_fractional_grades_is_no_swap_where_a_classifier_scores_0_or_1(step):
+    docs = [f"d{i}" for i in range(40)]
+    scale = [place * step for place in range(round(1 / step) + 1)]
+    qrels = {"q": {doc: scale[i % len(scale)] for i, doc in enumerate(docs)}}
+    for run in ({"q": {doc: i % 2 for i, doc in enumerate(docs)}}, {"q": dict.fromkeys(docs, 1.0)}):
+        assert evaluate(run, qrels, "nDCG@10").n_queries == 1
+        with pytest.raises(MismatchError, match="swapped"):
+            evaluate(run, {"q": {doc: (i + 0.5) / 7 for i, doc in enumerate(docs)}})

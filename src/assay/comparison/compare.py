@@ -333,6 +333,8 @@ def compare(
     elif asked or qrels is not None:
         odd = next(iter(asked), "qrels")
         raise UsageError(f"{odd} goes with runs by name, {{'bm25': run, …}}; Scores have theirs.")
+    if len(scored) < 2:
+        raise UsageError(f"compare takes two or more systems; found {len(scored)}.")
     aligned = align(
         scored,
         names=names,
@@ -410,7 +412,7 @@ class _NamedSystems:
         run = next(
             (name for name, one in self.systems.items() if not isinstance(one, Scores)), None
         )
-        if run is None and (asked or self.qrels is not None):
+        if run is None and self.systems and (asked or self.qrels is not None):
             raise UsageError("All systems are scored, so there is nothing to judge or to choose.")
         if run is not None and self.qrels is None:
             raise UsageError(f"{run!r} is a run: give the judgments, too.")

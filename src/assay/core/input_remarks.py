@@ -46,6 +46,7 @@ _SWAPPED: Final = "run and judgments may be swapped"
 _A_RUN: Final = "the judgments may be a run"
 _SEEN: Final = 5000  # documents of the run that tell what ids look like there
 _GRADES: Final = (-2, 10)  # between these, whole numbers are what judges give
+_SCALE: Final = 20  # scales of grades have fewer values
 _FEW: Final = 10  # below so many queries, documents or judgments, chance explains a lot
 
 
@@ -150,10 +151,15 @@ def fractions_among(grades: Floats) -> Floats:
 
 
 def mostly_fractions(grades: Floats) -> Floats:
-    """The distinct fractions among grades, where most of these are fractions, some of each kind."""
+    """The distinct fractions among grades, where most are fractions and more than a scale has.
+
+    Judges repeat the few grades of a scale (0.25, 0.5, 0.75); scores hardly repeat.
+    """
     broken = grades[grades != np.rint(grades)]
-    found = np.unique(broken[:_SEEN]) if 2 * len(broken) > len(grades) else np.zeros(0)
-    return found if len(found) > 2 else np.zeros(0)
+    seen = broken[:_SEEN]
+    found = np.unique(seen) if 2 * len(broken) > len(grades) else np.zeros(0)
+    scale = len(found) < _SCALE and 2 * len(found) <= len(seen)
+    return np.zeros(0) if scale or len(found) <= 2 else found
 
 
 def refuse_swapped(scores: Floats, grades: Floats, *, allow: bool) -> None:

@@ -34,4 +34,5 @@ def judge_rows(scores: Floats, grades: Floats, queries: Any, rules: Conventions)
         precision=rules.scores,
     )
     judgments = Judgments.from_pairs(query_ids, doc_ids, rows, docs, grades)
-    return judge(ranking, judgments, conventions=rules)
+    # The arguments say which are grades: whole scores of fractional ones are no swap.
+    return judge(ranking, judgments, conventions=rules, allow_mismatch=True)

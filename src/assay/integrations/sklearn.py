@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.arrays import Floats
 from assay.core.conventions import Conventions, as_conventions
-from assay.errors import ShapeError, UsageError, need
+from assay.errors import ShapeError, UsageError, ValueRangeError, need
 from assay.integrations.rows import judge_rows
 from assay.measures import Measure, parse
 from assay.scoring.evaluate import score
@@ -17,6 +18,7 @@ from assay.scoring.evaluate import score
 __all__ = ["ranking_score", "ranking_scorer"]
 
 _RESPONSES: Final = ("decision_function", "predict_proba", "predict")
+_MISSING: Final = ("None", "nan", "NaT", "<NA>")
 
 
 def ranking_score(
@@ -33,14 +35,24 @@ def ranking_score(
     0.75
     """
     grades, scores = (np.asarray(one, np.float64) for one in (y_true, y_score))
-    names = np.asarray(groups).reshape(-1)
+    names = np.asarray(groups, object).reshape(-1)
     if not len(grades) == len(scores) == len(names) or grades.ndim != 1 or scores.ndim != 1:
         shapes = f"{grades.shape}, {scores.shape} and {names.shape}"
         raise ShapeError(f"Grades, scores and groups are one number a row each; found {shapes}.")
+    _refuse_missing(names)
     rules = as_conventions(conventions)
     wanted = measure if isinstance(measure, Measure) else parse(measure)
     hits = judge_rows(scores, grades, names.astype(np.str_), rules)
     return float(score(hits, wanted, conventions=rules).mean()[wanted])
+
+
+def _refuse_missing(names: NDArray[np.object_]) -> None:
+    """Refuse rows of no query, which would be one together."""
+    for row, name in enumerate(names):
+        if not isinstance(name, str) and str(name) in _MISSING:
+            raise ValueRangeError(
+                f"groups: row {row} has no query. Drop the row or name its query."
+            )
 
 
 def ranking_scorer(

@@ -56,7 +56,8 @@ _NO_PIPES = (
     "file; else write the data to a file, which may be .gz or .zst, and give its path."
 )
 _GZIP_MAGIC = b"\x1f\x8b"
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+# A frame of data, or one to skip: pzstd writes such before each.
+_ZSTD_MAGIC = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")
 # Compressed bytes to expand at once. At the worst deflate makes 1032 bytes of one, and a zstd
 # block of 4 bytes holds 128 KiB: no bite grows beyond 64 MiB.
 _GZIP_BITE = 32 << 10
@@ -248,11 +249,11 @@ def need_zstd(purpose: str) -> Any:
 
 
 def _expand(file: BinaryIO, name: str, chunk_size: int) -> Iterator[bytes]:
-    magic = file.read(len(_ZSTD_MAGIC))
+    magic = file.read(4)
     file.seek(0)
     if magic.startswith(_GZIP_MAGIC):
         return _gather(_inflate(file, name, _gzip()), chunk_size)
-    if magic == _ZSTD_MAGIC:
+    if _ZSTD_MAGIC.match(magic):
         return _gather(_inflate(file, name, _zstd()), chunk_size)
     suffix = Path(name).suffix.lower()
     if magic and suffix in (".gz", ".zst"):
