@@ -128,6 +128,8 @@ def test_size_must_be_known_and_large_enough() -> None:
     hits = assay.judge_ranks([1, 2])
     with pytest.raises(errors.UsageError, match="n_docs"):
         chance(hits, "RR")
+    with pytest.raises(errors.UsageError, match=r"up to 10\^10"):
+        chance(hits, "RR", n_docs=10**12)
     assert chance(hits, "RR", n_docs=2).mean()["RR"] == 0.75
     big = assay.judge(
         assay.Ranking.from_scores([[1.0, 0.5]]), assay.Judgments.from_labels([1], [1, 1])

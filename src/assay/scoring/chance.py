@@ -23,6 +23,8 @@ from assay.scoring.scores import Scores
 
 __all__ = ["ceiling", "chance"]
 
+_MOST_DOCS: Final = 10**10  # some measures are sums over all ranks
+
 
 def chance(
     hits: Hits,
@@ -98,7 +100,9 @@ def _column(shuffled: Hits, measure: Measure, rules: Conventions) -> Floats | No
 def _sizes(hits: Hits, n_docs: int | None) -> Ints:
     """The collection's size for each query."""
     if n_docs is not None:
-        return np.full(hits.n_queries, checks.check_cutoff(n_docs, "n_docs"), np.int64)
+        if checks.check_cutoff(n_docs, "n_docs") > _MOST_DOCS:
+            raise UsageError(f"n_docs must be a whole number up to 10^10, found {n_docs}.")
+        return np.full(hits.n_queries, n_docs, np.int64)
     if (hits.n_docs <= 0).any():
         raise UsageError(
             "Chance needs the size of the collection, and a run file does not tell it. "
