@@ -253,8 +253,13 @@ def cluster(n_equal: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.stack([centre, centre * 3, docs[others[7]], docs[others[60]]]), docs, others
 
 
-@pytest.mark.parametrize("k", [5, 300, 5000])
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(
+    ("k", "metric"),
+    [
+        *((5, "l2"), (300, "cosine"), (5000, "dot")),
+        *(pytest.param(*both, marks=pytest.mark.slow) for both in product((5, 300, 5000), METRICS)),
+    ],
+)
 def test_a_large_cluster_of_equal_documents(metric, k, kernels):
     queries, docs, _ = cluster(10_000)
     for keep_ties in (False, True):
