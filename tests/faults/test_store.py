@@ -102,7 +102,7 @@ def test_two_writers_at_once_and_a_reader(place, tmp_path):
     assert drive("together", place, tmp_path / "log", 2, 10) == "20"
 
 
-@pytest.mark.parametrize("writers", [6, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("writers", [4, pytest.param(20, marks=pytest.mark.slow)])
 def test_many_writers_lose_nothing(place, tmp_path, writers):
     assert drive("together", place, tmp_path / "log", writers, 3) == str(3 * writers)
     with assay.store.open(place) as store:
