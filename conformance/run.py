@@ -32,6 +32,21 @@ SAME, NEAR, OTHER, UNSUPPORTED = STATES
 LEGEND = "= to the last bit, ≈ within 1e-12 or in all digits it prints, ≠ differs, – not supported"
 
 
+# What trec_eval chooses; an adapter of a program with these refuses a vector that wants others.
+TREC_EVAL = {
+    "ties": "order",
+    "tiebreak": "id-descending",
+    "gain": "linear",
+    "ideal": "judged",
+    "ap": "R",
+    "recall": "R",
+    "empty": "zero",
+    "missing": "zero",
+    "self": "keep",
+    "depth": 0,
+}
+
+
 class UnsupportedError(Exception):
     """Raised by an adapter: the program cannot be asked for this."""
 

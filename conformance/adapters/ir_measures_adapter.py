@@ -9,19 +9,9 @@ from subprocess import CalledProcessError
 from typing import Any
 
 import ir_measures
-from conformance_run import UnsupportedError
+from conformance_run import TREC_EVAL, UnsupportedError
 
-OWN = {
-    "ties": "order",
-    "tiebreak": "id-descending",
-    "ideal": "judged",
-    "ap": "R",
-    "recall": "R",
-    "empty": "zero",
-    "missing": "zero",
-    "self": "keep",
-    "depth": 0,
-}
+OWN = {name: choice for name, choice in TREC_EVAL.items() if name != "gain"}
 
 
 def evaluate(case: dict[str, Any]) -> dict[str, Any]:

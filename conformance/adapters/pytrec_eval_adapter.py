@@ -5,21 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytrec_eval
-from conformance_run import UnsupportedError
+from conformance_run import TREC_EVAL, UnsupportedError
 
-# Its conventions; a vector that wants another cannot be asked.
-OWN = {
-    "ties": "order",
-    "tiebreak": "id-descending",
-    "gain": "linear",
-    "ideal": "judged",
-    "ap": "R",
-    "recall": "R",
-    "empty": "zero",
-    "missing": "skip",
-    "self": "keep",
-    "depth": 0,
-}
+OWN = {**TREC_EVAL, "missing": "skip"}
 NAMES = {
     "P": "P_{k}",
     "R": "recall_{k}",

@@ -8,20 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from conformance_run import UnsupportedError
+from conformance_run import TREC_EVAL, UnsupportedError
 
-OWN = {
-    "ties": "order",
-    "tiebreak": "id-descending",
-    "gain": "linear",
-    "ideal": "judged",
-    "ap": "R",
-    "recall": "R",
-    "empty": "zero",
-    "missing": "zero",
-    "self": "keep",
-    "depth": 0,
-}
 NAMES = {
     "P": "P.{k}",
     "R": "recall.{k}",
@@ -46,7 +34,7 @@ def evaluate(case: dict[str, Any]) -> dict[str, Any]:
     known = CUT if "k" in measure and measure["name"] in CUT else NAMES
     if program is None:
         raise UnsupportedError("trec_eval is not on the PATH")
-    if any(case["conventions"][name] != own for name, own in OWN.items()):
+    if any(case["conventions"][name] != own for name, own in TREC_EVAL.items()):
         raise UnsupportedError("another convention")
     if measure["name"] not in known or ("k" in measure and "{k}" not in known[measure["name"]]):
         raise UnsupportedError(f"no such measure: {measure}")
