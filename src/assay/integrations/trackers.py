@@ -85,8 +85,9 @@ def log_wandb(record: HasRecord, *, report: bool = True, **init: Any) -> str:
 def _metrics(record: RunRecord, joint: str) -> Iterator[tuple[str, float]]:
     for name, one in overall_means(record).items():
         ends = (("low", one.low), ("high", one.high), ("n", one.n))
-        yield name, one.value or 0.0
-        yield from ((f"{name}{joint}{end}", value) for end, value in ends if value is not None)
+        named = ((f"{name}{joint}{end}", value) for end, value in ends)
+        every = ((name, one.value), *named)
+        yield from ((key, value) for key, value in every if value is not None)
 
 
 def _params(record: RunRecord) -> dict[str, str]:
