@@ -177,9 +177,8 @@ def _made_by() -> dict[str, Any]:
     if not files:
         return {}
     words = [mask_secrets(one) for one in typed]
-    marks = fingerprints.fingerprints(files)
-    inputs = {as_typed(file): marks[file] for file in files}
-    return {"made_by": {"version": __version__, "arguments": words, "inputs": inputs}}
+    made = {"version": __version__, "arguments": words, "inputs": fingerprints.fingerprints(files)}
+    return {"made_by": made}
 
 
 # Where a result goes does not belong to how it is made.
