@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import assay.compat.pytrec_eval as ours
+from assay.errors import FormatError
 
 QREL = {"q1": {"d1": 0, "d2": 1, "d3": 0}, "q2": {"d2": 1, "d3": 1}}
 RUN = {"q1": {"d1": 1.0, "d2": 0.0, "d3": 1.5}, "q2": {"d1": 1.5, "d2": 0.2, "d3": 0.5}}
@@ -109,3 +110,5 @@ def test_lines_are_parsed() -> None:
         ours.parse_qrel(["q1 0 d1 1", "q1 0 d1 0"])
     with pytest.raises(ValueError, match="line 1 has 3 columns"):
         ours.parse_qrel(["q1 d1 1"])
+    with pytest.raises(FormatError, match="line 2 has 'x' for a whole number"):
+        ours.parse_qrel(["q1 0 d1 1", "q1 0 d2 x"])

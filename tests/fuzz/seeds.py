@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import json
 import struct
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -216,6 +218,64 @@ def labels_of_samples() -> bytes:
     return b'{"fine": ["a", "b", "a"], "coarse": {"s1": 1, "s2": 2}}'
 
 
+def written_by(*words: str, name: str) -> Callable[[], bytes]:
+    """What commands write into the file `name`, in a folder with the partners."""
+
+    def build() -> bytes:
+        from assay.cli.main import main
+
+        with tempfile.TemporaryDirectory() as folder:
+            write_partners(Path(folder))
+            with (
+                contextlib.redirect_stdout(io.StringIO()),
+                contextlib.redirect_stderr(io.StringIO()),
+                contextlib.chdir(folder),
+            ):
+                for command in words:
+                    if main(command.split()) != 0:
+                        raise ValueError(f"the seed {name} could not be made by: {command}")
+                return (Path(folder) / name).read_bytes()
+
+    return build
+
+
+def zst_run() -> bytes:
+    try:
+        from compression import zstd
+    except ImportError:
+        from backports import zstd
+    return zstd.compress(trec_run())
+
+
+def headed_run() -> bytes:
+    head = "# ir_metadata.start\n# schema_version: 0.1\n# actor:\n#   team: x\n# ir_metadata.end\n"
+    return head.encode() + trec_run()
+
+
+def ir_metadata() -> bytes:
+    return (
+        b"actor:\n  name: A\n  email: [a@b.c]\nresearch goal:\n  publication:\n"
+        b"    arxiv: 2021.1\nmethod:\n  retrieval:\n    - name: bm25\n      b: 0.4\n"
+    )
+
+
+def label_map() -> bytes:
+    return b'{"a": "A", "b": "A", "1": 2}'
+
+
+def slices() -> bytes:
+    return b"query\tkind\nq1\tlong\nq2\tshort\nq3\tlong\n"
+
+
+def id_lines() -> bytes:
+    return b"a\nb\nc\n"
+
+
+def codes_npz() -> bytes:
+    return npz(codes=np.array([[0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]], np.uint8))
+
+
+EVAL: Final = "eval sound-run.trec -r sound-qrels.trec -m nDCG@3 -m AP"
 SEEDS: Final[dict[str, Callable[[], bytes]]] = {
     "run.trec": trec_run,
     "run.trec.gz": lambda: gzip.compress(trec_run(), mtime=0),
@@ -257,6 +317,20 @@ SEEDS: Final[dict[str, Callable[[], bytes]]] = {
     "categories.csv": categories,
     "looks.json": looks,
     "levels.json": labels_of_samples,
+    "run.trec.zst": zst_run,
+    "headed.run": headed_run,
+    "scores.json": written_by(f"{EVAL} --json -o scores.json", name="scores.json"),
+    "runs.json": written_by(
+        f"{EVAL} --save --store s.db", "runs export 1 --store s.db -o runs.json", name="runs.json"
+    ),
+    "docs.prepared": written_by(
+        "rank docs.npy docs.npy --prepare docs.prepared -o run.txt", name="docs.prepared"
+    ),
+    "metadata.yaml": ir_metadata,
+    "map.json": label_map,
+    "kinds.tsv": slices,
+    "ids.txt": id_lines,
+    "codes.npz": codes_npz,
 }
 
 
@@ -264,5 +338,7 @@ def write_partners(folder: Path) -> None:
     """The sound files that a mutated one is read together with."""
     for name in ("run.trec", "qrels.trec", "run.npz", "scores.npy", "targets.npz"):
         (folder / f"sound-{name}").write_bytes(SEEDS[name]())
+    (folder / "other-run.trec").write_bytes(trec_run().replace(b"d1", b"d9"))
+    (folder / "labels.json").write_bytes(b'["a", "b", "a"]')
     for name in ("docs.npy", "more.npy"):
         (folder / name).write_bytes(npy())

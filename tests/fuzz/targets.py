@@ -13,6 +13,7 @@ from assay.cli.main import main
 from assay.cluster.checkpoint import ShardCheckpoint
 from assay.cluster.shards import open_shard, open_shards
 from assay.comparison.looks import _read_gates
+from assay.compat import ranx
 from assay.core.hits import judge
 from assay.core.ids import Ids
 from assay.errors import AssayError
@@ -25,6 +26,7 @@ from assay.io.tables import read_groups
 from assay.io.task_tables import read_task_lines
 from assay.io.texts import read_texts
 from assay.models.safetensors import load_safetensors
+from assay.search.engine.prepared import prepare
 from assay.tasks.bench.config import make_request, read_config
 from assay.tasks.crossmodal.inputs import _level_files
 from assay.tasks.descriptors.experiment import read_experiment
@@ -67,6 +69,11 @@ def _judge_numbered(path: Path) -> None:
     judge(read_run(path), read_qrels(path.parent / "sound-targets.npz"), allow_mismatch=True)
 
 
+def _ranx_run(path: Path) -> None:
+    with contextlib.suppress(AssertionError):  # what ranx raises for a document twice
+        ranx.Run.from_file(str(path), kind="trec")
+
+
 def _shard(path: Path) -> None:
     for shard in open_shards(str(path)):
         with open_shard(shard):
@@ -106,15 +113,27 @@ NUMBERED: Final = (
     _judge_numbered,
     command("eval", "{}", "-r", "{folder}/sound-targets.npz"),
 )
+TWO_RUNS: Final = ("{folder}/sound-run.trec", "{folder}/other-run.trec")
+JUDGED: Final = ("-r", "{folder}/sound-qrels.trec")
+RANK: Final = ("rank", "{folder}/docs.npy", "{folder}/docs.npy", "-k", "2", "-o", "{folder}/o.run")
+VERIFY: Final = command("verify", "{}", "--folder", "{folder}")
+TREC_EVAL: Final = ("trec_eval", "-q", "-c", "-m", "all_trec")
 QRELS: Final = (read_qrels, command("eval", "{folder}/sound-run.trec", "-r", "{}"))
 NUMBERED_QRELS: Final = (
     read_qrels,
     command("eval", "{folder}/sound-scores.npy", "-r", "{}", "--allow-mismatch"),
 )
 TARGETS: Final[dict[str, tuple[Target, ...]]] = {
-    "run.trec": (*RUN, command("check", "{}", "{folder}/sound-qrels.trec")),
+    "run.trec": (
+        *RUN,
+        command("check", "{}", "{folder}/sound-qrels.trec"),
+        command(*TREC_EVAL, "{folder}/sound-qrels.trec", "{}"),
+        command("compare", "{}", "{folder}/other-run.trec", *JUDGED, "--resamples", "100"),
+        command("report", "{}", *JUDGED, "--resamples", "100", "-o", "{folder}/report.html"),
+        _ranx_run,
+    ),
     "run.trec.gz": RUN,
-    "qrels.trec": QRELS,
+    "qrels.trec": (*QRELS, command(*TREC_EVAL, "{}", "{folder}/sound-run.trec")),
     "run.csv": (*RUN, command("convert", "{}", "{folder}/out.json")),
     "run.tsv": RUN,
     "qrels.csv": QRELS,
@@ -169,6 +188,38 @@ TARGETS: Final[dict[str, tuple[Target, ...]]] = {
     "ref.csv": (lambda path: evaluate_patches(_patch_scene(path)),),
     "categories.csv": (lambda path: name_categories(["v_a", "i_b"], path),),
     "looks.json": (lambda path: _read_gates(str(path)),),
+    "run.trec.zst": RUN,
+    "headed.run": RUN,
+    "scores.json": (VERIFY,),
+    "runs.json": (VERIFY, command("runs", "import", "{}", "--store", "{folder}/new.db")),
+    "docs.prepared": (
+        command(*RANK, "--prepare", "{}"),
+        lambda path: prepare(path.parent / "docs.npy", path),
+    ),
+    "metadata.yaml": (
+        command("fuse", *TWO_RUNS, "--ir-metadata", "{}", "-o", "{folder}/fused.run"),
+    ),
+    "map.json": (
+        command(
+            "crossmodal",
+            "--modality",
+            "a={folder}/docs.npy",
+            "--modality",
+            "b={folder}/docs.npy",
+            "--labels",
+            "{folder}/labels.json",
+            "--label-map",
+            "coarse={}",
+            "--json",
+        ),
+    ),
+    "kinds.tsv": (
+        command("compare", *TWO_RUNS, *JUDGED, "--slices", "{}:kind", "--resamples", "100"),
+    ),
+    "ids.txt": (command(*RANK, "--doc-ids", "{}"),),
+    "codes.npz": (
+        command("codes", "--embeddings", "{folder}/docs.npy", "--codes", "mine={}", "--k", "2"),
+    ),
     "levels.json": (lambda path: _level_files("", str(path), None),),
 }
 

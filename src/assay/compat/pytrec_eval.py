@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
 from assay.compat.trec_eval import at_level, trec_only_values
 from assay.core.conventions import preset
 from assay.core.text import did_you_mean
+from assay.errors import FormatError
 from assay.measures import parse, parse_many
 from assay.scoring.evaluate import evaluate
 from assay.scoring.scores import Scores
@@ -230,29 +231,33 @@ def compute_aggregated_measure(measure: str, values: Iterable[float]) -> float:
     return math.exp(mean) if measure.startswith("gm_") else mean
 
 
+Number = TypeVar("Number", int, float)
+
+
 def parse_run(f_run: Iterable[str]) -> dict[str, dict[str, float]]:
     """A TREC run from its lines."""
-    return {
-        query: {doc: float(score) for doc, score in docs.items()}
-        for query, docs in _parse(f_run, 6, 4).items()
-    }
+    return _parse(f_run, 6, 4, float)
 
 
 def parse_qrel(f_qrel: Iterable[str]) -> dict[str, dict[str, int]]:
     """TREC judgments from their lines."""
-    return {
-        query: {doc: int(grade) for doc, grade in docs.items()}
-        for query, docs in _parse(f_qrel, 4, 3).items()
-    }
+    return _parse(f_qrel, 4, 3, int)
 
 
-def _parse(lines: Iterable[str], width: int, place: int) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+def _parse(
+    lines: Iterable[str], width: int, place: int, number_of: Callable[[str], Number]
+) -> dict[str, dict[str, Number]]:
+    found: dict[str, dict[str, Number]] = {}
     for number, line in enumerate(lines, 1):
         parts = line.split()
         if len(parts) != width:
-            raise ValueError(f"line {number} has {len(parts)} columns, not {width}.")
+            raise FormatError(f"line {number} has {len(parts)} columns, not {width}.")
         docs = found.setdefault(parts[0], {})
-        assert parts[2] not in docs, f"line {number} names {parts[2]} twice for {parts[0]}."
-        docs[parts[2]] = parts[place]
+        if parts[2] in docs:  # an AssertionError there, too
+            raise AssertionError(f"line {number} names {parts[2]} twice for {parts[0]}.")
+        try:
+            docs[parts[2]] = number_of(parts[place])
+        except ValueError:
+            wanted = "a whole number" if number_of is int else "a number"
+            raise FormatError(f"line {number} has {parts[place][:40]!r} for {wanted}.") from None
     return found

@@ -177,7 +177,7 @@ def test_a_file_that_has_just_changed_is_read(tmp_path):
     assert json.loads(head)["place"] is None
 
 
-@pytest.mark.parametrize("how", ["flipped", "short", "long head"])
+@pytest.mark.parametrize("how", ["flipped", "short", "long head", "no digest", "no codes"])
 def test_a_damaged_file_is_refused(how, tmp_path):
     kept = tmp_path / "kept"
     prepare(DOCS, kept)
@@ -186,8 +186,11 @@ def test_a_damaged_file_is_refused(how, tmp_path):
         content[-9] ^= 1
     elif how == "short":
         del content[-1:]
-    else:
+    elif how == "long head":
         content[content.index(b'"arrays"') + 12] ^= 3
+    else:
+        key = b'"arrays"' if how == "no digest" else b'"coarse"'
+        content[content.index(key) + 1] ^= 1
     kept.write_bytes(content)
     with pytest.raises(FormatError, match=r"kept is damaged. Remove it"):
         prepare(DOCS, kept)

@@ -239,11 +239,11 @@ def _read(path: str, rows: Vectors, place: list[int] | None) -> Prepared | None:
         "square_hi": ("<f8", n_rows),
         "square_lo": ("<f8", n_rows),
     }
-    if kept.head["coarse"]:
+    if kept.head.get("coarse"):
         sizes = Coarse.shapes(*rows.shape)
         shapes |= {name: ("u1" if name == "codes" else "<f4", n) for name, n in sizes.items()}
     arrays = _cut(kept, shapes, path)
-    coarse = Coarse(*(arrays[name] for name in Coarse._fields)) if kept.head["coarse"] else None
+    coarse = Coarse(*(arrays[name] for name in Coarse._fields)) if kept.head.get("coarse") else None
     return Prepared(rows, Measures(*(arrays[name] for name in Measures._fields)), coarse)
 
 
@@ -286,6 +286,6 @@ def _cut(kept: _Kept, shapes: dict[str, tuple[str, int]], path: str) -> dict[str
         if len(part) == stop - start:
             arrays[name] = np.asarray(part).view(dtype)
         start = stop
-    if len(arrays) < len(shapes) or content.hexdigest() != kept.head["arrays"]:
+    if len(arrays) < len(shapes) or content.hexdigest() != kept.head.get("arrays"):
         raise FormatError(f"{path} is damaged. Remove it, and it is made anew.")
     return arrays

@@ -16,7 +16,7 @@ import numpy as np
 from assay.arrays import Floats
 from assay.compat import pytrec_eval
 from assay.core.order import rank_order
-from assay.errors import need
+from assay.errors import FormatError, need
 from assay.io.atomic import atomic_write
 from assay.io.frames import build_frame
 from assay.io.json_text import parse_json
@@ -166,7 +166,12 @@ class DocumentLists:
             return cls.from_parquet(path, name=name)
         if found == "json":
             return cls(parse_json(read_text(path), path), name)
-        return cls._from_lines(read_lines(path), name)
+        try:
+            return cls._from_lines(read_lines(path), name)
+        except FormatError as error:
+            if str(path) in str(error):
+                raise
+            raise FormatError(f"{path}: {error}") from None
 
     @classmethod
     def _from_lines(cls, lines: Iterator[str], name: str | None) -> Self:
