@@ -79,16 +79,22 @@ _FEW: Final = 11  # options that need no groups
 
 def _write_options(params: Iterable[click.Parameter], context: click.Context, to: Any) -> None:
     """The options of a command under the titles of their sections; few stand in one list."""
-    shown = [(one, row) for one in params if (row := one.get_help_record(context)) is not None]
+    rows = ((one, one.get_help_record(context)) for one in params)
+    shown = [(one, row) for one, row in rows if row is not None and row[1]]  # usage has the others
     grouped: dict[str, list[tuple[str, str]]] = {title: [] for title in _SECTIONS}
     for parameter, row in shown:
         few = len(shown) <= _FEW
-        title = "Options" if few else _SECTION_OF.get(parameter.name or "", "Other")
+        title = "Options" if few else _section_of(parameter)
         grouped.setdefault(title, []).append(row)
-    for title, rows in grouped.items():
-        if rows:
+    for title, records in grouped.items():
+        if records:
             with to.section(title):
-                to.write_dl(rows)
+                to.write_dl(records)
+
+
+def _section_of(parameter: click.Parameter) -> str:
+    written = "--output" in parameter.opts
+    return "Result" if written else _SECTION_OF.get(parameter.name or "", "Other")
 
 
 def _be_quiet(context: click.Context, _: click.Parameter, value: bool) -> None:

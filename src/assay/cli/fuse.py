@@ -40,15 +40,20 @@ __all__ = ["command"]
     show_default=True,
     help="Normalization of the scores of each query; rrf needs none.",
 )
-@click.option("-w", "--weight", "weights", type=float, multiple=True, help="One for each run.")
+@click.option(
+    "-w", "--weight", "weights", type=float, multiple=True, metavar="X", help="One for each run."
+)
 @click.option(
     "--rrf-k",
     type=click.IntRange(min=0),
+    metavar="N",
     default=60,
     show_default=True,
     help="Constant of rrf, added to ranks.",
 )
-@click.option("--depth", type=click.IntRange(min=1), help="Documents to keep for each query.")
+@click.option(
+    "--depth", type=click.IntRange(min=1), metavar="N", help="Documents to keep for each query."
+)
 @options.mismatch_option
 @options.target_format_option
 @click.option("--tag", help="Last column of a TREC run; by default the method.")

@@ -82,10 +82,10 @@ _shard_options = options.add_options(
 @click.option(
     "-o", "--output", "target", type=options.output_file, metavar="FILE", help="The run to write."
 )
-@click.option("-k", default=100, show_default=True, help="Documents for each query.")
+@click.option("-k", default=100, show_default=True, metavar="N", help="Documents for each query.")
 @options.metric_option("l2 scores are minus the squared distance.", "cosine")
-@click.option("--query-ids", help="Text file with an id per line; by default rows are numbered.")
-@click.option("--doc-ids", help="Text file with an id per line; by default rows are numbered.")
+@click.option("--query-ids", metavar="FILE", help="Their ids, one a line. [rows are numbered]")
+@click.option("--doc-ids", metavar="FILE", help="Ids of the documents, likewise.")
 @click.option("--exclude-self", is_flag=True, help="A query never finds the document of its id.")
 @click.option("--keep-ties", is_flag=True, help="Keep all documents that tie with the k-th.")
 @options.zero_option
@@ -97,7 +97,7 @@ _shard_options = options.add_options(
     type=options.output_file,
     help="Keep what a search makes of DOCS in FILE, for the next one. Same bytes, sooner.",
 )
-@click.option("--threads", type=int, help="By default all cores.")
+@click.option("--threads", type=int, metavar="N", help="Number of threads. [all cores]")
 @click.option("--engine", type=click.Choice(["native", "numpy"]), help="Same bytes from both.")
 @options.target_format_option
 @click.option("--tag", default="assay", show_default=True, help="Last column of a TREC run.")
