@@ -73,8 +73,12 @@ def test_only_what_is_missing_damaged_or_changed_is_made_again(corpus, tmp_path)
     (tmp_path / "v" / "part-00001.npy").unlink()
     (tmp_path / "v" / "part-00002.npy").write_bytes(b"damaged")
     (tmp_path / "v" / "part-00003.json").write_text("{")
+    (tmp_path / "v" / "part-00005.json").write_text("[]")
+    receipt = tmp_path / "v" / "part-00006.json"
+    receipt.write_text(receipt.read_text().replace('"empty": 0', '"empty": 1'))
+    (tmp_path / "v" / "part-00007.ids.txt").write_text("other\n")
     done = encode_shards(corpus, SPEC, tmp_path / "v")
-    assert (done.made, done.resumed) == (3, 9)
+    assert (done.made, done.resumed) == (6, 6)
     assert {path.name: path.read_bytes() for path in (tmp_path / "v").iterdir()} == before
     (tmp_path / "texts-4.jsonl").write_text('{"_id": "new", "text": "a new text"}\n')
     done = encode_shards(corpus, SPEC, tmp_path / "v")

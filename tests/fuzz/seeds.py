@@ -275,6 +275,45 @@ def codes_npz() -> bytes:
     return npz(codes=np.array([[0, 1, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]], np.uint8))
 
 
+def answers_csv() -> bytes:
+    return b"q1\t['a word', 'other']\nq2\t[\"more\"]\nq3\tplain text\n"
+
+
+def answers_json() -> bytes:
+    return b'{"q1": ["a word"], "q2": {"text": ["b"], "answer_start": [3]}, "q3": "c"}'
+
+
+def answers_lines() -> bytes:
+    return b'{"id": "q1", "answers": ["a"]}\n{"question": "q2", "answers": "b"}\n'
+
+
+def model_card() -> bytes:
+    return (
+        b"---\nlicense: mit\nmodel-index:\n- name: m\n  results:\n  - task:\n      type: t\n"
+        b"    dataset:\n      type: a/b\n      name: B\n      args:\n        signature: s\n"
+        b"    metrics:\n    - type: ndcg_at_10\n      value: 0.5\n---\n# Model\n"
+    )
+
+
+def baseline() -> bytes:
+    from assay.scoring.evaluate import evaluate
+    from assay.scoring.score_data import save_scores
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "baseline.json"
+        run, judged = {"q1": {"d1": 1.0, "d2": 0.5}}, {"q1": {"d2": 1}}
+        save_scores(evaluate(run, judged, ["nDCG@3", "AP"]), file)
+        return file.read_bytes()
+
+
+def splits() -> bytes:
+    return b'{"a": {"test": ["v_a"], "train": ["i_b"]}, "full": {"test": ["v_a", "i_b"]}}'
+
+
+def captions() -> bytes:
+    return b'{"data": {"label_to_text_plain": {"a": "An A.", "b": ["A B.", "The B."]}}}'
+
+
 EVAL: Final = "eval sound-run.trec -r sound-qrels.trec -m nDCG@3 -m AP"
 SEEDS: Final[dict[str, Callable[[], bytes]]] = {
     "run.trec": trec_run,
@@ -331,6 +370,14 @@ SEEDS: Final[dict[str, Callable[[], bytes]]] = {
     "kinds.tsv": slices,
     "ids.txt": id_lines,
     "codes.npz": codes_npz,
+    "answers.csv": answers_csv,
+    "answers.json": answers_json,
+    "answers.jsonl": answers_lines,
+    "card.md": model_card,
+    "splits.json": splits,
+    "captions.json": captions,
+    "categories.json": lambda: b'{"v_a": "viewpoint", "i_b": "illumination"}',
+    "baseline.json": baseline,
 }
 
 

@@ -17,6 +17,8 @@ from assay.compat import ranx
 from assay.core.hits import judge
 from assay.core.ids import Ids
 from assay.errors import AssayError
+from assay.integrations.cards import read_model_card
+from assay.io.answers import read_answers
 from assay.io.arrays import read_vectors
 from assay.io.checkpoint import Checkpoint
 from assay.io.collections import read_judgments
@@ -26,11 +28,14 @@ from assay.io.tables import read_groups
 from assay.io.task_tables import read_task_lines
 from assay.io.texts import read_texts
 from assay.models.safetensors import load_safetensors
+from assay.scoring.score_data import load_scores
 from assay.search.engine.prepared import prepare
 from assay.tasks.bench.config import make_request, read_config
 from assay.tasks.crossmodal.inputs import _level_files
+from assay.tasks.crossmodal.prototypes import load_text_prototypes_from_metadata
 from assay.tasks.descriptors.experiment import read_experiment
 from assay.tasks.descriptors.imports import report_import
+from assay.tasks.descriptors.patch_tasks import _read_splits
 from assay.tasks.descriptors.patches import evaluate_patches, read_patch_scenes
 from assay.tasks.prediction.files import read_prediction_file
 from assay.tasks.prediction.imports import import_results
@@ -72,6 +77,10 @@ def _judge_numbered(path: Path) -> None:
 def _ranx_run(path: Path) -> None:
     with contextlib.suppress(AssertionError):  # what ranx raises for a document twice
         ranx.Run.from_file(str(path), kind="trec")
+
+
+def _answers(path: Path) -> None:
+    read_answers(path, Ids.of(["q1", "q2", "q3"], "query"), ["one", "two", "three"])
 
 
 def _shard(path: Path) -> None:
@@ -220,6 +229,14 @@ TARGETS: Final[dict[str, tuple[Target, ...]]] = {
     "codes.npz": (
         command("codes", "--embeddings", "{folder}/docs.npy", "--codes", "mine={}", "--k", "2"),
     ),
+    "answers.csv": (_answers,),
+    "answers.json": (_answers,),
+    "answers.jsonl": (_answers,),
+    "card.md": (read_model_card,),
+    "splits.json": (lambda path: _read_splits(path.parent),),
+    "captions.json": (lambda path: load_text_prototypes_from_metadata(path, "data", "plain"),),
+    "categories.json": (lambda path: name_categories(["v_a", "i_b"], path),),
+    "baseline.json": (load_scores,),
     "levels.json": (lambda path: _level_files("", str(path), None),),
 }
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from assay.core.ids import Ids
-from assay.errors import AssayError
+from assay.errors import AssayError, FormatError
 from assay.io.answers import answer_words, judge_by_answers, read_answers
 from assay.io.collections import load_collection
 from assay.tasks.bench import make_request, run_bench
@@ -130,6 +130,15 @@ def test_answers_that_are_none(tmp_path: Path, text: str, message: str) -> None:
     ids = Ids.of(list(QUERIES), "query")
     with pytest.raises(AssayError, match=message):
         read_answers(write(tmp_path / "a.jsonl", text + "\n"), ids, list(QUERIES.values()))
+
+
+@pytest.mark.parametrize(
+    "text", ["[{[]: 1}]", "[" + "-" * 100_000 + "1]", "['a'" + "+'b'" * 25_000 + "]", "[" * 5000]
+)
+def test_lists_that_are_none(tmp_path: Path, text: str) -> None:
+    ids = Ids.of(list(QUERIES), "query")
+    with pytest.raises(FormatError, match="row 1"):
+        read_answers(write(tmp_path / "a.tsv", f"q1\t{text}\n"), ids, list(QUERIES.values()))
 
 
 def test_answers_instead_of_judged_documents(files: dict[str, Path], tmp_path: Path) -> None:

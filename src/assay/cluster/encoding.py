@@ -30,7 +30,7 @@ from assay.core.ids import Ids
 from assay.core.text import natural_order
 from assay.errors import AssayError, ClusterError, InputError, StorageError, UsageError, error_text
 from assay.io.atomic import atomic_write
-from assay.io.fingerprints import digest_of_file
+from assay.io.fingerprints import digest_of_file, fingerprint_of
 from assay.io.formats import ending_of
 from assay.io.json_text import parse_json
 from assay.io.streams import read_text
@@ -168,8 +168,10 @@ def _encode_shard(task: _ShardTask) -> _EncodedShard:
         raise _with_source(error, task.source) from error
     entry = _write_shard(task, encoded.vectors, found.ids)
     empty = int(encoded.empty.sum())
+    files = _digests_of(task, has_ids=found.ids is not None)
+    receipt = {**wanted, **entry, "empty": empty, "files": files}
     with atomic_write(f"{task.target}.json") as file:
-        file.write(json.dumps({**wanted, **entry, "empty": empty}, indent=1).encode())
+        file.write(json.dumps({**receipt, "digest": fingerprint_of(receipt)}, indent=1).encode())
     seconds = time.perf_counter() - start
     return _EncodedShard(entry, empty, True, seconds, encoded.vectors.nbytes, worker)
 
@@ -186,13 +188,20 @@ def _load_receipt(task: _ShardTask, wanted: dict[str, str]) -> dict[str, Any] | 
     path = f"{task.target}.json"
     if not os.path.exists(path):
         return None
-    with suppress(InputError, StorageError, OSError, KeyError, TypeError):
+    with suppress(InputError, StorageError, OSError):
         receipt = parse_json(read_text(path), path)
+        if not isinstance(receipt, dict) or receipt.pop("digest", None) != fingerprint_of(receipt):
+            return None
         entry = {key: value for key, value in receipt.items() if key not in wanted}
-        fits = all(receipt[key] == value for key, value in wanted.items())
-        if fits and _digest_of(f"{task.target}.npy") == entry["sha256"] and "empty" in entry:
+        same_files = entry.pop("files", None) == _digests_of(task, has_ids="ids" in entry)
+        if same_files and all(receipt.get(key) == value for key, value in wanted.items()):
             return entry
     return None
+
+
+def _digests_of(task: _ShardTask, *, has_ids: bool) -> dict[str, str]:
+    endings = (".npy", ".ids.txt") if has_ids else (".npy",)
+    return {ending: _digest_of(f"{task.target}{ending}") for ending in endings}
 
 
 def _write_shard(task: _ShardTask, vectors: Any, ids: Ids | None) -> dict[str, Any]:

@@ -176,7 +176,7 @@ def _listed(text: str, place: str) -> Any:
         return text
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return parse_json(text, place)
 
 

@@ -26,10 +26,10 @@ def parse_measure(measure: str | Measure) -> Measure:
             at, node = [ast.literal_eval(node.right)], node.left
         call = node if isinstance(node, ast.Call) else ast.Call(node, [], [])
         params = {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         call, params = ast.Call(ast.Constant(""), [], []), {}
     if not isinstance(call.func, ast.Name) or call.args:
-        raise ValueError(f"{measure!r} is not a measure: write name(key=value)@cutoff.")
+        raise ValueError(f"{measure!r:.80} is not a measure: write name(key=value)@cutoff.")
     if call.func.id not in registry:
         hint = did_you_mean(call.func.id, registry)
         raise NameError(f"There is no measure {call.func.id}.{hint}")
