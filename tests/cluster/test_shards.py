@@ -53,6 +53,8 @@ def test_a_manifest_is_relative_to_itself(tmp_path):
         ('{"shards": [{"path": "a.npy", "rows": "3"}]}', "rows must be int"),
         ('{"shards": [{"path": "a.npy"}, {"path": "a.npy"}]}', "listed twice"),
         ('{"shards": [{"path": "a.txt"}]}', "is not a shard"),
+        ('{"shards": [{"path": ".npy"}]}', "is not a shard"),
+        ('{"shards": [{"path": "a.npy.gz"}]}', "is not a shard"),
         ('{"shards": []}', "no shards"),
         ('{"shards": [NaN]}', "NaN is not JSON"),
     ],

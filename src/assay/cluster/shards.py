@@ -46,7 +46,6 @@ __all__ = [
     "read_text_shard",
 ]
 
-_ENDINGS: Final = (".npy", ".npz", ".parquet", ".pq", ".safetensors")
 _PATTERN: Final = re.compile(r"[*?\[]")
 
 
@@ -70,15 +69,19 @@ def open_shards(source: Any) -> tuple[Shard, ...]:
     if not shards:
         raise StorageError(f"{source!r} names no shards: no file matches. Check the pattern.")
     for shard in shards:
-        if not shard.path.lower().endswith(_ENDINGS):
+        if _ending(shard) not in _READ:
             raise FormatError(
-                f"{shard.path} is not a shard: shards are {', '.join(_ENDINGS)} files of vectors."
+                f"{shard.path} is not a shard: shards are {', '.join(_READ)} files of vectors."
             )
     ordered = sorted(shards, key=lambda shard: natural_order(shard.path))
     for before, after in pairwise(ordered):
         if before.path == after.path:
             raise UsageError(f"The shard {after.path} is listed twice. List it once.")
     return tuple(ordered)
+
+
+def _ending(shard: Shard) -> str:
+    return os.path.splitext(shard.path)[1].lower()
 
 
 def _list_shards(source: Any) -> list[Shard]:
@@ -195,7 +198,7 @@ def open_shard(shard: Shard) -> Iterator[ShardContent]:
     """Open a shard for reading; errors inside carry its name."""
     try:
         with local_file(shard.path) as path:
-            content = _READ[os.path.splitext(shard.path)[1].lower()](path, shard.key)
+            content = _READ[_ending(shard)](path, shard.key)
             if shard.ids is not None:
                 content = content._replace(ids=_ids_of_file(shard.ids))
             _check(content, shard)

@@ -20,6 +20,7 @@ import numpy as np
 from assay.core import checks
 from assay.errors import FormatError, MismatchError, UsageError, ValueRangeError
 from assay.io.arrays import NpyRows, load_keyed, load_npy, load_npz, npz_keys
+from assay.io.formats import ending_of
 from assay.io.json_text import parse_json
 from assay.io.parquet import open_parquet, read_columns
 from assay.io.streams import FilePath, missing_file, read_lines, split_array
@@ -34,7 +35,6 @@ _NPZ_KEYS = (*SCORE_NAMES, *TARGET_NAMES, "candidates", "query_ids", "class_name
 _BATCH_ROWS = 4096
 _CLOSING = {"[": "]", "(": ")"}
 _ITEM = re.compile(r"""'([^']*)'|"([^"]*)"|([^\s,'"]+)""")
-_PACKED = (".gz", ".zst")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ def read_prediction_file(
     `targets` are those of a file that has none of its own.
     """
     name = os.fspath(path)
-    ending = _ending(split_array(name)[0])
+    ending = ending_of(name)
     if ending == ".npy":
         if targets is None:
             if not os.path.exists(split_array(name)[0]):
@@ -82,11 +82,6 @@ def read_prediction_file(
     raise FormatError(
         f"{name}: predictions are read from .npy, .npz, .parquet, .csv, .tsv and .jsonl."
     )
-
-
-def _ending(name: str) -> str:
-    stem, ending = os.path.splitext(name.lower())
-    return os.path.splitext(stem)[1] if ending in _PACKED else ending
 
 
 def _score_array(matrix: Any, name: str) -> Any:
@@ -137,7 +132,7 @@ def _one_of(
 
 def read_table(name: str, ending: str | None = None) -> dict[str, list[Any]]:
     """The columns of a CSV, TSV or JSON lines file by their names."""
-    ending = _ending(name) if ending is None else ending
+    ending = ending_of(name) if ending is None else ending
     if ending in (".jsonl", ".ndjson"):
         return _columns_of(
             [
@@ -283,7 +278,7 @@ def read_labels(source: str) -> list[Any]:
     path, colon, column = source.rpartition(":")
     if not colon or os.path.exists(source):
         path, column = source, ""
-    ending = _ending(path)
+    ending = ending_of(path)
     if ending in (".npy", ".npz"):
         return checks.as_list(load_keyed(path, column or None, usual=TARGET_NAMES)[0], path)
     if ending in (".parquet", ".pq"):
