@@ -26,7 +26,7 @@ from assay.core.settings import (
     query_digest,
     setting_parts,
 )
-from assay.core.text import natural_order
+from assay.core.text import format_percent, natural_order
 from assay.display import plot_means
 from assay.errors import IdError, MeasureError, MismatchError, UsageError, ValueRangeError
 from assay.io.frames import build_frame
@@ -462,7 +462,7 @@ def describe_counts(counts: Counts) -> str:
     parts = [f"n={counts.n}"]
     parts += [f"{counts.empty} empty"] if counts.empty else []
     parts += [f"{counts.missing} missing"] if counts.missing else []
-    parts += [f"{counts.tied_share:.1%} depend on ties"] if counts.tied else []
+    parts += [f"{format_percent(counts.tied_share)} depend on ties"] if counts.tied else []
     parts += [f"{counts.groups_left_out} groups left out"] if counts.groups_left_out else []
     return ", ".join(parts)
 
