@@ -27,7 +27,7 @@ from assay.comparison.tables import (
     system_table,
 )
 from assay.comparison.verdict import verdict_against, verdict_of_all
-from assay.core.conventions import Choices, Conventions
+from assay.core.conventions import Choices, Conventions, check_keywords
 from assay.core.ids import Ids
 from assay.display import plot_standings
 from assay.errors import UsageError
@@ -321,6 +321,7 @@ def compare(
     >>> compare({"new": new, "old": old}, qrels, "RR").verdict
     'new is better than old on RR: +0.5000 [0.3153, 0.6847], p = 0.0078 (randomisation)'
     """
+    check_keywords(compare, choices)
     settings = ComparisonSettings(
         test, correction or "", level, interval, resamples, seed, margin, by
     )

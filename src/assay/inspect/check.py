@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core import order
-from assay.core.conventions import Choices, Conventions, as_conventions
+from assay.core.conventions import Choices, Conventions, as_conventions, check_keywords
 from assay.core.hits import Hits, judge
 from assay.core.id_hints import near_misses
 from assay.core.ids import Ids
@@ -118,6 +118,7 @@ def check(
     note equal-scores 2
     note unjudged 1
     """
+    check_keywords(check, choices)
     rules = _without_refusals(as_conventions(conventions, **choices))
     ranking, lines = as_ranking_and_lines(run, rules)
     judgments = as_judgments(qrels)

@@ -26,6 +26,7 @@ from assay.errors import UsageError
 from assay.measures import Measure
 from assay.scoring.evaluate import score
 from assay.search.fusion import JoinedLists, Method, Normalization
+from assay.stats.samples import check_seed
 
 __all__ = ["Tuning", "tune_fusion"]
 
@@ -129,7 +130,7 @@ def _deal(query_ids: Ids, folds: int, seed: int) -> Ints:
             f"judgments: found {number} folds of {n_queries} queries."
         )
     fold = np.empty(n_queries, np.int64)
-    drawn = np.random.default_rng(seed).permutation(n_queries)
+    drawn = np.random.default_rng(check_seed(seed)).permutation(n_queries)
     fold[np.asarray(query_ids.order())[drawn]] = np.arange(n_queries) % number
     return fold
 
