@@ -13,9 +13,11 @@ from typing import Any
 import click
 import pytest
 
+from assay import store
 from assay.cli import output
 from assay.cli.main import assay as group
 from assay.errors import AssayError, UsageError
+from assay.io import fingerprints
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
 from tests.cli.every_command import COMMANDS as EVERY_COMMAND
@@ -185,3 +187,20 @@ def test_the_command_line_of_a_result_means_what_was_typed(
     assert shown[0] == shown[1]
     assert parsed[0] == parsed[1]
     assert not negated or all(parsed[0][one.name] is False for one in given if one.secondary_opts)
+
+
+@pytest.mark.parametrize("command", ["eval", "compare"])
+def test_inputs_are_hashed_once_for_json_and_store(
+    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hashed, real = [], fingerprints._fingerprint
+    monkeypatch.setattr(
+        fingerprints, "_fingerprint", lambda file: hashed.append(str(file)) or real(file)
+    )
+    words = [command, "run.txt", "other.txt", "-r", "qrels.txt", "--json", "--save"]
+    group.main([*words, "--store", "s.db"], standalone_mode=False)
+    made = json.loads(capsys.readouterr().out)["made_by"]["inputs"]
+    assert sorted(hashed) == sorted(made) == ["other.txt", "qrels.txt", "run.txt"]
+    with store.open("s.db") as opened:
+        known = opened.run(1).data
+        assert known == {file: made[file] for file in known}

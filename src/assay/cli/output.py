@@ -39,6 +39,7 @@ __all__ = [
     "as_shown",
     "choose_format",
     "command_line",
+    "digest_inputs",
     "emit",
     "is_full",
     "narrate",
@@ -176,8 +177,20 @@ def _made_by() -> dict[str, Any]:
     if not files:
         return {}
     words = [mask_secrets(one) for one in typed]
-    made = {"version": __version__, "arguments": words, "inputs": fingerprints.fingerprints(files)}
+    made = {"version": __version__, "arguments": words, "inputs": digest_inputs(files)}
     return {"made_by": made}
+
+
+def digest_inputs(files: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Size and SHA-256 of each file, which a command reads for that once."""
+    known = click.get_current_context().meta.setdefault("assay.digests", {})
+    found = {}
+    for file in files:
+        path = os.path.abspath(file)
+        if path not in known:
+            known[path] = fingerprints.fingerprints([file])[file]
+        found[file] = known[path]
+    return found
 
 
 # Where a result goes does not belong to how it is made.
