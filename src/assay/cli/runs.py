@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from assay.integrations import cards
     from assay.store import Run, Store
     from assay.tables.page import Page
+    from assay.tasks.descriptors import compare as descriptors
 else:
     cards = OnDemand("assay.integrations.cards")
+    descriptors = OnDemand("assay.tasks.descriptors.compare")
 
 __all__ = ["command"]
 
@@ -186,6 +188,9 @@ def compare(
         settings |= cluster_settings(
             (run.clusters, own) for run, own in zip(found, scores, strict=True)
         )
+    called = descriptors.field_names(scores) if {run.task for run in found} == {"matching"} else {}
+    stored = {name: key for key, name in called.items()}
+    measures = tuple(stored.get(one, one) for one in measures)
     first, second, *more = scores
     result = compare_scores(
         first,
@@ -196,7 +201,7 @@ def compare(
         baseline=None if base is None else names[base],
         **settings,
     )
-    output.emit(result, layout, file)
+    output.emit(result.called(called), layout, file)
 
 
 @command.command("tag")
