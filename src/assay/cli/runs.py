@@ -76,7 +76,15 @@ def list_(
     file: str | None,
     **filters: Any,
 ) -> None:
-    """List runs, newest first."""
+    """List runs, newest first.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs list
+      assay runs list --dataset demo -m nDCG@10 --format csv
+      assay runs list --since 2026-01-01 -n 5 --json
+    """
     from assay.store.tables import list_data, list_table
 
     wanted = [str(one) for one in parse_many(measures)] if measures else []
@@ -112,6 +120,12 @@ def show(
     """Show one run: what it is, its numbers, how they came about; or one of its queries.
 
     RUN is its number, or 8 or more letters of its uid.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs show 1
+      assay runs show 1 --per-query -o run-1.json
     """
     if query is not None and per_query:
         raise click.UsageError("--query and --per-query exclude each other.")
@@ -170,7 +184,14 @@ def compare(
     file: str | None,
     **settings: Any,
 ) -> None:
-    """Compare stored runs: which is better, by how much, and how sure is that?"""
+    """Compare stored runs: which is better, by how much, and how sure is that?
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs compare 1 2 3 -m nDCG@10
+      assay runs compare 2 -b 1 --json
+    """
     keys = [*runs, *([baseline] if baseline else [])]
     with open_store(store) as opened:
         found = list({run.id: run for run in map(opened.run, keys)}.values())
@@ -210,7 +231,14 @@ def compare(
 @click.option("--remove", is_flag=True, help="Take the tags away.")
 @options.store_option
 def tag(*, run: str, tags: tuple[str, ...], remove: bool, store: str | None) -> None:
-    """Tag a run."""
+    """Tag a run.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs tag 1 published main
+      assay runs tag 1 main --remove
+    """
     with open_store(store) as opened:
         (opened.untag if remove else opened.tag)(run, *tags)
 
@@ -220,7 +248,13 @@ def tag(*, run: str, tags: tuple[str, ...], remove: bool, store: str | None) -> 
 @click.argument("text")
 @options.store_option
 def note(*, run: str, text: str, store: str | None) -> None:
-    """Write the notes of a run; they replace the old ones."""
+    """Write the notes of a run; they replace the old ones.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs note 1 'scores rounded to whole numbers'
+    """
     with open_store(store) as opened:
         opened.note(run, text)
 
@@ -230,7 +264,13 @@ def note(*, run: str, text: str, store: str | None) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.store_option
 def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
-    """Delete runs with all their values."""
+    """Delete runs with all their values.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs delete 1 2 --yes
+    """
     with open_store(store) as opened:
         found = [opened.run(run) for run in runs]
         if not yes:
@@ -262,7 +302,14 @@ def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
 def export(
     *, runs: tuple[str, ...], store: str | None, file: str, named: str | None, **filters: Any
 ) -> None:
-    """Write runs to a file: those named, or all that pass the filters."""
+    """Write runs to a file: those named, or all that pass the filters.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs export 1 2 -o runs.json
+      assay runs export --dataset demo -o runs.csv
+    """
     with open_store(store) as opened:
         if runs:
             filters["id"] = [opened.run(run).id for run in runs]
@@ -283,7 +330,14 @@ def export(
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @options.store_option
 def import_(*, files: tuple[str, ...], store: str | None) -> None:
-    """Take over runs from exported files; runs that are here already stay as they are."""
+    """Take over runs from exported files; runs that are here already stay as they are.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs export -o runs.json
+      assay runs import runs.json --store other.db
+    """
     with run_store.open(store) as opened:
         for file in files:
             new = opened.load(file)
@@ -298,6 +352,12 @@ def check(*, runs: tuple[str, ...], store: str | None, layout: str, file: str | 
     """Check that runs are as they were stored: digests, checksums, means of their values.
 
     A line for each damage; the exit code is 1 if there is any.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs check
+      assay runs check 1 2 --json
     """
     with open_store(store) as opened:
         damages, unsigned = opened.damages(*runs), opened.unsigned()
@@ -318,6 +378,11 @@ def rerun(*, run: str, yes: bool, consent: Consent, store: str | None) -> int:
 
     The results are saved as new runs. The exit code is 1 if any value differs. A stored command
     may be a stranger's: it runs code and reaches endpoints only with the options below.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs rerun 1
     """
     with open_store(store) as opened:
         return _repeat(opened, opened.run(run), consent, trusted=yes)
