@@ -339,14 +339,7 @@ def _matching_experiment(path: str | None, allow_code: bool) -> Experiment:
     type=click.Choice(["l2", "cosine", "hamming"]),
     help="Distance of descriptors. [l2; hamming for bits]",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="For pairs and queries that are drawn.",
-)
+@options.seed_option_for("For pairs and queries that are drawn.")
 @click.option("--timings", is_flag=True, help="Time and bytes of a descriptor.")
 @_chart_option
 @options.result_options(*_FORMATS)
@@ -447,14 +440,7 @@ def _patch_metric(metric: str | None, scenes: Sequence[PatchScene], descriptor: 
 @options.json_option
 @options.full_option
 @options.signature_option
-@click.option(
-    "-o",
-    "--output",
-    "target",
-    type=options.output_file,
-    metavar="FILE",
-    help="Write the result to FILE, whole or not at all.",
-)
+@options.write_option("Write the result to FILE, whole or not at all.", "target")
 def import_(
     *,
     file: str,

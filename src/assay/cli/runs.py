@@ -284,14 +284,8 @@ def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
 @_filter_options
 @options.store_option
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    type=options.output_file,
-    required=True,
-    metavar="FILE",
-    help=".json holds all of a run; .csv and .parquet the values of every query.",
+@options.write_option(
+    ".json holds all of a run; .csv and .parquet the values of every query.", required=True
 )
 @click.option(
     "--format",
