@@ -45,6 +45,7 @@ LONG_EXAMPLES = {
     " mrl:64+sign pq:32 rabitq:1 rabitq:4 --oversample 2 4 10",
     "assay demo",
     "assay descriptors demo",
+    "assay descriptors demo --descriptor SIFT --descriptor ORB --scenes --write scenes-here",
     "assay report *.run -r qrels.txt -b lexical.run -o report.html --figures figures",
 }
 # What no test can run, by what it needs; each says so where it is printed.
@@ -217,6 +218,7 @@ def test_every_example_is_found() -> None:
     needs = [one.needs for one in printed if one.needs]
     assert {need: needs.count(need) for need in needs} == EXAMPLES_NOT_RUN
     assert {one.line for one in printed} >= LONG_EXAMPLES
+    assert [name for name in COMMANDS if name not in EXAMPLES] == []
     assert not {one.line: wrong for one in printed if (wrong := _unknown_options(one.line))}
 
 

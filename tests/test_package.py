@@ -32,14 +32,23 @@ def test_the_metadata_is_complete():
     assert PROJECT["scripts"] == {"assay": "assay.__main__:main"}
     addresses = {"Homepage", "Documentation", "Repository", "Issues", "Changelog"}
     assert set(PROJECT["urls"]) == addresses
-    versions = {f"Programming Language :: Python :: 3.{minor}" for minor in range(11, 15)}
-    assert versions < set(PROJECT["classifiers"])
     for subject in ("Operating System", "Topic", "Typing", "Intended Audience"):
         assert any(one.startswith(f"{subject} :: ") for one in PROJECT["classifiers"]), subject
     # An expression of the licence forbids a classifier of it.
     assert PROJECT["license"] == "Apache-2.0"
     assert not any(one.startswith("License") for one in PROJECT["classifiers"])
     assert (ROOT / "src" / "assay" / "py.typed").is_file()
+
+
+def test_the_versions_of_python_are_those_that_are_tested():
+    """A version in the classifiers is one that the tests run on, and the other way round."""
+    named = re.compile(r"Programming Language :: Python :: (3\.\d+)")
+    declared = {found[1] for one in PROJECT["classifiers"] if (found := named.fullmatch(one))}
+    jobs = (ROOT / ".github" / "workflows" / "test.yml").read_text("utf-8")
+    (matrix,) = re.findall(r"python: \[(.*)\]", jobs)
+    tested = set(re.findall(r'"(.*?)"', matrix))
+    assert declared == tested
+    assert PROJECT["requires-python"] == ">=" + min(tested, key=lambda one: int(one[2:]))
 
 
 def test_what_is_installed_is_what_is_declared():

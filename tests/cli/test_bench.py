@@ -658,6 +658,21 @@ def test_codes_tuned_weights_and_answers_on_the_command_line(
     assert assay(*TWO, "--rerank", "bm25>rerank:https://me:pw@host/v1").code == 2
 
 
+def test_tuned_weights_know_nothing_of_their_own_group(
+    home: Path, assay: Callable[..., Any]
+) -> None:
+    asked = list(_queries(home))
+    rows = [f"{query}\tg{number % 3}" for number, query in enumerate(asked)]
+    (home / "groups.tsv").write_text("query\tauthor\n" + "\n".join(rows))
+    how = ("--fusion", "t=combsum:bm25+letters?tune=3", "-m", "RR", "--resamples", 200, "--json")
+    data = json.loads(assay(*TWO, *how, "--by", "groups.tsv").out)
+    assert "tune=3-fold,measure=RR,seed=0,groups=3" in data["signature"]
+    assert "groups=" not in json.loads(assay(*TWO, *how).out)["signature"]
+    few = assay(*TWO, *how[:1], "t=combsum:bm25+letters?tune=4", *how[2:], "--by", "groups.tsv")
+    assert few.code == 2
+    assert "found 4 folds of 3 groups of queries" in few.err
+
+
 def _queries(home: Path) -> dict[str, str]:
     lines = (home / "made" / "queries.jsonl").read_text().splitlines()
     return {one["_id"]: one["text"] for one in map(json.loads, lines)}

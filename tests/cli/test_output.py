@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
+from assay import store
 from assay.cli import output
-from assay.errors import UsageError
+from assay.cli.main import assay as group
+from assay.errors import AssayError, UsageError
+from assay.io import fingerprints
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
+from tests.cli.every_command import COMMANDS as EVERY_COMMAND
 
 TABLE = Table(("run", "AP"), ((Cell("a"), Cell(0.25, "fraction")),))
 
@@ -142,3 +148,59 @@ def test_the_ending_of_the_file_says_the_format() -> None:
         with pytest.raises(UsageError, match="cannot be written as"):
             output.choose_format(None, False, file, known=known)
     assert output.choose_format("csv", False, "a.tsv", known=known) == "csv"
+
+
+def _words(option: click.Option, context: click.Context, *, negated: bool) -> list[str]:
+    """An option with a value that it takes."""
+    names = option.secondary_opts if negated and option.secondary_opts else option.opts
+    if option.is_flag:
+        return [names[-1]]
+    for tried in ("it's ü", "1", "0.5", "AP", "auto", "qrels", "trec_results"):
+        word = getattr(option.type, "choices", (tried,))[0]
+        value: Any = (word,) * option.nargs if option.nargs > 1 else word
+        with suppress(click.UsageError, AssayError):
+            option.process_value(context, (value,) if option.multiple else value)
+            return [names[-1], *[word] * option.nargs]
+    return []  # trec_eval's that are refused, whatever they say
+
+
+@pytest.mark.parametrize("negated", [False, True])
+@pytest.mark.parametrize("name", EVERY_COMMAND)
+def test_the_command_line_of_a_result_means_what_was_typed(
+    name: str, negated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = EVERY_COMMAND[name]
+    shown, parsed = [], []
+
+    def note(**params: object) -> None:
+        shown.append(output.command_line())
+        parsed.append(params)
+
+    monkeypatch.setattr(command, "callback", note)
+    given = [one for one in command.params if isinstance(one, click.Option) and not one.is_eager]
+    context = click.Context(command)
+    words = [word for one in given for word in _words(one, context, negated=negated)]
+    arguments = [one for one in command.params if isinstance(one, click.Argument)]
+    files = [getattr(one.type, "choices", ["a b.npy"])[0] for one in arguments]
+    group.main([*name.split(), *files, *words], standalone_mode=False)
+    group.main(shlex.split(shown[0])[1:], standalone_mode=False)
+    assert shown[0] == shown[1]
+    assert parsed[0] == parsed[1]
+    assert not negated or all(parsed[0][one.name] is False for one in given if one.secondary_opts)
+
+
+@pytest.mark.parametrize("command", ["eval", "compare"])
+def test_inputs_are_hashed_once_for_json_and_store(
+    command: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hashed, real = [], fingerprints._fingerprint
+    monkeypatch.setattr(
+        fingerprints, "_fingerprint", lambda file: hashed.append(str(file)) or real(file)
+    )
+    words = [command, "run.txt", "other.txt", "-r", "qrels.txt", "--json", "--save"]
+    group.main([*words, "--store", "s.db"], standalone_mode=False)
+    made = json.loads(capsys.readouterr().out)["made_by"]["inputs"]
+    assert sorted(hashed) == sorted(made) == ["other.txt", "qrels.txt", "run.txt"]
+    with store.open("s.db") as opened:
+        known = opened.run(1).data
+        assert known == {file: made[file] for file in known}

@@ -38,8 +38,8 @@ def test_a_page_from_files(assay, demo):
     assert "report.html: " in answer.err
     page = (demo / "report.html").read_text()
     assert "<!doctype html>" in page
-    command = "assay report dense.run lexical.run coarse.run --qrels qrels.txt"
-    assert f"{command} --output report.html --measure nDCG@10 --measure AP --resamples 200" in page
+    command = "assay report dense.run lexical.run coarse.run --resamples 200 --qrels qrels.txt"
+    assert f"{command} -m nDCG@10 -m AP -o report.html" in page
     assert "SHA-256" in page
 
 

@@ -188,13 +188,14 @@ def test_what_cannot_be_done_is_said(assay, demo, arguments, code, words):
 def test_a_password_does_not_reach_the_page(monkeypatch):
     from click.testing import CliRunner
 
+    from assay.cli.main import assay
     from assay.cli.output import command_line
     from assay.cli.report import command
 
     seen = []
     monkeypatch.setattr(command, "callback", lambda **_: seen.append(command_line()))
-    CliRunner().invoke(command, ["1", "--store", "postgresql://me:secret@h/d", "-o", "x.md"])
-    assert seen == ["assay report 1 --output x.md --store 'postgresql+psycopg://me:***@h/d'"]
+    CliRunner().invoke(assay, ["report", "1", "--store", "postgresql://me:pw@h/d", "-o", "x.md"])
+    assert seen == ["assay report 1 --store 'postgresql://me:***@h/d' -o x.md"]
 
 
 def test_a_report_of_something_else():

@@ -15,6 +15,8 @@ import pytest
 
 import assay.store
 from assay import evaluate
+from assay import store as run_store
+from assay.runs.record import RunRecord
 from tests.store.places import make_scores, same_scores
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -456,3 +458,23 @@ def test_help_loads_neither_a_database_nor_rich():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"sqlalchemy", "alembic", "rich"} & set(done.stderr.split())
+
+
+def test_stored_matches_are_compared_on_the_measure_of_their_field(assay, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pairs = {f"scene{i}/1-{k}": {"a": 1} for i in range(8) for k in (2, 3)}
+    scenes = {pair: pair.partition("/")[0] for pair in pairs}
+    with run_store.open("s.db") as opened:
+        for name, rest in (("SIFT", {}), ("ORB", {"b": 1.0})):
+            run = {pair: {"a": 2.0, **rest} for pair in pairs}
+            scores = evaluate(run, pairs, "SetP", groups={"scene": scenes}).but_settings(pixels=3)
+            opened.save(RunRecord(name, scores, task="matching", clusters="scene"))
+    words = ("runs", "compare", 1, 2, "--store", "s.db", "--resamples", 200)
+    for more in ((), ("-m", "MMA@3"), ("-m", "SetP"), ("--slices", "scene")):
+        done = assay(*words, *more)
+        assert done.code == 0, done.err
+        assert "better than ORB on MMA@3: +0.5000" in done.out
+        assert "SetP" not in done.out
+    data = json.loads(assay(*words, "--slices", "scene", "--json").out)
+    assert list(data["measures"]) == ["MMA@3"]
+    assert "SetP" not in json.dumps(data)

@@ -461,7 +461,7 @@ class Said(NamedTuple):
 
 
 _NOT_RESULTS = re.compile(r"second|timing|time|bytes|per_second|settings|experiment|schema|version")
-_NUMBER = re.compile(r"(?<![\w.:@-])-?\d+\.\d+")
+_NUMBER = re.compile(r"(?<![\w.:@-])-?\d+(?:\.\d+|(?=%))")
 
 
 def _say(line: str) -> Said:

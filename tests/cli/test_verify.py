@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from assay.cli import verified_inputs
-from assay.cli.verified_inputs import leads_out
+from assay.cli.verified_inputs import leads_out, with_paths
 from assay.runs.reproduction import compare_results, compare_signatures
 from tests.golden.commands import COMMANDS, unmet
 from tests.golden.inputs import make_inputs
@@ -213,6 +213,23 @@ def test_of_two_runs_with_one_name_both_count(assay: Any, exported: Path) -> Non
     done = assay("verify", exported)
     assert done.code == 1, done.err
     assert "NOT reproduced" in done.out
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("details", {"curve": [0.5, 1.0]}),
+        ("wide", {"AUC": 0.75}),
+        ("shown", [["q1", {"text": "t", "results": [["a", 9.0, 1.0, ""]], "missed": []}]]),
+    ],
+)
+def test_everything_that_an_export_shows_counts(
+    assay: Any, exported: Path, key: str, value: Any
+) -> None:
+    change(exported, lambda data: data["runs"][0].update({key: value}))
+    done = assay("verify", exported)
+    assert done.code == 1, done
+    assert f"run.{key}." in done.out
 
 
 def test_another_signature_of_an_exported_run_is_named(assay: Any, exported: Path) -> None:
@@ -484,6 +501,29 @@ def test_paths_that_lead_out(text: str, out: bool) -> None:
     assert leads_out(text) is out
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("/a/x", "in0/x"),
+        ("-r/a/x", "-rin0/x"),
+        ("name=/a/x", "name=in0/x"),
+        ("/a/x.npz:queries", "in1/x.npz:queries"),
+        ("/a/x, line 3: '/a/x.npz'.", "in0/x, line 3: 'in1/x.npz'."),
+        ("found in /a/x.", "found in in0/x."),
+        ("/a/x.old", "/a/x.old"),
+        ("/a/x2", "/a/x2"),
+        ("/a/x/y", "/a/x/y"),
+        ("/a/x-y", "/a/x-y"),
+        ("/b/a/x", "/b/a/x"),
+        ("../a/x", "in2/x"),
+        ("../../a/x", "../../a/x"),
+    ],
+)
+def test_a_path_inside_a_longer_one_is_not_replaced(text: str, expected: str) -> None:
+    renamed = {"/a/x": "in0/x", "/a/x.npz": "in1/x.npz", "../a/x": "in2/x"}
+    assert with_paths({text: [text]}, renamed) == {expected: [expected]}
+
+
 # Commands: one of each kind
 
 KINDS = (
@@ -525,3 +565,17 @@ def test_what_commands_print_is_reproduced(
     found = json.loads(done.out)
     assert found["reproduced"], (found["findings"], found["differences"])
     assert found["compared"] > 5
+
+
+@pytest.mark.parametrize("name", ["bench/lexical", "predict/lists by user", "codes/ties expected"])
+def test_what_commands_save_is_reproduced(
+    assay: Any, inputs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    if missing := unmet(COMMANDS[name]):
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    monkeypatch.chdir(inputs)
+    place = ("--store", str(tmp_path / "s.db"))
+    assert assay(*COMMANDS[name].arguments, "--save", *place).code == 0
+    assert assay("runs", "export", *place, "-o", str(tmp_path / "runs.json")).code == 0
+    done = assay("verify", str(tmp_path / "runs.json"))
+    assert done.code == 0, done.out

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import numpy as np
@@ -253,6 +254,32 @@ def test_a_folder_of_qdrant_is_not_unpickled(home):
     assert {path.name for path in (home / "db").iterdir()} <= {"collection", "meta.json", ".lock"}
 
 
+# Collections that a package fetches.
+
+IR = 'corpus = "ir:beir/scifact/test"\n[[model]]\nspec = "bm25"\n'
+
+
+def test_a_collection_of_a_file_is_not_fetched_without_consent(home, assay, monkeypatch):
+    loaded = []
+
+    def load(name):
+        loaded.append(name)
+        raise KeyError(name)
+
+    monkeypatch.setitem(sys.modules, "ir_datasets", SimpleNamespace(load=load))
+    (home / "ir.toml").write_text(IR)
+    for words in (("bench",), ("explain", "--query", "1")):
+        answer = assay(words[0], "ir.toml", *words[1:], "--allow-code")
+        assert answer.code == 2
+        assert "names the collection 'ir:beir/scifact/test', which" in answer.err
+        assert "--allow-endpoint ir_datasets" in answer.err
+    assert loaded == []
+    typed = ("--corpus", "ir:beir/nfcorpus/test")
+    for more in (("--allow-endpoint", "ir_datasets"), typed):
+        assert "knows no collection" in assay("bench", "ir.toml", *more).err
+    assert loaded == ["beir/scifact/test", "beir/nfcorpus/test"]
+
+
 # Endpoints and keys.
 
 
@@ -429,6 +456,11 @@ BENCH = ("bench", "--corpus", "made", "--no-cache", "--resamples", "200")
             "--allow-endpoint evil=PATH ",
         ),
         ((*BENCH, "--model", "rerank:bm25>py:my_own_module:letters"), "--allow-code"),
+        (
+            ("bench", "--corpus", "ir:beir/scifact/test", "--model", "bm25"),
+            "--allow-endpoint ir_datasets ",
+        ),
+        (("bench", "ir.toml", "--allow-endpoint", "ir_datasets"), "--allow-endpoint ir_datasets "),
         (("codes", "--demo", "anywhere"), "--yes"),
         (("predict", "--demo", "anywhere"), "--yes"),
         (("bench", "bench.toml", "--allow-code"), "--allow-code"),
@@ -472,6 +504,7 @@ def test_a_stored_command_needs_the_consent_of_who_repeats_it(home, assay, comma
     (home / "hosts.toml").write_text(
         'corpus = "made"\n[[model]]\nspec = "openai:m"\nbase_url = "https://evil/v1"\n'
     )
+    (home / "ir.toml").write_text(IR)
     (home / "e.toml").write_text(
         '[dataset]\npath = "demo"\n[[descriptors]]\nname = "x"\ntype = "my_own_module:letters"\n'
     )

@@ -91,11 +91,12 @@ def test_more_itq_bits_than_dimensions(capsys):
     refused(capsys, [*CODES, "--method", "itq", "--bits", "64"], 2, "one bit per dimension, 4")
 
 
-@pytest.mark.parametrize("level", ["0", "1", "-1", "nan"])
+@pytest.mark.parametrize("level", ["0", "1", "-1", "nan", "0.95"])
 def test_a_level_that_is_none(capsys, level):
     assert main([*CODES, "--method", "sign", f"--level={level}"]) == 2
     said = capsys.readouterr().err
-    assert "--level" in said or "found nan" in said
+    assert "level must lie between 1e-12 and 0.5" in said
+    assert f"found {level}." in said
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ import pytest
 
 import assay
 from assay import Ids, Judgments, Ranking
-from assay.errors import AssayError
+from assay.errors import AssayError, UsageError
 
 RANKING = Ranking.from_scores([[1.0, 2.0]])
 QRELS = Judgments.from_targets([1])
 SCORES = assay.score(assay.judge(RANKING, QRELS), "RR").with_groups(g=["a"])
+RUN, GRADES = {"q": {"a": 1.0}}, {"q": {"a": 1}}
 Q, D = Ids.of(["q"]), Ids.of(["d"])
 
 WRONG: list[Callable[[], object]] = [
@@ -81,3 +82,31 @@ def test_wrong_input_is_a_named_error(call: Callable[[], object]) -> None:
 
 def test_judge_takes_the_name_of_a_preset() -> None:
     assert assay.judge(RANKING, QRELS, conventions="next_location").rank.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda **k: assay.compare(SCORES, SCORES, **k), "compare has no keyword"),
+        (lambda **k: assay.compare({"a": RUN, "b": RUN}, GRADES, **k), "compare has no keyword"),
+        (lambda **k: assay.evaluate(RUN, GRADES, **k), "evaluate has no keyword"),
+        (lambda **k: assay.check(RUN, GRADES, **k), "check has no keyword"),
+        (lambda **k: assay.explain(RUN, GRADES, query="q", **k), "explain has no keyword"),
+        (assay.Stream, "Stream has no keyword"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("mistyped", "meant"), [("convetions", "conventions"), ("tie", "ties"), ("depht", "depth")]
+)
+def test_a_mistyped_keyword_is_named_with_the_nearest(
+    call: Callable[..., object], words: str, mistyped: str, meant: str
+) -> None:
+    with pytest.raises(UsageError, match=rf"{words} '{mistyped}'\. Did you mean {meant}\?"):
+        call(**{mistyped: None})
+
+
+def test_keywords_of_runs_are_refused_with_scores() -> None:
+    with pytest.raises(UsageError, match="ties goes with runs by name"):
+        assay.compare(SCORES, SCORES, ties="best")
+    with pytest.raises(UsageError, match=r"no keyword 'mesures'\. Did you mean measures\?"):
+        assay.compare(SCORES, SCORES, mesures="RR")

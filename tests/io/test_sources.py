@@ -12,7 +12,7 @@ import pytest
 
 import assay
 from assay.core.conventions import preset
-from assay.errors import InputError, MismatchError, UsageError, ValueRangeError
+from assay.errors import FormatError, InputError, MismatchError, UsageError, ValueRangeError
 from assay.io.formats import as_judgments, as_ranking, find_format, read_qrels, read_run
 from assay.io.writers import write_run
 from tests.zst import zst_compress
@@ -127,6 +127,11 @@ def test_what_is_not_a_run_is_refused(source, found):
         ([("q", "a", 1.0), ("q", "b")], "row 1: expected 3 elements"),
         ([("q", "a", 1.0), "qbc"], "row 1: found 'qbc'"),
         ([("q", "a")], "expected 3 elements"),
+        (
+            [("q", "Q0", "a", 1, 2.5, "tag")],
+            r"expected 3 elements \(query, doc, score\), found 6: \('q', 'Q0', .*as a line of TREC "
+            r"\(query, Q0, doc, rank, score, tag\).*row\[2\], row\[4\]\)",
+        ),
         ([{"q": "q", "doc": "a", "score": 1}, {"q": "q", "doc": "b"}], "row 1: a column"),
         ([{"q": "q", "text": "a"}], "cannot tell which columns"),
         ([("q", "a", "0.5")], "row 0: the score '0.5' is of type str"),
@@ -142,6 +147,14 @@ def test_what_is_not_a_run_is_refused(source, found):
 def test_errors_in_tuples_name_the_place(source, found):
     with pytest.raises(InputError, match=found):
         as_ranking(source, RULES)
+
+
+def test_judgments_of_four_columns_are_called_those_of_trec():
+    words = r"found 4: .*\(query, iteration, doc, grade\).*row\[0\], row\[2\], row\[3\]"
+    with pytest.raises(FormatError, match=words):
+        as_judgments([("q", "0", "a", 1)])
+    with pytest.raises(FormatError, match=r"row 1: expected 2 elements \(query, doc\), found 3"):
+        as_judgments([("q", "a"), ("q", "b", 1)])
 
 
 def test_integer_ids_stay_integers():

@@ -14,7 +14,7 @@ import pytest
 
 from assay.errors import FormatError, MissingPackageError, StorageError, ValueRangeError
 from assay.io import streams, trec
-from assay.io.streams import open_chunks
+from assay.io.streams import need_zstd, open_chunks
 from assay.io.trec import parse_qrels, parse_run
 from assay.native import load
 from tests.zst import zst_compress
@@ -250,3 +250,24 @@ def test_zst_without_the_package(tmp_path, monkeypatch):
 def test_chunks_have_the_size_given(tmp_path):
     path = write(tmp_path / "x", b"x" * 2500)
     assert [len(chunk) for chunk in open_chunks(path, 1000)] == [1000, 1000, 500]
+
+
+def _zstd_with(options, dictionary=None):
+    zstd = need_zstd("the tests")
+    chosen = {getattr(zstd.CompressionParameter, key): value for key, value in options.items()}
+    whole = zstd.ZstdCompressor(options=chosen, zstd_dict=dictionary)
+    return whole.compress(b"q 0 d 1\n" * 20) + whole.flush()
+
+
+def test_a_sound_zstd_file_that_is_not_read_is_not_called_damaged(tmp_path):
+    path = tmp_path / "a.qrels.zst"
+    path.write_bytes(_zstd_with({"window_log": 27}))
+    assert b"".join(open_chunks(path)) == b"q 0 d 1\n" * 20
+    path.write_bytes(_zstd_with({"window_log": 28}))
+    with pytest.raises(FormatError, match=r"window is larger than 128 MiB.*Compress it again"):
+        list(open_chunks(path))
+    words = [bytes([n, n + 1]) * 40 for n in range(200)]
+    dictionary = need_zstd("the tests").train_dict(words, 1000)
+    path.write_bytes(_zstd_with({}, dictionary))
+    with pytest.raises(FormatError, match=r"made with a dictionary.*Compress it again"):
+        list(open_chunks(path))

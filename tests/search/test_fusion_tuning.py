@@ -12,7 +12,7 @@ import pytest
 from assay.core.conventions import Conventions
 from assay.core.judgments import Judgments
 from assay.core.ranking import Ranking
-from assay.errors import UsageError
+from assay.errors import MismatchError, UsageError
 from assay.io.formats import as_judgments, as_ranking
 from assay.scoring.evaluate import evaluate
 from assay.search.fusion import fuse
@@ -105,6 +105,25 @@ def test_a_query_has_no_say_in_its_own_weights() -> None:
     assert moved, "it has one in those of others"
 
 
+def test_a_group_has_no_say_in_its_own_weights() -> None:
+    runs, qrels = made(2, 20, (1.0, 1.0))
+    groups = {query: f"g{number // 4}" for number, query in enumerate(qrels)}
+    rankings, how = as_rankings(runs), {"folds": 5, "clusters": groups}
+    before, first = tune_fusion(rankings, as_judgments(qrels), "nDCG@10", **how)
+    moved = 0
+    for query in qrels:
+        other = {**qrels, query: {doc: 1 - grade for doc, grade in qrels[query].items()}}
+        after, second = tune_fusion(rankings, as_judgments(other), "nDCG@10", **how)
+        mates = [one for one in qrels if groups[one] == groups[query]]
+        assert all(after.row(one) == before.row(one) for one in mates)
+        moved += (second.overall, second.weights) != (first.overall, first.weights)
+    assert moved, "it has one in those of other groups"
+    assert "groups=5" in before.settings["fusion"]
+    own = dict(zip(qrels, qrels, strict=True))
+    alone = tune_fusion(rankings, as_judgments(qrels), "nDCG@10", folds=20, clusters=own)
+    assert alone[1] == tune_fusion(rankings, as_judgments(qrels), "nDCG@10", folds=20)[1]
+
+
 def test_noise_is_not_tuned_to_advantage() -> None:
     gains, flattered = [], []
     for seed in range(40):
@@ -148,5 +167,10 @@ def test_what_cannot_be_tuned() -> None:
     for folds in (1, 5):
         with pytest.raises(UsageError, match="2 folds or more"):
             tune_fusion(as_rankings(runs), judged, "nDCG@10", folds=folds)
+    groups = dict.fromkeys(qrels, "g")
+    with pytest.raises(UsageError, match="found 2 folds of 1 groups of queries"):
+        tune_fusion(as_rankings(runs), judged, "nDCG@10", folds=2, clusters=groups)
+    with pytest.raises(MismatchError, match="no group for the queries 'q00', 'q01'"):
+        tune_fusion(as_rankings(runs), judged, "nDCG@10", folds=2, clusters={})
     with pytest.raises(UsageError, match="2 to 5 lists, found 1"):
         tune_fusion(as_rankings(runs[:1]), judged, "nDCG@10")

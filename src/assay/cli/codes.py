@@ -27,7 +27,6 @@ __all__ = ["command"]
 
 _METHODS = ("sign", "gaussian", "itq", "int8", "float16")
 _TIES = ("expected", "order", "best", "worst")
-_SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 # The vectors, their ids, the judgments, and codes made elsewhere.
@@ -160,23 +159,9 @@ _code_options = options.add_options(
 @click.command("codes", cls=MultiOptionCommand)
 @_file_options
 @_code_options
-@click.option(
-    "--level",
-    type=_SHARE,
-    default=0.05,
-    show_default=True,
-    metavar="A",
-    help="Significance level; intervals have 1 - A.",
-)
+@options.level_option
 @options.resamples_option
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Random seed: of directions, samples and resamples.",
-)
+@options.seed_option_for("Random seed: of directions, samples and resamples.")
 @options.threads_option
 @click.option(
     "--chart",

@@ -52,11 +52,8 @@ def command() -> None:
     \b
     Examples:
       assay descriptors demo
-      assay descriptors run experiment.yaml --csv wide.csv
-      assay descriptors run experiment.yaml --show v_wall/1-3 --save
-      assay descriptors match experiment.yaml --matcher mutual --matcher ratio
-      assay descriptors patches descriptors/sift descriptors/orb --split full
-      assay descriptors import wide.csv --unit fraction
+      assay descriptors run experiment.yaml
+      assay descriptors patches descriptors/sift descriptors/orb
     """
 
 
@@ -149,6 +146,11 @@ def run(
     keypoints: {source: detect, detector: sift, strongest: 1000}
     descriptors: [SIFT, RootSIFT, {name: mine, type: "my_module:describe"}]
     evaluation: {tau: [3, 1], verification: true}
+
+    \b
+    Examples:
+      assay descriptors run experiment.yaml --csv wide.csv
+      assay descriptors run experiment.yaml --show v_wall/1-3 --save
     """
     if fresh and work:
         raise click.UsageError("--fresh stores no scenes, so --work changes nothing.")
@@ -194,7 +196,13 @@ def demo(
     folder: str | None,
     **chosen: Any,
 ) -> int:
-    """Evaluate descriptors on small scenes that are made on the spot; nothing is downloaded."""
+    """Evaluate descriptors on small scenes that are made on the spot; nothing is downloaded.
+
+    \b
+    Examples:
+      assay descriptors demo
+      assay descriptors demo --descriptor SIFT --descriptor ORB --scenes --write scenes-here
+    """
     read = experiment_from(
         {
             "name": "demo",
@@ -261,6 +269,10 @@ def match(
     EXPERIMENT is a file as for `run`; without it, small scenes are made on the spot. Prints
     repeatability, matching score and mean matching accuracy (MMA), and how well the homography
     is estimated from the matches. The exit code is 1 if a pair of images could not be matched.
+
+    \b
+    Examples:
+      assay descriptors match experiment.yaml --matcher mutual --matcher ratio
     """
     inputs = [experiment] if experiment else []
     output.refuse_input(file, *inputs)
@@ -327,14 +339,7 @@ def _matching_experiment(path: str | None, allow_code: bool) -> Experiment:
     type=click.Choice(["l2", "cosine", "hamming"]),
     help="Distance of descriptors. [l2; hamming for bits]",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="For pairs and queries that are drawn.",
-)
+@options.seed_option_for("For pairs and queries that are drawn.")
 @click.option("--timings", is_flag=True, help="Time and bytes of a descriptor.")
 @_chart_option
 @options.result_options(*_FORMATS)
@@ -435,14 +440,7 @@ def _patch_metric(metric: str | None, scenes: Sequence[PatchScene], descriptor: 
 @options.json_option
 @options.full_option
 @options.signature_option
-@click.option(
-    "-o",
-    "--output",
-    "target",
-    type=options.output_file,
-    metavar="FILE",
-    help="Write the result to FILE, whole or not at all.",
-)
+@options.write_option("Write the result to FILE, whole or not at all.", "target")
 def import_(
     *,
     file: str,
@@ -455,6 +453,11 @@ def import_(
     """Read results of the descriptor workbench: its SQLite database, or a CSV export.
 
     What contradicts the unit, the ranges or itself is reported; the exit code is then 1.
+
+    \b
+    Examples:
+      assay descriptors run experiment.yaml --csv wide.csv
+      assay descriptors import wide.csv --unit fraction
     """
     layout = output.choose_format(named, json_wanted, target, known=_FORMATS)
     output.refuse_input(target, file, against)

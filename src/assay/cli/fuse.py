@@ -17,15 +17,7 @@ __all__ = ["command"]
 
 @click.command("fuse", cls=Command)
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option(
-    "-o",
-    "--output",
-    "target",
-    type=options.output_file,
-    required=True,
-    metavar="FILE",
-    help="The run to write.",
-)
+@options.write_option("The run to write.", "target", required=True)
 @click.option(
     "--method",
     type=click.Choice(["rrf", "combsum", "combmnz"]),

@@ -60,12 +60,14 @@ __all__ = [
     "result_options",
     "save_options",
     "seed_option",
+    "seed_option_for",
     "signature_option",
     "slices_option",
     "statistics_options",
     "store_option",
     "target_format_option",
     "threads_option",
+    "write_option",
 ]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -116,14 +118,18 @@ def add_options(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorat
 RUN_FORMATS: Final = ("trec", "csv", "tsv", "json", "jsonl", "parquet", "npz")
 
 json_option = click.option("--json", "json_wanted", is_flag=True, help="Print JSON.")
-output_option = click.option(
-    "-o",
-    "--output",
-    "file",
-    type=output_file,
-    metavar="FILE",
-    help="Write the result to FILE, whole or not at all.",
-)
+
+
+def write_option(
+    words: str, name: str = "file", *, required: bool = False
+) -> Callable[[Decorated], Decorated]:
+    """-o: the file that a command writes."""
+    return click.option(
+        "-o", "--output", name, type=output_file, required=required, metavar="FILE", help=words
+    )
+
+
+output_option = write_option("Write the result to FILE, whole or not at all.")
 qrels_option = click.option("-r", "--qrels", required=True, metavar="QRELS", help="The judgments.")
 mismatch_option = click.option(
     "--allow-mismatch",
@@ -320,14 +326,17 @@ resamples_option = click.option(
     metavar="N",
     help="Number of resamples.",
 )
-seed_option = click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Random seed.",
-)
+
+
+def seed_option_for(words: str) -> Callable[[Decorated], Decorated]:
+    """--seed, which is 0 unless it is given."""
+    number = click.IntRange(min=0)
+    return click.option(
+        "--seed", type=number, default=0, show_default=True, metavar="N", help=words
+    )
+
+
+seed_option = seed_option_for("Random seed.")
 # All but the baseline go to `compare` as given.
 statistics_options = add_options(
     click.option(

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
-from click.core import ParameterSource
 
 from assay import __version__
 from assay.cli.progress import clear_progress
@@ -40,6 +39,7 @@ __all__ = [
     "as_shown",
     "choose_format",
     "command_line",
+    "digest_inputs",
     "emit",
     "is_full",
     "narrate",
@@ -177,8 +177,20 @@ def _made_by() -> dict[str, Any]:
     if not files:
         return {}
     words = [mask_secrets(one) for one in typed]
-    made = {"version": __version__, "arguments": words, "inputs": fingerprints.fingerprints(files)}
+    made = {"version": __version__, "arguments": words, "inputs": digest_inputs(files)}
     return {"made_by": made}
+
+
+def digest_inputs(files: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Size and SHA-256 of each file, which a command reads for that once."""
+    known = click.get_current_context().meta.setdefault("assay.digests", {})
+    found = {}
+    for file in files:
+        path = os.path.abspath(file)
+        if path not in known:
+            known[path] = fingerprints.fingerprints([file])[file]
+        found[file] = known[path]
+    return found
 
 
 # Where a result goes does not belong to how it is made.
@@ -419,34 +431,12 @@ class TextResult:
 
 
 def command_line() -> str:
-    """The command line of the running command: what was typed, in the order of its options."""
+    """The command line of the running command as it was typed, without passwords."""
     import shlex
 
     context = click.get_current_context()
-    words = ["assay", context.info_name or ""]
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
-            continue
-        value = as_typed(context.params.get(name, True))  # a flag that only `emit` looks at
-        words += _words(parameter, _without_password(value) if name == "store" else value)
-    return shlex.join(words)
-
-
-def _without_password(store: str) -> str:
-    from assay.store.database import locate
-
-    return str(locate(store)) if "://" in store else store
-
-
-def _words(parameter: click.Parameter, value: object) -> list[str]:
-    values = value if isinstance(value, tuple) else (value,)
-    if isinstance(parameter, click.Argument):
-        return [str(one) for one in values]
-    option = max(parameter.opts, key=len)
-    if isinstance(parameter, click.Option) and parameter.is_flag:
-        return [option]
-    return [word for one in values for word in (option, str(one))]
+    typed = context.meta.get("assay.arguments", (str(context.info_name),))
+    return shlex.join(["assay", *map(mask_secrets, typed)])
 
 
 def silence_logging() -> None:

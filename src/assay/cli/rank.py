@@ -79,9 +79,7 @@ _shard_options = options.add_options(
 @click.command("rank", cls=Command)
 @click.argument("queries", metavar="QUERIES")
 @click.argument("docs", metavar="DOCS")
-@click.option(
-    "-o", "--output", "target", type=options.output_file, metavar="FILE", help="The run to write."
-)
+@options.write_option("The run to write.", "target")
 @click.option("-k", default=100, show_default=True, metavar="N", help="Documents for each query.")
 @options.metric_option("l2 scores are minus the squared distance.", "cosine")
 @click.option("--query-ids", metavar="FILE", help="Their ids, one a line. [rows are numbered]")

@@ -18,6 +18,7 @@ from assay.cli.options import repeated_consent
 from assay.core.consent import Consent
 from assay.errors import UsageError
 from assay.io.config_text import parse_toml, read_config_text
+from assay.io.ir_data import allow_ir
 from assay.models.adapters.openai import KEY, own_address
 from assay.models.adapters.python_function import own_callable
 from assay.models.from_file import allow_model, allow_reranker
@@ -91,6 +92,7 @@ class StoredCommand:
         params = self._params
         if params.get("save") or params.get("store"):
             raise UsageError(f"{place} names its own store, which no stored command does.")
+        allow_ir(params.get("corpus"), consent, place)
         models, stages = split_stages(_texts(params.get("model")))
         for spec in (*models, *_texts(params.get("encoder"))):
             _check_model(Model.parse(spec).spec, params, consent, place)

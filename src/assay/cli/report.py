@@ -37,14 +37,8 @@ _CHANGES = ("ties", "empty", "missing", "depth")
 @click.command("report", cls=Command)
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
 @click.option("-r", "--qrels", metavar="QRELS", help="The judgments, where runs are files.")
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    type=options.output_file,
-    required=True,
-    metavar="FILE",
-    help="Write the report to FILE, whole or not at all: .html, .md or .tex.",
+@options.write_option(
+    "Write the report to FILE, whole or not at all: .html, .md or .tex.", required=True
 )
 @options.measures_option(
     "A measure such as nDCG@10, or a group; the first is the headline. May be repeated."

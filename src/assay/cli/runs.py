@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from assay.integrations import cards
     from assay.store import Run, Store
     from assay.tables.page import Page
+    from assay.tasks.descriptors import compare as descriptors
 else:
     cards = OnDemand("assay.integrations.cards")
+    descriptors = OnDemand("assay.tasks.descriptors.compare")
 
 __all__ = ["command"]
 
@@ -74,7 +76,15 @@ def list_(
     file: str | None,
     **filters: Any,
 ) -> None:
-    """List runs, newest first."""
+    """List runs, newest first.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs list
+      assay runs list --dataset demo -m nDCG@10 --format csv
+      assay runs list --since 2026-01-01 -n 5 --json
+    """
     from assay.store.tables import list_data, list_table
 
     wanted = [str(one) for one in parse_many(measures)] if measures else []
@@ -110,6 +120,12 @@ def show(
     """Show one run: what it is, its numbers, how they came about; or one of its queries.
 
     RUN is its number, or 8 or more letters of its uid.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs show 1
+      assay runs show 1 --per-query -o run-1.json
     """
     if query is not None and per_query:
         raise click.UsageError("--query and --per-query exclude each other.")
@@ -168,7 +184,14 @@ def compare(
     file: str | None,
     **settings: Any,
 ) -> None:
-    """Compare stored runs: which is better, by how much, and how sure is that?"""
+    """Compare stored runs: which is better, by how much, and how sure is that?
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs compare 1 2 3 -m nDCG@10
+      assay runs compare 2 -b 1 --json
+    """
     keys = [*runs, *([baseline] if baseline else [])]
     with open_store(store) as opened:
         found = list({run.id: run for run in map(opened.run, keys)}.values())
@@ -186,6 +209,9 @@ def compare(
         settings |= cluster_settings(
             (run.clusters, own) for run, own in zip(found, scores, strict=True)
         )
+    called = descriptors.field_names(scores) if {run.task for run in found} == {"matching"} else {}
+    stored = {name: key for key, name in called.items()}
+    measures = tuple(stored.get(one, one) for one in measures)
     first, second, *more = scores
     result = compare_scores(
         first,
@@ -196,7 +222,7 @@ def compare(
         baseline=None if base is None else names[base],
         **settings,
     )
-    output.emit(result, layout, file)
+    output.emit(result.called(called), layout, file)
 
 
 @command.command("tag")
@@ -205,7 +231,14 @@ def compare(
 @click.option("--remove", is_flag=True, help="Take the tags away.")
 @options.store_option
 def tag(*, run: str, tags: tuple[str, ...], remove: bool, store: str | None) -> None:
-    """Tag a run."""
+    """Tag a run.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs tag 1 published main
+      assay runs tag 1 main --remove
+    """
     with open_store(store) as opened:
         (opened.untag if remove else opened.tag)(run, *tags)
 
@@ -215,7 +248,13 @@ def tag(*, run: str, tags: tuple[str, ...], remove: bool, store: str | None) -> 
 @click.argument("text")
 @options.store_option
 def note(*, run: str, text: str, store: str | None) -> None:
-    """Write the notes of a run; they replace the old ones."""
+    """Write the notes of a run; they replace the old ones.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs note 1 'scores rounded to whole numbers'
+    """
     with open_store(store) as opened:
         opened.note(run, text)
 
@@ -225,7 +264,13 @@ def note(*, run: str, text: str, store: str | None) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.store_option
 def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
-    """Delete runs with all their values."""
+    """Delete runs with all their values.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs delete 1 2 --yes
+    """
     with open_store(store) as opened:
         found = [opened.run(run) for run in runs]
         if not yes:
@@ -239,14 +284,8 @@ def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
 @click.argument("runs", nargs=-1, metavar="[RUN...]")
 @_filter_options
 @options.store_option
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    type=options.output_file,
-    required=True,
-    metavar="FILE",
-    help=".json holds all of a run; .csv and .parquet the values of every query.",
+@options.write_option(
+    ".json holds all of a run; .csv and .parquet the values of every query.", required=True
 )
 @click.option(
     "--format",
@@ -257,7 +296,14 @@ def delete(*, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
 def export(
     *, runs: tuple[str, ...], store: str | None, file: str, named: str | None, **filters: Any
 ) -> None:
-    """Write runs to a file: those named, or all that pass the filters."""
+    """Write runs to a file: those named, or all that pass the filters.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs export 1 2 -o runs.json
+      assay runs export --dataset demo -o runs.csv
+    """
     with open_store(store) as opened:
         if runs:
             filters["id"] = [opened.run(run).id for run in runs]
@@ -278,7 +324,14 @@ def export(
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @options.store_option
 def import_(*, files: tuple[str, ...], store: str | None) -> None:
-    """Take over runs from exported files; runs that are here already stay as they are."""
+    """Take over runs from exported files; runs that are here already stay as they are.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs export -o runs.json
+      assay runs import runs.json --store other.db
+    """
     with run_store.open(store) as opened:
         for file in files:
             new = opened.load(file)
@@ -293,6 +346,12 @@ def check(*, runs: tuple[str, ...], store: str | None, layout: str, file: str | 
     """Check that runs are as they were stored: digests, checksums, means of their values.
 
     A line for each damage; the exit code is 1 if there is any.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs check
+      assay runs check 1 2 --json
     """
     with open_store(store) as opened:
         damages, unsigned = opened.damages(*runs), opened.unsigned()
@@ -313,6 +372,11 @@ def rerun(*, run: str, yes: bool, consent: Consent, store: str | None) -> int:
 
     The results are saved as new runs. The exit code is 1 if any value differs. A stored command
     may be a stranger's: it runs code and reaches endpoints only with the options below.
+
+    \b
+    Examples:
+      assay eval *.run -r qrels.txt --save --dataset demo
+      assay runs rerun 1
     """
     with open_store(store) as opened:
         return _repeat(opened, opened.run(run), consent, trusted=yes)

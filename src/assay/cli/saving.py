@@ -91,11 +91,14 @@ class Saving:
             return
         seconds = time.perf_counter() - self._began
         made = fingerprint_files(
-            one.but(
-                **{**self._about, "config": {**self._about["config"], **one.config}},
-                files=(*one.files, *files),
-            )
-            for one in records
+            (
+                one.but(
+                    **{**self._about, "config": {**self._about["config"], **one.config}},
+                    files=(*one.files, *files),
+                )
+                for one in records
+            ),
+            output.digest_inputs,
         )
         tell("saving", 0)
         runs = self._store.finish_together(self._run, made, seconds=seconds)

@@ -29,6 +29,8 @@ _MARK: Final = {
     "required": ["bytes", "sha256"],
 }
 _CACHE: Final = "ASSAY_CACHE"
+# A path ends a text or a word, or follows the letter of an option: -r/tmp/qrels.txt.
+_ALONE: Final = r"(?:(?<![\w./\\~-])|(?<=^-\w))(?:{})(?![\w/\\~-]|\.\w)"
 _COPIED: Final = 1 << 24  # bytes up to which an input is copied, not linked
 
 
@@ -162,9 +164,9 @@ def _link(target: Path, one: VerifiedInput) -> None:
 
 
 def _replace(text: str, renamed: Mapping[str, str]) -> str:
-    for old in sorted(renamed, key=len, reverse=True):
-        text = text.replace(old, renamed[old])
-    return text
+    """The text with the new paths, where an old one stands alone and not in a longer name."""
+    paths = "|".join(re.escape(old) for old in sorted(renamed, key=len, reverse=True))
+    return re.sub(_ALONE.format(paths), lambda found: renamed[found[0]], text) if paths else text
 
 
 def with_paths(data: Any, renamed: Mapping[str, str]) -> Any:

@@ -32,6 +32,7 @@ from assay.errors import AssayError, FormatError, UsageError
 from assay.io.json_text import check_against, parse_json
 from assay.io.streams import read_text
 from assay.runs.reproduction import Difference, compare_results, compare_signatures
+from assay.runs.results import results_to_data
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
 
@@ -383,4 +384,10 @@ def _target(again: StoredCommand, folder: str) -> dict[str, str]:
 def _numbers_of(run: Run) -> dict[str, Any]:
     scores = run.scores().to_dict() if run.conventions else {}
     scores.pop("signature", None)  # compared part by part
-    return {"scores": scores, "aggregates": [one.to_dict() for one in run.aggregates]}
+    return {
+        "scores": scores,
+        "aggregates": [one.to_dict() for one in run.aggregates],
+        "details": run.details(),
+        "wide": run.wide(),
+        "shown": {query: results_to_data(one) for query, one in run.all_results().items()},
+    }

@@ -66,7 +66,7 @@ def sample_queries(n_queries: int, sample: int, *, seed: int = 0) -> NDArray[np.
     >>> sample_queries(10, 3, seed=1).tolist()
     [0, 4, 6]
     """
-    count = min(checks.check_cutoff(sample, "sample"), n_queries)
+    count = min(checks.check_cutoff(sample, "sample"), checks.check_cutoff(n_queries, "n_queries"))
     keys = words(stream_key(check_seed(seed), "sampled queries"), 0, n_queries)
     return np.sort(np.argsort(keys, kind="stable")[:count]).astype(np.int64)
 

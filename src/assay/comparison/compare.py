@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from numbers import Real
@@ -17,7 +17,7 @@ from assay.comparison.alignment import Aligned, align
 from assay.comparison.differences import QueryDifferences
 from assay.comparison.pairs import POWER, ComparisonSettings, Pair, compare_pairs, shown_better
 from assay.comparison.remarks import comparison_remarks
-from assay.comparison.slices import SliceComparison, compare_slices
+from assay.comparison.slices import SliceComparison, call_measures, compare_slices
 from assay.comparison.tables import (
     comparison_page,
     data_table,
@@ -27,7 +27,7 @@ from assay.comparison.tables import (
     system_table,
 )
 from assay.comparison.verdict import verdict_against, verdict_of_all
-from assay.core.conventions import Choices, Conventions
+from assay.core.conventions import Choices, Conventions, check_keywords
 from assay.core.ids import Ids
 from assay.display import plot_standings
 from assay.errors import UsageError
@@ -114,6 +114,14 @@ class Comparison:
         if self.baseline is not None:
             return verdict_against(self.baseline, measure, pairs)
         return verdict_of_all(measure, [one.name for one in self.standings_on(measure)], pairs)
+
+    def called(self, names: Mapping[str, str]) -> Comparison:
+        """The same with other names of measures, such as those that a field knows them by."""
+        own = ((str(one), one) for one in self.measures)
+        measures = tuple(Measure(names[key]) if key in names else one for key, one in own)
+        slices = None if self.slices is None else self.slices.called(names, measures)
+        standings, pairs = (call_measures(one, names) for one in (self.standings, self.pairs))
+        return replace(self, measures=measures, standings=standings, pairs=pairs, slices=slices)
 
     def pairs_on(self, measure: str | Measure) -> tuple[Pair, ...]:
         """The pairs of one measure."""
@@ -321,6 +329,7 @@ def compare(
     >>> compare({"new": new, "old": old}, qrels, "RR").verdict
     'new is better than old on RR: +0.5000 [0.3153, 0.6847], p = 0.0078 (randomisation)'
     """
+    check_keywords(compare, choices)
     settings = ComparisonSettings(
         test, correction or "", level, interval, resamples, seed, margin, by
     )

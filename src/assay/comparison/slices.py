@@ -8,7 +8,7 @@ contrasts, each slice against the mean of the others, with variances of their ow
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -34,7 +34,7 @@ from assay.stats import Interval, JointPairs, compare_jointly
 from assay.tables.page import Page
 from assay.tables.table import Table
 
-__all__ = ["Contrast", "Slice", "SliceComparison", "compare_slices"]
+__all__ = ["Contrast", "Slice", "SliceComparison", "call_measures", "compare_slices"]
 
 FEWEST_UNITS: Final = 6  # the fewest of which all signs together can be significant at 5 %
 MOST_SLICES: Final = 100
@@ -116,6 +116,11 @@ class Contrast:
         return {key: or_none(getattr(self, key)) for key in ("difference", "low", "high", "p")}
 
 
+def call_measures(parts: Iterable[Any], names: Mapping[str, str]) -> tuple[Any, ...]:
+    """Parts of a comparison with other names of their measures."""
+    return tuple(replace(one, measure=names.get(one.measure, one.measure)) for one in parts)
+
+
 @dataclass(frozen=True, eq=False)
 class SliceComparison:
     """Systems compared in slices of the queries; made by `compare` with `slices`.
@@ -139,6 +144,18 @@ class SliceComparison:
     def names(self) -> tuple[str, ...]:
         """The names of the slices, in natural order."""
         return tuple(one.name for one in self.slices_on(self.measures[0]))
+
+    def called(self, names: Mapping[str, str], measures: tuple[Measure, ...]) -> SliceComparison:
+        """The same with other names of measures; see `Comparison.called`."""
+        own = [replace(one, pairs=call_measures(one.pairs, names)) for one in self.slices]
+        return replace(
+            self,
+            measures=measures,
+            slices=call_measures(own, names),
+            interactions=call_measures(self.interactions, names),
+            macro=call_measures(self.macro, names),
+            means={(names.get(m, m), system): one for (m, system), one in self.means.items()},
+        )
 
     def slices_on(self, measure: str | Measure) -> tuple[Slice, ...]:
         """The slices on one measure."""

@@ -29,6 +29,7 @@ __all__ = [
     "ends_text",
     "format_p",
     "method_note",
+    "outcome_data",
     "pair_cells",
     "pair_data",
     "pair_interval_head",
@@ -302,9 +303,9 @@ def _needed_data(pair: Pair) -> dict[str, int | None]:
     }
 
 
-def pair_data(pair: Pair) -> dict[str, Any]:
-    """Everything about a pair as plain data; undefined numbers are None."""
-    data = {
+def outcome_data(pair: Pair) -> dict[str, Any]:
+    """What came out for a pair as plain data; undefined numbers are None."""
+    return {
         "a": pair.a,
         "b": pair.b,
         "outcome": pair.outcome,
@@ -314,6 +315,13 @@ def pair_data(pair: Pair) -> dict[str, Any]:
         "high": or_none(pair.interval.high),
         "p": or_none(pair.p),
         "p_uncorrected": or_none(pair.test.p),
+    }
+
+
+def pair_data(pair: Pair) -> dict[str, Any]:
+    """Everything about a pair as plain data; undefined numbers are None."""
+    data = {
+        **outcome_data(pair),
         "test": describe_test(pair.settings, pair.n_pairs, pair.n_slices),
         "exact": pair.test.exact,
         "n": pair.effect.n,

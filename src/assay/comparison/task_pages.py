@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from assay.arrays import or_none
-from assay.comparison.tables import MOST_PAIRS, ends_text, pair_cells, rank_text
+from assay.comparison.tables import MOST_PAIRS, ends_text, outcome_data, pair_cells, rank_text
 from assay.comparison.verdict import describe_test
 from assay.stats.ranks import split_letters
 from assay.tables.page import Page, Words
@@ -128,15 +127,7 @@ def method_of_tasks(comparison: TaskComparison) -> str:
 def task_pair_data(pair: TaskPair) -> dict[str, Any]:
     """Plain data of one pair."""
     return {
-        "a": pair.a,
-        "b": pair.b,
-        "outcome": pair.outcome,
-        "winner": pair.winner,
-        "difference": or_none(pair.difference),
-        "low": or_none(pair.interval.low),
-        "high": or_none(pair.interval.high),
-        "p": or_none(pair.p),
-        "p_uncorrected": or_none(pair.test.p),
+        **outcome_data(pair),
         "tasks_won": pair.effect.wins,
         "tasks_tied": pair.effect.ties,
         "tasks_lost": pair.effect.losses,

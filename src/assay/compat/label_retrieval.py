@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 import math
-import numbers
 import os
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from assay.arrays import or_none
+from assay.core.checks import is_real
 from assay.core.text import printable
 from assay.errors import UsageError
 from assay.io.atomic import atomic_write
@@ -186,8 +186,7 @@ def as_document_json(results: Mapping[str, Any]) -> str:
 def _plain(value: Any, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(inner, depth + 1) for key, inner in value.items()}
-    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not depth or not (number or value is None):
+    if not depth or not (is_real(value) or value is None):
         raise UsageError(f"Results are {{direction: {{cut-off: value}}}}, found {value!r:.60}.")
     return or_none(value)
 

@@ -28,6 +28,7 @@ __all__ = [
     "check_unique",
     "exact_scores",
     "flaw_of",
+    "is_real",
     "name_few",
     "plain_array",
     "real_matrix",
@@ -45,6 +46,11 @@ def check_cutoff(k: Any, name: str = "k") -> int:
     if int(k) > LARGEST_RANK:
         raise UsageError(f"{name} must be a whole number up to 10^15; it is larger.")
     return int(k)
+
+
+def is_real(value: Any) -> bool:
+    """Whether a value is a number, which text and True are not."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def check_choice(value: Any, choices: Sequence[str], name: str) -> str:

@@ -62,6 +62,15 @@ class Consent:
                 "this with --allow-code (in Python allow_code=True)."
             )
 
+    def check_download(self, what: str, source: str, place: str) -> None:
+        """Refuse what is fetched from a source that was not allowed."""
+        if source not in self.endpoints:
+            raise UsageError(
+                f"{place} names {what}, which {source} fetches unless it has it. If you want that, "
+                f"name it on the command line yourself, or repeat this with --allow-endpoint "
+                f"{source} (in Python allow_endpoints=[{source!r}])."
+            )
+
     def check_endpoint(self, url: str, place: str, variable: str = "") -> None:
         """Refuse a host that was not allowed, and a variable that was not allowed for it."""
         host = host_of(url)

@@ -7,6 +7,7 @@ itself as a signature that can be read back.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal, TypedDict, Unpack
 
@@ -21,6 +22,7 @@ __all__ = [
     "Choices",
     "Conventions",
     "as_conventions",
+    "check_keywords",
     "preset",
 ]
 
@@ -326,6 +328,17 @@ def preset(name: str) -> Conventions:
     if known not in PRESETS:
         raise ConventionError(_unknown("preset", name, sorted(PRESETS)))
     return PRESETS[known]
+
+
+def check_keywords(function: Callable[..., Any], choices: Mapping[str, Any]) -> None:
+    """Refuse keywords that are no conventions: they are mistyped ones of the function."""
+    odd = [key for key in choices if key not in Choices.__annotations__]
+    if odd:
+        from inspect import signature  # only for messages
+
+        known = [*signature(function).parameters, *Choices.__annotations__]
+        hint = did_you_mean(odd[0], known)
+        raise ConventionError(f"{function.__name__} has no keyword {odd[0]!r}.{hint}")
 
 
 def as_conventions(conventions: str | Conventions, **choices: Unpack[Choices]) -> Conventions:

@@ -11,7 +11,9 @@ __all__ = [
     "did_you_mean",
     "fixed",
     "format_bytes",
+    "format_percent",
     "format_rate",
+    "format_share",
     "format_time",
     "guard_formula",
     "mask_secrets",
@@ -60,6 +62,25 @@ def fixed(value: float, *, sign: bool = False) -> str:
     if text.strip("+-0."):
         return text
     return f"{value:+.1e}" if sign and value else f"{value:.1e}" if value else "0.0000"
+
+
+def format_percent(share: float) -> str:
+    """Whole percent, which is 0% of nothing only and 100% of all only.
+
+    >>> format_percent(0.176), format_percent(0.0003), format_percent(0.9999), format_percent(0.0)
+    ('18%', '<1%', '>99%', '0%')
+    """
+    return "<1%" if 0 < share < 0.01 else ">99%" if 0.99 < share < 1 else f"{share:.0%}"
+
+
+def format_share(number: int, total: int, what: str) -> str:
+    """How many of something, in percent where that says it.
+
+    >>> format_share(9, 50, "queries"), format_share(3, 10_000, "queries")
+    ('18% of queries', '3 of 10,000 queries')
+    """
+    percent = format_percent(number / total)
+    return f"{percent} of {what}" if percent[0].isdigit() else f"{number:,} of {total:,} {what}"
 
 
 def format_rate(rate: float | None) -> str | None:

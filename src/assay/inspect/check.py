@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core import order
-from assay.core.conventions import Choices, Conventions, as_conventions
+from assay.core.conventions import Choices, Conventions, as_conventions, check_keywords
 from assay.core.hits import Hits, judge
 from assay.core.id_hints import near_misses
 from assay.core.ids import Ids
 from assay.core.input_remarks import are_odd_files
 from assay.core.judgments import Qrels
 from assay.core.ranking import Ranking
+from assay.core.text import format_percent, format_share
 from assay.errors import UsageError
 from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking_and_lines
 from assay.io.trec import RunLines
@@ -117,6 +118,7 @@ def check(
     note equal-scores 2
     note unjudged 1
     """
+    check_keywords(check, choices)
     rules = _without_refusals(as_conventions(conventions, **choices))
     ranking, lines = as_ranking_and_lines(run, rules)
     judgments = as_judgments(qrels)
@@ -225,7 +227,7 @@ def _about_ids(ranking: Ranking, qrels: Qrels) -> Iterator[Finding]:
             "error" if len(unseen) == len(qrels.doc_ids) else "note",
             "unseen-docs",
             f"{_plural(len(unseen), 'judged document')} of {len(qrels.doc_ids)} "
-            f"({len(unseen) / len(qrels.doc_ids):.0%}) in no list of the run",
+            f"({format_percent(len(unseen) / len(qrels.doc_ids))}) in no list of the run",
             "They count as not retrieved, whether or not the collection holds them.",
             len(unseen),
             len(qrels.doc_ids),
@@ -330,8 +332,8 @@ def _about_equal_scores(ranking: Ranking) -> Iterator[Finding]:
         yield Finding(
             "note",
             "equal-scores",
-            f"{tied.mean():.0%} of the results of the run, in {_plural(queries, 'query')}, share "
-            "their score with another one",
+            f"{format_share(int(tied.sum()), len(tied), 'results')} of the run, in "
+            f"{_plural(queries, 'query')}, share their score with another one",
             f"The tie-break ({ranking.tiebreak}) decides their order.",
             int(tied.sum()),
             len(row),
@@ -383,8 +385,8 @@ def _about_ties(hits: Hits, scores: Scores) -> Iterator[Finding]:
     yield Finding(
         "warning",
         "ties",
-        f"{_plural(len(dependent), 'query')} ({len(dependent) / hits.n_queries:.0%}) with a value "
-        "that depends on the order of equal scores",
+        f"{_plural(len(dependent), 'query')} ({format_percent(len(dependent) / hits.n_queries)}) "
+        "with a value that depends on the order of equal scores",
         f"It touches {', '.join(touched)}; the mean of {widest} is {scores.mean()[widest]:.6g} and "
         f"can be {'at least ' if is_split else ''}from {low[widest]:.6g} to {high[widest]:.6g}. "
         + (
@@ -423,7 +425,7 @@ def _about_unjudged(hits: Hits, rules: Conventions) -> Iterator[Finding]:
     shares = {k: 1.0 - value for k, value in zip(_CUTOFFS, scores.mean().values(), strict=True)}
     if not any(share > 0 for share in shares.values()):
         return
-    shown = ", ".join(f"{share:.0%} of the first {k}" for k, share in shares.items())
+    shown = ", ".join(f"{format_percent(share)} of the first {k}" for k, share in shares.items())
     concerned = int((scores.values[-1] < 1).sum())
     yield Finding(
         "note",

@@ -11,7 +11,7 @@ import numpy as np
 
 from assay.arrays import or_none
 from assay.core.checks import name_few
-from assay.core.conventions import Choices, Conventions, as_conventions
+from assay.core.conventions import Choices, Conventions, as_conventions, check_keywords
 from assay.core.hits import Hits, judge
 from assay.core.ids import Ids
 from assay.core.ranking import Ranking
@@ -178,6 +178,7 @@ def explain(
     >>> found.value, found.working
     (0.5, ('first relevant document at rank 2', 'RR = 1 / 2 = 0.5'))
     """
+    check_keywords(explain, choices)
     rules = as_conventions(conventions, **choices)
     wanted = parse_many([measure])
     if len(wanted) != 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any, Final
 from assay.comparison.alignment import answered_queries
 from assay.comparison.compare import Comparison, compare
 from assay.comparison.gate import Condition, worse_than_baseline
-from assay.core.checks import name_few
+from assay.core.checks import is_real, name_few
 from assay.core.text import signed
 from assay.errors import FormatError, MismatchError, UsageError
 from assay.measures import Measure, parse
@@ -88,6 +89,8 @@ def _without_identical(comparison: Comparison) -> Comparison:
 def assert_at_least(scores: Scores | HasRecord, measure: str | Measure, limit: float) -> None:
     """Fail where the mean of a measure is below a number: `--fail-if 'nDCG@10 < 0.3'`."""
     __tracebackhide__ = True
+    if not is_real(limit) or not math.isfinite(limit):
+        raise UsageError(f"The limit of a mean must be a number such as 0.3, found {limit!r}.")
     wanted = measure if isinstance(measure, Measure) else parse(measure)
     found = aggregates_of(only_measures(_scores_of(scores), [wanted]))[0]
     mean = float("nan") if found.value is None else found.value

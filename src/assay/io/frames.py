@@ -213,11 +213,29 @@ def _width(rows: list[Any], kind: Kind, where: Where) -> int:
     width = len(rows[0]) if kind == "qrels" and len(rows[0]) == 2 else 3
     if set(map(len, rows)) != {width}:
         at = next(at for at, row in enumerate(rows) if len(row) != width)
+        names = ", ".join(("query", "doc", VALUE_NAME[kind])[:width])
         raise FormatError(
-            f"{where(at)}: expected {width} elements (query, doc, {VALUE_NAME[kind]}), "
-            f"found {len(rows[at])}: {repr(rows[at])[:80]}."
+            f"{where(at)}: expected {width} elements ({names}), found {len(rows[at])}: "
+            f"{repr(rows[at])[:80]}.{_hint_of_trec(rows[at], kind)}"
         )
     return width
+
+
+# The columns of a line of TREC, and where those stand that count.
+_OF_TREC: Final[dict[Kind, tuple[str, int]]] = {
+    "run": ("query, Q0, doc, rank, score, tag", 4),
+    "qrels": ("query, iteration, doc, grade", 3),
+}
+
+
+def _hint_of_trec(row: Any, kind: Kind) -> str:
+    columns, value = _OF_TREC[kind]
+    if len(row) != columns.count(",") + 1:
+        return ""
+    return (
+        f" It has as many as a line of TREC ({columns}). Take three of these: "
+        f"[(row[0], row[2], row[{value}]) for row in rows]."
+    )
 
 
 def _pick_columns(rows: list[Any], keys: Iterable[Any], where: Where) -> list[list[Any]]:

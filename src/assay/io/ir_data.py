@@ -9,14 +9,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from assay.core.consent import Consent
 from assay.core.judgments import Judgments, Qrels
 from assay.errors import FormatError, UsageError, error_text, need
 from assay.io.lines import number_ids, pack_ids
 from assay.io.texts import Role, Texts, check_texts, join_title
 
-__all__ = ["is_ir", "read_ir"]
+__all__ = ["allow_ir", "is_ir", "read_ir"]
 
 _PREFIX: Final = "ir:"
+_PACKAGE: Final = "ir_datasets"
 
 
 def is_ir(corpus: object) -> bool:
@@ -24,9 +26,15 @@ def is_ir(corpus: object) -> bool:
     return isinstance(corpus, str) and corpus.startswith(_PREFIX)
 
 
+def allow_ir(corpus: object, consent: Consent, place: str) -> None:
+    """Refuse a collection that somebody's file names and that may be fetched, without consent."""
+    if is_ir(corpus):
+        consent.check_download(f"the collection {corpus!r}", _PACKAGE, place)
+
+
 def read_ir(corpus: str) -> tuple[Texts, Texts, Qrels]:
     """Documents, queries and judgments."""
-    package = need("ir_datasets", f"The collection {corpus!r}", "ir")
+    package = need(_PACKAGE, f"The collection {corpus!r}", "ir")
     name = corpus.removeprefix(_PREFIX)
     try:
         data = package.load(name)

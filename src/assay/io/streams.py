@@ -62,6 +62,13 @@ _ZSTD_MAGIC = re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18")
 # block of 4 bytes holds 128 KiB: no bite grows beyond 64 MiB.
 _GZIP_BITE = 32 << 10
 _ZSTD_BITE = 2 << 10
+# Sound files that are not read, by what libzstd says of them.
+_SOUND: Final = {
+    "too much memory": "whose window is larger than 128 MiB (2^27 bytes), the largest accepted. "
+    "Compress it again with a smaller one: zstd -dc --long=31 OLD.zst | zstd -o NEW.zst.",
+    "Dictionary mismatch": "made with a dictionary. Compress it again without: "
+    "zstd -dc -D DICTIONARY OLD.zst | zstd -o NEW.zst.",
+}
 
 
 class StandardInput(str):
@@ -273,6 +280,9 @@ def _inflate(file: BinaryIO, name: str, codec: _Codec) -> Iterator[bytes]:
             try:
                 yield member.decompress(data)
             except codec.error as error:
+                flaw = next((_SOUND[one] for one in _SOUND if one in str(error)), "")
+                if flaw:
+                    raise FormatError(f"{name} is a {codec.name} file {flaw}") from error
                 raise FormatError(
                     f"{name} is a damaged {codec.name} file ({error}). Fetch it again."
                 ) from error

@@ -16,7 +16,6 @@ those that one of them lacks tie at its end.
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -145,7 +144,7 @@ def _overlap_of(k: int, ties: str) -> Callable[[RankPairs], Floats]:
 
 
 def _check_p(p: Any) -> float:
-    number = float(p) if isinstance(p, numbers.Real) and not isinstance(p, bool) else 0.0
+    number = float(p) if checks.is_real(p) else 0.0
     if not 0 < number < 1:
         raise UsageError(f"RBO's p must be between 0 and 1, found {p!r}.")
     return number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -216,12 +216,14 @@ class HasRecord(Protocol):
         ...
 
 
-def fingerprint_files(records: Iterable[RunRecord]) -> list[RunRecord]:
+def fingerprint_files(
+    records: Iterable[RunRecord], digest: Callable[..., dict[str, Any]] = fingerprints
+) -> list[RunRecord]:
     """The records with the fingerprints of their files in `data`; each file is read once."""
     given = list(records)
     # Some are not files: a group may be a column, and a name may stand before a path.
     named = dict.fromkeys(file for one in given for file in one.files if file)
-    read = fingerprints(file for file in named if os.path.isfile(split_array(file)[0]))
+    read = digest(file for file in named if os.path.isfile(split_array(file)[0]))
     return [
         one.but(
             data={**{as_typed(file): read[file] for file in one.files if file in read}, **one.data}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats
 from assay.core import checks
-from assay.core.conventions import Choices, Conventions, as_conventions, preset
+from assay.core.conventions import Choices, Conventions, as_conventions, check_keywords, preset
 from assay.core.hits import Hits, judge
 from assay.core.object_join import judge_objects
 from assay.errors import MeasureError
@@ -51,6 +51,7 @@ def evaluate(
     >>> evaluate(run, qrels, ["RR", "P@1"]).mean()
     Mean(micro: RR=0.7500, P@1=0.5000)
     """
+    check_keywords(evaluate, choices)
     rules = as_conventions(conventions, **choices)
     hits = judge_objects(run, qrels, rules, allow_mismatch=allow_mismatch)
     if hits is None:

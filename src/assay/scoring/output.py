@@ -10,11 +10,11 @@ import numpy as np
 from assay.arrays import Flags
 from assay.core.checks import name_few
 from assay.core.ids import Ids
-from assay.core.text import Remark
+from assay.core.text import Remark, format_share
 from assay.measures import Measure
 from assay.scoring.scores import Scores
 
-__all__ = ["disclosures", "is_below_chance", "limit_remarks", "zero_remark"]
+__all__ = ["disclosures", "is_below_chance", "limit_remarks", "tied_remark", "zero_remark"]
 
 
 def disclosures(scores: Scores, chance: Mapping[str, float] | None = None) -> Iterator[str]:
@@ -26,7 +26,7 @@ def disclosures(scores: Scores, chance: Mapping[str, float] | None = None) -> It
     ['100% of queries have a value that depends on ties (ties: order)']
     """
     yield from scores.remarks
-    for describe in (_missing, _extra, _empty, _tied):
+    for describe in (_missing, _extra, _empty, tied_remark):
         remark = describe(scores)
         if remark:
             yield remark
@@ -112,14 +112,14 @@ def _empty(scores: Scores) -> str:
     return f"{_queries(number)} without a relevant document, {fate}"
 
 
-def _tied(scores: Scores) -> str:
-    """Share of the queries that depend on the order of documents with equal scores."""
-    dependent = scores.tied.any(axis=0)
-    if not dependent.any():
+def tied_remark(scores: Scores, what: str = "queries") -> str:
+    """How many of the queries depend on the order of documents with equal scores, if any."""
+    number, total = int(scores.tied.any(axis=0).sum()), len(scores.query_ids)
+    if not number:
         return ""
-    share = f"{dependent.mean():.0%}"
-    rule = f"(ties: {scores.conventions.ties})"
-    words = f"{share} of queries have a value that depends on ties {rule}"
+    share = format_share(number, total, what)
+    verb = "has" if share.startswith("1 of") else "have"
+    words = f"{share} {verb} a value that depends on ties (ties: {scores.conventions.ties})"
     return Remark(words, "values depend on ties")
 
 

@@ -26,7 +26,7 @@ from assay.core.settings import (
     query_digest,
     setting_parts,
 )
-from assay.core.text import natural_order
+from assay.core.text import format_percent, natural_order
 from assay.display import plot_means
 from assay.errors import IdError, MeasureError, MismatchError, UsageError, ValueRangeError
 from assay.io.frames import build_frame
@@ -462,7 +462,7 @@ def describe_counts(counts: Counts) -> str:
     parts = [f"n={counts.n}"]
     parts += [f"{counts.empty} empty"] if counts.empty else []
     parts += [f"{counts.missing} missing"] if counts.missing else []
-    parts += [f"{counts.tied_share:.1%} depend on ties"] if counts.tied else []
+    parts += [f"{format_percent(counts.tied_share)} depend on ties"] if counts.tied else []
     parts += [f"{counts.groups_left_out} groups left out"] if counts.groups_left_out else []
     return ", ".join(parts)
 
@@ -495,22 +495,22 @@ def _group_aggregates(
 
 def _weights(names: list[str], weights: Mapping[Any, float]) -> Floats:
     checks.require(weights, Mapping, "weights", "{group: weight}")
-    given = {str(key): _weight(value) for key, value in weights.items()}
+    given = {str(key): value for key, value in weights.items()}
     absent = [name for name in names if name not in given]
     if absent:
         raise MismatchError(f"weights has no entry for groups: {checks.name_few(absent)}.")
-    bad = [name for name in names if not 0 <= given[name] <= LARGEST_WEIGHT]
+    bad = [name for name in names if not _is_weight(given[name])]
     if bad:
         raise ValueRangeError(
-            f"The weight of group {bad[0]!r} is {given[bad[0]]}; it must be from 0 to 10^100."
+            f"The weight of group {bad[0]!r} is {given[bad[0]]!r}; it must be from 0 to 10^100."
         )
     if not any(given[name] for name in names):
         raise ValueRangeError("All weights are 0; at least one group must count.")
     return np.array([given[name] for name in names], np.float64)
 
 
-def _weight(value: Any) -> float:
-    return float(value) if isinstance(value, int | float | np.number) else math.nan
+def _is_weight(value: Any) -> bool:
+    return checks.is_real(value) and 0 <= value <= LARGEST_WEIGHT
 
 
 def _remarks_of_all(parts: Sequence[Scores]) -> Iterator[str]:

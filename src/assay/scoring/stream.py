@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Unpack
 
 from assay.core import checks
-from assay.core.conventions import Choices, Conventions, as_conventions
+from assay.core.conventions import Choices, Conventions, as_conventions, check_keywords
 from assay.core.hits import Hits, judge
 from assay.core.ids import Ids
 from assay.errors import UsageError
@@ -40,6 +40,7 @@ class Stream:
         number: bool = False,
         **choices: Unpack[Choices],
     ) -> None:
+        check_keywords(Stream, choices)
         self._measures = parse_many(measures)
         self._rules = as_conventions(conventions, **choices)
         self._number = number

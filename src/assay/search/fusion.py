@@ -8,7 +8,6 @@ so that the order of the lists changes no bit and sums that are equal tie.
 from __future__ import annotations
 
 import math
-import numbers
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -179,8 +178,7 @@ def _weights(weights: Sequence[float] | None, n_lists: int) -> list[float]:
     values = checks.as_list(weights, "weights")
     checks.check_lengths(weights=len(values), rankings=n_lists)
     for place, value in enumerate(values):
-        real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-        if not real or not math.isfinite(value) or value <= 0:
+        if not checks.is_real(value) or not math.isfinite(value) or value <= 0:
             raise ValueRangeError(
                 f"Weight {place} is {value!r}; a weight is a number above 0. Leave a list out to "
                 "give it none."

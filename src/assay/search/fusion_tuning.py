@@ -8,7 +8,7 @@ to equal ones: what cannot be told apart is not tuned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -22,10 +22,11 @@ from assay.core.hits import judge
 from assay.core.ids import Ids
 from assay.core.judgments import Judgments
 from assay.core.ranking import Ranking
-from assay.errors import UsageError
+from assay.errors import MismatchError, UsageError
 from assay.measures import Measure
 from assay.scoring.evaluate import score
 from assay.search.fusion import JoinedLists, Method, Normalization
+from assay.stats.samples import check_seed
 
 __all__ = ["Tuning", "tune_fusion"]
 
@@ -67,10 +68,12 @@ def tune_fusion(
     folds: int = 5,
     seed: int = 0,
     conventions: str | Conventions = "trec_eval",
+    clusters: Mapping[Any, Any] | None = None,
 ) -> tuple[Ranking, Tuning]:
     """A fusion whose weights come for each query from the queries of other folds.
 
     The other settings are those of `fuse`. Queries without judgments get the weights of all.
+    `clusters` is {query: group}: queries of one group, which may know of each other, share a fold.
     """
     joined = JoinedLists(rankings, method, normalize, rrf_k)
     grid = _grid(len(joined.lists))
@@ -81,13 +84,15 @@ def tune_fusion(
         scores = score(hits, measure, conventions=conventions)
         rows.append(scores.values[0])
     values = np.nan_to_num(np.array(rows))  # undefined for a query whatever the weights
-    fold = _deal(scores.query_ids, folds, seed)
+    unit = _units(scores.query_ids, clusters)
+    fold = _deal(unit, folds, seed, "queries" if clusters is None else "groups of queries")
     best = [_best(values[:, fold != number]) for number in range(folds)]
     overall = _best(values)
     chosen = np.array([*best, overall])  # the last: queries without judgments
     place = fused.query_ids.match(scores.query_ids)
     wanted = chosen[np.where(place < 0, folds, fold[place])]
     named = {"tune": f"{folds}-fold", "measure": str(measure), "seed": seed}
+    named |= {} if clusters is None else {"groups": int(unit.max()) + 1}
     made = {number: joined.fuse(grid[number], depth, **named) for number in set(wanted.tolist())}
     defined = ~np.isnan(rows[0])
     held_out = values[chosen[fold], np.arange(values.shape[1])][defined]
@@ -119,19 +124,30 @@ def _grid(n_lists: int) -> list[tuple[float, ...]]:
     return [weights for _, weights in sorted(found)]
 
 
-def _deal(query_ids: Ids, folds: int, seed: int) -> Ints:
+def _units(query_ids: Ids, clusters: Mapping[Any, Any] | None) -> Ints:
+    """What is dealt together, by number: each query, or each group, in the order of names."""
+    unit = np.empty(len(query_ids), np.int64)
+    unit[np.asarray(query_ids.order())] = np.arange(len(query_ids))
+    if clusters is None:
+        return unit
+    absent = [query for query in query_ids if query not in clusters]
+    if absent:
+        raise MismatchError(f"clusters has no group for the queries {checks.name_few(absent)}.")
+    return np.unique([str(clusters[one]) for one in query_ids], return_inverse=True)[1]
+
+
+def _deal(unit: Ints, folds: int, seed: int, what: str) -> Ints:
     """The fold of each query; it depends on the ids and the seed, not on the order of lines."""
-    n_queries = len(query_ids)
+    n_units = int(unit.max(initial=-1)) + 1
     number = checks.check_cutoff(folds, "folds")
-    if not 2 <= number <= n_queries:
+    if not 2 <= number <= n_units:
         raise UsageError(
-            f"Weights are tuned by 2 folds or more, and no more than there are queries with "
-            f"judgments: found {number} folds of {n_queries} queries."
+            f"Weights are tuned by 2 folds or more, and no more than there are {what} with "
+            f"judgments: found {number} folds of {n_units} {what}."
         )
-    fold = np.empty(n_queries, np.int64)
-    drawn = np.random.default_rng(seed).permutation(n_queries)
-    fold[np.asarray(query_ids.order())[drawn]] = np.arange(n_queries) % number
-    return fold
+    fold = np.empty(n_units, np.int64)
+    fold[np.random.default_rng(check_seed(seed)).permutation(n_units)] = np.arange(n_units) % number
+    return fold[unit]
 
 
 def _best(values: Floats) -> int:

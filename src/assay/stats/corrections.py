@@ -15,7 +15,7 @@ from assay.errors import ShapeError, ValueRangeError
 from assay.native import kernels
 from assay.native.random_words import stream_key
 from assay.stats.joint import allowed_draws
-from assay.stats.samples import check_resamples, check_seed, finite_or_nan, too_few
+from assay.stats.samples import check_level, check_resamples, check_seed, finite_or_nan, too_few
 
 __all__ = ["CORRECTIONS", "TukeyResult", "adjust", "levels_of_one", "tukey_hsd"]
 
@@ -81,7 +81,7 @@ def levels_of_one(p_values: Any, method: str = "holm", level: float = 0.05) -> F
     """
     adjusted = adjust(p_values, method)
     known = ~np.isnan(adjusted)
-    m, rejected = int(known.sum()), int((adjusted <= level).sum())
+    m, rejected = int(known.sum()), int((adjusted <= check_level(level, example=0.05)).sum())
     if not m or method == "none":
         return np.full(len(adjusted), level)
     if method == "bonferroni":

@@ -201,6 +201,9 @@ def guess_queries(
     >>> guess_queries([0.1, -0.1, 0.2, 0.1, 0.0, -0.2, 0.1, 0.2] * 4)
     (24, 59, 416)
     """
+    check_level(power, "power", 0.8)
+    check_level(level, example=0.05)
+    check_level(confidence, "confidence", 0.8)
     values = _drop_undefined(differences)
     if too_few(len(values)) or not np.ptp(values) > 0:
         return None

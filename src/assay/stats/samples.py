@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats
-from assay.core.checks import check_cutoff, check_lengths
+from assay.core.checks import check_cutoff, check_lengths, is_real
 from assay.errors import ShapeError, UsageError, ValueRangeError
 
 __all__ = [
@@ -94,16 +94,14 @@ def too_few(n: int, what: str = "queries", fewest: int = FEWEST) -> str | None:
 
 def check_level(level: Any, name: str = "level", example: float = 0.95) -> float:
     """A share strictly between 0 and 1."""
-    real = isinstance(level, numbers.Real) and not isinstance(level, bool)
-    if not real or not 0 < float(level) < 1:
+    if not is_real(level) or not 0 < float(level) < 1:
         raise UsageError(f"{name} must lie between 0 and 1, such as {example}; found {level!r}.")
     return float(level)
 
 
 def check_significance_level(level: Any) -> float:
     """The significance level of a test; 1 − level must still be below 1."""
-    real = isinstance(level, numbers.Real) and not isinstance(level, bool)
-    if not real or not _SMALLEST_LEVEL <= float(level) <= _LARGEST_LEVEL:
+    if not is_real(level) or not _SMALLEST_LEVEL <= float(level) <= _LARGEST_LEVEL:
         found = f"{level:g}" if isinstance(level, float) else repr(level)
         raise UsageError(
             f"level must lie between {_SMALLEST_LEVEL:g} and {_LARGEST_LEVEL:g}, such as 0.05: it "
@@ -138,8 +136,7 @@ def check_seed(seed: Any) -> int:
 
 def check_margin(margin: Any, name: str = "margin") -> float:
     """A finite number above zero, in the units of the measure."""
-    real = isinstance(margin, numbers.Real) and not isinstance(margin, bool)
-    if not real or not 0 < float(margin) < math.inf:
+    if not is_real(margin) or not 0 < float(margin) < math.inf:
         raise UsageError(
             f"{name} must be a number above 0, in the units of the measure; found {margin!r}."
         )

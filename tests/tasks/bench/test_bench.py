@@ -314,5 +314,6 @@ def test_a_config_names_a_collection_of_ir_datasets(tmp_path: Path) -> None:
 
     text = 'corpus = "ir:beir/scifact/test"\n[[model]]\nspec = "bm25"\n'
     (tmp_path / "bench.toml").write_text(text, "utf-8")
-    request = make_request(read_config(tmp_path / "bench.toml"))
+    config = read_config(tmp_path / "bench.toml")
+    request = make_request(config, allow_endpoints=["ir_datasets"])
     assert (request.corpus, request.files) == ("ir:beir/scifact/test", [])

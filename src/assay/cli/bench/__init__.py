@@ -264,11 +264,9 @@ def command(*, saving: Saving, consent: Consent, gate: Gate, **chosen: Any) -> i
     request = make_request(config, **consent.as_options(), **given)
     _refuse_contradictions(chosen, request)
     request = _with_gate(request, gate, chosen)
-    result, journal = _run(chosen, request, saving)
+    result, journal, column = _run(chosen, request, saving)
     settings = {key: chosen[key] for key in _STATISTICS}
-    if chosen["by"] is not None:
-        column, groups = read_groups(chosen["by"], result.chance.query_ids)
-        result, settings["by"] = result.with_groups(**{column: groups}), column
+    settings |= {"by": column} if column else {}
     board = result.report(command=output.command_line(), **settings)
     report = BenchReport(result, board, gate.answer(board, board.comparison))
     if saving.wanted:
@@ -368,8 +366,8 @@ def _with_gate(request: BenchRequest, gate: Gate, chosen: dict[str, Any]) -> Ben
 
 def _run(
     chosen: dict[str, Any], request: BenchRequest, saving: Saving
-) -> tuple[BenchResult, Journal | None]:
-    """The result, and the tasks of the cluster if there was one."""
+) -> tuple[BenchResult, Journal | None, str]:
+    """The result, the tasks of the cluster if there was one, and the column of groups."""
     cache = None
     if not chosen["no_cache"]:
         cache = EmbeddingCache(chosen["cache"], tell=output.narrate)
@@ -383,6 +381,9 @@ def _run(
     saving.set_name(request.plan.names[0])
     collection = request.load()
     saving.set_dataset(collection.name)
+    column, groups = "", None
+    if chosen["by"] is not None:
+        column, groups = read_groups(chosen["by"], collection.query_ids)
     changes: dict[str, Any] = {"conventions": rules}
     if chosen["depth"]:
         changes["depth"] = chosen["depth"]
@@ -395,9 +396,11 @@ def _run(
             progress=progress,
             cluster=cluster,
             allow_mismatch=chosen["allow_mismatch"],
+            groups=groups,
             **changes,
         )
-    return result, None if cluster is None else cluster.journal
+    result = result if groups is None else result.with_groups(**{column: groups})
+    return result, None if cluster is None else cluster.journal, column
 
 
 @contextmanager

@@ -72,14 +72,7 @@ _FORMATS = ("text", "markdown", "latex", "csv", "tsv", "json")
 @click.option("--format", "named", type=click.Choice(_FORMATS), help="Layout of the result.")
 @options.json_option
 @options.signature_option
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    type=options.output_file,
-    metavar="FILE",
-    help="Write the summary as JSON; with --full, --json or --format that result.",
-)
+@options.write_option("Write the summary as JSON; with --full, --json or --format that result.")
 @options.save_options("crossmodal")
 def command(*, saving: Saving, demo: str | None, **chosen: Any) -> None:
     """Label retrieval across modalities: do neighbours carry the same label?

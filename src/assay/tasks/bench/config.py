@@ -15,7 +15,7 @@ from assay.io.answers import ANSWER_MEASURES
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection, find_layout, load_collection
 from assay.io.config_text import parse_toml, read_config_text
-from assay.io.ir_data import is_ir
+from assay.io.ir_data import allow_ir, is_ir
 from assay.io.json_text import check_against
 from assay.measures import parse_many
 from assay.models.from_file import allow_model, allow_reranker
@@ -293,6 +293,8 @@ def make_request(
     both = {**config, **said}
     if not both.get("corpus"):
         raise UsageError("No documents given: name them with --corpus, or in a config file.")
+    if "corpus" not in said:
+        allow_ir(both["corpus"], consent, _CONFIG)
     models = _models(config, said, consent)
     fusions = (
         as_fusions(said["fusion"])

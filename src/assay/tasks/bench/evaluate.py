@@ -8,7 +8,7 @@ judged on the same queries, so that they can be compared query by query.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from assay.errors import UsageError
 from assay.io.answers import ANSWER_MEASURES
 from assay.io.chunking import ChunkRule
 from assay.io.collections import Collection
+from assay.io.fingerprints import digest_of_arrays
 from assay.measures import Measure, parse_many
 from assay.models import EncoderSettings
 from assay.models.rerankers import load_reranker
@@ -83,6 +84,7 @@ def run_bench(
     progress: BenchProgress | None = None,
     cluster: Cluster | None = None,
     allow_mismatch: bool = False,
+    groups: Mapping[Any, Any] | None = None,
 ) -> BenchResult:
     """Run models on a collection and judge what they retrieve.
 
@@ -94,8 +96,9 @@ def run_bench(
     1000 for a measure without one, and all where ties count other than in order. The folder
     `checkpoint` keeps finished systems, so that an interrupted bench resumes. On a `cluster`
     (`assay.cluster.open_cluster`), workers encode the texts. Judgments whose ids differ from those
-    of the texts, as `1` and `01` do, are refused unless `allow_mismatch`. `progress` is called with
-    the name of a system, its phase, done and total.
+    of the texts, as `1` and `01` do, are refused unless `allow_mismatch`. Weights of fusions are
+    tuned without queries of the same group, {query: group}, if `groups` are given. `progress` is
+    called with the name of a system, its phase, done and total.
     """
     checks.require(collection, Collection, "collection", "what load_collection() returns")
     _check_ids(collection, allow_mismatch)
@@ -118,7 +121,7 @@ def run_bench(
         f"{rules.tiebreak}"
     )
     finished = BenchCheckpoint(None if checkpoint is None else Path(checkpoint), identity, data)
-    judging = _Judging(collection, _answerable(collection), wanted, rules)
+    judging = _Judging(collection, _answerable(collection), wanted, rules, groups)
     ran = list(_run_systems(plan, data, options, finished, judging))
     finished.clear()
     result = BenchResult(
@@ -146,6 +149,7 @@ class _Judging:
     qrels: Qrels
     measures: tuple[Measure, ...]
     rules: Conventions
+    groups: Mapping[Any, Any] | None = None
 
     @classmethod
     def by_answers(cls, collection: Collection, qrels: Qrels, rules: Conventions) -> _Judging:
@@ -352,6 +356,7 @@ def _fuse(
             folds=fusion.tune.number,
             seed=fusion.tune.seed,
             conventions=judging.rules,
+            clusters=judging.groups,
             **how,
         )
     options.tell(fusion.name, "searching", 1, 1)
@@ -364,5 +369,6 @@ def _fuse(
         bytes=sum(known) if len(known) == len(every) else None,
         search_seconds=sum(one.search_seconds for one in every) + timer.seconds,
     )
-    fingerprint = f"{fusion.spec} of {' '.join(one.fingerprint for one in members)}"
+    made = "" if tuning is None else digest_of_arrays(ranking.offsets, ranking.docs)
+    fingerprint = f"{fusion.spec} {made} of {' '.join(one.fingerprint for one in members)}"
     return SearchResult(ranking, costs, fingerprint, members[0].n_texts, tuning=tuning)

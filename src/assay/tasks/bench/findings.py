@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.core.judgments import Qrels
+from assay.core.text import format_percent
 from assay.inspect.check import CheckReport, Finding
 from assay.scoring.evaluate import score
 from assay.tasks.bench.text_findings import check_texts
@@ -152,9 +153,9 @@ def _check_unjudged(result: BenchResult) -> Iterator[Finding]:
         return
     unequal = shares[high] - shares[low] >= _UNEQUAL
     span = (
-        f"{shares[low]:.0%} ({low}) to {shares[high]:.0%} ({high})"
+        f"{format_percent(shares[low])} ({low}) to {format_percent(shares[high])} ({high})"
         if low != high
-        else f"{shares[high]:.0%}"
+        else format_percent(shares[high])
     )
     effect = "They count as not relevant."
     if unequal:

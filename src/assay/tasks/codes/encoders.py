@@ -20,6 +20,7 @@ from assay.core import checks
 from assay.errors import UsageError, ValueRangeError
 from assay.search.engine import Codes
 from assay.search.engine.blas_scan import one_blas_thread
+from assay.stats.samples import check_seed
 
 __all__ = ["BINARY", "FLOAT", "METHODS", "ON_REQUEST", "SEEDED", "CodeEncoder", "make_encoder"]
 
@@ -133,7 +134,7 @@ def make_encoder(
         raise UsageError(f"Unknown metric {metric!r}. Known: {', '.join(_METRICS)}.")
     if method not in ("gaussian", "itq"):
         return _plain_encoder(method, docs, metric)
-    dimensions = docs.shape[1]
+    dimensions, seed = docs.shape[1], check_seed(seed)
     length = checks.check_cutoff(bits, "bits")
     if method == "gaussian":
         sides = Hyperplanes(_row_scale, *_random_directions(dimensions, length, seed))

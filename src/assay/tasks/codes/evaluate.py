@@ -17,6 +17,7 @@ from assay.measures.neighbours import TIES
 from assay.search.engine import Codes, pack_codes
 from assay.search.engine.codes import MOST_BITS
 from assay.stats import Interval, intervals
+from assay.stats.samples import check_bootstraps, check_seed, check_significance_level
 from assay.tasks.codes.encoders import FLOAT, METHODS, ON_REQUEST
 from assay.tasks.codes.hashing import map_measure, read_relevance
 from assay.tasks.codes.measuring import (
@@ -109,9 +110,9 @@ def evaluate_codes(
         p,
         rerank,
         task.exclude is not None,
-        level,
-        resamples,
-        seed,
+        check_significance_level(level),
+        check_bootstraps(resamples),
+        check_seed(seed),
         zero,
         hashing,
         _factors(oversample, rerank),

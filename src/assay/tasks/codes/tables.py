@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from assay.arrays import or_none
 from assay.comparison.compare import Comparison
 from assay.comparison.tables import format_p, method_note
-from assay.core.text import signed
+from assay.core.text import format_percent, signed
 from assay.stats import Interval
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
@@ -95,7 +95,7 @@ def overlap_table(report: CodesReport, k: int) -> Table:
                 Cell(one.cost.bytes_per_vector, "count"),
                 *_mean_cells(found),
                 Cell(float(one.similarity.overlap[k]["order"].mean()), "fraction"),
-                Cell(f"{one.similarity.tied(k).mean():.0%}", "figure"),
+                Cell(format_percent(one.similarity.tied(k).mean()), "figure"),
                 _bar(found.estimate),
             )
         )
@@ -230,7 +230,7 @@ def radius_table(report: CodesReport) -> Table:
                 Cell(one.name),
                 *_mean_cells(report.radius_intervals[one.name]),
                 Cell(float(curve.recall[at]), "fraction"),
-                Cell(f"{curve.filled[at]:.0%}", "figure"),
+                Cell(format_percent(curve.filled[at]), "figure"),
                 Cell(float(curve.precision[0]), "fraction"),
                 Cell(float(curve.precision[min(1, at)]), "fraction"),
             )

@@ -12,7 +12,7 @@ import numpy as np
 
 from assay.arrays import or_none
 from assay.runs.record import RunRecord
-from assay.scoring.output import limit_remarks, zero_remark
+from assay.scoring.output import limit_remarks, tied_remark, zero_remark
 from assay.scoring.scores import Mean, Scores
 from assay.stats import Interval, intervals
 from assay.tasks.crossmodal.confusion import LabelConfusion
@@ -100,13 +100,8 @@ class DirectionResult(Mapping[int, float]):
             some = ", ".join(map(repr, self.empty_labels[:5]))
             more = f", … ({len(self.empty_labels)} labels)" if len(self.empty_labels) > 5 else ""
             yield f"{counts.empty} {what} without an item of their label, left out: {some}{more}"
-        tied = self.scores.tied.any(axis=0)
-        if tied.any():
-            ties = self.scores.conventions.ties
-            yield f"{tied.mean():.1%} of {what} have a value that depends on ties (ties: {ties})"
         zeros = zero_remark(self.scores.settings.get("zero", "error"), *self.zero_rows, "items")
-        if zeros:
-            yield zeros
+        yield from filter(None, (tied_remark(self.scores, what), zeros))
         yield from limit_remarks(self.scores, self.chance.mean())
         if self.skipped:
             yield f"{self.skipped} and was left out; raise depth to have it"

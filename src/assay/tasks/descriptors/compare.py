@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +14,7 @@ from assay.comparison.compare import Comparison, compare
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import MismatchError, UsageError
-from assay.measures import Measure, parse_many
+from assay.measures import parse_many
 from assay.scoring.scores import Scores
 from assay.stats import Interval, interval
 from assay.tasks.descriptors.result import DescriptorResult
@@ -23,14 +23,17 @@ from assay.tasks.descriptors.tables import interval_data
 
 __all__ = [
     "ALL",
+    "SHARE",
     "CategorySummary",
     "compare_descriptors",
     "compare_named",
+    "field_names",
     "mean_defined",
     "summarize",
 ]
 
 ALL: Final = "all"
+SHARE: Final = "SetP"  # MMA of a pair of images is the precision of its matches
 
 
 @dataclass(frozen=True)
@@ -137,12 +140,13 @@ def compare_named(
 ) -> Comparison:
     """Compare scores on a measure that the field knows by another `name`, such as MMA@3."""
     found = compare(*scores, names=names, measures=measure, **settings)
-    return replace(
-        found,
-        measures=(Measure(name),),
-        standings=tuple(replace(one, measure=name) for one in found.standings),
-        pairs=tuple(replace(one, measure=name) for one in found.pairs),
-    )
+    return found.called({measure: name})
+
+
+def field_names(scores: Sequence[Scores]) -> dict[str, str]:
+    """What the measures of stored image matches are called: MMA with the pixels of their rule."""
+    pixels = {one.settings.get("pixels") for one in scores}
+    return {SHARE: f"MMA@{pixels.pop()}"} if len(pixels) == 1 else {}
 
 
 def _why_not(results: Sequence[DescriptorResult]) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
+from assay.core.checks import is_real
 from assay.core.numbers import parse_number
 from assay.core.text import did_you_mean
 from assay.errors import UsageError
@@ -63,6 +64,11 @@ class Matcher:
     mutual: bool = False
     ratio: float | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a ratio that no two distances have."""
+        if self.ratio is not None and not (is_real(self.ratio) and 0 < self.ratio <= 1):
+            raise UsageError(f"A ratio is above 0 and not above 1, found {self.ratio!r}.")
+
     @classmethod
     def of(cls, text: str) -> Matcher:
         """A matcher by its name; those with a ratio test take another limit after a colon.
@@ -110,7 +116,7 @@ class Estimator:
             raise UsageError(
                 f"Unknown estimator {self.name!r}.{hint} There are {', '.join(ESTIMATORS)}."
             )
-        if not 0 < self.pixels < math.inf:
+        if not is_real(self.pixels) or not 0 < self.pixels < math.inf:
             raise UsageError(f"An inlier's error is above 0 pixels, found {self.pixels!r}.")
 
     def estimate(self, left: Floats, right: Floats) -> Floats | None:
@@ -154,6 +160,8 @@ def error_auc(errors: Floats, threshold: float) -> float:
     >>> error_auc(np.array([1.0, np.inf]), 4.0)
     0.4375
     """
+    if not is_real(threshold) or not 0 < threshold < math.inf:
+        raise UsageError(f"The threshold of errors is above 0, found {threshold!r}.")
     if not len(errors):
         return math.nan
     below = np.sort(errors[errors < threshold])

@@ -22,7 +22,7 @@ from assay.search.engine.workers import Control, Progress, run, thread_count
 from assay.stats import Interval, intervals
 from assay.tables.page import Page, Words
 from assay.tables.table import Cell, Table
-from assay.tasks.descriptors.compare import ALL, compare_named, mean_defined
+from assay.tasks.descriptors.compare import ALL, SHARE, compare_named, mean_defined
 from assay.tasks.descriptors.experiment import DescriptorSettings, Experiment
 from assay.tasks.descriptors.image_matching import (
     HEADLINE,
@@ -45,7 +45,6 @@ from assay.tasks.vision.scenes import Scene
 __all__ = ["MatchingReport", "MatchingResult", "match_images"]
 
 _CORNERS: Final = (1, 3, 5)  # pixels of homography estimation
-_SHARE: Final = "SetP"  # MMA of a pair is the precision of its matches
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +113,7 @@ class MatchingResult:
         place = PIXELS.index(HEADLINE)
         values = np.array([[by_id[one].accuracy[place] for one in ids]], float)
         return Scores(
-            parse_many(_SHARE),
+            parse_many(SHARE),
             Ids.of(ids, what="pair"),
             values.reshape(1, len(ids)),
             np.zeros((1, len(ids)), bool),
@@ -246,7 +245,7 @@ class MatchingReport:
         try:
             return compare_named(
                 f"MMA@{HEADLINE}",
-                _SHARE,
+                SHARE,
                 [one.scores for one in self.results],
                 [one.name for one in self.results],
                 by="scene",
@@ -339,8 +338,8 @@ class MatchingReport:
                 model=one.descriptor,
                 config={"experiment": self.experiment.to_dict(), **one.settings},
                 seeds={"intervals": self.experiment.evaluation.seed},
-                chance={_SHARE: self.summaries[one.name][0].chance[f"MMA@{HEADLINE}"]},
-                ceiling={_SHARE: 1.0},
+                chance={SHARE: self.summaries[one.name][0].chance[f"MMA@{HEADLINE}"]},
+                ceiling={SHARE: 1.0},
                 aggregates=[a for row in self.summaries[one.name] for a in row.aggregates()],
                 clusters="scene",
                 resampling=self._resampling,

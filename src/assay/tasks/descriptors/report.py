@@ -12,6 +12,7 @@ import numpy as np
 
 from assay.errors import InputError, MismatchError, UsageError
 from assay.runs.record import RunRecord
+from assay.scoring.output import tied_remark
 from assay.scoring.scores import signature_of
 from assay.search.engine import Codes, rank, target_ranks
 from assay.tables.page import Page, Words
@@ -121,13 +122,8 @@ class ExperimentReport:
             lines.append(self._why_not_compared())
         if self.force and self._sets > 1:
             lines.append("comparison forced: scene means on different keypoints")
-        for one in found.headline:
-            tied = one.scores.tied.any(axis=0)
-            if tied.any():
-                lines.append(
-                    f"{one.name}: {tied.mean():.1%} of keypoints have a value that depends on ties"
-                )
-        return lines
+        tied = ((one.name, tied_remark(one.scores, "keypoints")) for one in found.headline)
+        return lines + [f"{name}: {remark}" for name, remark in tied if remark]
 
     @property
     def _sets(self) -> int:

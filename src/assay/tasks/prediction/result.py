@@ -23,7 +23,7 @@ from assay.runs.record import RunRecord
 from assay.runs.results import Aggregate
 from assay.scoring.chance import chance
 from assay.scoring.evaluate import score
-from assay.scoring.output import limit_remarks
+from assay.scoring.output import limit_remarks, tied_remark
 from assay.scoring.scores import Mean, Scores
 from assay.stats import Interval, intervals
 
@@ -141,12 +141,7 @@ class PredictionResult:
             yield f"{self.empty} of {n} samples have an empty list: they count 0"
         if self.repeated:
             yield f"repeated candidates in the lists: {self.repeated}; the first mention counts"
-        tied = self.scores.tied.any(axis=0)
-        if tied.any():
-            yield (
-                f"{tied.mean():.0%} of samples have a value that depends on ties "
-                f"(ties: {self.scores.conventions.ties})"
-            )
+        yield from filter(None, [tied_remark(self.scores, "samples")])
         yield from limit_remarks(self.scores, self.uniform())
 
     def intervals(self, *, level: float = 0.95, seed: int = 0) -> dict[str, Interval]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -127,8 +126,7 @@ def check_taus(taus: Iterable[float]) -> list[float]:
     """Tolerances in pixels, each finite and ≥ 0, none twice."""
     found = checks.as_list(taus, "taus")
     for tau in found:
-        real = isinstance(tau, numbers.Real) and not isinstance(tau, bool)
-        if not real or not 0 <= float(tau) < math.inf:
+        if not checks.is_real(tau) or not 0 <= float(tau) < math.inf:
             raise UsageError(f"tau must be a number of pixels ≥ 0, found {tau!r}.")
     radii = [float(tau) for tau in found]
     if not radii or len(set(radii)) < len(radii):

@@ -194,8 +194,8 @@ def inside_border(
 
 def by_size(keypoints: Keypoints, *, least: float = 0.0, most: float = np.inf) -> Keypoints:
     """Those whose size, a diameter in pixels, lies from `least` to `most`, both inclusive."""
-    if not 0 <= least <= most:
-        raise UsageError(f"Sizes must run from a number ≥ 0 upwards, found {least} to {most}.")
+    if not checks.is_real(least) or not checks.is_real(most) or not 0 <= least <= most:
+        raise UsageError(f"Sizes must run from a number ≥ 0 upwards, found {least!r} to {most!r}.")
     return keypoints.take((keypoints.size >= least) & (keypoints.size <= most))
 
 
@@ -230,5 +230,5 @@ def shared(
 
 
 def _require_pixels(value: float, name: str) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < np.inf:
+    if not checks.is_real(value) or not 0 <= value < np.inf:
         raise UsageError(f"{name} must be a number of pixels ≥ 0, found {value!r}.")
