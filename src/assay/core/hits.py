@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from assay.arrays import Floats, Ints, offsets_of
+from assay.arrays import Floats, Ints, gather, offsets_of
 from assay.core import checks, order
 from assay.core.conventions import Conventions, as_conventions, preset
 from assay.core.ids import Ids
@@ -99,15 +99,16 @@ class Hits:
     @cached_property
     def tied_rows(self) -> Ints:
         """Queries in which a judged document ties with another document."""
-        tied = np.zeros(self.n_queries, bool)
-        tied[self.row[self.rank_hi > self.rank_lo]] = True
+        at = np.flatnonzero(self.rank_hi > self.rank_lo)
+        tied = np.zeros(self.n_queries if len(at) else 0, bool)
+        tied[self.row[at]] = True
         return np.flatnonzero(tied)
 
     def select(self, rows: Ints) -> Hits:
         """The hits of some queries, in the order given."""
         rows = np.asarray(rows, np.int64)
-        at, offsets = _gather(self.offsets, rows)
-        pool_at, pool_offsets = _gather(self.pool_offsets, rows)
+        at, offsets = gather(self.offsets, rows)
+        pool_at, pool_offsets = gather(self.pool_offsets, rows)
         return replace(
             self,
             query_ids=self.query_ids.take(rows),
@@ -128,19 +129,6 @@ class Hits:
     def __repr__(self) -> str:
         """Sizes in one line."""
         return f"Hits({self.n_queries} queries, {len(self.rank)} judged documents retrieved)"
-
-
-def _gather(offsets: Ints, rows: Ints) -> tuple[Ints | slice, Ints]:
-    """Positions of the elements of some rows of a ragged array, and the new offsets.
-
-    The first rows in their own order are a slice, so that nothing is moved.
-    """
-    if np.array_equal(rows, np.arange(len(rows))):
-        return slice(0, int(offsets[len(rows)])), offsets[: len(rows) + 1]
-    length = offsets[rows + 1] - offsets[rows]
-    new = offsets_of(length)
-    at = np.arange(new[-1]) - np.repeat(new[:-1] - offsets[rows], length)
-    return at, new
 
 
 def judge(
@@ -199,7 +187,7 @@ def _judge_qrels(
 ) -> Hits:
     if without_self:
         qrels = _qrels_without_self(qrels)
-    refuse_swapped(ranking.given_scores, qrels.grades, allow=allow)
+    refuse_swapped(ranking, qrels, allow=allow)
     to_judged = ranking.query_ids.match(qrels.query_ids)
     known = np.flatnonzero(to_judged >= 0)
     remarks = check_queries(ranking.query_ids, qrels, to_judged, allow=allow)
@@ -210,7 +198,7 @@ def _judge_qrels(
         judged_docs = places[judged_docs]
     length = np.zeros(ranking.n_queries, np.int64)
     length[known] = np.diff(qrels.offsets)[to_judged[known]]
-    at, _ = _gather(qrels.offsets, to_judged[known])
+    at, _ = gather(qrels.offsets, to_judged[known])
     search = kernels().find_judged if ranking.in_order else kernels().count_judged
     offsets, rank, lo, hi, grade = search(
         ranking.offsets,
@@ -257,9 +245,9 @@ def _judge_labels(
         same = labels.query_ids.match(labels.doc_ids)
         has = same >= 0
         n_relevant[has] -= labels.doc_labels[same[has]] == labels.query_labels[has]
+    n_relevant = n_relevant[labels.by_id]
     some = n_relevant > 0
-    pool_offsets = offsets_of(some)
-    pool = (pool_offsets, np.ones(int(some.sum())), n_relevant[some])
+    pool = (offsets_of(some), np.ones(int(some.sum())), n_relevant[some])
     hits = (offsets, rank, lo, hi, np.ones(len(at)))
     return hits_in_id_order(
         ranking,
@@ -311,41 +299,38 @@ def hits_in_id_order(
     n_docs: int = 0,
     remarks: tuple[str, ...] = (),
 ) -> Hits:
-    """Bring hits (by ranking row) and pool (by judged row) into the order of the query ids.
+    """Bring hits (by ranking row) into the order of the query ids, in which the pool is.
 
     `own` marks the judged queries whose own document is excluded from the collection.
     """
-    n_docs = ranking.n_docs or n_docs
-    by_id = judgments.query_ids.order()
-    ranked_row = np.full(judgments.n_queries, -1, np.int64)
+    n_docs, by_id = ranking.n_docs or n_docs, judgments.by_id
+    beyond = len(ranking.query_ids)  # a last, empty row stands for missing queries
+    source = np.full(judgments.n_queries, beyond, np.int64)
     known = np.flatnonzero(to_judged >= 0)
-    ranked_row[to_judged[known]] = known
-    ranked_row = ranked_row[by_id]
-    missing = ranked_row < 0
+    source[to_judged[known]] = known
+    source = source[by_id]
+    missing = source == beyond
     if missing.any() and conventions.missing == "error":
         names = judgments.query_ids.take(by_id[missing])
         raise MismatchError(
             f"Judged queries without a ranking: {checks.name_few(names)}. "
             "Use missing='zero' or missing='skip' to go on without them."
         )
-    offsets = np.concatenate([hits[0], hits[0][-1:]])  # a last, empty row for missing queries
-    source = np.where(missing, len(ranking.query_ids), ranked_row)
-    at, new_offsets = _gather(offsets, source)
-    pool_at, pool_offsets = _gather(pool[0], by_id)
+    at, offsets = gather(np.append(hits[0], hits[0][-1]), source)
     size = np.full(len(by_id), n_docs, np.int64)
     if own is not None and n_docs:
         size -= own[by_id]
     return Hits(
-        query_ids=judgments.query_ids.take(by_id),
-        offsets=new_offsets,
+        query_ids=judgments.sorted_ids,
+        offsets=offsets,
         rank=hits[1][at],
         rank_lo=hits[2][at],
         rank_hi=hits[3][at],
         grade=hits[4][at],
         n_ret=np.append(ranking.lengths, 0)[source],
-        pool_offsets=pool_offsets,
-        pool_grade=pool[1][pool_at],
-        pool_count=pool[2][pool_at],
+        pool_offsets=pool[0],
+        pool_grade=pool[1],
+        pool_count=pool[2],
         n_docs=size,
         missing=missing,
         exhaustive=exhaustive,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from assay.arrays import Floats, Ints, offsets_of
+from assay.arrays import Floats, Ints, gather, offsets_of
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import IdError, MismatchError, ShapeError, ValueRangeError
@@ -28,6 +28,16 @@ class Judgments:
     def n_queries(self) -> int:
         """Number of judged queries."""
         return len(self.query_ids)
+
+    @cached_property
+    def by_id(self) -> Ints:
+        """The rows in order of the queries' ids."""
+        return self.query_ids.order()
+
+    @cached_property
+    def sorted_ids(self) -> Ids:
+        """The ids of the queries in order."""
+        return self.query_ids.take(self.by_id)
 
     def __len__(self) -> int:
         """Number of judged queries."""
@@ -125,8 +135,18 @@ class Qrels(Judgments):
 
     @cached_property
     def grade_counts(self) -> tuple[Ints, Floats, Ints]:
-        """How many documents of each row have each grade, highest first: offsets, grade, count."""
-        return kernels().count_grades(self.offsets, self.grades)
+        """How many documents of each query have each grade, queries in order of their ids.
+
+        Offsets, grades (highest first) and counts.
+        """
+        offsets, grades, counts = kernels().count_grades(self.offsets, self.grades)
+        at, offsets = gather(offsets, self.by_id)
+        return offsets, grades[at], counts[at]
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether every grade is a whole number, as judges mostly give them."""
+        return bool((self.grades == np.rint(self.grades)).all())
 
     def __repr__(self) -> str:
         """Sizes in one line."""

@@ -114,7 +114,8 @@ def _judge(joined: _Joined, rules: Conventions, allow: bool) -> Hits | None:
     some_rows = range(0, len(lengths), step_over_rows(int(lengths.sum())))
     some = chain.from_iterable(map(docs_of, some_rows))
     fits = only_judged or _fit(judgments.doc_ids, seen.astype(bool), some)
-    if not fits or len(fractions_among(grades)) or len(mostly_fractions(grades)):
+    broken = not judgments.whole
+    if not fits or (broken and (len(fractions_among(grades)) or len(mostly_fractions(grades)))):
         return None
     remarks = check_queries(ranked, judgments, to_judged, allow=allow)
     odd = odd_scores(lengths, order.rows_of(hits[0]), hits[4], lambda: scores)

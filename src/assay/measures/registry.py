@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -153,11 +154,15 @@ class Measure:
     params: tuple[tuple[str, Value], ...] = ()
     cutoff: int | float | str | None = None
 
-    def __str__(self) -> str:
-        """The canonical name."""
+    @cached_property
+    def _text(self) -> str:
         inside = ",".join(f"{key}={format_value(value)}" for key, value in self.params)
         cut = "" if self.cutoff is None else f"@{format_value(self.cutoff)}"
         return self.name + (f"({inside})" if inside else "") + cut
+
+    def __str__(self) -> str:
+        """The canonical name."""
+        return self._text
 
     def __repr__(self) -> str:
         """The canonical name, so that tables and lists of measures read well."""
@@ -188,9 +193,9 @@ class Measure:
         return "order-free" in self.definition.laws and self.cutoff is None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Definition:
-    """How a measure is computed and what is known about it."""
+    """How a measure is computed and what is known about it; registered again it is another."""
 
     name: str
     function: Callable[..., Floats]
