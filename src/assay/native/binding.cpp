@@ -26,8 +26,9 @@ namespace {
 void check_codes(const In<int32_t>& codes, int32_t least, int64_t end) {
     const auto last = static_cast<int32_t>(std::clamp<int64_t>(end - 1, -2, INT32_MAX));
     const int32_t* code = codes.data();
-    int outside = 0;  // no early end, so that the loop runs over many codes at once
-    for (size_t i = 0; i < codes.size(); ++i) outside |= (code[i] < least) | (code[i] > last);
+    const size_t count = codes.size();  // asked once, and no early end, so that the loop runs over many codes at once
+    int outside = 0;
+    for (size_t i = 0; i < count; ++i) outside |= (code[i] < least) | (code[i] > last);
     require(outside == 0, "doc code out of range");
 }
 
@@ -93,7 +94,11 @@ nb::tuple count_grades_of(In<int64_t> offsets, In<double> grades) {
     GradeCounts counts;
     {
         nb::gil_scoped_release release;
-        for (size_t i = 0; i < grades.size(); ++i) require(!std::isnan(grades.data()[i]), "grades must not be NaN");
+        const double* grade = grades.data();
+        const size_t count = grades.size();
+        bool undefined = false;
+        for (size_t i = 0; i < count; ++i) undefined |= std::isnan(grade[i]);
+        require(!undefined, "grades must not be NaN");
         counts = count_grades(offsets.data(), offsets.size() - 1, grades.data());
     }
     return nb::make_tuple(to_numpy(std::move(counts.offsets)), to_numpy(std::move(counts.grade)), to_numpy(std::move(counts.count)));

@@ -26,12 +26,10 @@ private:
         table_.fill(judged_, row);
         const int64_t begin = ranking_.offsets[row], end = ranking_.offsets[row + 1];
         tie_lo_ = tie_end_ = begin;
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t judgment = table_.find(ranking_.docs[i]);
-            if (judgment < 0) continue;
+        table_.each(ranking_.docs, begin, end, [&](int64_t i, int64_t judgment) {
             if (i >= tie_end_) find_tie(i, end);
             add(begin, i, judged_.grades[judgment]);
-        }
+        });
     }
 
     // The documents around `i` that share its score. Earlier groups are not walked again.
