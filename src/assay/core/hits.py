@@ -6,7 +6,7 @@ of what could have been found. No measure ever sees a document id, a score or a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -34,7 +34,17 @@ from assay.core.settings import Settings
 from assay.errors import ConventionError, MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.native import kernels
 
-__all__ = ["Hits", "RankedQueries", "hits_in_id_order", "judge", "judge_ranks"]
+__all__ = [
+    "Hits",
+    "RankedQueries",
+    "judge",
+    "judge_ranks",
+    "make_hits",
+    "regroup",
+    "rows_by_id",
+]
+
+Found = tuple[Ints, Ints, Ints, Ints, Floats]  # offsets, rank, rank_lo, rank_hi, grade
 
 
 class RankedQueries(NamedTuple):
@@ -99,10 +109,8 @@ class Hits:
     @cached_property
     def tied_rows(self) -> Ints:
         """Queries in which a judged document ties with another document."""
-        at = np.flatnonzero(self.rank_hi > self.rank_lo)
-        tied = np.zeros(self.n_queries if len(at) else 0, bool)
-        tied[self.row[at]] = True
-        return np.flatnonzero(tied)
+        in_ties = np.flatnonzero(self.rank_hi > self.rank_lo)
+        return np.unique(self.row[in_ties]) if len(in_ties) else in_ties
 
     def select(self, rows: Ints) -> Hits:
         """The hits of some queries, in the order given."""
@@ -189,42 +197,48 @@ def _judge_qrels(
         qrels = _qrels_without_self(qrels)
     refuse_swapped(ranking, qrels, allow=allow)
     to_judged = ranking.query_ids.match(qrels.query_ids)
-    known = np.flatnonzero(to_judged >= 0)
     remarks = check_queries(ranking.query_ids, qrels, to_judged, allow=allow)
-    judged_docs = qrels.docs
+    judged = qrels.in_id_order
+    judged_docs = judged.docs
     if qrels.doc_ids != ranking.doc_ids:
         places = qrels.doc_ids.match(ranking.doc_ids)
-        remarks += check_docs(ranking, qrels, places >= 0, len(known), allow=allow)
+        n_common = np.count_nonzero(to_judged >= 0)
+        remarks += check_docs(ranking, qrels, places >= 0, n_common, allow=allow)
         judged_docs = places[judged_docs]
-    length = np.zeros(ranking.n_queries, np.int64)
-    length[known] = np.diff(qrels.offsets)[to_judged[known]]
-    at, _ = gather(qrels.offsets, to_judged[known])
+    rows = rows_by_id(ranking, qrels, conventions, to_judged)
     search = kernels().find_judged if ranking.in_order else kernels().count_judged
-    offsets, rank, lo, hi, grade = search(
+    found = search(
         ranking.offsets,
         ranking.given_docs,
         ranking.given_scores,
-        offsets_of(length),
-        judged_docs[at].astype(np.int32),
-        qrels.grades[at],
+        rows,
+        judged.offsets,
+        judged_docs.astype(np.int32),
+        judged.grades,
         len(ranking.doc_ids),
     )
-    own = qrels.query_ids.match(ranking.doc_ids) >= 0 if without_self else None
-    rows = order.rows_of(offsets)
-    odd = odd_scores(
-        ranking.lengths, rows, grade, lambda: ranking.scores[ranking.offsets[rows] + rank - 1]
-    )
-    return hits_in_id_order(
+    return make_hits(
         ranking,
         qrels,
         conventions,
         to_judged,
-        (offsets, rank, lo, hi, grade),
-        qrels.grade_counts,
+        rows,
+        found,
+        judged.grade_counts,
         exhaustive=qrels.exhaustive,
-        own=own,
-        remarks=(*remarks, *odd_grades(ranking, qrels), *odd),
+        own=judged.query_ids.match(ranking.doc_ids) >= 0 if without_self else None,
+        remarks=(*remarks, *odd_grades(ranking, qrels), *_are_grades(ranking, rows, found)),
     )
+
+
+def _are_grades(ranking: Ranking, rows: Ints, found: Found) -> Iterator[str]:
+    offsets, rank, _, _, grade = found
+
+    def scores() -> Floats:
+        begins = ranking.offsets[rows[order.rows_of(offsets)]]
+        return np.asarray(ranking.scores[begins + rank - 1])
+
+    return odd_scores(np.append(ranking.lengths, 0)[rows], offsets, grade, scores)
 
 
 def _judge_labels(
@@ -248,16 +262,17 @@ def _judge_labels(
     n_relevant = n_relevant[labels.by_id]
     some = n_relevant > 0
     pool = (offsets_of(some), np.ones(int(some.sum())), n_relevant[some])
-    hits = (offsets, rank, lo, hi, np.ones(len(at)))
-    return hits_in_id_order(
+    rows = rows_by_id(ranking, labels, conventions, to_judged)
+    return make_hits(
         ranking,
         labels,
         conventions,
         to_judged,
-        hits,
+        rows,
+        regroup((offsets, rank, lo, hi, np.ones(len(at))), rows),
         pool,
         exhaustive=True,
-        own=own,
+        own=None if own is None else own[labels.by_id],
         n_docs=len(labels.doc_ids),
         remarks=remarks,
     )
@@ -286,12 +301,43 @@ def _qrels_without_self(qrels: Qrels) -> Qrels:
     return replace(qrels, offsets=offsets, docs=qrels.docs[kept], grades=qrels.grades[kept])
 
 
-def hits_in_id_order(
+def rows_by_id(
     ranking: Ranking | RankedQueries,
     judgments: Judgments,
     conventions: Conventions,
     to_judged: Ints,
-    hits: tuple[Ints, Ints, Ints, Ints, Floats],
+) -> Ints:
+    """The row of each judged query in the ranking, in order of the ids; missing: the one after all.
+
+    `to_judged` is the judged query of each row, or −1.
+    """
+    rows = np.full(judgments.n_queries, len(ranking.query_ids), np.int64)
+    known = np.flatnonzero(to_judged >= 0)
+    rows[to_judged[known]] = known
+    rows = rows[judgments.by_id]
+    missing = rows == len(ranking.query_ids)
+    if conventions.missing == "error" and missing.any():
+        names = judgments.sorted_ids.take(np.flatnonzero(missing))
+        raise MismatchError(
+            f"Judged queries without a ranking: {checks.name_few(names)}. "
+            "Use missing='zero' or missing='skip' to go on without them."
+        )
+    return rows
+
+
+def regroup(found: Found, rows: Ints) -> Found:
+    """What was found in the rows of a ranking, in another order of them; `rows_by_id` gives it."""
+    at, offsets = gather(np.append(found[0], found[0][-1]), rows)
+    return offsets, found[1][at], found[2][at], found[3][at], found[4][at]
+
+
+def make_hits(
+    ranking: Ranking | RankedQueries,
+    judgments: Judgments,
+    conventions: Conventions,
+    to_judged: Ints,
+    rows: Ints,
+    found: Found,
     pool: tuple[Ints, Floats, Ints],
     *,
     exhaustive: bool,
@@ -299,44 +345,32 @@ def hits_in_id_order(
     n_docs: int = 0,
     remarks: tuple[str, ...] = (),
 ) -> Hits:
-    """Bring hits (by ranking row) into the order of the query ids, in which the pool is.
+    """Hits of what was found, which is in order of the query ids, as pool and `own` are.
 
-    `own` marks the judged queries whose own document is excluded from the collection.
+    `rows` are the queries' rows in the ranking, `own` marks those whose own document is excluded
+    from the collection.
     """
-    n_docs, by_id = ranking.n_docs or n_docs, judgments.by_id
-    beyond = len(ranking.query_ids)  # a last, empty row stands for missing queries
-    source = np.full(judgments.n_queries, beyond, np.int64)
-    known = np.flatnonzero(to_judged >= 0)
-    source[to_judged[known]] = known
-    source = source[by_id]
-    missing = source == beyond
-    if missing.any() and conventions.missing == "error":
-        names = judgments.query_ids.take(by_id[missing])
-        raise MismatchError(
-            f"Judged queries without a ranking: {checks.name_few(names)}. "
-            "Use missing='zero' or missing='skip' to go on without them."
-        )
-    at, offsets = gather(np.append(hits[0], hits[0][-1]), source)
-    size = np.full(len(by_id), n_docs, np.int64)
+    n_docs = ranking.n_docs or n_docs
+    size = np.full(len(rows), n_docs, np.int64)
     if own is not None and n_docs:
-        size -= own[by_id]
+        size -= own
     return Hits(
         query_ids=judgments.sorted_ids,
-        offsets=offsets,
-        rank=hits[1][at],
-        rank_lo=hits[2][at],
-        rank_hi=hits[3][at],
-        grade=hits[4][at],
-        n_ret=np.append(ranking.lengths, 0)[source],
+        offsets=found[0],
+        rank=found[1],
+        rank_lo=found[2],
+        rank_hi=found[3],
+        grade=found[4],
+        n_ret=np.append(ranking.lengths, 0)[rows],
         pool_offsets=pool[0],
         pool_grade=pool[1],
         pool_count=pool[2],
         n_docs=size,
-        missing=missing,
+        missing=rows == len(ranking.query_ids),
         exhaustive=exhaustive,
         extra=ranking.query_ids.take(np.flatnonzero(to_judged < 0)),
         conventions=conventions,
-        tie_split=_take_flags(ranking.tie_split, source),
+        tie_split=_take_flags(ranking.tie_split, rows),
         remarks=remarks,
     )
 

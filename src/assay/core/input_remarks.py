@@ -107,13 +107,14 @@ def step_over_rows(n_results: int) -> int:
 
 
 def odd_scores(
-    lengths: Ints, rows: Ints, grade: Floats, scores: Callable[[], Floats]
+    lengths: Ints, offsets: Ints, grade: Floats, scores: Callable[[], Floats]
 ) -> Iterator[str]:
     """A remark on scores that are the grades of the documents.
 
-    Judged documents with `grade` and `scores` stand in `rows`; `lengths` are those of all rows.
+    Row q of the run has `lengths[q]` documents, of which those at `offsets[q]:offsets[q+1]` of
+    `grade` and `scores` are judged.
     """
-    n_ranked = int(lengths[np.bincount(rows, minlength=len(lengths)) > 0].sum())
+    n_ranked = int(lengths[offsets[1:] > offsets[:-1]].sum())
     if _FEW <= len(grade) == n_ranked and (scores() == grade).all() and (grade != grade[0]).any():
         yield f"every score is the grade of its document: {_COPY}"
 

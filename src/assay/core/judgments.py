@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -135,13 +135,15 @@ class Qrels(Judgments):
 
     @cached_property
     def grade_counts(self) -> tuple[Ints, Floats, Ints]:
-        """How many documents of each query have each grade, queries in order of their ids.
+        """How many documents of each row have each grade, highest first: offsets, grade, count."""
+        return kernels().count_grades(self.offsets, self.grades)
 
-        Offsets, grades (highest first) and counts.
-        """
-        offsets, grades, counts = kernels().count_grades(self.offsets, self.grades)
-        at, offsets = gather(offsets, self.by_id)
-        return offsets, grades[at], counts[at]
+    @cached_property
+    def in_id_order(self) -> Qrels:
+        """The same judgments, queries in order of their ids."""
+        at, offsets = gather(self.offsets, self.by_id)
+        docs, grades = self.docs[at], self.grades[at]
+        return replace(self, query_ids=self.sorted_ids, offsets=offsets, docs=docs, grades=grades)
 
     @cached_property
     def whole(self) -> bool:

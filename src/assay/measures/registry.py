@@ -193,9 +193,9 @@ class Measure:
         return "order-free" in self.definition.laws and self.cutoff is None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Definition:
-    """How a measure is computed and what is known about it; registered again it is another."""
+    """How a measure is computed and what is known about it."""
 
     name: str
     function: Callable[..., Floats]
@@ -215,6 +215,10 @@ class Definition:
     defined: str = field(default="relevant")  # relevant: needs R > 0; retrieved; always
     derivation: Callable[..., Derivation] | None = None  # how explain works it out; None: generally
     tied_derivation: Callable[..., Derivation | None] | None = None  # the same over tied orders
+
+    def __hash__(self) -> int:
+        """Of what can be hashed; `params` cannot."""
+        return hash((self.name, self.function))
 
     @property
     def built_in(self) -> bool:

@@ -327,7 +327,12 @@ def weights_at(weights: Callable[[Floats], Floats], rank: Ints) -> Floats:
 def sums_of_discounts(counts: Ints) -> Floats:
     """The sum of the first discounts, as many as each count says."""
     last = int(counts.max(initial=0))
-    return np.cumsum(_discounts() if last <= _SHALLOW else _discounts_up_to(last))[counts]
+    return (_sums() if last <= _SHALLOW else np.cumsum(_discounts_up_to(last)))[counts]
+
+
+@cache
+def _sums() -> Floats:
+    return np.cumsum(_discounts())
 
 
 @cache

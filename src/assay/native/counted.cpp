@@ -61,9 +61,9 @@ public:
     Counter(const RankedRows& ranking, const JudgedRows& judged, Found& out)
         : ranking_(ranking), judged_(judged), out_(out) {}
 
-    void find(size_t row) {
+    void find(size_t query, int64_t begin, int64_t end) {
         landings_.clear();
-        if (judged_.offsets[row] != judged_.offsets[row + 1]) search(row);
+        search(query, begin, end);
         for (const Landing& landing : landings_) {
             out_.rank.push_back(landing.rank);
             out_.lo.push_back(landing.lo);
@@ -73,9 +73,8 @@ public:
     }
 
 private:
-    void search(size_t row) {
-        const int64_t begin = ranking_.offsets[row], end = ranking_.offsets[row + 1];
-        table_.fill(judged_, row);
+    void search(size_t query, int64_t begin, int64_t end) {
+        table_.fill(judged_, query);
         hits_.clear();
         table_.each(ranking_.docs, begin, end,
                     [&](int64_t i, int64_t judgment) { hits_.push_back({i, judged_.grades[judgment]}); });

@@ -18,8 +18,8 @@ namespace assay {
 // A few judged documents are compared with many of the row at once instead.
 class JudgedTable {
 public:
-    void fill(const JudgedRows& judged, size_t row) {
-        begin_ = judged.offsets[row], end_ = judged.offsets[row + 1];
+    void fill(const JudgedRows& judged, size_t query) {
+        begin_ = judged.offsets[query], end_ = judged.offsets[query + 1];
         judged_ = judged.docs;
         if (is_small()) return;
         start(static_cast<size_t>(end_ - begin_));

@@ -123,7 +123,7 @@ def _rules(hits: Hits, conventions: str | Conventions | None) -> Conventions:
     if conventions is None:
         return judged or preset("trec_eval")
     rules = as_conventions(conventions)
-    if judged is None:
+    if judged is None or judged is rules:
         return rules
     return rules.but(**{name: getattr(judged, name) for name in _CHOSEN_BY_JUDGE})
 
