@@ -42,16 +42,17 @@ def exact_row_sums(table: Floats) -> list[float]:
     return [total for part in parts for total in _sums_of_rows(part)]
 
 
-def _sums_of_rows(rows: Floats) -> Iterator[float]:
-    hard = np.abs(rows).max(axis=1) > 1.0
-    easy = np.where(hard[:, None], 0.0, rows) if hard.any() else rows
-    sums, rest = [], easy
-    for piece, unit, left in _pieces(easy, rows.shape[1]):
-        sums.append((piece.sum(axis=1) * unit).tolist())
-        rest = left
-    hard |= rest.any(axis=1)
-    for number, (parts, alone) in enumerate(zip(zip(*sums, strict=True), hard, strict=True)):
-        yield math.fsum(rows[number].tolist() if alone else parts)
+def _sums_of_rows(rows: Floats) -> list[float]:
+    if rows.min() >= -1.0 and rows.max() <= 1.0:
+        sums, rest = [], rows
+        for piece, unit, left in _pieces(rows, rows.shape[1]):
+            sums.append((piece.sum(axis=1) * unit).tolist())
+            rest = left
+        if not rest.any():
+            return list(map(math.fsum, zip(*sums, strict=True)))
+    if len(rows) == 1:
+        return [math.fsum(rows[0].tolist())]
+    return [total for number in range(len(rows)) for total in _sums_of_rows(rows[[number]])]
 
 
 def exact_group_sums(values: Floats, groups: NDArray[np.int64], n_groups: int) -> Floats:

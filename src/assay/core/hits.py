@@ -202,7 +202,7 @@ def _judge_qrels(
     judged_docs = judged.docs
     if qrels.doc_ids != ranking.doc_ids:
         places = qrels.doc_ids.match(ranking.doc_ids)
-        n_common = np.count_nonzero(to_judged >= 0)
+        n_common = int(np.count_nonzero(to_judged >= 0))
         remarks += check_docs(ranking, qrels, places >= 0, n_common, allow=allow)
         judged_docs = places[judged_docs]
     rows = rows_by_id(ranking, qrels, conventions, to_judged)

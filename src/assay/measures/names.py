@@ -106,7 +106,7 @@ def parse_many(measures: MeasuresLike) -> tuple[Measure, ...]:
         raise MeasureError(f"A measure is a text such as 'nDCG@10', found {measures!r}.")
     registered = tuple(REGISTRY)
     if all(isinstance(item, str) for item in items):
-        found = _named(tuple(items), registered)  # type: ignore[arg-type]
+        found = _named(tuple(items), registered)
     else:
         found = tuple(dict.fromkeys(m for item in items for m in _expand(item, registered)))
     if not found:

@@ -43,9 +43,8 @@ def ratio(top: Floats, bottom: Floats | Ints | int) -> Floats:
         return top / bottom
     below = np.asarray(bottom)
     if below.min(initial=1) > 0:
-        return top / below
-    share: Floats = np.divide(top, below, out=np.zeros(top.shape), where=below > 0)
-    return share
+        return np.divide(top, below)
+    return np.divide(top, below, out=np.zeros(top.shape), where=below > 0)
 
 
 @measure(
