@@ -28,7 +28,7 @@ from assay.core.input_remarks import (
     odd_scores,
     refuse_swapped,
 )
-from assay.core.judgments import Judgments, Labels, Qrels
+from assay.core.judgments import Judgments, Kept, Labels, Qrels
 from assay.core.ranking import Ranking
 from assay.core.settings import Settings
 from assay.errors import ConventionError, MismatchError, ShapeError, UsageError, ValueRangeError
@@ -68,7 +68,8 @@ class Hits:
     queries of the ranking without judgments; `conventions` are those that the join followed;
     `tie_split` marks queries in which the depth cuts through tied documents; `search` says how the
     engine found the ranking, where it did, and `settings` what else made it; `remarks` say what is
-    odd about the input, a sentence each.
+    odd about the input, a sentence each. `kept` is what measures know of the pool, which all hits
+    of the same judgments share.
     """
 
     query_ids: Ids
@@ -90,6 +91,7 @@ class Hits:
     search: str = ""
     settings: Settings = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    kept: Kept = field(default_factory=Kept)
 
     @property
     def n_queries(self) -> int:
@@ -132,6 +134,7 @@ class Hits:
             n_docs=self.n_docs[rows],
             missing=self.missing[rows],
             tie_split=None if self.tie_split is None else self.tie_split[rows],
+            kept=Kept(),
         )
 
     def __repr__(self) -> str:
@@ -228,6 +231,7 @@ def _judge_qrels(
         exhaustive=qrels.exhaustive,
         own=judged.query_ids.match(ranking.doc_ids) >= 0 if without_self else None,
         remarks=(*remarks, *odd_grades(ranking, qrels), *_are_grades(ranking, rows, found)),
+        kept=judged.kept,
     )
 
 
@@ -344,6 +348,7 @@ def make_hits(
     own: NDArray[np.bool_] | None,
     n_docs: int = 0,
     remarks: tuple[str, ...] = (),
+    kept: Kept | None = None,
 ) -> Hits:
     """Hits of what was found, which is in order of the query ids, as pool and `own` are.
 
@@ -372,6 +377,7 @@ def make_hits(
         conventions=conventions,
         tie_split=_take_flags(ranking.tie_split, rows),
         remarks=remarks,
+        kept=Kept() if kept is None else kept,
     )
 
 

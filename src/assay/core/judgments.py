@@ -16,7 +16,15 @@ from assay.core.ids import Ids
 from assay.errors import IdError, MismatchError, ShapeError, ValueRangeError
 from assay.native import kernels
 
-__all__ = ["Judgments", "Labels", "Qrels"]
+__all__ = ["Judgments", "Kept", "Labels", "Qrels"]
+
+
+class Kept(dict[Any, Any]):
+    """What measures keep of judgments for the next ranking; a copy begins with nothing."""
+
+    def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
+        """A new one: what is kept can be computed again, and is not sent anywhere."""
+        return Kept, ()
 
 
 class Judgments:
@@ -144,6 +152,11 @@ class Qrels(Judgments):
         at, offsets = gather(self.offsets, self.by_id)
         docs, grades = self.docs[at], self.grades[at]
         return replace(self, query_ids=self.sorted_ids, offsets=offsets, docs=docs, grades=grades)
+
+    @cached_property
+    def kept(self) -> Kept:
+        """What measures know of these judgments already, by the gain of a grade."""
+        return Kept()
 
     @cached_property
     def whole(self) -> bool:

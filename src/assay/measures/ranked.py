@@ -34,6 +34,8 @@ else:  # only `explain` derives
 
 View = RankView | TieView
 
+_MOST_IDEALS = 16  # cut-offs whose ideal is kept with the judgments
+
 FLAG_CAP = Param(None, "flag", "divide by min(k, R) instead of R", convention="recall")
 
 
@@ -43,8 +45,8 @@ def ratio(top: Floats, bottom: Floats | Ints | int) -> Floats:
         return top / bottom
     below = np.asarray(bottom)
     if below.min(initial=1) > 0:
-        return np.divide(top, below)
-    return np.divide(top, below, out=np.zeros(top.shape), where=below > 0)
+        return np.asarray(top / below)
+    return np.asarray(np.divide(top, below, out=np.zeros(top.shape), where=below > 0))
 
 
 @measure(
@@ -283,7 +285,11 @@ def ndcg(at: View, k: int | None, ideal: str) -> Floats:
     0.7967
     """
     pool = at.pool if ideal == "judged" else at.retrieved_pool
-    return np.minimum(ratio(at.weigh(discount, k), ideal_dcg(pool, k)), 1.0)
+    if k not in pool.ideal:
+        if len(pool.ideal) >= _MOST_IDEALS:
+            pool.ideal.clear()
+        pool.ideal[k] = ideal_dcg(pool, k)
+    return np.minimum(ratio(at.weigh(discount, k), pool.ideal[k]), 1.0)
 
 
 def _best_first(pool: Pool) -> tuple[Ints, Floats, Ints]:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,21 @@ class Pool:
         counts = np.bincount(self.row, self.count * chosen, minlength=self.n_queries)
         return counts.astype(np.int64)
 
+    @cached_property
+    def n_good(self) -> Ints:
+        """How many documents of each query count for the measure."""
+        return self.total(self.gain > 0)
+
+    @cached_property
+    def without_good(self) -> Ints:
+        """The queries for which no document counts."""
+        return np.flatnonzero(self.n_good <= 0)
+
+    @cached_property
+    def ideal(self) -> dict[int | None, Floats]:
+        """The ideal sums for nDCG that are known, by cut-off."""
+        return {}
+
 
 class _View:
     """What `RankView` and `TieView` share: the sizes that do not depend on the order."""
@@ -79,7 +94,10 @@ class _View:
     @cached_property
     def pool(self) -> Pool:
         hits = self.hits
-        return Pool(hits.pool_row, self._gain(hits.pool_grade), hits.pool_count, hits.n_queries)
+        if self._gain not in hits.kept:
+            gain = self._gain(hits.pool_grade)
+            hits.kept[self._gain] = Pool(hits.pool_row, gain, hits.pool_count, hits.n_queries)
+        return cast("Pool", hits.kept[self._gain])
 
     @cached_property
     def retrieved_pool(self) -> Pool:
@@ -87,10 +105,10 @@ class _View:
         gain = self._gain(self.hits.grade)
         return Pool(self.hits.row, gain, np.ones(len(gain), np.int64), self.n_queries)
 
-    @cached_property
+    @property
     def n_good(self) -> Ints:
         """R: how many documents count for the measure, retrieved or not."""
-        return self.pool.total(self.pool.gain > 0)
+        return self.pool.n_good
 
     @cached_property
     def n_bad(self) -> Ints:
@@ -99,11 +117,6 @@ class _View:
             return self.pool.total(self.pool.gain < 0)
         known = np.where(self.hits.n_docs > 0, self.hits.n_docs, np.iinfo(np.int64).max // 2)
         return known - self.n_good
-
-    @cached_property
-    def without_good(self) -> Ints:
-        """The queries for which no document counts."""
-        return np.flatnonzero(self.n_good <= 0)
 
     @cached_property
     def bad_retrieved(self) -> Floats:

@@ -252,5 +252,5 @@ def _under_ties(
 def _undefined(view: RankView, rule: str) -> Ints:
     """The queries without a value."""
     if rule == "relevant":
-        return view.without_good
+        return view.pool.without_good
     return np.flatnonzero(view.n_ret <= 0) if rule == "retrieved" else np.zeros(0, np.int64)
