@@ -236,6 +236,7 @@ def _judge_qrels(
 
 
 def _are_grades(ranking: Ranking, rows: Ints, found: Found) -> Iterator[str]:
+    """A remark on a run that is a copy of the judgments."""
     offsets, rank, _, _, grade = found
 
     def scores() -> Floats:

@@ -68,8 +68,10 @@ class Pool:
 
     @cached_property
     def n_good(self) -> Ints:
-        """How many documents of each query count for the measure."""
-        return self.total(self.gain > 0)
+        """How many documents of each query count for the measure; read-only, as it is kept."""
+        counts = self.total(self.gain > 0)
+        counts.setflags(write=False)
+        return counts
 
     @cached_property
     def without_good(self) -> Ints:
@@ -145,7 +147,7 @@ class RankView(_View):
         super().__init__(hits, gain)
         place = {"order": _in_order, "midrank-up": _midrank_up}.get(ties, _at_extreme)
         self.row, self.rank, self.gain, self.bad_above = place(hits, gain(hits.grade), ties)
-        self._counts: dict[int | None, Ints] = {}
+        self._counts: dict[int, Ints] = {}
 
     @cached_property
     def first(self) -> Ints:
@@ -172,7 +174,7 @@ class RankView(_View):
         """How many counted documents each query has at ranks up to k."""
         if isinstance(k, np.ndarray):
             return self._count(k).astype(np.float64)
-        key = None if k is None else min(k, self.last)
+        key = self.last if k is None else min(k, self.last)
         if key not in self._counts:  # many measures share a cut-off
             self._counts[key] = self._count(key)
         return self._counts[key].astype(np.float64)
