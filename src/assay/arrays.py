@@ -21,6 +21,7 @@ __all__ = [
     "VectorsLike",
     "Words",
     "Words32",
+    "gather",
     "numbers_or_none",
     "offsets_of",
     "or_none",
@@ -50,6 +51,19 @@ def offsets_of(lengths: Any) -> Ints:
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
+
+
+def gather(offsets: Ints, rows: Ints) -> tuple[Ints | slice, Ints]:
+    """Positions of the elements of some rows of a ragged array, and the new offsets.
+
+    The first rows in their own order are a slice, so that nothing is moved.
+    """
+    if np.array_equal(rows, np.arange(len(rows))):
+        return slice(0, int(offsets[len(rows)])), offsets[: len(rows) + 1]
+    length = offsets[rows + 1] - offsets[rows]
+    new = offsets_of(length)
+    at = np.arange(new[-1]) - np.repeat(new[:-1] - offsets[rows], length)
+    return at, new
 
 
 def or_none(value: float | None) -> float | None:

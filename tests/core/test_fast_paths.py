@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay import Judgments, Ranking, judge
-from assay.core.exact_sums import exact_group_sums, exact_sum
+from assay import Judgments, Ranking, evaluate, judge
+from assay.core.exact_sums import exact_group_sums, exact_row_sums, exact_sum
 from assay.core.ids import Ids
 from assay.errors import MismatchError
 from assay.native import load
@@ -37,6 +38,16 @@ def test_exact_sums_of_many_values_of_one_size(bits: int) -> None:
     expected = [math.fsum(row) for row in values.tolist()]
     assert [exact_sum(row) for row in values] == expected
     assert exact_group_sums(values.ravel(), np.arange(20).repeat(999), 20).tolist() == expected
+
+
+@pytest.mark.parametrize("columns", [7, 100, 401, 8191, 16_384, 40_000])
+def test_exact_sums_of_rows_are_fsums_whatever_stands_in_other_rows(columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    easy = rng.integers(1, 9, (58, columns)) / rng.integers(9, 99, (58, columns))
+    hard = [easy[0] * 2.0**-70, easy[1] * 5, np.where(easy[2] > 0.1, 0.0, 1e300), -easy[3]]
+    for table in (easy, np.array([*easy[:3], *hard, easy[4]]), np.zeros((60, columns))):
+        assert exact_row_sums(table) == [math.fsum(row) for row in table.tolist()]
+    assert math.isnan(exact_row_sums(np.full((1, columns), np.nan))[0])
 
 
 _values = st.one_of(st.floats(-1, 1), st.floats(-1e9, 1e9), st.sampled_from([2.0**-1070, 1e300]))
@@ -134,3 +145,29 @@ def _load(engine: str):  # type: ignore[no-untyped-def]
         return load(engine)  # type: ignore[arg-type]
     except ImportError:
         pytest.skip("the compiled kernels were not built")
+
+
+@pytest.mark.parametrize("conventions", ["trec_eval", "sentence_transformers", "beir"])
+def test_judgments_that_were_used_before_give_what_new_ones_give(conventions: str) -> None:
+    rng = np.random.default_rng(3)
+    queries, docs = Ids.of([f"q{n}" for n in range(12)]), Ids.of([f"d{n}" for n in range(40)])
+
+    def judgments() -> Judgments:
+        pairs = np.random.default_rng(4).permutation(12 * 40)[:90]
+        return Judgments.from_pairs(queries, docs, pairs // 40, pairs % 40, pairs % 4)
+
+    measures = ["RR", "AP", "Rprec", "AP(rel=2)", "bpref", *(f"nDCG@{k}" for k in range(1, 25))]
+    used = judgments()
+    for size in (12, 9, 12):  # a judged query that is missing, and then is not
+        found = np.array([rng.permutation(40)[:30] for _ in range(size)])
+        rows = queries.take(rng.permutation(12)[:size])
+        ranking = Ranking.from_arrays(found, rng.random(found.shape), query_ids=rows, doc_ids=docs)
+        expected = evaluate(ranking, judgments(), measures, conventions=conventions)
+        again = evaluate(ranking, used, measures, conventions=conventions)
+        sent = evaluate(
+            ranking, pickle.loads(pickle.dumps(used)), measures, conventions=conventions
+        )
+        for one in (again, sent):
+            assert one.values.tobytes() == expected.values.tobytes()
+            assert one.missing.tolist() == expected.missing.tolist()
+            assert one.query_ids == expected.query_ids

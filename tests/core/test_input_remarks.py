@@ -19,10 +19,10 @@ from assay.errors import MismatchError
 
 def copies(grades, lengths=None, scores=None):
     """Remarks on two rows of judged documents, of which the first holds four."""
-    rows = np.repeat([0, 1], [4, len(grades) - 4])
     lengths = [4, len(grades) - 4] if lengths is None else lengths
+    offsets = np.array([0, 4, *[len(grades)] * (len(lengths) - 1)])
     given = np.array(grades if scores is None else scores, float)
-    return list(odd_scores(np.array(lengths), rows, np.array(grades, float), lambda: given))
+    return list(odd_scores(np.array(lengths), offsets, np.array(grades, float), lambda: given))
 
 
 TEN = [3, 2, 1, 0, 2, 2, 1, 1, 0, 0]

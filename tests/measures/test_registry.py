@@ -23,7 +23,7 @@ from assay.measures import (
     views,
 )
 from assay.measures.gain import gain_function
-from assay.measures.registry import ExpectationError, measure
+from assay.measures.registry import ExpectationError, Param, measure
 from assay.scoring.chance import chance
 
 RUN, QRELS = {"q": {"a": 3.0, "b": 2.0, "c": 2.0}}, {"q": {"b": 1, "z": 1}}
@@ -86,6 +86,14 @@ def test_a_module_may_register_its_measure_again_as_a_notebook_does():
     assert parse("sqr").name == "Squared"
     with pytest.raises(MeasureError, match="Unknown measure 'sq'"):
         parse("sq")
+
+
+def test_a_measure_registered_again_is_computed_as_it_is_registered_now():
+    grades = {"q": {"b": 2, "a": 1}}
+    register("Squared", gain="graded")
+    assert evaluate(RUN, grades, "Squared").mean()["Squared"] == 1.0
+    register("Squared", params={"rel": Param(2, "number", "")})
+    assert evaluate(RUN, grades, "Squared").mean()["Squared"] == pytest.approx(1 / 9)
 
 
 def test_without_an_expectation_ties_are_refused_and_chance_is_undefined():

@@ -36,7 +36,8 @@ def arguments(docs, scores, judged):
     offsets, codes = csr(docs, np.int32)
     judged_offsets, judged_codes = csr(judged, np.int32)
     grades = np.arange(len(judged_codes), dtype=np.float64)
-    return offsets, codes, csr(scores, np.float64)[1], judged_offsets, judged_codes, grades, N_DOCS
+    rows, values = np.arange(len(docs)), csr(scores, np.float64)[1]
+    return offsets, codes, values, rows, judged_offsets, judged_codes, grades, N_DOCS
 
 
 def expected(docs, scores, judged):
@@ -77,25 +78,55 @@ def test_find_judged_equals_its_twin(both, data):
         assert a.tobytes() == b.tobytes()
 
 
-def test_many_rows_give_the_same_answer_with_threads(both):
+@examples(100)
+@given(data=ranking_and_judgments(), random=st.randoms(use_true_random=False))
+def test_judged_queries_in_any_order_have_the_hits_of_their_rows(engine, data, random):
+    docs, scores, judged = data
+    rows = random.sample(range(len(docs) + 1), len(docs))  # the last is not there, and empty
+    ranked = arguments(*data)[:3]
+    offsets, *columns = engine.find_judged(*ranked, np.array(rows, np.int64), *arguments(*data)[4:])
+    there = [([*docs, []][row], [*scores, []][row]) for row in rows]
+    hits = expected([row for row, _ in there], [values for _, values in there], judged)
+    assert offsets.tolist() == np.cumsum([0, *map(len, hits)]).tolist()
+    found = list(zip(*(column.tolist() for column in columns), strict=True))
+    assert found == [hit for row in hits for hit in row]
+
+
+def many_rows(n_judged, sort):
+    """Rows with ties, longer than what is compared at once, judged documents in another order."""
     rng = np.random.default_rng(5)
     docs = np.array([rng.permutation(1000)[:300] for _ in range(500)], np.int32).ravel()
-    judged = np.array([rng.permutation(1000)[:40] for _ in range(500)], np.int32).ravel()
-    scores = -np.sort(-rng.integers(0, 50, (500, 300)).astype(float), axis=1).ravel()
-    offsets, ends = np.arange(501) * 300, np.arange(501) * 40
-    grades = rng.random(len(judged))
-    native, twin = (
-        kernels.find_judged(offsets, docs, scores, ends, judged, grades, 1000) for kernels in both
-    )
+    judged = np.array([rng.permutation(1000)[:n_judged] for _ in range(500)], np.int32).ravel()
+    scores = rng.integers(0, 50, (500, 300)).astype(float)
+    offsets, ends = np.arange(501) * 300, np.arange(501) * n_judged
+    values = (-np.sort(-scores, axis=1) if sort else scores).ravel()
+    return offsets, docs, values, rng.permutation(500), ends, judged, rng.random(len(judged)), 1000
+
+
+@pytest.mark.parametrize("n_judged", [1, 4, 5, 40])
+def test_many_rows_give_the_same_answer_with_threads(both, n_judged):
+    native, twin = (kernels.find_judged(*many_rows(n_judged, sort=True)) for kernels in both)
     assert all(a.tobytes() == b.tobytes() for a, b in zip(native, twin, strict=True))
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 31, 32, 33])
+def test_a_few_judged_documents_are_found_at_every_place(engine, size):
+    docs = [[*range(size)]] * (size + 1)
+    judged = [[place, 99, place] for place in range(size + 1)]  # the last one is not there
+    given = arguments(docs, [[*range(size, 0, -1)]] * (size + 1), judged)
+    offsets, rank, *_, grade = engine.find_judged(*given[:-1], 100)
+    assert offsets.tolist() == [*range(size + 1), size]
+    assert rank.tolist() == list(range(1, size + 1))
+    assert grade.tolist() == list(range(0, 3 * size, 3))  # the first of two judgments
 
 
 def test_wrong_codes_and_sizes_are_refused(engine):
     good = arguments([[1, 2]], [[2.0, 1.0]], [[1]])
-    for place, value in ((1, [1, 10]), (1, [-1, 1]), (4, [10]), (4, [-2]), (0, [0, 1]), (3, [0])):
+    wrong = [(1, [1, 10]), (1, [-1, 1]), (5, [10]), (5, [-2]), (0, [0, 1]), (4, [0])]
+    for place, value in (*wrong, (3, [2]), (3, [-1]), (3, [0, 0]), (3, [])):
         bad = list(good)
         bad[place] = np.array(value, good[place].dtype)
-        with pytest.raises(ValueError, match=r"range|offsets|same queries"):
+        with pytest.raises(ValueError, match=r"range|offsets|have a row"):
             engine.find_judged(*bad)
 
 
@@ -130,17 +161,9 @@ def test_counting_equals_sorting_first(engine, data):
     assert all(a.tobytes() == b.tobytes() for a, b in zip(counted, found, strict=True))
 
 
-@pytest.mark.parametrize("n_judged", [5, 32, 33, 200])
+@pytest.mark.parametrize("n_judged", [1, 5, 32, 33, 200])
 def test_counting_many_rows_equals_its_twin(both, n_judged):
-    rng = np.random.default_rng(6)
-    docs = np.array([rng.permutation(1000)[:300] for _ in range(500)], np.int32).ravel()
-    judged = np.array([rng.permutation(1000)[:n_judged] for _ in range(500)], np.int32).ravel()
-    scores = rng.integers(0, 50, len(docs)).astype(float)
-    offsets, ends = np.arange(501) * 300, np.arange(501) * n_judged
-    grades = rng.random(len(judged))
-    native, twin = (
-        kernels.count_judged(offsets, docs, scores, ends, judged, grades, 1000) for kernels in both
-    )
+    native, twin = (kernels.count_judged(*many_rows(n_judged, sort=False)) for kernels in both)
     assert all(a.tobytes() == b.tobytes() for a, b in zip(native, twin, strict=True))
 
 

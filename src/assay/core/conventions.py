@@ -131,10 +131,11 @@ class Conventions:
         'beir*'
         """
         wanted = {key: value for key, value in changes.items() if value is not None}
-        known = {item.name for item in fields(self)}
+        if not wanted:
+            return self
         for key in wanted:
-            if key not in known:
-                raise ConventionError(_unknown("convention", key, sorted(known)))
+            if key not in _FIELDS:
+                raise ConventionError(_unknown("convention", key, sorted(_FIELDS)))
         own = [getattr(self, key) for key in wanted]
         if own == list(wanted.values()) and all(map(_same_type, own, wanted.values())):
             return self
@@ -179,6 +180,9 @@ class Conventions:
     def __str__(self) -> str:
         """The signature."""
         return self.signature()
+
+
+_FIELDS: Final = frozenset(item.name for item in fields(Conventions))
 
 
 def _own_parts(signature: str) -> list[str]:

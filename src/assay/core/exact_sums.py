@@ -1,7 +1,7 @@
 """Sums that are exactly rounded, so that the order of the values cannot change a bit.
 
-Values from −1 to 1 are cut into pieces of 26 bits. Sums of fewer than 2^26 pieces of one size are
-exact in any order, so only the sum of the sums is rounded. What three pieces cannot hold is left to
+Values from −1 to 1 are cut into whole numbers of so few bits that sums of them are exact in any
+order, so only the sum of the sums is rounded. What two or three such pieces cannot hold is left to
 math.fsum.
 """
 
@@ -16,24 +16,43 @@ from numpy.typing import NDArray
 
 from assay.arrays import Floats, Ints
 
-__all__ = ["exact_group_sums", "exact_sum", "from_grid", "slack", "to_grid"]
+__all__ = ["exact_group_sums", "exact_row_sums", "exact_sum", "from_grid", "slack", "to_grid"]
 
 
-_UNITS: Final = (2.0**26, 2.0**52, 2.0**78)
-_MOST: Final = 2**26
 _FEW: Final = 400  # for so many math.fsum takes as long as the short steps of numpy
+_AT_ONCE: Final = 2**14  # values whose pieces stay in the nearest caches
+_HELD: Final = 78  # bits after the point that the pieces must hold
 
 
 def exact_sum(values: Floats) -> float:
     """The same as math.fsum, faster for many values from −1 to 1."""
-    if _FEW < len(values) < _MOST and np.abs(values).max(initial=0.0) <= 1.0:
-        sums, rest = [], values
-        for piece, left in _pieces(values):
-            sums.append(float(piece.sum()))
+    return exact_row_sums(values.reshape(1, -1))[0]
+
+
+def exact_row_sums(table: Floats) -> list[float]:
+    """math.fsum of each row, faster for many values from −1 to 1.
+
+    >>> exact_row_sums(np.array([[0.1, 0.2, 0.3], [7.5, 0.0, 0.0]]))
+    [0.6, 7.5]
+    """
+    if table.size <= _FEW:
+        return list(map(math.fsum, table.tolist()))
+    step = max(1, _AT_ONCE // table.shape[1])
+    parts = (table[first : first + step] for first in range(0, len(table), step))
+    return [total for part in parts for total in _sums_of_rows(part)]
+
+
+def _sums_of_rows(rows: Floats) -> list[float]:
+    if rows.min() >= -1.0 and rows.max() <= 1.0:
+        sums, rest = [], rows
+        for piece, unit, left in _pieces(rows, rows.shape[1]):
+            sums.append((piece.sum(axis=1) * unit).tolist())
             rest = left
         if not rest.any():
-            return math.fsum(sums)
-    return math.fsum(values.tolist())
+            return list(map(math.fsum, zip(*sums, strict=True)))
+    if len(rows) == 1:
+        return [math.fsum(rows[0].tolist())]
+    return [total for number in range(len(rows)) for total in _sums_of_rows(rows[[number]])]
 
 
 def exact_group_sums(values: Floats, groups: NDArray[np.int64], n_groups: int) -> Floats:
@@ -45,24 +64,28 @@ def exact_group_sums(values: Floats, groups: NDArray[np.int64], n_groups: int) -
     hard = np.abs(values) > 1.0
     easy = np.where(hard, 0.0, values)
     sums, rest = [], easy
-    for piece, left in _pieces(easy):
-        sums.append(np.bincount(groups, piece, n_groups).tolist())
+    for piece, unit, left in _pieces(easy, len(values)):
+        sums.append((np.bincount(groups, piece, n_groups) * unit).tolist())
         rest = left
     found = np.array(list(map(math.fsum, zip(*sums, strict=True))), np.float64)
-    of_hard = np.unique(groups[hard | (rest != 0)]) if len(values) < _MOST else np.unique(groups)
-    for group in of_hard.tolist():
+    for group in np.unique(groups[hard | (rest != 0)]).tolist():
         first, end = np.searchsorted(groups, [group, group + 1])
         found[group] = math.fsum(values[first:end].tolist())
     return found
 
 
-def _pieces(values: Floats) -> Iterator[tuple[Floats, Floats]]:
-    """The leading 26 bits of each value and the rest, three times."""
+def _pieces(values: Floats, terms: int) -> Iterator[tuple[Floats, float, Floats]]:
+    """The leading bits of each value as a whole number, its unit, and the rest; two or three times.
+
+    Sums of so many terms stay within 2^53, up to which all whole numbers are exact.
+    """
+    bits = 53 - terms.bit_length()
     rest = values
-    for unit in _UNITS:
-        piece = np.trunc(rest * unit) / unit
-        rest = rest - piece
-        yield piece, rest
+    for nth in range(1, 3 if 2 * bits >= _HELD else 4):
+        scaled = rest * 2.0**bits
+        piece = np.trunc(scaled)
+        rest = scaled - piece
+        yield piece, 2.0 ** (-bits * nth), rest
 
 
 _BITS = 61  # one short of what a sum may fill, because a difference of two sums must fit too

@@ -6,7 +6,7 @@ of what could have been found. No measure ever sees a document id, a score or a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from assay.arrays import Floats, Ints, offsets_of
+from assay.arrays import Floats, Ints, gather, offsets_of
 from assay.core import checks, order
 from assay.core.conventions import Conventions, as_conventions, preset
 from assay.core.ids import Ids
@@ -28,13 +28,23 @@ from assay.core.input_remarks import (
     odd_scores,
     refuse_swapped,
 )
-from assay.core.judgments import Judgments, Labels, Qrels
+from assay.core.judgments import Judgments, Kept, Labels, Qrels
 from assay.core.ranking import Ranking
 from assay.core.settings import Settings
 from assay.errors import ConventionError, MismatchError, ShapeError, UsageError, ValueRangeError
 from assay.native import kernels
 
-__all__ = ["Hits", "RankedQueries", "hits_in_id_order", "judge", "judge_ranks"]
+__all__ = [
+    "Hits",
+    "RankedQueries",
+    "judge",
+    "judge_ranks",
+    "make_hits",
+    "regroup",
+    "rows_by_id",
+]
+
+Found = tuple[Ints, Ints, Ints, Ints, Floats]  # offsets, rank, rank_lo, rank_hi, grade
 
 
 class RankedQueries(NamedTuple):
@@ -58,7 +68,8 @@ class Hits:
     queries of the ranking without judgments; `conventions` are those that the join followed;
     `tie_split` marks queries in which the depth cuts through tied documents; `search` says how the
     engine found the ranking, where it did, and `settings` what else made it; `remarks` say what is
-    odd about the input, a sentence each.
+    odd about the input, a sentence each. `kept` is what measures know of the pool, which all hits
+    of the same judgments share.
     """
 
     query_ids: Ids
@@ -80,6 +91,7 @@ class Hits:
     search: str = ""
     settings: Settings = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    kept: Kept = field(default_factory=Kept)
 
     @property
     def n_queries(self) -> int:
@@ -99,15 +111,14 @@ class Hits:
     @cached_property
     def tied_rows(self) -> Ints:
         """Queries in which a judged document ties with another document."""
-        tied = np.zeros(self.n_queries, bool)
-        tied[self.row[self.rank_hi > self.rank_lo]] = True
-        return np.flatnonzero(tied)
+        in_ties = np.flatnonzero(self.rank_hi > self.rank_lo)
+        return np.unique(self.row[in_ties]) if len(in_ties) else in_ties
 
     def select(self, rows: Ints) -> Hits:
         """The hits of some queries, in the order given."""
         rows = np.asarray(rows, np.int64)
-        at, offsets = _gather(self.offsets, rows)
-        pool_at, pool_offsets = _gather(self.pool_offsets, rows)
+        at, offsets = gather(self.offsets, rows)
+        pool_at, pool_offsets = gather(self.pool_offsets, rows)
         return replace(
             self,
             query_ids=self.query_ids.take(rows),
@@ -123,24 +134,12 @@ class Hits:
             n_docs=self.n_docs[rows],
             missing=self.missing[rows],
             tie_split=None if self.tie_split is None else self.tie_split[rows],
+            kept=Kept(),
         )
 
     def __repr__(self) -> str:
         """Sizes in one line."""
         return f"Hits({self.n_queries} queries, {len(self.rank)} judged documents retrieved)"
-
-
-def _gather(offsets: Ints, rows: Ints) -> tuple[Ints | slice, Ints]:
-    """Positions of the elements of some rows of a ragged array, and the new offsets.
-
-    The first rows in their own order are a slice, so that nothing is moved.
-    """
-    if np.array_equal(rows, np.arange(len(rows))):
-        return slice(0, int(offsets[len(rows)])), offsets[: len(rows) + 1]
-    length = offsets[rows + 1] - offsets[rows]
-    new = offsets_of(length)
-    at = np.arange(new[-1]) - np.repeat(new[:-1] - offsets[rows], length)
-    return at, new
 
 
 def judge(
@@ -199,44 +198,52 @@ def _judge_qrels(
 ) -> Hits:
     if without_self:
         qrels = _qrels_without_self(qrels)
-    refuse_swapped(ranking.given_scores, qrels.grades, allow=allow)
+    refuse_swapped(ranking, qrels, allow=allow)
     to_judged = ranking.query_ids.match(qrels.query_ids)
-    known = np.flatnonzero(to_judged >= 0)
     remarks = check_queries(ranking.query_ids, qrels, to_judged, allow=allow)
-    judged_docs = qrels.docs
+    judged = qrels.in_id_order
+    judged_docs = judged.docs
     if qrels.doc_ids != ranking.doc_ids:
         places = qrels.doc_ids.match(ranking.doc_ids)
-        remarks += check_docs(ranking, qrels, places >= 0, len(known), allow=allow)
+        n_common = int(np.count_nonzero(to_judged >= 0))
+        remarks += check_docs(ranking, qrels, places >= 0, n_common, allow=allow)
         judged_docs = places[judged_docs]
-    length = np.zeros(ranking.n_queries, np.int64)
-    length[known] = np.diff(qrels.offsets)[to_judged[known]]
-    at, _ = _gather(qrels.offsets, to_judged[known])
+    rows = rows_by_id(ranking, qrels, conventions, to_judged)
     search = kernels().find_judged if ranking.in_order else kernels().count_judged
-    offsets, rank, lo, hi, grade = search(
+    found = search(
         ranking.offsets,
         ranking.given_docs,
         ranking.given_scores,
-        offsets_of(length),
-        judged_docs[at].astype(np.int32),
-        qrels.grades[at],
+        rows,
+        judged.offsets,
+        judged_docs.astype(np.int32),
+        judged.grades,
         len(ranking.doc_ids),
     )
-    own = qrels.query_ids.match(ranking.doc_ids) >= 0 if without_self else None
-    rows = order.rows_of(offsets)
-    odd = odd_scores(
-        ranking.lengths, rows, grade, lambda: ranking.scores[ranking.offsets[rows] + rank - 1]
-    )
-    return hits_in_id_order(
+    return make_hits(
         ranking,
         qrels,
         conventions,
         to_judged,
-        (offsets, rank, lo, hi, grade),
-        qrels.grade_counts,
+        rows,
+        found,
+        judged.grade_counts,
         exhaustive=qrels.exhaustive,
-        own=own,
-        remarks=(*remarks, *odd_grades(ranking, qrels), *odd),
+        own=judged.query_ids.match(ranking.doc_ids) >= 0 if without_self else None,
+        remarks=(*remarks, *odd_grades(ranking, qrels), *_are_grades(ranking, rows, found)),
+        kept=judged.kept,
     )
+
+
+def _are_grades(ranking: Ranking, rows: Ints, found: Found) -> Iterator[str]:
+    """A remark on a run that is a copy of the judgments."""
+    offsets, rank, _, _, grade = found
+
+    def scores() -> Floats:
+        begins = ranking.offsets[rows[order.rows_of(offsets)]]
+        return np.asarray(ranking.scores[begins + rank - 1])
+
+    return odd_scores(np.append(ranking.lengths, 0)[rows], offsets, grade, scores)
 
 
 def _judge_labels(
@@ -257,19 +264,20 @@ def _judge_labels(
         same = labels.query_ids.match(labels.doc_ids)
         has = same >= 0
         n_relevant[has] -= labels.doc_labels[same[has]] == labels.query_labels[has]
+    n_relevant = n_relevant[labels.by_id]
     some = n_relevant > 0
-    pool_offsets = offsets_of(some)
-    pool = (pool_offsets, np.ones(int(some.sum())), n_relevant[some])
-    hits = (offsets, rank, lo, hi, np.ones(len(at)))
-    return hits_in_id_order(
+    pool = (offsets_of(some), np.ones(int(some.sum())), n_relevant[some])
+    rows = rows_by_id(ranking, labels, conventions, to_judged)
+    return make_hits(
         ranking,
         labels,
         conventions,
         to_judged,
-        hits,
+        rows,
+        regroup((offsets, rank, lo, hi, np.ones(len(at))), rows),
         pool,
         exhaustive=True,
-        own=own,
+        own=None if own is None else own[labels.by_id],
         n_docs=len(labels.doc_ids),
         remarks=remarks,
     )
@@ -298,61 +306,79 @@ def _qrels_without_self(qrels: Qrels) -> Qrels:
     return replace(qrels, offsets=offsets, docs=qrels.docs[kept], grades=qrels.grades[kept])
 
 
-def hits_in_id_order(
+def rows_by_id(
     ranking: Ranking | RankedQueries,
     judgments: Judgments,
     conventions: Conventions,
     to_judged: Ints,
-    hits: tuple[Ints, Ints, Ints, Ints, Floats],
+) -> Ints:
+    """The row of each judged query in the ranking, in order of the ids; missing: the one after all.
+
+    `to_judged` is the judged query of each row, or −1.
+    """
+    rows = np.full(judgments.n_queries, len(ranking.query_ids), np.int64)
+    known = np.flatnonzero(to_judged >= 0)
+    rows[to_judged[known]] = known
+    rows = rows[judgments.by_id]
+    missing = rows == len(ranking.query_ids)
+    if conventions.missing == "error" and missing.any():
+        names = judgments.sorted_ids.take(np.flatnonzero(missing))
+        raise MismatchError(
+            f"Judged queries without a ranking: {checks.name_few(names)}. "
+            "Use missing='zero' or missing='skip' to go on without them."
+        )
+    return rows
+
+
+def regroup(found: Found, rows: Ints) -> Found:
+    """What was found in the rows of a ranking, in another order of them; `rows_by_id` gives it."""
+    at, offsets = gather(np.append(found[0], found[0][-1]), rows)
+    return offsets, found[1][at], found[2][at], found[3][at], found[4][at]
+
+
+def make_hits(
+    ranking: Ranking | RankedQueries,
+    judgments: Judgments,
+    conventions: Conventions,
+    to_judged: Ints,
+    rows: Ints,
+    found: Found,
     pool: tuple[Ints, Floats, Ints],
     *,
     exhaustive: bool,
     own: NDArray[np.bool_] | None,
     n_docs: int = 0,
     remarks: tuple[str, ...] = (),
+    kept: Kept | None = None,
 ) -> Hits:
-    """Bring hits (by ranking row) and pool (by judged row) into the order of the query ids.
+    """Hits of what was found, which is in order of the query ids, as pool and `own` are.
 
-    `own` marks the judged queries whose own document is excluded from the collection.
+    `rows` are the queries' rows in the ranking, `own` marks those whose own document is excluded
+    from the collection.
     """
     n_docs = ranking.n_docs or n_docs
-    by_id = judgments.query_ids.order()
-    ranked_row = np.full(judgments.n_queries, -1, np.int64)
-    known = np.flatnonzero(to_judged >= 0)
-    ranked_row[to_judged[known]] = known
-    ranked_row = ranked_row[by_id]
-    missing = ranked_row < 0
-    if missing.any() and conventions.missing == "error":
-        names = judgments.query_ids.take(by_id[missing])
-        raise MismatchError(
-            f"Judged queries without a ranking: {checks.name_few(names)}. "
-            "Use missing='zero' or missing='skip' to go on without them."
-        )
-    offsets = np.concatenate([hits[0], hits[0][-1:]])  # a last, empty row for missing queries
-    source = np.where(missing, len(ranking.query_ids), ranked_row)
-    at, new_offsets = _gather(offsets, source)
-    pool_at, pool_offsets = _gather(pool[0], by_id)
-    size = np.full(len(by_id), n_docs, np.int64)
+    size = np.full(len(rows), n_docs, np.int64)
     if own is not None and n_docs:
-        size -= own[by_id]
+        size -= own
     return Hits(
-        query_ids=judgments.query_ids.take(by_id),
-        offsets=new_offsets,
-        rank=hits[1][at],
-        rank_lo=hits[2][at],
-        rank_hi=hits[3][at],
-        grade=hits[4][at],
-        n_ret=np.append(ranking.lengths, 0)[source],
-        pool_offsets=pool_offsets,
-        pool_grade=pool[1][pool_at],
-        pool_count=pool[2][pool_at],
+        query_ids=judgments.sorted_ids,
+        offsets=found[0],
+        rank=found[1],
+        rank_lo=found[2],
+        rank_hi=found[3],
+        grade=found[4],
+        n_ret=np.append(ranking.lengths, 0)[rows],
+        pool_offsets=pool[0],
+        pool_grade=pool[1],
+        pool_count=pool[2],
         n_docs=size,
-        missing=missing,
+        missing=rows == len(ranking.query_ids),
         exhaustive=exhaustive,
         extra=ranking.query_ids.take(np.flatnonzero(to_judged < 0)),
         conventions=conventions,
-        tie_split=_take_flags(ranking.tie_split, source),
+        tie_split=_take_flags(ranking.tie_split, rows),
         remarks=remarks,
+        kept=Kept() if kept is None else kept,
     )
 
 

@@ -107,13 +107,14 @@ def step_over_rows(n_results: int) -> int:
 
 
 def odd_scores(
-    lengths: Ints, rows: Ints, grade: Floats, scores: Callable[[], Floats]
+    lengths: Ints, offsets: Ints, grade: Floats, scores: Callable[[], Floats]
 ) -> Iterator[str]:
     """A remark on scores that are the grades of the documents.
 
-    Judged documents with `grade` and `scores` stand in `rows`; `lengths` are those of all rows.
+    Row q of the run has `lengths[q]` documents, of which those at `offsets[q]:offsets[q+1]` of
+    `grade` and `scores` are judged.
     """
-    n_ranked = int(lengths[np.bincount(rows, minlength=len(lengths)) > 0].sum())
+    n_ranked = int(lengths[offsets[1:] > offsets[:-1]].sum())
     if _FEW <= len(grade) == n_ranked and (scores() == grade).all() and (grade != grade[0]).any():
         yield f"every score is the grade of its document: {_COPY}"
 
@@ -162,12 +163,12 @@ def mostly_fractions(grades: Floats) -> Floats:
     return np.zeros(0) if scale or len(found) <= 2 else found
 
 
-def refuse_swapped(scores: Floats, grades: Floats, *, allow: bool) -> None:
+def refuse_swapped(ranking: Ranking, qrels: Qrels, *, allow: bool) -> None:
     """Refuse grades that are as scores are, of a run whose scores are as grades are."""
-    fractions = np.zeros(0) if allow else mostly_fractions(grades)
+    fractions = np.zeros(0) if allow or qrels.whole else mostly_fractions(qrels.grades)
     if not len(fractions):
         return
-    values = np.unique(scores[:_SEEN])
+    values = np.unique(ranking.given_scores[:_SEEN])
     whole = (values == np.rint(values)).all() and len(values) < len(fractions)
     if whole and len(values) and _GRADES[0] <= values[0] and values[-1] <= _GRADES[1]:
         raise MismatchError(
@@ -180,7 +181,7 @@ def refuse_swapped(scores: Floats, grades: Floats, *, allow: bool) -> None:
 
 def odd_grades(ranking: Ranking, qrels: Qrels) -> Iterator[str]:
     """A remark on grades that look like scores."""
-    broken = fractions_among(qrels.grades)
+    broken = np.zeros(0) if qrels.whole else fractions_among(qrels.grades)
     if not len(broken):
         return
     scores = ranking.given_scores[:1000]

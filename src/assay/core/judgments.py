@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from assay.arrays import Floats, Ints, offsets_of
+from assay.arrays import Floats, Ints, gather, offsets_of
 from assay.core import checks
 from assay.core.ids import Ids
 from assay.errors import IdError, MismatchError, ShapeError, ValueRangeError
 from assay.native import kernels
 
-__all__ = ["Judgments", "Labels", "Qrels"]
+__all__ = ["Judgments", "Kept", "Labels", "Qrels"]
+
+
+class Kept(dict[Any, Any]):
+    """What measures keep of judgments for the next ranking; a copy begins with nothing."""
+
+    def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
+        """A new one: what is kept can be computed again, and is not sent anywhere."""
+        return Kept, ()
 
 
 class Judgments:
@@ -28,6 +36,16 @@ class Judgments:
     def n_queries(self) -> int:
         """Number of judged queries."""
         return len(self.query_ids)
+
+    @cached_property
+    def by_id(self) -> Ints:
+        """The rows in order of the queries' ids."""
+        return self.query_ids.order()
+
+    @cached_property
+    def sorted_ids(self) -> Ids:
+        """The ids of the queries in order."""
+        return self.query_ids.take(self.by_id)
 
     def __len__(self) -> int:
         """Number of judged queries."""
@@ -127,6 +145,23 @@ class Qrels(Judgments):
     def grade_counts(self) -> tuple[Ints, Floats, Ints]:
         """How many documents of each row have each grade, highest first: offsets, grade, count."""
         return kernels().count_grades(self.offsets, self.grades)
+
+    @cached_property
+    def in_id_order(self) -> Qrels:
+        """The same judgments, queries in order of their ids."""
+        at, offsets = gather(self.offsets, self.by_id)
+        docs, grades = self.docs[at], self.grades[at]
+        return replace(self, query_ids=self.sorted_ids, offsets=offsets, docs=docs, grades=grades)
+
+    @cached_property
+    def kept(self) -> Kept:
+        """What measures know of these judgments already, by the gain of a grade."""
+        return Kept()
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether every grade is a whole number, as judges mostly give them."""
+        return bool((self.grades == np.rint(self.grades)).all())
 
     def __repr__(self) -> str:
         """Sizes in one line."""

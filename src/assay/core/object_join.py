@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from assay.arrays import Flags, Ints, offsets_of
-from assay.core import order
 from assay.core.conventions import Conventions
-from assay.core.hits import Hits, RankedQueries, hits_in_id_order
+from assay.core.hits import Hits, RankedQueries, make_hits, regroup, rows_by_id
 from assay.core.id_hints import looks_alike
 from assay.core.ids import Ids
 from assay.core.input_remarks import (
@@ -114,17 +113,21 @@ def _judge(joined: _Joined, rules: Conventions, allow: bool) -> Hits | None:
     some_rows = range(0, len(lengths), step_over_rows(int(lengths.sum())))
     some = chain.from_iterable(map(docs_of, some_rows))
     fits = only_judged or _fit(judgments.doc_ids, seen.astype(bool), some)
-    if not fits or len(fractions_among(grades)) or len(mostly_fractions(grades)):
+    broken = not judgments.whole
+    if not fits or (broken and (len(fractions_among(grades)) or len(mostly_fractions(grades)))):
         return None
     remarks = check_queries(ranked, judgments, to_judged, allow=allow)
-    odd = odd_scores(lengths, order.rows_of(hits[0]), hits[4], lambda: scores)
-    return hits_in_id_order(
-        RankedQueries(ranked, lengths),
+    odd = odd_scores(lengths, hits[0], hits[4], lambda: scores)
+    ranking = RankedQueries(ranked, lengths)
+    rows = rows_by_id(ranking, judgments, rules, to_judged)
+    return make_hits(
+        ranking,
         judgments,
         rules,
         to_judged,
-        hits,
-        judgments.grade_counts,
+        rows,
+        regroup(hits, rows),
+        judgments.in_id_order.grade_counts,
         exhaustive=False,
         own=None,
         remarks=(*remarks, *odd, *([CONSTANT] if constant else [])),

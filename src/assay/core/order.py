@@ -33,7 +33,7 @@ def rows_of(offsets: Ints) -> Ints:
     >>> rows_of(np.array([0, 2, 2, 3])).tolist()
     [0, 0, 2]
     """
-    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    return np.repeat(np.arange(len(offsets) - 1), offsets[1:] - offsets[:-1])
 
 
 def sort_rows(offsets: Ints, scores: Floats, tiebreak: Ints | None) -> Ints:

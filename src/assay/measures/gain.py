@@ -46,13 +46,14 @@ def _preference(grade: Floats, rel: float) -> Floats:
 
 
 def _is_relevant(grade: Floats, rel: float) -> NDArray[np.bool_]:
-    return (grade >= rel) & (grade >= 0)
+    return grade >= max(rel, 0)
 
 
 def _graded(grade: Floats, scale: str, gains: tuple[tuple[float, float], ...]) -> Floats:
-    positive = np.maximum(grade, 0.0)
-    with np.errstate(over="ignore"):
-        gain = positive if scale == "linear" else np.exp2(positive) - 1.0
+    gain = np.maximum(grade, 0.0)
+    if scale != "linear":
+        with np.errstate(over="ignore"):
+            gain = np.exp2(gain) - 1.0
     for level, value in gains:
         gain = np.where(grade == level, value, gain)
     if gain.max(initial=0.0) > _LARGEST_GAIN:

@@ -105,10 +105,13 @@ def parse_many(measures: MeasuresLike) -> tuple[Measure, ...]:
     else:
         raise MeasureError(f"A measure is a text such as 'nDCG@10', found {measures!r}.")
     registered = tuple(REGISTRY)
-    found = [m for item in items for m in _expand(item, registered)]
+    if all(isinstance(item, str) for item in items):
+        found = _named(tuple(items), registered)
+    else:
+        found = tuple(dict.fromkeys(m for item in items for m in _expand(item, registered)))
     if not found:
         raise MeasureError("No measure was given. Name at least one, e.g. nDCG@10.")
-    return tuple(dict.fromkeys(found))
+    return found
 
 
 def _expand(item: MeasureLike, registered: tuple[str, ...]) -> Sequence[Measure]:
@@ -116,16 +119,20 @@ def _expand(item: MeasureLike, registered: tuple[str, ...]) -> Sequence[Measure]
         return [item]
     if is_foreign(item):
         return [from_ir_measures(item)]
-    return _named(_checked_text(item), registered)
+    return _named((_checked_text(item),), registered)
 
 
 @lru_cache(1024)
-def _named(text: str, registered: tuple[str, ...]) -> tuple[Measure, ...]:
-    """What a text names while just these measures are registered."""
+def _named(texts: tuple[str, ...], registered: tuple[str, ...]) -> tuple[Measure, ...]:
+    """What some texts name, each once, while just these measures are registered."""
+    return tuple(dict.fromkeys(m for text in texts for m in _named_by(text)))
+
+
+def _named_by(text: str) -> Iterable[Measure]:
     if text.strip().lower() in GROUPS:
-        return tuple(map(parse, GROUPS[text.strip().lower()]))
+        return map(parse, GROUPS[text.strip().lower()])
     trec = _trec_list(text.strip())
-    return tuple(map(parse, _split_outside_parentheses(text)) if trec is None else trec)
+    return map(parse, _split_outside_parentheses(text)) if trec is None else trec
 
 
 def _checked_text(item: object) -> str:

@@ -22,6 +22,7 @@ from assay.measures.views import (
     discount,
     documents_needed,
     sum_before_in_row,
+    sums_of_discounts,
     weights_at,
 )
 
@@ -33,6 +34,8 @@ else:  # only `explain` derives
 
 View = RankView | TieView
 
+_MOST_IDEALS = 16  # cut-offs whose ideal is kept with the judgments
+
 FLAG_CAP = Param(None, "flag", "divide by min(k, R) instead of R", convention="recall")
 
 
@@ -41,8 +44,9 @@ def ratio(top: Floats, bottom: Floats | Ints | int) -> Floats:
     if isinstance(bottom, int) and bottom > 0:
         return top / bottom
     below = np.asarray(bottom)
-    share: Floats = np.divide(top, below, out=np.zeros(top.shape), where=below > 0)
-    return share
+    if below.min(initial=1) > 0:
+        return np.asarray(top / below)
+    return np.asarray(np.divide(top, below, out=np.zeros(top.shape), where=below > 0))
 
 
 @measure(
@@ -133,8 +137,7 @@ def reciprocal_rank(at: RankView, k: int | None) -> Floats:
     >>> evaluate({"q": {"a": 2, "b": 1}}, {"q": {"b": 1}}, "RR").mean()["RR"]
     0.5
     """
-    first = np.flatnonzero(at.nth == 1)
-    row, rank = at.row[first], at.rank[first]
+    row, rank = at.row[at.first], at.rank[at.first]
     return at.per_query(row, np.where(rank <= at.cut(k, row), 1.0 / rank, 0.0))
 
 
@@ -282,13 +285,19 @@ def ndcg(at: View, k: int | None, ideal: str) -> Floats:
     0.7967
     """
     pool = at.pool if ideal == "judged" else at.retrieved_pool
-    return np.minimum(ratio(at.weigh(discount, k), ideal_dcg(pool, k)), 1.0)
+    if k not in pool.ideal:
+        if len(pool.ideal) >= _MOST_IDEALS:
+            pool.ideal.clear()
+        pool.ideal[k] = ideal_dcg(pool, k)
+    return np.minimum(ratio(at.weigh(discount, k), pool.ideal[k]), 1.0)
 
 
 def _best_first(pool: Pool) -> tuple[Ints, Floats, Ints]:
     """Row, gain and count of what counts for the measure, in each row the best first."""
-    good = np.flatnonzero(pool.gain > 0)
-    row, gain, count = pool.row[good], pool.gain[good], pool.count[good]
+    row, gain, count = pool.row, pool.gain, pool.count
+    good = np.flatnonzero(gain > 0)
+    if len(good) < len(gain):
+        row, gain, count = row[good], gain[good], count[good]
     if ((row[1:] > row[:-1]) | (gain[1:] <= gain[:-1])).all():  # as grades mostly are
         return row, gain, count
     order = np.lexsort((-gain, row))
@@ -298,17 +307,15 @@ def _best_first(pool: Pool) -> tuple[Ints, Floats, Ints]:
 def ideal_dcg(pool: Pool, k: int | None) -> Floats:
     """Largest Σ g / log2(1 + r) that the judged documents allow, cut at k."""
     row, gain, count = _best_first(pool)
+    sums = np.zeros(pool.n_queries)
+    if (gain == 1.0).all() and (row[1:] > row[:-1]).all():  # no need to list every document
+        sums[row] = sums_of_discounts(count if k is None else np.minimum(count, k))
+        return sums
     start = sum_before_in_row(row, count)
     stop = start + count if k is None else np.minimum(start + count, k)
-    table = np.concatenate([[0.0], np.cumsum(discount(np.arange(1.0, stop.max(initial=0) + 1)))])
-    sums = np.zeros(pool.n_queries)
-    single = (start == 0) & (gain == 1.0)  # then the table is that very sum, to the last bit
-    alone = np.bincount(row, minlength=pool.n_queries)[row] == 1
-    quick = single & alone
-    sums[row[quick]] = table[stop[quick]]
-    rest = np.flatnonzero(~quick & (stop > start))
-    length = stop[rest] - start[rest]
-    entry = np.repeat(rest, length)
+    some = np.flatnonzero(stop > start)
+    length = stop[some] - start[some]
+    entry = np.repeat(some, length)
     rank = np.arange(len(entry)) - np.repeat(np.cumsum(length) - length, length) + start[entry] + 1
     terms = gain[entry] * weights_at(discount, rank)
     return sums + np.bincount(row[entry], terms, minlength=pool.n_queries)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -153,11 +154,15 @@ class Measure:
     params: tuple[tuple[str, Value], ...] = ()
     cutoff: int | float | str | None = None
 
-    def __str__(self) -> str:
-        """The canonical name."""
+    @cached_property
+    def _text(self) -> str:
         inside = ",".join(f"{key}={format_value(value)}" for key, value in self.params)
         cut = "" if self.cutoff is None else f"@{format_value(self.cutoff)}"
         return self.name + (f"({inside})" if inside else "") + cut
+
+    def __str__(self) -> str:
+        """The canonical name."""
+        return self._text
 
     def __repr__(self) -> str:
         """The canonical name, so that tables and lists of measures read well."""
@@ -210,6 +215,10 @@ class Definition:
     defined: str = field(default="relevant")  # relevant: needs R > 0; retrieved; always
     derivation: Callable[..., Derivation] | None = None  # how explain works it out; None: generally
     tied_derivation: Callable[..., Derivation | None] | None = None  # the same over tied orders
+
+    def __hash__(self) -> int:
+        """Of what can be hashed; `params` cannot."""
+        return hash((self.name, self.function))
 
     @property
     def built_in(self) -> bool:

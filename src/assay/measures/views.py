@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Pool", "RankView", "TieView"]
 
 _LONG = 1 << 20  # more terms than this are added up in parts
+_SHALLOW = 1024  # ranks whose discounts are kept
 
 Gain = Callable[[Floats], Floats]
 
@@ -35,9 +36,20 @@ def nth_in_row(row: Ints) -> Ints:
     >>> nth_in_row(np.array([0, 0, 2, 2, 2])).tolist()
     [1, 2, 1, 2, 3]
     """
-    index = np.arange(len(row))
-    starts = np.concatenate([[True], row[1:] != row[:-1]]) if len(row) else np.zeros(0, bool)
-    return index - np.maximum.accumulate(np.where(starts, index, 0)) + 1
+    return _nth_after(_firsts(row), len(row))
+
+
+def _firsts(row: Ints) -> Ints:
+    """The places at which a new value begins."""
+    new = np.ones(len(row), bool)
+    np.not_equal(row[1:], row[:-1], out=new[1:])
+    return np.flatnonzero(new)
+
+
+def _nth_after(first: Ints, length: int) -> Ints:
+    """1, 2, … from each of the places on, the first of which is 0."""
+    ends = np.append(first[1:], length) if length else first
+    return np.arange(1, length + 1) - np.repeat(first, ends - first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +63,25 @@ class Pool:
 
     def total(self, chosen: NDArray[np.bool_]) -> Ints:
         """How many judged documents of each query are among the chosen entries."""
-        counts = np.bincount(self.row[chosen], self.count[chosen], minlength=self.n_queries)
+        counts = np.bincount(self.row, self.count * chosen, minlength=self.n_queries)
         return counts.astype(np.int64)
+
+    @cached_property
+    def n_good(self) -> Ints:
+        """How many documents of each query count for the measure; read-only, as it is kept."""
+        counts = self.total(self.gain > 0)
+        counts.setflags(write=False)
+        return counts
+
+    @cached_property
+    def without_good(self) -> Ints:
+        """The queries for which no document counts."""
+        return np.flatnonzero(self.n_good <= 0)
+
+    @cached_property
+    def ideal(self) -> dict[int | None, Floats]:
+        """The ideal sums for nDCG that are known, by cut-off."""
+        return {}
 
 
 class _View:
@@ -67,7 +96,10 @@ class _View:
     @cached_property
     def pool(self) -> Pool:
         hits = self.hits
-        return Pool(hits.pool_row, self._gain(hits.pool_grade), hits.pool_count, hits.n_queries)
+        if self._gain not in hits.kept:
+            gain = self._gain(hits.pool_grade)
+            hits.kept[self._gain] = Pool(hits.pool_row, gain, hits.pool_count, hits.n_queries)
+        return cast("Pool", hits.kept[self._gain])
 
     @cached_property
     def retrieved_pool(self) -> Pool:
@@ -75,10 +107,10 @@ class _View:
         gain = self._gain(self.hits.grade)
         return Pool(self.hits.row, gain, np.ones(len(gain), np.int64), self.n_queries)
 
-    @cached_property
+    @property
     def n_good(self) -> Ints:
         """R: how many documents count for the measure, retrieved or not."""
-        return self.pool.total(self.pool.gain > 0)
+        return self.pool.n_good
 
     @cached_property
     def n_bad(self) -> Ints:
@@ -115,20 +147,40 @@ class RankView(_View):
         super().__init__(hits, gain)
         place = {"order": _in_order, "midrank-up": _midrank_up}.get(ties, _at_extreme)
         self.row, self.rank, self.gain, self.bad_above = place(hits, gain(hits.grade), ties)
+        self._counts: dict[int, Ints] = {}
+
+    @cached_property
+    def first(self) -> Ints:
+        """Where the first counted document of each query stands among all of them."""
+        return _firsts(self.row)
 
     @cached_property
     def nth(self) -> Ints:
         """i: 1 for the first counted document of its query, 2 for the second, …"""
-        return nth_in_row(self.row)
+        return _nth_after(self.first, len(self.row))
 
-    def inside(self, k: int | Ints | None) -> NDArray[np.bool_] | slice:
+    @cached_property
+    def last(self) -> int:
+        """The deepest rank of a counted document."""
+        return int(self.rank.max(initial=0))
+
+    def inside(self, k: int | Ints | None) -> Ints | slice:
         """Which counted documents are at ranks up to k, to index columns with."""
-        return slice(None) if k is None else self.rank <= self.cut(k, self.row)
+        if k is None or (isinstance(k, int) and k >= self.last):
+            return slice(None)
+        return np.flatnonzero(self.rank <= self.cut(k, self.row))
 
     def count(self, k: int | Ints | None) -> Floats:
         """How many counted documents each query has at ranks up to k."""
-        row = self.row[self.inside(k)]
-        return np.bincount(row, minlength=self.n_queries).astype(np.float64)
+        if isinstance(k, np.ndarray):
+            return self._count(k).astype(np.float64)
+        key = self.last if k is None else min(k, self.last)
+        if key not in self._counts:  # many measures share a cut-off
+            self._counts[key] = self._count(key)
+        return self._counts[key].astype(np.float64)
+
+    def _count(self, k: int | Ints | None) -> Ints:
+        return np.bincount(self.row[self.inside(k)], minlength=self.n_queries)
 
     def weigh(self, weights: Callable[[Floats], Floats], k: int | Ints | None) -> Floats:
         """Sum over documents at ranks up to k of gain times the weight of the rank."""
@@ -170,6 +222,8 @@ def sum_before_in_row(row: Ints, values: Ints) -> Ints:
 
 def _in_order(hits: Hits, gain: Floats, ties: str) -> Placement:
     kept = np.flatnonzero(gain)
+    if len(kept) == len(gain):
+        return _good_only(hits, hits.row, hits.rank, gain)
     return _good_only(hits, hits.row[kept], hits.rank[kept], gain[kept])
 
 
@@ -278,9 +332,32 @@ def documents_needed(n_rel: Ints, levels: tuple[float, ...], rounding: str) -> I
 def weights_at(weights: Callable[[Floats], Floats], rank: Ints) -> Floats:
     """The weight of each rank; looked up where that needs fewer of them."""
     last = int(rank.max(initial=0))
+    if weights is discount and last <= _SHALLOW:
+        return _discounts()[rank]
     if last > len(rank):
         return weights(rank.astype(np.float64))
     return weights(np.arange(1.0, last + 1))[rank - 1]
+
+
+def sums_of_discounts(counts: Ints) -> Floats:
+    """The sum of the first discounts, as many as each count says."""
+    last = int(counts.max(initial=0))
+    return (_sums() if last <= _SHALLOW else np.cumsum(_discounts_up_to(last)))[counts]
+
+
+@cache
+def _sums() -> Floats:
+    return np.cumsum(_discounts())
+
+
+@cache
+def _discounts() -> Floats:
+    return _discounts_up_to(_SHALLOW)
+
+
+def _discounts_up_to(last: int) -> Floats:
+    """The discount of every rank; rank 0, which no document has, counts nothing."""
+    return np.concatenate([[0.0], discount(np.arange(1.0, last + 1))])
 
 
 def sum_over_ranks(weights: Callable[[Floats], Floats], above: Ints, places: Ints) -> Floats:

@@ -26,9 +26,18 @@ namespace {
 void check_codes(const In<int32_t>& codes, int32_t least, int64_t end) {
     const auto last = static_cast<int32_t>(std::clamp<int64_t>(end - 1, -2, INT32_MAX));
     const int32_t* code = codes.data();
-    int outside = 0;  // no early end, so that the loop runs over many codes at once
-    for (size_t i = 0; i < codes.size(); ++i) outside |= (code[i] < least) | (code[i] > last);
+    const size_t count = codes.size();  // asked once, and no early end, so that the loop runs over many codes at once
+    int outside = 0;
+    for (size_t i = 0; i < count; ++i) outside |= (code[i] < least) | (code[i] > last);
     require(outside == 0, "doc code out of range");
+}
+
+void check_rows(const In<int64_t>& rows, int64_t end) {
+    const int64_t* row = rows.data();
+    const size_t count = rows.size();
+    bool outside = false;
+    for (size_t i = 0; i < count; ++i) outside |= row[i] < 0 || row[i] >= end;
+    require(!outside, "row out of range");
 }
 
 IdView view(const In<uint8_t>& blob, const In<int64_t>& offsets) {
@@ -70,10 +79,10 @@ Out<int64_t> order_rows_of(In<int64_t> offsets, In<double> scores, std::optional
 using Search = Found (*)(const RankedRows&, const JudgedRows&);
 
 template <Search search>
-nb::tuple search_judged(In<int64_t> offsets, In<int32_t> docs, In<double> scores, In<int64_t> judged_offsets,
+nb::tuple search_judged(In<int64_t> offsets, In<int32_t> docs, In<double> scores, In<int64_t> rows, In<int64_t> judged_offsets,
                         In<int32_t> judged_docs, In<double> judged_grades, int64_t n_docs) {
     require(docs.size() == scores.size() && judged_docs.size() == judged_grades.size(), "docs and their values must have one length");
-    require(offsets.size() == judged_offsets.size(), "ranking and judgments must have the same queries");
+    require(rows.size() + 1 == judged_offsets.size(), "every judged query must have a row");
     Found found;
     {
         nb::gil_scoped_release release;
@@ -81,8 +90,9 @@ nb::tuple search_judged(In<int64_t> offsets, In<int32_t> docs, In<double> scores
         check_offsets(judged_offsets, judged_docs.size());
         check_codes(docs, 0, n_docs);
         check_codes(judged_docs, -1, n_docs);
+        check_rows(rows, static_cast<int64_t>(offsets.size()));
         found = search({offsets.data(), docs.data(), scores.data(), offsets.size() - 1},
-                       {judged_offsets.data(), judged_docs.data(), judged_grades.data()});
+                       {rows.data(), rows.size(), judged_offsets.data(), judged_docs.data(), judged_grades.data()});
     }
     return nb::make_tuple(to_numpy(std::move(found.offsets)), to_numpy(std::move(found.rank)), to_numpy(std::move(found.lo)),
                           to_numpy(std::move(found.hi)), to_numpy(std::move(found.grade)));
@@ -93,7 +103,11 @@ nb::tuple count_grades_of(In<int64_t> offsets, In<double> grades) {
     GradeCounts counts;
     {
         nb::gil_scoped_release release;
-        for (size_t i = 0; i < grades.size(); ++i) require(!std::isnan(grades.data()[i]), "grades must not be NaN");
+        const double* grade = grades.data();
+        const size_t count = grades.size();
+        bool undefined = false;
+        for (size_t i = 0; i < count; ++i) undefined |= std::isnan(grade[i]);
+        require(!undefined, "grades must not be NaN");
         counts = count_grades(offsets.data(), offsets.size() - 1, grades.data());
     }
     return nb::make_tuple(to_numpy(std::move(counts.offsets)), to_numpy(std::move(counts.grade)), to_numpy(std::move(counts.count)));
@@ -203,8 +217,8 @@ void bind_trec_parser(nb::module_& module) {
 void bind_rows(nb::module_& module) {
     module.def("sort_rows", &sort_rows_of, "queries"_a, "docs"_a, "scores"_a, "n_queries"_a, "doc_blob"_a, "doc_offsets"_a, "ties"_a, "float32"_a);
     module.def("order_rows", &order_rows_of, "offsets"_a, "scores"_a, "tiebreak"_a.none());
-    module.def("find_judged", &search_judged<find_judged>, "offsets"_a, "docs"_a, "scores"_a, "judged_offsets"_a, "judged_docs"_a, "judged_grades"_a, "n_docs"_a);
-    module.def("count_judged", &search_judged<count_judged>, "offsets"_a, "docs"_a, "scores"_a, "judged_offsets"_a, "judged_docs"_a, "judged_grades"_a, "n_docs"_a);
+    module.def("find_judged", &search_judged<find_judged>, "offsets"_a, "docs"_a, "scores"_a, "rows"_a, "judged_offsets"_a, "judged_docs"_a, "judged_grades"_a, "n_docs"_a);
+    module.def("count_judged", &search_judged<count_judged>, "offsets"_a, "docs"_a, "scores"_a, "rows"_a, "judged_offsets"_a, "judged_docs"_a, "judged_grades"_a, "n_docs"_a);
     module.def("count_grades", &count_grades_of, "offsets"_a, "grades"_a);
     module.def("first_repeat", &first_repeat_of, "offsets"_a, "docs"_a);
 }

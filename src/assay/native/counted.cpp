@@ -33,6 +33,17 @@ ASSAY_WIDE Compared compare_all(const double* scores, int64_t count, double one)
     return {above, equal};
 }
 
+ASSAY_WIDE bool holds_any(const int32_t* docs, const int32_t* judged, int64_t count) {
+    int32_t same[kAtOnce] = {};
+    for (int64_t j = 0; j < count; ++j) {
+        const int32_t doc = judged[j];
+        for (int64_t i = 0; i < kAtOnce; ++i) same[i] |= -static_cast<int32_t>(docs[i] == doc);
+    }
+    int32_t any = 0;
+    for (const int32_t one : same) any |= one;
+    return any != 0;
+}
+
 namespace {
 
 struct Landing {
@@ -50,9 +61,9 @@ public:
     Counter(const RankedRows& ranking, const JudgedRows& judged, Found& out)
         : ranking_(ranking), judged_(judged), out_(out) {}
 
-    void find(size_t row) {
+    void find(size_t query, int64_t begin, int64_t end) {
         landings_.clear();
-        if (judged_.offsets[row] != judged_.offsets[row + 1]) search(row);
+        search(query, begin, end);
         for (const Landing& landing : landings_) {
             out_.rank.push_back(landing.rank);
             out_.lo.push_back(landing.lo);
@@ -62,14 +73,11 @@ public:
     }
 
 private:
-    void search(size_t row) {
-        const int64_t begin = ranking_.offsets[row], end = ranking_.offsets[row + 1];
-        table_.fill(judged_, row);
+    void search(size_t query, int64_t begin, int64_t end) {
+        table_.fill(judged_, query);
         hits_.clear();
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t judgment = table_.find(ranking_.docs[i]);
-            if (judgment >= 0) hits_.push_back({i, judged_.grades[judgment]});
-        }
+        table_.each(ranking_.docs, begin, end,
+                    [&](int64_t i, int64_t judgment) { hits_.push_back({i, judged_.grades[judgment]}); });
         hits_.size() <= kCounted ? count(begin, end) : sort(begin, end);
     }
 

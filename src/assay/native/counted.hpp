@@ -18,4 +18,8 @@ Found count_judged(const RankedRows& rows, const JudgedRows& judged);
 // Where a document stands in its row for the second time, first such place; -1 if none does.
 int64_t first_repeat(const int64_t* offsets, size_t rows, const int32_t* docs);
 
+// Whether one of the kAtOnce documents is among the `count` judged ones.
+constexpr int64_t kAtOnce = 16;
+bool holds_any(const int32_t* docs, const int32_t* judged, int64_t count);
+
 }  // namespace assay

@@ -101,7 +101,31 @@ std::pair<int64_t, int64_t> first_duplicate(const IdView& ids) {
     return pair;
 }
 
+namespace {
+
+// match_ids with a table of the ids, which may be there twice, instead of the others.
+Column<int64_t> match_few(const IdView& ids, const IdView& others) {
+    PlaceTable table(ids);
+    std::vector<int64_t> first(ids.count);
+    for_each_id(ids, table, [&](int64_t i, uint32_t hash) {
+        const int64_t earlier = table.add(i, hash);
+        first[i] = earlier < 0 ? i : earlier;
+        return true;
+    });
+    Column<int64_t> places(ids.count, -1);
+    for_each_id(others, table, [&](int64_t i, uint32_t hash) {
+        const int64_t at = table.find(id_at(others, i), hash);
+        if (at >= 0 && places[at] < 0) places[at] = i;
+        return true;
+    });
+    for (size_t i = 0; i < ids.count; ++i) places[i] = places[first[i]];
+    return places;
+}
+
+}  // namespace
+
 Column<int64_t> match_ids(const IdView& ids, const IdView& others) {
+    if (ids.count < others.count) return match_few(ids, others);
     PlaceTable table(others);
     for_each_id(others, table, [&](int64_t i, uint32_t hash) {
         table.add(i, hash);

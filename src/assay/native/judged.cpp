@@ -17,23 +17,16 @@ public:
     Finder(const RankedRows& ranking, const JudgedRows& judged, Found& out)
         : ranking_(ranking), judged_(judged), out_(out) {}
 
-    void find(size_t row) {
-        if (judged_.offsets[row] != judged_.offsets[row + 1]) search(row);
+    void find(size_t query, int64_t begin, int64_t end) {
+        table_.fill(judged_, query);
+        tie_lo_ = tie_end_ = begin;
+        table_.each(ranking_.docs, begin, end, [&](int64_t i, int64_t judgment) {
+            if (i >= tie_end_) find_tie(i, end);
+            add(begin, i, judged_.grades[judgment]);
+        });
     }
 
 private:
-    void search(size_t row) {
-        table_.fill(judged_, row);
-        const int64_t begin = ranking_.offsets[row], end = ranking_.offsets[row + 1];
-        tie_lo_ = tie_end_ = begin;
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t judgment = table_.find(ranking_.docs[i]);
-            if (judgment < 0) continue;
-            if (i >= tie_end_) find_tie(i, end);
-            add(begin, i, judged_.grades[judgment]);
-        }
-    }
-
     // The documents around `i` that share its score. Earlier groups are not walked again.
     void find_tie(int64_t i, int64_t end) {
         const double* scores = ranking_.scores;

@@ -16,14 +16,17 @@ struct RankedRows {
     size_t rows;
 };
 
-// The judged documents of the same queries, each at most once; -1 is not in the ranking at all.
+// The judged documents of queries, each at most once; -1 is not in the ranking at all. `rows` are the queries' rows
+// in the ranking; the row after its last, which is empty, stands for queries that it does not hold.
 struct JudgedRows {
+    const int64_t* rows;
+    size_t count;
     const int64_t* offsets;
     const int32_t* docs;
     const double* grades;
 };
 
-// The judged documents that were found, by row in rank order. Ranks start at 1;
+// The judged documents that were found, by judged query in rank order. Ranks start at 1;
 // lo and hi are the first and last rank of the documents that share the score.
 struct Found {
     Column<int64_t> offsets;

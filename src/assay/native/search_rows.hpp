@@ -18,19 +18,29 @@ inline void append(Found& found, const Found& more) {
     found.grade.append(more.grade.data(), more.grade.size());
 }
 
-// Searcher is made for each thread from (ranking, judged, found) and has find(row), which adds
-// to `found` the hits of one row.
+// Searcher is made for each thread from (ranking, judged, found) and has find(query, begin, end), which adds
+// to `found` the hits of one judged query in its row, documents `begin` to `end` of the ranking.
 template <class Searcher>
 Found search_rows(const RankedRows& ranking, const JudgedRows& judged) {
-    const unsigned threads = threads_for(static_cast<size_t>(ranking.offsets[ranking.rows]));
-    const std::vector<size_t> cuts = cut_rows(ranking.offsets, ranking.rows, threads);
+    const auto row_of = [&](size_t query) { return static_cast<size_t>(judged.rows[query]); };
+    std::vector<int64_t> work(judged.count + 1, 0);  // documents before each query
+    for (size_t query = 0; query < judged.count; ++query) {
+        const size_t row = row_of(query);
+        work[query + 1] = work[query] + (row < ranking.rows ? ranking.offsets[row + 1] - ranking.offsets[row] : 0);
+    }
+    const unsigned threads = threads_for(static_cast<size_t>(work[judged.count]));
+    const std::vector<size_t> cuts = cut_rows(work.data(), judged.count, threads);
     std::vector<Found> parts(threads);
     run_together(threads, [&](unsigned t) {
         Found& found = parts[t];
         Searcher searcher(ranking, judged, found);
         found.offsets.push_back(0);
-        for (size_t row = cuts[t]; row < cuts[t + 1]; ++row) {
-            searcher.find(row);
+        for (size_t query = cuts[t]; query < cuts[t + 1]; ++query) {
+            const int64_t size = work[query + 1] - work[query];
+            if (size > 0 && judged.offsets[query] != judged.offsets[query + 1]) {
+                const int64_t begin = ranking.offsets[row_of(query)];
+                searcher.find(query, begin, begin + size);
+            }
             found.offsets.push_back(static_cast<int64_t>(found.rank.size()));
         }
     });

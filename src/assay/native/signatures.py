@@ -190,18 +190,23 @@ class Kernels(Protocol):
         offsets: Ints,
         docs: Ints32,
         scores: Floats,
+        rows: Ints,
         judged_offsets: Ints,
         judged_docs: Ints32,
         judged_grades: Floats,
         n_docs: int,
     ) -> tuple[Ints, Ints, Ints, Ints, Floats]:
-        """Find judged docs in sorted rows: (offsets, rank, rank_lo, rank_hi, grade)."""
+        """Find judged docs in sorted rows: (offsets, rank, rank_lo, rank_hi, grade).
+
+        `rows` holds the row of each judged query; the row after the last is empty.
+        """
 
     def count_judged(
         self,
         offsets: Ints,
         docs: Ints32,
         scores: Floats,
+        rows: Ints,
         judged_offsets: Ints,
         judged_docs: Ints32,
         judged_grades: Floats,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assay.arrays import Floats
+from assay.arrays import Floats, Ints
 from assay.core import checks
 from assay.core.conventions import Choices, Conventions, as_conventions, check_keywords, preset
 from assay.core.hits import Hits, judge
@@ -18,6 +18,7 @@ from assay.errors import MeasureError
 from assay.io.formats import QrelsLike, RunLike, as_judgments, as_ranking
 from assay.measures import Measure, MeasuresLike, parse_many
 from assay.measures.gain import GAIN_PARAMS, gain_function
+from assay.measures.registry import Definition
 from assay.measures.views import Gain, RankView, TieView
 from assay.scoring.scores import Scores
 
@@ -80,13 +81,15 @@ def score(
     rules = _rules(hits, conventions)
     wanted = parse_many(measures)
     views = _Views(hits)
-    columns = [_measure(views, measure, rules) for measure in wanted]
-    shape = (len(wanted), hits.n_queries)
+    values = np.empty((len(wanted), hits.n_queries))
+    tied = np.zeros(values.shape, bool)
+    for measure, own, flags in zip(wanted, values, tied, strict=True):
+        _fill(views, measure, rules, own, flags)
     return Scores(
         measures=wanted,
         query_ids=hits.query_ids,
-        values=np.array([values for values, _ in columns]).reshape(shape),
-        tied=np.array([tied for _, tied in columns], dtype=bool).reshape(shape),
+        values=values,
+        tied=tied,
         missing=hits.missing,
         conventions=rules,
         extra=hits.extra,
@@ -121,7 +124,7 @@ def _rules(hits: Hits, conventions: str | Conventions | None) -> Conventions:
     if conventions is None:
         return judged or preset("trec_eval")
     rules = as_conventions(conventions)
-    if judged is None:
+    if judged is None or judged is rules:
         return rules
     return rules.but(**{name: getattr(judged, name) for name in _CHOSEN_BY_JUDGE})
 
@@ -153,18 +156,17 @@ class _Views:
         return cast("V", self._made[key])
 
 
-def _measure(
-    views: _Views, measure: Measure, rules: Conventions
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """One measure for every query, NaN where undefined, and which values depend on ties.
+def _fill(
+    views: _Views, measure: Measure, rules: Conventions, values: Floats, tied: NDArray[np.bool_]
+) -> None:
+    """Set one measure for every query, NaN where undefined, and which values depend on ties.
 
     Only queries in which a judged document ties with another are computed again for other orders.
     """
     arguments, gain = call_of(measure, rules)
     _refuse_grade_zero(views.hits, measure, gain)
     view = views.ranked(gain, "order")
-    values = measure.definition.function(view, **arguments)
-    tied = np.zeros(view.n_queries, bool)
+    values[:] = measure.definition.function(view, **arguments)
     rows = views.hits.tied_rows
     if len(rows):
         some = views.of_tied_queries
@@ -174,13 +176,20 @@ def _measure(
             values[rows] = _under_ties(rules.ties, some, measure, arguments, gain, best, worst)
     if views.hits.tie_split is not None and "size-only" not in measure.definition.laws:
         tied |= views.hits.tie_split
-    defined = _defined(view, measure.definition.defined)
-    return np.where(defined, values, np.nan), tied & defined
+    undefined = _undefined(view, measure.definition.defined)
+    if len(undefined):
+        values[undefined], tied[undefined] = np.nan, False
 
 
 def call_of(measure: Measure, rules: Conventions) -> tuple[dict[str, Any], Gain]:
     """The arguments of the measure's function, and its function from grades to gains."""
-    definition = measure.definition
+    return _call(measure.definition, measure, rules)
+
+
+@lru_cache(1024)
+def _call(
+    definition: Definition, measure: Measure, rules: Conventions
+) -> tuple[dict[str, Any], Gain]:
     params: dict[str, Any] = {
         key: _from_convention(param.convention, rules) if param.convention else param.default
         for key, param in definition.params.items()
@@ -241,9 +250,8 @@ def _under_ties(
     return np.where(best == worst, best, np.clip(values, worst, best))
 
 
-def _defined(view: RankView, rule: str) -> NDArray[np.bool_]:
+def _undefined(view: RankView, rule: str) -> Ints:
+    """The queries without a value."""
     if rule == "relevant":
-        return view.n_good > 0
-    if rule == "retrieved":
-        return view.n_ret > 0
-    return np.ones(view.n_queries, bool)
+        return view.pool.without_good
+    return np.flatnonzero(view.n_ret <= 0) if rule == "retrieved" else np.zeros(0, np.int64)

@@ -15,7 +15,7 @@ from assay import __version__
 from assay.arrays import Floats, numbers_or_none, or_none
 from assay.core import checks
 from assay.core.conventions import Conventions
-from assay.core.exact_sums import exact_group_sums, exact_sum
+from assay.core.exact_sums import exact_group_sums, exact_row_sums
 from assay.core.id_hints import describe_near
 from assay.core.ids import Ids
 from assay.core.input_remarks import CUT_BY_ROW
@@ -255,22 +255,33 @@ class Scores:
 
     def _micro(self, rows: NDArray[np.int64] | slice, rules: Conventions) -> Mean:
         means, counts = {}, {}
-        ids, missing = np.arange(self.n_queries)[rows], int(self.missing.sum())
-        table = self.values[:, rows]
+        table, missing = self.values[:, rows], int(self.missing.sum())
         undefined = np.isnan(table)
         empty, tied = undefined.sum(axis=1).tolist(), self.tied[:, rows].sum(axis=1).tolist()
+        sums = exact_row_sums(self._terms(table, undefined, rules))
         for number, measure in enumerate(self.measures):
-            name, used = str(measure), table[number]
+            name, used = str(measure), table.shape[1]
             if measure in self.not_computed:
                 means[name], counts[name] = math.nan, Counts(0, 0, missing, 0)
                 continue
             if empty[number]:
-                gaps = undefined[number]
-                self._refuse_empty(measure, ids[gaps], rules)
-                used = np.where(gaps, 0.0, used) if rules.empty == "zero" else used[~gaps]
-            means[name] = _aggregate(measure.definition.aggregate, used)
-            counts[name] = Counts(len(used), empty[number], missing, tied[number])
+                gaps = np.arange(self.n_queries)[rows][undefined[number]]
+                self._refuse_empty(measure, gaps, rules)
+                used -= 0 if rules.empty == "zero" else empty[number]
+            means[name] = _aggregate(measure.definition.aggregate, sums[number], used)
+            counts[name] = Counts(used, empty[number], missing, tied[number])
         return Mean(means, "micro", counts)
+
+    def _terms(self, table: Floats, undefined: NDArray[np.bool_], rules: Conventions) -> Floats:
+        """What is added up for each measure: values or their logarithms, 0 for what is left out."""
+        terms = np.where(undefined, 0.0, table) if undefined.any() else table
+        kinds = [measure.definition.aggregate for measure in self.measures]
+        if "geometric" in kinds:
+            chosen = [number for number, kind in enumerate(kinds) if kind == "geometric"]
+            left_out = undefined[chosen] & (rules.empty != "zero")
+            terms, logs = terms.copy(), np.log(np.maximum(terms[chosen], GEOMETRIC_FLOOR))
+            terms[chosen] = np.where(left_out, 0.0, logs)
+        return terms
 
     def _refuse_empty(self, measure: Measure, rows: NDArray[np.int64], rules: Conventions) -> None:
         if rules.empty == "error" and len(rows):
@@ -467,16 +478,13 @@ def describe_counts(counts: Counts) -> str:
     return ", ".join(parts)
 
 
-def _aggregate(kind: str, values: Floats) -> float:
-    """Sums are exactly rounded, so the order of queries cannot change a bit."""
+def _aggregate(kind: str, total: float, used: int) -> float:
+    """The sum or mean of values whose sum is exactly rounded, whatever the order of queries."""
     if kind == "sum":
-        return exact_sum(values)
-    if not len(values):
+        return total
+    if not used:
         return math.nan
-    if kind == "geometric":
-        logs = np.log(np.maximum(values, GEOMETRIC_FLOOR))
-        return math.exp(exact_sum(logs) / len(logs))
-    return exact_sum(values) / len(values)
+    return math.exp(total / used) if kind == "geometric" else total / used
 
 
 def _group_aggregates(

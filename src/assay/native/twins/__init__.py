@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from assay.arrays import Bytes, Flags, Floats, Ints, Ints32, offsets_of
+from assay.arrays import Bytes, Flags, Floats, Ints, Ints32, gather, offsets_of
 from assay.native.signatures import RowFault
 from assay.native.tie_order import rank_order
 from assay.native.twins.coarse import CoarseBlock, coarse_rows, coarsen
@@ -111,6 +111,7 @@ def find_judged(
     offsets: Ints,
     docs: Ints32,
     scores: Floats,
+    rows: Ints,
     judged_offsets: Ints,
     judged_docs: Ints32,
     judged_grades: Floats,
@@ -118,19 +119,21 @@ def find_judged(
 ) -> tuple[Ints, Ints, Ints, Ints, Floats]:
     """Find judged docs in sorted rows: (offsets, rank, rank_lo, rank_hi, grade)."""
     _require(len(docs) == len(scores) and len(judged_docs) == len(judged_grades), _DOCS_AND_VALUES)
-    _require(len(offsets) == len(judged_offsets), _SAME_QUERIES)
+    _require(len(rows) + 1 == len(judged_offsets), _A_ROW_EACH)
     _check_offsets(offsets, len(docs))
     _check_offsets(judged_offsets, len(judged_docs))
     _check_codes(docs, 0, n_docs, "doc code out of range")
     _check_codes(judged_docs, -1, n_docs, "doc code out of range")
-    rows = _row_numbers(offsets)
+    _check_codes(rows, 0, len(offsets), "row out of range")
+    at, ends = gather(np.append(offsets, len(docs)), rows)
+    docs, scores, query = docs[at], scores[at], _row_numbers(ends)
     judgment = _judgment_of(
-        rows * n_docs + docs, _row_numbers(judged_offsets) * n_docs + judged_docs, judged_docs >= 0
+        query * n_docs + docs, _row_numbers(judged_offsets) * n_docs + judged_docs, judged_docs >= 0
     )
     places = np.flatnonzero(judgment >= 0)
-    lo, hi = _tie_groups(rows, scores, places)
-    begin = offsets[rows[places]]
-    counts = np.bincount(rows[places], minlength=len(offsets) - 1)
+    lo, hi = _tie_groups(query, scores, places)
+    begin = ends[query[places]]
+    counts = np.bincount(query[places], minlength=len(rows))
     grade = judged_grades[judgment[places]]
     return offsets_of(counts), places - begin + 1, lo - begin + 1, hi - begin, grade
 
@@ -139,6 +142,7 @@ def count_judged(
     offsets: Ints,
     docs: Ints32,
     scores: Floats,
+    rows: Ints,
     judged_offsets: Ints,
     judged_docs: Ints32,
     judged_grades: Floats,
@@ -147,7 +151,14 @@ def count_judged(
     """Find judged docs in rows of any order; equal scores are ordered by doc code."""
     order = order_rows(offsets, scores, docs.astype(np.int64))
     return find_judged(
-        offsets, docs[order], scores[order], judged_offsets, judged_docs, judged_grades, n_docs
+        offsets,
+        docs[order],
+        scores[order],
+        rows,
+        judged_offsets,
+        judged_docs,
+        judged_grades,
+        n_docs,
     )
 
 
@@ -219,7 +230,7 @@ def take_ids(blob: Bytes, offsets: Ints, places: Ints) -> tuple[Bytes, Ints]:
 _ONE_LENGTH = "queries, docs and scores must have one length"
 _ONE_LENGTH_TIES = "tiebreak and scores must have one length"
 _DOCS_AND_VALUES = "docs and their values must have one length"
-_SAME_QUERIES = "ranking and judgments must have the same queries"
+_A_ROW_EACH = "every judged query must have a row"
 
 
 def _require(condition: bool, message: str) -> None:
@@ -233,7 +244,7 @@ def _check_offsets(offsets: Ints, elements: int) -> None:
     _require(offsets[-1] == elements, "offsets must end at the number of elements")
 
 
-def _check_codes(codes: Ints32, least: int, end: int, message: str) -> None:
+def _check_codes(codes: Ints | Ints32, least: int, end: int, message: str) -> None:
     _require(not len(codes) or bool(codes.min() >= least and codes.max() < end), message)
 
 
