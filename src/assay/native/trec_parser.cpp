@@ -33,8 +33,8 @@ struct MarkReady {
 
 }  // namespace
 
-TrecParser::TrecParser(Layout layout, unsigned threads)
-    : threads_(threads), readers_(threads, LineReader(layout)) {}
+TrecParser::TrecParser(Layout layout, unsigned threads, uint64_t expected)
+    : threads_(threads), expected_(expected), readers_(threads, LineReader(layout)) {}
 
 bool TrecParser::feed(std::string_view chunk) {
     while (fault.kind == nullptr && !chunk.empty()) {
@@ -77,6 +77,18 @@ void TrecParser::read_block(std::string_view block) {
     const std::vector<std::string_view> pieces = cut_lines(block);
     if (lines_.size() < pieces.size()) lines_.resize(pieces.size());
     read_pieces(pieces);
+    reserve(block.size());
+}
+
+// After the first lines: room for as many as the rest will hold if they are like these, and some more.
+void TrecParser::reserve(size_t read) {
+    const double lines = static_cast<double>(docs.size()) / static_cast<double>(read) * static_cast<double>(expected_);
+    if (docs.size() == 0 || lines > 1e12) return;
+    const auto capacity = static_cast<size_t>(1.02 * lines);
+    queries.reserve(capacity);
+    docs.reserve(capacity);
+    values.reserve(capacity);
+    expected_ = 0;
 }
 
 // All threads read pieces; this one also adds what is ready, strictly in order.
@@ -89,6 +101,7 @@ void TrecParser::read_pieces(const std::vector<std::string_view>& pieces) {
         if (i >= count) return false;
         const MarkReady mark{ready[i]};
         readers_[thread].read(pieces[i], lines_[i]);
+        if (threads_ > 1) doc_ids.guess(lines_[i].docs.data(), lines_[i].docs.size());
         return true;
     };
     const unsigned threads = static_cast<unsigned>(std::min<size_t>(threads_, count));
@@ -104,6 +117,7 @@ void TrecParser::read_pieces(const std::vector<std::string_view>& pieces) {
             add(lines_[i]);
         }
     });
+    doc_ids.settle();
 }
 
 void TrecParser::add(const Lines& lines) {
@@ -114,7 +128,7 @@ void TrecParser::add(const Lines& lines) {
         return;
     }
     physical_ += lines.physical;
-    if (lines.docs.empty()) return;
+    if (lines.docs.size() == 0) return;
     const int32_t query_before = last_query_;
     for (size_t i = 0; i < lines.runs.size(); ++i) {
         const size_t first = lines.runs[i].first_row;
