@@ -116,7 +116,8 @@ void fuzz_rows() {
     const SortedRows rows = sort_rows({queries.data(), docs.data(), scores.data(), docs.size(), 3}, ids.view(),
                                       Ties(static_cast<int>(below(3)) - 1), below(2) == 0);
     order_rows(rows.offsets.data(), 3, scores.data(), nullptr);
-    const RankedRows ranking{rows.offsets.data(), rows.docs.data(), rows.scores.data(), 3};
+    const RankedRows ranking{rows.offsets.data(), rows.as_given ? docs.data() : rows.docs.data(),
+                             rows.as_given ? scores.data() : rows.scores.data(), 3};
     find_judged(ranking, {rows.offsets.data(), docs.data(), scores.data()});
     count_judged(ranking, {rows.offsets.data(), docs.data(), scores.data()});
     first_repeat(rows.offsets.data(), ranking.rows, ranking.docs);

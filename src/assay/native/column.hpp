@@ -75,8 +75,9 @@ public:
         if (capacity > capacity_ && capacity < SIZE_MAX / sizeof(T)) resize(capacity);
     }
 
-    // Forgets the elements and keeps their memory.
-    void clear() { size_ = 0; }
+    // Forgets the elements from `size` on and keeps their memory.
+    void shrink(size_t size) { size_ = size; }
+    void clear() { shrink(0); }
 
     // Gives the memory away; the caller frees it with std::free.
     T* release() {

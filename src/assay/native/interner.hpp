@@ -21,7 +21,6 @@ namespace assay {
 struct HashedId {
     std::string_view text;
     uint32_t hash;
-    int32_t guess = -1;  // the code, as far as it is known; see Interner::guess
 };
 
 // A table of ids. A slot that is taken never changes again, and says so last, so that anyone may read.
@@ -88,22 +87,29 @@ public:
         return add(id, hash, at);
     }
 
-    // Interns many ids. The table is larger than the cache, so a slot is asked for some ids ahead.
-    void intern(const HashedId* ids, size_t count, int32_t* codes) {
-        for (size_t i = 0; i < std::min(kAhead, count); ++i) expect(ids[i]);
-        for (size_t i = 0; i < count; ++i) {
-            if (i + kAhead < count) expect(ids[i + kAhead]);
-            codes[i] = is_right(ids[i]) ? ids[i].guess : intern(ids[i].text, ids[i].hash);
-        }
-    }
-
-    // The codes of those ids that are known, in any thread. Of a long id only the ends are looked at.
-    void guess(HashedId* ids, size_t count) const {
+    // The codes of those ids that are known, in any thread, and the places of those that are left for `complete`:
+    // of a long id only the ends were looked at. The table is larger than the cache, so that a slot is asked for
+    // some ids ahead.
+    void guess(const HashedId* ids, size_t count, int32_t* codes, Column<uint32_t>& open) const {
         const IdSlots& slots = *shown_.load(std::memory_order_acquire);
+        uint32_t* place = open.extend(count);
         for (size_t i = 0; i < std::min(kAhead, count); ++i) slots.expect(ids[i].hash);
         for (size_t i = 0; i < count; ++i) {
             if (i + kAhead < count) slots.expect(ids[i + kAhead].hash);
-            ids[i].guess = guess(slots, ids[i]);
+            codes[i] = guess(slots, ids[i]);
+            *place = static_cast<uint32_t>(i);
+            place += codes[i] < 0 || ids[i].text.size() > IdKey::kWhole;
+        }
+        open.shrink(static_cast<size_t>(place - open.data()));
+    }
+
+    // Adds those that are new, and looks at the whole of long ones.
+    void complete(const HashedId* ids, int32_t* codes, const Column<uint32_t>& open) {
+        for (size_t i = 0; i < open.size(); ++i) {
+            if (i + kAhead < open.size()) slots_->expect(ids[open[i + kAhead]].hash);
+            const HashedId& id = ids[open[i]];
+            int32_t& code = codes[open[i]];
+            if (code < 0 || !same_bytes((*this)[code], id.text)) code = intern(id.text, id.hash);
         }
     }
 
@@ -127,14 +133,6 @@ private:
             if (slots[at].key == key && slots[at].hash == id.hash) return code;
         }
         return -1;
-    }
-
-    bool is_right(const HashedId& id) const {
-        return id.guess >= 0 && (id.text.size() <= IdKey::kWhole || same_bytes((*this)[id.guess], id.text));
-    }
-
-    void expect(const HashedId& id) const {
-        if (id.guess < 0) slots_->expect(id.hash);
     }
 
     int32_t add(std::string_view id, uint32_t hash, size_t at) {

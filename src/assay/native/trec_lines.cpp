@@ -32,6 +32,8 @@ bool names_no_number(std::string_view text) {
 void Lines::clear() {
     runs.clear();
     docs.clear();
+    codes.clear();
+    open.clear();
     values.clear();
     tag = {};
     rank_disagreements = rank_unreadable = overlong = physical = 0;
@@ -62,7 +64,6 @@ ASSAY_INLINE bool LineReader::add_row(const Row& row) {
     HashedId* doc = out_->docs.extend(1);  // written in place: read back in one piece it would be waited for
     doc->text = row.doc;
     doc->hash = hash_bytes(row.doc);
-    doc->guess = -1;
     *out_->values.extend(1) = value;
     return true;
 }

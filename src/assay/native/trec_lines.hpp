@@ -52,6 +52,8 @@ struct QueryRun {
 struct Lines {
     std::vector<QueryRun> runs;
     Column<HashedId> docs;
+    Column<int32_t> codes;  // of the documents, but for those at the `open` places
+    Column<uint32_t> open;
     Column<double> values;
     std::string_view tag;
     RankMark first{}, last{};

@@ -101,7 +101,7 @@ void TrecParser::read_pieces(const std::vector<std::string_view>& pieces) {
         if (i >= count) return false;
         const MarkReady mark{ready[i]};
         readers_[thread].read(pieces[i], lines_[i]);
-        if (threads_ > 1) doc_ids.guess(lines_[i].docs.data(), lines_[i].docs.size());
+        guess_docs(lines_[i]);
         return true;
     };
     const unsigned threads = static_cast<unsigned>(std::min<size_t>(threads_, count));
@@ -120,7 +120,12 @@ void TrecParser::read_pieces(const std::vector<std::string_view>& pieces) {
     doc_ids.settle();
 }
 
-void TrecParser::add(const Lines& lines) {
+void TrecParser::guess_docs(Lines& lines) const {
+    const size_t count = lines.docs.size();
+    doc_ids.guess(lines.docs.data(), count, lines.codes.extend(count), lines.open);
+}
+
+void TrecParser::add(Lines& lines) {
     if (fault.kind != nullptr) return;
     if (lines.fault.kind != nullptr) {
         fault = lines.fault;
@@ -137,7 +142,8 @@ void TrecParser::add(const Lines& lines) {
         std::fill_n(queries.extend(end - first), end - first, last_query_);
         if (i == 0 && last_query_ == query_before && last_mark_.contradicts(lines.first)) ++rank_disagreements;
     }
-    doc_ids.intern(lines.docs.data(), lines.docs.size(), docs.extend(lines.docs.size()));
+    doc_ids.complete(lines.docs.data(), lines.codes.data(), lines.open);
+    docs.append(lines.codes.data(), lines.codes.size());
     values.append(lines.values.data(), lines.values.size());
     tag = lines.tag;
     last_mark_ = lines.last;

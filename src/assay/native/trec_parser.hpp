@@ -37,7 +37,8 @@ private:
     void read_carry();
     void read_block(std::string_view block);
     void read_pieces(const std::vector<std::string_view>& pieces);
-    void add(const Lines& lines);
+    void guess_docs(Lines& lines) const;
+    void add(Lines& lines);
     void reserve(size_t read);
     int32_t code_of_query(std::string_view query);
 
