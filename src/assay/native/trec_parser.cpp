@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 
 #include "parallel.hpp"
 
@@ -25,10 +27,40 @@ std::vector<std::string_view> cut_lines(std::string_view block) {
     return pieces;
 }
 
+// Which pieces were read. Who waits for one sleeps: the processor may be needed for reading it.
+class ReadPieces {
+public:
+    explicit ReadPieces(size_t count) : read_(count, false) {}
+
+    void mark(size_t piece) {
+        {
+            const std::lock_guard<std::mutex> guard(mutex_);
+            read_[piece] = true;
+        }
+        marked_.notify_one();
+    }
+
+    bool holds(size_t piece) {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        return read_[piece];
+    }
+
+    void wait_for(size_t piece) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        marked_.wait(lock, [&] { return read_[piece]; });
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable marked_;
+    std::vector<bool> read_;
+};
+
 // Also marks a piece whose reading threw, so that nobody waits for it.
-struct MarkReady {
-    std::atomic<bool>& flag;
-    ~MarkReady() { flag.store(true, std::memory_order_release); }
+struct MarkRead {
+    ReadPieces& pieces;
+    size_t piece;
+    ~MarkRead() { pieces.mark(piece); }
 };
 
 }  // namespace
@@ -95,11 +127,11 @@ void TrecParser::reserve(size_t read) {
 void TrecParser::read_pieces(const std::vector<std::string_view>& pieces) {
     const size_t count = pieces.size();
     std::atomic<size_t> next{0};
-    std::vector<std::atomic<bool>> ready(count);
+    ReadPieces read(count);
     const auto read_one = [&](unsigned thread) {
         const size_t i = next.fetch_add(1);
         if (i >= count) return false;
-        const MarkReady mark{ready[i]};
+        const MarkRead mark{read, i};
         readers_[thread].read(pieces[i], lines_[i]);
         guess_docs(lines_[i]);
         return true;
@@ -111,9 +143,8 @@ void TrecParser::read_pieces(const std::vector<std::string_view>& pieces) {
             return;
         }
         for (size_t i = 0; i < count; ++i) {
-            while (!ready[i].load(std::memory_order_acquire)) {
-                if (!read_one(0)) std::this_thread::yield();
-            }
+            while (!read.holds(i) && read_one(0)) {}
+            read.wait_for(i);
             add(lines_[i]);
         }
     });
