@@ -116,10 +116,12 @@ void fuzz_rows() {
     const SortedRows rows = sort_rows({queries.data(), docs.data(), scores.data(), docs.size(), 3}, ids.view(),
                                       Ties(static_cast<int>(below(3)) - 1), below(2) == 0);
     order_rows(rows.offsets.data(), 3, scores.data(), nullptr);
-    const int32_t* ranked = rows.as_given ? docs.data() : rows.docs.data();
-    const RankedRows ranking{rows.offsets.data(), ranked, rows.as_given ? scores.data() : rows.scores.data(), 3};
-    find_judged(ranking, {rows.offsets.data(), docs.data(), scores.data()});
-    count_judged(ranking, {rows.offsets.data(), docs.data(), scores.data()});
+    const RankedRows ranking{rows.offsets.data(), rows.as_given ? docs.data() : rows.docs.data(),
+                             rows.as_given ? scores.data() : rows.scores.data(), 3};
+    const int64_t asked[] = {2, static_cast<int64_t>(below(4)), 0};  // 3 is not in the ranking
+    const JudgedRows judged{asked, 3, rows.offsets.data(), docs.data(), scores.data()};
+    find_judged(ranking, judged);
+    count_judged(ranking, judged);
     first_repeat(rows.offsets.data(), ranking.rows, ranking.docs);
 }
 

@@ -20,6 +20,10 @@ RUN = (
 )
 
 
+# What follows a line decides whether it may be read in one go, words beyond its end included.
+AFTER = {"run": b"q9 Q0 last 9 0.25 t\n" * 9, "qrels": b"q9 0 last 1\n" * 15}
+
+
 def parse(kernels, kind: str, *chunks: bytes):
     """Everything a parser says about a text, in comparable form."""
     parser = kernels.TrecParser(kind)
@@ -117,6 +121,7 @@ def test_faults_name_the_line(engine, line, fault):
     text = b"\xef\xbb\xbf" + GOOD + b"\n# comment\n" + GOOD + line + GOOD
     found = parse(engine, "run", text)
     assert found == (5, *fault)
+    assert parse(engine, "run", text + AFTER["run"]) == found
     step = 1 if len(text) < 200 else len(text) // 7
     for cut in range(0, len(text), step):
         assert parse(engine, "run", text[:cut], text[cut:]) == found
@@ -179,6 +184,27 @@ def test_native_equals_twin(both, text, data):
     chunks = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     for kind in ("run", "qrels"):
         assert parse(both[0], kind, *chunks) == parse(both[1], kind, text)
+        more = text + AFTER[kind]
+        assert parse(both[0], kind, more) == parse(both[1], kind, more)
+
+
+@pytest.mark.parametrize("kind", ["run", "qrels"])
+@pytest.mark.parametrize(
+    "end", [b"\n", b"\r\n", b" \n", b"\r", b"\x01\n", b"\xc3\xa9\n", b"\xe9\n"]
+)
+def test_lines_of_any_width(both, kind, end):
+    """Columns are looked for in two steps of 64 bytes; each of them ends at each place once."""
+    columns = (
+        ["q{}", "Q0", "doc{}", "7", "-12.0625", "tag{}"]
+        if kind == "run"
+        else ["q{}", "0", "d{}", "3"]
+    )
+    for blank in (" ", "\t"):
+        for place in (0, 2, len(columns) - 1):
+            for width in range(150):
+                cells = [c.format("x" * width if i == place else "") for i, c in enumerate(columns)]
+                text = blank.join(cells).encode() + end + AFTER[kind]
+                assert parse(both[0], kind, text) == parse(both[1], kind, text)
 
 
 def test_a_long_file_is_the_same_with_threads(both):
@@ -221,7 +247,8 @@ NUMBER_TEXT = st.one_of(
 @given(text=NUMBER_TEXT)
 def test_numbers_are_those_of_python(both, text):
     line = f"q 0 d {text}\n".encode()
-    assert parse(both[0], "qrels", line) == parse(both[1], "qrels", line)
+    for more in (line, line + AFTER["qrels"]):
+        assert parse(both[0], "qrels", more) == parse(both[1], "qrels", more)
 
 
 def test_many_numbers_bit_for_bit(both):

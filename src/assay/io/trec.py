@@ -77,7 +77,7 @@ def read_iterations(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _parse(path: str | os.PathLike[str], kind: str) -> Parser:
-    parser = kernels().TrecParser(kind)
+    parser = kernels().TrecParser(kind, os.path.getsize(path) if os.path.isfile(path) else 0)
     fine = all(parser.feed(chunk) for chunk in open_chunks(path)) and parser.finish()
     if not fine and parser.fault is not None:
         raise fault_error(os.fspath(path), kind, parser.fault)

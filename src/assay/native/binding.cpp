@@ -203,7 +203,7 @@ bool feed(TrecParser& parser, nb::bytes chunk) {
 
 void bind_trec_parser(nb::module_& module) {
     nb::class_<TrecParser>(module, "TrecParser")
-        .def("__init__", [](TrecParser* self, const std::string& kind) { new (self) TrecParser(layout_of(kind), default_threads()); }, "kind"_a)
+        .def("__init__", [](TrecParser* self, const std::string& kind, uint64_t expected) { new (self) TrecParser(layout_of(kind), default_threads(), expected); }, "kind"_a, "expected"_a = 0)
         .def("feed", &feed, "chunk"_a)
         .def("finish", &TrecParser::finish, nb::call_guard<nb::gil_scoped_release>())
         .def("take_columns", &take_columns)

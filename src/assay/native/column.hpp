@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -68,6 +69,16 @@ public:
         return place;
     }
 
+    // Room for so many elements, if the system has it. What is never written costs no memory, and what
+    // need not move stays on large pages.
+    void reserve(size_t capacity) {
+        if (capacity > capacity_ && capacity < SIZE_MAX / sizeof(T)) resize(capacity);
+    }
+
+    // Forgets the elements from `size` on and keeps their memory.
+    void shrink(size_t size) { size_ = size; }
+    void clear() { shrink(0); }
+
     // Gives the memory away; the caller frees it with std::free.
     T* release() {
         size_ = capacity_ = 0;
@@ -84,11 +95,16 @@ private:
     void grow(size_t needed) {
         size_t capacity = needed > 2 * capacity_ ? needed : 2 * capacity_;
         if (capacity < 64) capacity = 64;
+        if (!resize(capacity)) throw std::bad_alloc();
+    }
+
+    bool resize(size_t capacity) {
         void* moved = std::realloc(data_, capacity * sizeof(T));
-        if (moved == nullptr) throw std::bad_alloc();
+        if (moved == nullptr) return false;
         advise_large_pages(moved, capacity * sizeof(T));
         data_ = static_cast<T*>(moved);
         capacity_ = capacity;
+        return true;
     }
 
     T* data_ = nullptr;

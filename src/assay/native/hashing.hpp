@@ -65,13 +65,14 @@ inline bool same_bytes(std::string_view a, std::string_view b) {
 // The ends of an id and its size. Those of up to 16 bytes are all of it: a table that keeps them looks at
 // no other memory to know an id.
 struct IdKey {
+    static constexpr size_t kWhole = 16;
     uint64_t first = 0, last = 0, size = 0;
 
     IdKey() = default;
     explicit IdKey(std::string_view id) : size(id.size()) { load_ends(id, first, last); }
 
     bool operator==(const IdKey& other) const { return first == other.first && last == other.last && size == other.size; }
-    bool is_whole() const { return size <= 16; }
+    bool is_whole() const { return size <= kWhole; }
 };
 
 inline uint32_t hash_bytes(std::string_view text) {

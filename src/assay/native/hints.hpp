@@ -3,12 +3,20 @@
 
 #include <cstdint>
 
+#if defined(__GNUC__) && !defined(ASSAY_NO_EXTENSIONS)
+#define ASSAY_INLINE inline __attribute__((always_inline))
+#else
+#define ASSAY_INLINE inline
+#endif
+
 namespace assay {
 
-// This memory will be needed soon.
+// This memory will be needed soon. The empty instruction is an effect: without one, GCC takes a function that
+// only does this for a pure one, and drops its calls.
 inline void prefetch(const void* address) {
 #if defined(__GNUC__) && !defined(ASSAY_NO_EXTENSIONS)
     __builtin_prefetch(address);
+    __asm__ volatile("" : : "r"(address));
 #else
     (void)address;
 #endif

@@ -173,6 +173,7 @@ TakenIds take_ids(const IdView& ids, const int64_t* places, size_t count) {
 NumberedIds number_ids(const IdView& ids) {
     constexpr size_t kHashed = 256;
     HashedId some[kHashed];
+    Column<uint32_t> open;
     Interner table;
     NumberedIds out;
     for (size_t begin = 0; begin < ids.count; begin += kHashed) {
@@ -183,7 +184,11 @@ NumberedIds number_ids(const IdView& ids) {
             some[i] = {id, hash_bytes(id)};
         }
         if (!out.clean) return out;
-        table.intern(some, size, out.codes.extend(size));
+        int32_t* codes = out.codes.extend(size);
+        open.clear();
+        table.guess(some, size, codes, open);
+        table.complete(some, codes, open);
+        table.settle();
     }
     out.distinct.blob = table.take_blob();
     out.distinct.offsets = table.take_offsets();

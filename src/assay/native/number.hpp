@@ -12,6 +12,9 @@
 #include <string>
 #endif
 
+#include "hashing.hpp"
+#include "hints.hpp"
+
 namespace assay {
 
 enum class NumberFault { none, syntax, overflow };
@@ -25,6 +28,14 @@ struct Decimal {
     int64_t exponent = 0;       // of the last significant digit
     const char* unsigned_begin = nullptr;
 };
+
+// Whether a word of text, read as a number, has its first byte in the lowest bits.
+inline bool first_byte_is_lowest() {
+    const uint32_t one = 1;
+    char byte;
+    std::memcpy(&byte, &one, 1);
+    return byte == 1;
+}
 
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -101,43 +112,71 @@ inline constexpr double kPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1
                                      1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                      1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-// Up to 15 digits and a power of ten up to 22 are exact doubles, so one multiplication or
+inline constexpr uint64_t kTens[] = {1u,          10u,          100u,          1000u,          10000u,          100000u,
+                                     1000000u,    10000000u,    100000000u,    1000000000u,    10000000000u,    100000000000u,
+                                     1000000000000u, 10000000000000u, 100000000000000u, 1000000000000000u, 10000000000000000u};
+constexpr uint64_t kExact = uint64_t{1} << 53;  // up to here every number is a double
+
+// Such a number and a power of ten up to 22 are exact doubles, so one multiplication or
 // division rounds once, and correctly.
 inline bool convert_exactly(const Decimal& decimal, double& out) {
-    if (decimal.significant > 15 || decimal.exponent < -22 || decimal.exponent > 22) return false;
+    if (decimal.significant > 18 || decimal.digits > kExact || decimal.exponent < -22 || decimal.exponent > 22) return false;
     const auto digits = static_cast<double>(decimal.digits);
     out = decimal.exponent < 0 ? digits / kPowers[-decimal.exponent] : digits * kPowers[decimal.exponent];
     if (decimal.negative) out = -out;
     return true;
 }
 
-// The common case, quickly: up to 15 digits with at most a sign and a point.
+constexpr size_t kShortNumber = 24;  // bytes that parse_short may read
+
+// The value of one to eight digits; false if one is none. Reads eight bytes. Neighbours are added up in pairs, the
+// pairs in pairs and these once more.
+ASSAY_INLINE bool read_digits(const char* p, size_t count, uint64_t& value) {
+    constexpr uint64_t ones = ~uint64_t{0} / 255;
+    const uint64_t word = (load8(p) ^ '0' * ones) << (64 - 8 * count);
+    const uint64_t pairs = word * (1 + (10 << 8)) >> 8 & 0x00FF00FF00FF00FF;
+    const uint64_t fours = pairs * (1 + (100 << 16)) >> 16 & 0x0000FFFF0000FFFF;
+    value = fours * (1 + (uint64_t{10000} << 32)) >> 32;
+    return (((word + (0x7F - 9) * ones) | word) & 0x80 * ones) == 0;
+}
+
+// The digits after the point, at most 16 of them.
+ASSAY_INLINE bool read_fraction(const char* p, size_t count, uint64_t& value) {
+    if (count <= 8) return read_digits(p, count, value);
+    uint64_t first, last;
+    const bool fine = read_digits(p, count - 8, first) & read_digits(p + count - 8, 8, last);
+    value = first * 100000000 + last;
+    return fine;
+}
+
+// The common case, quickly: up to 16 digits with at most a sign and a point.
 // False if the text is anything else, not only if it is wrong.
-inline bool parse_short(std::string_view text, double& out) {
+ASSAY_INLINE bool parse_short(std::string_view text, size_t readable, double& out) {
     const char* p = text.data();
     const char* end = p + text.size();
-    if (text.size() > 16 || p == end) return false;
+    if (!first_byte_is_lowest() || text.size() > 18 || readable < kShortNumber || p == end) return false;
     const bool negative = *p == '-';
     if (negative) ++p;
-    uint64_t digits = 0;
-    const char* point = nullptr;
     const char* begin = p;
-    for (; p != end; ++p) {
-        const auto digit = static_cast<unsigned char>(*p - '0');
-        if (digit <= 9) digits = 10 * digits + digit;
-        else if (*p == '.' && point == nullptr) point = p;
-        else return false;
+    uint64_t digits = 0, fraction = 0;
+    for (; p != end && is_digit(*p); ++p) digits = 10 * digits + static_cast<uint64_t>(*p - '0');
+    auto count = static_cast<size_t>(p - begin), places = size_t{0};
+    if (p != end) {
+        if (*p++ != '.') return false;
+        places = static_cast<size_t>(end - p);
+        if (places > 16 || (places != 0 && !read_fraction(p, places, fraction))) return false;
+        digits = digits * kTens[places] + fraction;
     }
-    const auto count = end - begin - (point != nullptr);
-    if (count == 0 || count > 15) return false;
+    count += places;
+    if (count == 0 || count > 16 || digits > kExact) return false;
     out = static_cast<double>(digits);
-    if (point != nullptr) out /= kPowers[end - point - 1];
+    if (places != 0) out /= kPowers[places];
     if (negative) out = -out;
     return true;
 }
 
-inline NumberFault parse_number(std::string_view text, double& out) {
-    if (parse_short(text, out)) return NumberFault::none;
+// Any number.
+inline NumberFault parse_long(std::string_view text, double& out) {
     Decimal decimal;
     if (!scan_decimal(text, decimal)) return NumberFault::syntax;
     if (decimal.zero) {
@@ -146,6 +185,11 @@ inline NumberFault parse_number(std::string_view text, double& out) {
     }
     if (convert_exactly(decimal, out)) return NumberFault::none;
     return convert_slowly(text, decimal, out);
+}
+
+// `readable` bytes may be looked at, from the first of the text on.
+ASSAY_INLINE NumberFault parse_number(std::string_view text, size_t readable, double& out) {
+    return parse_short(text, readable, out) ? NumberFault::none : parse_long(text, out);
 }
 
 }  // namespace assay

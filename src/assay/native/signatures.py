@@ -161,8 +161,8 @@ class BestK(Protocol):
 class Kernels(Protocol):
     """A module of kernels."""
 
-    def TrecParser(self, kind: str) -> Parser:  # noqa: N802 - it is a class there
-        """Start to parse a "run" or "qrels" file."""
+    def TrecParser(self, kind: str, expected: int = 0) -> Parser:  # noqa: N802 - it is a class there
+        """Start to parse a "run" or "qrels" file of about `expected` bytes, if that is known."""
 
     def sort_rows(
         self,

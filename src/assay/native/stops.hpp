@@ -12,6 +12,8 @@
 
 namespace assay {
 
+constexpr size_t kMask = 64;  // bytes looked at together
+
 struct ByteMask {
     uint64_t stops;  // bit i: byte i is <= 0x20
     uint64_t high;   // non-zero: some byte is >= 0x80, so the text is not ASCII
@@ -22,12 +24,14 @@ struct ByteMask {
 inline ByteMask mask64(const char* p) {
     ByteMask mask{0, 0};
     const __m128i blank = _mm_set1_epi8(0x20);
+    __m128i all = _mm_setzero_si128();
     for (int i = 0; i < 4; ++i) {
         const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 16 * i));
         const __m128i stop = _mm_cmpeq_epi8(_mm_min_epu8(bytes, blank), bytes);
         mask.stops |= static_cast<uint64_t>(_mm_movemask_epi8(stop)) << (16 * i);
-        mask.high |= static_cast<uint64_t>(_mm_movemask_epi8(bytes));
+        all = _mm_or_si128(all, bytes);
     }
+    mask.high = static_cast<uint64_t>(_mm_movemask_epi8(all));
     return mask;
 }
 
@@ -50,19 +54,20 @@ inline ByteMask mask64(const char* p) {
 #endif
 
 // Writes the places of all stops to `places` (room for `size` of them) and returns their number;
-// `ascii` tells whether every byte is ASCII.
-inline size_t find_stops(const char* text, size_t size, uint32_t* places, bool& ascii) {
+// `ascii` tells whether every byte is ASCII, as far as `readable` bytes show it.
+inline size_t find_stops(const char* text, size_t size, size_t readable, uint32_t* places, bool& ascii) {
     uint32_t* place = places;
     uint64_t high = 0;
-    for (size_t at = 0; at < size; at += 64) {
-        char tail[64];
+    for (size_t at = 0; at < size; at += kMask) {
+        char tail[kMask];
         const char* block = text + at;
-        if (size - at < 64) {
-            std::memset(tail, 'x', 64);
-            std::memcpy(tail, block, size - at);
+        if (readable - at < kMask) {
+            std::memset(tail, 'x', kMask);
+            std::memcpy(tail, block, readable - at);
             block = tail;
         }
-        const ByteMask mask = mask64(block);
+        ByteMask mask = mask64(block);
+        if (size - at < kMask) mask.stops &= (uint64_t{1} << (size - at)) - 1;
         high |= mask.high;
         for (uint64_t stops = mask.stops; stops != 0; stops &= stops - 1) {
             *place++ = static_cast<uint32_t>(at) + static_cast<uint32_t>(lowest_bit(stops));

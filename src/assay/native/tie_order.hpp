@@ -3,11 +3,7 @@
 // assay/core/order.py says who uses both.
 #pragma once
 
-#if defined(__GNUC__) && !defined(ASSAY_NO_EXTENSIONS)
-#define ASSAY_INLINE inline __attribute__((always_inline))
-#else
-#define ASSAY_INLINE inline
-#endif
+#include "hints.hpp"
 
 namespace assay {
 

@@ -1,5 +1,7 @@
 #include "trec_lines.hpp"
 
+#include <cstring>
+
 #include "hashing.hpp"
 #include "number.hpp"
 #include "stops.hpp"
@@ -12,6 +14,8 @@ namespace {
 constexpr unsigned kQuery = 0, kDoc = 2, kRank = 3, kTag = 5;
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
+std::string_view between(const char* begin, const char* end) { return {begin, static_cast<size_t>(end - begin)}; }
+bool ends_line(const char* p) { return *p == '\n' || (*p == '\r' && p[1] == '\n'); }
 
 // nan, inf or infinity in any case, with or without a sign.
 bool names_no_number(std::string_view text) {
@@ -28,69 +32,115 @@ bool names_no_number(std::string_view text) {
 void Lines::clear() {
     runs.clear();
     docs.clear();
+    codes.clear();
+    open.clear();
     values.clear();
     tag = {};
     rank_disagreements = rank_unreadable = overlong = physical = 0;
     fault = {};
 }
 
-// Does the next line have just the right columns, with one blank between them? Most have, and
-// then the next stops are the ends of the columns.
+ASSAY_INLINE void LineReader::add_rank(const Row& row, bool same_query, double score) {
+    double rank = 0;
+    const bool is_number = parse_number(row.rank, readable(row.rank), rank) == NumberFault::none;
+    RankMark& last = out_->last;
+    if (!is_number) ++out_->rank_unreadable;
+    if (same_query && last.contradicts({rank, score, is_number})) ++out_->rank_disagreements;
+    last.rank = rank;  // each by itself: a mark read back in one piece would be waited for
+    last.score = score;
+    last.readable = is_number;
+    if (out_->docs.size() == 0) out_->first = last;
+    out_->tag = row.tag;
+}
+
+template <bool run>
+ASSAY_INLINE bool LineReader::add_row(const Row& row) {
+    double value;
+    const NumberFault fault = parse_number(row.value, readable(row.value), value);
+    if (fault != NumberFault::none) return report_number(fault, row.value);
+    const bool same_query = !out_->runs.empty() && same_bytes(out_->runs.back().query, row.query);
+    if (!same_query) out_->runs.push_back({row.query, out_->docs.size()});
+    if (run) add_rank(row, same_query, value);
+    HashedId* doc = out_->docs.extend(1);  // written in place: read back in one piece it would be waited for
+    doc->text = row.doc;
+    doc->hash = hash_bytes(row.doc);
+    *out_->values.extend(1) = value;
+    return true;
+}
+
+// The ends of the columns, if the next line has just the right ones, with one blank between them, all within a few
+// words.
 template <unsigned count>
-bool LineReader::is_plain_line(size_t at, size_t stops) {
-    if (stops - at < count) return false;
+ASSAY_INLINE bool LineReader::find_ends(const char* (&ends)[count]) {
     constexpr unsigned last = count - 1;
-    const char* begin = line_;
-    bool plain = *begin != '#';
-    for (unsigned i = 0; i <= last; ++i) {
-        const char* end = text_ + stops_[at + i];
-        columns_[i] = {begin, static_cast<size_t>(end - begin)};
-        plain &= end != begin && (i == last ? *end == '\n' : is_blank(*end));
-        begin = end + 1;
+    ByteMask mask = mask64(line_);
+    ascii_ = mask.high == 0;
+    bool plain = *line_ != '#';
+    for (const char *begin = line_, *base = line_, **end = ends; end <= ends + last; ++end) {
+        if (mask.stops == 0) {
+            if (base != line_) return false;
+            mask = mask64(base += kMask);
+            ascii_ = ascii_ && mask.high == 0;
+            if (mask.stops == 0) return false;
+        }
+        *end = base + lowest_bit(mask.stops);
+        mask.stops &= mask.stops - 1;
+        plain &= *end != begin && (end == ends + last ? ends_line(*end) : is_blank(**end));
+        begin = *end + 1;
     }
-    return plain && static_cast<size_t>(begin - line_) <= kMaxLine;
+    return plain;
+}
+
+// Reads plain lines, as most are, up to one that is not, looking at nothing twice. All is one function, so that
+// columns stay in registers.
+template <bool run>
+bool LineReader::read_plain_lines() {
+    constexpr Layout layout = run ? kRun : kQrels;
+    const char* ends[layout.columns];
+    while (static_cast<size_t>(end_ - line_) >= 2 * kMask + kShortNumber && find_ends(ends)) {
+        const char *begin = line_, *end = ends[layout.columns - 1];
+        ++out_->physical;
+        const std::string_view line = between(begin, end);
+        if (!ascii_ && !is_utf8(line)) return report("utf8", line);
+        line_ = end + (*end == '\r' ? 2 : 1);
+        const auto column = [&](unsigned i) { return between(i == 0 ? begin : ends[i - 1] + 1, ends[i]); };
+        const Row row{column(kQuery), column(kDoc), column(layout.value), run ? column(kRank) : "", run ? column(kTag) : ""};
+        if (!add_row<run>(row)) return false;
+    }
+    return true;
 }
 
 void LineReader::read(std::string_view text, Lines& out) {
     out.clear();
     out_ = &out;
-    if (stops_.size() < text.size()) stops_.resize(text.size());
-    text_ = text.data();
-    const size_t count = find_stops(text_, text.size(), stops_.data(), ascii_);
-    start_line(text_);
-    bool fine = true;
-    for (size_t at = 0; fine && at < count;) {
-        const bool plain = layout_.run ? is_plain_line<6>(at, count) : is_plain_line<4>(at, count);
-        fine = plain ? read_plain_line(at) : read_line(at);
+    line_ = text.data();
+    end_ = line_ + text.size();
+    for (bool fine = true; fine && line_ != end_;) {
+        fine = layout_.run ? read_plain_lines<true>() : read_plain_lines<false>();
+        if (fine && line_ != end_) fine = read_line();
     }
-}
-
-bool LineReader::read_plain_line(size_t& at) {
-    at += layout_.columns;
-    const char* end = text_ + stops_[at - 1];
-    const std::string_view line(line_, static_cast<size_t>(end - line_));
-    ++out_->physical;
-    if (!ascii_ && !is_utf8(line)) return report("utf8", line);
-    line_ = token_ = end + 1;
-    return add_row();
 }
 
 // Any line at all, stop by stop.
-bool LineReader::read_line(size_t& at) {
-    for (;; ++at) {
-        const char* stop = text_ + stops_[at];
+bool LineReader::read_line() {
+    const auto left = static_cast<size_t>(end_ - line_);
+    const char* end = static_cast<const char*>(std::memchr(line_, '\n', left));
+    const auto size = static_cast<size_t>(end + 1 - line_);
+    if (stops_.size() < size) stops_.resize(size);
+    const size_t count = find_stops(line_, size, left, stops_.data(), ascii_);
+    start_line(line_);
+    for (size_t at = 0; at < count; ++at) {
+        const char* stop = line_ + stops_[at];
         add_token(stop);
-        if (*stop == '\n') break;
-        if (!is_blank(*stop) && (*stop != '\r' || stop[1] != '\n')) odd_ = true;
+        if (!is_blank(*stop) && !ends_line(stop)) odd_ = true;
     }
-    const char* end = text_ + stops_[at++];
     const bool fine = end_line(end);
-    start_line(end + 1);
+    line_ = end + 1;
     return fine;
 }
 
 void LineReader::start_line(const char* begin) {
-    line_ = token_ = begin;
+    token_ = begin;
     odd_ = false;
     count_ = 0;
 }
@@ -118,7 +168,8 @@ bool LineReader::end_line(const char* end) {
         return report("columns", line);
     }
     out_->overlong += count_ > layout_.columns;
-    return add_row();
+    const Row row{columns_[kQuery], columns_[kDoc], columns_[layout_.value], columns_[kRank], columns_[kTag]};
+    return layout_.run ? add_row<true>(row) : add_row<false>(row);
 }
 
 // Only space and tab separate columns, though every control character is a stop.
@@ -137,30 +188,9 @@ bool LineReader::check_odd(std::string_view line) {
     return true;
 }
 
-bool LineReader::add_row() {
-    const std::string_view text = columns_[layout_.value];
-    double value;
-    const NumberFault fault = parse_number(text, value);
+bool LineReader::report_number(NumberFault fault, std::string_view text) {
     if (fault == NumberFault::overflow) return report("overflow", text);
-    if (fault == NumberFault::syntax) return report(names_no_number(text) ? "not_finite" : "number", text);
-    const std::string_view query = columns_[kQuery], doc = columns_[kDoc];
-    const bool same_query = !out_->runs.empty() && same_bytes(out_->runs.back().query, query);
-    if (!same_query) out_->runs.push_back({query, out_->docs.size()});
-    if (layout_.run) add_rank(same_query, value);
-    out_->docs.push_back({doc, hash_bytes(doc)});
-    out_->values.push_back(value);
-    return true;
-}
-
-void LineReader::add_rank(bool same_query, double score) {
-    RankMark mark;
-    mark.score = score;
-    mark.readable = parse_number(columns_[kRank], mark.rank) == NumberFault::none;
-    if (!mark.readable) ++out_->rank_unreadable;
-    if (same_query && out_->last.contradicts(mark)) ++out_->rank_disagreements;
-    if (out_->docs.empty()) out_->first = mark;
-    out_->last = mark;
-    out_->tag = columns_[kTag];
+    return report(names_no_number(text) ? "not_finite" : "number", text);
 }
 
 bool LineReader::report(const char* kind, std::string_view text) {

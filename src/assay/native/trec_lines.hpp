@@ -6,7 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "column.hpp"
 #include "interner.hpp"
+#include "number.hpp"
 
 namespace assay {
 
@@ -30,9 +32,9 @@ struct Fault {
 
 // Rank and score of one line, to see whether the next line's contradict them.
 struct RankMark {
-    double rank = 0;
-    double score = 0;
-    bool readable = false;
+    double rank;
+    double score;
+    bool readable;
 
     bool contradicts(const RankMark& next) const {
         if (!readable || !next.readable) return false;
@@ -49,10 +51,12 @@ struct QueryRun {
 // What a piece of text holds. The views point into that text.
 struct Lines {
     std::vector<QueryRun> runs;
-    std::vector<HashedId> docs;
-    std::vector<double> values;
+    Column<HashedId> docs;
+    Column<int32_t> codes;  // of the documents, but for those at the `open` places
+    Column<uint32_t> open;
+    Column<double> values;
     std::string_view tag;
-    RankMark first, last;
+    RankMark first{}, last{};
     uint64_t rank_disagreements = 0;
     uint64_t rank_unreadable = 0;
     uint64_t overlong = 0;  // lines with text after the tag
@@ -72,25 +76,33 @@ public:
 private:
     static constexpr unsigned kKept = 6;  // columns to remember; the rest are only counted
 
+    struct Row {
+        std::string_view query, doc, value, rank, tag;
+    };
+
     template <unsigned count>
-    bool is_plain_line(size_t at, size_t stops);
-    bool read_plain_line(size_t& at);
-    bool read_line(size_t& at);
+    bool find_ends(const char* (&ends)[count]);
+    template <bool run>
+    bool read_plain_lines();
+    bool read_line();
     void start_line(const char* begin);
     void add_token(const char* end);
     bool end_line(const char* end);
     void split_again(const char* end);
     bool check_odd(std::string_view line);
-    bool add_row();
-    void add_rank(bool same_query, double score);
+    template <bool run>
+    bool add_row(const Row& row);
+    void add_rank(const Row& row, bool same_query, double score);
+    bool report_number(NumberFault fault, std::string_view text);
+    size_t readable(std::string_view text) const { return static_cast<size_t>(end_ - text.data()); }
     bool report(const char* kind, std::string_view text);
 
     Layout layout_;
     Lines* out_ = nullptr;
     std::vector<uint32_t> stops_;
     bool ascii_ = true;
-    const char* text_ = nullptr;
     const char* line_ = nullptr;
+    const char* end_ = nullptr;  // of the text
     const char* token_ = nullptr;
     bool odd_ = false;  // the line holds a control character other than tab and the line end
     unsigned count_ = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
+#include <mutex>
 
 #include "parallel.hpp"
 
@@ -25,16 +27,46 @@ std::vector<std::string_view> cut_lines(std::string_view block) {
     return pieces;
 }
 
+// Which pieces were read. Who waits for one sleeps: the processor may be needed for reading it.
+class ReadPieces {
+public:
+    explicit ReadPieces(size_t count) : read_(count, false) {}
+
+    void mark(size_t piece) {
+        {
+            const std::lock_guard<std::mutex> guard(mutex_);
+            read_[piece] = true;
+        }
+        marked_.notify_one();
+    }
+
+    bool holds(size_t piece) {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        return read_[piece];
+    }
+
+    void wait_for(size_t piece) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        marked_.wait(lock, [&] { return read_[piece]; });
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable marked_;
+    std::vector<bool> read_;
+};
+
 // Also marks a piece whose reading threw, so that nobody waits for it.
-struct MarkReady {
-    std::atomic<bool>& flag;
-    ~MarkReady() { flag.store(true, std::memory_order_release); }
+struct MarkRead {
+    ReadPieces& pieces;
+    size_t piece;
+    ~MarkRead() { pieces.mark(piece); }
 };
 
 }  // namespace
 
-TrecParser::TrecParser(Layout layout, unsigned threads)
-    : threads_(threads), readers_(threads, LineReader(layout)) {}
+TrecParser::TrecParser(Layout layout, unsigned threads, uint64_t expected)
+    : threads_(threads), expected_(expected), readers_(threads, LineReader(layout)) {}
 
 bool TrecParser::feed(std::string_view chunk) {
     while (fault.kind == nullptr && !chunk.empty()) {
@@ -77,18 +109,31 @@ void TrecParser::read_block(std::string_view block) {
     const std::vector<std::string_view> pieces = cut_lines(block);
     if (lines_.size() < pieces.size()) lines_.resize(pieces.size());
     read_pieces(pieces);
+    reserve(block.size());
+}
+
+// After the first lines: room for as many as the rest will hold if they are like these, and some more.
+void TrecParser::reserve(size_t read) {
+    const double lines = static_cast<double>(docs.size()) / static_cast<double>(read) * static_cast<double>(expected_);
+    if (docs.size() == 0 || lines > 1e12) return;
+    const auto capacity = static_cast<size_t>(1.02 * lines);
+    queries.reserve(capacity);
+    docs.reserve(capacity);
+    values.reserve(capacity);
+    expected_ = 0;
 }
 
 // All threads read pieces; this one also adds what is ready, strictly in order.
 void TrecParser::read_pieces(const std::vector<std::string_view>& pieces) {
     const size_t count = pieces.size();
     std::atomic<size_t> next{0};
-    std::vector<std::atomic<bool>> ready(count);
+    ReadPieces read(count);
     const auto read_one = [&](unsigned thread) {
         const size_t i = next.fetch_add(1);
         if (i >= count) return false;
-        const MarkReady mark{ready[i]};
+        const MarkRead mark{read, i};
         readers_[thread].read(pieces[i], lines_[i]);
+        guess_docs(lines_[i]);
         return true;
     };
     const unsigned threads = static_cast<unsigned>(std::min<size_t>(threads_, count));
@@ -98,15 +143,20 @@ void TrecParser::read_pieces(const std::vector<std::string_view>& pieces) {
             return;
         }
         for (size_t i = 0; i < count; ++i) {
-            while (!ready[i].load(std::memory_order_acquire)) {
-                if (!read_one(0)) std::this_thread::yield();
-            }
+            while (!read.holds(i) && read_one(0)) {}
+            read.wait_for(i);
             add(lines_[i]);
         }
     });
+    doc_ids.settle();
 }
 
-void TrecParser::add(const Lines& lines) {
+void TrecParser::guess_docs(Lines& lines) const {
+    const size_t count = lines.docs.size();
+    doc_ids.guess(lines.docs.data(), count, lines.codes.extend(count), lines.open);
+}
+
+void TrecParser::add(Lines& lines) {
     if (fault.kind != nullptr) return;
     if (lines.fault.kind != nullptr) {
         fault = lines.fault;
@@ -114,7 +164,7 @@ void TrecParser::add(const Lines& lines) {
         return;
     }
     physical_ += lines.physical;
-    if (lines.docs.empty()) return;
+    if (lines.docs.size() == 0) return;
     const int32_t query_before = last_query_;
     for (size_t i = 0; i < lines.runs.size(); ++i) {
         const size_t first = lines.runs[i].first_row;
@@ -123,7 +173,8 @@ void TrecParser::add(const Lines& lines) {
         std::fill_n(queries.extend(end - first), end - first, last_query_);
         if (i == 0 && last_query_ == query_before && last_mark_.contradicts(lines.first)) ++rank_disagreements;
     }
-    doc_ids.intern(lines.docs.data(), lines.docs.size(), docs.extend(lines.docs.size()));
+    doc_ids.complete(lines.docs.data(), lines.codes.data(), lines.open);
+    docs.append(lines.codes.data(), lines.codes.size());
     values.append(lines.values.data(), lines.values.size());
     tag = lines.tag;
     last_mark_ = lines.last;

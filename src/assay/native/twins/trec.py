@@ -27,8 +27,8 @@ _ODD = re.compile(rb"[\0\r\v\f]")
 class TrecParser:
     """Reads a TREC file chunk by chunk; see `signatures.Parser`."""
 
-    def __init__(self, kind: str) -> None:
-        """Start to parse a "run" or "qrels" file."""
+    def __init__(self, kind: str, expected: int = 0) -> None:
+        """Start to parse a "run" or "qrels" file; lists grow without knowing its size."""
         if kind not in COLUMNS:
             raise ValueError("kind must be 'run' or 'qrels'")
         self._kind = kind
