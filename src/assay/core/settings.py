@@ -44,6 +44,8 @@ def _is_nothing(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, str):  # first: to ask for a Mapping takes long
+        return value
     if value is True:
         return "yes"
     if isinstance(value, float):

@@ -153,11 +153,14 @@ private:
         double hi, lo;
     };
 
-    // How many documents are known at a time; those that are widened need room.
+    // How many documents are known at a time, a power of two; those that are widened need room.
     static size_t places_of(const ExactRows& docs) {
-        const size_t fit = docs.stored == Stored::wide ? kMost : kRoomBytes / (docs.columns * sizeof(float));
-        return fit < kMostRows ? kMostRows : fit < kMost ? fit : kMost;
+        size_t places = kMost;
+        while (docs.stored != Stored::wide && places > kMostRows && places * docs.columns * sizeof(float) > kRoomBytes) places /= 2;
+        return places;
     }
+
+    Known& place_of(size_t doc) { return known_[doc & (places_ - 1)]; }
 
     // Takes as many pairs as there is room for.
     void gather(const Pairs& pairs) {
@@ -188,7 +191,7 @@ private:
         ++turn_;
         for (count_ = 0; count_ < most; ++count_) {
             const size_t doc = docs[count_];
-            Known& known = known_[doc % places_];
+            Known& known = place_of(doc);
             if (known.doc != doc && known.turn == turn_) break;
             known.turn = turn_;
             if (known.doc == doc) continue;
@@ -200,7 +203,7 @@ private:
             measure(fresh + i, n_fresh - i < kMostRows ? n_fresh - i : kMostRows);
         }
         for (size_t i = 0; i < count_; ++i) {
-            const Known& known = known_[docs[i] % places_];
+            const Known& known = place_of(docs[i]);
             b_[i] = known.row;
             b_hi_[i] = known.hi;
             b_lo_[i] = known.lo;
@@ -218,7 +221,7 @@ private:
         const float* rows[kMostRows] = {};
         double sizes[kMostRows], hi[kMostRows], lo[kMostRows];
         for (size_t i = 0; i < count; ++i) {
-            float* room = room_.data() + (docs_.stored == Stored::wide ? 0 : fresh[i]->doc % places_ * docs_.columns);
+            float* room = room_.data() + (docs_.stored == Stored::wide ? 0 : static_cast<size_t>(fresh[i] - known_) * docs_.columns);
             rows[i] = fresh[i]->row = widened_rows(docs_.rows, docs_.stored, fresh[i]->doc, 1, docs_.columns, room);
             sizes[i] = rough_square(rows[i], docs_.columns);
         }

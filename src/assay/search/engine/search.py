@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from assay.search.engine.prepared import Prepared
 from assay.search.engine.workers import Control, Progress, Task, only_forward, run
 
 __all__ = ["rank", "rerank"]
+
+_MOST_DOCS: Final = 2**31 - 1  # documents are numbered in int32
 
 
 class _Lists(NamedTuple):
@@ -68,7 +70,7 @@ def rank(
     >>> rank([[1.0, 0.0]], [[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]], 2).row(0)
     [(1, 1.0), (2, 0.7071067811865476)]
     """
-    k = min(checks.check_cutoff(k), np.iinfo(np.int32).max)  # there are never more documents
+    k = min(checks.check_cutoff(k), _MOST_DOCS)
     ready = plan(
         queries,
         docs,
@@ -338,7 +340,7 @@ def _as_ranking(ready: SearchPlan, lists: _Lists, n_docs: int, **more: Any) -> R
         lists.scores,
         n_docs=n_docs,
         has_ids=named,
-        tie_split=lists.tie_split.astype(bool) if lists.tie_split.any() else None,
+        tie_split=lists.tie_split.astype(bool) if 1 in lists.tie_split.tobytes() else None,
         search=f"{ready.engine}-certified",
         **more,
     )
