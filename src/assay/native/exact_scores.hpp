@@ -223,7 +223,8 @@ private:
         for (size_t i = 0; i < count; ++i) {
             float* room = room_.data() + (docs_.stored == Stored::wide ? 0 : static_cast<size_t>(fresh[i] - known_) * docs_.columns);
             rows[i] = fresh[i]->row = widened_rows(docs_.rows, docs_.stored, fresh[i]->doc, 1, docs_.columns, room);
-            sizes[i] = rough_square(rows[i], docs_.columns);
+            // at least the sum of squares, and not much more: float32 was off by less than that
+            sizes[i] = docs_.squares[fresh[i]->doc] * (1.0 + 0x1p-22 * static_cast<double>(docs_.columns + 64));
         }
         sum_floats<true>(rows[0], rows, count, docs_.columns, sizes, hi, lo);
         for (size_t i = 0; i < count; ++i) {

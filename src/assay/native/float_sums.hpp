@@ -56,13 +56,6 @@ inline double folded(Wide lanes) {
 #endif
 }
 
-// As many floats as fit a vector, added up in twos.
-inline Wide widened_sum(LanesOf<float, 2 * kWide>::type floats) {
-    float each[2 * kWide];
-    std::memcpy(each, &floats, sizeof each);
-    return widened(each) + widened(each + kWide);
-}
-
 // The power of two at or below a positive number.
 inline double power_below(double size) {
     uint64_t bits;
@@ -143,27 +136,6 @@ void sum_floats(const float* a, const float* const* others, size_t count, size_t
     constexpr void (*each[])(const float*, const float* const*, size_t, const double*, double*, double*) = {
         sum_floats<1, squares>, sum_floats<2, squares>, sum_floats<3, squares>, sum_floats<4, squares>};
     each[count - 1](a, others, columns, sizes, hi, lo);
-}
-
-// At least Σ b², and not much more, of a row whose elements and their squares are within float32.
-inline double rough_square(const float* b, size_t columns) {
-    constexpr size_t width = sizeof(Wide) / sizeof(float);
-    using Floats = LanesOf<float, width>::type;
-    Floats sums[2] = {}, some = {};
-    const auto add = [&](size_t at, size_t count, size_t part) {
-        std::memcpy(&some, b + at, count * sizeof(float));
-        sums[part] += some * some;
-    };
-    size_t i = 0;
-    for (; i + 2 * width <= columns; i += 2 * width) {
-        add(i, width, 0);
-        add(i + width, width, 1);
-    }
-    for (; i < columns; i += width) {
-        some = Floats{};
-        add(i, columns - i < width ? columns - i : width, 0);
-    }
-    return folded(widened_sum(sums[0] + sums[1])) * (1 + 0x1p-22 * static_cast<double>(columns));
 }
 
 }  // namespace
