@@ -40,7 +40,9 @@ LARGEST_RANK = LARGEST_WHOLE
 
 def check_cutoff(k: Any, name: str = "k") -> int:
     """k as an int ≥ 1; True, 2.5, 0 and −1 are refused."""
-    whole = isinstance(k, numbers.Integral) and not isinstance(k, bool | np.bool_)
+    whole = type(k) is int or (  # the rule, and told soonest
+        isinstance(k, numbers.Integral) and not isinstance(k, bool | np.bool_)
+    )
     if not whole or int(k) < 1:
         raise UsageError(f"{name} must be a whole number ≥ 1, found {k!r:.80}.")
     if int(k) > LARGEST_RANK:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -31,6 +32,7 @@ _FORBIDDEN = " \t\n\r\v\f\0"
 _FORBIDDEN_BYTES = np.frombuffer(_FORBIDDEN.encode(), np.uint8)
 
 _FEW_ROWS = 1 << 20
+_FEW_NUMBERS = 1 << 16
 _MOST_DIGITS = 19
 _POWERS = np.uint64(10) ** np.arange(_MOST_DIGITS, dtype=np.uint64)
 
@@ -66,8 +68,7 @@ class Ids(ABC):
     @staticmethod
     def count(size: int, first: int = 0) -> Ids:
         """Number rows that have no ids: first, first + 1, …"""
-        numbers = np.arange(first, first + size, dtype=np.int64)
-        return IntegerIds(numbers, rising=True, numbered=True)
+        return _few_numbers(size, first) if size <= _FEW_NUMBERS else _numbers(size, first)
 
     @staticmethod
     def of_rows(numbers: npt.NDArray[Any], size: int | None = None) -> tuple[Ids, npt.NDArray[Any]]:
@@ -387,6 +388,14 @@ class IntegerIds(Ids):
             return None
         second = int(order[repeats].min())
         return int(np.flatnonzero(self._numbers == self._numbers[second])[0]), second
+
+
+def _numbers(size: int, first: int) -> IntegerIds:
+    numbers = np.arange(first, first + size, dtype=np.int64)
+    return IntegerIds(numbers, rising=True, numbered=True)
+
+
+_few_numbers = lru_cache(maxsize=16)(_numbers)  # they never change
 
 
 def _freeze(values: AnyArray) -> AnyArray:

@@ -40,12 +40,14 @@ def as_settings(**given: Any) -> dict[str, str]:
 
 
 def _is_nothing(value: Any) -> bool:
-    return value is None or value is False or (isinstance(value, tuple | list) and not value)
+    return value is None or value is False or (isinstance(value, (tuple, list)) and not value)
 
 
 def _text(value: Any) -> str:
     if value is True:
         return "yes"
+    if isinstance(value, (str, int)):  # soon: to ask for a Mapping takes longer
+        return str(value)
     if isinstance(value, float):
         return repr(value).removesuffix(".0")
     if isinstance(value, Mapping):

@@ -159,6 +159,8 @@ class NpyRows:
 
 def open_rows(vectors: Any) -> Any:
     """The rows of a .npy file where a path is given; anything else as it is."""
+    if isinstance(vectors, np.ndarray):  # first: to ask for a path takes longer
+        return vectors
     return NpyRows(vectors) if isinstance(vectors, str | os.PathLike) else vectors
 
 

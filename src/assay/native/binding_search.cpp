@@ -174,11 +174,12 @@ public:
     RawBlock(AnyMatrix rows, int stored, int metric, float factor, float rounding, float bias_unit, int64_t first)
         : DocView({{rows.data(), false, rows.shape(0), rows.shape(1), nullptr, nullptr, nullptr, stored_of(rows, stored)},
                    nullptr, nullptr, nullptr, nullptr, 1.0, first}),
-          rows_(rows), numbers_(3 * rows.shape(0)) {
+          rows_(rows), numbers_(4 * rows.shape(0)) {
         const size_t count = rows.shape(0);
         require(count < size_t{1} << 31, "too many docs in a block");
         float* numbers = numbers_.data();
-        measuring_ = {metric_of(metric), factor, rounding, bias_unit, numbers, numbers + count, numbers + 2 * count, &odd_};
+        measuring_ = {metric_of(metric), factor, rounding, bias_unit, numbers, numbers + count, numbers + 2 * count, numbers + 3 * count, &odd_};
+        view_.exact.squares = measuring_.square;
         if (view_.exact.stored == Stored::wide) view_.rows = static_cast<const float*>(rows.data());
         view_.scale = measuring_.scale;
         view_.bias = measuring_.bias;

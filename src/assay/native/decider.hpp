@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "hints.hpp"
 #include "search.hpp"
 
 namespace assay {
@@ -62,17 +63,20 @@ inline size_t guessed_rank(size_t k, double share) {
 constexpr size_t kPairedRows = 128;  // documents whose pairs stand together: some hundred KB of rows
 
 // Computes something for pairs, visited by document and not by query, so that rows are read in the
-// order of memory and those that several queries found once. `compute(pairs, values)` fills in values;
-// the result is that of candidates[offsets[q]] … with query q, in that order.
+// order of memory and those that several queries found once; `together` documents, a power of two, at a time by
+// query. `compute(pairs, values)` fills in values; the result is that of candidates[offsets[q]] … with query q,
+// in that order.
 template <class T, class Compute>
-std::vector<T> by_document(size_t n_docs, const std::vector<size_t>& offsets, const uint32_t* candidates, Compute compute) {
+std::vector<T> by_document(size_t n_docs, const std::vector<size_t>& offsets, const uint32_t* candidates, Compute compute,
+                           size_t together = kPairedRows) {
     const size_t count = offsets.back();
-    std::vector<uint32_t> next(n_docs / kPairedRows + 2), places(count), of_query(count), of_doc(count);
-    for (size_t i = 0; i < count; ++i) ++next[candidates[i] / kPairedRows + 1];
+    const int shift = lowest_bit(together);
+    std::vector<uint32_t> next((n_docs >> shift) + 2), places(count), of_query(count), of_doc(count);
+    for (size_t i = 0; i < count; ++i) ++next[(candidates[i] >> shift) + 1];
     for (size_t i = 1; i < next.size(); ++i) next[i] += next[i - 1];
     for (size_t query = 0; query + 1 < offsets.size(); ++query) {
         for (size_t i = offsets[query]; i < offsets[query + 1]; ++i) {
-            const uint32_t place = next[candidates[i] / kPairedRows]++;
+            const uint32_t place = next[candidates[i] >> shift]++;
             places[place] = static_cast<uint32_t>(i);
             of_query[place] = static_cast<uint32_t>(query);
             of_doc[place] = candidates[i];
@@ -93,7 +97,10 @@ public:
     // Scores of candidates[offsets[q]] … with query q, in that order.
     std::vector<double> scores(const std::vector<size_t>& offsets, const uint32_t* candidates) const {
         const auto score_pairs = [this](const Pairs& pairs, double* scores) { score(pairs, scores); };
-        return by_document<double>(docs_.exact.count, offsets, candidates, score_pairs);
+        // one row meets several at a time: of a query, or where many queries found it, of a document
+        const size_t n_docs = docs_.exact.count;
+        const bool many = offsets.size() > kPairedRows && offsets.back() >= 2 * n_docs;
+        return by_document<double>(n_docs, offsets, candidates, score_pairs, many ? 1 : kPairedRows);
     }
 
     std::vector<double> scores_of(size_t query, const uint32_t* candidates, size_t count) const {

@@ -3,7 +3,7 @@
 // not, exact arithmetic does.
 #pragma once
 
-#include "exact_sum.hpp"
+#include "float_sums.hpp"
 #include "stored.hpp"
 
 namespace {
@@ -28,12 +28,6 @@ inline double sum_error(size_t columns) {
     return 4.1 * steps * steps * 0x1p-106;
 }
 
-// The same of sums of floats.
-inline double float_sum_error(size_t columns) {
-    const double steps = static_cast<double>(columns) + 64.0;
-    return 1.01 * steps * steps * 0x1p-105;
-}
-
 // The rows of one pair, and what is known of them.
 template <class A, class B>
 struct PairRows {
@@ -46,16 +40,7 @@ struct PairRows {
     // At least the sizes of all terms of the product together.
     double size() const { return std::sqrt(a_square.hi * b_square.hi) * (1 + 0x1p-20); }
 
-    // The sum of products, off by at most `sum_share` of that size.
-    Pair product() const {
-        if constexpr (kBothFloat<A, B>) {
-            return float_sum(a, b, columns, size());
-        } else {
-            return exact_sum<false>(a, Scale(a_exponent), b, Scale(b_exponent), columns);
-        }
-    }
-
-    double sum_share() const { return kBothFloat<A, B> ? float_sum_error(columns) : sum_error(columns); }
+    Pair product() const { return exact_sum<false>(a, Scale(a_exponent), b, Scale(b_exponent), columns); }
 
     // What scaled products may lose below the range of float64; those of floats never do.
     double underflow() const { return kBothFloat<A, B> ? 0.0 : static_cast<double>(columns) * 0x1p-900; }
@@ -100,17 +85,10 @@ template <class A, class B>
 bool find_cosine(const PairRows<A, B>& rows, Pair dot, double error, double& score) {
     const Pair cosine = cosine_of(dot, rows.a_square, rows.b_square);
     score = cosine.hi + 0.0;
-    const double share = rows.sum_share(), tiny = rows.underflow() * 0x1p200;
+    const double share = sum_error(rows.columns), tiny = rows.underflow() * 0x1p200;
     if (is_sure(cosine, 2.2 * share + tiny)) return true;
     if (!is_exact(rows, error)) return false;
     return dot.hi == 0.0 || is_sure(cosine, 1.2 * share * std::fabs(cosine.hi) + tiny);
-}
-
-// The score of rows that are not zero, by their product.
-template <class A, class B>
-bool find_score(Metric metric, const PairRows<A, B>& rows, Pair dot, double& score) {
-    const double error = rows.sum_share() * rows.size() + rows.underflow();
-    return metric == Metric::dot ? find_product(rows, dot, error, score) : find_cosine(rows, dot, error, score);
 }
 
 template <class A, class B>
@@ -120,7 +98,9 @@ bool find_score(Metric metric, const PairRows<A, B>& rows, double& score) {
         score = metric == Metric::cosine ? kZeroScore : 0.0;
         return true;
     }
-    return find_score(metric, rows, rows.product(), score);
+    const Pair dot = rows.product();
+    const double error = sum_error(rows.columns) * rows.size() + rows.underflow();
+    return metric == Metric::dot ? find_product(rows, dot, error, score) : find_cosine(rows, dot, error, score);
 }
 
 template <class A, class B>
@@ -141,82 +121,210 @@ double score_of(Metric metric, const ExactRows& queries, size_t q, const ExactRo
     return find_score(metric, pair_of<A, B>(queries, q, docs, d), score) ? score : assay::exact_score(metric, queries, q, docs, d);
 }
 
-// Asks for the row of a document early, which a memory far away takes as long to send as two or three
-// scores take.
-inline void expect_row(const Pairs& pairs, size_t i, const void* rows, size_t bytes) {
-    const size_t next = i + 3;
-    if (next >= pairs.count || pairs.docs[next] == pairs.docs[next - 1]) return;
-    const char* row = static_cast<const char*>(rows) + pairs.docs[next] * bytes;
-    for (size_t byte = 0; byte < bytes; byte += 64) ASSAY_PREFETCH(row + byte);
-}
-
 template <class A, class B>
 void score_all(Metric metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores) {
-    for (size_t i = 0; i < pairs.count; ++i) {
-        expect_row(pairs, i, docs.rows, docs.columns * sizeof(B));
-        scores[i] = score_of<A, B>(metric, queries, pairs.queries[i], docs, pairs.docs[i]);
-    }
+    for (size_t i = 0; i < pairs.count; ++i) scores[i] = score_of<A, B>(metric, queries, pairs.queries[i], docs, pairs.docs[i]);
 }
 
-// The square norms of some documents that had their turn lately.
-class KnownSquares {
+// Scores of floats, which are never scaled, up to kMost pairs at a time: sums of one row with several, then
+// all quotients, then what is sure of them. Documents that were not measured are, when their turn comes; none
+// of these is zero.
+class FloatScores {
 public:
-    // The product of a query and a document, and the square of the document.
-    Pair multiply(const float* query, double query_square, size_t doc, const float* row, size_t columns, Pair& square) {
-        Known& known = known_[doc % kKnown];
-        Pair product;
-        if (known.doc == doc) {
-            product = float_sum(query, row, columns, std::sqrt(query_square * known.square.hi) * (1 + 0x1p-20));
-        } else {
-            float_sums(query, query_square, row, columns, product, known.square);
-            known.doc = doc;
+    FloatScores(Metric metric, const ExactRows& queries, const ExactRows& docs)
+        : metric_(metric), queries_(queries), docs_(docs), share_(float_sum_error(docs.columns)), places_(places_of(docs)),
+          room_(docs.stored == Stored::wide ? 0 : places_ * docs.columns) {}
+
+    void score(const Pairs& pairs, double* scores) {
+        for (size_t from = 0; from < pairs.count; from += count_) {
+            gather({pairs.queries + from, pairs.docs + from, pairs.count - from});
+            multiply(pairs.docs + from, pairs.count - from);
+            finish(scores + from);
         }
-        square = known.square;
-        return product;
     }
 
 private:
-    static constexpr size_t kKnown = 128;
+    static constexpr size_t kMost = 128, kRoomBytes = 128 * 1024;
+
+    // A document that had its turn lately.
     struct Known {
-        size_t doc = static_cast<size_t>(-1);
-        Pair square;
+        size_t doc = static_cast<size_t>(-1), turn = 0;
+        const float* row;
+        double hi, lo;
     };
-    Known known_[kKnown];
+
+    // How many documents are known at a time, a power of two; those that are widened need room.
+    static size_t places_of(const ExactRows& docs) {
+        size_t places = kMost;
+        while (docs.stored != Stored::wide && places > kMostRows && places * docs.columns * sizeof(float) > kRoomBytes) places /= 2;
+        return places;
+    }
+
+    Known& place_of(size_t doc) { return known_[doc & (places_ - 1)]; }
+
+    // Takes as many pairs as there is room for.
+    void gather(const Pairs& pairs) {
+        const size_t most = pairs.count < kMost ? pairs.count : kMost;
+        if (docs_.exponents == nullptr) {
+            know(pairs.docs, most);
+        } else {
+            for (count_ = 0; count_ < most; ++count_) take_measured(pairs.docs[count_]);
+        }
+        for (size_t i = 0; i < count_; ++i) {
+            const size_t query = pairs.queries[i];
+            a_[i] = static_cast<const float*>(queries_.rows) + query * queries_.columns;
+            a_hi_[i] = queries_.norm_hi[query];
+            a_lo_[i] = queries_.norm_lo[query];
+        }
+    }
+
+    void take_measured(size_t doc) {
+        b_[count_] = static_cast<const float*>(docs_.rows) + doc * docs_.columns;
+        b_hi_[count_] = docs_.norm_hi[doc];
+        b_lo_[count_] = docs_.norm_lo[doc];
+    }
+
+    // Takes documents until two of them would share a place, and measures those that are not known.
+    void know(const uint32_t* docs, size_t most) {
+        Known* fresh[kMost];
+        size_t n_fresh = 0;
+        ++turn_;
+        for (count_ = 0; count_ < most; ++count_) {
+            const size_t doc = docs[count_];
+            Known& known = place_of(doc);
+            if (known.doc != doc && known.turn == turn_) break;
+            known.turn = turn_;
+            if (known.doc == doc) continue;
+            known.doc = doc;
+            fresh[n_fresh++] = &known;
+        }
+        for (size_t i = 0; i < n_fresh; i += kMostRows) {
+            for (size_t next = i + kMostRows; next < i + 2 * kMostRows && next < n_fresh; ++next) expect_row(fresh[next]->doc);
+            measure(fresh + i, n_fresh - i < kMostRows ? n_fresh - i : kMostRows);
+        }
+        for (size_t i = 0; i < count_; ++i) {
+            const Known& known = place_of(docs[i]);
+            b_[i] = known.row;
+            b_hi_[i] = known.hi;
+            b_lo_[i] = known.lo;
+        }
+    }
+
+    // A memory far away takes as long to send a row as two or three scores take.
+    void expect_row(size_t doc) const {
+        const size_t bytes = docs_.columns * kStoredBytes[static_cast<size_t>(docs_.stored)];
+        const char* row = static_cast<const char*>(docs_.rows) + doc * bytes;
+        for (size_t byte = 0; byte < bytes; byte += 64) ASSAY_PREFETCH(row + byte);
+    }
+
+    void measure(Known* const* fresh, size_t count) {
+        const float* rows[kMostRows] = {};
+        double sizes[kMostRows], hi[kMostRows], lo[kMostRows];
+        for (size_t i = 0; i < count; ++i) {
+            float* room = room_.data() + (docs_.stored == Stored::wide ? 0 : static_cast<size_t>(fresh[i] - known_) * docs_.columns);
+            rows[i] = fresh[i]->row = widened_rows(docs_.rows, docs_.stored, fresh[i]->doc, 1, docs_.columns, room);
+            // at least the sum of squares, and not much more: float32 was off by less than that
+            sizes[i] = docs_.squares[fresh[i]->doc] * (1.0 + 0x1p-22 * static_cast<double>(docs_.columns + 64));
+        }
+        sum_floats<true>(rows[0], rows, count, docs_.columns, sizes, hi, lo);
+        for (size_t i = 0; i < count; ++i) {
+            fresh[i]->hi = hi[i];
+            fresh[i]->lo = lo[i];
+        }
+    }
+
+    // The products of all pairs: of those that follow each other and share a row, several at once.
+    void multiply(const uint32_t* docs, size_t left) {
+        for (size_t i = 0; i < count_; i += kWide) {
+            put(sizes_ + i, root_of(at(a_hi_ + i) * at(b_hi_ + i)) * (1 + 0x1p-20));
+        }
+        for (size_t i = 0; i < count_;) {
+            const size_t of_query = run_of(a_, i), of_doc = run_of(b_, i), count = of_query < of_doc ? of_doc : of_query;
+            for (size_t next = i + count; docs_.exponents != nullptr && next < i + 2 * count && next < left; ++next) {
+                if (docs[next] != docs[next - 1]) expect_row(docs[next]);
+            }
+            if (of_query < of_doc) {
+                sum_floats<false>(b_[i], a_ + i, count, docs_.columns, sizes_ + i, hi_ + i, lo_ + i);
+            } else {
+                sum_floats<false>(a_[i], b_ + i, count, docs_.columns, sizes_ + i, hi_ + i, lo_ + i);
+            }
+            i += count;
+        }
+    }
+
+    // How many pairs from this one on have the same row, as far as they are multiplied together.
+    size_t run_of(const float* const* rows, size_t first) const {
+        size_t end = first + 1;
+        while (end < count_ && end < first + kMostRows && rows[end] == rows[first]) ++end;
+        return end - first;
+    }
+
+    void finish(double* scores) {
+        if (metric_ == Metric::cosine) divide();
+        if (metric_ == Metric::l2) subtract();
+        for (size_t i = 0; i < count_; ++i) {
+            const Pair value = {hi_[i], lo_[i]};
+            const double sign = metric_ == Metric::l2 ? -1.0 : 1.0;
+            scores[i] = is_sure(value, error_of(i)) ? sign * value.hi + 0.0 : score_alone(i);
+        }
+    }
+
+    // What a value found may be off: of a cosine, products of rows of length 1 and half of both squares.
+    double error_of(size_t i) const {
+        if (metric_ == Metric::cosine) return 2.2 * share_;
+        return share_ * (metric_ == Metric::dot ? sizes_[i] : 2.2 * (a_hi_[i] + b_hi_[i]));
+    }
+
+    void divide() {
+        for (size_t i = 0; i < count_; i += kWide) {
+            put(i, cosine_of<Wide>({at(hi_ + i), at(lo_ + i)}, {at(a_hi_ + i), at(a_lo_ + i)}, {at(b_hi_ + i), at(b_lo_ + i)}));
+        }
+    }
+
+    // (a − b)² = a² + b² − 2ab
+    void subtract() {
+        for (size_t i = 0; i < count_; i += kWide) {
+            const PairOf<Wide> squares = two_sum(at(a_hi_ + i), at(b_hi_ + i)), rest = two_sum(squares.hi, -2.0 * at(hi_ + i));
+            const Wide low = squares.lo + (at(a_lo_ + i) + at(b_lo_ + i)) - 2.0 * at(lo_ + i);
+            put(i, two_sum(rest.hi, rest.lo + low));
+        }
+    }
+
+    double score_alone(size_t i) const {
+        const int32_t exponent = 0;
+        const ExactRows query = {a_[i], false, 1, docs_.columns, &exponent, &a_hi_[i], &a_lo_[i]};
+        const ExactRows doc = {b_[i], false, 1, docs_.columns, &exponent, &b_hi_[i], &b_lo_[i]};
+        return score_of<float, float>(metric_, query, 0, doc, 0);
+    }
+
+    static Wide at(const double* numbers) { return widened(numbers); }
+    static void put(double* numbers, Wide wide) { std::memcpy(numbers, &wide, sizeof wide); }
+    void put(size_t i, PairOf<Wide> value) {
+        put(hi_ + i, value.hi);
+        put(lo_ + i, value.lo);
+    }
+
+    Metric metric_;
+    const ExactRows& queries_;
+    const ExactRows& docs_;
+    double share_;
+    size_t places_;
+    Scratch room_;
+    Known known_[kMost];
+    size_t count_ = 0, turn_ = 0;
+    const float *a_[kMost], *b_[kMost];
+    // kMost is a multiple of kWide: numbers beyond the last pair are computed with, and not used
+    double a_hi_[kMost] = {}, a_lo_[kMost] = {}, b_hi_[kMost] = {}, b_lo_[kMost] = {}, sizes_[kMost] = {}, hi_[kMost] = {}, lo_[kMost] = {};
 };
 
-// The same for documents that were not measured: each is, when its turn comes. None of them is zero, and
-// queries are floats.
-void score_raw(Metric metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores) {
-    const Scratch room(docs.columns);
-    const int32_t exponent = 0;
-    Pair square = {};
-    KnownSquares known;
-    ExactRows one = {nullptr, false, 1, docs.columns, &exponent, &square.hi, &square.lo};
-    for (size_t i = 0; i < pairs.count; ++i) {
-        const size_t doc = pairs.docs[i], query = pairs.queries[i];
-        expect_row(pairs, i, docs.rows, docs.columns * kStoredBytes[static_cast<size_t>(docs.stored)]);
-        const float* row = widened_rows(docs.rows, docs.stored, doc, 1, docs.columns, room.data());
-        one.rows = row;
-        Pair dot = {};
-        if (metric != Metric::l2) {
-            const float* other = static_cast<const float*>(queries.rows) + query * docs.columns;
-            dot = known.multiply(other, queries.norm_hi[query], doc, row, docs.columns, square);
-        }
-        const PairRows<float, float> rows = pair_of<float, float>(queries, query, one, 0);
-        const bool found = metric == Metric::l2 ? find_distance(rows, scores[i]) : find_score(metric, rows, dot, scores[i]);
-        if (!found) scores[i] = assay::exact_score(metric, queries, query, one, 0);
-    }
-}
-
 void score(Metric metric, const ExactRows& queries, const ExactRows& docs, const Pairs& pairs, double* scores) {
-    if (docs.exponents == nullptr) {
-        score_raw(metric, queries, docs, pairs, scores);
+    if (!queries.doubled && !docs.doubled) {
+        FloatScores(metric, queries, docs).score(pairs, scores);
     } else if (queries.doubled) {
         docs.doubled ? score_all<double, double>(metric, queries, docs, pairs, scores)
                      : score_all<double, float>(metric, queries, docs, pairs, scores);
     } else {
-        docs.doubled ? score_all<float, double>(metric, queries, docs, pairs, scores)
-                     : score_all<float, float>(metric, queries, docs, pairs, scores);
+        score_all<float, double>(metric, queries, docs, pairs, scores);
     }
 }
 

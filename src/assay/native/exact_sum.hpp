@@ -22,41 +22,6 @@
 
 namespace {
 
-// A number as the unevaluated sum of two.
-struct Pair {
-    double hi, lo;
-};
-
-inline Pair two_sum(double a, double b) {
-    const double sum = a + b, part = sum - a;
-    return {sum, (a - (sum - part)) + (b - part)};
-}
-
-inline Pair two_product(double a, double b) {
-    const double product = a * b;
-#if defined(__FMA__) || defined(__aarch64__)
-    return {product, std::fma(a, b, -product)};
-#else
-    constexpr double splitter = 134217729.0;  // 2^27 + 1
-    const double a_far = splitter * a, a_hi = a_far - (a_far - a), a_lo = a - a_hi;
-    const double b_far = splitter * b, b_hi = b_far - (b_far - b), b_lo = b - b_hi;
-    return {product, ((a_hi * b_hi - product) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo};
-#endif
-}
-
-// dot / sqrt(x² · y²), off by less than 48 · 2^-106 of itself.
-inline Pair cosine_of(Pair dot, Pair x_square, Pair y_square) {
-    const Pair product = two_product(x_square.hi, y_square.hi);
-    const double product_lo = product.lo + (x_square.hi * y_square.lo + x_square.lo * y_square.hi);
-    const double root = std::sqrt(product.hi);
-    const Pair square = two_product(root, root);
-    const double root_lo = (((product.hi - square.hi) - square.lo) + product_lo) / (2.0 * root);
-    const double quotient = dot.hi / root;
-    const Pair back = two_product(quotient, root);
-    const double rest = ((dot.hi - back.hi) - back.lo) + (dot.lo - quotient * root_lo);
-    return two_sum(quotient, rest / root);
-}
-
 #if defined(__AVX512F__)
 constexpr int kWide = 8;
 #elif defined(__AVX2__)
@@ -82,7 +47,15 @@ inline Wide widened(const double* at) {
     return wide;
 }
 
-// What a product lost by rounding.
+// What a product lost by rounding, where there is no instruction that tells.
+template <class T>
+inline T split_error(T a, T b, T product) {
+    constexpr double splitter = 134217729.0;  // 2^27 + 1
+    const T a_far = splitter * a, a_hi = a_far - (a_far - a), a_lo = a - a_hi;
+    const T b_far = splitter * b, b_hi = b_far - (b_far - b), b_lo = b - b_hi;
+    return ((a_hi * b_hi - product) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo;
+}
+
 inline Wide product_error(Wide a, Wide b, Wide product) {
 #if defined(__AVX512F__)
     return _mm512_fmsub_pd(a, b, product);
@@ -91,11 +64,61 @@ inline Wide product_error(Wide a, Wide b, Wide product) {
 #elif defined(__ARM_NEON) && defined(__aarch64__)
     return vfmaq_f64(-product, a, b);
 #else
-    constexpr double splitter = 134217729.0;
-    const Wide a_far = splitter * a, a_hi = a_far - (a_far - a), a_lo = a - a_hi;
-    const Wide b_far = splitter * b, b_hi = b_far - (b_far - b), b_lo = b - b_hi;
-    return ((a_hi * b_hi - product) + a_hi * b_lo + a_lo * b_hi) + a_lo * b_lo;
+    return split_error(a, b, product);
 #endif
+}
+inline double product_error(double a, double b, double product) {
+#if defined(__FMA__) || defined(__aarch64__)
+    return std::fma(a, b, -product);
+#else
+    return split_error(a, b, product);
+#endif
+}
+
+inline double root_of(double number) { return std::sqrt(number); }
+inline Wide root_of(Wide numbers) {
+#if defined(__AVX512F__)
+    return _mm512_sqrt_pd(numbers);
+#elif defined(__AVX2__)
+    return _mm256_sqrt_pd(numbers);
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+    return vsqrtq_f64(numbers);
+#else
+    return Wide{std::sqrt(numbers[0]), std::sqrt(numbers[1])};
+#endif
+}
+
+// A number, or several, as the unevaluated sum of two.
+template <class T>
+struct PairOf {
+    T hi, lo;
+};
+using Pair = PairOf<double>;
+
+template <class T>
+inline PairOf<T> two_sum(T a, T b) {
+    const T sum = a + b, part = sum - a;
+    return {sum, (a - (sum - part)) + (b - part)};
+}
+
+template <class T>
+inline PairOf<T> two_product(T a, T b) {
+    const T product = a * b;
+    return {product, product_error(a, b, product)};
+}
+
+// dot / sqrt(x² · y²), off by less than 48 · 2^-106 of itself.
+template <class T>
+inline PairOf<T> cosine_of(PairOf<T> dot, PairOf<T> x_square, PairOf<T> y_square) {
+    const PairOf<T> product = two_product(x_square.hi, y_square.hi);
+    const T product_lo = product.lo + (x_square.hi * y_square.lo + x_square.lo * y_square.hi);
+    const T root = root_of(product.hi);
+    const PairOf<T> square = two_product(root, root);
+    const T root_lo = (((product.hi - square.hi) - square.lo) + product_lo) / (2.0 * root);
+    const T quotient = dot.hi / root;
+    const PairOf<T> back = two_product(quotient, root);
+    const T rest = ((dot.hi - back.hi) - back.lo) + (dot.lo - quotient * root_lo);
+    return two_sum(quotient, rest / root);
 }
 
 // 2^-exponent in two steps, because one alone may be beyond float64.
@@ -235,119 +258,6 @@ Pair exact_sum(const A* a, Scale a_scale, const B* b, Scale b_scale, size_t colu
         add_eight<difference>(lanes, a_rest, a_scale, b_rest, b_scale);
     }
     return lanes.total();
-}
-
-// All lanes together, by halves: no sum waits for more than two before it.
-inline double folded(Wide lanes) {
-    double sums[kWide];
-    std::memcpy(sums, &lanes, sizeof sums);
-#pragma GCC unroll 3
-    for (int half = kWide / 2; half > 0; half /= 2) {
-#pragma GCC unroll 4
-        for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
-    }
-    return sums[0];
-}
-
-// Sums of products of floats, which are exact, in half of the time. High sums start from a number so
-// large that they stay multiples of its last bit, U: each takes on a product's nearest multiple of
-// that, without error, and the rest, at most U / 2, goes into low sums. Given `size` ≥ Σ |a·b|, U is at
-// most 8 · 2^-52 · size. A low sum of m terms loses at most m² / 2 · 2^-53 · U / 2, and adding up the 16 of
-// them, m = columns / 16, less than as much again: in all less than (columns + 64)² · 2^-105 · size.
-class FloatSums {
-public:
-    explicit FloatSums(double size) : start_(12.0 * power_below(size)) {
-        for (Wide& each : high_) each = Wide{} + start_;
-    }
-
-    void add(const float* a, const float* b) {
-#pragma GCC unroll 8
-        for (int part = 0; part < kSixteen; ++part) {
-            const Wide x = widened(a + part * kWide), y = widened(b + part * kWide);
-            const Wide next = product_sum(x, y, high_[part]), taken = next - high_[part];
-            low_[part] += product_sum(x, y, -taken);
-            high_[part] = next;
-        }
-    }
-
-    Pair total() const {
-        Wide high = {}, low = {};
-        for (int part = 0; part < kSixteen; ++part) {
-            high += high_[part] - start_;
-            low += low_[part];
-        }
-        return two_sum(folded(high), folded(low));
-    }
-
-private:
-    static constexpr int kSixteen = 16 / kWide;
-
-    // The power of two at or below a positive number.
-    static double power_below(double size) {
-        uint64_t bits;
-        std::memcpy(&bits, &size, sizeof bits);
-        bits &= uint64_t{0x7ff} << 52;
-        std::memcpy(&size, &bits, sizeof bits);
-        return size;
-    }
-
-    // x · y + z, rounded once: products are exact.
-    static Wide product_sum(Wide x, Wide y, Wide z) {
-#if defined(__AVX512F__)
-        return _mm512_fmadd_pd(x, y, z);
-#elif defined(__FMA__)
-        return _mm256_fmadd_pd(x, y, z);
-#elif defined(__ARM_NEON) && defined(__aarch64__)
-        return vfmaq_f64(z, x, y);
-#else
-        return x * y + z;
-#endif
-    }
-
-    double start_;
-    Wide high_[kSixteen], low_[kSixteen] = {};
-};
-
-// Calls add(a, b) for all elements, 16 at a time; a zero beyond the end changes nothing.
-template <class Add>
-inline void for_sixteens(const float* a, const float* b, size_t columns, Add add) {
-    size_t i = 0;
-    for (; i + 16 <= columns; i += 16) add(a + i, b + i);
-    if (i == columns) return;
-    float a_rest[16] = {}, b_rest[16] = {};
-    std::memcpy(a_rest, a + i, (columns - i) * sizeof(float));
-    std::memcpy(b_rest, b + i, (columns - i) * sizeof(float));
-    add(a_rest, b_rest);
-}
-
-// Σ a·b, of which `size` ≥ Σ |a·b|.
-inline Pair float_sum(const float* a, const float* b, size_t columns, double size) {
-    FloatSums sums(size);
-    for_sixteens(a, b, columns, [&](const float* x, const float* y) { sums.add(x, y); });
-    return sums.total();
-}
-
-// Σ b², about.
-inline double rough_square(const float* b, size_t columns) {
-    Wide sums[16 / kWide] = {};
-    for_sixteens(b, b, columns, [&](const float* x, const float*) {
-        for (int part = 0; part < 16 / kWide; ++part) sums[part] += widened(x + part * kWide) * widened(x + part * kWide);
-    });
-    Wide sum = sums[0];
-    for (int part = 1; part < 16 / kWide; ++part) sum += sums[part];
-    return folded(sum);
-}
-
-// Σ a·b and Σ b·b in the time of one: neither waits for the other. `a_square` is Σ a·a.
-inline void float_sums(const float* a, double a_square, const float* b, size_t columns, Pair& product, Pair& square) {
-    const double size = rough_square(b, columns) * (1 + 0x1p-20);
-    FloatSums products(std::sqrt(a_square * size)), squares(size);
-    for_sixteens(a, b, columns, [&](const float* x, const float* y) {
-        products.add(x, y);
-        squares.add(y, y);
-    });
-    product = products.total();
-    square = squares.total();
 }
 
 }  // namespace

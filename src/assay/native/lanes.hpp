@@ -43,6 +43,10 @@ struct LanesOf {
             for (size_t i = 0; i < count; ++i) a.of[i] *= b.of[i];
             return a;
         }
+        friend type operator/(type a, const type& b) {
+            for (size_t i = 0; i < count; ++i) a.of[i] /= b.of[i];
+            return a;
+        }
         friend type operator+(type a, T b) {
             for (T& each : a.of) each += b;
             return a;

@@ -21,6 +21,7 @@ inline void measure(const Measuring& measuring, size_t doc, float square) {
     const bool cosine = measuring.metric == Metric::cosine;
     measuring.scale[doc] = cosine ? 1.0f / norm : 1.0f;
     measuring.bias[doc] = -bias;
+    measuring.square[doc] = square;
     measuring.bound[doc] = measuring.factor * (cosine ? 1.0f : norm + bias) + measuring.rounding;
 }
 

@@ -13,9 +13,45 @@ namespace assay {
 
 namespace {
 
-bool better(const Scored& a, const Scored& b) {
-    return ranks_before(a.score, a.doc, b.score, b.doc);
-}
+// An object and not a function: a sort calls no pointer then.
+constexpr auto better = [](const Scored& a, const Scored& b) { return ranks_before(a.score, a.doc, b.score, b.doc); };
+
+// Sorts rows of scores. They are dealt out to places by size first, so that most stand where they belong; where
+// too many share a place, as ties do, or where sizes tell nothing, they are compared as usual.
+class Sorter {
+public:
+    void sort(std::vector<Scored>& found) {
+        if (found.size() < kFew || !deal_out(found)) return std::sort(found.begin(), found.end(), better);
+        for (auto at = found.begin() + 1; at != found.end(); ++at) {  // nearly in order
+            const Scored one = *at;
+            auto to = at;
+            for (; to != found.begin() && better(one, *(to - 1)); --to) *to = *(to - 1);
+            *to = one;
+        }
+    }
+
+private:
+    static constexpr size_t kFew = 16, kMostShared = 32;
+
+    bool deal_out(std::vector<Scored>& found) {
+        const auto less = [](const Scored& a, const Scored& b) { return scores_above(b.score, a.score); };
+        const auto [least, most] = std::minmax_element(found.begin(), found.end(), less);
+        const double high = most->score, range = high - least->score, scale = static_cast<double>(2 * found.size()) / range;
+        if (!(range > 0.0 && std::isfinite(range) && std::isfinite(scale))) return false;
+        const auto place_of = [high, scale](const Scored& one) { return static_cast<size_t>((high - one.score) * scale) + 1; };
+        next_.assign(2 * found.size() + 3, 0);
+        size_t shared = 0;
+        for (const Scored& one : found) shared = std::max<size_t>(shared, ++next_[place_of(one)]);
+        if (shared > kMostShared) return false;
+        for (size_t i = 1; i < next_.size(); ++i) next_[i] += next_[i - 1];
+        given_ = found;
+        for (const Scored& one : given_) found[next_[place_of(one) - 1]++] = one;
+        return true;
+    }
+
+    std::vector<uint32_t> next_;
+    std::vector<Scored> given_;
+};
 
 // Floors padded to whole groups of queries with what nothing reaches.
 std::vector<float> padded(size_t n_queries, float value) {
@@ -183,12 +219,13 @@ private:
 
     void cut(size_t query) {
         Candidate* candidate = candidates_of(query);
-        const float floor = floor_[query];
+        const float floor = floor_[query], widest = widest_;
         const size_t count = counts_[query];
         size_t kept = 0;
         for (size_t i = 0; i < count; ++i) {
-            candidate[kept] = candidate[i];
-            kept += candidate[kept].low + widest_ >= floor;
+            const Candidate one = candidate[i];  // not read where it was just written: that would wait
+            candidate[kept] = one;
+            kept += one.low + widest >= floor;
         }
         counts_[query] = kept;
     }
@@ -305,7 +342,8 @@ void TopK::floors(const QueryRows& queries, const DocRows& docs, float* floor) c
 }
 
 void TopK::sort() {
-    for (std::vector<Scored>& found : best_) std::sort(found.begin(), found.end(), better);
+    Sorter sorter;
+    for (std::vector<Scored>& found : best_) sorter.sort(found);
 }
 
 void TopK::add(size_t query, int64_t first, const uint32_t* at, const double* scores, size_t count) {

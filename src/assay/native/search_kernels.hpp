@@ -23,6 +23,7 @@ struct ExactRows {
     const double* norm_hi;
     const double* norm_lo;
     Stored stored = Stored::wide;
+    const float* squares = nullptr;  // of rows without exponents: their square norms, about
 };
 
 // What a scan finds out about documents, as far as it reads them. A scan stops where one is odd: zero,
@@ -35,6 +36,7 @@ struct Measuring {
     float* scale;
     float* bias;
     float* bound;
+    float* square;
     volatile int32_t* odd;
 };
 

@@ -314,7 +314,6 @@ def prepare_docs(kernels: Kernels, block: MeasuredRows, metric: Metric, *, sizes
     return Docs(*find_with, unit, block.first, native)
 
 
-@np.errstate(all="ignore")
 def raw_docs(
     kernels: Kernels, rows: Rows, stored: int, metric: Metric, *, sizes: Sizes
 ) -> RawHandle:
@@ -334,9 +333,16 @@ def _score_rounding(unit: float, sizes: Sizes, metric: Metric) -> float:
     It is rounded to float64: below the range of that, and where the distance to a short document
     is nearly the length of the query, the product sees more than the score does.
     """
-    underflow = np.exp2(np.log2(unit) - _MAX_EXPONENT - 49 - sizes.smallest)
-    query = np.exp2(np.log2(unit) + sizes.largest - _DIGITS)
-    return float(underflow + (query if metric.name == "l2" else 0.0))
+    size = math.log2(unit)
+    underflow = _power_of_two(size - _MAX_EXPONENT - 49 - sizes.smallest)
+    return underflow + (
+        _power_of_two(size + sizes.largest - _DIGITS) if metric.name == "l2" else 0.0
+    )
+
+
+def _power_of_two(exponent: float) -> float:
+    """Infinite where float64 cannot hold it, without an error."""
+    return math.exp2(exponent) if exponent < _MAX_EXPONENT else math.inf
 
 
 def _cosine(find: _Findable, factor: float, zero: str) -> tuple[float, Floats, Floats, Floats]:

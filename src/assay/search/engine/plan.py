@@ -157,11 +157,13 @@ class SearchPlan:
 
     def tiles(self) -> list[tuple[int, int]]:
         """The blocks of queries: first, and one past the last."""
-        starts = range(0, self.n_queries, self.tile)
-        return [(start, min(start + self.tile, self.n_queries)) for start in starts]
+        count = self.n_queries
+        return [(start, min(start + self.tile, count)) for start in range(0, count, self.tile)]
 
     def ranges(self, n_docs: int) -> list[tuple[int, int]]:
         """The ranges of a block of documents that one block of queries meets separately."""
+        if self.parts == 1:
+            return [(0, n_docs)]
         cuts = [n_docs * part // self.parts for part in range(self.parts + 1)]
         return list(pairwise(cuts))
 
@@ -485,7 +487,7 @@ def _count_docs(docs: Any, columns: int) -> int | None:
 
 def _once(docs: Any) -> bool:
     """Whether documents can be read only once."""
-    return isinstance(docs, Iterator)
+    return not isinstance(docs, np.ndarray) and isinstance(docs, Iterator)
 
 
 def check_ids(ids: Any, count: int | None, what: str) -> Ids | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from assay.search.engine.prepared import Prepared
 from assay.search.engine.workers import Control, Progress, Task, only_forward, run
 
 __all__ = ["rank", "rerank"]
+
+_MOST_DOCS: Final = 2**31 - 1  # documents are numbered in int32
 
 
 class _Lists(NamedTuple):
@@ -68,7 +70,7 @@ def rank(
     >>> rank([[1.0, 0.0]], [[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]], 2).row(0)
     [(1, 1.0), (2, 0.7071067811865476)]
     """
-    k = min(checks.check_cutoff(k), np.iinfo(np.int32).max)  # there are never more documents
+    k = min(checks.check_cutoff(k), _MOST_DOCS)
     ready = plan(
         queries,
         docs,
@@ -211,7 +213,7 @@ def run_on(
 
     What one thread does in a moment, it does here: to start another would take longer.
     """
-    if ready.fused and ready.threads == 1 and progress is None and ready.is_short:
+    if ready.threads == 1 and progress is None and ready.is_short and ready.fused:
         for task in tasks:
             task(control)
         return
@@ -324,11 +326,15 @@ def _with_zero_queries_last(ready: SearchPlan, lists: _Lists, most: int, n_docs:
     return _Lists(offsets, np.concatenate(docs), np.concatenate(scores), tie_split)
 
 
-def _as_ranking(ready: SearchPlan, lists: _Lists, n_docs: int, **more: Any) -> Ranking:
-    if not np.isfinite(lists.scores).all():
+def _refuse_infinite(scores: Floats) -> None:
+    if 0 in np.isfinite(scores).tobytes():  # sooner than `all` where there are few
         raise ValueRangeError(
             "Some scores are beyond the range of float64 (1.8e308). Scale the vectors down."
         )
+
+
+def _as_ranking(ready: SearchPlan, lists: _Lists, n_docs: int, **more: Any) -> Ranking:
+    _refuse_infinite(lists.scores)
     named = ready.query_ids is not None and ready.doc_ids is not None
     return Ranking(
         ready.query_ids or Ids.count(ready.n_queries),
@@ -338,7 +344,7 @@ def _as_ranking(ready: SearchPlan, lists: _Lists, n_docs: int, **more: Any) -> R
         lists.scores,
         n_docs=n_docs,
         has_ids=named,
-        tie_split=lists.tie_split.astype(bool) if lists.tie_split.any() else None,
+        tie_split=lists.tie_split.astype(bool) if 1 in lists.tie_split.tobytes() else None,
         search=f"{ready.engine}-certified",
         **more,
     )
@@ -378,10 +384,7 @@ def rerank(
     checks.check_lengths(queries=ready.n_queries, **{"rows of the ranking": len(ranking)})
     checks.check_lengths(docs=ready.n_docs or 0, **{"documents of the ranking": ranking.n_docs})
     scores, empty = _score_ranking(ready, ranking)
-    if not np.isfinite(scores).all():
-        raise ValueRangeError(
-            "Some scores are beyond the range of float64 (1.8e308). Scale the vectors down."
-        )
+    _refuse_infinite(scores)
     kept = ~empty if zero == "drop" else np.ones(len(scores), bool)
     return replace(
         ranking,
