@@ -1,4 +1,4 @@
-// Rows rotated and rounded to 8 bits: the same bits from every source that includes this, whatever
+// Rows rotated and rounded to 8 bits, or rounded to 16: the same bits from every source that includes this, whatever
 // it is compiled for, because each sum is made in an order that is written out.
 //
 // The rotation R turns blocks of 64 columns (the rest by 16 and by 4) by a Hadamard matrix over its
@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "coarse_kernels.hpp"
@@ -18,6 +19,7 @@ namespace {
 
 using assay::CoarseLimits;
 using assay::CoarseRows;
+using assay::kPanel;
 using assay::kStep;
 using assay::Turn;
 
@@ -124,8 +126,23 @@ inline float largest_pair(const float* x, size_t padded, float factor) {
     return pair;
 }
 
-// By how much codes must be smaller than 127 / largest makes them.
+inline float square_of(const float* x, size_t padded, float factor) {
+    Eight squares = {};
+    for (size_t at = 0; at < padded; at += kTogether) {
+        const Eight value = eight_at(x + at) * factor;
+        squares += value * value;
+    }
+    return sum_of(squares);
+}
+
+// The largest size of a code.
+template <class Code>
+constexpr float kMost = static_cast<float>(std::numeric_limits<Code>::max());
+
+// By how much codes must be smaller than kMost / largest makes them.
+template <class Code>
 inline float excess(const float* x, size_t padded, float factor, CoarseLimits limits) {
+    if constexpr (sizeof(Code) == 2) return std::fmax(std::sqrt(square_of(x, padded, factor)) / assay::kWideNorm, 1.0f);
     const float by_block = std::sqrt(largest_block(x, padded, factor)) / limits.block;
     const float by_pair = limits.pair < 2 * 127 ? largest_pair(x, padded, factor) / limits.pair : 0.0f;
     const float more = by_block > by_pair ? by_block : by_pair;
@@ -136,25 +153,27 @@ inline float excess(const float* x, size_t padded, float factor, CoarseLimits li
 // even one, and leaves it in the lowest bits.
 constexpr float kWhole = 12582912.0f;
 
-inline void put_codes(Eight raised, int8_t* codes) {
+template <class Code>
+inline void put_codes(Eight raised, Code* codes) {
     uint32_t bits[kTogether];
     std::memcpy(bits, &raised, sizeof bits);
-    for (size_t i = 0; i < kTogether; ++i) codes[i] = static_cast<int8_t>(bits[i] & 0xff);
+    for (size_t i = 0; i < kTogether; ++i) codes[i] = static_cast<Code>(bits[i]);
 }
 
 // `x` and `codes` are padded to whole blocks of 32. Squares are of multiples of the step: those of the
 // numbers themselves might leave the range of float32.
-inline void quantise_row(const float* x, size_t padded, size_t columns, CoarseLimits limits, int8_t* codes, float& step, float& residual,
+template <class Code>
+inline void quantise_row(const float* x, size_t padded, size_t columns, CoarseLimits limits, Code* codes, float& step, float& residual,
                          float& norm) {
     const float most = largest_size(x, padded), more = 1.0f + static_cast<float>(columns + 128) * kRoundoff;
     if (!(most > 0x1p-110f && most < 0x1p110f)) {  // all is left over
-        std::memset(codes, 0, padded);
+        std::memset(codes, 0, padded * sizeof(Code));
         step = 0.0f;
         norm = residual = most * std::sqrt(static_cast<float>(columns)) * more;
         return;
     }
-    const float top = most * excess(x, padded, 127.0f / most, limits), factor = 127.0f / top;
-    step = top / 127.0f;
+    const float top = most * excess<Code>(x, padded, kMost<Code> / most, limits), factor = kMost<Code> / top;
+    step = top / kMost<Code>;
     Eight squares = {}, rests = {};
     for (size_t at = 0; at < padded; at += kTogether) {
         const Eight value = eight_at(x + at) * factor, raised = value + kWhole, rest = value - (raised - kWhole);
@@ -176,17 +195,62 @@ inline float take_off(float* x, size_t padded, const float* axis) {
     return lean;
 }
 
+// Turns a row, and says what was taken off it.
+inline float turn_row(const float* row, size_t columns, Turn turn, float* turned, size_t padded) {
+    for (size_t i = 0; i < columns; ++i) turned[i] = row[i] * turn.signs[i];
+    for (size_t i = columns; i < padded; ++i) turned[i] = 0.0f;
+    const float lean = turn.axis == nullptr ? 0.0f : take_off(turned, padded, turn.axis);
+    rotate(turned, (columns + kStep - 1) / kStep * kStep);
+    return lean;
+}
+
+template <class Code>
 inline void quantise(const float* rows, size_t count, size_t columns, Turn turn, CoarseLimits limits, const CoarseRows& out) {
-    const size_t width = (columns + kStep - 1) / kStep * kStep, padded = (columns + 31) / 32 * 32;
+    constexpr size_t per_step = kStep / sizeof(Code);
+    const size_t bytes = (columns + per_step - 1) / per_step * kStep, padded = (columns + 31) / 32 * 32;
     std::vector<float> turned(padded);
-    std::vector<int8_t> codes(padded);
-    for (size_t row = 0; row < count; ++row) {
-        for (size_t i = 0; i < columns; ++i) turned[i] = rows[row * columns + i] * turn.signs[i];
-        for (size_t i = columns; i < padded; ++i) turned[i] = 0.0f;
-        out.lean[row] = turn.axis == nullptr ? 0.0f : take_off(turned.data(), padded, turn.axis);
-        rotate(turned.data(), width);
+    std::vector<Code> codes(padded);
+    for (size_t row = 0; row < count; ++row, rows += columns) {
+        out.lean[row] = 0.0f;
+        if constexpr (sizeof(Code) == 1) {
+            out.lean[row] = turn_row(rows, columns, turn, turned.data(), padded);
+        } else {
+            std::memcpy(turned.data(), rows, columns * sizeof(float));
+        }
         quantise_row(turned.data(), padded, columns, limits, codes.data(), out.step[row], out.residual[row], out.norm[row]);
-        std::memcpy(out.codes + row * width, codes.data(), width);
+        std::memcpy(out.codes + row * bytes, codes.data(), bytes);
+    }
+}
+
+// Steps of eight rows become eight rows of steps, a vector of which is whole documents.
+inline void turn_over(const uint8_t* codes, size_t stride, uint8_t* panel, uint32_t raise) {
+    Eight rows[kTogether];
+    for (size_t i = 0; i < kTogether; ++i) std::memcpy(&rows[i], codes + i * stride, sizeof rows[i]);
+    transpose(rows);
+    for (size_t i = 0; i < kTogether; ++i, panel += kPanel * kStep) {
+        uint32_t fours[kTogether];
+        std::memcpy(fours, &rows[i], sizeof fours);
+        for (uint32_t& four : fours) four ^= raise;
+        std::memcpy(panel, fours, sizeof fours);
+    }
+}
+
+template <class Code>
+inline void fill_panel(const uint8_t* codes, size_t count, size_t steps, uint8_t* panel) {
+    constexpr uint32_t raise = sizeof(Code) == 1 ? 0x80808080u : 0;  // by 128
+    const size_t stride = steps * kStep, whole = count == kPanel ? steps / kTogether * kTogether : 0;
+    for (size_t step = 0; step < whole; step += kTogether) {
+        for (size_t row = 0; row < kPanel; row += kTogether) {
+            turn_over(codes + row * stride + step * kStep, stride, panel + (step * kPanel + row) * kStep, raise);
+        }
+    }
+    for (size_t step = whole; step < steps; ++step) {
+        for (size_t row = 0; row < kPanel; ++row) {
+            uint32_t four = 0;
+            if (row < count) std::memcpy(&four, codes + row * stride + step * kStep, kStep);
+            four ^= raise;
+            std::memcpy(panel + (step * kPanel + row) * kStep, &four, kStep);
+        }
     }
 }
 
