@@ -126,23 +126,8 @@ inline float largest_pair(const float* x, size_t padded, float factor) {
     return pair;
 }
 
-inline float square_of(const float* x, size_t padded, float factor) {
-    Eight squares = {};
-    for (size_t at = 0; at < padded; at += kTogether) {
-        const Eight value = eight_at(x + at) * factor;
-        squares += value * value;
-    }
-    return sum_of(squares);
-}
-
-// The largest size of a code.
-template <class Code>
-constexpr float kMost = static_cast<float>(std::numeric_limits<Code>::max());
-
-// By how much codes must be smaller than kMost / largest makes them.
-template <class Code>
+// By how much codes must be smaller than 127 / largest makes them.
 inline float excess(const float* x, size_t padded, float factor, CoarseLimits limits) {
-    if constexpr (sizeof(Code) == 2) return std::fmax(std::sqrt(square_of(x, padded, factor)) / assay::kWideNorm, 1.0f);
     const float by_block = std::sqrt(largest_block(x, padded, factor)) / limits.block;
     const float by_pair = limits.pair < 2 * 127 ? largest_pair(x, padded, factor) / limits.pair : 0.0f;
     const float more = by_block > by_pair ? by_block : by_pair;
@@ -153,27 +138,52 @@ inline float excess(const float* x, size_t padded, float factor, CoarseLimits li
 // even one, and leaves it in the lowest bits.
 constexpr float kWhole = 12582912.0f;
 
-template <class Code>
-inline void put_codes(Eight raised, Code* codes) {
+// Whole numbers that fit in 16 bits.
+inline void put_codes(Eight raised, int16_t* codes) {
+#if defined(__AVX2__)
+    const __m256i whole = _mm256_sub_epi32(_mm256_castps_si256(raised), _mm256_castps_si256(_mm256_set1_ps(kWhole)));
+    const __m128i packed = _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(codes), packed);
+#else
     uint32_t bits[kTogether];
     std::memcpy(bits, &raised, sizeof bits);
-    for (size_t i = 0; i < kTogether; ++i) codes[i] = static_cast<Code>(bits[i]);
+    for (size_t i = 0; i < kTogether; ++i) codes[i] = static_cast<int16_t>(bits[i] & 0xffff);
+#endif
+}
+
+inline void put_codes(Eight raised, int8_t* codes) {
+    uint32_t bits[kTogether];
+    std::memcpy(bits, &raised, sizeof bits);
+    for (size_t i = 0; i < kTogether; ++i) codes[i] = static_cast<int8_t>(bits[i] & 0xff);
+}
+
+// What is known of a quantised row beside its codes.
+struct Measured {
+    float step, residual, norm;
+};
+
+// Of rotation, of the steps here and of what follows, generously: sums of squares round by a share of this.
+inline float rounding_of(size_t columns) { return 1.0f + static_cast<float>(columns + 128) * kRoundoff; }
+
+// A row of sizes that are not rounded: all is left over.
+template <class Code>
+inline Measured leave(float most, size_t padded, size_t columns, Code* codes) {
+    std::memset(codes, 0, padded * sizeof(Code));
+    const float norm = most * std::sqrt(static_cast<float>(columns)) * rounding_of(columns);
+    return {0.0f, norm, norm};
+}
+
+inline Measured measured(float step, float squares, float rests, float norm_unit, size_t columns) {
+    const float more = rounding_of(columns), norm = norm_unit * std::sqrt(squares) * more;
+    return {step, step * std::sqrt(rests) * more + 32 * kRoundoff * norm, norm};
 }
 
 // `x` and `codes` are padded to whole blocks of 32. Squares are of multiples of the step: those of the
 // numbers themselves might leave the range of float32.
-template <class Code>
-inline void quantise_row(const float* x, size_t padded, size_t columns, CoarseLimits limits, Code* codes, float& step, float& residual,
-                         float& norm) {
-    const float most = largest_size(x, padded), more = 1.0f + static_cast<float>(columns + 128) * kRoundoff;
-    if (!(most > 0x1p-110f && most < 0x1p110f)) {  // all is left over
-        std::memset(codes, 0, padded * sizeof(Code));
-        step = 0.0f;
-        norm = residual = most * std::sqrt(static_cast<float>(columns)) * more;
-        return;
-    }
-    const float top = most * excess<Code>(x, padded, kMost<Code> / most, limits), factor = kMost<Code> / top;
-    step = top / kMost<Code>;
+inline Measured quantise_row(const float* x, size_t padded, size_t columns, CoarseLimits limits, int8_t* codes) {
+    const float most = largest_size(x, padded);
+    if (!(most > 0x1p-110f && most < 0x1p110f)) return leave(most, padded, columns, codes);
+    const float top = most * excess(x, padded, 127.0f / most, limits), factor = 127.0f / top, step = top / 127.0f;
     Eight squares = {}, rests = {};
     for (size_t at = 0; at < padded; at += kTogether) {
         const Eight value = eight_at(x + at) * factor, raised = value + kWhole, rest = value - (raised - kWhole);
@@ -181,9 +191,33 @@ inline void quantise_row(const float* x, size_t padded, size_t columns, CoarseLi
         rests += rest * rest;
         put_codes(raised, codes + at);
     }
-    // rounding of the rotation, of the steps here and of what follows, generously
-    norm = step * std::sqrt(sum_of(squares)) * more;
-    residual = step * std::sqrt(sum_of(rests)) * more + 32 * kRoundoff * norm;
+    return measured(step, sum_of(squares), sum_of(rests), step, columns);
+}
+
+// In 16 bits steps are a share of the norm: no sum of products is then beyond 32 bits.
+inline Measured quantise_row(const float* x, size_t padded, size_t columns, CoarseLimits, int16_t* codes) {
+    Eight sizes = {}, squares[4] = {}, rests[4] = {};
+    for (size_t at = 0; at < padded; at += 4 * kTogether) {
+#pragma GCC unroll 4
+        for (size_t i = 0; i < 4; ++i) {
+            const Eight value = eight_at(x + at + i * kTogether);
+            sizes = larger(larger(value, -value), sizes);
+            squares[i] += value * value;
+        }
+    }
+    const float most = largest(sizes), square = sum_of((squares[0] + squares[1]) + (squares[2] + squares[3]));
+    if (!(most > 0x1p-50f && most < 0x1p50f)) return leave(most, padded, columns, codes);  // nor would squares be in range
+    const float by_norm = std::sqrt(square) / assay::kWideNorm, by_size = most / 32767.0f, step = by_norm > by_size ? by_norm : by_size;
+    const float factor = 1.0f / step;
+    for (size_t at = 0; at < padded; at += 4 * kTogether) {
+#pragma GCC unroll 4
+        for (size_t i = 0; i < 4; ++i) {
+            const Eight value = eight_at(x + at + i * kTogether) * factor, raised = value + kWhole, rest = value - (raised - kWhole);
+            rests[i] += rest * rest;
+            put_codes(raised, codes + at + i * kTogether);
+        }
+    }
+    return measured(step, square, sum_of((rests[0] + rests[1]) + (rests[2] + rests[3])), 1.0f, columns);
 }
 
 // Takes off a row what lies along the axis, and says how much that was.
@@ -217,16 +251,22 @@ inline void quantise(const float* rows, size_t count, size_t columns, Turn turn,
         } else {
             std::memcpy(turned.data(), rows, columns * sizeof(float));
         }
-        quantise_row(turned.data(), padded, columns, limits, codes.data(), out.step[row], out.residual[row], out.norm[row]);
+        const Measured found = quantise_row(turned.data(), padded, columns, limits, codes.data());
+        out.step[row] = found.step;
+        out.residual[row] = found.residual;
+        out.norm[row] = found.norm;
         std::memcpy(out.codes + row * bytes, codes.data(), bytes);
     }
 }
 
-// Steps of eight rows become eight rows of steps, a vector of which is whole documents.
-inline void turn_over(const uint8_t* codes, size_t stride, uint8_t* panel, uint32_t raise) {
+// Steps of eight rows become eight rows of steps, four bytes of each document.
+template <uint32_t raise>
+inline void turn_over(const uint8_t* codes, size_t stride, uint8_t* panel) {
     Eight rows[kTogether];
+#pragma GCC unroll 8
     for (size_t i = 0; i < kTogether; ++i) std::memcpy(&rows[i], codes + i * stride, sizeof rows[i]);
     transpose(rows);
+#pragma GCC unroll 8
     for (size_t i = 0; i < kTogether; ++i, panel += kPanel * kStep) {
         uint32_t fours[kTogether];
         std::memcpy(fours, &rows[i], sizeof fours);
@@ -241,7 +281,7 @@ inline void fill_panel(const uint8_t* codes, size_t count, size_t steps, uint8_t
     const size_t stride = steps * kStep, whole = count == kPanel ? steps / kTogether * kTogether : 0;
     for (size_t step = 0; step < whole; step += kTogether) {
         for (size_t row = 0; row < kPanel; row += kTogether) {
-            turn_over(codes + row * stride + step * kStep, stride, panel + (step * kPanel + row) * kStep, raise);
+            turn_over<raise>(codes + row * stride + step * kStep, stride, panel + (step * kPanel + row) * kStep);
         }
     }
     for (size_t step = whole; step < steps; ++step) {
