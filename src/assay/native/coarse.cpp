@@ -171,7 +171,7 @@ public:
     CoarseReceiver(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
                    Start start)
         : top_(top), decider_(metric, queries, docs.docs), rows_(queries), queries_(queries, docs.product, docs.turned.view()), docs_(docs), excluded_(excluded),
-          range_(range), may_guess_(start.may_guess), capacity_(room_for(top.k_, range.to - range.from)), states_(queries.exact.count),
+          range_(range), may_guess_(start.may_guess), room_(docs.product, top.k_, 4 * top.k_ + 1024, range.to - range.from), capacity_(room_.most), states_(queries.exact.count),
           scan_floor_(queries_.step.size(), kNever), certain_(queries.exact.count), candidates_(new Candidate[queries.exact.count * capacity_]) {
         top.floors(queries, docs.docs, certain_.data());
         for (size_t query = 0; query < states_.size(); ++query) {
@@ -179,9 +179,6 @@ public:
             begin(query);
         }
     }
-
-    // How many candidates a query may have: with more, the float32 product is sooner.
-    static size_t room_for(size_t k, size_t n_docs) { return std::max(4 * k + 1024, most_candidates(n_docs)); }
 
     void scan(const CodesOf& codes_of, Control control);
     void finish(const volatile int32_t* stop);
@@ -303,9 +300,9 @@ private:
     // After a share of the documents: guesses, and gives a query up whose candidates will be too many.
     void look_ahead(size_t query, double share) {
         guess(query);
-        if (!may_guess_ || !will_crowd(states_[query].count, share, capacity_)) return;
+        if (!may_guess_ || !room_.will_crowd(states_[query].count, share)) return;
         cut(query);
-        if (will_crowd(states_[query].count, share, capacity_)) give_up(query);
+        if (room_.will_crowd(states_[query].count, share)) give_up(query);
     }
 
     // Takes the rank-th best score, less what codes usually are off, for what the k-th best of all
@@ -364,6 +361,7 @@ private:
     const Excluded& excluded_;
     Range range_;
     bool may_guess_;
+    Room room_;
     size_t capacity_, rank_ = 0;
     std::vector<State> states_;
     std::vector<float> scan_floor_, certain_, work_;

@@ -94,13 +94,21 @@ std::vector<float> products_of(const QueryRows& queries, const DocRows& docs, co
 
 constexpr size_t kCoarseChunk = 256 * 1024, kMostRoom = 1 << 13;
 
-// With so many candidates of a query, or more, the float32 product is sooner.
-inline size_t most_candidates(size_t n_docs) { return std::min<size_t>(n_docs / 16, kMostRoom); }
+// How many candidates a query may have: with more, wider products are sooner. The widest that are left are those of
+// float32, which 16 bits save so little of that they are given up early, if not too late for that.
+struct Room {
+    Room(const CoarseProduct& product, size_t k, size_t least, size_t n_docs) {
+        const bool narrow = product.columns == kStep;
+        most = std::max(least, std::min<size_t>(n_docs / (narrow ? 16 : 8), kMostRoom));
+        expected = narrow ? 1.3 * static_cast<double>(most) : static_cast<double>(2 * k + n_docs / 24);
+    }
 
-// Whether candidates will be too many, by those of a share of the documents: early floors are lower.
-inline bool will_crowd(size_t count, double share, size_t capacity) {
-    return share < 1.0 && static_cast<double>(count) > 1.3 * share * static_cast<double>(capacity) + kPanel;
-}
+    // Whether candidates will be too many, by those of a share of the documents: early floors are lower.
+    bool will_crowd(size_t count, double share) const { return share < 1.0 && static_cast<double>(count) > share * expected + kPanel; }
+
+    size_t most;
+    double expected;
+};
 
 // Fills in what a scan knows of both sides; the rest is the receiver's.
 inline CoarseScan scan_of(const CoarseQueries& queries, const CoarseDocs& docs, size_t n_queries, Range range) {
@@ -143,10 +151,12 @@ void meet_chunks(const CoarseDocs& docs, const CodesOf& codes_of, const CoarseSc
         begin(share);
         for (; chunk < last; ++chunk) {
             const size_t from = jumps.next() * per_chunk, some = std::min(per_chunk, n_panels - from);
-            const uint8_t* codes = codes_of(first + from, some);
+            const uint8_t* codes = nullptr;
             for (size_t group = 0; group < n_groups; ++group) {
                 if (*control.stop != 0) return;
-                if (!is_idle(group)) docs.product.scan(scan, group, codes, first + from, some);
+                if (is_idle(group)) continue;
+                if (codes == nullptr) codes = codes_of(first + from, some);
+                docs.product.scan(scan, group, codes, first + from, some);
             }
             const size_t low = std::max(scan.from, (first + from) * kPanel), high = std::min(scan.to, (first + from + some) * kPanel);
             const auto met = static_cast<int64_t>((high - low) * scan.n_queries);

@@ -15,7 +15,7 @@ class CoarseTargets {
 public:
     CoarseTargets(Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Targets& targets, Range range)
         : metric_(metric), rows_(queries), queries_(queries, docs.product, docs.turned.view()), docs_(docs), targets_(targets), range_(range),
-          capacity_(std::max<size_t>(1024, most_candidates(range.to - range.from))), limits_(queries.exact.count), counts_(limits_.size()),
+          room_(docs.product, 1, 1024, range.to - range.from), capacity_(room_.most), limits_(queries.exact.count), counts_(limits_.size()),
           floor_(queries_.step.size(), kNever), ceiling_(floor_), above_(limits_.size()), open_(new uint32_t[limits_.size() * capacity_]) {
         for (size_t query = 0; query < limits_.size(); ++query) {
             if (targets.docs[query] >= 0) begin(query);
@@ -37,7 +37,7 @@ public:
         };
         const auto end = [&](double share) {
             for (size_t query = 0; query < limits_.size(); ++query) {
-                if (will_crowd(counts_[query], share, capacity_)) give_up(query);
+                if (room_.will_crowd(counts_[query], share)) give_up(query);
             }
         };
         meet_chunks(docs_, codes_of, scan, queries_.n_groups, control, [](double) {}, end);
@@ -113,6 +113,7 @@ private:
     const CoarseDocs& docs_;
     const Targets& targets_;
     Range range_;
+    Room room_;
     size_t capacity_;
     std::vector<Limits> limits_;
     std::vector<size_t> counts_;
