@@ -252,6 +252,17 @@ nb::tuple coarsen_of(Matrix<float> rows, In<float> axis, In<float> signs, int th
     return coarsen_rows({rows.data(), Stored::wide, rows.shape(0), rows.shape(1)}, axis, signs, threads, nullptr);
 }
 
+nb::tuple coarsen_wide(Matrix<float> rows) {
+    const size_t count = rows.shape(0), columns = rows.shape(1);
+    require(columns <= kMostCoarseColumns, "too many columns");
+    const CoarseProduct& product = coarse_kernels().wide;
+    Column<uint8_t> codes(panels_of(count) * product.panel_bytes(columns));
+    Column<float> step(count), residual(count), norm(count), lean(count);
+    coarsen(product, {rows.data(), Stored::wide, count, columns}, {}, 1, codes.data(),
+            {nullptr, step.data(), residual.data(), norm.data(), lean.data()});
+    return nb::make_tuple(to_numpy(std::move(codes)), to_numpy(std::move(step)), to_numpy(std::move(residual)), to_numpy(std::move(norm)));
+}
+
 nb::tuple coarsen_raw(RawBlock& docs, In<float> axis, In<float> signs, int threads) {
     const ExactRows& rows = docs.view().exact;
     require(coarse_kernels().measure != nullptr, "no product of 8-bit numbers on this machine");
@@ -471,6 +482,7 @@ void bind_search(nb::module_& module) {
         .def("result", result_of);
     module.def("coarsen", coarsen_of);
     module.def("coarsen_raw", coarsen_raw);
+    module.def("coarsen_wide", coarsen_wide);
     module.def("coarse_rows", [] { return coarse_kernels().narrow.scan == nullptr ? size_t{0} : coarse_kernels().query_rows; });
     module.def("widen", widen_of);
     module.def("square_norms", square_norms_of);

@@ -19,8 +19,9 @@ namespace assay {
 namespace {
 
 constexpr double kSaneBound = 1e30;
-constexpr size_t kFewestWideQueries = 24, kFewestWideDocs = 4096, kFewestWideColumns = 32;
-constexpr size_t kWideShare = 16;  // documents for each that is to be found
+// From these on 16 bits pay: with fewer, it takes as long to make them.
+constexpr size_t kFewestWideQueries = 128, kFewestWideDocs = 4096, kFewestWideColumns = 96;
+constexpr size_t kWideShare = 64;  // documents for each that is to be found
 
 }  // namespace
 
@@ -496,6 +497,7 @@ void scan_narrow(TopK& top, const Sought& sought, const QueryRows& queries, cons
 
 }  // namespace
 
+// Whether it pays to look at documents in 16 bits before the float32 product.
 bool suits_16_bits(size_t n_queries, size_t k, const DocRows& docs, Range range) {
     const size_t columns = docs.exact.columns, n_docs = range.to - range.from;
     return coarse_kernels().wide.scan != nullptr && docs.measuring == nullptr && n_queries >= kFewestWideQueries && n_docs >= kFewestWideDocs &&
@@ -504,7 +506,14 @@ bool suits_16_bits(size_t n_queries, size_t k, const DocRows& docs, Range range)
 
 void scan_wide(TopK& top, Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range, Control control,
                Start start) {
-    if (!suits_16_bits(queries.exact.count, top.k(), docs, range)) return top.scan(metric, queries, docs, excluded, range, control, start);
+    const bool suited = suits_16_bits(queries.exact.count, top.k(), docs, range);
+    suited ? scan_16_bits(top, metric, queries, docs, excluded, range, control, start)
+           : top.scan(metric, queries, docs, excluded, range, control, start);
+}
+
+void scan_16_bits(TopK& top, Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range,
+                  Control control, Start start) {
+    if (range.from >= range.to) return;
     WideDocs wide(docs);
     const Sought sought = {metric, range, control};
     const auto codes_of = [&wide](size_t first, size_t count) { return wide.codes_of(first, count); };

@@ -86,20 +86,23 @@ private:
     std::vector<float> numbers_;
 };
 
-// Whether it pays to look at documents in 16 bits before the float32 product, if need be, is made.
 bool suits_16_bits(size_t n_queries, size_t k, const DocRows& docs, Range range);
 
-// The same result as `top.scan`; by 16 bits first where these suit.
+// The same result as `top.scan`; by 16 bits first where these suit, or in any case.
 void scan_wide(TopK& top, Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range, Control control,
                Start start = {});
+void scan_16_bits(TopK& top, Metric metric, const QueryRows& queries, const DocRows& docs, const Excluded& excluded, Range range,
+                  Control control, Start start = {});
 
 // The same result as `top.scan`.
 void scan_coarse(TopK& top, Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Excluded& excluded, Range range,
                  Control control);
 
-// The same counts as `count_targets`; by 16 bits first where these suit.
+// The same counts as `count_targets`; by 16 bits first where these suit, or in any case.
 void count_wide_targets(Metric metric, const QueryRows& queries, const DocRows& docs, const Targets& targets, Range range,
                         const TargetCounts& counts, Control control);
+void count_by_16_bits(Metric metric, const QueryRows& queries, const DocRows& docs, const Targets& targets, Range range,
+                      const TargetCounts& counts, Control control);
 
 // The same counts as `count_targets`.
 void count_coarse_targets(Metric metric, const QueryRows& queries, const CoarseDocs& docs, const Targets& targets, Range range,

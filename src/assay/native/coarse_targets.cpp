@@ -161,7 +161,13 @@ void count_by(Metric metric, const QueryRows& queries, const CoarseDocs& docs, c
 
 void count_wide_targets(Metric metric, const QueryRows& queries, const DocRows& docs, const Targets& targets, Range range,
                         const TargetCounts& counts, Control control) {
-    if (!suits_16_bits(queries.exact.count, 1, docs, range)) return count_targets(metric, queries, docs, targets, range, counts, control);
+    const auto count = suits_16_bits(queries.exact.count, 1, docs, range) ? count_by_16_bits : count_targets;
+    count(metric, queries, docs, targets, range, counts, control);
+}
+
+void count_by_16_bits(Metric metric, const QueryRows& queries, const DocRows& docs, const Targets& targets, Range range,
+                      const TargetCounts& counts, Control control) {
+    if (range.from >= range.to) return;
     WideDocs wide(docs);
     const auto codes_of = [&wide](size_t first, size_t count) { return wide.codes_of(first, count); };
     count_by(metric, queries, wide.docs, codes_of, targets, range, counts, control, count_targets);
